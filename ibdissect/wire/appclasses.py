@@ -1,0 +1,32 @@
+"""What is known of application class MADs (0x10-0x2F): device administration, boot management, boot information, others?
+
+No public source describes their attributes; the formats say where the data lies.
+"""
+
+from __future__ import annotations
+
+from .mad import RMPP
+from .places import MadFormat
+from .spec import Struct, hole, nested, raw
+
+CONGESTION_CONTROL = 0x21
+
+
+class DeviceAdmFormat(Struct):
+    """Device administration and boot information service: an RMPP header, then data at byte 64 (kernel core/mad.c)."""
+
+    key, section, size = "devadm", "kernel core/mad.c (IB_MGMT_DEVICE_HDR)", 256
+    carried_by = (MadFormat(0x10, 0x12),)
+    header = hole(24, "MAD header", at="0")
+    rmpp = nested(RMPP, "RMPP", at="24")
+    class_header = raw(28, "ClassHeader", at="36")
+    data = hole(192, "Data", at="64")
+
+
+class ApplicationFormat(Struct):
+    """Boot management and every application class without a form of its own: data right behind the common header."""
+
+    key, section, size = "app", "kernel core/mad.c (IB_MGMT_MAD_HDR)", 256
+    carried_by = (MadFormat(0x11, *range(0x13, CONGESTION_CONTROL), *range(CONGESTION_CONTROL + 1, 0x30)),)
+    header = hole(24, "MAD header", at="0")
+    data = hole(232, "Data", at="24")

@@ -1,0 +1,105 @@
+"""Which optional counters tell why a port dropped packets, by opcode and by virtual lane?"""
+
+from __future__ import annotations
+
+from .places import Mad
+from .pm import shown_port
+from .spec import Struct, array, pad, uint
+
+
+class PortRcvErrorDetails(Struct):
+    """Why packets were counted in PortRcvErrors and PortRcvSwitchRelayErrors."""
+
+    key, section, size = "portrcverrordetails", "IBA 16.1.4.1", 16
+    carried_by = (Mad(0x04, 0x0015),)
+    reserved_0 = pad(8, at="0")
+    port_select = uint(8, "PortSelect", at="1", show=shown_port)
+    counter_select = uint(16, "CounterSelect", at="2", base="hex")
+    port_local_physical_errors = uint(16, "PortLocalPhysicalErrors", at="4")
+    port_malformed_packet_errors = uint(16, "PortMalformedPacketErrors", at="6")
+    port_buffer_overrun_errors = uint(16, "PortBufferOverrunErrors", at="8")
+    port_dlid_mapping_errors = uint(16, "PortDLIDMappingErrors", at="10")
+    port_vl_mapping_errors = uint(16, "PortVLMappingErrors", at="12")
+    port_looping_errors = uint(16, "PortLoopingErrors", at="14")
+
+
+class PortXmitDiscardDetails(Struct):
+    """Why packets were counted in PortXmitDiscards."""
+
+    key, section, size = "portxmitdiscarddetails", "IBA 16.1.4.2", 12
+    carried_by = (Mad(0x04, 0x0016),)
+    reserved_0 = pad(8, at="0")
+    port_select = uint(8, "PortSelect", at="1", show=shown_port)
+    counter_select = uint(16, "CounterSelect", at="2", base="hex")
+    port_inactive_discards = uint(16, "PortInactiveDiscards", at="4")
+    port_neighbor_mtu_discards = uint(16, "PortNeighborMTUDiscards", at="6")
+    port_sw_lifetime_limit_discards = uint(16, "PortSwLifetimeLimitDiscards", at="8")
+    port_sw_hoq_limit_discards = uint(16, "PortSwHOQLimitDiscards", at="10")
+
+
+class PortOpRcvCounters(Struct):
+    """Packets and data received with one BTH opcode."""
+
+    key, section, size = "portoprcvcounters", "IBA 16.1.4.3", 12
+    carried_by = (Mad(0x04, 0x0017),)
+    op_code = uint(8, "OpCode", at="0", base="hex")
+    port_select = uint(8, "PortSelect", at="1", show=shown_port)
+    counter_select = uint(16, "CounterSelect", at="2", base="hex")
+    port_op_rcv_pkts = uint(32, "PortOpRcvPkts", at="4")
+    port_op_rcv_data = uint(32, "PortOpRcvData", at="8", unit="words of 4 bytes")
+
+
+class PortFlowCtlCounters(Struct):
+    """Flow control packets sent and received."""
+
+    key, section, size = "portflowctlcounters", "IBA 16.1.4.4", 12
+    carried_by = (Mad(0x04, 0x0018),)
+    reserved_0 = pad(8, at="0")
+    port_select = uint(8, "PortSelect", at="1", show=shown_port)
+    counter_select = uint(16, "CounterSelect", at="2", base="hex")
+    port_xmit_flow_pkts = uint(32, "PortXmitFlowPkts", at="4")
+    port_rcv_flow_pkts = uint(32, "PortRcvFlowPkts", at="8")
+
+
+class PortVLOpPackets(Struct):
+    """Packets received with one BTH opcode, by virtual lane."""
+
+    key, section, size = "portvloppackets", "IBA 16.1.4.5", 36
+    carried_by = (Mad(0x04, 0x0019),)
+    op_code = uint(8, "OpCode", at="0", base="hex")
+    port_select = uint(8, "PortSelect", at="1", show=shown_port)
+    counter_select = uint(16, "CounterSelect", at="2", base="hex")
+    port_vl_op_packets = array(16, uint(16, "PortVLOpPackets", at="4"))
+
+
+class PortVLOpData(Struct):
+    """Data received with one BTH opcode, by virtual lane."""
+
+    key, section, size = "portvlopdata", "IBA 16.1.4.6", 68
+    carried_by = (Mad(0x04, 0x001A),)
+    op_code = uint(8, "OpCode", at="0", base="hex")
+    port_select = uint(8, "PortSelect", at="1", show=shown_port)
+    counter_select = uint(16, "CounterSelect", at="2", base="hex")
+    port_vl_op_data = array(16, uint(32, "PortVLOpData", at="4", unit="words of 4 bytes"))
+
+
+class PortVLXmitFlowCtlUpdateErrors(Struct):
+    """Flow control update errors by virtual lane."""
+
+    key, section, size = "portvlxmitflowctlupdateerrors", "IBA 16.1.4.7", 8
+    carried_by = (Mad(0x04, 0x001B),)
+    reserved_0 = pad(8, at="0")
+    port_select = uint(8, "PortSelect", at="1", show=shown_port)
+    counter_select = uint(16, "CounterSelect", at="2", base="hex")
+    port_vl_xmit_flow_ctl_update_errors = array(16, uint(2, "PortVLXmitFlowCtlUpdateErrors", at="4"))
+
+
+class PortVLXmitWaitCounters(Struct):
+    """Ticks with data waiting but not sent, by virtual lane."""
+
+    key, section, size = "portvlxmitwaitcounters", "IBA 16.1.4.8", 36
+    carried_by = (Mad(0x04, 0x001C),)
+    reserved_0 = pad(8, at="0")
+    port_select = uint(8, "PortSelect", at="1", show=shown_port)
+    counter_select = uint(16, "CounterSelect", at="2", base="hex")
+    port_vl_xmit_wait = array(16, uint(16, "PortVLXmitWait", at="4", unit="ticks"))

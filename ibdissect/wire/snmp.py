@@ -1,0 +1,37 @@
+"""What do SNMP tunneling MADs (class 0x08) carry?"""
+
+from __future__ import annotations
+
+from .convert import lid_text
+from .places import Mad, MadFormat
+from .spec import Struct, hole, pad, raw, text, uint
+
+
+class SNMPTunnelingFormat(Struct):
+    """The form of every SNMP tunneling MAD: where a PDU comes from, which segment of it this is, and 192 bytes of it."""
+
+    key, section, size = "snmp", "IBA 16.4.1", 256
+    carried_by = (MadFormat(0x08),)
+    header = hole(24, "MAD header", at="0")
+    reserved_192 = pad(256, at="24")
+    raddress = uint(32, "RAddress", at="56", base="hex")
+    payload_length = uint(8, "PayloadLength", at="60", unit="bytes")
+    segment_number = uint(8, "SegmentNumber", at="61")
+    source_lid = uint(16, "SourceLID", at="62", show=lid_text)
+    data = hole(192, "SNMP Data", at="64")
+
+
+class CommunityInfo(Struct):
+    """The community name that an SNMP agent accepts."""
+
+    key, section, size = "communityinfo", "IBA 16.4.3.2", 64
+    carried_by = (Mad(0x08, 0x0010),)
+    community_name = text(64, "CommunityName", at="0")
+
+
+class PduInfo(Struct):
+    """A segment of an SNMP PDU (ASN.1 BER), PayloadLength bytes of which count."""
+
+    key, section, size = "pduinfo", "IBA 16.4.3.3", 192
+    carried_by = (Mad(0x08, 0x0011),)
+    pdu_data = raw(192, "PDUData", at="0")
