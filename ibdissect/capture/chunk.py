@@ -1,0 +1,88 @@
+"""What a reader hands on: the records of one window of a capture, as arrays, whatever the container was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+LINK_ETHERNET, LINK_SLL, LINK_ERF, LINK_IPOIB, LINK_INFINIBAND, LINK_SLL2 = 1, 113, 197, 242, 247, 276
+
+LINK_NAMES = {
+    LINK_ETHERNET: "Ethernet",
+    LINK_SLL: "Linux cooked v1",
+    LINK_ERF: "ERF/InfiniBand",
+    LINK_IPOIB: "IP over InfiniBand",
+    LINK_INFINIBAND: "InfiniBand",
+    LINK_SLL2: "Linux cooked v2",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Consecutive records of a capture; all arrays have one row a record, in file order.
+
+    A record is never split between two chunks. `data` is the window's memory: offsets index into it.
+    """
+
+    first: int
+    """Frame number of row 0; frames count from 1 over every record of the file, as Wireshark counts."""
+    base: int
+    """Position of `data[0]` in the (decompressed) file."""
+    data: npt.NDArray[np.uint8]
+    """1-D, C-contiguous; valid for as long as the chunk is referenced."""
+    offset: npt.NDArray[np.int64]
+    """Where the frame as Wireshark shows it starts: behind the ERF pseudo-header, at the Ethernet header for RoCE."""
+    caplen: npt.NDArray[np.int64]
+    """Captured bytes from `offset` on; never reaches beyond `data`."""
+    length: npt.NDArray[np.int64]
+    """Bytes the frame had on the wire (without the ERF pseudo-header)."""
+    time_ns: npt.NDArray[np.int64]
+    """Nanoseconds since 1970 UTC; ERF timestamps rounded to the nearest."""
+    link: npt.NDArray[np.uint16]
+    """Link type of the record (`LINK_*`)."""
+    interface: npt.NDArray[np.uint16]
+    """Capture-interface bits of ERF flags, else the pcapng interface index (over the whole file), else 0."""
+    pseudo: npt.NDArray[np.int64]
+    """Where the 16-byte ERF header of the record starts in `data`; -1 where there is none."""
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    def frame_bytes(self, row: int) -> bytes:
+        """The captured bytes of one row, from `offset` on."""
+        start = int(self.offset[row])
+        return self.data[start : start + int(self.caplen[row])].tobytes()
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A place where the container itself is broken; the reader went as far as it could."""
+
+    kind: str
+    """`cut-off`: the file ends inside a record. `damaged`: bytes that are no record, or an impossible length."""
+    offset: int
+    """Byte position in the (decompressed) file."""
+    frame: int
+    """The last good frame before it, 0 when there is none."""
+    reason: str
+    resumed: int | None = None
+    """Byte position where reading went on, None when it stopped."""
+
+
+class Reader(Protocol):
+    """An opened capture; `chunks` may be called again on a file, once on a pipe."""
+
+    path: str
+    damage: list[Damage]
+    """Filled while `chunks` runs."""
+    link_types: list[int]
+    """Link types seen so far, in order of first appearance."""
+    comments: dict[int, list[str]]
+    """Packet comments of pcapng by frame number, filled while `chunks` runs."""
+
+    def chunks(self) -> Iterator[Chunk]: ...
+    def close(self) -> None: ...

@@ -1,0 +1,51 @@
+"""Which things can go wrong outside the wire data itself; every class names its place.
+
+Bad *wire data* is never an exception: it is a malformed node in the tree and a CAP finding.
+"""
+
+from __future__ import annotations
+
+
+class IbdissectError(Exception):
+    """Root of everything this package raises on purpose; the command line turns it into exit status 2."""
+
+
+class CaptureError(IbdissectError):
+    """A capture cannot be opened or read at all (no such file, not a capture, unsupported link type)."""
+
+    def __init__(self, path: str, reason: str, *, offset: int | None = None, hint: str = "") -> None:
+        self.path, self.reason, self.offset, self.hint = path, reason, offset, hint
+        where = f"{path}: " if offset is None else f"{path}, byte {offset}: "
+        super().__init__(where + reason + (f"; {hint}" if hint else ""))
+
+
+class FilterError(IbdissectError):
+    """A display filter cannot be understood; `column` counts from 0."""
+
+    def __init__(self, text: str, reason: str, *, column: int = 0, hint: str = "") -> None:
+        self.text, self.reason, self.column, self.hint = text, reason, column, hint
+        super().__init__(f"filter, column {column + 1}: {reason}" + (f"; {hint}" if hint else ""))
+
+
+class ConfigError(IbdissectError):
+    """A configuration file or option has an unknown key or a bad value."""
+
+    def __init__(self, source: str, key: str, reason: str, *, hint: str = "") -> None:
+        self.source, self.key, self.reason, self.hint = source, key, reason, hint
+        super().__init__(f"{source}: {key}: {reason}" + (f"; {hint}" if hint else ""))
+
+
+class PluginError(IbdissectError):
+    """A plugin cannot be loaded, or clashes with something already there."""
+
+    def __init__(self, source: str, reason: str) -> None:
+        self.source, self.reason = source, reason
+        super().__init__(f"plugin {source}: {reason}")
+
+
+class SpecError(IbdissectError, TypeError):
+    """A declaration contradicts itself (offsets, sizes, names); raised when the class is made."""
+
+    def __init__(self, owner: str, key: str, reason: str) -> None:
+        self.owner, self.key, self.reason = owner, key, reason
+        super().__init__(f"{owner}.{key}: {reason}" if key else f"{owner}: {reason}")

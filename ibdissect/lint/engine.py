@@ -1,0 +1,266 @@
+"""The loop that runs the rules over a capture, chunk by chunk, and keeps what they find within bounds."""
+
+from __future__ import annotations
+
+import string
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.capture.chunk import Damage
+from ibdissect.table.mask import occurrences_where
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.spec import Struct
+
+from .finding import Finding, Span
+from .rule import Hit, Rule, Seen, handlers, secret_or_value
+
+Bool = npt.NDArray[np.bool_]
+MAX_FLOWS = 65536
+"""Flow keys remembered per rule; beyond it the oldest is forgotten and its next hit starts a new finding."""
+
+
+@dataclass(slots=True)
+class Context:
+    """What every rule may know besides the chunk at hand."""
+
+    sources: dict[type[Any], Any] = field(default_factory=dict)
+    """Shared state by its class: `context.get(Subnet)` is the subnet as learnt so far."""
+    damage: Sequence[Damage] = ()
+    """Broken places of the container, as the reader meets them."""
+    native_capture: bool = True
+
+    def get(self, kind: type[Any]) -> Any:
+        """The one instance of a state class, made on first use."""
+        found = self.sources.get(kind)
+        if found is None:
+            found = self.sources[kind] = kind()
+        return found
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a rule found in a capture: the exact number, and the first findings."""
+
+    count: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    flows: dict[Any, Finding] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+class Source:
+    """State that follows the capture and tells rules about events; one class per kind of state, made by the context."""
+
+    def feed(self, table: ChunkTable) -> Iterable[object]:
+        """Take in a chunk; return what happened, in frame order."""
+        raise NotImplementedError
+
+
+class Linter:
+    """Runs rules over the chunks of one capture. `feed` every chunk in order, then `finish`."""
+
+    def __init__(
+        self,
+        rules: Iterable[type[Rule]],
+        *,
+        max_findings: int | None = 100,
+        damage: Sequence[Damage] = (),
+        timing: bool = False,
+        on_finding: Callable[[Finding], None] | None = None,
+    ) -> None:
+        self.rules = [rule() for rule in rules]
+        self.max_findings, self.timing, self.on_finding = max_findings, timing, on_finding
+        self.context = Context(damage=damage)
+        self.tally: dict[str, Tally] = {rule.code: Tally() for rule in self.rules}
+        self.stateless = [rule for rule in self.rules if rule.when is not None]
+        self.of_struct: list[tuple[Rule, type[Struct], Any]] = []
+        self.of_event: dict[type[Any], list[tuple[Rule, Any]]] = {}
+        self.of_chunk: list[tuple[Rule, Any]] = []
+        self.at_end: list[tuple[Rule, Any]] = []
+        for rule in self.rules:
+            for structs, method in handlers(rule, "listens_to"):
+                self.of_struct += [(rule, struct, method) for struct in structs]
+            for events, method in handlers(rule, "listens_to_events"):
+                for event in events:
+                    self.of_event.setdefault(event, []).append((rule, method))
+            self.of_chunk += [(rule, method) for _, method in handlers(rule, "listens_to_chunks")]
+            self.at_end += [(rule, method) for _, method in handlers(rule, "listens_to_end")]
+        wanted = {event.source for event in self.of_event if hasattr(event, "source")}
+        self.sources: list[Source] = [self.context.get(kind) for kind in sorted(wanted, key=lambda kind: kind.__name__)]
+
+    def feed(self, table: ChunkTable, shown: Bool | None = None) -> None:
+        """Judge a chunk; `shown` bool[n] limits what is reported, knowledge is learnt from all rows."""
+        for rule in self.stateless:
+            self._timed(rule, self._stateless, table, shown)
+        for source in self.sources:
+            for event in source.feed(table):
+                for rule, method in self.of_event.get(type(event), ()):
+                    self._take(rule, method(event, self.context), table, shown)
+        for rule, struct, method in self.of_struct:
+            self._timed(rule, self._structs, table, shown, struct, method)
+        for rule, method in self.of_chunk:
+            self._take(rule, method(table, self.context), table, shown)
+
+    def finish(self) -> list[Finding]:
+        """Everything found, ordered by frame and code."""
+        for rule, method in self.at_end:
+            self._take(rule, method(self.context), None, None)
+        found = [finding for tally in self.tally.values() for finding in tally.findings]
+        return sorted(found, key=lambda f: (f.frame, f.code))
+
+    def _timed(self, rule: Rule, work: Any, *args: Any) -> None:
+        if not self.timing:
+            work(rule, *args)
+            return
+        start = time.perf_counter()
+        work(rule, *args)
+        self.tally[rule.code].seconds += time.perf_counter() - start
+
+    def _stateless(self, rule: Rule, table: ChunkTable, shown: Bool | None) -> None:
+        assert rule.when is not None and rule.on is not None
+        found = table.occurrences(rule.on)
+        if not len(found):
+            return
+        hits = occurrences_where(rule.when, table, rule.on)
+        if shown is not None:
+            hits = hits & shown[found.rows]
+        if not hits.any():
+            return
+        index = np.flatnonzero(hits)
+        if rule.flow:
+            self._flows(rule, table, index)
+            return
+        rows, first, entries = np.unique(found.rows[index], return_index=True, return_counts=True)
+        tally = self.tally[rule.code]
+        tally.count += len(rows)
+        room = len(rows) if self.max_findings is None else max(0, self.max_findings - len(tally.findings))
+        for start, number in zip(first[:room].tolist(), entries[:room].tolist(), strict=True):
+            self._keep(tally, self._finding(rule, table, index[start : start + number].tolist()))
+
+    def _flows(self, rule: Rule, table: ChunkTable, index: npt.NDArray[np.int64]) -> None:
+        """One finding a flow: hits that agree in the rule's flow fields."""
+        assert rule.on is not None
+        rows = table.occurrences(rule.on).rows[index]
+        columns = [_flat(table.of_rows(f)[0][rows]) for f in rule.flow]
+        keys, first, inverse = np.unique(np.column_stack(columns), axis=0, return_index=True, return_inverse=True)
+        counts = np.bincount(inverse.ravel())
+        for i in np.argsort(first, kind="stable").tolist():
+            key = keys[i].tobytes()
+            tally = self.tally[rule.code]
+            known = tally.flows.get(key)
+            if known is not None:
+                known.count += int(counts[i])
+                continue
+            finding = self._finding(rule, table, [int(index[first[i]])])
+            finding.count = int(counts[i])
+            self._flow(tally, key, finding)
+
+    def _flow(self, tally: Tally, key: Any, finding: Finding) -> None:
+        tally.count += 1
+        if len(tally.flows) >= MAX_FLOWS:
+            tally.flows.pop(next(iter(tally.flows)))
+        tally.flows[key] = finding
+        self._keep(tally, finding)
+
+    def _keep(self, tally: Tally, finding: Finding) -> None:
+        if self.max_findings is None or len(tally.findings) < self.max_findings:
+            tally.findings.append(finding)
+            if self.on_finding is not None:
+                self.on_finding(finding)
+
+    def _finding(self, rule: Rule, table: ChunkTable, entries: list[int]) -> Finding:
+        """The finding for occurrences of `rule.on` in one row; its message speaks of the first."""
+        assert rule.on is not None
+        view = table.view(rule.on, entries[0])
+        row = int(table.occurrences(rule.on).rows[entries[0]])
+        seen = Seen(table, row)
+        at = rule.at
+        spans: tuple[Span, ...] = ()
+        if at is not None:
+            size = rule.on.size
+            where = view if at.owner is rule.on else seen.first(at.owner)  # type: ignore[arg-type]
+            if where is not None:
+                low, high = at.span
+                spans = (Span(seen.frame, where.offset + low, high - low),)
+                if where is view and size:
+                    starts = table.occurrences(rule.on).at[entries] - table.chunk.offset[row]
+                    spans = tuple(Span(seen.frame, int(start) + low, high - low) for start in starts.tolist())
+        value = None if at is None or not spans else secret_or_value(at, at.__get__(view if at.owner is rule.on else where, rule.on))
+        return self._made(
+            rule,
+            Hit(frame=seen.frame, time_ns=seen.time_ns, arguments=arguments_of(rule, view, seen), spans=spans, field=at, value=value),
+        )
+
+    def _structs(self, rule: Rule, table: ChunkTable, shown: Bool | None, struct: type[Struct], method: Any) -> None:
+        found = table.occurrences(struct)
+        for i, row in enumerate(found.rows.tolist()):
+            self._take(rule, method(table.view(struct, i), Seen(table, row)), table, shown)
+
+    def _take(self, rule: Rule, hits: Iterable[Hit] | None, table: ChunkTable | None, shown: Bool | None) -> None:
+        tally = self.tally[rule.code]
+        for hit in hits or ():
+            if shown is not None and table is not None:
+                row = hit.frame - table.chunk.first
+                if not (0 <= row < len(shown) and shown[row]):
+                    continue
+            if hit.key is not None:
+                known = tally.flows.get(hit.key)
+                if known is not None:
+                    known.count += hit.count
+                    continue
+                self._flow(tally, hit.key, self._made(rule, hit))
+                continue
+            tally.count += 1
+            if self.max_findings is None or len(tally.findings) < self.max_findings:
+                self._keep(tally, self._made(rule, hit))
+
+    def _made(self, rule: Rule, hit: Hit) -> Finding:
+        return Finding(
+            code=rule.code,
+            name=rule.name,
+            severity=rule.severity,
+            frame=hit.frame,
+            time_ns=hit.time_ns,
+            template=rule.message,
+            arguments=hit.arguments,
+            field=hit.field.filter_name if hit.field is not None else None,
+            value=hit.value,
+            spans=hit.spans,
+            related=hit.related,
+            evidence=hit.evidence,
+            count=hit.count,
+            reference=rule.reference,
+        )
+
+
+def arguments_of(rule: Rule, view: Struct, seen: Seen) -> dict[str, Any]:
+    """What the placeholders of a stateless rule's message stand for."""
+    arguments: dict[str, Any] = {}
+    for _, name, _, _ in string.Formatter().parse(rule.message):
+        if not name:
+            continue
+        head = name.split(".")[0].split("[")[0]
+        if head in arguments:
+            continue
+        found = getattr(type(view), head, None)
+        if found is not None:
+            arguments[head] = secret_or_value(found, getattr(view, head))
+            continue
+        struct = next((s for s in seen.table.catalog.structs if s.__name__ == head), None)
+        if struct is None:
+            raise KeyError(f"rule {rule.code}: message names {head!r}, which is no field of {type(view).__name__} and no structure")
+        arguments[head] = seen.first(struct)
+    return arguments
+
+
+def _flat(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Byte fields as two integers, so that flow keys are plain numbers."""
+    if values.ndim == 1:
+        return values.astype(np.uint64)
+    wide = np.zeros((len(values), -(-values.shape[1] // 8) * 8), np.uint8)
+    wide[:, : values.shape[1]] = values
+    return wide.view(">u8").astype(np.uint64)

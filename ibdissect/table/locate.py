@@ -1,0 +1,335 @@
+"""Where each header of each packet starts: the one dissector, over a whole chunk at a time.
+
+Columns, views and the tree all start from what is found here, so they cannot disagree. Every offset counts from the start
+of `chunk.data`; -1 means the header is not there. A header that does not fit its packet is not there either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.capture.chunk import (
+    LINK_ERF,
+    LINK_ETHERNET,
+    LINK_INFINIBAND,
+    LINK_IPOIB,
+    LINK_SLL,
+    LINK_SLL2,
+    Chunk,
+)
+from ibdissect.wire import around, transport
+from ibdissect.wire.opcodes import OPCODES
+from ibdissect.wire.spec import Struct
+
+Int = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
+StructType = type[Struct]
+
+MALFORMED = (
+    "",
+    "the LRH does not fit the frame",
+    "LRH.PktLen is larger than the frame",
+    "LRH.PktLen is too small for the headers it announces",
+    "the GRH does not fit the packet",
+    "the BTH does not fit the packet",
+    "an extended header does not fit the packet",
+    "the IP header is impossible or does not fit the frame",
+    "the IP length is larger than the frame",
+    "the MAD is shorter than its header",
+    "the MAD is shorter than its class's format",
+    "the attribute does not fit the MAD",
+    "the ERF header does not fit the record",
+    "GRH.PayLen disagrees with the frame",
+)
+OK, NO_LRH, PKTLEN_LARGE, PKTLEN_SMALL, NO_GRH, NO_BTH, NO_EXTENDED, NO_IP, IP_LARGE, NO_MAD = range(10)
+NO_FORMAT, NO_ATTRIBUTE, NO_ERF, GRH_LENGTH = range(10, 14)
+
+_EXTENDED = ("RDETH", "DETH", "XRCETH", "FETH", "RETH", "AtomicETH", "AETH", "AtomicAckETH", "ImmDt", "IETH", "CNP")
+
+
+def _chains() -> tuple[dict[str, npt.NDArray[np.int16]], npt.NDArray[np.int64], Bool]:
+    """Per OpCode: offset of each extended header behind the BTH (-1: none), their total size, payload allowed."""
+    delta = {name: np.full(256, -1, np.int16) for name in _EXTENDED}
+    total = np.zeros(256, np.int64)
+    payload = np.zeros(256, np.bool_)
+    for code, opcode in OPCODES.items():
+        at = 0
+        for name in opcode.headers:
+            delta[name][code] = at
+            at += getattr(transport, name).size
+        total[code], payload[code] = at, opcode.payload
+    return delta, total, payload
+
+
+EXTENDED_AT, EXTENDED_SIZE, HAS_PAYLOAD = _chains()
+EXTENDED_STRUCTS: dict[StructType, str] = {getattr(transport, name): name for name in _EXTENDED}
+
+
+@dataclass(slots=True)
+class Located:
+    """Offsets of the headers of every row of a chunk (int64, -1 where absent)."""
+
+    n: int
+    end: Int
+    """Behind the last captured byte of the row."""
+    snapped: Bool
+    """The record holds less than the frame had on the wire."""
+    malformed: npt.NDArray[np.uint8]
+    """Index into MALFORMED; 0 is fine."""
+    start: dict[str, Int] = field(default_factory=dict)
+    """By name: erf eth vlan vlan2 sll sll2 ip4 ip6 udp link lrh rwh grh bth payload mad icrc vcrc."""
+    payload_end: Int = field(default_factory=lambda: np.empty(0, np.int64))
+    """Behind the payload (in front of pad bytes and ICRC); meaningful where payload >= 0."""
+    opcode: npt.NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8))
+    """BTH.OpCode; meaningful where bth >= 0."""
+    limit: Int = field(default_factory=lambda: np.empty(0, np.int64))
+    """Byte that no header of the transport may cross: the ICRC, or the end of the captured bytes; meaningful where bth >= 0."""
+    complete: Bool = field(default_factory=lambda: np.empty(0, np.bool_))
+    """The packet lies in the frame from its first header to its ICRC: CRCs may be checked."""
+
+    def at(self, name: str) -> Int:
+        """Offsets of one kind of header, int64[n]; all -1 when no row has it."""
+        found = self.start.get(name)
+        if found is None:
+            found = self.start[name] = np.full(self.n, -1, np.int64)
+        return found
+
+
+def u8(data: npt.NDArray[np.uint8], at: Int) -> Int:
+    return data[at].astype(np.int64)
+
+
+def u16(data: npt.NDArray[np.uint8], at: Int) -> Int:
+    """Big-endian 16-bit numbers at byte offsets `at`."""
+    return (data[at].astype(np.int64) << 8) | data[at + 1]
+
+
+def u24(data: npt.NDArray[np.uint8], at: Int) -> Int:
+    return (u16(data, at) << 8) | data[at + 2]
+
+
+def locate(chunk: Chunk) -> Located:
+    """Find the headers of every row. Never raises on any bytes."""
+    n = len(chunk)
+    end = chunk.offset + chunk.caplen
+    loc = Located(n, end, chunk.caplen < chunk.length, np.zeros(n, np.uint8))
+    loc.payload_end, loc.opcode, loc.complete = end.copy(), np.zeros(n, np.uint8), np.zeros(n, np.bool_)
+    loc.limit = end.copy()
+    if not n:
+        return loc
+    if (chunk.pseudo >= 0).any():
+        loc.start["erf"] = chunk.pseudo
+    # Every row that has a BTH gets it here, with the byte behind its ICRC.
+    finder = _Finder(chunk, loc)
+    for link in np.unique(chunk.link).tolist():
+        rows = np.flatnonzero(chunk.link == link)
+        if link == LINK_INFINIBAND:
+            finder.native(rows)
+        elif link == LINK_ERF:
+            finder.erf(rows)
+        elif link in (LINK_ETHERNET, LINK_SLL, LINK_SLL2, LINK_IPOIB):
+            finder.cooked(link, rows)
+    return loc
+
+
+class _Finder:
+    """The steps of `locate`; each takes the rows it concerns and passes the rest on."""
+
+    def __init__(self, chunk: Chunk, loc: Located) -> None:
+        self.data, self.chunk, self.loc = chunk.data, chunk, loc
+
+    def bad(self, rows: Int, reason: int) -> None:
+        """Mark rows malformed, unless a snap length explains it."""
+        rows = rows[~self.loc.snapped[rows]]
+        self.loc.malformed[rows[self.loc.malformed[rows] == 0]] = reason
+
+    def fit(self, rows: Int, at: Int, size: int, reason: int) -> Bool:
+        """Which of `rows` hold `size` bytes from `at` on; the others are marked."""
+        good = at + size <= self.loc.end[rows]
+        if not good.all():
+            self.bad(rows[~good], reason)
+        return good
+
+    def erf(self, rows: Int) -> None:
+        pseudo = self.chunk.pseudo[rows]
+        there = pseudo >= 0
+        if not there.all():
+            self.bad(rows[~there], NO_ERF)
+            rows, pseudo = rows[there], pseudo[there]
+        kind = self.data[pseudo + 8] & 0x7F
+        self.native(rows[kind == 21])
+        flow = rows[kind == 25]
+        if flow.size:
+            at = self.chunk.offset[flow]
+            good = at + 6 <= self.loc.end[flow]
+            self.loc.at("link")[flow[good]] = at[good]
+
+    def native(self, rows: Int) -> None:
+        if not rows.size:
+            return
+        at = self.chunk.offset[rows]
+        good = self.fit(rows, at, 8, NO_LRH)
+        if not good.all():
+            rows, at = rows[good], at[good]
+        self.loc.at("lrh")[rows] = at
+        lnh = self.data[at + 1] & 3
+        size = (u16(self.data, at + 4) & 0x7FF) << 2
+        stop = at + size
+        large = stop > self.loc.end[rows]
+        if large.any():
+            self.bad(rows[large & (stop - at > self.chunk.length[rows])], PKTLEN_LARGE)
+        small = (size < 12) & ~large
+        if small.any():
+            self.bad(rows[small], PKTLEN_SMALL)
+        # VCRC: two bytes behind a packet that is all there.
+        whole = ~large & ~small & (stop + 2 <= self.loc.end[rows])
+        self.loc.at("vcrc")[rows[whole]] = stop[whole]
+        local, world = lnh == 2, lnh == 3
+        if local.all():
+            self.transport(rows, at + 8, stop)
+            return
+        self.transport(rows[local], at[local] + 8, stop[local])
+        self.grh(rows[world], at[world] + 8, stop[world])
+        raw = lnh == 0
+        if raw.any():
+            r, a = rows[raw], at[raw] + 8
+            good = self.fit(r, a, 4, PKTLEN_SMALL)
+            self.loc.at("rwh")[r[good]] = a[good]
+            self.payload(r[good], a[good] + 4, np.minimum(stop[raw][good], self.loc.end[r[good]]))
+        ipv6 = lnh == 1
+        if ipv6.any():
+            self.ip6(rows[ipv6], at[ipv6] + 8)
+
+    def grh(self, rows: Int, at: Int, stop: Int) -> None:
+        """GRH, then the transport; `stop` is the byte behind the ICRC."""
+        if not rows.size:
+            return
+        good = self.fit(rows, at, 40, NO_GRH)
+        rows, at, stop = rows[good], at[good], stop[good]
+        self.loc.at("grh")[rows] = at
+        iba = self.data[at + 6] == 0x1B
+        self.transport(rows[iba], at[iba] + 40, stop[iba])
+        other = ~iba
+        if other.any():
+            self.payload(rows[other], at[other] + 40, np.minimum(stop[other], self.loc.end[rows[other]]))
+
+    def cooked(self, link: int, rows: Int) -> None:
+        """Ethernet and the captures that replace it: find the network header by its Ethertype."""
+        name, type_at, size = {
+            LINK_ETHERNET: ("eth", 12, 14), LINK_SLL: ("sll", 14, 16), LINK_SLL2: ("sll2", 0, 20), LINK_IPOIB: ("", 40, 44),
+        }[link]  # fmt: skip
+        at = self.chunk.offset[rows]
+        good = at + size <= self.loc.end[rows]
+        rows, at = rows[good], at[good]
+        if not rows.size:
+            return
+        if name:
+            self.loc.at(name)[rows] = at
+        else:
+            self.loc.at("grh")[rows] = at
+        ethertype = u16(self.data, at + type_at)
+        at = at + size
+        for tag in ("vlan", "vlan2", "vlan3"):
+            tagged = (ethertype == 0x8100) | (ethertype == 0x88A8)
+            tagged &= at + 4 <= self.loc.end[rows]
+            if not tagged.any():
+                break
+            self.loc.at(tag)[rows[tagged]] = at[tagged]
+            ethertype[tagged] = u16(self.data, at[tagged] + 2)
+            at = np.where(tagged, at + 4, at)
+        roce1 = ethertype == around.ETHERTYPE_ROCE
+        if roce1.any():
+            r, a = rows[roce1], at[roce1]
+            fits = a + 40 <= self.loc.end[r]
+            self.bad(r[~fits], NO_GRH)
+            r, a = r[fits], a[fits]
+            stop = a + 40 + u16(self.data, a + 4)
+            self.bad(r[stop - self.chunk.offset[r] > self.chunk.length[r]], GRH_LENGTH)
+            self.grh(r, a, stop)
+        four = ethertype == 0x0800
+        if four.all():
+            self.ip4(rows, at)
+            return
+        self.ip4(rows[four], at[four])
+        six = ethertype == 0x86DD
+        self.ip6(rows[six], at[six])
+
+    def ip4(self, rows: Int, at: Int) -> None:
+        if not rows.size:
+            return
+        good = at + 20 <= self.loc.end[rows]
+        rows, at = rows[good], at[good]
+        first = self.data[at]
+        header = (first & 15).astype(np.int64) * 4
+        good = (first >> 4 == 4) & (header >= 20)
+        rows, at, header = rows[good], at[good], header[good]
+        self.loc.at("ip4")[rows] = at
+        fragment = u16(self.data, at + 6) & 0x1FFF
+        datagram = (self.data[at + 9] == 17) & (fragment == 0)
+        stop = at + u16(self.data, at + 2)
+        self.udp(rows[datagram], (at + header)[datagram], stop[datagram])
+
+    def ip6(self, rows: Int, at: Int) -> None:
+        if not rows.size:
+            return
+        good = (at + 40 <= self.loc.end[rows]) & (self.data[np.minimum(at, self.data.size - 1)] >> 4 == 6)
+        rows, at = rows[good], at[good]
+        self.loc.at("ip6")[rows] = at
+        datagram = self.data[at + 6] == 17
+        stop = at + 40 + u16(self.data, at + 4)
+        self.udp(rows[datagram], (at + 40)[datagram], stop[datagram])
+
+    def udp(self, rows: Int, at: Int, stop: Int) -> None:
+        good = at + 8 <= self.loc.end[rows]
+        rows, at, stop = rows[good], at[good], stop[good]
+        if not rows.size:
+            return
+        self.loc.at("udp")[rows] = at
+        roce = u16(self.data, at + 2) == around.ROCE_PORT
+        rows, at, stop = rows[roce], at[roce], stop[roce]
+        long = stop - self.chunk.offset[rows] > self.chunk.length[rows]
+        if long.any():
+            self.bad(rows[long], IP_LARGE)
+        self.transport(rows, at + 8, stop)
+
+    def transport(self, rows: Int, at: Int, stop: Int) -> None:
+        """BTH, extended headers, payload; `stop` is the byte behind the ICRC as the lengths claim it."""
+        if not rows.size:
+            return
+        loc, data = self.loc, self.data
+        complete = (stop <= loc.end[rows]) & (stop - at >= 16)
+        limit = np.where(complete, stop - 4, np.minimum(stop, loc.end[rows]))
+        good = at + 12 <= limit
+        if not good.all():
+            self.bad(rows[~good], NO_BTH)
+            rows, at, stop, complete, limit = rows[good], at[good], stop[good], complete[good], limit[good]
+        loc.at("bth")[rows] = at
+        loc.complete[rows] = complete
+        loc.limit[rows] = limit
+        loc.at("icrc")[rows[complete]] = limit[complete]
+        opcode = data[at]
+        loc.opcode[rows] = opcode
+        payload = at + 12 + EXTENDED_SIZE[opcode]
+        short = payload > limit
+        if short.any():
+            self.bad(rows[short], NO_EXTENDED)
+        pad = ((data[at + 1] >> 4) & 3).astype(np.int64)
+        stop = np.where(complete, np.maximum(limit - pad, payload), limit)
+        keep = ~short & (stop > payload)
+        self.payload(rows[keep], payload[keep], stop[keep])
+        datagram = keep & ((opcode == 0x64) | (opcode == 0x65))
+        if datagram.any():
+            r, a = rows[datagram], payload[datagram]
+            special = u24(data, at[datagram] + 5) <= 1
+            r, a, s = r[special], a[special], stop[datagram][special]
+            fits = a + 24 <= s
+            if not fits.all():
+                self.bad(r[~fits], NO_MAD)
+            loc.at("mad")[r[fits]] = a[fits]
+
+    def payload(self, rows: Int, at: Int, stop: Int) -> None:
+        self.loc.at("payload")[rows] = at
+        self.loc.payload_end[rows] = stop

@@ -1,0 +1,295 @@
+"""A chunk of a capture as arrays: where each structure occurs, and any field of any structure as a column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.capture.chunk import Chunk
+from ibdissect.wire import around, link, network, transport
+from ibdissect.wire.catalog import Catalog, StructType
+from ibdissect.wire.catalog import builtin as builtin_catalog
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.places import Inside, Mad, MadFormat
+from ibdissect.wire.spec import BYTE_KINDS, Field
+
+from .locate import EXTENDED_AT, EXTENDED_STRUCTS, Bool, Int, Located, locate, u16
+
+HEADERS: dict[StructType, tuple[str, ...]] = {
+    around.ERF: ("erf",),
+    around.Ethernet: ("eth",),
+    around.VLAN: ("vlan", "vlan2", "vlan3"),
+    around.SLL: ("sll",),
+    around.SLL2: ("sll2",),
+    around.IPv4: ("ip4",),
+    around.IPv6: ("ip6",),
+    around.UDP: ("udp",),
+    link.LRH: ("lrh",),
+    link.RWH: ("rwh",),
+    link.FlowControl: ("link",),
+    link.VCRC: ("vcrc",),
+    network.GRH: ("grh",),
+    transport.BTH: ("bth",),
+    transport.ICRC: ("icrc",),
+    transport.Payload: ("payload",),
+    MAD: ("mad",),
+}
+"""Structures that `locate` finds itself; every other one is found through what carries it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrences:
+    """Where a structure occurs in a chunk, in frame order; a row may hold it several times."""
+
+    rows: Int
+    """Row of the chunk, int64[k], never decreasing."""
+    at: Int
+    """Where the structure starts in `chunk.data`, int64[k]."""
+    stop: Int
+    """Behind the last byte that belongs to the structure's room, int64[k]."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The values of one field: one row an occurrence (an entry of a repeated field is one)."""
+
+    rows: Int
+    """Row of the chunk, int64[k]."""
+    values: npt.NDArray[Any]
+    """Integers (uint8...uint64, bool for flags), or uint8[k, bytes] for byte fields."""
+
+
+class ChunkTable:
+    """Columns of one chunk, computed on demand and kept until the chunk goes."""
+
+    def __init__(self, chunk: Chunk, catalog: Catalog | None = None) -> None:
+        self.chunk = chunk
+        self.catalog = catalog if catalog is not None else builtin_catalog()
+        self.located: Located = locate(chunk)
+        self._found: dict[StructType, Occurrences] = {}
+        self._matrix: dict[StructType, npt.NDArray[np.uint8]] = {}
+        self._groups: dict[tuple[int, int], Int] | None = None
+
+    def __len__(self) -> int:
+        return self.located.n
+
+    # -- where structures are
+
+    def occurrences(self, struct: StructType) -> Occurrences:
+        """Every place of a structure in the chunk; each has `struct.size` bytes of room."""
+        found = self._found.get(struct)
+        if found is None:
+            found = self._found[struct] = self._find(struct)
+        return found
+
+    def _find(self, struct: StructType) -> Occurrences:
+        if struct in HEADERS:
+            return _merge([self._header(struct, name) for name in HEADERS[struct]])
+        if struct in EXTENDED_STRUCTS:
+            return self._extended(struct)
+        parts = []
+        for place in struct.carried_by:
+            if isinstance(place, MadFormat):
+                parts.append(self._format(struct, place))
+            elif isinstance(place, Mad):
+                parts.append(self._attribute(struct, place))
+            elif isinstance(place, Inside):
+                parts.append(self._inside(struct, place))
+        parts += [self._nested(struct, field) for field in self.catalog.nesting.get(struct, ())]
+        return _merge(parts)
+
+    def _header(self, struct: StructType, name: str) -> Occurrences:
+        start = self.located.start.get(name)
+        if start is None:
+            return _NONE
+        rows = np.flatnonzero(start >= 0)
+        at = start[rows]
+        if name in ("payload", "mad"):
+            return Occurrences(rows, at, self.located.payload_end[rows])
+        return Occurrences(rows, at, at + struct.size)
+
+    def _extended(self, struct: StructType) -> Occurrences:
+        loc = self.located
+        bth = loc.start.get("bth")
+        if bth is None:
+            return _NONE
+        delta = EXTENDED_AT[EXTENDED_STRUCTS[struct]][loc.opcode]
+        rows = np.flatnonzero((delta >= 0) & (bth >= 0))
+        at = bth[rows] + 12 + delta[rows]
+        good = at + struct.size <= loc.limit[rows]
+        return Occurrences(rows[good], at[good], at[good] + struct.size)
+
+    def _mads(self) -> dict[tuple[int, int], Int]:
+        """Rows by (management class, attribute id)."""
+        if self._groups is None:
+            self._groups = {}
+            mad = self.located.start.get("mad")
+            if mad is not None:
+                rows = np.flatnonzero(mad >= 0)
+                at = mad[rows]
+                key = (self.chunk.data[at + 1].astype(np.int64) << 16) | u16(self.chunk.data, at + 16)
+                for value in np.unique(key).tolist():
+                    self._groups[value >> 16, value & 0xFFFF] = rows[key == value]
+        return self._groups
+
+    def attributes(self) -> dict[tuple[int, int], Int]:
+        """Rows of the chunk by (management class, attribute id) of the MAD they hold."""
+        return self._mads()
+
+    def _format(self, struct: StructType, place: MadFormat) -> Occurrences:
+        parts = []
+        for (mgmt_class, _), rows in self._mads().items():
+            if mgmt_class in place.classes:
+                parts.append(self._fitting(rows, self.located.at("mad")[rows], struct, place.base_version))
+        return _merge(parts)
+
+    def _attribute(self, struct: StructType, place: Mad) -> Occurrences:
+        rows = self._mads().get((place.mgmt_class, place.attr_id))
+        if rows is None:
+            return _NONE
+        mad = self.located.at("mad")[rows]
+        if place.methods is not None:
+            keep = np.isin(self.chunk.data[mad + 3], list(place.methods))
+            rows, mad = rows[keep], mad[keep]
+        data = place.data_at if place.data_at is not None else self.catalog.data_at(place.mgmt_class, place.base_version)
+        return self._fitting(rows, mad + data, struct, place.base_version)
+
+    def _fitting(self, rows: Int, at: Int, struct: StructType, base_version: int) -> Occurrences:
+        good = at + struct.size <= self.located.payload_end[rows]
+        good &= (self.chunk.data[self.located.at("mad")[rows]] == 0x80) == (base_version == 0x80)
+        rows, at = rows[good], at[good]
+        has_rest = any(field.kind == "rest" for field in struct.fields)
+        return Occurrences(rows, at, self.located.payload_end[rows] if has_rest else at + struct.size)
+
+    def _inside(self, struct: StructType, place: Inside) -> Occurrences:
+        owner = place.field.owner
+        assert owner is not None
+        outer = self.occurrences(owner)
+        keep = np.ones(len(outer), np.bool_)
+        for field, values in place.when:
+            keep &= np.isin(self.values(field), list(values))
+        at = outer.at[keep] + place.field.bit // 8
+        stop = outer.stop[keep] if place.field.kind == "rest" else at + place.field.bits // 8
+        good = at + struct.size <= stop
+        return Occurrences(outer.rows[keep][good], at[good], stop[good])
+
+    def _nested(self, struct: StructType, field: Field[Any]) -> Occurrences:
+        assert field.owner is not None
+        outer = self.occurrences(field.owner)
+        starts = np.array([bit // 8 for bit in field.entries()], np.int64)
+        at = (outer.at[:, None] + starts).ravel()
+        return Occurrences(np.repeat(outer.rows, len(starts)), at, at + struct.size)
+
+    # -- what fields hold
+
+    def matrix(self, struct: StructType) -> npt.NDArray[np.uint8]:
+        """The bytes of every occurrence, uint8[k, struct.size]: one gather that all columns of the structure share."""
+        found = self._matrix.get(struct)
+        if found is None:
+            at = self.occurrences(struct).at
+            found = self._matrix[struct] = gather(self.chunk.data, at, struct.size)
+        return found
+
+    def values(self, field: Field[Any]) -> npt.NDArray[Any]:
+        """A field of every occurrence of its structure: integers[k] or [k, count], uint8[k, bytes] for byte fields."""
+        assert field.owner is not None
+        rows = self.matrix(field.owner)
+        if field.kind in BYTE_KINDS or field.kind in ("hole", "nested"):
+            return rows[:, field.bit // 8 : field.bit // 8 + field.bits * field.count // 8]
+        if field.count == 1:
+            value = extract(rows, field.bit, field.bits)
+        else:
+            value = np.stack([extract(rows, bit, field.bits) for bit in field.entries()], axis=1)
+        return value.astype(np.bool_) if field.kind == "flag" else value
+
+    def column(self, field: Field[Any]) -> Column:
+        """All values of a field with their rows; entries of a repeated field one behind the other, `when` respected."""
+        assert field.owner is not None
+        rows, values = self.occurrences(field.owner).rows, self.values(field)
+        if field.when is not None:
+            keep = np.isin(self.values(field.when[0]), list(field.when[1]))
+            rows, values = rows[keep], values[keep]
+        if field.count > 1:
+            rows = np.repeat(rows, field.count)
+            values = values.reshape(len(rows), -1) if field.kind in BYTE_KINDS else values.ravel()
+        return Column(rows, values)
+
+    def of_rows(self, field: Field[Any]) -> tuple[npt.NDArray[Any], Bool]:
+        """A field of the first occurrence in each row: values[n] (0 where absent) and presence bool[n]."""
+        assert field.owner is not None
+        index = self.first(field.owner)
+        there = index >= 0
+        values = self.values(field)
+        if not len(values):
+            return np.zeros((len(self), *values.shape[1:]), values.dtype), there
+        return np.where(there.reshape(-1, *[1] * (values.ndim - 1)), values[np.maximum(index, 0)], 0), there
+
+    def first(self, struct: StructType) -> Int:
+        """For each row the index of the structure's first occurrence, -1 where it has none."""
+        rows = self.occurrences(struct).rows
+        index = np.full(len(self), -1, np.int64)
+        index[rows[::-1]] = np.arange(len(rows))[::-1]
+        return index
+
+    def view(self, struct: type[Any], i: int) -> Any:
+        """Occurrence `i` of a structure as a view on a copy of its frame; the view's offset counts from the frame's start."""
+        found = self.occurrences(struct)
+        row = int(found.rows[i])
+        base = int(self.chunk.offset[row])
+        start = int(found.at[i])
+        if start < base:  # the ERF header stands in front of the frame
+            return struct(self.chunk.data[start : start + struct.size].tobytes(), 0)
+        return struct(self.chunk.frame_bytes(row), start - base, int(found.stop[i]) - base)
+
+
+_EMPTY = np.empty(0, np.int64)
+_NONE = Occurrences(_EMPTY, _EMPTY, _EMPTY)
+
+
+def _merge(parts: list[Occurrences]) -> Occurrences:
+    parts = [part for part in parts if len(part)]
+    if not parts:
+        return _NONE
+    if len(parts) == 1:
+        return parts[0]
+    rows = np.concatenate([part.rows for part in parts])
+    at = np.concatenate([part.at for part in parts])
+    order = np.lexsort((at, rows))
+    return Occurrences(rows[order], at[order], np.concatenate([part.stop for part in parts])[order])
+
+
+def gather(data: npt.NDArray[np.uint8], at: Int, size: int) -> npt.NDArray[np.uint8]:
+    """`size` bytes from each offset as rows, uint8[k, size]; every offset must leave room for them."""
+    if not len(at) or not size:
+        return np.zeros((len(at), size), np.uint8)
+    windows = np.ndarray((data.size - size + 1,), f"V{size}", data.data, 0, (1,))
+    return windows[at].view(np.uint8).reshape(-1, size)
+
+
+def extract(rows: npt.NDArray[np.uint8], bit: int, bits: int) -> npt.NDArray[Any]:
+    """The unsigned integer of `bits` (at most 64) bits from bit `bit` of each row; the smallest dtype that holds it."""
+    size = rows.shape[1]
+    lo, hi = bit // 8, (bit + bits + 7) // 8
+    width = next(w for w in (1, 2, 4, 8, 16) if w >= hi - lo)
+    target = np.dtype(f"u{next(w for w in (1, 2, 4, 8) if w * 8 >= bits)}")
+    start = max(0, hi - width)
+    if width <= 8 and start + width <= size:
+        word = np.ndarray((len(rows),), f">u{width}", rows.data, start, (rows.strides[0],)) if len(rows) else np.empty(0, f">u{width}")
+        stop = (start + width) * 8
+    else:  # a field at the edge of a short structure, or nine bytes wide
+        word = np.zeros(len(rows), np.uint64)
+        for byte in range(lo, hi):
+            word = (word << np.uint64(8)) | rows[:, byte]
+        stop = hi * 8
+    shift = stop - bit - bits
+    if shift:
+        word = word >> np.array(shift, word.dtype)
+    if bits < word.dtype.itemsize * 8:
+        word = word & np.array((1 << bits) - 1, word.dtype)
+    return word.astype(target)

@@ -1,0 +1,107 @@
+"""Which structures and fields exist, by name and by place; built once from modules, frozen afterwards."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Iterable, Iterator
+from functools import cache
+from types import MappingProxyType, ModuleType
+from typing import Any
+
+from ibdissect import wire
+from ibdissect.errors import PluginError, SpecError
+
+from .places import CmService, DestQP, Ethertype, Inside, Mad, MadFormat, UdpPort, VendorOui
+from .spec import Field, Struct
+
+StructType = type[Struct]
+
+
+class Catalog:
+    """Every declared structure, found by filter name, by MAD class and attribute, by what carries it."""
+
+    def __init__(self, modules: Iterable[ModuleType]) -> None:
+        self.structs: tuple[StructType, ...] = tuple(_declared(modules))
+        names: dict[str, list[Field[Any]]] = {}
+        formats: dict[tuple[int, int], list[StructType]] = {}
+        attributes: dict[tuple[int, int], list[tuple[Mad, StructType]]] = {}
+        inside: dict[StructType, list[tuple[Inside, StructType]]] = {}
+        nesting: dict[StructType, list[Field[Any]]] = {}
+        others: list[tuple[object, StructType]] = []
+        for struct in self.structs:
+            for field in struct.fields:
+                names.setdefault(field.filter_name, []).append(field)
+                if field.kind == "nested" and field.of is not None:
+                    nesting.setdefault(field.of, []).append(field)
+            for place in struct.carried_by:
+                if isinstance(place, MadFormat):
+                    for mgmt_class in sorted(place.classes):
+                        formats.setdefault((mgmt_class, place.base_version), []).append(struct)
+                elif isinstance(place, Mad):
+                    attributes.setdefault((place.mgmt_class, place.attr_id), []).append((place, struct))
+                elif isinstance(place, Inside):
+                    assert place.field.owner is not None
+                    inside.setdefault(place.field.owner, []).append((place, struct))
+                elif isinstance(place, (VendorOui, UdpPort, Ethertype, DestQP, CmService)):
+                    others.append((place, struct))
+                else:
+                    raise SpecError(struct.__name__, "carried_by", f"{place!r} is no place")
+        _refuse_clashes(attributes)
+        self.names = MappingProxyType({name: tuple(fields) for name, fields in names.items()})
+        self.formats = MappingProxyType({number: tuple(found) for number, found in formats.items()})
+        self.attributes = MappingProxyType({place: tuple(found) for place, found in attributes.items()})
+        self.inside = MappingProxyType({owner: tuple(found) for owner, found in inside.items()})
+        self.nesting = MappingProxyType({struct: tuple(found) for struct, found in nesting.items()})
+        self.others = tuple(others)
+
+    def data_at(self, mgmt_class: int, base_version: int) -> int:
+        """Byte of a MAD where the attribute of a class starts: the `data` field of the class's format, else behind the common header."""
+        for struct in self.formats.get((mgmt_class, base_version), ()):
+            for field in struct.fields:
+                if field.name == "data":
+                    return field.bit // 8
+        return 24
+
+    def fields(self, name: str) -> tuple[Field[Any], ...]:
+        """All fields with a filter name, `infiniband.` optional; empty when there is none."""
+        return self.names.get(name) or self.names.get(f"infiniband.{name}") or ()
+
+    def nearest(self, name: str) -> list[str]:
+        """Up to three known filter names that look like `name`."""
+        short = name.removeprefix("infiniband.")
+        known = {n.removeprefix("infiniband."): n for n in self.names}
+        return [known[n] for n in difflib.get_close_matches(short, known, 3, 0.6)]
+
+
+def _declared(modules: Iterable[ModuleType]) -> Iterator[StructType]:
+    for module in modules:
+        for value in vars(module).values():
+            if isinstance(value, type) and issubclass(value, Struct) and value.__module__ == module.__name__ and value.fields:
+                yield value
+
+
+def _refuse_clashes(attributes: dict[tuple[int, int], list[tuple[Mad, StructType]]]) -> None:
+    for (mgmt_class, attr_id), found in attributes.items():
+        for i, (place, struct) in enumerate(found):
+            for other_place, other in found[:i]:
+                if place.base_version == other_place.base_version and (
+                    place.methods is None or other_place.methods is None or place.methods & other_place.methods
+                ):
+                    raise PluginError(
+                        struct.__module__,
+                        f"class 0x{mgmt_class:02x} attribute 0x{attr_id:04x} is claimed by {struct.__module__}.{struct.__name__}"
+                        f" and by {other.__module__}.{other.__name__}",
+                    )
+
+
+def builtin_modules() -> list[ModuleType]:
+    """Every module of `ibdissect.wire` (and `wire.ulp`), in name order."""
+    return [importlib.import_module(info.name) for info in pkgutil.walk_packages(wire.__path__, wire.__name__ + ".")]
+
+
+@cache
+def builtin() -> Catalog:
+    """The catalog of everything that ships with the package."""
+    return Catalog(builtin_modules())

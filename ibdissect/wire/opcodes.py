@@ -1,0 +1,93 @@
+"""Which headers follow the BTH for each OpCode: one table for all transport services.
+
+Sources: IBA 9.2 table 38, Annex A14 (XRC), Annex A19 (FLUSH, ATOMIC WRITE; codes as in Linux rdma/ib_pack.h), seed004.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+RC, UC, RD, UD, CNP_SERVICE, XRC = 0x00, 0x20, 0x40, 0x60, 0x80, 0xA0
+SERVICES = {RC: "RC", UC: "UC", RD: "RD", UD: "UD", CNP_SERVICE: "CNP", XRC: "XRC", 0xE0: "Manufacturer"}
+CNP_OPCODE = 0x81
+
+
+@dataclass(frozen=True, slots=True)
+class Opcode:
+    """One OpCode: the transport service, the operation and what stands between BTH and payload."""
+
+    code: int
+    service: str
+    operation: str
+    headers: tuple[str, ...]
+    """Class names in `ibdissect.wire.transport`, in wire order."""
+    payload: bool
+    """Whether payload bytes may follow."""
+    request: bool
+    """Sent by the requester; False for responses and acknowledgements."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.service} {self.operation}"
+
+
+# operation: headers after the service's own, payload?, request?
+_OPERATIONS: dict[int, tuple[str, tuple[str, ...], bool, bool]] = {
+    0x00: ("SEND First", (), True, True),
+    0x01: ("SEND Middle", (), True, True),
+    0x02: ("SEND Last", (), True, True),
+    0x03: ("SEND Last with Immediate", ("ImmDt",), True, True),
+    0x04: ("SEND Only", (), True, True),
+    0x05: ("SEND Only with Immediate", ("ImmDt",), True, True),
+    0x06: ("RDMA WRITE First", ("RETH",), True, True),
+    0x07: ("RDMA WRITE Middle", (), True, True),
+    0x08: ("RDMA WRITE Last", (), True, True),
+    0x09: ("RDMA WRITE Last with Immediate", ("ImmDt",), True, True),
+    0x0A: ("RDMA WRITE Only", ("RETH",), True, True),
+    0x0B: ("RDMA WRITE Only with Immediate", ("RETH", "ImmDt"), True, True),
+    0x0C: ("RDMA READ Request", ("RETH",), False, True),
+    0x0D: ("RDMA READ Response First", ("AETH",), True, False),
+    0x0E: ("RDMA READ Response Middle", (), True, False),
+    0x0F: ("RDMA READ Response Last", ("AETH",), True, False),
+    0x10: ("RDMA READ Response Only", ("AETH",), True, False),
+    0x11: ("Acknowledge", ("AETH",), False, False),
+    0x12: ("ATOMIC Acknowledge", ("AETH", "AtomicAckETH"), False, False),
+    0x13: ("CmpSwap", ("AtomicETH",), False, True),
+    0x14: ("FetchAdd", ("AtomicETH",), False, True),
+    0x15: ("RESYNC", (), False, True),
+    0x16: ("SEND Last with Invalidate", ("IETH",), True, True),
+    0x17: ("SEND Only with Invalidate", ("IETH",), True, True),
+    0x1C: ("FLUSH", ("FETH", "RETH"), False, True),
+    0x1D: ("ATOMIC WRITE", ("RETH",), True, True),
+}
+
+_OF_SERVICE: dict[int, tuple[int, ...]] = {
+    RC: (*range(0x15), 0x16, 0x17, 0x1C, 0x1D),
+    UC: tuple(range(0x0C)),
+    RD: (*range(0x16), 0x1C, 0x1D),
+    UD: (0x04, 0x05),
+    XRC: (*range(0x15), 0x16, 0x17, 0x1C, 0x1D),
+}
+
+
+def _leading(service: int, request: bool) -> tuple[str, ...]:
+    if service == UD:
+        return ("DETH",)
+    if service == RD:
+        return ("RDETH", "DETH") if request else ("RDETH",)
+    return ("XRCETH",) if service == XRC and request else ()
+
+
+def _table() -> dict[int, Opcode]:
+    table = {}
+    for service, operations in _OF_SERVICE.items():
+        for operation in operations:
+            name, headers, payload, request = _OPERATIONS[operation]
+            code = service | operation
+            table[code] = Opcode(code, SERVICES[service], name, _leading(service, request) + headers, payload, request)
+    table[CNP_OPCODE] = Opcode(CNP_OPCODE, "CNP", "Congestion Notification", ("CNP",), False, True)
+    return table
+
+
+OPCODES: dict[int, Opcode] = _table()
+OPCODE_NAMES: dict[int, str] = {code: opcode.name for code, opcode in OPCODES.items()}

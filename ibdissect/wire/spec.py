@@ -1,0 +1,324 @@
+"""How a wire structure is declared: once, as a list of fields in wire order; everything else is derived from it.
+
+A field is a descriptor: `PortInfo.lid` is the Field (metadata, operand of conditions), `info.lid` is the value, read
+on demand from the bytes. Bit 0 is the most significant bit of the first byte, as in the standard's tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypeVar, cast, overload
+
+from ibdissect.errors import SpecError
+
+from .expr import Value
+
+V = TypeVar("V")
+S = TypeVar("S", bound="Struct")
+
+INT_KINDS = frozenset({"uint", "flag"})
+PROTOCOLS = frozenset(
+    ("infiniband", "infiniband_link", "infiniband_sdp", "opa", "erf", "eth", "vlan", "sll", "ip", "ipv6", "udp", "frame", "ibdissect")
+)
+"""First words of a filter name that is given whole (`ws=`); anything else is the last part behind `infiniband.<key>.`"""
+BYTE_KINDS = frozenset({"gid", "mac", "ip4", "raw", "text"})
+
+
+class Field(Value, Generic[V]):
+    """One named run of bits of a structure. Class access gives the Field, instance access its value.
+
+    `kind`: uint (int), flag (bool), gid / mac / ip4 / raw (bytes), text (str), pad (reserved bits), hole (bytes that another
+    structure occupies), nested (a Struct), rest (bytes up to the end of the structure's room).
+    """
+
+    __slots__ = (
+        "_hi", "_lo", "_mask", "_shift", "at", "base", "bit", "bits", "count", "filter_key", "filter_name", "kind", "label",
+        "name", "of", "owner", "part_of", "secret", "show", "unit", "values", "when",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        kind: str,
+        bits: int,
+        label: str,
+        *,
+        at: str | None = None,
+        base: str = "dec",
+        values: Mapping[int, str] | None = None,
+        unit: str = "",
+        show: Callable[[int], str] | None = None,
+        secret: str = "",
+        ws: str = "",
+        of: type[Struct] | None = None,
+        part_of: tuple[Field[Any], int] | None = None,
+        when: tuple[Field[Any], frozenset[int]] | None = None,
+    ) -> None:
+        self.kind, self.bits, self.label, self.at, self.base = kind, bits, label, at, base
+        self.values, self.unit, self.show, self.secret, self.filter_key = values, unit, show, secret, ws
+        self.of, self.part_of, self.when = of, part_of, when
+        self.count, self.bit, self.name, self.filter_name = 1, 0, "", ""
+        self.owner: type[Struct] | None = None
+
+    def __set_name__(self, owner: type[Any], name: str) -> None:
+        self.name = name
+
+    def place(self, owner: type[Struct], bit: int) -> None:
+        """Fix where the field lies; `at` repeats the standard's own offset and must agree with the running sum."""
+        self.owner, self.bit = owner, bit
+        if self.at is not None:
+            byte, _, sub = self.at.partition("[")
+            want = int(byte) * 8 + int(sub.rstrip("]") or 0)
+            if want != bit:
+                raise SpecError(
+                    owner.__name__, self.name, f"declared at {self.at} (bit {want}), fields so far end at bit {bit} ({bit // 8}[{bit % 8}])"
+                )
+        if self.kind not in INT_KINDS | {"pad"} and bit % 8:
+            raise SpecError(owner.__name__, self.name, f"{self.kind} must start on a byte, not at bit {bit}")
+        end = bit + self.bits
+        self._lo, self._hi = bit // 8, (end + 7) // 8
+        self._shift, self._mask = self._hi * 8 - end, (1 << self.bits) - 1
+        key = self.filter_key or (self.name.replace("_", "") if " " in self.label else re.sub(r"[^a-z0-9_]", "", self.label.lower()))
+        whole = key.split(".")[0] in PROTOCOLS and ("." in key)
+        self.filter_name = key if whole else f"{owner.prefix}.{owner.key}.{key.lstrip('+')}"
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """First byte and the byte behind the field's (first) entry, counted from the start of the structure."""
+        return self._lo, self._hi
+
+    @property
+    def stride(self) -> int:
+        """Bits from one entry of a repeated field to the next."""
+        return self.bits
+
+    @property
+    def shift_mask(self) -> tuple[int, int]:
+        """What turns the big-endian integer of the span's bytes into the value: right shift, then mask."""
+        return self._shift, self._mask
+
+    def entries(self) -> Iterator[int]:
+        """Bit offsets of all entries of the field."""
+        return iter(range(self.bit, self.bit + self.bits * self.count, max(self.bits, 1)))
+
+    @overload
+    def __get__(self, obj: None, owner: type[Any]) -> Field[V]: ...
+    @overload
+    def __get__(self, obj: Struct, owner: type[Any]) -> V: ...
+    def __get__(self, obj: Struct | None, owner: type[Any]) -> Field[V] | V:
+        if obj is None:
+            return self
+        if self.kind == "uint" and self.count == 1:
+            o = obj.offset
+            return cast(V, (int.from_bytes(obj.buffer[o + self._lo : o + self._hi], "big") >> self._shift) & self._mask)
+        if self.count == 1:
+            return cast(V, self.read(obj, self.bit))
+        return cast(V, tuple(self.read(obj, bit) for bit in self.entries()))
+
+    def read(self, obj: Struct, bit: int) -> Any:
+        """The value of the entry that starts at `bit` of the structure."""
+        o = obj.offset
+        if self.kind in ("uint", "flag", "pad"):
+            end = bit + self.bits
+            hi = (end + 7) // 8
+            raw = (int.from_bytes(obj.buffer[o + bit // 8 : o + hi], "big") >> (hi * 8 - end)) & self._mask
+            return bool(raw) if self.kind == "flag" else raw
+        start = o + bit // 8
+        if self.kind == "nested":
+            assert self.of is not None
+            return self.of(obj.buffer, start, start + self.bits // 8)
+        stop = obj.stop if self.kind == "rest" else start + self.bits // 8
+        data = bytes(obj.buffer[start:stop])
+        return decode_text(data) if self.kind == "text" else data
+
+    def applies(self, obj: Struct) -> bool:
+        """Whether the field means anything in this structure (`when`)."""
+        return self.when is None or self.when[0].read(obj, self.when[0].bit) in self.when[1]
+
+    def __repr__(self) -> str:
+        return f"<Field {self.owner.__name__ if self.owner else '?'}.{self.name}>"
+
+
+def decode_text(data: bytes) -> str:
+    """A NUL-padded UTF-8 string as the standard keeps it; invalid bytes become U+FFFD."""
+    return data.split(b"\0", 1)[0].decode("utf-8", "replace")
+
+
+def uint(
+    bits: int,
+    label: str,
+    *,
+    at: str | None = None,
+    base: str = "dec",
+    unit: str = "",
+    show: Callable[[int], str] | None = None,
+    secret: str = "",
+    ws: str = "",
+    when: tuple[Field[Any], frozenset[int]] | None = None,
+) -> Field[int]:
+    """An unsigned integer. `base`: dec or hex; `show`: value -> what a person reads; `secret`: the kind of key that masking numbers."""
+    return Field("uint", bits, label, at=at, base=base, unit=unit, show=show, secret=secret, ws=ws, when=when)
+
+
+def enum(
+    bits: int,
+    values: Mapping[int, str],
+    label: str,
+    *,
+    at: str | None = None,
+    base: str = "dec",
+    ws: str = "",
+    when: tuple[Field[Any], frozenset[int]] | None = None,
+) -> Field[int]:
+    """An integer whose values have names."""
+    return Field("uint", bits, label, at=at, base=base, values=values, ws=ws, when=when)
+
+
+def flag(label: str, *, at: str | None = None, ws: str = "") -> Field[bool]:
+    """One bit that is true or false."""
+    return Field("flag", 1, label, at=at, ws=ws)
+
+
+def guid(label: str, *, at: str | None = None, ws: str = "") -> Field[int]:
+    """A 64-bit EUI, shown in hex."""
+    return Field("uint", 64, label, at=at, base="guid", ws=ws)
+
+
+def gid(label: str, *, at: str | None = None, ws: str = "") -> Field[bytes]:
+    """A 128-bit global identifier, shown as an IPv6 address."""
+    return Field("gid", 128, label, at=at, ws=ws)
+
+
+def text(size: int, label: str, *, at: str | None = None, ws: str = "") -> Field[str]:
+    """`size` bytes of NUL-padded UTF-8."""
+    return Field("text", size * 8, label, at=at, ws=ws)
+
+
+def raw(size: int, label: str, *, at: str | None = None, ws: str = "", secret: str = "") -> Field[bytes]:
+    """`size` bytes without an inner structure known to us."""
+    return Field("raw", size * 8, label, at=at, ws=ws, secret=secret)
+
+
+def rest(label: str, *, at: str | None = None, ws: str = "") -> Field[bytes]:
+    """All bytes from here to the end of the structure's room; only as the last field."""
+    return Field("rest", 0, label, at=at, ws=ws)
+
+
+def pad(bits: int, *, at: str | None = None, ws: str = "") -> Field[int]:
+    """Reserved bits."""
+    return Field("pad", bits, "Reserved", at=at, ws=ws or "+reserved")
+
+
+def hole(size: int, label: str, *, at: str | None = None, ws: str = "") -> Field[bytes]:
+    """Bytes inside the structure that another structure fills (the attribute of a directed-route SMP)."""
+    return Field("hole", size * 8, label, at=at, ws=ws)
+
+
+def nested(of: type[S], label: str, *, at: str | None = None, ws: str = "") -> Field[S]:
+    """A structure inside the structure: another occurrence of `of`."""
+    return Field("nested", of.size * 8, label, at=at, of=of, ws=ws)
+
+
+def array(count: int, entry: Field[V]) -> Field[tuple[V, ...]]:
+    """`count` entries of the same field, one behind the other, all under one name."""
+    entry.count = count
+    return cast("Field[tuple[V, ...]]", entry)
+
+
+def part(
+    whole: Field[int],
+    high: int,
+    low: int,
+    label: str,
+    *,
+    values: Mapping[int, str] | None = None,
+    base: str = "dec",
+    show: Callable[[int], str] | None = None,
+    ws: str = "",
+    when: tuple[Field[Any], frozenset[int]] | None = None,
+) -> Field[int]:
+    """Bits high..low (0 = least significant) of another field, under a name of their own; takes no room."""
+    return Field("uint", high - low + 1, label, base=base, values=values, show=show, ws=ws, part_of=(whole, low), when=when)
+
+
+def bit(whole: Field[int], number: int, label: str, *, ws: str = "") -> Field[bool]:
+    """Bit `number` (0 = least significant) of a mask, as a flag; takes no room."""
+    return Field("flag", 1, label, ws=ws, part_of=(whole, number))
+
+
+class _StructMeta(type):
+    """Gives every structure empty slots, so that a view is three words and no dictionary."""
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], ns: dict[str, Any], **kw: Any) -> _StructMeta:
+        ns.setdefault("__slots__", ())
+        return super().__new__(mcs, name, bases, ns, **kw)
+
+
+class Struct(metaclass=_StructMeta):
+    """A view of a structure on a buffer. Subclasses list their fields; whoever makes a view has checked the length."""
+
+    __slots__ = ("buffer", "offset", "stop")
+
+    prefix: ClassVar[str] = "infiniband"
+    """First part of the filter names; Wireshark calls Omni-Path's `opa`."""
+    key: ClassVar[str] = ""
+    """Middle part of the filter names, `infiniband.<key>.<field>`."""
+    title: ClassVar[str] = ""
+    """What the tree calls the structure; the class name unless given."""
+    section: ClassVar[str] = ""
+    """Where the layout stands (standard, document, source)."""
+    carried_by: ClassVar[tuple[object, ...]] = ()
+    """Places (`ibdissect.wire.places`) where the structure is found."""
+    fields: ClassVar[tuple[Field[Any], ...]] = ()
+    """All fields in wire order, parts behind the field they belong to."""
+    size: ClassVar[int] = 0
+    """Bytes; for a structure that ends with `rest`, the least."""
+
+    def __init_subclass__(cls, **kw: Any) -> None:
+        super().__init_subclass__(**kw)
+        own = [value for value in vars(cls).values() if isinstance(value, Field)]
+        if not own:
+            return
+        for taken in Struct.__slots__:
+            if taken in vars(cls):
+                raise SpecError(cls.__name__, taken, "a view keeps its place under this name; choose another")
+        at = 0
+        parts: dict[int, list[Field[Any]]] = {}
+        for field in own:
+            if field.part_of is None:
+                field.place(cls, at)
+                at += field.bits * field.count
+            else:
+                whole, low = field.part_of
+                field.place(cls, whole.bit + whole.bits - low - field.bits)
+                parts.setdefault(id(whole), []).append(field)
+        if at % 8:
+            raise SpecError(cls.__name__, "", f"ends in the middle of a byte, at bit {at}")
+        if "size" in vars(cls) and cls.size != at // 8:
+            raise SpecError(cls.__name__, "", f"declared as {cls.size} bytes, its fields make {at // 8}")
+        ordered: list[Field[Any]] = []
+        for field in own:
+            if field.part_of is None:
+                ordered += [field, *parts.get(id(field), ())]
+        cls.fields, cls.size = tuple(ordered), at // 8
+        cls.title = vars(cls).get("title") or cls.__name__
+
+    def __init__(self, buffer: bytes | memoryview, offset: int = 0, stop: int | None = None) -> None:
+        self.buffer, self.offset = buffer, offset
+        self.stop = offset + type(self).size if stop is None else stop
+
+    @classmethod
+    def at_byte(cls, byte: int) -> Iterator[Field[Any]]:
+        """Fields that cover byte `byte` of the structure."""
+        for field in cls.fields:
+            if field._lo <= byte < (field.bit + field.bits * field.count + 7) // 8 or (field.kind == "rest" and byte >= field._lo):
+                yield field
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{f.name}={f.__get__(self, type(self))!r}" for f in self.fields if f.kind not in ("pad", "hole", "nested"))
+        return f"{type(self).__name__}({inner})"
+
+
+def values_of(names: Sequence[str], start: int = 0) -> dict[int, str]:
+    """Numbers from `start` on for a list of names."""
+    return dict(enumerate(names, start))

@@ -1,0 +1,69 @@
+"""What a person reads for a field's value: one function for tree, JSON `text`, messages and columns."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+from .spec import Field
+
+# Control characters (C0, DEL, C1), bidi controls and lone surrogates from a capture must not reach a terminal as they are.
+_HOSTILE = frozenset(
+    code
+    for block in (
+        (0x00, 0x20), (0x7F, 0xA0), (0x061C, 0x061D), (0x200E, 0x2010), (0x2028, 0x202F), (0x2066, 0x206A), (0xD800, 0xE000),
+        (0xFEFF, 0xFF00),
+    )
+    for code in range(*block)
+)  # fmt: skip
+
+
+def printable(text: str) -> str:
+    """`text` with everything that could steer a terminal replaced by a visible escape."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_escape(ord(c)) if ord(c) in _HOSTILE else c for c in text)
+
+
+def _escape(code: int) -> str:
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def gid_text(data: bytes) -> str:
+    """A GID as RFC 5952 text; IPv4-mapped ones as ::ffff:1.2.3.4."""
+    address = ipaddress.IPv6Address(data)
+    mapped = address.ipv4_mapped
+    return f"::ffff:{mapped}" if mapped is not None else str(address)
+
+
+def hex_text(value: int, bits: int) -> str:
+    """A hexadecimal number with as many digits as the field has nibbles."""
+    return f"0x{value:0{(bits + 3) // 4}x}"
+
+
+def plain_value(field: Field[Any], value: Any) -> Any:
+    """The value as JSON and filters see it: int, bool, GID and address text, hex for raw bytes, str."""
+    if field.kind == "gid":
+        return gid_text(value)
+    if field.kind == "mac":
+        return value.hex(":")
+    if field.kind == "ip4":
+        return str(ipaddress.IPv4Address(value))
+    return value.hex() if isinstance(value, bytes) else value
+
+
+def value_text(field: Field[Any], value: Any) -> str:
+    """What a person reads: the enumeration's name with the number, units, addresses; strings made harmless."""
+    if field.kind in ("gid", "mac", "ip4", "raw", "rest", "hole"):
+        return str(plain_value(field, value))
+    if field.kind == "text":
+        return printable(value)
+    if field.kind == "flag":
+        return "True" if value else "False"
+    number = hex_text(value, field.bits) if field.base in ("hex", "guid") else str(value)
+    if field.show is not None:
+        return field.show(value)
+    if field.values is not None:
+        name = field.values.get(value)
+        return f"{name} ({number})" if name is not None else f"unknown ({number})"
+    return f"{number} {field.unit}" if field.unit else number

@@ -1,0 +1,157 @@
+"""What the transport layer's bytes mean: BTH, every extended header, ICRC."""
+
+from __future__ import annotations
+
+from .opcodes import OPCODE_NAMES
+from .spec import Struct, bit, enum, flag, pad, part, raw, rest, uint
+
+AETH_KINDS = {0: "ACK", 1: "RNR NAK", 2: "reserved", 3: "NAK"}
+NAK_CODES = {
+    0: "PSN sequence error", 1: "Invalid request", 2: "Remote access error", 3: "Remote operational error", 4: "Invalid RD request",
+}  # fmt: skip
+FLUSH_LEVELS = {0: "memory region", 1: "range"}
+# IBA 9.7.5.2.8, table 45: what a receiver asks the sender to wait, in microseconds.
+RNR_TIMER_US = (
+    655360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1280, 1920, 2560, 3840, 5120, 7680, 10240, 15360,
+    20480, 30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520,
+)  # fmt: skip
+
+
+def rnr_timer_text(code: int) -> str:
+    """RNR NAK timer code (0-31) as milliseconds."""
+    return f"{RNR_TIMER_US[code] / 1000:g} ms"
+
+
+def p_key_text(value: int) -> str:
+    """A P_Key as partition and membership: bit 15 is full membership, the rest the partition (seed002)."""
+    return f"0x{value:04x} ({'full' if value & 0x8000 else 'limited'} member of partition 0x{value & 0x7FFF:04x})"
+
+
+class BTH(Struct):
+    """Base Transport Header."""
+
+    key, section, size, title = "bth", "IBA 9.2; seed004 HdrBTH", 12, "BTH"
+    opcode = enum(8, OPCODE_NAMES, "OpCode", at="0")
+    se = flag("Solicited Event", at="1")
+    m = flag("MigReq", at="1[1]", ws="m")
+    padcnt = uint(2, "Pad Count", at="1[2]")
+    tver = uint(4, "Header Version", at="1[4]")
+    p_key = uint(16, "Partition Key", at="2", base="hex", show=p_key_text, ws="p_key")
+    fecn = flag("FECN", at="4")
+    becn = flag("BECN", at="4[1]")
+    reserved6 = pad(6, at="4[2]", ws="+reserved6")
+    destqp = uint(24, "Destination QP", at="5", base="hex")
+    a = flag("Acknowledge Request", at="8", ws="a")
+    reserved7 = pad(7, at="8[1]", ws="+reserved7")
+    psn = uint(24, "Packet Sequence Number", at="9")
+
+
+class RDETH(Struct):
+    """Reliable Datagram Extended Transport Header."""
+
+    key, section, size, title = "rdeth", "IBA 9.3.1; seed004 HdrRDETH", 4, "RDETH"
+    reserved8 = pad(8, at="0", ws="+reserved8")
+    eecnxt = uint(24, "E2E Context", at="1", base="hex")
+
+
+class DETH(Struct):
+    """Datagram Extended Transport Header."""
+
+    key, section, size, title = "deth", "IBA 9.3.2; seed004 HdrDETH", 8, "DETH"
+    q_key = uint(32, "Queue Key", at="0", base="hex", secret="Q_Key", ws="q_key")
+    reserved8 = pad(8, at="4", ws="+reserved8")
+    srcqp = uint(24, "Source QP", at="5", base="hex")
+
+
+class RETH(Struct):
+    """RDMA Extended Transport Header."""
+
+    key, section, size, title = "reth", "IBA 9.3.3; seed004 HdrRETH", 16, "RETH"
+    va = uint(64, "Virtual Address", at="0", base="hex")
+    r_key = uint(32, "Remote Key", at="8", base="hex", secret="R_Key", ws="r_key")
+    dmalen = uint(32, "DMA Length", at="12", unit="bytes")
+
+
+class AtomicETH(Struct):
+    """Atomic Extended Transport Header."""
+
+    key, section, size = "atomiceth", "IBA 9.3.4; seed004 HdrAtomicETH", 28
+    va = uint(64, "Virtual Address", at="0", base="hex", ws="infiniband.reth.va")
+    r_key = uint(32, "Remote Key", at="8", base="hex", secret="R_Key", ws="infiniband.reth.r_key")
+    swapdt = uint(64, "Swap (or Add) Data", at="12", base="hex")
+    cmpdt = uint(64, "Compare Data", at="20", base="hex")
+
+
+class XRCETH(Struct):
+    """Extended Reliable Connected Extended Transport Header: the shared receive queue at the other end."""
+
+    key, section, size = "xrceth", "IBA Annex A14", 4
+    reserved8 = pad(8, at="0", ws="+reserved8")
+    xrcsrq = uint(24, "XRC SRQ", at="1", base="hex")
+
+
+class AETH(Struct):
+    """ACK Extended Transport Header."""
+
+    key, section, size, title = "aeth", "IBA 9.3.5; seed004 HdrAETH", 4, "AETH"
+    syndrome = uint(8, "Syndrome", at="0", base="hex")
+    reserved = bit(syndrome, 7, "Reserved", ws="syndrome.reserved")
+    syndrome_opcode = part(syndrome, 6, 5, "OpCode", values=AETH_KINDS, ws="syndrome.opcode")
+    credit_count = part(syndrome, 4, 0, "Credit Count", ws="syndrome.credit_count", when=(syndrome_opcode, frozenset({0})))
+    timer = part(syndrome, 4, 0, "Timer", show=rnr_timer_text, ws="syndrome.timer", when=(syndrome_opcode, frozenset({1})))
+    reserved_value = part(syndrome, 4, 0, "Reserved", ws="syndrome.reserved_value", when=(syndrome_opcode, frozenset({2})))
+    error_code = part(syndrome, 4, 0, "Error Code", values=NAK_CODES, ws="syndrome.error_code", when=(syndrome_opcode, frozenset({3})))
+    msn = uint(24, "Message Sequence Number", at="1")
+
+
+class AtomicAckETH(Struct):
+    """Atomic ACK Extended Transport Header."""
+
+    key, section, size = "atomicacketh", "IBA 9.3.5.3; seed004 HdrAtomicAckETH", 8
+    origremdt = uint(64, "Original Remote Data", at="0", base="hex")
+
+
+class ImmDt(Struct):
+    """Immediate data extended header."""
+
+    key, section, size = "immdt", "IBA 9.3.6; seed004 HdrImmDt", 4
+    immdt = uint(32, "Immediate Data", at="0", base="hex", ws="infiniband.immdt")
+
+
+class IETH(Struct):
+    """Invalidate Extended Transport Header."""
+
+    key, section, size, title = "ieth", "IBA 9.3.7; seed004 HdrIETH", 4, "IETH"
+    r_key = uint(32, "RKey", at="0", base="hex", secret="R_Key", ws="infiniband.ieth")
+
+
+class FETH(Struct):
+    """FLUSH Extended Transport Header: to whom the data must be visible, and which of it."""
+
+    key, section, size, title = "feth", "IBA Annex A19; Linux rdma/rxe rxe_hdr.h", 4, "FETH"
+    reserved = pad(26, at="0")
+    sel = enum(2, FLUSH_LEVELS, "Selectivity Level", at="3[2]", ws="sel")
+    plt = uint(4, "Placement Type", at="3[4]", base="hex", ws="plt")
+    persistence = bit(plt, 1, "Persistence")
+    visibility = bit(plt, 0, "Global Visibility")
+
+
+class CNP(Struct):
+    """Congestion notification packet: 16 reserved bytes behind the BTH."""
+
+    key, section, size, title = "cnp", "RoCEv2 Annex A17.9.3", 16, "CNP"
+    reserved = raw(16, "Reserved", at="0", ws="+reserved")
+
+
+class Payload(Struct):
+    """Bytes behind the headers that no declared structure claims."""
+
+    key, section, title = "payload", "IBA 9.2", "Payload"
+    data_bytes = rest("Payload", at="0", ws="infiniband.payload")
+
+
+class ICRC(Struct):
+    """Invariant CRC, over all that no switch or router changes; little-endian on the wire, shown as the bytes stand."""
+
+    key, section, size, title = "invariant", "IBA 7.8.1", 4, "ICRC"
+    crc = uint(32, "Invariant CRC", at="0", base="hex", ws="infiniband.invariant.crc")
