@@ -1,0 +1,204 @@
+"""How do IBA codes (timeouts, rates, MTUs, link widths and speeds, LIDs, GUIDs) turn into quantities, and text into addresses?"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Mapping
+
+from . import names
+
+TIMEOUT_UNIT = 4.096e-6
+"""Seconds of timeout code 0; code n means 4.096 us * 2**n (IBA 13.4.6.2)."""
+
+LIFETIME_INFINITE = 20
+"""Least LifeTimeValue and HOQLife that mean "for ever" (IBA 14.2.5.4)."""
+
+DEFAULT_GID_PREFIX = 0xFE80_0000_0000_0000
+LID_MULTICAST, LID_PERMISSIVE = 0xC000, 0xFFFF
+
+RATE_GBPS: Mapping[int, float] = {
+    2: 2.5, 3: 10, 4: 30, 5: 5, 6: 20, 7: 40, 8: 60, 9: 80, 10: 120, 11: 14, 12: 56, 13: 112, 14: 168, 15: 25, 16: 100, 17: 200,
+    18: 300, 19: 28, 20: 50, 21: 400, 22: 600, 23: 800, 24: 1200,
+}  # fmt: skip
+"""Rate codes of PathRecord and MCMemberRecord (2-10 IBA 15.2.5.16, 11-24 opensm), nominal Gb/s."""
+
+WIDTH_LANES: Mapping[int, int] = {1: 1, 2: 4, 4: 8, 8: 12, 16: 2}
+
+
+def timeout_seconds(code: int) -> float:
+    """Seconds of a 5-bit timeout code."""
+    return TIMEOUT_UNIT * 2.0**code
+
+
+def timeout_code(seconds: float) -> int:
+    """The least code whose timeout is not below `seconds`. ValueError beyond code 31 or below zero."""
+    if seconds < 0 or not seconds <= timeout_seconds(31):
+        raise ValueError(f"no timeout code for {seconds} s, the longest is {timeout_seconds(31):.0f} s")
+    return next(code for code in range(32) if seconds <= timeout_seconds(code))
+
+
+def duration_text(seconds: float) -> str:
+    """A duration with four digits in us, ms or s."""
+    for factor, unit in ((1e6, "us"), (1e3, "ms")):
+        if seconds * factor < 1000:
+            return f"{seconds * factor:.4g} {unit}"
+    return f"{seconds:.4g} s"
+
+
+def timeout_text(code: int) -> str:
+    """`18 (1.074 s)`: the code and its time."""
+    return f"{code} ({duration_text(timeout_seconds(code))})"
+
+
+def lifetime_text(code: int) -> str:
+    """As `timeout_text`, for LifeTimeValue and HOQLife, where 20 and more never expire."""
+    return f"{code} (infinite)" if code >= LIFETIME_INFINITE else timeout_text(code)
+
+
+def lease_text(seconds: int) -> str:
+    """A key lease period; 0 never expires."""
+    return f"{seconds} s" if seconds else "0 (infinite)"
+
+
+def rate_bps(code: int) -> int | None:
+    """Bits per second of a rate code; None for a code without meaning."""
+    gbps = RATE_GBPS.get(code)
+    return None if gbps is None else int(gbps * 1_000_000_000)
+
+
+def rate_code(bps: int) -> int:
+    """Code of the lowest rate that is not below `bps`. ValueError beyond the fastest."""
+    fitting = [(gbps, code) for code, gbps in RATE_GBPS.items() if gbps * 1_000_000_000 >= bps]
+    if not fitting:
+        raise ValueError(f"no rate code for {bps} bit/s, the fastest is {max(RATE_GBPS.values()):g} Gb/s")
+    return min(fitting)[1]
+
+
+def rate_text(code: int) -> str:
+    """`3 (10 Gb/s)`."""
+    gbps = RATE_GBPS.get(code)
+    return f"{code} (unknown)" if gbps is None else f"{code} ({gbps:g} Gb/s)"
+
+
+def mtu_bytes(code: int) -> int | None:
+    """Bytes of an MTU code; None for a code without meaning."""
+    return 128 << code if code in names.MTU else None
+
+
+def mtu_code(size: int) -> int:
+    """Code of an MTU of exactly `size` bytes. ValueError for a size that has none."""
+    for code in names.MTU:
+        if mtu_bytes(code) == size:
+            return code
+    raise ValueError(f"no MTU code for {size} bytes: 256, 512, 1024, 2048 or 4096")
+
+
+def width_lanes(code: int) -> int | None:
+    """Lanes of LinkWidthActive; None unless exactly one known bit is set."""
+    return WIDTH_LANES.get(code)
+
+
+def _mask_text(bits: Mapping[int, str], special: Mapping[int, str], none: str) -> Callable[[int], str]:
+    """A function that names the bits of a mask, or the value as a whole when it is `special`."""
+
+    def show(value: int) -> str:
+        if value in special:
+            return f"{value} ({special[value]})"
+        if value == 0:
+            return f"0 ({none})"
+        known = [name for bit, name in bits.items() if value & bit]
+        left = value & ~sum(bits)
+        return f"{value} ({' or '.join([*known, f'unknown {left:#x}'] if left else known)})"
+
+    return show
+
+
+width_mask_text = _mask_text(names.LINK_WIDTH, {255: "set to supported"}, "no change")
+"""LinkWidthEnabled and -Supported."""
+speed_mask_text = _mask_text(names.LINK_SPEED, {15: "set to supported"}, "no change")
+"""LinkSpeedEnabled and -Supported."""
+speed_ext_mask_text = _mask_text(names.LINK_SPEED_EXT, {}, "none")
+"""LinkSpeedExtSupported."""
+speed_ext_enabled_text = _mask_text(names.LINK_SPEED_EXT, {30: "extended speeds disabled", 31: "set to supported"}, "no change")
+"""LinkSpeedExtEnabled."""
+speed_ext2_mask_text = _mask_text(names.LINK_SPEED_EXT2, {}, "none")
+"""LinkSpeedExtSupported2 and -Enabled2."""
+fec_mask_text = _mask_text({1 << code: name for code, name in names.FEC_MODE.items()}, {}, "none")
+"""FEC modes supported or enabled; bit n is mode n of FECModeActive (inferred, not printed by the sources)."""
+mlnx_speed_mask_text = _mask_text({1: "FDR10"}, {}, "none")
+"""Link speeds of MlnxExtPortInfo (libibmad)."""
+
+
+def lid_text(lid: int) -> str:
+    """Unicast LIDs in decimal; the others in hex with what they are."""
+    if lid == LID_PERMISSIVE:
+        return "0xffff (permissive)"
+    if lid >= LID_MULTICAST:
+        return f"{lid:#06x} (multicast)"
+    return str(lid)
+
+
+def lids_of(base: int, lmc: int) -> range:
+    """All LIDs that a port with this base LID and LMC answers to; the low LMC bits of `base` do not count (IBA 4.1.3)."""
+    first = base >> lmc << lmc
+    return range(first, first + (1 << lmc))
+
+
+def parse_gid(text: str) -> bytes:
+    """A GID in IPv6 notation as 16 bytes. ValueError when it is none."""
+    try:
+        return ipaddress.IPv6Address(text.strip()).packed
+    except ipaddress.AddressValueError as error:
+        raise ValueError(f"not a GID: {text!r} ({error})") from None
+
+
+def parse_guid(text: str) -> int:
+    """`0002:c903:0000:1491`, `00:02:c9:03:00:00:14:91` or `0x0002c90300001491` as a number. ValueError when it is none."""
+    plain = text.strip().lower()
+    groups = plain.split(":")
+    width = {4: 4, 8: 2}.get(len(groups))
+    if width is not None and all(0 < len(group) <= width for group in groups):
+        digits = "".join(group.zfill(width) for group in groups)
+    else:
+        digits = plain.removeprefix("0x")
+        if len(digits) != 16:
+            raise ValueError(f"not a GUID: {text!r}, wanted 16 hexadecimal digits")
+    if any(digit not in "0123456789abcdef" for digit in digits):
+        raise ValueError(f"not a GUID: {text!r}, wanted hexadecimal digits")
+    return int(digits, 16)
+
+
+def parse_lid(text: str, multicast: bool | None = False) -> int:
+    """A LID in decimal or 0x hex: unicast, or multicast if `multicast`, or any 16-bit value if None. ValueError when it is none."""
+    try:
+        lid = int(text.strip(), 0)
+    except ValueError:
+        raise ValueError(f"not a LID: {text!r}") from None
+    low, high = {False: (1, LID_MULTICAST - 1), True: (LID_MULTICAST, LID_PERMISSIVE - 1), None: (0, 0xFFFF)}[multicast]
+    if not low <= lid <= high:
+        raise ValueError(f"not a LID: {text!r} is outside {low:#06x}-{high:#06x}")
+    return lid
+
+
+def gid_of(prefix: int, guid: int) -> bytes:
+    """The GID made of a 64-bit subnet prefix and a port GUID."""
+    return prefix.to_bytes(8, "big") + guid.to_bytes(8, "big")
+
+
+def parse_end_port(text: str, prefix: int = DEFAULT_GID_PREFIX) -> bytes | int:
+    """The end port that a person names: a GID as 16 bytes, a port GUID as the GID below `prefix`, or a unicast LID as int.
+
+    Eight groups of one or two digits are a GUID only when each has two; `::` and long groups make a GID. ValueError otherwise.
+    """
+    plain = text.strip()
+    groups = plain.split(":")
+    if len(groups) == 4 or (len(groups) == 8 and all(len(group) == 2 for group in groups)):
+        return gid_of(prefix, parse_guid(plain))
+    if len(groups) > 1:
+        return parse_gid(plain)
+    if plain.lower().startswith("0x") and len(plain) == 18:
+        return gid_of(prefix, parse_guid(plain))
+    try:
+        return parse_lid(plain)
+    except ValueError as error:
+        raise ValueError(f"neither GID, port GUID nor LID: {text!r} ({error})") from None

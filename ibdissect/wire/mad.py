@@ -1,0 +1,171 @@
+"""What every management datagram shares: common header, RMPP header, classes, methods, status."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .convert import timeout_text
+from .spec import Struct, bit, enum, pad, part, uint
+
+BASE_VERSION_IB, BASE_VERSION_OPA = 1, 0x80
+
+CLASSES: Mapping[int, str] = {
+    0x01: "Subnet Management (LID routed)", 0x03: "Subnet Administration", 0x04: "Performance Management", 0x05: "Baseboard Management",
+    0x06: "Device Management", 0x07: "Communication Management", 0x08: "SNMP Tunneling", 0x10: "Device Administration",
+    0x11: "Boot Management", 0x12: "Boot Information Service", 0x21: "Congestion Control", 0x32: "Vendor: OpenIB ping",
+    0x33: "Vendor: OpenIB system statistics", 0x81: "Subnet Management (directed route)",
+}  # fmt: skip
+"""Names of single management classes (seed004, kernel ib_mad.h); ranges: `class_name`."""
+
+CLASS_SHORT: Mapping[int, str] = {
+    0x01: "Subn", 0x81: "Subn", 0x03: "SubnAdm", 0x04: "Perf", 0x05: "BM", 0x06: "DevMgt", 0x07: "ComMgt", 0x08: "SNMP",
+    0x10: "DevAdm", 0x11: "BootMgt", 0x12: "BIS", 0x21: "CC",
+}  # fmt: skip
+"""What stands before a method's name, as in SubnGet() and SubnAdmGetTable()."""
+
+CLASS_VERSION: Mapping[int, int] = {0x01: 1, 0x81: 1, 0x03: 2, 0x04: 1, 0x05: 1, 0x06: 1, 0x07: 2, 0x08: 1, 0x21: 2}
+"""ClassVersion in use today (FACTS A1: kernel, libibmad, opensm)."""
+
+METHODS: Mapping[int, str] = {
+    0x01: "Get", 0x02: "Set", 0x03: "Send", 0x05: "Trap", 0x06: "Report", 0x07: "TrapRepress", 0x12: "GetTable", 0x13: "GetTraceTable",
+    0x14: "GetMulti", 0x15: "Delete", 0x81: "GetResp", 0x86: "ReportResp", 0x92: "GetTableResp", 0x93: "GetTraceTableResp",
+    0x94: "GetMultiResp", 0x95: "DeleteResp",
+}  # fmt: skip
+"""Methods of all classes (IBA 13.4.5, 15.2.2); bit 7 marks a response."""
+
+RESPONSE_OF: Mapping[int, frozenset[int]] = {
+    0x01: frozenset({0x81}), 0x02: frozenset({0x81}), 0x06: frozenset({0x86}), 0x12: frozenset({0x92}),
+    0x13: frozenset({0x92, 0x93}), 0x14: frozenset({0x94}), 0x15: frozenset({0x95}), 0x05: frozenset({0x07}),
+}  # fmt: skip
+"""Request method -> methods that answer it (0x13: python-rdma and libibmad differ; a Trap is answered by TrapRepress, if at all)."""
+
+COMMON_ATTRIBUTES: Mapping[int, str] = {0x0001: "ClassPortInfo", 0x0002: "Notice", 0x0003: "InformInfo"}
+"""Attributes that have one id in every class but the subnet management one."""
+
+STATUS_CODES: Mapping[int, str] = {
+    0: "no invalid fields", 1: "bad version", 2: "method not supported", 3: "method/attribute combination not supported",
+    7: "invalid field value",
+}  # fmt: skip
+"""Bits 4:2 of the status (IBA 13.4.7)."""
+
+SA_STATUS: Mapping[int, str] = {
+    1: "no resources", 2: "request invalid", 3: "no records", 4: "too many records", 5: "invalid GID", 6: "insufficient components",
+    7: "request denied", 8: "priority suggested",
+}  # fmt: skip
+"""Class-specific status of subnet administration (IBA 15.2.3; 8: opensm)."""
+
+DM_STATUS: Mapping[int, str] = {1: "no response from IOC", 2: "no service entries", 0x80: "IOC failure"}
+"""Class-specific status of device management (FACTS A1)."""
+
+CLASS_STATUS: Mapping[int, Mapping[int, str]] = {0x03: SA_STATUS, 0x06: DM_STATUS}
+
+RMPP_TYPES: Mapping[int, str] = {0: "None", 1: "DATA", 2: "ACK", 3: "STOP", 4: "ABORT"}
+RMPP_STATUS: Mapping[int, str] = {
+    0: "Normal", 1: "Resources exhausted", 118: "Total time too long", 119: "Inconsistent last and PayloadLength",
+    120: "Inconsistent first and segment number", 121: "Bad RMPPType", 122: "NewWindowLast too small", 123: "Segment number too big",
+    124: "Illegal status", 125: "Unsupported version", 126: "Too many retries", 127: "Unspecified",
+}  # fmt: skip
+"""RMPPStatus: 1 in a STOP, 118-127 in an ABORT (IBA 13.6.2.1)."""
+
+RMPP_CLASSES = frozenset({0x03, 0x06, 0x10, 0x12, *range(0x30, 0x50)})
+"""Classes whose MADs hold an RMPP header; in 0x06 only when its version is not 0 (kernel core/mad.c)."""
+
+
+def class_name(mgmt_class: int) -> str:
+    """Name of a management class, or of the range it lies in."""
+    known = CLASSES.get(mgmt_class)
+    if known is not None:
+        return known
+    if 0x09 <= mgmt_class <= 0x0F:
+        return "Vendor (range 1)"
+    if 0x30 <= mgmt_class <= 0x4F:
+        return "Vendor (range 2)"
+    return "Application" if 0x10 <= mgmt_class <= 0x2F else "Reserved"
+
+
+def class_text(mgmt_class: int) -> str:
+    """`Subnet Administration (0x03)`."""
+    return f"{class_name(mgmt_class)} (0x{mgmt_class:02x})"
+
+
+def class_qp(mgmt_class: int) -> int:
+    """Queue pair that serves a class: 0 for subnet management, else 1 (IBA 3.9)."""
+    return 0 if mgmt_class in (0x01, 0x81) else 1
+
+
+def method_name(mgmt_class: int, method: int) -> str:
+    """As in SubnAdmGetTable: the class's prefix and the method; unknown methods in hex."""
+    name = METHODS.get(method, f"Method(0x{method:02x})")
+    return CLASS_SHORT.get(mgmt_class, "Vend" if 0x09 <= mgmt_class <= 0x0F or 0x30 <= mgmt_class <= 0x4F else "") + name
+
+
+def is_response(method: int, modifier: int = 0, mgmt_class: int = 0) -> bool:
+    """Whether a MAD answers another: bit 7 of the method, or bit 0 of the modifier of a baseboard Send (kernel IB_BM_ATTR_MOD_RESP)."""
+    return bool(method & 0x80) or method == 0x07 or (mgmt_class == 0x05 and method == 0x03 and bool(modifier & 1))
+
+
+def status_text(status: int, mgmt_class: int = 0) -> str:
+    """All that a MAD status says, `ok` for nothing. In a directed-route SMP bit 15 is the direction and does not count."""
+    if mgmt_class == 0x81:
+        status &= 0x7FFF
+    said = []
+    if status & 1:
+        said.append("busy")
+    if status & 2:
+        said.append("redirect required")
+    code = status >> 2 & 7
+    if code:
+        said.append(STATUS_CODES.get(code, f"reserved code {code}"))
+    if status & 0xE0:
+        said.append(f"reserved bits {status & 0xE0:#04x}")
+    special = status >> 8
+    if special:
+        said.append(CLASS_STATUS.get(mgmt_class, {}).get(special, f"class-specific status {special}"))
+    return ", ".join(said) or "ok"
+
+
+def _status_show(status: int) -> str:
+    """The status where the class is not at hand."""
+    return f"0x{status:04x} ({status_text(status)})"
+
+
+class MAD(Struct):
+    """Common header of every management datagram."""
+
+    key, section, size, title = "mad", "IBA 13.4.3; seed004 MADHeader; kernel ib_mad.h", 24, "MAD"
+    base_version = enum(8, {BASE_VERSION_IB: "InfiniBand", BASE_VERSION_OPA: "Omni-Path"}, "BaseVersion", at="0", base="hex")
+    mgmt_class = uint(8, "MgmtClass", at="1", base="hex", show=class_text)
+    class_version = uint(8, "ClassVersion", at="2", base="hex")
+    method = enum(8, METHODS, "Method", at="3", base="hex")
+    status = uint(16, "Status", at="4", base="hex", show=_status_show)
+    status_class_specific = part(status, 15, 8, "StatusClassSpecific", base="hex")
+    status_code = part(status, 4, 2, "StatusCode", values=STATUS_CODES)
+    status_redirect = bit(status, 1, "StatusRedirect")
+    status_busy = bit(status, 0, "StatusBusy")
+    class_specific = uint(16, "ClassSpecific", at="6", base="hex")
+    transaction_id = uint(64, "TransactionID", at="8", base="hex")
+    attribute_id = uint(16, "AttributeID", at="16", base="hex")
+    reserved = pad(16, at="18")
+    attribute_modifier = uint(32, "AttributeModifier", at="20", base="hex")
+
+
+_DATA, _ACK = frozenset({1}), frozenset({2})
+
+
+class RMPP(Struct):
+    """Header of the Reliable Multi-Packet Transaction Protocol, behind the common header of the classes that use it."""
+
+    key, section, size = "rmpp", "IBA 13.6.2.1; seed004 RMPPHeader; libibmad", 12
+    rmpp_version = uint(8, "RMPPVersion", at="0")
+    rmpp_type = enum(8, RMPP_TYPES, "RMPPType", at="1")
+    r_resp_time = uint(5, "RRespTime", at="2", show=lambda code: "31 (not supplied)" if code == 31 else timeout_text(code))
+    rmpp_flags = uint(3, "RMPPFlags", at="2[5]", base="hex")
+    last = bit(rmpp_flags, 2, "Last")
+    first = bit(rmpp_flags, 1, "First")
+    active = bit(rmpp_flags, 0, "Active")
+    rmpp_status = enum(8, RMPP_STATUS, "RMPPStatus", at="3")
+    data1 = uint(32, "Data1", at="4", base="hex")
+    segment_number = part(data1, 31, 0, "SegmentNumber", when=(rmpp_type, _DATA | _ACK))
+    data2 = uint(32, "Data2", at="8", base="hex")
+    payload_length = part(data2, 31, 0, "PayloadLength", when=(rmpp_type, _DATA))
+    new_window_last = part(data2, 31, 0, "NewWindowLast", when=(rmpp_type, _ACK))

@@ -1,0 +1,234 @@
+"""What traps and reports say: Notice, and the details of each trap number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .convert import lid_text
+from .mad import METHODS
+from .names import NOTICE_TYPE, PRODUCER_TYPE, TRAP_NUMBER
+from .places import Inside, Mad, smp
+from .spec import Field, Struct, bit, enum, flag, gid, guid, nested, pad, raw, uint
+
+
+class Notice(Struct):
+    """An event, in the form of subnet management: no issuer GID."""
+
+    key, section, size = "notice", "IBA 13.4.8.2; seed004; python-rdma; opensm ib_mad_notice_attr_t", 64
+    carried_by = smp(0x0002)
+    is_generic = flag("IsGeneric", at="0")
+    type = enum(7, NOTICE_TYPE, "Type", at="0[1]")
+    producer_type = enum(24, PRODUCER_TYPE, "ProducerType", at="1", base="hex", ws="producertypevendorid")
+    trap_number = enum(16, TRAP_NUMBER, "TrapNumber", at="4", ws="trapnumberdeviceid")
+    issuer_lid = uint(16, "IssuerLID", at="6", show=lid_text)
+    notice_toggle = flag("NoticeToggle", at="8")
+    notice_count = uint(15, "NoticeCount", at="8[1]")
+    data_details = raw(54, "DataDetails", at="10")
+
+
+class GMPNotice(Struct):
+    """An event, in the form of all other classes: with the issuer's GID behind."""
+
+    key, section, size, title = "notice", "IBA 13.4.8.2; python-rdma; opensm ib_mad_notice_attr_t", 80, "Notice"
+    carried_by = tuple(Mad(mgmt_class, 0x0002) for mgmt_class in (0x03, 0x04, 0x06, 0x07, 0x08, 0x10, 0x12, 0x21))
+    notice = nested(Notice, "Notice", at="0")
+    issuer_gid = gid("IssuerGID", at="64")
+
+
+class BaseboardNotice(Struct):
+    """An event of baseboard management, whose trap 259 is not that of subnet management."""
+
+    key, section, size, title = "notice", "IBA 13.4.8.2, 16.2; opensm ib_mad_notice_attr_t", 80, "Notice"
+    carried_by = (Mad(0x05, 0x0002),)
+    is_generic = flag("IsGeneric", at="0")
+    type = enum(7, NOTICE_TYPE, "Type", at="0[1]")
+    producer_type = enum(24, PRODUCER_TYPE, "ProducerType", at="1", base="hex", ws="producertypevendorid")
+    trap_number = uint(16, "TrapNumber", at="4", ws="trapnumberdeviceid")
+    issuer_lid = uint(16, "IssuerLID", at="6", show=lid_text)
+    notice_toggle = flag("NoticeToggle", at="8")
+    notice_count = uint(15, "NoticeCount", at="8[1]")
+    data_details = raw(54, "DataDetails", at="10")
+    issuer_gid = gid("IssuerGID", at="64")
+
+
+def _details(*numbers: int) -> tuple[Inside, ...]:
+    """In the details of generic notices with one of these trap numbers."""
+    generic: tuple[Field[Any], frozenset[int]] = (Notice.is_generic, frozenset({1}))
+    return (Inside(Notice.data_details, (generic, (Notice.trap_number, frozenset(numbers)))),)
+
+
+class TrapGID(Struct):
+    """Traps 64-67: a port or multicast group that came or went."""
+
+    key, section, size = "trap", "IBA 14.2.5.1; python-rdma; opensm _ntc_64_67", 22
+    carried_by = _details(64, 65, 66, 67)
+    reserved1 = pad(48, at="0")
+    gidaddr = gid("GIDADDR", at="6")
+
+
+class TrapPath(Struct):
+    """Traps 68 and 69: paths that are no longer valid, or should be asked for again."""
+
+    key, section, size = "trap", "Wireshark 4.0", 9
+    carried_by = _details(68, 69)
+    comp_mask = uint(64, "COMP_MASK", at="0", base="hex")
+    wait_for_repath = flag("WAIT_FOR_REPATH", at="8")
+    reserved1 = pad(7, at="8[1]")
+
+
+class TrapLinkState(Struct):
+    """Trap 128: the link state of a port of this switch changed."""
+
+    key, section, size = "trap", "IBA 14.2.5.1; python-rdma; opensm _ntc_128", 2
+    carried_by = _details(128)
+    lidaddr = uint(16, "LIDADDR", at="0", show=lid_text)
+
+
+class TrapThreshold(Struct):
+    """Traps 129-131: link integrity, buffer overrun and flow control watchdog."""
+
+    key, section, size = "trap", "IBA 14.2.5.1; python-rdma; opensm _ntc_129_131", 5
+    carried_by = _details(129, 130, 131)
+    reserved1 = pad(16, at="0")
+    lidaddr = uint(16, "LIDADDR", at="2", show=lid_text)
+    portno = uint(8, "PORTNO", at="4")
+
+
+class TrapLocalChange(Struct):
+    """Trap 144: capability mask, node description or link settings of a port changed."""
+
+    key, section, size = "trap", "IBA 14.2.5.1; opensm _ntc_144 and TRAP_144_MASK", 14
+    carried_by = _details(144)
+    reserved1 = pad(16, at="0")
+    lidaddr = uint(16, "LIDADDR", at="2", show=lid_text)
+    reserved2 = pad(15, at="4")
+    other_local_changes = flag("OtherLocalChanges", at="5[7]")
+    capabilitymask = uint(32, "CAPABILITYMASK", at="6", base="hex")
+    change_flags = uint(16, "ChangeFlags", at="10", base="hex")
+    capability_mask2_change = bit(change_flags, 5, "CapabilityMask2Change")
+    hierarchy_info_change = bit(change_flags, 4, "HierarchyInfoChange")
+    sm_priority_change = bit(change_flags, 3, "SMPriorityChange")
+    link_speed_enabled_change = bit(change_flags, 2, "LinkSpeedEnabledChange", ws="linkspeecenabledchange")
+    link_width_enabled_change = bit(change_flags, 1, "LinkWidthEnabledChange")
+    node_description_change = bit(change_flags, 0, "NodeDescriptionChange")
+    capabilitymask2 = uint(16, "CAPABILITYMASK2", at="12", base="hex")
+
+
+class TrapSystemImageGUID(Struct):
+    """Trap 145: a node's SystemImageGUID changed."""
+
+    key, section, size = "trap", "IBA 14.2.5.1; python-rdma; opensm _ntc_145", 14
+    carried_by = _details(145)
+    reserved1 = pad(16, at="0")
+    lidaddr = uint(16, "LIDADDR", at="2", show=lid_text)
+    reserved2 = pad(16, at="4")
+    systemimageguid = guid("SYSTEMIMAGEGUID", at="6")
+
+
+class TrapMKey(Struct):
+    """Trap 256: an SMP with a wrong M_Key, and where it came from."""
+
+    key, section, size = "trap", "IBA 14.2.5.1; python-rdma; opensm _ntc_256; kernel ib_smi.h", 54
+    carried_by = _details(256)
+    reserved1 = pad(16, at="0")
+    lidaddr = uint(16, "LIDADDR", at="2", show=lid_text)
+    drslid = uint(16, "DRSLID", at="4", show=lid_text)
+    method = enum(8, METHODS, "METHOD", at="6", base="hex")
+    reserved2 = pad(8, at="7")
+    attributeid = uint(16, "ATTRIBUTEID", at="8", base="hex")
+    attributemodifier = uint(32, "ATTRIBUTEMODIFIER", at="10", base="hex")
+    mkey = uint(64, "MKEY", at="14", base="hex", secret="M_Key")
+    reserved3 = pad(8, at="22")
+    dr_notice = flag("DRNotice", at="23")
+    dr_path_truncated = flag("DRPathTruncated", at="23[1]")
+    dr_hop_count = uint(6, "DRHopCount", at="23[2]")
+    dr_notice_return_path = raw(30, "DRNoticeReturnPath", at="24")
+
+
+class TrapPKey(Struct):
+    """Trap 257: a packet with a wrong P_Key, and both its ends."""
+
+    key, section, size = "trap", "IBA 14.2.5.1; python-rdma; opensm _ntc_257_258", 50
+    carried_by = _details(257)
+    reserved1 = pad(16, at="0")
+    lidaddr1 = uint(16, "LIDADDR1", at="2", show=lid_text)
+    lidaddr2 = uint(16, "LIDADDR2", at="4", show=lid_text)
+    key_value = uint(32, "KEY", at="6", base="hex")
+    sl = uint(4, "SL", at="10")
+    reserved2 = pad(4, at="10[4]")
+    qp1 = uint(24, "QP1", at="11", base="hex")
+    reserved3 = pad(8, at="14")
+    qp2 = uint(24, "QP2", at="15", base="hex")
+    gidaddr1 = gid("GIDADDR1", at="18")
+    gidaddr2 = gid("GIDADDR2", at="34")
+
+
+class TrapQKey(Struct):
+    """Trap 258: a packet with a wrong Q_Key, and both its ends."""
+
+    key, section, size = "trap", "IBA 14.2.5.1; python-rdma; opensm _ntc_257_258", 50
+    carried_by = _details(258)
+    reserved1 = pad(16, at="0")
+    lidaddr1 = uint(16, "LIDADDR1", at="2", show=lid_text)
+    lidaddr2 = uint(16, "LIDADDR2", at="4", show=lid_text)
+    key_value = uint(32, "KEY", at="6", base="hex", secret="Q_Key")
+    sl = uint(4, "SL", at="10")
+    reserved2 = pad(4, at="10[4]")
+    qp1 = uint(24, "QP1", at="11", base="hex")
+    reserved3 = pad(8, at="14")
+    qp2 = uint(24, "QP2", at="15", base="hex")
+    gidaddr1 = gid("GIDADDR1", at="18")
+    gidaddr2 = gid("GIDADDR2", at="34")
+
+
+class TrapSwitchPKey(Struct):
+    """Trap 259: a packet with a wrong P_Key at an external port of a switch."""
+
+    key, section, size = "trap", "IBA 14.2.5.1; python-rdma; opensm _ntc_259", 51
+    carried_by = _details(259)
+    data_valid = uint(16, "DataValid", at="0", base="hex")
+    lidaddr1 = uint(16, "LIDADDR1", at="2", show=lid_text)
+    lidaddr2 = uint(16, "LIDADDR2", at="4", show=lid_text)
+    pkey = uint(16, "PKEY", at="6", base="hex")
+    sl = uint(4, "SL", at="8")
+    reserved1 = pad(4, at="8[4]")
+    qp1 = uint(24, "QP1", at="9", base="hex")
+    reserved2 = pad(8, at="12")
+    qp2 = uint(24, "QP2", at="13", base="hex")
+    gidaddr1 = gid("GIDADDR1", at="16")
+    gidaddr2 = gid("GIDADDR2", at="32")
+    swlidaddr = uint(16, "SWLIDADDR", at="48", show=lid_text)
+    portno = uint(8, "PORTNO", at="50")
+
+
+class TrapCCKey(Struct):
+    """Trap 0 of congestion control: a MAD with a wrong CC_Key."""
+
+    key, section, size = "trap", "IBA A10; opensm _ntc_cckey_0", 40
+    carried_by = _details(0)
+    slid = uint(16, "SLID", at="0", show=lid_text)
+    method = enum(8, METHODS, "METHOD", at="2", base="hex")
+    reserved1 = pad(8, at="3")
+    attributeid = uint(16, "ATTRIBUTEID", at="4", base="hex")
+    reserved2 = pad(16, at="6")
+    attributemodifier = uint(32, "ATTRIBUTEMODIFIER", at="8", base="hex")
+    reserved3 = pad(8, at="12")
+    qp = uint(24, "QP", at="13", base="hex")
+    cc_key = uint(64, "CC_Key", at="16", base="hex", secret="CC_Key")
+    source_gid = gid("SourceGID", at="24")
+
+
+class TrapBKey(Struct):
+    """Trap 259 of baseboard management: a MAD with a wrong B_Key."""
+
+    key, section, size = "trap", "opensm _ntc_bkey_259", 38
+    carried_by = (Inside(BaseboardNotice.data_details, ((BaseboardNotice.trap_number, frozenset({259})),)),)
+    lidaddr = uint(16, "LIDADDR", at="0", show=lid_text)
+    method = enum(8, METHODS, "METHOD", at="2", base="hex")
+    reserved1 = pad(8, at="3")
+    attributeid = uint(16, "ATTRIBUTEID", at="4", base="hex")
+    attributemodifier = uint(32, "ATTRIBUTEMODIFIER", at="6", base="hex")
+    reserved2 = pad(8, at="10")
+    qp = uint(24, "QP", at="11", base="hex")
+    b_key = uint(64, "B_Key", at="14", base="hex", secret="B_Key")
+    gidaddr = gid("GIDADDR", at="22")

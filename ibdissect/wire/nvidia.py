@@ -1,0 +1,240 @@
+"""What NVIDIA's (Mellanox's) vendor attributes of subnet management hold: ports, virtual ports, sensors, QoS, routers.
+
+Adaptive routing and private forwarding tables: `nvidia_routing`. Layouts as in the packet layouts of ibutils2 (2018-10).
+"""
+
+from __future__ import annotations
+
+from .convert import lid_text, mlnx_speed_mask_text
+from .names import FEC_MODE, PORT_STATE
+from .places import smp
+from .sm_tables import PKeyEntry
+from .spec import Struct, array, enum, flag, guid, nested, pad, raw, text, uint
+from .transport import p_key_text
+
+_SOURCE = "ibutils2 packets_layouts (2018-10), attribute id ibis_types"
+
+
+class MlnxExtPortInfo(Struct):
+    """FDR10, FEC and retransmission of a port."""
+
+    key, section, size = "mlnxextportinfo", f"{_SOURCE}; opensm ib_mlnx_ext_port_info_t; libibmad", 64
+    carried_by = smp(0xFF90)
+    ame = flag("AME", at="0")
+    reserved1 = pad(23, at="0[1]")
+    state_change_enable = uint(8, "StateChangeEnable", at="3", base="hex")
+    reserved2 = pad(24, at="4")
+    link_speed_supported = uint(8, "LinkSpeedSupported", at="7", show=mlnx_speed_mask_text)
+    reserved3 = pad(24, at="8")
+    link_speed_enabled = uint(8, "LinkSpeedEnabled", at="11", show=mlnx_speed_mask_text)
+    active_rs_fec_data = uint(12, "ActiveRSFECData", at="12")
+    active_rs_fec_parity = uint(12, "ActiveRSFECParity", at="13[4]")
+    link_speed_active = uint(8, "LinkSpeedActive", at="15", show=mlnx_speed_mask_text)
+    retrans_mode = uint(4, "RetransMode", at="16")
+    reserved4 = pad(4, at="16[4]")
+    fec_mode_active = enum(4, FEC_MODE, "FECModeActive", at="17")
+    reserved5 = pad(4, at="17[4]")
+    capability_mask = uint(16, "CapabilityMask", at="18", base="hex")
+    fdr10_fec_mode_enabled = uint(16, "FDR10FECModeEnabled", at="20", base="hex")
+    fdr10_fec_mode_supported = uint(16, "FDR10FECModeSupported", at="22", base="hex")
+    fdr_fec_mode_enabled = uint(16, "FDRFECModeEnabled", at="24", base="hex")
+    fdr_fec_mode_supported = uint(16, "FDRFECModeSupported", at="26", base="hex")
+    edr20_fec_mode_enabled = uint(16, "EDR20FECModeEnabled", at="28", base="hex")
+    edr20_fec_mode_supported = uint(16, "EDR20FECModeSupported", at="30", base="hex")
+    edr_fec_mode_enabled = uint(16, "EDRFECModeEnabled", at="32", base="hex")
+    edr_fec_mode_supported = uint(16, "EDRFECModeSupported", at="34", base="hex")
+    fdr_retran_enabled = uint(8, "FDRRetranEnabled", at="36", base="hex")
+    fdr_retran_supported = uint(8, "FDRRetranSupported", at="37", base="hex")
+    fdr10_retran_enabled = uint(8, "FDR10RetranEnabled", at="38", base="hex")
+    fdr10_retran_supported = uint(8, "FDR10RetranSupported", at="39", base="hex")
+    edr_retran_enabled = uint(8, "EDRRetranEnabled", at="40", base="hex")
+    edr_retran_supported = uint(8, "EDRRetranSupported", at="41", base="hex")
+    edr20_retran_enabled = uint(8, "EDR20RetranEnabled", at="42", base="hex")
+    edr20_retran_supported = uint(8, "EDR20RetranSupported", at="43", base="hex")
+    reserved6 = pad(16, at="44")
+    special_port_capability_mask = uint(8, "SpecialPortCapabilityMask", at="46", base="hex")
+    is_special_port = flag("IsSpecialPort", at="47")
+    reserved7 = pad(3, at="47[1]")
+    special_port_type = uint(4, "SpecialPortType", at="47[4]")
+    hdr_fec_mode_enabled = uint(16, "HDRFECModeEnabled", at="48", base="hex")
+    hdr_fec_mode_supported = uint(16, "HDRFECModeSupported", at="50", base="hex")
+    reserved8 = pad(96, at="52")
+
+
+class GeneralInfoCapability(Struct):
+    """Which vendor attributes a device supports."""
+
+    key, section, size = "mlnxgeneralinfo", _SOURCE, 16
+    carried_by = smp(0xFF17)
+    capability0 = uint(32, "Capability0", at="0", base="hex")
+    capability1 = uint(32, "Capability1", at="4", base="hex")
+    capability2 = uint(32, "Capability2", at="8", base="hex")
+    capability3 = uint(32, "Capability3", at="12", base="hex")
+
+
+class TempSensing(Struct):
+    """Temperature of a switch and its warning thresholds; the flags keep the source's short names."""
+
+    key, section, size = "mlnxtempsensing", _SOURCE, 16
+    carried_by = smp(0xFF40)
+    reserved1 = pad(25, at="0")
+    wtge = flag("wtge", at="3[1]")
+    wtgs = flag("wtgs", at="3[2]")
+    wtte = flag("wtte", at="3[3]")
+    wtts = flag("wtts", at="3[4]")
+    stge = flag("stge", at="3[5]")
+    stgs = flag("stgs", at="3[6]")
+    tss = flag("tss", at="3[7]")
+    reserved2 = pad(5, at="4")
+    max_temp = uint(11, "MaxTemp", at="4[5]")
+    reserved3 = pad(5, at="6")
+    current_temp = uint(11, "CurrentTemp", at="6[5]")
+    reserved4 = pad(5, at="8")
+    overtemp_warning_threshold_lo = uint(11, "OvertempWarningThresholdLo", at="8[5]")
+    reserved5 = pad(5, at="10")
+    overtemp_warning_threshold_hi = uint(11, "OvertempWarningThresholdHi", at="10[5]")
+    reserved6 = pad(27, at="12")
+    wtgm = uint(2, "wtgm", at="15[3]")
+    wtgp = flag("wtgp", at="15[5]")
+    wtga = flag("wtga", at="15[6]")
+    wts = flag("wts", at="15[7]")
+
+
+class QosConfigSLEntry(Struct):
+    """Bandwidth of one SL."""
+
+    key, section, size = "mlnxqosconfigsl", _SOURCE, 4
+    bandwidth_share = uint(12, "BandwidthShare", at="0")
+    rate_limit = uint(20, "RateLimit", at="1[4]")
+
+
+class QosConfigSL(Struct):
+    """Bandwidth of each of the 16 SLs."""
+
+    key, section, size = "mlnxqosconfigsl", _SOURCE, 64
+    carried_by = smp(0xFF82)
+    bandwidth_per_sl = array(16, nested(QosConfigSLEntry, "BandwidthPerSL", at="0"))
+
+
+class ExtendedSwitchInfo(Struct):
+    """Ways of SL to VL mapping that a switch has."""
+
+    key, section, size = "mlnxextendedswitchinfo", _SOURCE, 4
+    carried_by = smp(0xFF91)
+    reserved1 = pad(22, at="0")
+    sl2vl_act = uint(2, "SL2VLAct", at="2[6]")
+    reserved2 = pad(6, at="3")
+    sl2vl_cap = uint(2, "SL2VLCap", at="3[6]")
+
+
+class VirtualizationInfo(Struct):
+    """How many virtual ports a port has."""
+
+    key, section, size = "virtualizationinfo", _SOURCE, 8
+    carried_by = smp(0xFFB0)
+    vport_cap = uint(16, "VPortCap", at="0")
+    vport_index_top = uint(16, "VPortIndexTop", at="2")
+    virtualization_enable = flag("VirtualizationEnable", at="4")
+    client_reregister = flag("ClientReregister", at="4[1]")
+    vport_state_change = flag("VPortStateChange", at="4[2]")
+    reserved1 = pad(13, at="4[3]")
+    virtualization_revision = uint(8, "VirtualizationRevision", at="6")
+    capability_mask = uint(8, "CapabilityMask", at="7", base="hex")
+
+
+class VPortInfo(Struct):
+    """State, LID and GUID of a virtual port."""
+
+    key, section, size = "vportinfo", _SOURCE, 28
+    carried_by = smp(0xFFB1)
+    vport_state = enum(4, PORT_STATE, "VPortState", at="0")
+    client_reregister = flag("ClientReregister", at="0[4]")
+    lid_required = flag("LIDRequired", at="0[5]")
+    reserved1 = pad(2, at="0[6]")
+    guid_cap = uint(8, "GUIDCap", at="1")
+    capability_mask = uint(16, "CapabilityMask", at="2", base="hex")
+    p_key_violations = uint(16, "P_KeyViolations", at="4")
+    q_key_violations = uint(16, "Q_KeyViolations", at="6")
+    vport_lid = uint(16, "VPortLID", at="8", show=lid_text)
+    lid_by_vport_index = uint(16, "LIDByVPortIndex", at="10")
+    vport_guid = guid("VPortGUID", at="12")
+    vport_profile = uint(64, "VPortProfile", at="20", base="hex")
+
+
+class VNodeInfo(Struct):
+    """Identity of a virtual node."""
+
+    key, section, size = "vnodeinfo", _SOURCE, 12
+    carried_by = smp(0xFFB2)
+    partition_cap = uint(16, "PartitionCap", at="0")
+    local_port_num = uint(8, "LocalPortNum", at="2")
+    num_ports = uint(8, "NumPorts", at="3")
+    vnode_guid = guid("VNodeGUID", at="4")
+
+
+class VPortState(Struct):
+    """States of 128 virtual ports."""
+
+    key, section, size = "vportstate", _SOURCE, 64
+    carried_by = smp(0xFFB3)
+    vport_state = array(128, enum(4, PORT_STATE, "VPortState", at="0"))
+
+
+class VNodeDescription(Struct):
+    """Name of a virtual node, in the form of NodeDescription."""
+
+    key, section, size = "vnodedescription", "attribute id: ibutils2 ibis_types; layout that of NodeDescription", 64
+    carried_by = smp(0xFFB4)
+    node_string = text(64, "NodeString", at="0")
+
+
+class VPortPKeyTable(Struct):
+    """32 partition keys of a virtual port, in the form of P_KeyTable."""
+
+    key, section, size = "vportp_keytable", "attribute id: ibutils2 ibis_types; layout that of P_KeyTable", 64
+    carried_by = smp(0xFFB6)
+    p_key_table_block = array(32, nested(PKeyEntry, "P_KeyTableBlock", at="0"))
+
+
+class RouterInfo(Struct):
+    """Table sizes of an InfiniBand router."""
+
+    key, section, size = "mlnxrouterinfo", _SOURCE, 20
+    carried_by = smp(0xFFD0)
+    capability_mask = uint(32, "CapabilityMask", at="0", base="hex")
+    next_hop_table_cap = uint(32, "NextHopTableCap", at="4")
+    next_hop_table_top = uint(32, "NextHopTableTop", at="8")
+    adj_change = flag("AdjChange", at="12")
+    nh_change = flag("NHChange", at="12[1]")
+    is_glb_sa = flag("IsGlbSA", at="12[2]")
+    reserved1 = pad(13, at="12[3]")
+    adj_site_local_subnets_table_top = uint(8, "AdjSiteLocalSubnetsTableTop", at="14")
+    adj_site_local_subnets_table_cap = uint(8, "AdjSiteLocalSubnetsTableCap", at="15")
+    reserved2 = pad(24, at="16")
+    max_multicast_ttl = uint(8, "MaxMulticastTTL", at="19")
+
+
+class NextHopTable(Struct):
+    """Four records of a router's next hops, whose inner layout is not decoded."""
+
+    key, section, size = "mlnxnexthoptable", _SOURCE, 64
+    carried_by = smp(0xFFD1)
+    record = array(4, raw(16, "Record", at="0"))
+
+
+class AdjSiteLocalSubnetEntry(Struct):
+    """A neighbouring subnet of a router."""
+
+    key, section, size = "mlnxadjsitelocalsubnets", _SOURCE, 8
+    p_key = uint(16, "P_Key", at="0", base="hex", show=p_key_text)
+    subnet_prefix = uint(16, "SubnetPrefix", at="2", base="hex")
+    reserved1 = pad(16, at="4")
+    master_sm_lid = uint(16, "MasterSMLID", at="6", show=lid_text)
+
+
+class AdjSiteLocalSubnetsTable(Struct):
+    """Eight neighbouring subnets of a router."""
+
+    key, section, size = "mlnxadjsitelocalsubnets", _SOURCE, 64
+    carried_by = smp(0xFFD2)
+    record = array(8, nested(AdjSiteLocalSubnetEntry, "Record", at="0"))

@@ -1,0 +1,249 @@
+"""What NVIDIA's adaptive routing, routing notification and private forwarding table attributes hold.
+
+Layouts as in the packet layouts of ibutils2 (2018-10).
+"""
+
+from __future__ import annotations
+
+from .places import smp
+from .spec import Struct, array, bit, enum, flag, nested, pad, raw, uint
+
+_SOURCE = "ibutils2 packets_layouts (2018-10), attribute id ibis_types"
+LID_STATE = {0: "Bounded", 1: "Free", 2: "Static"}
+RN_DECISION = {0: "Discard", 1: "Consume ARN", 2: "Consume ARN and FRN", 3: "Pass on"}
+
+
+class PLFTMode(Struct):
+    """How many private forwarding tables of which size a mode offers."""
+
+    key, section, size = "mlnxplftinfo", _SOURCE, 2
+    reserved1 = pad(2, at="0")
+    lf_table_size = uint(6, "LFTableSize", at="0[2]")
+    reserved2 = pad(4, at="1")
+    num_of_lf_tables = uint(4, "NumOfLFTables", at="1[4]")
+
+
+class PrivateLFTInfo(Struct):
+    """Private forwarding tables of a switch."""
+
+    key, section, size = "mlnxplftinfo", _SOURCE, 12
+    carried_by = smp(0xFF10)
+    reserved1 = pad(7, at="0")
+    no_fallback = flag("NoFallback", at="0[7]")
+    num_plfts = uint(8, "NumPLFTs", at="1")
+    reserved2 = pad(5, at="2")
+    mode_cap = uint(3, "ModeCap", at="2[5]")
+    reserved3 = pad(5, at="3")
+    active_mode = uint(3, "ActiveMode", at="3[5]")
+    description_mode = array(4, nested(PLFTMode, "DescriptionMode", at="4"))
+
+
+class PLFTDefEntry(Struct):
+    """Part of the physical table that a private one takes."""
+
+    key, section, size = "mlnxplftdef", _SOURCE, 4
+    reserved1 = pad(4, at="0")
+    fdb_table_ix = uint(4, "FDBTableIX", at="0[4]")
+    fdb_lid_space = uint(8, "FDBLIDSpace", at="1")
+    reserved2 = pad(9, at="2")
+    fdb_lid_offset = uint(7, "FDBLIDOffset", at="3[1]")
+
+
+class PrivateLFTDef(Struct):
+    """16 private forwarding tables."""
+
+    key, section, size = "mlnxplftdef", _SOURCE, 64
+    carried_by = smp(0xFF11)
+    lft = array(16, nested(PLFTDefEntry, "LFT", at="0"))
+
+
+class PrivateLFTMap(Struct):
+    """Ports that use a private forwarding table."""
+
+    key, section, size = "mlnxplftmap", _SOURCE, 40
+    carried_by = smp(0xFF12)
+    reserved1 = pad(30, at="0")
+    lft_top_en = flag("LFTTopEn", at="3[6]")
+    port_mask_en = flag("PortMaskEn", at="3[7]")
+    fdb_port_group_mask = raw(32, "FDBPortGroupMask", at="4")
+    reserved2 = pad(16, at="36")
+    lft_top = uint(16, "LFTTop", at="38")
+
+
+class PortSLToPLFTEntry(Struct):
+    """Private forwarding table of each SL of a port."""
+
+    key, section, size = "mlnxportsltoplft", _SOURCE, 16
+    plft = array(16, uint(8, "PLFT", at="0"))
+
+
+class PortSLToPrivateLFTMap(Struct):
+    """Private forwarding tables of four ports."""
+
+    key, section, size = "mlnxportsltoplft", _SOURCE, 64
+    carried_by = smp(0xFF14)
+    port_sl_to_plft = array(4, nested(PortSLToPLFTEntry, "PortSLToPLFT", at="0"))
+
+
+class AdaptiveRoutingInfo(Struct):
+    """Adaptive routing of a switch: capabilities and settings."""
+
+    key, section, size = "mlnxarinfo", _SOURCE, 20
+    carried_by = smp(0xFF20)
+    reserved1 = pad(1, at="0")
+    dyn_cap_calc_sup = flag("DynCapCalcSup", at="0[1]")
+    by_transp_cap = flag("ByTranspCap", at="0[2]")
+    by_sl_en = flag("BySLEn", at="0[3]")
+    by_sl_cap = flag("BySLCap", at="0[4]")
+    glb_groups = flag("GlbGroups", at="0[5]")
+    is4_mode = flag("IS4Mode", at="0[6]")
+    no_fallback = flag("NoFallback", at="0[7]")
+    direction_num_sup = uint(8, "DirectionNumSup", at="1")
+    group_table_copy_sup = uint(4, "GroupTableCopySup", at="2")
+    sub_grps_active = uint(4, "SubGrpsActive", at="2[4]")
+    reserved2 = pad(2, at="3")
+    rn_xmit_enabled = flag("RNXmitEnabled", at="3[2]")
+    fr_enabled = flag("FREnabled", at="3[3]")
+    is_fr_sup = flag("IsFRSup", at="3[4]")
+    is_frn_sup = flag("IsFRNSup", at="3[5]")
+    is_arn_sup = flag("IsARNSup", at="3[6]")
+    e = flag("E", at="3[7]")
+    string_width_cap = uint(4, "StringWidthCap", at="4")
+    group_table_cap = uint(4, "GroupTableCap", at="4[4]")
+    group_top = uint(12, "GroupTop", at="5")
+    group_cap = uint(12, "GroupCap", at="6[4]")
+    enable_by_sl_mask = uint(16, "EnableBySLMask", at="8", base="hex")
+    sub_grps_supported = uint(8, "SubGrpsSupported", at="10")
+    rn_version_cap = uint(4, "RNVersionCap", at="11")
+    ar_version_cap = uint(4, "ARVersionCap", at="11[4]")
+    reserved3 = pad(24, at="12")
+    by_transport_disable = uint(8, "ByTransportDisable", at="15", base="hex")
+    ud_disable = bit(by_transport_disable, 0, "UDDisable")
+    rc_disable = bit(by_transport_disable, 1, "RCDisable")
+    uc_disable = bit(by_transport_disable, 2, "UCDisable")
+    dct_disable = bit(by_transport_disable, 3, "DCTDisable")
+    ageing_time_value = uint(32, "AgeingTimeValue", at="16", unit="us")
+
+
+class ARGroup(Struct):
+    """Ports of the four subgroups of an adaptive routing group."""
+
+    key, section, size = "mlnxargrouptable", _SOURCE, 32
+    sub_group_3 = uint(64, "SubGroup3", at="0", base="hex")
+    sub_group_2 = uint(64, "SubGroup2", at="8", base="hex")
+    sub_group_1 = uint(64, "SubGroup1", at="16", base="hex")
+    sub_group_0 = uint(64, "SubGroup0", at="24", base="hex")
+
+
+class ARGroupTable(Struct):
+    """Two adaptive routing groups."""
+
+    key, section, size = "mlnxargrouptable", _SOURCE, 64
+    carried_by = smp(0xFF21)
+    group = array(2, nested(ARGroup, "Group", at="0"))
+
+
+class ARLFTEntry(Struct):
+    """How packets to a LID are routed."""
+
+    key, section, size = "mlnxarlineartable", _SOURCE, 4
+    lid_state = enum(2, LID_STATE, "LIDState", at="0")
+    reserved1 = pad(2, at="0[2]")
+    table_number = uint(4, "TableNumber", at="0[4]")
+    default_port = uint(8, "DefaultPort", at="1")
+    reserved2 = pad(4, at="2")
+    group_number = uint(12, "GroupNumber", at="2[4]")
+
+
+class ARLinearForwardingTable(Struct):
+    """Adaptive routing of 16 consecutive LIDs (the SX form)."""
+
+    key, section, size = "mlnxarlineartable", _SOURCE, 64
+    carried_by = smp(0xFF23)
+    lid_entry = array(16, nested(ARLFTEntry, "LIDEntry", at="0"))
+
+
+class RNGenStringEntry(Struct):
+    """String that a generated routing notification carries."""
+
+    key, section, size = "mlnxrngenstring", _SOURCE, 2
+    reserved1 = pad(1, at="0")
+    rn_gen_string = uint(15, "RNGenString", at="0[1]")
+
+
+class RNGenStringTable(Struct):
+    """Strings of 32 directions."""
+
+    key, section, size = "mlnxrngenstring", _SOURCE, 64
+    carried_by = smp(0xFFB8)
+    element = array(32, nested(RNGenStringEntry, "Element", at="0"))
+
+
+class RNRcvStringEntry(Struct):
+    """What a switch does with a routing notification."""
+
+    key, section, size = "mlnxrnrcvstring", _SOURCE, 4
+    reserved1 = pad(1, at="0")
+    string2string = uint(15, "String2String", at="0[1]")
+    plft_id = uint(8, "PLFTID", at="2")
+    reserved2 = pad(6, at="3")
+    decision = enum(2, RN_DECISION, "Decision", at="3[6]")
+
+
+class RNRcvString(Struct):
+    """What a switch does with the notifications of 16 strings."""
+
+    key, section, size = "mlnxrnrcvstring", _SOURCE, 64
+    carried_by = smp(0xFFB9)
+    element = array(16, nested(RNRcvStringEntry, "Element", at="0"))
+
+
+class RNSubGroupDirectionTable(Struct):
+    """Directions of 64 subgroups."""
+
+    key, section, size = "mlnxrnsubgroupdirection", _SOURCE, 64
+    carried_by = smp(0xFFBA)
+    direction = array(64, uint(8, "Direction", at="0"))
+
+
+class RNXmitPortMask(Struct):
+    """For 128 ports: bit 0 generate ARN, bit 1 generate FRN, bit 2 pass notifications on."""
+
+    key, section, size = "mlnxrnxmitportmask", f"{_SOURCE}; bits: OpenSM adaptive routing manager", 64
+    carried_by = smp(0xFFBC)
+    element = array(128, uint(4, "Element", at="0", base="hex"))
+
+
+class ARGroupCopyEntry(Struct):
+    """A range of groups that copies take."""
+
+    key, section, size = "mlnxargrouptablecopy", _SOURCE, 4
+    reserved1 = pad(4, at="0")
+    copy_to_index = uint(12, "CopyToIndex", at="0[4]")
+    reserved2 = pad(4, at="2")
+    copy_from_index = uint(12, "CopyFromIndex", at="2[4]")
+
+
+class ARGroupTableCopy(Struct):
+    """16 ranges of groups that are copied."""
+
+    key, section, size = "mlnxargrouptablecopy", _SOURCE, 64
+    carried_by = smp(0xFFBD)
+    element = array(16, nested(ARGroupCopyEntry, "Element", at="0"))
+
+
+class RNSubGroupPriorityEntry(Struct):
+    """Which notifications a subgroup priority makes."""
+
+    key, section, size = "mlnxrnbypriority", _SOURCE, 4
+    reserved1 = pad(30, at="0")
+    gen_frn = flag("GenFRN", at="3[6]")
+    gen_arn = flag("GenARN", at="3[7]")
+
+
+class RNGenBySubGroupPriority(Struct):
+    """Which notifications 16 subgroup priorities make."""
+
+    key, section, size = "mlnxrnbypriority", _SOURCE, 64
+    carried_by = smp(0xFFBE)
+    element = array(16, nested(RNSubGroupPriorityEntry, "Element", at="0"))

@@ -1,0 +1,181 @@
+"""What PortInfo and PortInfoExtended say of a port: addresses, state, link, virtual lanes, capabilities."""
+
+from __future__ import annotations
+
+from . import names
+from .convert import (
+    fec_mask_text,
+    lease_text,
+    lid_text,
+    lifetime_text,
+    speed_ext2_mask_text,
+    speed_ext_enabled_text,
+    speed_ext_mask_text,
+    speed_mask_text,
+    timeout_text,
+    width_mask_text,
+)  # fmt: skip
+from .places import smp
+from .spec import Struct, bit, enum, flag, pad, part, uint
+
+
+class PortInfo(Struct):
+    """Per-port state and limits, as the subnet manager sees and sets them."""
+
+    key, size = "portinfo", 64
+    section = "IBA 14.2.5.6; seed004 SMPPortInfo (60 bytes); opensm, libibmad (bytes 56 and 60-63, CapabilityMask bits 13-15, 28-31)"
+    carried_by = smp(0x0015)
+    m_key = uint(64, "M_Key", at="0", base="hex", secret="M_Key")
+    gid_prefix = uint(64, "GidPrefix", at="8", base="guid", ws="guid")
+    lid = uint(16, "LID", at="16", show=lid_text)
+    master_sm_lid = uint(16, "MasterSMLID", at="18", show=lid_text)
+    capability_mask = uint(32, "CapabilityMask", at="20", base="hex")
+    is_sm = bit(capability_mask, 1, "IsSM", ws="+capabilitymask.issm")
+    is_notice_supported = bit(capability_mask, 2, "IsNoticeSupported", ws="+capabilitymask.noticesupported")
+    is_trap_supported = bit(capability_mask, 3, "IsTrapSupported", ws="+capabilitymask.trapsupported")
+    is_optional_ipd_supported = bit(capability_mask, 4, "IsOptionalIPDSupported", ws="+capabilitymask.optionalipdsupported")
+    is_automatic_migration_supported = bit(
+        capability_mask, 5, "IsAutomaticMigrationSupported", ws="+capabilitymask.automaticmigrationsupported"
+    )
+    is_sl_mapping_supported = bit(capability_mask, 6, "IsSLMappingSupported", ws="+capabilitymask.slmappingsupported")
+    is_m_key_nvram = bit(capability_mask, 7, "IsMKeyNVRAM", ws="+capabilitymask.mkeynvram")
+    is_p_key_nvram = bit(capability_mask, 8, "IsPKeyNVRAM", ws="+capabilitymask.pkeynvram")
+    is_led_info_supported = bit(capability_mask, 9, "IsLedInfoSupported", ws="+capabilitymask.ledinfosupported")
+    is_sm_disabled = bit(capability_mask, 10, "IsSMdisabled", ws="+capabilitymask.smdisabled")
+    is_system_image_guid_supported = bit(capability_mask, 11, "IsSystemImageGUIDSupported", ws="+capabilitymask.systemimageguidsupported")
+    is_p_key_switch_external_port_trap_supported = bit(
+        capability_mask, 12, "IsPKeySwitchExternalPortTrapSupported", ws="+capabilitymask.pkeyswitchexternalporttrapsupported"
+    )
+    is_cable_info_supported = bit(capability_mask, 13, "IsCableInfoSupported", ws="+capabilitymask.cableinfosupported")
+    is_extended_speeds_supported = bit(capability_mask, 14, "IsExtendedSpeedsSupported", ws="+capabilitymask.extendedspeedssupported")
+    is_capability_mask2_supported = bit(capability_mask, 15, "IsCapabilityMask2Supported", ws="+capabilitymask.capabilitymask2supported")
+    is_communication_management_supported = bit(
+        capability_mask, 16, "IsCommunicationManagementSupported", ws="+capabilitymask.communicationmanagementsupported"
+    )
+    is_snmp_tunneling_supported = bit(capability_mask, 17, "IsSNMPTunnelingSupported", ws="+capabilitymask.snmptunnelingsupported")
+    is_reinit_supported = bit(capability_mask, 18, "IsReinitSupported", ws="+capabilitymask.reinitsupported")
+    is_device_management_supported = bit(
+        capability_mask, 19, "IsDeviceManagementSupported", ws="+capabilitymask.devicemanagementsupported"
+    )
+    is_vendor_class_supported = bit(capability_mask, 20, "IsVendorClassSupported", ws="+capabilitymask.vendorclasssupported")
+    is_dr_notice_supported = bit(capability_mask, 21, "IsDRNoticeSupported", ws="+capabilitymask.drnoticesupported")
+    is_capability_mask_notice_supported = bit(
+        capability_mask, 22, "IsCapabilityMaskNoticeSupported", ws="+capabilitymask.capabilitymasknoticesupported"
+    )
+    is_boot_management_supported = bit(capability_mask, 23, "IsBootManagementSupported", ws="+capabilitymask.bootmanagementsupported")
+    is_link_round_trip_latency_supported = bit(
+        capability_mask, 24, "IsLinkRoundTripLatencySupported", ws="+capabilitymask.linkroundtriplatencysupported"
+    )
+    is_client_reregistration_supported = bit(
+        capability_mask, 25, "IsClientReregistrationSupported", ws="+capabilitymask.clientregistrationsupported"
+    )
+    is_other_local_changes_notice_supported = bit(
+        capability_mask, 26, "IsOtherLocalChangesNoticeSupported", ws="+capabilitymask.otherlocalchangesnoticesupported"
+    )
+    is_link_speed_width_pairs_table_supported = bit(
+        capability_mask, 27, "IsLinkSpeedWidthPairsTableSupported", ws="+capabilitymask.linkspeedwidthpairstablesupported"
+    )
+    is_vendor_specific_mads_table_supported = bit(
+        capability_mask, 28, "IsVendorSpecificMadsTableSupported", ws="+capabilitymask.vendorspecificmadstablesupported"
+    )
+    is_multicast_p_key_trap_suppression_supported = bit(
+        capability_mask, 29, "IsMulticastPKeyTrapSuppressionSupported", ws="+capabilitymask.multicastpkeytrapsuppressionsupported"
+    )
+    is_multicast_fdb_top_supported = bit(capability_mask, 30, "IsMulticastFDBTopSupported", ws="+capabilitymask.multicastfdbtopsupported")
+    is_hierarchy_info_supported = bit(capability_mask, 31, "IsHierarchyInfoSupported", ws="+capabilitymask.hierarchyinfosupported")
+    diag_code = uint(16, "DiagCode", at="24", base="hex")
+    diag_code_chain = part(diag_code, 15, 15, "DiagCodeChain")
+    diag_code_vendor = part(diag_code, 14, 4, "DiagCodeVendor")
+    diag_code_universal = part(diag_code, 3, 0, "DiagCodeUniversal", values=names.DIAG_UNIVERSAL)
+    m_key_lease_period = uint(16, "M_KeyLeasePeriod", at="26", show=lease_text)
+    local_port_num = uint(8, "LocalPortNum", at="28")
+    link_width_enabled = uint(8, "LinkWidthEnabled", at="29", show=width_mask_text)
+    link_width_supported = uint(8, "LinkWidthSupported", at="30", show=width_mask_text)
+    link_width_active = enum(8, names.LINK_WIDTH, "LinkWidthActive", at="31")
+    link_speed_supported = uint(4, "LinkSpeedSupported", at="32", show=speed_mask_text)
+    port_state = enum(4, names.PORT_STATE, "PortState", at="32[4]")
+    port_physical_state = enum(4, names.PORT_PHYSICAL_STATE, "PortPhysicalState", at="33")
+    link_down_default_state = enum(4, names.LINK_DOWN_DEFAULT_STATE, "LinkDownDefaultState", at="33[4]")
+    m_key_protect_bits = enum(2, names.M_KEY_PROTECT, "M_KeyProtectBits", at="34")
+    reserved1 = pad(3, at="34[2]")
+    lmc = uint(3, "LMC", at="34[5]")
+    link_speed_active = enum(4, {0: "see LinkSpeedExtActive", **names.LINK_SPEED}, "LinkSpeedActive", at="35")
+    link_speed_enabled = uint(4, "LinkSpeedEnabled", at="35[4]", show=speed_mask_text)
+    neighbor_mtu = enum(4, names.MTU, "NeighborMTU", at="36")
+    master_smsl = uint(4, "MasterSMSL", at="36[4]")
+    vl_cap = enum(4, names.VL_CAP, "VLCap", at="37")
+    init_type = uint(4, "InitType", at="37[4]", base="hex")
+    vl_high_limit = uint(8, "VLHighLimit", at="38")
+    vl_arbitration_high_cap = uint(8, "VLArbitrationHighCap", at="39")
+    vl_arbitration_low_cap = uint(8, "VLArbitrationLowCap", at="40")
+    init_type_reply = uint(4, "InitTypeReply", at="41", base="hex")
+    mtu_cap = enum(4, names.MTU, "MTUCap", at="41[4]")
+    vl_stall_count = uint(3, "VLStallCount", at="42")
+    hoq_life = uint(5, "HOQLife", at="42[3]", show=lifetime_text)
+    operational_vls = enum(4, {0: "No change", **names.VL_CAP}, "OperationalVLs", at="43")
+    partition_enforcement_inbound = flag("PartitionEnforcementInbound", at="43[4]")
+    partition_enforcement_outbound = flag("PartitionEnforcementOutbound", at="43[5]")
+    filter_raw_inbound = flag("FilterRawInbound", at="43[6]")
+    filter_raw_outbound = flag("FilterRawOutbound", at="43[7]")
+    m_key_violations = uint(16, "M_KeyViolations", at="44")
+    p_key_violations = uint(16, "P_KeyViolations", at="46")
+    q_key_violations = uint(16, "Q_KeyViolations", at="48")
+    guid_cap = uint(8, "GUIDCap", at="50")
+    client_reregister = flag("ClientReregister", at="51")
+    multicast_p_key_trap_suppression_enabled = uint(2, "MulticastPKeyTrapSuppressionEnabled", at="51[1]")
+    subnet_time_out = uint(5, "SubnetTimeOut", at="51[3]", show=timeout_text)
+    reserved2 = pad(3, at="52")
+    resp_time_value = uint(5, "RespTimeValue", at="52[3]", show=timeout_text)
+    local_phy_errors = uint(4, "LocalPhyErrors", at="53")
+    overrun_errors = uint(4, "OverrunErrors", at="53[4]")
+    max_credit_hint = uint(16, "MaxCreditHint", at="54")
+    reserved3 = pad(1, at="56")
+    link_speed_ext_active2 = enum(2, {0: "none", **names.LINK_SPEED_EXT2}, "LinkSpeedExtActive2", at="56[1]")
+    link_speed_ext_supported2 = uint(2, "LinkSpeedExtSupported2", at="56[3]", show=speed_ext2_mask_text)
+    link_speed_ext_enabled2 = uint(3, "LinkSpeedExtEnabled2", at="56[5]", show=speed_ext2_mask_text)
+    link_round_trip_latency = uint(24, "LinkRoundTripLatency", at="57")
+    capability_mask2 = uint(16, "CapabilityMask2", at="60", base="hex")
+    is_set_node_description_supported = bit(
+        capability_mask2, 0, "IsSetNodeDescriptionSupported", ws="+capabilitymask2.setnodedescriptionsupported"
+    )
+    is_port_info_extended_supported = bit(
+        capability_mask2, 1, "IsPortInfoExtendedSupported", ws="+capabilitymask2.portinfoextendedsupported"
+    )
+    is_virtualization_supported = bit(capability_mask2, 2, "IsVirtualizationSupported", ws="+capabilitymask2.virtualizationsupported")
+    is_switch_port_state_table_supported = bit(
+        capability_mask2, 3, "IsSwitchPortStateTableSupported", ws="+capabilitymask2.switchportstatetablesupported"
+    )
+    is_link_width_2x_supported = bit(capability_mask2, 4, "IsLinkWidth2xSupported", ws="+capabilitymask2.linkwidth2xsupported")
+    is_link_speed_hdr_supported = bit(capability_mask2, 5, "IsLinkSpeedHDRSupported", ws="+capabilitymask2.linkspeedhdrsupported")
+    is_m_key_protect_bits_ext_supported = bit(
+        capability_mask2, 6, "IsMKeyProtectBitsExtSupported", ws="+capabilitymask2.mkeyprotectbitsextsupported"
+    )
+    is_enhanced_trap128_supported = bit(capability_mask2, 7, "IsEnhancedTrap128Supported", ws="+capabilitymask2.enhancedtrap128supported")
+    is_partition_top_supported = bit(capability_mask2, 8, "IsPartitionTopSupported", ws="+capabilitymask2.partitiontopsupported")
+    is_enhanced_qos_arbiter_supported = bit(
+        capability_mask2, 9, "IsEnhancedQoSArbiterSupported", ws="+capabilitymask2.enhancedqosarbitersupported"
+    )
+    is_link_speed_ndr_supported = bit(capability_mask2, 10, "IsLinkSpeedNDRSupported", ws="+capabilitymask2.linkspeedndrsupported")
+    link_speed_ext_active = enum(4, {0: "none", **names.LINK_SPEED_EXT}, "LinkSpeedExtActive", at="62")
+    link_speed_ext_supported = uint(4, "LinkSpeedExtSupported", at="62[4]", show=speed_ext_mask_text)
+    reserved4 = pad(3, at="63")
+    link_speed_ext_enabled = uint(5, "LinkSpeedExtEnabled", at="63[3]", show=speed_ext_enabled_text)
+
+
+class PortInfoExtended(Struct):
+    """Forward error correction of a port."""
+
+    key, section, size = "portinfoextended", "opensm ib_port_info_ext_t; libibmad (whose HDR and NDR offsets are swapped)", 64
+    carried_by = smp(0x0033)
+    cap_mask = uint(32, "CapMask", at="0", base="hex")
+    is_fec_mode_supported = bit(cap_mask, 0, "IsFECModeSupported", ws="+capmask.fecmodesupported")
+    fec_mode_active = enum(16, names.FEC_MODE, "FECModeActive", at="4")
+    fdr_fec_mode_supported = uint(16, "FDRFECModeSupported", at="6", show=fec_mask_text)
+    fdr_fec_mode_enabled = uint(16, "FDRFECModeEnabled", at="8", show=fec_mask_text)
+    edr_fec_mode_supported = uint(16, "EDRFECModeSupported", at="10", show=fec_mask_text)
+    edr_fec_mode_enabled = uint(16, "EDRFECModeEnabled", at="12", show=fec_mask_text)
+    hdr_fec_mode_supported = uint(16, "HDRFECModeSupported", at="14", show=fec_mask_text)
+    hdr_fec_mode_enabled = uint(16, "HDRFECModeEnabled", at="16", show=fec_mask_text)
+    ndr_fec_mode_supported = uint(16, "NDRFECModeSupported", at="18", show=fec_mask_text)
+    ndr_fec_mode_enabled = uint(16, "NDRFECModeEnabled", at="20", show=fec_mask_text)
+    reserved1 = pad(42 * 8, at="22")
