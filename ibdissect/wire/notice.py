@@ -204,7 +204,7 @@ class TrapSwitchPKey(Struct):
 class TrapCCKey(Struct):
     """Trap 0 of congestion control: a MAD with a wrong CC_Key."""
 
-    key, section, size = "trap", "IBA A10; opensm _ntc_cckey_0", 40
+    key, section, size = "trap", "IBA A10; opensm _ntc_cckey_0", 54
     carried_by = _details(0)
     slid = uint(16, "SLID", at="0", show=lid_text)
     method = enum(8, METHODS, "METHOD", at="2", base="hex")
@@ -216,6 +216,7 @@ class TrapCCKey(Struct):
     qp = uint(24, "QP", at="13", base="hex")
     cc_key = uint(64, "CC_Key", at="16", base="hex", secret="CC_Key")
     source_gid = gid("SourceGID", at="24")
+    reserved4 = pad(112, at="40")
 
 
 class TrapBKey(Struct):

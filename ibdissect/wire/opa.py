@@ -39,7 +39,7 @@ class STLSMP(Struct):
     carried_by = (MadFormat(0x01, base_version=OPA_BASE_VERSION),)
     header = hole(24, "MAD header", at="0")
     m_key = uint(64, "M_Key", at="24", base="hex", secret="M_Key", ws="+mkey")
-    data = rest("SMP Data", at="32", ws="+data")
+    data = rest("Data", at="32", ws="+data")
 
 
 class STLSMPDirected(Struct):
@@ -60,7 +60,7 @@ class STLSMPDirected(Struct):
     initial_path = raw(64, "Initial Path", at="40")
     return_path = raw(64, "Return Path", at="104")
     reserved1 = pad(64, at="168")
-    data = rest("SMP Data", at="176", ws="+data")
+    data = rest("Data", at="176", ws="+data")
 
 
 class STLNodeDescription(Struct):

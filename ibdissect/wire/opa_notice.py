@@ -35,7 +35,7 @@ class STLNotice(Struct):
     issuer_lid = uint(32, "IssuerLID", at="8", show=opa_lid_text)
     reserved1 = pad(32, at="12")
     issuer_gid = gid("IssuerGID", at="16")
-    data_details = raw(64, "Data", at="32", ws="+classdatadetails")
+    data_details = raw(64, "DataDetails", at="32", ws="+classdatadetails")
 
 
 def _details(*numbers: int) -> tuple[Inside, ...]:

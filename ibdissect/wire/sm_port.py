@@ -54,9 +54,7 @@ class PortInfo(Struct):
     )
     is_snmp_tunneling_supported = bit(capability_mask, 17, "IsSNMPTunnelingSupported", ws="+capabilitymask.snmptunnelingsupported")
     is_reinit_supported = bit(capability_mask, 18, "IsReinitSupported", ws="+capabilitymask.reinitsupported")
-    is_device_management_supported = bit(
-        capability_mask, 19, "IsDeviceManagementSupported", ws="+capabilitymask.devicemanagementsupported"
-    )
+    is_device_management_supported = bit(capability_mask, 19, "IsDeviceManagementSupported", ws="+capabilitymask.devicemanagementsupported")
     is_vendor_class_supported = bit(capability_mask, 20, "IsVendorClassSupported", ws="+capabilitymask.vendorclasssupported")
     is_dr_notice_supported = bit(capability_mask, 21, "IsDRNoticeSupported", ws="+capabilitymask.drnoticesupported")
     is_capability_mask_notice_supported = bit(
