@@ -1,0 +1,1 @@
+"""Which captures can be read, and how: every container becomes the same arrays (see `chunk`)."""

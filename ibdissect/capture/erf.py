@@ -1,0 +1,145 @@
+"""What does an ERF header say? For bare ERF files, and for ERF records inside pcap and pcapng (link type 197).
+
+Header, 16 bytes: timestamp (little-endian 32.32 fixed point), type, flags, rlen, lctr, wlen (big-endian); an extension
+header of 8 bytes follows while bit 7 of the type, or of the extension header before, is set. Sources: Endace ERF types
+reference; checked against the public InfiniBand sample and tshark.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ibdissect.capture import scan
+from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET
+from ibdissect.capture.records import DAY, Records, Rows
+from ibdissect.capture.scan import Bytes, Ints, Mask, Stride
+
+HEADER = 16
+TYPE_PAD = 48
+ETHERNET = (2, 11, 16, 20)
+KNOWN = (*range(1, 26), 27, 28, 29, TYPE_PAD)
+"""Record types with a meaning; 28 and 29 are Omni-Path, 27 metadata, 48 padding."""
+
+_SUBHEADER = np.zeros(128, np.int64)
+_SUBHEADER[list(ETHERNET)] = 2  # offset and padding byte
+_SUBHEADER[[5, 6, 7, 8, 9, 12, 17, 18]] = 4  # multi-channel header
+_ETHERNET = np.zeros(128, np.bool_)
+_ETHERNET[list(ETHERNET)] = True
+_KNOWN = np.zeros(128, np.bool_)
+_KNOWN[list(KNOWN)] = True
+
+WEEK = 7 * DAY
+
+
+def erf_rows(raw: Bytes, headers: Ints, available: Ints) -> Rows:
+    """Frames of the ERF records whose headers start at `headers` with `available` bytes there in all.
+
+    A record too short for its header becomes a row without bytes and without `pseudo`.
+    """
+    head = scan.gather(raw, headers, HEADER)
+    fraction, second = head.view("<u4")[:, 0].astype(np.uint64), head.view("<u4")[:, 1].astype(np.int64)
+    kind = head[:, 8] & 0x7F
+    length = head.view(">u2")[:, 7].astype(np.int64)
+    skip = HEADER + _SUBHEADER[kind]
+    more = np.flatnonzero(head[:, 8] & 0x80)
+    if more.size:
+        skip[more] += _extension_bytes(raw, headers[more], available[more])
+    captured = available - skip
+    whole = captured >= 0
+    time_ns = second * 1_000_000_000 + ((fraction * 1_000_000_000 + (1 << 31)) >> 32).astype(np.int64)
+    link = np.where(_ETHERNET[kind], LINK_ETHERNET, LINK_ERF).astype(np.uint16)
+    interface = (head[:, 9] & 3).astype(np.uint16)
+    pseudo = headers
+    offset = headers + skip
+    caplen = np.minimum(length, captured)
+    if not whole.all():
+        short = ~whole
+        offset = np.where(short, headers + available, offset)
+        header_cut = available < HEADER
+        pseudo = np.where(short, -1, headers)
+        caplen[short] = 0
+        length[header_cut], time_ns[header_cut], interface[header_cut] = 0, 0, 0
+        link[short] = LINK_ERF
+    return Rows(offset, caplen, length, time_ns, link, interface, pseudo)
+
+
+def _extension_bytes(raw: Bytes, headers: Ints, available: Ints) -> Ints:
+    """Bytes of all extension headers of records that have at least one; they end with the record at the latest."""
+    extra = np.zeros(len(headers), np.int64)
+    open_ = np.arange(len(headers))
+    while open_.size:
+        at = HEADER + extra[open_]
+        inside = at < available[open_]
+        extra[open_] += 8
+        open_, at = open_[inside], at[inside]
+        open_ = open_[raw[headers[open_] + at] & 0x80 != 0]
+    return extra
+
+
+class ErfRecords(Records):
+    """A bare ERF file: records of `rlen` bytes, one behind the other, no file header."""
+
+    limit = 65535
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.note_link(LINK_ERF)
+
+    @property
+    def stride(self) -> Stride:
+        return Stride(dtype=">u2", at=10, plus=0, least=HEADER, header=HEADER)
+
+    def key(self, raw: Bytes, start: int) -> tuple[int, int]:
+        return 7, int(raw[start + 7])  # the timestamp's highest byte: the same for half a year
+
+    def second_at(self, raw: Bytes, position: int) -> int | None:
+        return int.from_bytes(raw[position + 4 : position + 8].tobytes(), "little")
+
+    def likely(self, raw: Bytes, filled: int, positions: Ints, second: int | None) -> Mask:
+        head = scan.gather(raw, positions, HEADER)
+        rlen, wlen = head.view(">u2")[:, 5], head.view(">u2")[:, 7]
+        good = _KNOWN[head[:, 8] & 0x7F] & (rlen > HEADER) & (wlen > 0)
+        if second is not None:
+            good &= np.abs(head.view("<u4")[:, 1].astype(np.int64) - second) <= DAY
+        return good
+
+    def fault(self, raw: Bytes, filled: int, starts: Ints, sizes: Ints) -> tuple[int, str]:
+        head = scan.gather(raw, starts, HEADER)
+        rlen, known = head.view(">u2")[:, 5], _KNOWN[head[:, 8] & 0x7F]
+        bad = np.flatnonzero((rlen < HEADER) | ~known)
+        if not bad.size:
+            return len(starts), ""
+        first = int(bad[0])
+        if not known[first]:
+            return first, f"no ERF record: type {int(head[first, 8]) & 0x7F}"
+        return first, f"ERF record length {int(rlen[first])} is below {HEADER}"
+
+    def rows(self, raw: Bytes, base: int, starts: Ints) -> Rows:
+        # Wireshark does not count padding records.
+        starts = starts[raw[starts + 8] & 0x7F != TYPE_PAD]
+        return erf_rows(raw, starts, self.stride.sizes(raw, starts))
+
+
+def looks_like_erf(head: bytes, whole: bool) -> bool:
+    """Whether `head`, the start of a file (all of it when `whole`), is a chain of ERF records; ERF has no magic."""
+    at, previous, seen = 0, -1, 0
+    for _ in range(20):
+        if at + HEADER > len(head):
+            break
+        kind, rlen = head[at + 8] & 0x7F, int.from_bytes(head[at + 10 : at + 12], "big")
+        second = int.from_bytes(head[at + 4 : at + 8], "little")
+        if kind not in KNOWN or rlen < HEADER:
+            return False
+        if kind != TYPE_PAD:
+            if rlen < HEADER + int(_SUBHEADER[kind]) or (previous >= 0 and not -1 <= second - previous <= WEEK):
+                return False
+            if at + rlen > len(head):
+                break
+            previous = second
+            seen += 1
+        at += rlen
+    else:
+        return seen > 0
+    # Fewer than twenty: all there is, with the last one cut off only behind at least two good ones.
+    return seen > 0 and (at == len(head) or not whole or seen > 1)
+

@@ -1,0 +1,140 @@
+"""How is a capture opened? Compression and container are told by their magic, never by the name."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import sys
+from collections.abc import Callable
+from typing import IO
+
+from ibdissect.capture import pcap, pcapng
+from ibdissect.capture.erf import ErfRecords, looks_like_erf
+from ibdissect.capture.reader import CaptureReader, Origin
+from ibdissect.capture.records import Records
+from ibdissect.capture.stream import GZIP, WINDOW, XZ, ZSTD, FileBytes, ObjectBytes, read_up_to, unpacked
+from ibdissect.errors import CaptureError
+
+ERF_HEAD = 1 << 17
+"""Bytes looked at before a file without magic is taken for ERF: a record has at most 65535."""
+
+Source = str | os.PathLike[str] | IO[bytes]
+
+
+def open_capture(source: Source, *, window: int = WINDOW, follow: bool = False) -> CaptureReader:
+    """Open a path, "-" (standard input) or a binary file object; CaptureError when that is not a capture.
+
+    `window` is the number of bytes read at once. With `follow` the end of the file is waited for to move,
+    until `stop()`.
+    """
+    origin = _origin(source)
+    try:
+        stream = unpacked(origin.start(), origin.path)
+        packed = not isinstance(stream, ObjectBytes)
+        if packed and follow:
+            raise CaptureError(origin.path, "a compressed capture cannot be followed")
+        head = read_up_to(stream, pcap.FILE_HEADER)
+        if head[:4] not in pcap.MAGICS and head[:4] != pcapng.MAGIC:
+            head += read_up_to(stream, ERF_HEAD - len(head))
+        records = _container(head, origin.path, getattr(stream, "broken", None))
+        if origin.again:
+            start = origin.start
+            again = Origin(path=origin.path, start=lambda: unpacked(start(), origin.path), again=True, close=origin.close)
+        else:
+            again = _once(origin, ObjectBytes(stream, head))
+        return CaptureReader(again, records, window=window, follow=follow)
+    except OSError as error:
+        origin.close()
+        raise CaptureError(origin.path, f"cannot be read: {error.strerror or error}") from error
+    except CaptureError:
+        origin.close()
+        raise
+
+
+def _container(head: bytes, path: str, broken: str | None) -> Callable[[], Records]:
+    """What makes a fresh reader of the container that starts with `head`."""
+    magic = head[:4]
+    if not head:
+        raise CaptureError(path, broken or "is empty")
+    if magic in pcap.MAGICS:
+        return lambda: pcap.PcapRecords(head, path)
+    if magic == pcapng.MAGIC:
+        return lambda: pcapng.PcapngRecords(head, path)
+    if magic in pcap.MODIFIED:
+        raise CaptureError(
+            path, f"is a modified pcap (magic {magic.hex()}), which is not read", hint="convert it: editcap -F pcap IN OUT"
+        )
+    if looks_like_erf(head, len(head) < ERF_HEAD):
+        return ErfRecords
+    if head.startswith((GZIP, ZSTD, XZ)):
+        raise CaptureError(path, "is compressed twice", hint="unpack it once")
+    raise CaptureError(
+        path, f"not a capture: starts with {head[:8].hex(' ')}", hint="known are pcap, pcapng, ERF, also .gz .zst .xz"
+    )
+
+
+def _origin(source: Source) -> Origin:
+    """The bytes of `source`, still compressed."""
+    if isinstance(source, str | os.PathLike):
+        path = os.fspath(source)
+        return _standard_input() if path == "-" else _file(path)
+    name = getattr(source, "name", None)
+    return _object(source, name if isinstance(name, str) else "file object")
+
+
+def _file(path: str) -> Origin:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    except FileNotFoundError:
+        raise CaptureError(path, "no such file") from None
+    except PermissionError:
+        raise CaptureError(path, "permission denied") from None
+    except OSError as error:
+        raise CaptureError(path, f"cannot be opened: {error.strerror}") from None
+    except ValueError as error:
+        raise CaptureError(path, f"cannot be opened: {error}") from None
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISDIR(mode):
+        os.close(descriptor)
+        raise CaptureError(path, "is a directory")
+    if not stat.S_ISREG(mode):
+        pipe = io.FileIO(descriptor, "r")
+        return _once(Origin(path=path, start=io.RawIOBase, again=False, close=pipe.close), pipe)
+    owner = io.FileIO(descriptor, "r")  # closes once only, whatever number the descriptor has by then
+    return Origin(path=path, start=lambda: FileBytes(descriptor), again=True, close=owner.close)
+
+
+def _standard_input() -> Origin:
+    if sys.stdin is None:
+        raise CaptureError("-", "there is no standard input")
+    return _object(sys.stdin.buffer, "-")
+
+
+def _object(source: IO[bytes], path: str) -> Origin:
+    """A file object that belongs to somebody else: read from where it stands, never closed."""
+    if isinstance(source, io.TextIOBase) or not hasattr(source, "read"):
+        raise CaptureError(path, "is no binary file object")
+    try:
+        position = source.tell() if source.seekable() else None
+    except (OSError, AttributeError):
+        position = None
+
+    def leave() -> None:
+        """Whoever opened the file object closes it."""
+
+    if position is None:
+        return _once(Origin(path=path, start=io.RawIOBase, again=False, close=leave), ObjectBytes(source))
+    return Origin(path=path, start=lambda: ObjectBytes(source, position=position), again=True, close=leave)
+
+
+def _once(origin: Origin, stream: io.RawIOBase) -> Origin:
+    """The same with bytes that can be had only once."""
+    streams = [stream]
+
+    def start() -> io.RawIOBase:
+        if not streams:
+            raise CaptureError(origin.path, "a pipe can be read only once")
+        return streams.pop()
+
+    return Origin(path=origin.path, start=start, again=False, close=origin.close)

@@ -1,0 +1,100 @@
+"""What do the records of a pcap file say? Both byte orders, microseconds and nanoseconds, ERF inside (link type 197)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ibdissect.capture import erf, scan
+from ibdissect.capture.chunk import LINK_ERF, LINK_NAMES
+from ibdissect.capture.records import DAY, LONGEST, Records, Rows
+from ibdissect.capture.scan import Bytes, Ints, Mask, Stride
+from ibdissect.errors import CaptureError
+
+MAGICS = {
+    b"\xd4\xc3\xb2\xa1": ("<", 1000),
+    b"\xa1\xb2\xc3\xd4": (">", 1000),
+    b"\x4d\x3c\xb2\xa1": ("<", 1),
+    b"\xa1\xb2\x3c\x4d": (">", 1),
+}
+"""First four bytes -> byte order and nanoseconds per unit of the sub-second field."""
+MODIFIED = (b"\x34\xcd\xb2\xa1", b"\xa1\xb2\xcd\x34")
+"""Alexey Kuznetzov's patched libpcap: longer record headers, not read here."""
+FILE_HEADER = 24
+HEADER = 16
+
+OTHER_LINKS = {
+    0: "BSD loopback", 9: "PPP", 12: "raw IP", 101: "raw IP", 105: "IEEE 802.11", 108: "OpenBSD loopback", 119: "IEEE 802.11 Prism",
+    127: "IEEE 802.11 radiotap", 147: "user 0", 187: "Bluetooth HCI", 189: "USB", 192: "PPI", 195: "IEEE 802.15.4", 220: "USB Linux",
+    227: "CAN", 228: "raw IPv4", 229: "raw IPv6", 249: "USBPcap", 252: "Wireshark export", 253: "netlink",
+}  # fmt: skip
+"""Names for the error message only (tcpdump.org's list of link types)."""
+
+
+def no_infiniband(path: str, link: int) -> CaptureError:
+    """The error for a link type that cannot carry InfiniBand."""
+    name = OTHER_LINKS.get(link)
+    return CaptureError(path, f"link type {link}{f' ({name})' if name else ''} carries no InfiniBand")
+
+
+class PcapRecords(Records):
+    """A pcap file; `head` is its file header of 24 bytes."""
+
+    limit = HEADER + LONGEST
+
+    def __init__(self, head: bytes, path: str) -> None:
+        super().__init__()
+        if len(head) < FILE_HEADER:
+            raise CaptureError(path, f"the pcap header is cut off ({len(head)} of {FILE_HEADER} bytes)")
+        self.order, self.unit = MAGICS[head[:4]]
+        # The upper half of the field holds the length of a frame check sequence.
+        self.link = int.from_bytes(head[20:24], "little" if self.order == "<" else "big") & 0xFFFF
+        if self.link not in LINK_NAMES:
+            raise no_infiniband(path, self.link)
+        self.start = FILE_HEADER
+        self.note_link(self.link)
+
+    @property
+    def stride(self) -> Stride:
+        return Stride(dtype=f"{self.order}u4", at=8, plus=HEADER, least=HEADER, header=HEADER)
+
+    def key(self, raw: Bytes, start: int) -> tuple[int, int]:
+        offset = 3 if self.order == "<" else 0
+        return offset, int(raw[start + offset])  # highest byte of the seconds: the same for 194 days
+
+    def second_at(self, raw: Bytes, position: int) -> int | None:
+        return int.from_bytes(raw[position : position + 4].tobytes(), "little" if self.order == "<" else "big")
+
+    def likely(self, raw: Bytes, filled: int, positions: Ints, second: int | None) -> Mask:
+        head = scan.gather(raw, positions, HEADER).view(f"{self.order}u4")
+        caplen, length = head[:, 2], head[:, 3]
+        good = (caplen > 0) & (caplen <= length) & (length <= LONGEST) & (head[:, 1] < 1_000_000_000 // self.unit)
+        if second is not None:
+            good &= np.abs(head[:, 0].astype(np.int64) - second) <= DAY
+        return good
+
+    def fault(self, raw: Bytes, filled: int, starts: Ints, sizes: Ints) -> tuple[int, str]:
+        bad = np.flatnonzero(sizes > self.limit)
+        if not bad.size:
+            return len(starts), ""
+        first = int(bad[0])
+        return first, f"captured length {int(sizes[first]) - HEADER} is impossible (at most {LONGEST})"
+
+    def rows(self, raw: Bytes, base: int, starts: Ints) -> Rows:
+        head = scan.gather(raw, starts, HEADER).view(f"{self.order}u4")
+        caplen = head[:, 2].astype(np.int64)
+        time_ns = head[:, 0].astype(np.int64) * 1_000_000_000 + head[:, 1].astype(np.int64) * self.unit
+        if self.link == LINK_ERF:
+            rows = erf.erf_rows(raw, starts + HEADER, caplen)
+            cut = caplen < erf.HEADER
+            rows.time_ns[cut] = time_ns[cut]
+            return rows
+        count = len(starts)
+        return Rows(
+            offset=starts + HEADER,
+            caplen=caplen,
+            length=head[:, 3].astype(np.int64),
+            time_ns=time_ns,
+            link=np.full(count, self.link, np.uint16),
+            interface=np.zeros(count, np.uint16),
+            pseudo=np.full(count, -1, np.int64),
+        )

@@ -1,0 +1,95 @@
+"""How does an opened capture hand out its chunks, again and again for a file, once for a pipe?"""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ibdissect.capture.chunk import LINK_NAMES, Chunk, Damage
+from ibdissect.capture.pcap import no_infiniband
+from ibdissect.capture.pcapng import PcapngRecords
+from ibdissect.capture.records import Records
+from ibdissect.capture.stream import WINDOW, Windows
+
+PROBE = 1 << 18
+"""Window for a first look at the interfaces of a pcapng file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where the bytes of a capture come from."""
+
+    path: str
+    start: Callable[[], io.RawIOBase]
+    """The (decompressed) bytes from the first one on."""
+    again: bool
+    """Whether `start` may be called more than once."""
+    close: Callable[[], None]
+
+
+class CaptureReader:
+    """An opened capture; see `chunk.Reader`. Close it, or use it in a `with` statement."""
+
+    def __init__(
+        self, origin: Origin, records: Callable[[], Records], *, window: int = WINDOW, follow: bool = False
+    ) -> None:
+        self.path = origin.path
+        self.damage: list[Damage] = []
+        self.comments: dict[int, list[str]] = {}
+        self._origin, self._records, self._window = origin, records, window
+        self._stop = threading.Event() if follow else None
+        first = records()
+        self.link_types: list[int] = first.link_types
+        if isinstance(first, PcapngRecords) and origin.again:
+            self._probe(first)
+
+    def __enter__(self) -> CaptureReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def chunks(self) -> Iterator[Chunk]:
+        """The records from the first one on; a pipe can be asked only once (CaptureError)."""
+        stream, records = self._origin.start(), self._records()
+        self.damage, self.link_types, self.comments = records.damage, records.link_types, records.comments
+        return self._read(stream, records)
+
+    def stop(self) -> None:
+        """Make a reader that follows a growing file take the present end for the end."""
+        if self._stop is not None:
+            self._stop.set()
+
+    def close(self) -> None:
+        """Stop following and let the file go; a file object that was handed in stays open."""
+        self.stop()
+        self._origin.close()
+
+    def _read(self, stream: io.RawIOBase, records: Records) -> Iterator[Chunk]:
+        live = self._stop is not None or not self._origin.again
+        windows = Windows(stream, self.path, self._window, live=live, follow=self._stop)
+        while not (windows.final or records.stopped):
+            windows.advance(records.used, records.need)
+            # Where reading was stopped from outside, an unfinished record is no damage.
+            final = windows.final and self._stop is None
+            for chunk in records.feed(windows.raw, windows.filled, windows.base, final, windows.broken):
+                if not self._origin.again:
+                    self._require_infiniband(records)
+                yield chunk
+
+    def _probe(self, records: Records) -> None:
+        """Read on until an interface is found that can carry InfiniBand; the first one nearly always does."""
+        windows = Windows(self._origin.start(), self.path, PROBE)
+        while not (windows.final or records.stopped):
+            windows.advance(records.used, records.need)
+            for _ in records.feed(windows.raw, windows.filled, windows.base, windows.final, windows.broken):
+                pass
+            if any(link in LINK_NAMES for link in records.link_types):
+                return
+        self._require_infiniband(records)
+
+    def _require_infiniband(self, records: Records) -> None:
+        if records.link_types and not any(link in LINK_NAMES for link in records.link_types):
+            raise no_infiniband(self.path, records.link_types[0])

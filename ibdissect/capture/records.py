@@ -1,0 +1,184 @@
+"""How does a window become chunks? The one loop of all containers: walk, check, hand on, find the way after damage."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.capture import scan
+from ibdissect.capture.chunk import Chunk, Damage
+from ibdissect.capture.scan import Bytes, Ints, Mask, Stride
+
+ROWS = 65536
+"""Rows of a chunk at most: records can be as small as 12 bytes, and arrays must not outgrow the window."""
+SEARCH = 1 << 20
+"""How many bytes behind damage are searched for the next records."""
+PIECE = 1 << 16
+"""Positions that are tried at once in that search."""
+MAX_DAMAGE = 1000
+"""A file with more damaged places than that is read no further."""
+LONGEST = 262144
+"""Longest captured frame that is believed (Wireshark's WTAP_MAX_PACKET_SIZE_STANDARD)."""
+DAY = 86400
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a container found out about some records: the arrays of a `Chunk`, not yet numbered."""
+
+    offset: Ints
+    caplen: Ints
+    length: Ints
+    time_ns: Ints
+    link: npt.NDArray[np.uint16]
+    interface: npt.NDArray[np.uint16]
+    pseudo: Ints
+
+
+class Records(ABC):
+    """Reads one container format, fed with windows in order; knows everything that must be kept between windows."""
+
+    limit: int
+    """Bytes of the longest record; a longer one is damage."""
+
+    def __init__(self) -> None:
+        self.frames = 0
+        self.damage: list[Damage] = []
+        self.link_types: list[int] = []
+        self.comments: dict[int, list[str]] = {}
+        self.start = 0
+        """Bytes of the first window that come before the records."""
+        self.used = self.need = 0
+        """After `feed`: bytes of the window that are done with, and bytes wanted from there to get any further."""
+        self.stopped = False
+        self.second: int | None = None
+        """Time of the last good record in seconds, where records carry one."""
+        self._lost: tuple[int, str] | None = None
+
+    @property
+    @abstractmethod
+    def stride(self) -> Stride:
+        """How records tell their size."""
+
+    @abstractmethod
+    def key(self, raw: Bytes, start: int) -> tuple[int, int]:
+        """Byte offset and value that most records share with the one at `start`."""
+
+    @abstractmethod
+    def likely(self, raw: Bytes, filled: int, positions: Ints, second: int | None) -> Mask:
+        """Which positions (whole headers inside) look like a record of about that time."""
+
+    @abstractmethod
+    def second_at(self, raw: Bytes, position: int) -> int | None:
+        """Time in seconds of the record at `position`, where records carry one."""
+
+    @abstractmethod
+    def fault(self, raw: Bytes, filled: int, starts: Ints, sizes: Ints) -> tuple[int, str]:
+        """Index of the first record that cannot be one and why; (len(starts), "") when all are good."""
+
+    @abstractmethod
+    def rows(self, raw: Bytes, base: int, starts: Ints) -> Rows:
+        """The frames in the complete records at `starts`."""
+
+    def feed(self, raw: Bytes, filled: int, base: int, final: bool, broken: str | None = None) -> Iterator[Chunk]:
+        """Chunks of the records in `raw[:filled]`, which lies at file position `base`; `final`: nothing follows it."""
+        at, self.start, self.need = self.start, 0, 0
+        again = True
+        while again and not self.stopped:
+            if self._lost is not None:
+                found = self._search(raw, filled, base, at, final, *self._lost)
+                if found is None:
+                    break
+                at = found
+            starts, after, reason, again = self.complete(raw, filled, at)
+            for first in range(0, len(starts), ROWS):
+                yield from self._chunk(raw, filled, base, starts[first : first + ROWS])
+            at = after
+            if reason:
+                self._lost, again = (base + at, reason), True
+        if final and not self.stopped and (at < filled or broken):
+            reason = broken or "the file ends inside a record"
+            self.add_damage(Damage(kind="cut-off", offset=base + min(at, filled), frame=self.frames, reason=reason))
+        self.used = min(at, filled)
+
+    def add_damage(self, damage: Damage) -> None:
+        """Note a damaged place; too many of them end the reading."""
+        self.damage.append(damage)
+        if len(self.damage) >= MAX_DAMAGE:
+            self.stopped = True
+
+    def complete(self, raw: Bytes, filled: int, at: int) -> tuple[Ints, int, str, bool]:
+        """Complete good records from `at`: starts, where they end, the fault there ("" for none), whether to ask again."""
+        starts, after = self.walk(raw, filled, at)
+        return self.checked(raw, filled, starts, after)
+
+    def walk(self, raw: Bytes, stop: int, at: int) -> tuple[Ints, int]:
+        """All record starts from `at` whose header ends before `stop`, and the next."""
+        stride = self.stride
+        if at + stride.header > stop:
+            return np.empty(0, np.int64), at
+        second = self.second_at(raw, at)
+        return scan.walk(
+            raw, at, stop, stride, self.key(raw, at), lambda positions: self.likely(raw, stop, positions, second)
+        )
+
+    def checked(self, raw: Bytes, filled: int, starts: Ints, after: int) -> tuple[Ints, int, str, bool]:
+        """The same as `complete`, for starts that were walked already: cut before a fault or an incomplete record."""
+        sizes = self.stride.sizes(raw, starts)
+        bad, reason = self.fault(raw, filled, starts, sizes)
+        if bad < len(starts):
+            return starts[:bad], int(starts[bad]), reason, True
+        if after > filled and len(starts):
+            self.need = after - int(starts[-1])
+            return starts[:-1], int(starts[-1]), "", False
+        return starts, after, "", False
+
+    def note_link(self, link: int) -> None:
+        """Remember a link type, in order of first appearance."""
+        if link not in self.link_types:
+            self.link_types.append(link)
+
+    def _chunk(self, raw: Bytes, filled: int, base: int, starts: Ints) -> Iterator[Chunk]:
+        rows = self.rows(raw, base, starts)
+        self.second = self.second_at(raw, int(starts[-1]))
+        if not len(rows.offset):
+            return
+        links, where = np.unique(rows.link, return_index=True)
+        for link in links[np.argsort(where)].tolist():
+            self.note_link(link)
+        chunk = Chunk(
+            first=self.frames + 1, base=base, data=raw[:filled], offset=rows.offset, caplen=rows.caplen, length=rows.length,
+            time_ns=rows.time_ns, link=rows.link, interface=rows.interface, pseudo=rows.pseudo,
+        )  # fmt: skip
+        self.frames += len(rows.offset)
+        yield chunk
+
+    def _search(
+        self, raw: Bytes, filled: int, base: int, at: int, final: bool, offset: int, reason: str
+    ) -> int | None:
+        """Where reading goes on after the damage at `at`; None when it ends there or more bytes are wanted to say."""
+        self.need = SEARCH + 4 * (LONGEST + 64)
+        if filled - at < self.need and not final:
+            return None
+        stride, found = self.stride, None
+        last = min(at + SEARCH, filled - stride.header)
+        for first in range(at + 1, last + 1, PIECE):
+            positions = np.arange(first, min(first + PIECE, last + 1), dtype=np.int64)
+            likely = positions[self.likely(raw, filled, positions, self.second)]
+            good = scan.chained(
+                raw, likely, filled, stride, lambda where: self.likely(raw, filled, where, self.second),
+                end=filled if final else -1,
+            )  # fmt: skip
+            if good.any():
+                found = int(likely[good][0])
+                break
+        resumed = None if found is None else base + found
+        self._lost = None
+        self.add_damage(Damage(kind="damaged", offset=offset, frame=self.frames, reason=reason, resumed=resumed))
+        self.need = 0
+        self.stopped |= found is None
+        return None if self.stopped else found

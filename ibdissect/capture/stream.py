@@ -1,0 +1,224 @@
+"""How do bytes get in? Files, pipes, file objects and compressed ones, all as windows of fresh memory."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import os
+import threading
+import zlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.errors import CaptureError
+
+WINDOW = 16 << 20
+"""Bytes of a window; a window grows only for a single record that needs more."""
+SLACK = 64
+"""Bytes behind a window that may be gathered together with a header at its very end; their values mean nothing."""
+POLL = 0.2
+"""Seconds between two looks at a file that grows."""
+PIECE = 1 << 17
+"""Decompressed bytes asked for at once; what came before a break is kept."""
+MEMORY = 192 << 20
+"""Dictionary memory a compressed stream may claim; more is refused. `xz -9` claims 64 MiB, `zstd --long` 128 MiB."""
+
+GZIP, ZSTD, XZ = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00"
+
+
+def read_up_to(source: io.RawIOBase, count: int) -> bytes:
+    """`count` bytes, fewer only where the stream ends."""
+    head = b""
+    while len(head) < count and (more := source.read(count - len(head))):
+        head += more
+    return head
+
+
+def unpacked(raw: io.RawIOBase, path: str) -> io.RawIOBase:
+    """The stream inside `raw` if that is compressed, else `raw` itself; told by its first bytes."""
+    head = read_up_to(raw, 6)
+    whole = ObjectBytes(raw, head)
+    for kind in (GZIP, ZSTD, XZ):
+        if head.startswith(kind):
+            return Decompressed(whole, kind, path)
+    return whole
+
+
+class FileBytes(io.RawIOBase):
+    """A regular file from its start, with a position of its own: several readers can share the descriptor."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor, self.position = descriptor, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # Any: the buffer protocol has no type before Python 3.12
+        count = os.preadv(self.descriptor, [buffer], self.position)
+        self.position += count
+        return count
+
+
+class ObjectBytes(io.RawIOBase):
+    """A binary stream after the `head` that was already read from it; from `position` on when it can seek."""
+
+    def __init__(self, source: Any, head: bytes = b"", position: int | None = None) -> None:  # Any: whatever can read
+        self.source, self.head, self.position = source, head, position
+        self.into = getattr(source, "readinto1", None) or getattr(source, "readinto", None)
+
+    @property
+    def broken(self) -> str | None:
+        """Why a compressed stream ended early, if it did."""
+        reason: str | None = getattr(self.source, "broken", None)
+        return reason
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # Any: see above
+        view = memoryview(buffer)
+        if self.head:
+            count = min(len(view), len(self.head))
+            view[:count] = self.head[:count]
+            self.head = self.head[count:]
+            return count
+        if self.position is not None:
+            self.source.seek(self.position)
+        if self.into is not None:
+            count = self.into(view) or 0
+        else:
+            data = self.source.read(len(view)) or b""
+            count = len(data)
+            view[:count] = data
+        if self.position is not None:
+            self.position += count
+        return count
+
+
+class Decompressed(io.RawIOBase):
+    """The bytes inside a compressed stream; a break in it ends it and is told in `broken`."""
+
+    def __init__(self, raw: io.RawIOBase, kind: bytes, path: str) -> None:
+        self.broken: str | None = None
+        self.errors: tuple[type[BaseException], ...] = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError)
+        self.name, self.read_piece = {GZIP: self._gzip, ZSTD: self._zstd, XZ: self._xz}[kind](raw, path)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # Any: see above
+        view = memoryview(buffer)
+        if self.broken is not None:
+            return 0
+        try:
+            data: bytes = self.read_piece(min(len(view), PIECE))
+        except self.errors as error:
+            self.broken = f"the {self.name} data breaks here ({error})"
+            return 0
+        view[: len(data)] = data
+        return len(data)
+
+    def _gzip(self, raw: io.RawIOBase, path: str) -> tuple[str, Any]:  # Any: isal has no types
+        buffered = io.BufferedReader(raw, PIECE)
+        try:
+            from isal import igzip, isal_zlib
+        except ImportError:
+            return "gzip", gzip.GzipFile(fileobj=buffered, mode="rb").read1
+        self.errors += (isal_zlib.error,)
+        return "gzip", igzip.GzipFile(fileobj=buffered, mode="rb").read1
+
+    def _zstd(self, raw: io.RawIOBase, path: str) -> tuple[str, Any]:
+        try:
+            import zstandard
+        except ImportError:
+            raise CaptureError(path, "is compressed with zstd", hint="pip install zstandard, or unpack it first") from None
+        self.errors += (zstandard.ZstdError,)
+        reader = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(raw, read_across_frames=True)
+        return "zstd", reader.read1
+
+    def _xz(self, raw: io.RawIOBase, path: str) -> tuple[str, Any]:
+        return "xz", _XzPieces(raw).read
+
+
+class _XzPieces:
+    """xz streams, one behind the other, with a limit on memory, which lzma.LZMAFile cannot set."""
+
+    def __init__(self, raw: io.RawIOBase) -> None:
+        self.raw, self.decompressor, self.rest = raw, self._fresh(), b""
+
+    @staticmethod
+    def _fresh() -> lzma.LZMADecompressor:
+        return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MEMORY)
+
+    def read(self, size: int) -> bytes:
+        while True:
+            if self.decompressor.eof:
+                # Stream padding is a multiple of four zero bytes (xz file format 2.2).
+                self.rest = (self.decompressor.unused_data or self.rest).lstrip(b"\0")
+                if not self.rest:
+                    self.rest = (self.raw.read(PIECE) or b"").lstrip(b"\0")
+                if not self.rest:
+                    return b""
+                self.decompressor = self._fresh()
+            elif self.decompressor.needs_input:
+                self.rest = self.raw.read(PIECE) or b""
+                if not self.rest:
+                    raise EOFError("it ends too early")
+            data = self.decompressor.decompress(self.rest, size)
+            self.rest = b""
+            if data:
+                return data
+
+
+class Windows:
+    """The stream, a window at a time: `raw[:filled]` holds the bytes from file position `base` on.
+
+    A `live` stream hands out what is there instead of waiting for a full window.
+    """
+
+    def __init__(
+        self, source: io.RawIOBase, path: str, size: int = WINDOW, *, live: bool = False, follow: threading.Event | None = None
+    ) -> None:
+        self.source, self.path, self.size, self.live, self.stopping = source, path, max(1, size), live, follow
+        self.raw: npt.NDArray[np.uint8] = np.empty(SLACK, np.uint8)
+        self.filled = self.base = 0
+        self.final = False
+        """True when nothing follows `raw[:filled]`."""
+        self._room = min(self.size, PIECE) if live else self.size
+
+    @property
+    def broken(self) -> str | None:
+        """Why a compressed stream ended early, if it did."""
+        reason: str | None = getattr(self.source, "broken", None)
+        return reason
+
+    def advance(self, used: int, need: int = 0) -> None:
+        """Drop `used` bytes and read on into fresh memory, for at least `need` bytes from there if they exist."""
+        carried = self.filled - used
+        size = max(self._room, need, carried + 1)
+        fresh = np.empty(size + SLACK, np.uint8)
+        fresh[:carried] = self.raw[used : self.filled]
+        view = memoryview(fresh)
+        self.raw, self.base, start = fresh, self.base + used, carried
+        while carried < size and not self.final:
+            count = self._read(view[carried:size])
+            carried += count
+            self.final = count == 0
+            if self.live and carried >= need and count:
+                break
+        if self.live:
+            # A fast writer earns a bigger window, a slow one does not make us hold empty memory.
+            self._room = min(self.size, self._room * 4) if carried - start == size - start else min(self.size, PIECE)
+        self.filled = carried
+
+    def _read(self, view: memoryview) -> int:
+        while True:
+            try:
+                count = self.source.readinto(view) or 0
+            except OSError as error:
+                raise CaptureError(self.path, f"cannot be read: {error.strerror or error}") from error
+            if count or self.stopping is None or self.stopping.wait(POLL):
+                return count
