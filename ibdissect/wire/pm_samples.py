@@ -6,7 +6,6 @@ from .places import Mad
 from .pm import shown_port
 from .spec import Struct, array, enum, pad, uint
 
-
 SAMPLE_STATES = {0: "done", 1: "waiting for SampleStart", 2: "running"}
 """SampleStatus (ib_pma.h)."""
 

@@ -1,0 +1,36 @@
+"""Which fields of an SA record does a ComponentMask choose, and which mask chooses given fields?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .spec import Struct
+
+
+def components_of(record: type[Struct]) -> tuple[str, ...]:
+    """The record's components in the order of their mask bits, bit 0 first; "" for a reserved one, () for a record without any.
+
+    A component inside a nested attribute is written with dots (`port_info.lid`), one entry of a table with its index.
+    """
+    return getattr(record, "components", ())
+
+
+def components_set(record: type[Struct], mask: int) -> list[str]:
+    """The components that a ComponentMask chooses, in bit order; `bit N` for a reserved component or one that does not exist."""
+    known = components_of(record)
+    chosen = []
+    for number in range(mask.bit_length()):
+        if mask >> number & 1:
+            chosen.append((known[number] if number < len(known) else "") or f"bit {number}")
+    return chosen
+
+
+def mask_for(record: type[Struct], names: Iterable[str]) -> int:
+    """The ComponentMask that chooses the named components of a record. ValueError for a name that is no component of it."""
+    known = components_of(record)
+    mask = 0
+    for name in names:
+        if not name or name not in known:
+            raise ValueError(f"{record.__name__} has no component {name!r}")
+        mask |= 1 << known.index(name)
+    return mask

@@ -1,0 +1,29 @@
+"""What does a subnet administration MAD (class 0x03) look like around the record it carries?"""
+
+from __future__ import annotations
+
+from .mad import RMPP
+from .places import MadFormat
+from .spec import Struct, hole, nested, pad, uint
+
+
+def offset_text(words: int) -> str:
+    """AttributeOffset as bytes from one record of a table to the next."""
+    return f"{words} ({words * 8} bytes)"
+
+
+class SAFormat(Struct):
+    """The form of every SA MAD: RMPP header, SM_Key, size and chosen components of the records that follow.
+
+    In a table that RMPP carries, the fields from SM_Key to ComponentMask belong to the first segment; the others repeat them.
+    """
+
+    key, section, size = "sa", "IBA 15.2.1.1; seed004 SAFormat", 256
+    carried_by = (MadFormat(0x03),)
+    header = hole(24, "MAD header", at="0")
+    rmpp = nested(RMPP, "RMPP", at="24")
+    sm_key = uint(64, "SM_Key", at="36", base="hex", secret="SM_Key", ws="smkey")
+    attribute_offset = uint(16, "AttributeOffset", at="44", show=offset_text)
+    reserved_368 = pad(16, at="46")
+    component_mask = uint(64, "ComponentMask", at="48", base="hex")
+    data = hole(200, "SA Data", at="56", ws="subnetadmindata")
