@@ -98,7 +98,7 @@ class ErfRecords(Records):
     def likely(self, raw: Bytes, filled: int, positions: Ints, second: int | None) -> Mask:
         head = scan.gather(raw, positions, HEADER)
         rlen, wlen = head.view(">u2")[:, 5], head.view(">u2")[:, 7]
-        good = _KNOWN[head[:, 8] & 0x7F] & (rlen > HEADER) & (wlen > 0)
+        good: Mask = _KNOWN[head[:, 8] & 0x7F] & (rlen > HEADER) & (wlen > 0)
         if second is not None:
             good &= np.abs(head.view("<u4")[:, 1].astype(np.int64) - second) <= DAY
         return good

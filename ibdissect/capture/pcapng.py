@@ -79,7 +79,8 @@ class PcapngRecords(Records):
         return good
 
     def _trailers(self, raw: Bytes, starts: Ints, sizes: Ints) -> Ints:
-        return scan.unaligned(raw, f"{self.order}u4")[starts + sizes - 4].astype(np.int64)
+        trailers: Ints = scan.unaligned(raw, f"{self.order}u4")[starts + sizes - 4].astype(np.int64)
+        return trailers
 
     def complete(self, raw: Bytes, filled: int, at: int) -> tuple[Ints, int, str, bool]:
         if at + HEADER > filled:

@@ -93,7 +93,7 @@ def walk(
 def _plain(raw: Bytes, start: int, limit: int, stride: Stride) -> tuple[list[int], int]:
     """The same walk, one record after the other: positions below `limit` and the first one at or above it."""
     unpack = struct.Struct({"<u4": "<I", ">u4": ">I", ">u2": ">H"}[stride.dtype]).unpack_from
-    view, at, plus, least = memoryview(raw), stride.at, stride.plus, stride.least
+    view, at, plus, least = raw.data, stride.at, stride.plus, stride.least
     positions = []
     position = start
     while position < limit:
@@ -117,7 +117,8 @@ def _guess(
         hits = rows[pending, :width] == value if width != WIDTHS[0] else rows[1:, :width] == value
         if not pending.size or np.count_nonzero(hits) > CANDIDATES:
             break
-        row, column = np.nonzero(hits)
+        # One dimension is four times as fast to search as two.
+        row, column = np.divmod(np.flatnonzero(hits), hits.shape[1])
         block_of = pending[row]
         positions = start + block_of * block + column
         good = chained(raw, positions, stop, stride, likely)
@@ -161,8 +162,8 @@ def _lockstep(raw: Bytes, starts: Ints, limits: Ints, stride: Stride, few: int) 
         if bounded:
             after = at + np.maximum(lengths[at].astype(np.int64) + plus, least)
         else:
-            after = at + lengths[at]
-            after += plus
+            after = at + plus
+            after += lengths[at].astype(np.int64)
         inside = after < limits
         if not inside.all():
             done = ~inside

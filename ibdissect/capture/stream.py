@@ -127,10 +127,12 @@ class Decompressed(io.RawIOBase):
             from isal import igzip, isal_zlib
         except ImportError:
             return "gzip", gzip.GzipFile(fileobj=buffered, mode="rb").read1
-        self.errors += (isal_zlib.error,)
-        return "gzip", igzip.GzipFile(fileobj=buffered, mode="rb").read1
+        opened: Any = igzip.GzipFile  # Any: it has no types
+        error: Any = isal_zlib.error
+        self.errors += (error,)
+        return "gzip", opened(fileobj=buffered, mode="rb").read1
 
-    def _zstd(self, raw: io.RawIOBase, path: str) -> tuple[str, Any]:
+    def _zstd(self, raw: Any, path: str) -> tuple[str, Any]:
         try:
             import zstandard
         except ImportError:
@@ -201,7 +203,7 @@ class Windows:
         size = max(self._room, need, carried + 1)
         fresh = np.empty(size + SLACK, np.uint8)
         fresh[:carried] = self.raw[used : self.filled]
-        view = memoryview(fresh)
+        view = fresh.data
         self.raw, self.base, start = fresh, self.base + used, carried
         while carried < size and not self.final:
             count = self._read(view[carried:size])
