@@ -182,7 +182,8 @@ class Linter:
         spans: tuple[Span, ...] = ()
         if at is not None:
             size = rule.on.size
-            where = view if at.owner is rule.on else seen.first(at.owner)  # type: ignore[arg-type]
+            assert at.owner is not None
+            where = view if at.owner is rule.on else seen.first(at.owner)
             if where is not None:
                 low, high = at.span
                 spans = (Span(seen.frame, where.offset + low, high - low),)

@@ -230,9 +230,9 @@ def _isin(series: _Series, choices: frozenset[Any]) -> Bool:
         if isinstance(values, np.ndarray) and values.dtype.kind in "iub":
             top = 1 if values.dtype.kind == "b" else np.iinfo(values.dtype).max
             numbers = [n for n in numbers if -(1 << 63) <= n <= top and not (n < 0 and values.dtype.kind != "i")]
-            return np.isin(values, np.array(sorted(numbers), values.dtype))
-        return np.isin(values, numbers)
-    result = np.zeros(len(series.values), np.bool_)
+            return np.asarray(np.isin(values, np.array(sorted(numbers), values.dtype)), np.bool_)
+        return np.asarray(np.isin(values, numbers), np.bool_)
+    result: Bool = np.zeros(len(series.values), np.bool_)
     for choice in choices:
         result |= _compare("==", series, _Series(None, choice))
     return result

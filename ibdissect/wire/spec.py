@@ -61,7 +61,8 @@ class Field(Value, Generic[V]):
         self.owner: type[Struct] | None = None
 
     def __set_name__(self, owner: type[Any], name: str) -> None:
-        self.name = name
+        if issubclass(owner, Struct):  # a rule's `at = LRH.lver` is a mention, not a declaration
+            self.name = name
 
     def place(self, owner: type[Struct], bit: int) -> None:
         """Fix where the field lies; `at` repeats the standard's own offset and must agree with the running sum."""
@@ -105,8 +106,10 @@ class Field(Value, Generic[V]):
     def __get__(self, obj: None, owner: type[Any]) -> Field[V]: ...
     @overload
     def __get__(self, obj: Struct, owner: type[Any]) -> V: ...
-    def __get__(self, obj: Struct | None, owner: type[Any]) -> Field[V] | V:
-        if obj is None:
+    @overload
+    def __get__(self, obj: object, owner: type[Any]) -> Field[V]: ...
+    def __get__(self, obj: object, owner: type[Any]) -> Field[V] | V:
+        if not isinstance(obj, Struct):
             return self
         if self.kind == "uint" and self.count == 1:
             o = obj.offset
@@ -226,7 +229,7 @@ def array(count: int, entry: Field[V]) -> Field[tuple[V, ...]]:
 
 
 def part(
-    whole: Field[int],
+    whole: Field[Any],
     high: int,
     low: int,
     label: str,

@@ -1,0 +1,216 @@
+"""How tests make packets: bytes from the declarations, with every header field open to abuse, and captures from packets."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterable
+from typing import Any
+
+from ibdissect.wire.link import LRH
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.network import GRH
+from ibdissect.wire.opcodes import OPCODES
+from ibdissect.wire.sm import SMP, SMPDirected
+from ibdissect.wire.spec import Field, Struct
+from ibdissect.wire.transport import BTH, DETH
+
+GSI_KEY = 0x80010000
+
+
+def put(buffer: bytearray, field: Field[Any], value: Any, *, offset: int = 0) -> None:
+    """Write a field of a structure that starts at `offset`; a repeated field takes a sequence."""
+    values = value if field.count > 1 else (value,)
+    for bit, item in zip(field.entries(), values, strict=False):
+        if isinstance(item, str):
+            item = item.encode()
+        if isinstance(item, bytes):
+            start = offset + bit // 8
+            buffer[start : start + field.bits // 8] = item.ljust(field.bits // 8, b"\0")[: field.bits // 8]
+            continue
+        end = bit + field.bits
+        lo, hi = offset + bit // 8, offset + (end + 7) // 8
+        shift = (hi - offset) * 8 - end
+        mask = ((1 << field.bits) - 1) << shift
+        old = int.from_bytes(buffer[lo:hi], "big")
+        buffer[lo:hi] = ((old & ~mask) | ((int(item) << shift) & mask)).to_bytes(hi - lo, "big")
+
+
+def build(what: type[Struct], size: int | None = None, **values: Any) -> bytes:
+    """The bytes of a structure, zero but for `values` (by Python field name)."""
+    buffer = bytearray(what.size if size is None else size)
+    for name, value in values.items():
+        put(buffer, getattr(what, name), value)
+    return bytes(buffer)
+
+
+def vcrc(data: bytes) -> bytes:
+    """Variant CRC: reflected CRC-16, polynomial 0x100B, little-endian (bit by bit: an independent second opinion)."""
+    crc = 0xFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ 0xD008 if crc & 1 else crc >> 1
+    return struct.pack("<H", crc ^ 0xFFFF)
+
+
+def native(
+    opcode: int = 0x04,
+    payload: bytes = b"",
+    *,
+    headers: bytes = b"",
+    slid: int = 1,
+    dlid: int = 2,
+    grh: dict[str, Any] | None = None,
+    lrh: dict[str, Any] | None = None,
+    bth: dict[str, Any] | None = None,
+    crc: bool = True,
+) -> bytes:
+    """A native InfiniBand packet LRH..VCRC with right lengths, pad and CRCs; `lrh`, `grh`, `bth` override single fields."""
+    pad = -len(payload) % 4
+    b = {"opcode": opcode, "m": 1, "padcnt": pad, "p_key": 0xFFFF, "destqp": 0x12, "psn": 1, **(bth or {})}
+    transport = build(BTH, **b) + headers + payload + bytes(pad)
+    network = b""
+    if grh is not None:
+        network = build(GRH, **{"ipver": 6, "pay_len": len(transport) + 4, "nxt_hdr": 0x1B, "hop_lmt": 1, **grh})
+    words = (8 + len(network) + len(transport) + 4) // 4
+    link = build(LRH, **{"lnh": 3 if network else 2, "dlid": dlid, "pktlen": words, "slid": slid, **(lrh or {})})
+    masked = bytearray(link + network + transport)
+    if network:
+        masked[0:8] = b"\xff" * 8
+        masked[8] |= 0x0F
+        masked[9:12] = b"\xff" * 3
+        masked[15] = 0xFF
+    else:
+        masked[0] |= 0xF0
+    masked[8 + len(network) + 4] = 0xFF
+    icrc = struct.pack("<I", zlib.crc32(masked)) if crc else bytes(4)
+    data = link + network + transport + icrc
+    return data + (vcrc(data) if crc else bytes(2))
+
+
+def headers_of(opcode: int, **values: dict[str, Any]) -> bytes:
+    """The extended headers an OpCode announces; values by class name: headers_of(0x0A, RETH={"dmalen": 4})."""
+    from ibdissect.wire import transport
+
+    return b"".join(build(getattr(transport, name), **values.get(name, {})) for name in OPCODES[opcode].headers)
+
+
+def rc(opcode: int, payload: bytes = b"", *, ext: dict[str, dict[str, Any]] | None = None, **kw: Any) -> bytes:
+    """A packet of any service with the extended headers of its OpCode."""
+    return native(opcode, payload, headers=headers_of(opcode, **(ext or {})), **kw)
+
+
+def ud(payload: bytes, *, dest_qp: int = 1, src_qp: int = 1, q_key: int = GSI_KEY, bth: dict[str, Any] | None = None, **kw: Any) -> bytes:
+    """A UD SEND Only."""
+    deth = build(DETH, q_key=q_key, srcqp=src_qp)
+    return native(0x64, payload, headers=deth, bth={"destqp": dest_qp, "m": 0, **(bth or {})}, **kw)
+
+
+def mad(mgmt_class: int, method: int, attr_id: int, body: bytes = b"", *, at: int = 24, size: int = 256, **header: Any) -> bytes:
+    """A management datagram: common header, `body` from byte `at` on."""
+    version = {0x03: 2, 0x07: 2, 0x21: 2}.get(mgmt_class, 1)
+    head = {
+        "base_version": 1, "mgmt_class": mgmt_class, "class_version": version, "method": method, "transaction_id": 0x1234,
+        "attribute_id": attr_id, **header,
+    }  # fmt: skip
+    data = bytearray(size)
+    data[:24] = build(MAD, **head)
+    data[at : at + len(body)] = body
+    return bytes(data[:size])
+
+
+def smp(
+    method: int,
+    attr_id: int,
+    attribute: bytes = b"",
+    *,
+    modifier: int = 0,
+    m_key: int = 0,
+    path: list[int] | None = None,
+    dr: dict[str, Any] | None = None,
+    header: dict[str, Any] | None = None,
+    **kw: Any,
+) -> bytes:
+    """A subnet management packet on QP0; `path` (hops behind the origin) makes it directed-route."""
+    head = {"attribute_modifier": modifier, **(header or {})}
+    if path is None:
+        data = bytearray(mad(0x01, method, attr_id, attribute, at=64, **head))
+        put(data, SMP.m_key, m_key)
+    else:
+        data = bytearray(mad(0x81, method, attr_id, attribute, at=64, **head))
+        back = method & 0x80
+        fields = {
+            "d": 1 if back else 0, "hop_count": len(path), "hop_pointer": 0 if back else min(1, len(path)), "m_key": m_key,
+            "dr_slid": 0xFFFF, "dr_dlid": 0xFFFF, "initial_path": bytes([0, *path]), **(dr or {}),
+        }  # fmt: skip
+        for name, value in fields.items():
+            put(data, getattr(SMPDirected, name), value)
+        kw = {"slid": 0xFFFF, "dlid": 0xFFFF, **kw}
+    lrh = {"vl": 15, **kw.pop("lrh", {})}
+    kw = {"dest_qp": 0, "src_qp": 0, "q_key": 0, **kw}
+    return ud(bytes(data), lrh=lrh, **kw)
+
+
+def gmp(
+    mgmt_class: int, method: int, attr_id: int, body: bytes = b"", *, at: int = 64, header: dict[str, Any] | None = None, **kw: Any
+) -> bytes:
+    """A general-services datagram on QP1, attribute at byte `at` of the MAD."""
+    return ud(mad(mgmt_class, method, attr_id, body, at=at, **(header or {})), **kw)
+
+
+def erf_pcap(frames: Iterable[bytes], *, start_ns: int = 1_700_000_000_000_000_000, step_ns: int = 1_000_000) -> bytes:
+    """A pcap of link type 197 as ibdump writes it, one frame every `step_ns`; a frame may be (bytes, wire length)."""
+    out = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 197)]
+    for i, frame in enumerate(frames):
+        ns = start_ns + i * step_ns
+        seconds, rest = divmod(ns, 1_000_000_000)
+        erf = struct.pack("<Q", (seconds << 32) | ((rest << 32) // 1_000_000_000))
+        erf += struct.pack(">BBHHH", 21, 4, 16 + len(frame), 0, len(frame))
+        out.append(struct.pack("<IIII", seconds, rest // 1000, 16 + len(frame), 16 + len(frame)) + erf + frame)
+    return b"".join(out)
+
+
+def ethernet_pcap(frames: Iterable[bytes], *, start_ns: int = 1_700_000_000_000_000_000, step_ns: int = 1_000_000) -> bytes:
+    """A nanosecond pcap of link type 1."""
+    out = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1)]
+    for i, frame in enumerate(frames):
+        seconds, rest = divmod(start_ns + i * step_ns, 1_000_000_000)
+        out.append(struct.pack("<IIII", seconds, rest, len(frame), len(frame)) + frame)
+    return b"".join(out)
+
+
+def roce2(
+    opcode: int = 0x04, payload: bytes = b"", *, headers: bytes | None = None, ext: dict[str, dict[str, Any]] | None = None,
+    bth: dict[str, Any] | None = None, ip: dict[str, Any] | None = None, udp: dict[str, Any] | None = None,
+    vlan: int | None = None, crc: bool = True,
+) -> bytes:  # fmt: skip
+    """A RoCE v2 frame over IPv4 with right lengths and ICRC."""
+    from ibdissect.wire.around import UDP, IPv4
+
+    pad = -len(payload) % 4
+    b = {"opcode": opcode, "m": 1, "padcnt": pad, "p_key": 0xFFFF, "destqp": 0x12, "psn": 1, **(bth or {})}
+    extended = headers_of(opcode, **(ext or {})) if headers is None else headers
+    transport = build(BTH, **b) + extended + payload + bytes(pad)
+    length = len(transport) + 4
+    u = build(UDP, **{"source_port": 49152, "destination_port": 4791, "length": 8 + length, **(udp or {})})
+    i = bytearray(
+        build(
+            IPv4,
+            **{
+                "version": 4, "header_length": 5, "total_length": 28 + length, "dont_fragment": 1, "ttl": 64, "protocol": 17,
+                "source": bytes([192, 168, 0, 1]), "destination": bytes([192, 168, 0, 2]), **(ip or {}),
+            },
+        )
+    )  # fmt: skip
+    if not any(i[10:12]):
+        total = sum(struct.unpack(">10H", i))
+        total = (total & 0xFFFF) + (total >> 16)
+        i[10:12] = struct.pack(">H", ~(total + (total >> 16)) & 0xFFFF)
+    masked = bytearray(b"\xff" * 8 + bytes(i) + u + transport)
+    masked[9] = masked[16] = 0xFF
+    masked[18:20] = masked[34:36] = b"\xff\xff"
+    masked[40] = 0xFF
+    icrc = struct.pack("<I", zlib.crc32(masked)) if crc else bytes(4)
+    tag = struct.pack(">HH", 0x8100, vlan) if vlan is not None else b""
+    return bytes(range(2, 14)) + tag + b"\x08\x00" + bytes(i) + u + transport + icrc

@@ -1,0 +1,47 @@
+"""What a rule's proof is: a capture that triggers it and a near-miss twin that must stay silent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tests import craft
+
+CASES: dict[str, list[Case]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`bad` triggers `code`; `twin` differs as little as possible and must not. All rules run on both."""
+
+    code: str
+    bad: bytes
+    """A whole capture file."""
+    twin: bytes
+    frames: tuple[int, ...] = ()
+    """Frames that the findings of `bad` must name; empty: any."""
+    also: frozenset[str] = field(default_factory=frozenset)
+    """Other rules that `bad` rightly triggers; any further finding fails the test."""
+    twin_also: frozenset[str] = field(default_factory=frozenset)
+    """Rules that the twin rightly triggers (never `code`)."""
+
+
+def case(
+    code: str,
+    bad: bytes | Sequence[bytes],
+    twin: bytes | Sequence[bytes],
+    *,
+    frames: Sequence[int] = (),
+    also: Sequence[str] = (),
+    twin_also: Sequence[str] = (),
+    file: Callable[[Sequence[bytes]], bytes] = craft.erf_pcap,
+) -> None:
+    """Register a proof. `bad` and `twin`: one frame, a list of frames (made a capture by `file`), or `file=None` for whole files."""
+
+    def whole(what: bytes | Sequence[bytes]) -> bytes:
+        if file is None:
+            assert isinstance(what, bytes)
+            return what
+        return file([what] if isinstance(what, bytes) else what)
+
+    CASES.setdefault(code, []).append(Case(code, whole(bad), whole(twin), tuple(frames), frozenset(also), frozenset(twin_also)))

@@ -1,0 +1,71 @@
+"""Does every rule prove itself: documentation, a capture that triggers it, a twin that stays silent?"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import string
+from pathlib import Path
+
+import pytest
+
+from ibdissect.capture.opening import open_capture
+from ibdissect.lint.engine import Linter
+from ibdissect.lint.finding import Finding
+from ibdissect.lint.rule import Rule
+from ibdissect.rules import load
+from ibdissect.table.table import ChunkTable
+from tests.rules.cases import CASES, Case
+
+RULES = load()
+for path in sorted(Path(__file__).parent.glob("cases_*.py")):
+    importlib.import_module(f"tests.rules.{path.stem}")
+
+
+def lint(capture: bytes) -> list[Finding]:
+    """Every finding of every rule on a capture held in memory."""
+    reader = open_capture(io.BytesIO(capture))
+    linter = Linter(RULES, damage=reader.damage)
+    for chunk in reader.chunks():
+        linter.feed(ChunkTable(chunk))
+    return linter.finish()
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_documented(rule: type[Rule]) -> None:
+    doc = rule.__doc__ or ""
+    assert len(doc.strip().splitlines()[0]) > 15, "the first line says what the fault is"
+    for heading in ("## Why it matters", "## What to do"):
+        assert heading in doc, f"{rule.code} lacks {heading!r}"
+    assert rule.reference and rule.message and rule.name == rule.name.lower()
+    assert rule.example, "how a capture looks that triggers it"
+    assert rule.when is None or rule.on is not None
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_has_a_proof(rule: type[Rule]) -> None:
+    assert CASES.get(rule.code), f"{rule.code} has no capture that triggers it"
+
+
+@pytest.mark.parametrize("proof", [case for cases in CASES.values() for case in cases], ids=lambda case: case.code)
+def test_proof(proof: Case) -> None:
+    found = lint(proof.bad)
+    mine = [finding for finding in found if finding.code == proof.code]
+    assert mine, f"silent; found {[f.code for f in found]}"
+    if proof.frames:
+        assert tuple(f.frame for f in mine) == proof.frames
+    assert {f.code for f in found} - {proof.code} == proof.also
+    twin = {f.code for f in lint(proof.twin)}
+    assert proof.code not in twin, "the near-miss twin is not silent"
+    assert twin == proof.twin_also
+    for finding in mine:  # a message uses only what it is given, and says something
+        names = {name.split(".")[0] for _, name, _, _ in string.Formatter().parse(finding.template) if name}
+        assert names <= finding.arguments.keys()
+
+
+def test_known_codes_only(shared: Path) -> None:
+    import csv
+
+    with open(shared / "reference/rules.csv", newline="") as file:
+        catalogue = {row["code"]: row["name"] for row in csv.DictReader(file)}
+    assert {rule.code: rule.name for rule in RULES} == {rule.code: catalogue.get(rule.code) for rule in RULES}
