@@ -18,11 +18,6 @@ from ibdissect.wire.places import Inside
 from ibdissect.wire.spec import Struct
 
 NOT_YET: set[tuple[str, str]] = {
-    *(("0x03", attr_id) for attr_id in (
-        "0x0011", "0x0012", "0x0013", "0x0014", "0x0015", "0x0016", "0x0017", "0x0018", "0x0020", "0x0030", "0x0031", "0x0033",
-        "0x0035", "0x0036",
-        "0x0038", "0x0039", "0x003A", "0x003B", "0x00F3", "hdr",
-    )),
     *(("0x07", f"0x{attr_id:04X}") for attr_id in range(0x10, 0x1B)),
 }  # fmt: skip
 """(class, attribute) of fields.csv that no structure declares yet; must end empty."""
@@ -51,6 +46,10 @@ ALIASES: dict[tuple[str, str], str] = {
     ("CongestionKeyInfo", "protectBit"): "CC_KeyProtectBit",
     ("CongestionKeyInfo", "leasePeriod"): "CC_KeyLeasePeriod",
     ("CongestionKeyInfo", "violations"): "CC_KeyViolations",
+    ("SwitchInfoRecord", "switchInfo.enhancedPort0"): "EnhancedPortZero",
+    ("LinearForwardingTableRecord", "linearForwardingTable.portBlock"): "Port",
+    ("MulticastForwardingTableRecord", "multicastForwardingTable.portMaskBlock"): "PortMask",
+    ("P_KeyTableRecord", "PKeyTable.PKeyBlock"): "P_KeyTableBlock",
     ("STL_SwitchInfo", "AR.Enable"): "AdaptiveRoutingEnable",
     ("STL_SwitchInfo", "AR.Pause"): "AdaptiveRoutingPause",
     ("STL_SwitchInfo", "AR.Algorithm"): "AdaptiveRoutingAlgorithm",
@@ -74,6 +73,15 @@ DIFFERENT: dict[tuple[str, str], str] = {
     ("DM format", "reserved_192"): "holds an RMPP header when its version is not 0 (FACTS A1; kernel core/mad.c)",
     ("STL_SwitchInfo", "CapabilityMask.reserved"): "bits of a mask, which is one field",
     ("CongestionLog(CA).entry", _LIBIBMAD_ENTRY): "layout disputed (FACTS A2b 17); opensm's is declared",
+    ("PortInfoRecord", "portInfo.reserved_409"): "MulticastPKeyTrapSuppressionEnabled in newer PortInfo",
+    ("PortInfoRecord", "portInfo.reserved_448"): "LinkSpeedExt fields of XDR in newer PortInfo (FACTS A2b 10)",
+    ("SwitchInfoRecord", "switchInfo.reserved_136"): "MulticastFDBTop lies behind it in newer SwitchInfo (FACTS A2b 11)",
+    ("MulticastForwardingTableRecord", "position"): "opensm and Wireshark: upper 4 bits (FACTS A2b 6)",
+    ("MulticastForwardingTableRecord", "blockNum"): "opensm and Wireshark: 9 bits (FACTS A2b 6)",
+    ("PathRecord", "serviceID56LSB"): "a component without room of its own in seed004: the low 56 bits of ServiceID",
+    ("PathRecord", "reserved_464"): "starts with the two bits of ReversePathPKeyMemberBit in today's python-rdma",
+    ("MultiPathRecord", "reserved_114"): "Wireshark names these bits GIDScope",
+    ("MultiPathRecord", "SDGID"): "as many GIDs as the counts say, kept as one run of bytes",
     ("VendorDiag", "reserved_16"): "seed000 and Wireshark: 62 bytes of DiagData at byte 2 (FACTS A2b 8)",
     ("VendorDiag", "diagData"): "seed000 and Wireshark: 62 bytes of DiagData at byte 2 (FACTS A2b 8)",
 }

@@ -1,0 +1,133 @@
+"""Do vendor, congestion control and other general-service structures read captured and known MADs rightly?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ibdissect.wire.bm import BaseboardMgtFormat
+from ibdissect.wire.catalog import builtin
+from ibdissect.wire.cc import (
+    CACongestionSetting,
+    CongestionControlFormat,
+    CongestionControlTable,
+    SwitchCongestionSetting,
+    SwitchPortCongestionSettingElement,
+)
+from ibdissect.wire.cc_log import CongestionLog, CongestionLogCA, CongestionLogSwitch
+from ibdissect.wire.dm import IOUnitInfo
+from ibdissect.wire.pm_details import PortVLXmitFlowCtlUpdateErrors
+from ibdissect.wire.pm_samples import PortSamplesControl
+from ibdissect.wire.sa_service import ServiceRecord
+from ibdissect.wire.vendor import OUI_OPENIB, OpenIBPing, SystemStatCPUInfo, VendorOuiFormat, oui_text
+from ibdissect.wire.vendor_mlnx import ExtendedFirmwareInfo, GeneralInfo, SoftwareInfo
+
+
+def mads(path: Path, mgmt_class: int, method: int, attr_id: int) -> Iterator[bytes]:
+    """MADs of a kind in a pcap of ERF frames without GRH."""
+    data, at = path.read_bytes(), 24
+    while at < len(data):
+        size = int.from_bytes(data[at + 8 : at + 12], "little")
+        mad = data[at + 16 + 16 + 28 : at + 16 + size][:256]
+        at += 16 + size
+        if len(mad) == 256 and (mad[1], mad[3], int.from_bytes(mad[16:18], "big")) == (mgmt_class, method, attr_id):
+            yield mad
+
+
+def test_every_class_knows_where_its_data_lies() -> None:
+    """FACTS A1, payload offsets."""
+    at = {0x03: 56, 0x04: 64, 0x05: 64, 0x06: 64, 0x08: 64, 0x09: 24, 0x0F: 24, 0x10: 64, 0x11: 24, 0x12: 64, 0x21: 64, 0x30: 40, 0x4F: 40}
+    assert {mgmt_class: builtin().data_at(mgmt_class, 1) for mgmt_class in at} == at
+    for mgmt_class in (*range(0x03, 0x30), *range(0x30, 0x50)):
+        if mgmt_class != 0x07:
+            formats = builtin().formats[mgmt_class, 1]
+            assert len(formats) == 1 and formats[0].size == 256
+
+
+def test_answered_ping(shared: Path) -> None:
+    """The answer names its host; the request holds nothing (16b-ibping)."""
+    path = shared / "captures/opensm/16b-ibping.pcap"
+    asked = [VendorOuiFormat(mad) for mad in mads(path, 0x32, 0x01, 0)]
+    answers = [VendorOuiFormat(mad) for mad in mads(path, 0x32, 0x81, 0)]
+    assert len(asked) > len(answers) > 0
+    assert {view.oui for view in asked + answers} == {OUI_OPENIB}
+    assert oui_text(OUI_OPENIB) == "00:14:05 (OpenIB)" and oui_text(0x0002C9) == "00:02:c9"
+    assert {OpenIBPing(view.data).host_and_domain for view in asked} == {""}
+    assert all("." in OpenIBPing(view.data).host_and_domain for view in answers)
+
+
+def test_system_statistics(shared: Path) -> None:
+    """The answer to attribute 0x12 is a text about processors."""
+    (answer,) = mads(shared / "captures/opensm/16-diags-gs-vendor-cc.pcap", 0x33, 0x81, 0x0012)
+    assert "cpu" in SystemStatCPUInfo(VendorOuiFormat(answer).data).cpu_info.lower()
+
+
+def test_congestion_control_as_opensm_sets_it(shared: Path) -> None:
+    """24-congestion-control, whose INDEX prints the options: key, control maps, threshold, table 0:0,0:1,0:2,1:3."""
+    path = shared / "captures/opensm/24-congestion-control.pcap"
+    frames = {attr_id: [CongestionControlFormat(mad) for mad in mads(path, 0x21, 0x02, attr_id)] for attr_id in (0x14, 0x16, 0x17)}
+    assert {number: len(views) for number, views in frames.items()} == {0x14: 6, 0x16: 16, 0x17: 16}
+    assert {view.cc_key for views in frames.values() for view in views} == {0x1122334455667788}
+    for view in frames[0x14]:
+        switch = SwitchCongestionSetting(view.data)
+        assert (switch.control_map, switch.threshold) == (0x7F, 15)
+    for view in frames[0x16]:
+        setting = CACongestionSetting(view.data)
+        assert (setting.sl_port_based, setting.control_map, len(setting.entry)) == (True, 0xFFFF, 16)
+    for view in frames[0x17]:
+        table = CongestionControlTable(view.data)
+        assert [(entry.cct_shift, entry.cct_multiplier) for entry in table.entry[:5]] == [(0, 0), (0, 1), (0, 2), (1, 3), (0, 0)]
+        assert (table.ccti_limit, len(table.entry)) == (3, 64)
+
+
+def test_congestion_entries_bit_by_bit() -> None:
+    element = SwitchPortCongestionSettingElement(bytes.fromhex("8f101234"))
+    assert (element.valid, element.control_type, element.threshold, element.packet_size) == (True, 0, 15, 16)
+    assert element.cong_parm_marking_rate == 0x1234
+    table = CongestionControlTable(bytes.fromhex("003f0000c003") + bytes(126))
+    assert (table.ccti_limit, table.entry[0].cct_shift, table.entry[0].cct_multiplier) == (63, 3, 3)
+    switch = SwitchCongestionSetting(bytes.fromhex("00000011") + bytes(31) + b"\x02" + bytes(32) + bytes.fromhex("f0087000c0050100"))
+    assert (switch.sets_victim_mask, switch.sets_threshold, switch.sets_marking_rate) == (True, False, True)
+    assert (switch.threshold, switch.packet_size, switch.cs_threshold, switch.marking_rate) == (15, 8, 7, 256)
+    assert (switch.cs_return_delay_shift, switch.cs_return_delay_multiplier, switch.victim_mask[-1]) == (3, 5, 2)
+
+
+def test_congestion_log_starts_at_byte_32_and_depends_on_its_type() -> None:
+    ((place, struct),) = builtin().attributes[0x21, 0x0013]
+    assert struct is CongestionLog and place.data_at == 32 and 32 + CongestionLog.size <= 256
+    chosen = {inner: inside.when for inside, inner in builtin().inside[CongestionLog]}
+    assert {inner: min(when[0][1]) for inner, when in chosen.items()} == {CongestionLogSwitch: 1, CongestionLogCA: 2}
+    assert len({inner.size for inner in chosen} | {CongestionLog.log_details.bits // 8}) == 1
+
+
+def test_general_info_of_old_and_new_devices_never_both() -> None:
+    old, new = (
+        next(inside.when[0][1] for inside, inner in builtin().inside[GeneralInfo] if inner is struct)
+        for struct in (SoftwareInfo, ExtendedFirmwareInfo)
+    )
+    assert not old & new and 0xB924 in old and 0x1003 in new
+
+
+@pytest.mark.parametrize(("byte", "slots"), [(0x10, (1, 0)), (0x0F, (0, 15)), (0x1F, (1, 15))])
+def test_slot_1_is_in_the_upper_half(byte: int, slots: tuple[int, int]) -> None:
+    assert IOUnitInfo(bytes(4) + bytes([byte]) + bytes(127)).controller_list[:2] == slots
+
+
+def test_counters_narrower_than_a_byte() -> None:
+    errors = PortVLXmitFlowCtlUpdateErrors(bytes(4) + bytes.fromhex("1b0000c1"))
+    assert errors.port_vl_xmit_flow_ctl_update_errors == (0, 1, 2, 3, *[0] * 8, 3, 0, 0, 1)
+    control = PortSamplesControl(bytes(4) + bytes.fromhex("2a0000010007") + bytes(182))
+    assert (control.counter_mask0, control.counter_mask1, control.counter_mask9, control.counter_mask14) == (5, 2, 1, 7)
+
+
+def test_service_data_in_four_widths() -> None:
+    record = ServiceRecord(bytes(112) + bytes(range(64)))
+    assert record.service_data8 == bytes(range(16))
+    assert (record.service_data8_1, record.service_data16_0, record.service_data32_3) == (1, 0x1011, 0x2C2D2E2F)
+    assert record.service_data64_1 == 0x38393A3B3C3D3E3F
+
+
+def test_b_key_is_the_first_thing_in_a_baseboard_mad() -> None:
+    assert BaseboardMgtFormat(bytes(24) + (7).to_bytes(8, "big") + bytes(224)).b_key == 7
