@@ -1,0 +1,89 @@
+"""Which captures do the path arguments of a command mean? Files, directories, globs and "-"."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from ibdissect.errors import CaptureError
+
+SUFFIXES = (".pcap", ".pcapng", ".cap", ".erf", ".dmp", ".sniffer")
+PACKED = ("", ".gz", ".zst", ".xz")
+NAMES = tuple(suffix + packed for suffix in SUFFIXES for packed in PACKED)
+
+
+@dataclass(slots=True)
+class Found:
+    """What path arguments expand to."""
+
+    files: list[str] = field(default_factory=list)
+    """In the order of the arguments, sorted inside a directory and a glob; each only once."""
+    left_out: int = 0
+    """Files in directories whose name is not that of a capture, and what is no regular file."""
+
+
+def discover(paths: Iterable[str]) -> Found:
+    """Expand path arguments. A file named outright is taken whatever its name is, and whether it exists or not.
+
+    Raises CaptureError for a directory without captures and a glob without match.
+    """
+    found = Found()
+    seen: set[str] = set()
+    for path in paths:
+        for file in _expand(path, found):
+            if file not in seen:
+                seen.add(file)
+                found.files.append(file)
+    return found
+
+
+def _expand(path: str, found: Found) -> list[str]:
+    if os.path.isdir(path):
+        return _directory(path, found)
+    if path == "-" or os.path.lexists(path) or not glob.has_magic(path):
+        return [path]
+    matches = sorted(glob.glob(path, recursive=True))
+    if not matches:
+        raise CaptureError(path, "matches no file")
+    files = [file for file in matches if not os.path.isdir(file)]
+    for directory in matches:
+        if os.path.isdir(directory) and not any(file.startswith(os.path.join(directory, "")) for file in files):
+            files += _captures_below(directory, found)
+    if not files:
+        raise CaptureError(path, "matches no capture", hint=f"captures are named *{' *'.join(SUFFIXES)}")
+    return files
+
+
+def _directory(path: str, found: Found) -> list[str]:
+    files = _captures_below(path, found)
+    if not files:
+        raise CaptureError(path, "is a directory without captures", hint=f"captures are named *{' *'.join(SUFFIXES)}")
+    return files
+
+
+def _captures_below(path: str, found: Found) -> list[str]:
+    files = []
+    for file in _walk(path):
+        if file.lower().endswith(NAMES) and os.path.isfile(file):
+            files.append(file)
+        else:
+            found.left_out += 1
+    return files
+
+
+def _walk(top: str) -> Iterator[str]:
+    """All files below `top`, sorted; a directory that links lead back to is entered once."""
+    entered: set[tuple[int, int]] = set()
+    for folder, folders, files in os.walk(top, followlinks=True):
+        folders.sort()
+        try:
+            status = os.stat(folder)
+        except OSError:
+            continue  # gone since it was listed
+        if (status.st_dev, status.st_ino) in entered:
+            folders.clear()
+            continue
+        entered.add((status.st_dev, status.st_ino))
+        yield from (os.path.join(folder, file) for file in sorted(files))

@@ -1,0 +1,138 @@
+"""How are frames written? As pcap or pcapng, in nanoseconds, with interfaces and comments; blocks are packed by dpkt."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Sequence
+from types import TracebackType
+from typing import IO
+
+from dpkt import pcap, pcapng
+
+from ibdissect.capture.chunk import LINK_ERF, Chunk
+from ibdissect.capture.records import LONGEST
+from ibdissect.errors import CaptureError
+
+ORIGINAL_LENGTH = 24
+"""Where an Enhanced Packet Block keeps the length on the wire; dpkt writes the captured length there."""
+NANOSECONDS = 9
+MAX_COMMENT = 65535
+
+
+class CaptureWriter:
+    """Writes one capture; use it in a `with` statement.
+
+    The format follows from the name: pcapng for `*.pcapng`, else pcap; `container` ("pcap", "pcapng") overrules it
+    and is needed for a file object. A pcap holds one link type, that of the first frame (`link` when there is none);
+    it keeps no comments and no interfaces. Raises CaptureError for a file that cannot be written and for a frame
+    that the format cannot hold.
+    """
+
+    def __init__(self, target: str | os.PathLike[str] | IO[bytes], *, container: str | None = None, link: int = LINK_ERF) -> None:
+        if isinstance(target, str | os.PathLike):
+            self.path = os.fspath(target)
+            container = container or ("pcapng" if self.path.endswith(".pcapng") else "pcap")
+            try:
+                self._file: IO[bytes] = open(self.path, "wb")  # noqa: SIM115 - closed by close()
+            except OSError as error:
+                raise CaptureError(self.path, f"cannot be written: {error.strerror}") from error
+            self._owned = True
+        else:
+            self.path, self._file, self._owned = str(getattr(target, "name", "file object")), target, False
+        self.container = container or "pcap"
+        self.frames = 0
+        """Frames written so far."""
+        self._link: int | None = None
+        self._default = link
+        self._interfaces: dict[tuple[int, int], int] = {}
+        if self.container == "pcapng":
+            self._put(bytes(pcapng.SectionHeaderBlockLE()))
+
+    def __enter__(self) -> CaptureWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def add(self, chunk: Chunk, row: int, comments: Sequence[str] = ()) -> None:
+        """Write one record of a chunk as it was captured, with its ERF header if it has one."""
+        start, stop = int(chunk.offset[row]), int(chunk.offset[row] + chunk.caplen[row])
+        link, length = int(chunk.link[row]), int(chunk.length[row])
+        pseudo = int(chunk.pseudo[row])
+        if pseudo >= 0:
+            link, length, start = LINK_ERF, length + start - pseudo, pseudo
+        self.write(
+            chunk.data[start:stop].tobytes(), link=link, time_ns=int(chunk.time_ns[row]), length=length,
+            interface=int(chunk.interface[row]), comments=comments,
+        )  # fmt: skip
+
+    def write(
+        self, data: bytes, *, link: int, time_ns: int, length: int | None = None, interface: int = 0, comments: Sequence[str] = ()
+    ) -> None:
+        """Write one frame; `length` is its length on the wire when more than `data`. ERF frames start with their header."""
+        length = max(len(data), len(data) if length is None else length)
+        if time_ns < 0 or (self.container == "pcap" and time_ns >= 1_000_000_000 << 32):
+            raise CaptureError(self.path, f"time {time_ns} ns of frame {self.frames + 1} cannot be written")
+        if self.container == "pcapng":
+            self._enhanced(data, link, time_ns, length, interface, comments)
+        else:
+            self._plain(data, link, time_ns, length)
+        self.frames += 1
+
+    def close(self) -> None:
+        """Finish the file; an own file is closed, a file object stays open."""
+        if self._file.closed:
+            return
+        if self.container == "pcap" and self._link is None:
+            self._begin(self._default)
+        if self._owned:
+            self._file.close()
+        else:
+            self._file.flush()
+
+    def _plain(self, data: bytes, link: int, time_ns: int, length: int) -> None:
+        if self._link is None:
+            self._begin(link)
+        if link != self._link:
+            raise CaptureError(
+                self.path, f"frame {self.frames + 1} has link type {link}, the ones before it {self._link}",
+                hint="a pcap holds one link type; write a .pcapng",
+            )  # fmt: skip
+        second, rest = divmod(time_ns, 1_000_000_000)
+        self._put(bytes(pcap.LEPktHdr(tv_sec=second, tv_usec=rest, caplen=len(data), len=length)) + data)
+
+    def _begin(self, link: int) -> None:
+        self._link = link
+        self._put(bytes(pcap.LEFileHdr(magic=pcap.TCPDUMP_MAGIC_NANO, snaplen=LONGEST, linktype=link)))
+
+    def _enhanced(self, data: bytes, link: int, time_ns: int, length: int, interface: int, comments: Sequence[str]) -> None:
+        index = self._interfaces.get((link, interface))
+        if index is None:
+            index = self._interfaces[link, interface] = len(self._interfaces)
+            options = [pcapng.PcapngOptionLE(code=pcapng.PCAPNG_OPT_IF_TSRESOL, data=bytes([NANOSECONDS]))]
+            options.append(pcapng.PcapngOptionLE())
+            self._put(bytes(pcapng.InterfaceDescriptionBlockLE(linktype=link, snaplen=LONGEST, opts=options)))
+        options = [pcapng.PcapngOptionLE(code=pcapng.PCAPNG_OPT_COMMENT, data=_comment(text)) for text in comments]
+        if options:
+            options.append(pcapng.PcapngOptionLE())
+        block = bytearray(
+            bytes(
+                pcapng.EnhancedPacketBlockLE(
+                    iface_id=index, ts_high=time_ns >> 32, ts_low=time_ns & 0xFFFFFFFF, pkt_data=data, opts=options
+                )
+            )
+        )
+        struct.pack_into("<I", block, ORIGINAL_LENGTH, length)
+        self._put(bytes(block))
+
+    def _put(self, data: bytes) -> None:
+        try:
+            self._file.write(data)
+        except OSError as error:
+            raise CaptureError(self.path, f"cannot be written: {error.strerror}") from error
+
+
+def _comment(text: str) -> bytes:
+    """A comment as option data; cut at a character where it is too long for an option."""
+    return text.encode("utf-8", "replace")[:MAX_COMMENT].decode("utf-8", "ignore").encode()
