@@ -16,8 +16,8 @@ from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.spec import Struct
 
-from .finding import Finding, Span
-from .rule import Hit, Rule, Seen, handlers, secret_or_value
+from .finding import Finding, Span, value_of
+from .rule import Hit, Rule, Seen, handlers
 
 Bool = npt.NDArray[np.bool_]
 MAX_FLOWS = 65536
@@ -190,7 +190,7 @@ class Linter:
                 if where is view and size:
                     starts = table.occurrences(rule.on).at[entries] - table.chunk.offset[row]
                     spans = tuple(Span(seen.frame, int(start) + low, high - low) for start in starts.tolist())
-        value = None if at is None or not spans else secret_or_value(at, at.__get__(view if at.owner is rule.on else where, rule.on))
+        value = None if at is None or not spans else value_of(at, at.__get__(view if at.owner is rule.on else where, rule.on))
         return self._made(
             rule,
             Hit(frame=seen.frame, time_ns=seen.time_ns, arguments=arguments_of(rule, view, seen), spans=spans, field=at, value=value),
@@ -249,7 +249,7 @@ def arguments_of(rule: Rule, view: Struct, seen: Seen) -> dict[str, Any]:
             continue
         found = getattr(type(view), head, None)
         if found is not None:
-            arguments[head] = secret_or_value(found, getattr(view, head))
+            arguments[head] = value_of(found, getattr(view, head))
             continue
         struct = next((s for s in seen.table.catalog.structs if s.__name__ == head), None)
         if struct is None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import string
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from ibdissect.wire.spec import Field, Struct
+from ibdissect.wire.text import gid_text, printable
 
 
 class Severity(StrEnum):
@@ -68,6 +73,10 @@ class Finding:
     time_ns: int
     template: str
     """Message with {placeholders}; `arguments` fills them."""
+    message: str = ""
+    """The finished sentence, keys masked; set by `finish`."""
+    context: str = ""
+    """The frame's summary line."""
     arguments: dict[str, Any] = field(default_factory=dict)
     capture: str = ""
     field: str | None = None
@@ -80,4 +89,61 @@ class Finding:
 
     def secrets(self) -> list[Secret]:
         """Key values that the message or the value shows."""
-        return [v for v in (*self.arguments.values(), self.value) if isinstance(v, Secret)]
+        found = [v for v in (*self.arguments.values(), self.value) if isinstance(v, Secret)]
+        for view in self.arguments.values():
+            if isinstance(view, Struct):
+                found += [Secret(f.secret, f.read(view, f.bit), f.bits) for f in type(view).fields if f.secret and f.kind == "uint"]
+        return found
+
+    def finish(self, mask: Callable[[Secret], str] | None) -> None:
+        """Make message and value final: keys through `mask` (None: shown), strings harmless; drops the arguments."""
+        self.message = _Message(mask).vformat(self.template, (), self.arguments)
+        if isinstance(self.value, Secret):
+            self.value = self.value.value if mask is None or not self.value.value else None
+        elif isinstance(self.value, bytes):
+            self.value = self.value.hex()
+        elif isinstance(self.value, str):
+            self.value = printable(self.value)
+        self.arguments = {}
+
+
+class _Message(string.Formatter):
+    """Fills a message; every value passes here, so no key and no hostile string gets by."""
+
+    def __init__(self, mask: Callable[[Secret], str] | None) -> None:
+        self.mask = mask
+
+    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        head, *rest = field_name.split(".")
+        value = kwargs[head]
+        for name in rest:
+            if isinstance(value, Struct):
+                field = getattr(type(value), name)
+                value = value_of(field, getattr(value, name))
+            else:
+                value = None if value is None else getattr(value, name)
+        return value, head
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if isinstance(value, Secret):
+            if self.mask is not None and value.value:
+                return self.mask(value)
+            return f"0x{value.value:0{value.bits // 4}x}"
+        if isinstance(value, Gid):
+            return gid_text(bytes(value))
+        if isinstance(value, bytes):
+            return value.hex()
+        if value is None:
+            return "?"
+        return printable(str(value)) if isinstance(value, str) else format(value, format_spec)
+
+
+class Gid(bytes):
+    """Sixteen bytes that read as an IPv6 address in messages."""
+
+
+def value_of(field: Field[Any], value: Any) -> Any:
+    """A field's value as messages and reports take it: keys wrapped as Secret, GIDs as Gid."""
+    if field.secret and isinstance(value, int):
+        return Secret(field.secret, value, field.bits)
+    return Gid(value) if field.kind == "gid" and isinstance(value, bytes) else value

@@ -17,7 +17,7 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Expr
 from ibdissect.wire.spec import Field, Struct
 
-from .finding import Evidence, Related, Secret, Severity, Span
+from .finding import Evidence, Related, Severity, Span, value_of
 
 H = TypeVar("H", bound=Callable[..., Any])
 
@@ -83,6 +83,8 @@ class Rule:
     when: ClassVar[Expr | None] = None
     at: ClassVar[Field[Any] | None] = None
     """The field whose bytes are at fault; its value is reported."""
+    needs_crc: ClassVar[bool] = False
+    """Whether `--no-crc` switches the rule off."""
     flow: ClassVar[tuple[Field[Any], ...]] = ()
     """Fields that make up a flow: hits that agree in them are one finding with a count."""
     example: ClassVar[str] = ""
@@ -107,15 +109,8 @@ class Rule:
         if view is not None and at is not None:
             low, high = at.span
             spans = (Span(seen.frame, view.offset + low, high - low),)
-            value = secret_or_value(at, at.__get__(view, type(view)))
+            value = value_of(at, at.__get__(view, type(view)))
         return Hit(frame=seen.frame, time_ns=seen.time_ns, arguments=arguments, spans=spans, field=at, value=value)
-
-
-def secret_or_value(field: Field[Any], value: Any) -> Any:
-    """The value, wrapped as Secret when the field holds a key."""
-    if not field.secret or not isinstance(value, int):
-        return value
-    return Secret(field.secret, value, field.bits)
 
 
 def on_struct(*structs: type[Struct]) -> Callable[[H], H]:

@@ -213,7 +213,7 @@ def _compare_bytes(op: str, left: _Series, wanted: bytes | str) -> Bool:
     want = wanted.encode() if isinstance(wanted, str) else wanted
     if op in ("==", "!=") and left.values.ndim == 2 and left.values.shape[1] == len(want):
         equal = (left.values == np.frombuffer(want, np.uint8)).all(axis=1)
-        return equal if op == "==" else ~equal
+        return np.asarray(equal if op == "==" else ~equal, np.bool_)
     return np.fromiter((_COMPARE_PY[op](row.tobytes(), want) for row in left.values), np.bool_, len(left.values))
 
 

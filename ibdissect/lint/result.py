@@ -1,0 +1,32 @@
+"""What came of checking one capture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .finding import Finding
+
+
+@dataclass(slots=True, kw_only=True)
+class CaptureReport:
+    """What came of checking one capture."""
+
+    path: str
+    frames: int = 0
+    checked: int = 0
+    """Frames that were judged: all, or those that -Y and --frames leave."""
+    first_ns: int = 0
+    last_ns: int = 0
+    link_types: list[str] = field(default_factory=list)
+    status: str = "ok"
+    """ok, truncated, damaged or unreadable."""
+    error: str | None = None
+    phases: int | None = None
+    """1 for a pipe: judged in one pass, as knowledge came."""
+    findings: list[Finding] = field(default_factory=list)
+    by_rule: dict[str, int] = field(default_factory=dict)
+    """Exact number of findings by code, beyond --max-findings too."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """Exact number of findings by severity."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Time by rule, with --timing."""

@@ -1,0 +1,55 @@
+"""Which rules run, and how bad their findings are: codes and prefixes from the command line or a configuration."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from ibdissect.errors import ConfigError
+
+from .finding import Severity
+from .rule import Rule
+
+
+def split_codes(texts: Iterable[str]) -> list[str]:
+    """Codes from options that may hold several, separated by commas."""
+    return [code.strip() for text in texts for code in text.split(",") if code.strip()]
+
+
+def select(
+    rules: Iterable[type[Rule]], chosen: Iterable[str] = (), ignored: Iterable[str] = (), *, crc: bool = True, source: str = "--select"
+) -> list[type[Rule]]:
+    """Rules whose code starts with (or whose name is) one of `chosen` - all when empty - minus those of `ignored`.
+
+    The longer prefix wins: `--select PKY --ignore PKY006`, but also `--ignore PKY --select PKY001`. ConfigError names a code
+    that no rule has.
+    """
+    known = list(rules)
+    wanted, unwanted = list(chosen), list(ignored)
+    for option, codes in ((source, wanted), (source.replace("select", "ignore"), unwanted)):
+        for code in codes:
+            if not any(_match(rule, code) for rule in known):
+                raise _unknown(option, code, known)
+    result = []
+    for rule in known:
+        yes = max((len(code) for code in wanted if _match(rule, code)), default=0 if not wanted else -1)
+        no = max((len(code) for code in unwanted if _match(rule, code)), default=-1)
+        if yes > no and (crc or not rule.needs_crc):
+            result.append(rule)
+    return result
+
+
+def _match(rule: type[Rule], code: str) -> bool:
+    return rule.code.startswith(code.upper()) or rule.name == code
+
+
+def _unknown(option: str, code: str, known: list[type[Rule]]) -> ConfigError:
+    names = [rule.code for rule in known] + [rule.name for rule in known]
+    near = difflib.get_close_matches(code.upper(), names, 1, 0.5) or difflib.get_close_matches(code, names, 1, 0.5)
+    hint = f"did you mean {near[0]}?" if near else "`ibdissect rules` lists them"
+    return ConfigError(option, code, "no rule has this code or name", hint=hint)
+
+
+def worst(severities: Iterable[Severity]) -> int:
+    """Rank of the worst severity, 0 for none."""
+    return max((severity.rank for severity in severities), default=0)

@@ -1,0 +1,147 @@
+"""How a capture is checked, from opening it to finished findings: what `lint`, the Python API and the screen all call."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.capture.chunk import LINK_NAMES
+from ibdissect.capture.opening import Source, open_capture
+from ibdissect.capture.reader import CaptureReader
+from ibdissect.dissect.summary import summaries
+from ibdissect.errors import CaptureError, IbdissectError
+from ibdissect.lint.engine import Linter
+from ibdissect.lint.finding import Finding, Secret
+from ibdissect.lint.result import CaptureReport
+from ibdissect.lint.rule import Rule
+from ibdissect.table.secrets import Masker
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.catalog import Catalog
+
+Progress = Callable[[int, int], None]
+"""Called with (frames so far, bytes so far)."""
+
+
+class Shown(Protocol):
+    """What limits the report: a compiled display filter, a choice of frames, or both."""
+
+    def rows(self, table: ChunkTable) -> npt.NDArray[np.bool_]: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Options:
+    """What a check may be told; picklable, so that workers get it whole."""
+
+    rules: list[type[Rule]]
+    catalog: Catalog | None = None
+    max_findings: int | None = 100
+    show_keys: bool = False
+    timing: bool = False
+    shown: Shown | None = None
+    severities: dict[str, str] = field(default_factory=dict)
+
+
+def check(source: Source, options: Options, *, progress: Progress | None = None) -> CaptureReport:
+    """Check one capture. Never raises on what a capture holds: an unreadable one is a report with an error."""
+    path = source if isinstance(source, str) else str(getattr(source, "name", source))
+    try:
+        reader = open_capture(source)
+    except CaptureError as error:
+        return CaptureReport(path=path, status="unreadable", error=str(error))
+    try:
+        return _check(reader, path, options, progress)
+    except IbdissectError as error:
+        return CaptureReport(path=path, status="unreadable", error=str(error))
+    finally:
+        reader.close()
+
+
+def _check(reader: CaptureReader, path: str, options: Options, progress: Progress | None) -> CaptureReport:
+    report = CaptureReport(path=path, phases=None if reader.again else 1)
+    fresh: list[Finding] = []
+    linter = Linter(
+        options.rules, max_findings=options.max_findings, damage=reader.damage, timing=options.timing, on_finding=fresh.append
+    )
+    masker = None if options.show_keys or reader.again else Masker()
+    for chunk in reader.chunks():
+        table = ChunkTable(chunk, options.catalog)
+        shown = options.shown.rows(table) if options.shown is not None else None
+        if masker is not None:
+            masker.feed(table)
+        linter.feed(table, shown)
+        _describe(fresh, table)
+        fresh.clear()
+        if len(chunk):
+            report.first_ns = report.first_ns or int(chunk.time_ns[0])
+            report.last_ns = int(chunk.time_ns[-1])
+        report.frames += len(chunk)
+        report.checked += len(chunk) if shown is None else int(np.count_nonzero(shown))
+        if progress is not None:
+            progress(report.frames, chunk.base + chunk.data.size)
+    report.findings = linter.finish()
+    if not options.show_keys:
+        masker = masker or _numbered(reader, report.findings)
+    for finding in report.findings:
+        finding.capture = path
+        finding.finish(None if options.show_keys else _mask(masker))
+    report.link_types = [LINK_NAMES.get(link, f"link type {link}") for link in reader.link_types]
+    report.by_rule = {code: tally.count for code, tally in sorted(linter.tally.items()) if tally.count}
+    severity = {rule.code: rule.severity for rule in options.rules}
+    totals = Counter[str]()
+    for code, count in report.by_rule.items():
+        totals[severity[code].value] += count
+    report.counts = {name: totals[name] for name in ("error", "warning", "info")}
+    report.seconds = {code: tally.seconds for code, tally in linter.tally.items()} if options.timing else {}
+    if reader.damage:
+        report.status = "truncated" if all(d.kind == "cut-off" for d in reader.damage) else "damaged"
+    return report
+
+
+def _describe(findings: Iterable[Finding], table: ChunkTable) -> None:
+    """Give findings the summary line of their frame while its bytes are at hand."""
+    for finding in findings:
+        row = finding.frame - table.chunk.first
+        if 0 <= row < len(table):
+            line = summaries(table, np.array([row]))[0]
+            finding.context = f"{line.source} → {line.destination}  {line.protocol}  {line.info}"
+
+
+def _numbered(reader: CaptureReader, findings: list[Finding]) -> Masker:
+    """Keys are numbered by first appearance in the whole capture: read it again, only when a finding shows one."""
+    masker = Masker()
+    if any(secret.value for finding in findings for secret in finding.secrets()):
+        for chunk in reader.chunks():
+            masker.feed(ChunkTable(chunk))
+    return masker
+
+
+def _mask(masker: Masker | None) -> Callable[[Secret], str]:
+    def name(secret: Secret) -> str:
+        return masker.name(secret.kind, secret.value) if masker is not None else f"{secret.kind}#?"
+
+    return name
+
+
+def check_many(
+    paths: list[str], options: Options, *, jobs: int = 1, progress: Progress | None = None
+) -> Iterable[CaptureReport]:
+    """Reports of several captures in the order of `paths`; `jobs` processes work, a crashed one costs its own capture only."""
+    if jobs <= 1 or len(paths) <= 1:
+        for path in paths:
+            yield check(path, options, progress=progress)
+        return
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    with ProcessPoolExecutor(min(jobs, len(paths)), mp_context=get_context("forkserver")) as pool:
+        futures: list[Any] = [pool.submit(check, path, options) for path in paths]
+        for path, future in zip(paths, futures, strict=True):
+            try:
+                yield future.result()
+            except Exception as error:  # a worker died (memory, signal): its capture is reported, the others go on
+                yield CaptureReport(path=path, status="unreadable", error=f"{path}: the worker failed: {type(error).__name__}: {error}")

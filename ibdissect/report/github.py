@@ -1,0 +1,28 @@
+"""Findings as GitHub Actions workflow commands: annotations on the run."""
+
+from __future__ import annotations
+
+from ibdissect.lint.result import CaptureReport
+
+LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def github_text(reports: list[CaptureReport]) -> str:
+    """One annotation a finding; an unreadable capture is an error annotation."""
+    lines = []
+    for report in reports:
+        if report.error is not None:
+            lines.append(f"::error file={_property(report.path)},title=unreadable::{_data(report.error)}")
+        for finding in report.findings:
+            title = _property(f"{finding.code} {finding.name}")
+            text = _data(f"frame {finding.frame}: {finding.message}")
+            lines.append(f"::{LEVELS[finding.severity.value]} file={_property(report.path)},title={title}::{text}")
+    return "".join(line + "\n" for line in lines)

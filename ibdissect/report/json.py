@@ -1,0 +1,81 @@
+"""Findings as JSON: schema 1 of the command line's contract."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from ibdissect.lint.finding import Finding
+from ibdissect.lint.result import CaptureReport
+from ibdissect.version import VERSION
+
+SCHEMA = 1
+
+
+def finding_object(finding: Finding) -> dict[str, Any]:
+    """One finding, keys in the contract's order."""
+    return {
+        "code": finding.code,
+        "name": finding.name,
+        "severity": finding.severity.value,
+        "capture": finding.capture,
+        "frame": finding.frame,
+        "time_ns": finding.time_ns,
+        "message": finding.message,
+        "field": finding.field,
+        "value": finding.value,
+        "spans": [{"frame": s.frame, "offset": s.offset, "length": s.length} for s in finding.spans],
+        "related": [{"frame": r.frame, "why": r.why} for r in finding.related],
+        "evidence": finding.evidence.value,
+        "count": finding.count,
+        "reference": finding.reference,
+    }
+
+
+def capture_object(report: CaptureReport) -> dict[str, Any]:
+    """One entry of `captures`."""
+    entry: dict[str, Any] = {
+        "path": report.path,
+        "frames": report.frames,
+        "checked": report.checked,
+        "first_ns": report.first_ns,
+        "last_ns": report.last_ns,
+        "link_types": report.link_types,
+        "status": report.status,
+        "error": report.error,
+    }
+    if report.phases is not None:
+        entry["phases"] = report.phases
+    return entry
+
+
+def totals(reports: Iterable[CaptureReport]) -> tuple[dict[str, int], dict[str, int]]:
+    """Exact findings by severity and by rule over several captures."""
+    counts, by_rule = Counter[str](error=0, warning=0, info=0), Counter[str]()
+    for report in reports:
+        counts.update(report.counts)
+        by_rule.update(report.by_rule)
+    return {name: counts[name] for name in ("error", "warning", "info")}, dict(sorted(by_rule.items()))
+
+
+def json_text(reports: list[CaptureReport]) -> str:
+    """The whole result as one object."""
+    counts, by_rule = totals(reports)
+    result = {
+        "schema": SCHEMA,
+        "tool": {"name": "ibdissect", "version": VERSION},
+        "captures": [capture_object(report) for report in reports],
+        "findings": [finding_object(finding) for report in reports for finding in report.findings],
+        "counts": counts,
+        "by_rule": by_rule,
+    }
+    return json.dumps(result, indent=2, ensure_ascii=False) + "\n"
+
+
+def jsonl_text(reports: list[CaptureReport]) -> str:
+    """One finding a line."""
+    return "".join(
+        json.dumps(finding_object(finding), ensure_ascii=False) + "\n" for report in reports for finding in report.findings
+    )

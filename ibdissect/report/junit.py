@@ -1,0 +1,55 @@
+"""Findings as JUnit XML: a suite a capture, a test case a rule that found something, so that CI shows them as failed tests."""
+
+from __future__ import annotations
+
+import re
+from itertools import groupby
+from xml.sax.saxutils import escape, quoteattr
+
+from ibdissect.lint.finding import Finding
+from ibdissect.lint.result import CaptureReport
+
+# XML 1.0 allows no other control characters; `printable` has replaced them in messages, paths have not passed it.
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def _clean(text: str) -> str:
+    return _FORBIDDEN.sub("\ufffd", text)
+
+
+def _attribute(text: object) -> str:
+    return quoteattr(_clean(str(text)))
+
+
+def _case(path: str, code: str, findings: list[Finding], limit: int) -> str:
+    name = f"{code} {findings[0].name}"
+    text = "\n".join(f"frame {f.frame}: {f.severity.value}: {f.message}" for f in findings)
+    worst = max(finding.severity.rank for finding in findings)
+    head = f"    <testcase classname={_attribute(path)} name={_attribute(name)}"
+    if worst < limit:
+        return f"{head}><system-out>{escape(_clean(text))}</system-out></testcase>\n"
+    message = _attribute(f"{len(findings)} x {findings[0].name}")
+    return f"{head}><failure message={message} type={_attribute(code)}>{escape(_clean(text))}</failure></testcase>\n"
+
+
+def junit_text(reports: list[CaptureReport], limit: int) -> str:
+    """The whole run; findings below severity rank `limit` are output of passed cases, the others failures."""
+    suites = []
+    failures = errors = tests = 0
+    for report in reports:
+        ordered = sorted(report.findings, key=lambda f: (f.code, f.frame))
+        cases = [(code, list(found)) for code, found in groupby(ordered, key=lambda f: f.code)]
+        body = "".join(_case(report.path, code, found, limit) for code, found in cases)
+        failed = sum(max(f.severity.rank for f in found) >= limit for _, found in cases)
+        number = max(1, len(cases))
+        if report.error is not None:
+            body = f"    <testcase classname={_attribute(report.path)} name=\"readable\"><error message={_attribute(report.error)}/></testcase>\n"
+        elif not cases:
+            body = f"    <testcase classname={_attribute(report.path)} name=\"no findings\"/>\n"
+        broken = int(report.error is not None)
+        suites.append(
+            f"  <testsuite name={_attribute(report.path)} tests=\"{number}\" failures=\"{failed}\" errors=\"{broken}\">\n{body}  </testsuite>\n"
+        )
+        failures, errors, tests = failures + failed, errors + broken, tests + number
+    head = f'<testsuites name="ibdissect" tests="{tests}" failures="{failures}" errors="{errors}">\n'
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + head + "".join(suites) + "</testsuites>\n"

@@ -1,0 +1,97 @@
+"""Findings as SARIF 2.1.0, for code-scanning views: rule help, byte regions, fingerprints that survive a re-recording."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from pathlib import PurePath
+from typing import Any
+from urllib.parse import quote
+
+from ibdissect.lint.finding import Finding
+from ibdissect.lint.result import CaptureReport
+from ibdissect.lint.rule import Rule
+from ibdissect.version import VERSION
+
+LEVELS = {"error": "error", "warning": "warning", "info": "note"}
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def fingerprint(finding: Finding) -> str:
+    """What makes a finding the same one in another run: rule, file name, message without its numbers - never the frame number."""
+    stable = re.sub(r"\d+", "#", finding.message)
+    return hashlib.sha256(f"{finding.code}\0{PurePath(finding.capture).name}\0{stable}".encode()).hexdigest()[:32]
+
+
+def rule_object(rule: type[Rule]) -> dict[str, Any]:
+    """A rule's entry, with its page as help."""
+    summary, _, page = (rule.__doc__ or "").strip().partition("\n")
+    text = "\n".join(line.strip() for line in page.splitlines()).strip()
+    return {
+        "id": rule.code,
+        "name": "".join(word.capitalize() for word in re.split(r"[^a-z0-9]+", rule.name)),
+        "shortDescription": {"text": summary},
+        "fullDescription": {"text": summary},
+        "help": {"text": f"{text}\n\nReference: {rule.reference}", "markdown": f"{text}\n\n**Reference**: {rule.reference}"},
+        "defaultConfiguration": {"level": LEVELS[rule.severity.value]},
+        "properties": {"tags": [rule.code.rstrip("0123456789")]},
+    }
+
+
+def _uri(path: str) -> str:
+    pure = PurePath(path)
+    return pure.as_uri() if pure.is_absolute() else quote(pure.as_posix())
+
+
+def _region(finding: Finding) -> dict[str, Any]:
+    if not finding.spans:
+        return {}
+    first = finding.spans[0]
+    return {"region": {"byteOffset": first.offset, "byteLength": first.length, "message": {"text": f"in frame {first.frame}"}}}
+
+
+def _result(finding: Finding, index: dict[str, int]) -> dict[str, Any]:
+    location = {"physicalLocation": {"artifactLocation": {"uri": _uri(finding.capture)}, **_region(finding)}}
+    location["logicalLocations"] = [{"name": f"frame {finding.frame}", "kind": "element"}]  # type: ignore[assignment]
+    result: dict[str, Any] = {
+        "ruleId": finding.code,
+        "ruleIndex": index[finding.code],
+        "level": LEVELS[finding.severity.value],
+        "message": {"text": f"frame {finding.frame}: {finding.message}"},
+        "locations": [location],
+        "partialFingerprints": {"ibdissect/v1": fingerprint(finding)},
+        "occurrenceCount": finding.count,
+        "properties": {"frame": finding.frame, "evidence": finding.evidence.value, "context": finding.context},
+    }
+    if finding.related:
+        result["relatedLocations"] = [
+            {
+                "id": i,
+                "message": {"text": f"frame {r.frame}: {r.why}"},
+                "physicalLocation": {"artifactLocation": {"uri": _uri(finding.capture)}},
+            }
+            for i, r in enumerate(finding.related)
+        ]
+    return result
+
+
+def sarif_text(reports: list[CaptureReport], rules: Iterable[type[Rule]]) -> str:
+    """The whole run as one SARIF log."""
+    used = {finding.code for report in reports for finding in report.findings}
+    listed = [rule for rule in rules if rule.code in used]
+    index = {rule.code: i for i, rule in enumerate(listed)}
+    failed = [report.error for report in reports if report.error is not None]
+    run: dict[str, Any] = {
+        "tool": {"driver": {"name": "ibdissect", "version": VERSION, "rules": [rule_object(rule) for rule in listed]}},
+        "columnKind": "unicodeCodePoints",
+        "invocations": [
+            {
+                "executionSuccessful": not failed,
+                "toolExecutionNotifications": [{"level": "error", "message": {"text": error}} for error in failed],
+            }
+        ],
+        "results": [_result(finding, index) for report in reports for finding in report.findings],
+    }
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False) + "\n"

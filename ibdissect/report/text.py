@@ -1,0 +1,76 @@
+"""Findings as text: what a person reads in a terminal or a CI log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ibdissect.lint.finding import Finding
+from ibdissect.lint.result import CaptureReport
+from ibdissect.wire.text import printable
+
+from .json import totals
+
+SIGNS = {"error": "✖", "warning": "⚠", "info": "ℹ"}
+Paint = Callable[[str, str], str]
+"""(text, style) -> text; styles are severities, `path`, `faint`."""
+
+
+def plain(text: str, style: str) -> str:
+    """No colour."""
+    return text
+
+
+def capture_text(report: CaptureReport, paint: Paint = plain) -> str:
+    """Everything about one capture; empty when there is nothing to say."""
+    if report.error is not None:
+        return f"{paint('✖', 'error')} {printable(report.error)}\n"
+    lines = [line for finding in report.findings for line in _finding_lines(finding, report.path, paint)]
+    hidden = sum(report.by_rule.values()) - len(report.findings)
+    if hidden > 0:
+        lines.append(f"{printable(report.path)}: {hidden} more findings not shown (--max-findings none shows all)")
+    return "".join(line + "\n" for line in lines)
+
+
+def _finding_lines(finding: Finding, path: str, paint: Paint) -> list[str]:
+    severity = finding.severity.value
+    times = f" ×{finding.count}" if finding.count > 1 else ""
+    head = f"{SIGNS[severity]} {severity} {finding.code}"
+    where = f"{printable(path)}:{finding.frame}" if finding.frame else printable(path)
+    lines = [f"{paint(where, 'path')}: {paint(head, severity)} {finding.name}{times}: {finding.message}"]
+    if finding.context:
+        lines.append(paint(f"    frame {finding.frame}: {finding.context}", "faint"))
+    if finding.related:
+        lines.append(paint("    see " + ", ".join(f"frame {r.frame} ({r.why})" for r in finding.related), "faint"))
+    return lines
+
+
+def summary_text(reports: list[CaptureReport], rules: int) -> str:
+    """The last lines: totals, and where to read on."""
+    counts, by_rule = totals(reports)
+    frames = sum(report.checked for report in reports)
+    captures = len(reports)
+    what = f"{frames:,} frames in {captures} capture{'s' * (captures != 1)} checked with {rules} rules"
+    unreadable = sum(report.error is not None for report in reports)
+    tail = f", {unreadable} unreadable" if unreadable else ""
+    if not by_rule:
+        return f"No findings: {what}{tail}.\n"
+    parts = [f"{count} {name}{'s' * (count != 1)}" for name, count in counts.items() if count]
+    worst = next(finding.code for name in counts for report in reports for finding in report.findings if finding.severity == name)
+    return f"Found {', '.join(parts)}: {what}{tail}.\nExplain a rule: ibdissect rules {worst}\n"
+
+
+def statistics_text(reports: list[CaptureReport], names: dict[str, str]) -> str:
+    """Findings by rule, most frequent first."""
+    _, by_rule = totals(reports)
+    rows = sorted(by_rule.items(), key=lambda item: (-item[1], item[0]))
+    return "".join(f"{count:8d}  {code}  {names.get(code, '')}\n" for code, count in rows)
+
+
+def timing_text(reports: list[CaptureReport]) -> str:
+    """Seconds by rule, slowest first."""
+    seconds: dict[str, float] = {}
+    for report in reports:
+        for code, value in report.seconds.items():
+            seconds[code] = seconds.get(code, 0.0) + value
+    rows = sorted(seconds.items(), key=lambda item: -item[1])
+    return "".join(f"{value * 1000:10.1f} ms  {code}\n" for code, value in rows if value)
