@@ -1,0 +1,1 @@
+"""The subnet as a capture teaches it: nodes, ports, links, keys and partitions, each with the frame that said so."""
