@@ -1,0 +1,39 @@
+"""Which Scapy packet is each declared structure? `from ibdissect.layers import LRH, BTH, PortInfo`; importing binds them in Scapy."""
+
+from __future__ import annotations
+
+from scapy.layers.inet import UDP
+from scapy.layers.l2 import CookedLinux, CookedLinuxV2, Dot1Q, Ether
+from scapy.packet import Packet, bind_layers
+
+from ibdissect.wire import around
+
+from .derive import Layer, layer
+from .erf import ERF
+from .inner import IPoIB
+from .known import catalog, register, use_catalog
+from .link import GRH, LRH, RWH, FlowControl
+from .mad import MAD
+from .plugin import from_scapy
+from .transport import BTH, DETH
+
+for _below, _key in ((Ether, "type"), (Dot1Q, "type"), (CookedLinux, "proto"), (CookedLinuxV2, "proto")):
+    bind_layers(_below, GRH, **{_key: around.ETHERTYPE_ROCE})
+bind_layers(UDP, BTH, dport=around.ROCE_PORT)
+
+
+def __getattr__(name: str) -> type[Packet]:
+    """The layer of the structure with this class name (Ethernet, IP and UDP are Scapy's own)."""
+    for struct in catalog().structs:
+        if struct.__name__ == name and struct.__module__ != around.__name__:
+            return layer(struct)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *(struct.__name__ for struct in catalog().structs if struct.__module__ != around.__name__)})
+
+
+__all__ = [
+    "BTH", "DETH", "ERF", "GRH", "LRH", "MAD", "RWH", "FlowControl", "IPoIB", "Layer", "from_scapy", "layer", "register", "use_catalog",
+]  # fmt: skip

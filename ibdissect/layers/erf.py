@@ -1,0 +1,71 @@
+"""What is an ERF record in Scapy: pseudo-header, extension headers, and the packet of its type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scapy.config import conf
+from scapy.fields import ConditionalField, StrField, XShortField
+from scapy.layers.l2 import Ether
+from scapy.packet import Packet
+
+from ibdissect.wire import around
+
+from .derive import Layer, layer, make
+from .fields import scapy_fields
+from .link import LRH, FlowControl
+
+ETHERNET, INFINIBAND, INFINIBAND_LINK = 2, 21, 25
+_COMPUTED = {"types": None, "timestamp": None, "record_length": None, "wire_length": None}
+
+
+class _Extensions(StrField):
+    """Extension headers of eight bytes, each saying in its first bit whether another follows."""
+
+    def getfield(self, pkt: Any, s: bytes) -> tuple[bytes, bytes]:
+        at, more = 0, bool(pkt.types & 0x80)
+        while more and at + 8 <= len(s):
+            more = bool(s[at] & 0x80)
+            at += 8
+        return s[at:], s[:at]
+
+
+class _ERF(Layer):
+    """Type, times and lengths follow from the packet where None. Two bytes stand before an Ethernet frame (`eth_pad`)."""
+
+    def kind(self) -> int:
+        """Record type without the extension bit."""
+        types = self.getfieldval("types")
+        if types is not None:
+            return int(types) & 0x7F
+        return ETHERNET if isinstance(self.payload, Ether) else INFINIBAND_LINK if isinstance(self.payload, FlowControl) else INFINIBAND
+
+    def guess_payload_class(self, payload: bytes) -> type[Packet]:
+        known: dict[int, type[Packet]] = {ETHERNET: Ether, INFINIBAND: LRH, INFINIBAND_LINK: FlowControl}
+        return known.get(self.kind()) or super().guess_payload_class(payload)
+
+    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
+        built = bytearray(pkt)
+        behind = len(pkt) - around.ERF.size + len(pay) + len(self.payload.build_padding())
+        if self.getfieldval("timestamp") is None:
+            built[:8] = int(float(self.time) * 2**32).to_bytes(8, "little")
+        if self.getfieldval("types") is None:
+            built[8] = self.kind() | (0x80 if self.extensions else 0)
+        if self.record_length is None:
+            built[10:12] = min(around.ERF.size + behind, 0xFFFF).to_bytes(2, "big")
+        if self.wire_length is None:
+            built[14:16] = min(len(pay), 0xFFFF).to_bytes(2, "big")
+        return bytes(built) + pay
+
+
+def _has_ethernet(pkt: _ERF) -> bool:
+    return pkt.kind() == ETHERNET
+
+
+def _fields() -> list[Any]:
+    own = scapy_fields(around.ERF.fields, layer, _COMPUTED)
+    return [*own, _Extensions("extensions", b""), ConditionalField(XShortField("eth_pad", 0), _has_ethernet)]
+
+
+ERF = make(around.ERF, _ERF, fields=_fields())
+conf.l2types.register(197, ERF)

@@ -1,0 +1,197 @@
+"""Which Scapy field is a declared field: same name, same bits, same text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from scapy.fields import BitField, IP6Field, IPField, MACField, PacketField, StrField, StrFixedLenField
+from scapy.fields import Field as ScapyField
+from scapy.packet import Packet
+
+from ibdissect.wire.spec import Field as Declared
+from ibdissect.wire.spec import Struct
+from ibdissect.wire.text import hex_text, value_text
+
+_FORMATS = {8: "!B", 16: "!H", 32: "!I", 64: "!Q"}
+
+
+class _Shown:
+    """Enumeration names as input, the declaration's text as output."""
+
+    __slots__ = ()
+    declared: Declared[Any]
+
+    def any2i(self, pkt: Packet | None, x: Any) -> Any:
+        """A number stays; a string is the name of a value (ValueError for an unknown one)."""
+        if not isinstance(x, str):
+            return x
+        for number, name in (self.declared.values or {}).items():
+            if name == x:
+                return number
+        raise ValueError(f"{self.declared.name} has no value named {x!r}")
+
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:
+        """As the tree shows it; None is a value to be computed."""
+        return value_text(self.declared, x) if isinstance(x, int) else repr(x)
+
+
+class Number(_Shown, ScapyField):  # type: ignore[type-arg, misc]
+    """An unsigned integer of 1, 2, 4 or 8 whole bytes."""
+
+    __slots__ = ["declared"]
+
+    def __init__(self, name: str, default: int | None, declared: Declared[Any]) -> None:
+        self.declared = declared
+        ScapyField.__init__(self, name, default, _FORMATS[declared.bits])
+
+
+class Bits(_Shown, BitField):  # type: ignore[misc]
+    """An unsigned integer or flag of any width, anywhere between bytes."""
+
+    __slots__ = ["declared"]
+
+    def __init__(self, name: str, default: int | None, declared: Declared[Any]) -> None:
+        self.declared = declared
+        BitField.__init__(self, name, default, declared.bits)
+
+
+class Text(StrFixedLenField):
+    """NUL-padded bytes; the value is without the NULs at the end, whatever is not UTF-8 stays as it is."""
+
+    def m2i(self, pkt: Packet | None, x: bytes) -> bytes:
+        return x.rstrip(b"\0")
+
+
+class Nested(PacketField):
+    """A structure of fixed size inside the structure."""
+
+    __slots__ = ["size"]
+
+    def __init__(self, name: str, cls: type[Packet], size: int) -> None:
+        self.size = size
+        PacketField.__init__(self, name, cls(), cls)
+
+    def getfield(self, pkt: Packet, s: bytes) -> tuple[bytes, Any]:
+        return s[self.size :], self.m2i(pkt, s[: self.size])
+
+
+class Entries(list[Any]):
+    """Default entries of an array of structures; a copy of the list copies them, so that no two packets share one."""
+
+    def copy(self) -> Entries:
+        return Entries(entry.copy() for entry in self)
+
+
+class Array(ScapyField):  # type: ignore[type-arg]
+    """A fixed number of entries of one field; a shorter list is filled up with the entry's default."""
+
+    __slots__ = ["count", "entry"]
+    islist = 1
+
+    def __init__(self, entry: Any, count: int) -> None:
+        self.entry, self.count = entry, count
+        ScapyField.__init__(self, entry.name, [], "s")
+
+    def _blank(self) -> Any:
+        default = self.entry.default
+        return default.copy() if isinstance(default, Packet) else default
+
+    def any2i(self, pkt: Packet | None, x: Any) -> Any:
+        """A list of exactly `count` entries. ValueError for more."""
+        given = [] if x is None else list(x) if isinstance(x, (list, tuple)) else [x]
+        if len(given) > self.count:
+            raise ValueError(f"{self.name} has {self.count} entries, not {len(given)}")
+        entries = [self.entry.any2i(pkt, one) for one in given]
+        entries += [self._blank() for _ in range(self.count - len(entries))]
+        return Entries(entries) if self.holds_packets else entries
+
+    def getfield(self, pkt: Packet, s: Any) -> tuple[Any, Any]:
+        entries = []
+        for _ in range(self.count):
+            s, one = self.entry.getfield(pkt, s)
+            entries.append(one)
+        return s, entries
+
+    def addfield(self, pkt: Packet, s: Any, val: Any) -> Any:
+        for one in self.any2i(pkt, val):
+            s = self.entry.addfield(pkt, s, one)
+        return s
+
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:
+        return "[" + ", ".join(self.entry.i2repr(pkt, one) for one in x or ()) + "]"
+
+    def i2count(self, pkt: Packet | None, x: Any) -> int:
+        return self.count
+
+
+class PacketArray(Array):
+    """A fixed number of structures."""
+
+    holds_packets = 1
+
+
+class Trailer(ScapyField):  # type: ignore[type-arg]
+    """A field behind the payload (ICRC, VCRC, pad bytes): shown with its layer, put in place when the layer is built.
+
+    None: to be computed; empty bytes: not there (a cut-off capture); a number or bytes: exactly this.
+    """
+
+    __slots__ = ["bits"]
+
+    def __init__(self, name: str, bits: int) -> None:
+        self.bits = bits
+        ScapyField.__init__(self, name, None, "s")
+
+    def getfield(self, pkt: Any, s: bytes) -> tuple[bytes, Any]:
+        return s, pkt.tail.get(self.name, b"")
+
+    def addfield(self, pkt: Packet, s: bytes, val: Any) -> bytes:
+        return s
+
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:
+        return hex_text(x, self.bits) if isinstance(x, int) else repr(x)
+
+    def to_bytes(self, val: Any) -> bytes:
+        """The bytes of a value that is not None."""
+        return val.to_bytes(self.bits // 8, "big") if isinstance(val, int) else bytes(val)
+
+
+def field_name(name: str) -> str:
+    """The name in Scapy: what a Packet has already gets an underscore behind it."""
+    return f"{name}_" if hasattr(Packet, name) else name
+
+
+def scapy_field(declared: Declared[Any], layer: Callable[[type[Struct]], type[Packet]], default: Any = 0) -> Any:
+    """The Scapy field of a declared one; `layer` gives the class of a nested structure, `default` is for numbers."""
+    name, size = field_name(declared.name), declared.bits // 8
+    entry: Any
+    if declared.kind in ("uint", "flag", "pad"):
+        whole = declared.bit % 8 == 0 and declared.bits in _FORMATS
+        entry = Number(name, default, declared) if whole else Bits(name, default, declared)
+    elif declared.kind == "nested":
+        assert declared.of is not None
+        entry = Nested(name, layer(declared.of), size)
+    elif declared.kind == "gid":
+        entry = IP6Field(name, "::")
+    elif declared.kind == "mac":
+        entry = MACField(name, "00:00:00:00:00:00")
+    elif declared.kind == "ip4":
+        entry = IPField(name, "0.0.0.0")
+    elif declared.kind == "rest":
+        entry = StrField(name, b"")
+    elif declared.kind == "text":
+        entry = Text(name, b"", length=size)
+    else:
+        entry = StrFixedLenField(name, bytes(size), length=size)
+    if declared.count == 1:
+        return entry
+    return (PacketArray if declared.kind == "nested" else Array)(entry, declared.count)
+
+
+def scapy_fields(
+    declared: Iterable[Declared[Any]], layer: Callable[[type[Struct]], type[Packet]], defaults: dict[str, Any] | None = None
+) -> list[Any]:
+    """Scapy fields of everything that takes room; `defaults` by declared name, 0 otherwise."""
+    given = defaults or {}
+    return [scapy_field(field, layer, given.get(field.name, 0)) for field in declared if field.part_of is None]

@@ -1,0 +1,79 @@
+"""Which structures may a packet hold: those of the catalog in use, and those registered by plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from scapy.config import conf
+from scapy.layers.inet import UDP
+from scapy.layers.l2 import Ether
+from scapy.packet import Packet, bind_layers
+
+from ibdissect.errors import SpecError
+from ibdissect.wire import catalog as _catalog
+from ibdissect.wire.places import DestQP, Ethertype, Mad, MadFormat, UdpPort, VendorOui
+
+from .derive import Layer, StructType, layer
+
+_own: list[tuple[object, StructType]] = []
+_in_use: list[_catalog.Catalog] = []
+
+
+def catalog() -> _catalog.Catalog:
+    """The catalog from which layers are looked up."""
+    return _in_use[-1] if _in_use else _catalog.builtin()
+
+
+def use_catalog(chosen: _catalog.Catalog) -> None:
+    """Look layers up in another catalog, one that holds the structures of plugins."""
+    _in_use[:] = [chosen]
+
+
+def register(struct: StructType) -> type[Layer]:
+    """Make the layer of a plugin's structure and dissect it wherever it says that it is carried. SpecError for a place unknown here."""
+    made = layer(struct)
+    for place in struct.carried_by:
+        if isinstance(place, UdpPort):
+            bind_layers(UDP, made, dport=place.port)
+        elif isinstance(place, Ethertype):
+            bind_layers(Ether, made, type=place.ethertype)
+        elif not isinstance(place, (Mad, MadFormat, VendorOui, DestQP)):
+            raise SpecError(struct.__name__, "carried_by", f"{place!r} is no place that layers can look at")
+        _own.append((place, struct))
+    return made
+
+
+def _others() -> Iterator[tuple[object, StructType]]:
+    yield from reversed(_own)
+    yield from catalog().others
+
+
+def format_of(mgmt_class: int, base_version: int) -> StructType | None:
+    """The class-specific form of a MAD, None where the common header is all there is."""
+    for place, struct in reversed(_own):
+        if isinstance(place, MadFormat) and mgmt_class in place.classes and place.base_version == base_version:
+            return struct
+    return next(iter(catalog().formats.get((mgmt_class, base_version), ())), None)
+
+
+def attribute_of(mgmt_class: int, attr_id: int, base_version: int, method: int, oui: int | None) -> tuple[Mad | None, StructType] | None:
+    """The structure of an attribute and the place that says so (None for a vendor's by OUI); None where it is not known."""
+    own = [(place, struct) for place, struct in reversed(_own) if isinstance(place, Mad)]
+    for place, struct in [*own, *catalog().attributes.get((mgmt_class, attr_id), ())]:
+        if (place.mgmt_class, place.attr_id, place.base_version) == (mgmt_class, attr_id, base_version) and (
+            place.methods is None or method in place.methods
+        ):
+            return place, struct
+    for other, struct in _others():
+        if isinstance(other, VendorOui) and (other.oui, other.mgmt_class) == (oui, mgmt_class) and other.attr_id in (None, attr_id):
+            return None, struct
+    return None
+
+
+def payload_of_qp(qp: int) -> type[Packet]:
+    """What a plugin says that a queue pair receives; Raw otherwise."""
+    for place, struct in _others():
+        if isinstance(place, DestQP) and place.qp == qp:
+            return layer(struct)
+    raw: type[Packet] = conf.raw_layer
+    return raw

@@ -1,0 +1,132 @@
+"""What are the link and network headers in Scapy: LRH with VCRC, RWH, GRH, flow control."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scapy.config import conf
+from scapy.layers.inet6 import IPv6
+from scapy.packet import Packet
+
+from ibdissect.wire import crc, link, network
+from ibdissect.wire.mad import class_qp
+
+from .derive import Layer, layer, make
+from .fields import Trailer, scapy_fields
+from .inner import Carrier
+from .mad import MadLayer
+
+_IBA_TRANSPORT = 0x1B
+_LEAST = 12
+"""Bytes of the shortest packet that PktLen may announce: LRH and four more."""
+
+
+def management_qp(pkt: Packet) -> int | None:
+    """0 or 1 where the packet holds a MAD: the queue pair of its class; None otherwise."""
+    inner: Any = pkt.payload
+    while inner:
+        if isinstance(inner, MadLayer):
+            return class_qp(inner.place()[0])
+        inner = inner.payload
+    return None
+
+
+class _LRH(Layer):
+    """VL, LNH and PktLen follow from the payload where None; `vcrc` stands behind the payload, as far as PktLen fits the frame."""
+
+    def pre_dissect(self, s: bytes) -> bytes:
+        s = super().pre_dissect(s)
+        end = (int.from_bytes(s[4:6], "big") & 0x7FF) * 4
+        self.whole = _LEAST <= end <= len(s)
+        if not self.whole:
+            return s
+        there = end + 2 <= len(s)
+        if there:
+            self.tail["vcrc"] = int.from_bytes(s[end : end + 2], "big")
+        self.behind = s[end + 2 * there :]
+        return s[:end]
+
+    def guess_payload_class(self, payload: bytes) -> type[Packet]:
+        from .transport import BTH  # BTH's ICRC covers this layer, so that module needs this one first
+
+        return {0: RWH, 1: IPv6, 2: BTH, 3: GRH}[self.lnh]
+
+    def header(self, pkt: bytes, size: int) -> bytes:
+        """The eight bytes with the computed fields; `size` counts the bytes between LRH and VCRC."""
+        built = bytearray(pkt)
+        if self.vl is None:
+            built[0] |= 0xF0 if management_qp(self) == 0 else 0
+        if self.lnh is None:
+            built[1] |= 3 if isinstance(self.payload, GRH) else 0 if isinstance(self.payload, RWH) else 1 if isinstance(self.payload, IPv6) else 2
+        if self.pktlen is None:
+            words = (8 + size + 3) // 4 & 0x7FF
+            built[4] |= words >> 8
+            built[5] = words & 0xFF
+        return bytes(built)
+
+    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
+        built = self.header(pkt, len(pay)) + pay
+        given = self.vcrc
+        return built + (crc.vcrc(built).to_bytes(2, "little") if given is None else self.get_field("vcrc").to_bytes(given))
+
+
+class _GRH(Layer):
+    """PayLen follows from the payload where None. Over Ethernet (RoCE v1) it also says where the packet ends."""
+
+    def pre_dissect(self, s: bytes) -> bytes:
+        s = super().pre_dissect(s)
+        if isinstance(self.underlayer, LRH):
+            self.whole = self.underlayer.whole
+            return s
+        end = network.GRH.size + int.from_bytes(s[4:6], "big")
+        self.whole = end <= len(s)
+        if not self.whole:
+            return s
+        self.behind = s[end:]
+        return s[:end]
+
+    def guess_payload_class(self, payload: bytes) -> type[Packet]:
+        from .transport import BTH  # as in LRH
+
+        return BTH if self.nxt_hdr == _IBA_TRANSPORT else super().guess_payload_class(payload)
+
+    def header(self, pkt: bytes, size: int) -> bytes:
+        """The 40 bytes with PayLen filled in; `size` counts the bytes behind them."""
+        return pkt if self.pay_len is not None else pkt[:4] + min(size, 0xFFFF).to_bytes(2, "big") + pkt[6:]
+
+    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
+        return self.header(pkt, len(pay)) + pay
+
+
+class _RWH(Carrier):
+    """A raw packet: the Ethertype says what follows."""
+
+    def ethertype(self) -> int:
+        return int(self.etype)
+
+
+class _FlowControl(Layer):
+    """A link packet of six bytes; its CRC is computed where None."""
+
+    def extract_padding(self, s: bytes) -> tuple[bytes, bytes | None]:
+        return b"", s
+
+    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
+        if self.lpcrc is None:
+            pkt = pkt[:4] + crc.lpcrc(pkt).to_bytes(2, "little")
+        return pkt + pay
+
+
+def _lrh_fields() -> list[Any]:
+    return [*scapy_fields(link.LRH.fields, layer, {"vl": None, "lnh": None, "pktlen": None}), Trailer("vcrc", 16)]
+
+
+LRH = make(link.LRH, _LRH, fields=_lrh_fields())
+RWH = make(link.RWH, _RWH)
+FlowControl = make(link.FlowControl, _FlowControl, fields=scapy_fields(link.FlowControl.fields, layer, {"lpcrc": None}))
+GRH = make(
+    network.GRH,
+    _GRH,
+    fields=scapy_fields(network.GRH.fields, layer, {"ipver": 6, "nxt_hdr": _IBA_TRANSPORT, "hop_lmt": 64, "pay_len": None}),
+)
+conf.l2types.register(247, LRH)

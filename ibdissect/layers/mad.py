@@ -1,0 +1,207 @@
+"""What is a management datagram in Scapy: the class's form as one layer, the attribute as its payload wherever it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar
+
+from scapy.config import conf
+from scapy.fields import ConditionalField
+from scapy.packet import NoPayload, Packet, Padding
+
+from ibdissect.wire import mad
+from ibdissect.wire.places import Mad, MadFormat, VendorOui
+from ibdissect.wire.spec import Field, Struct
+
+from .derive import MAKERS, Layer, StructType, layer, make
+from .fields import scapy_field, scapy_fields
+from .known import attribute_of, catalog, format_of
+
+MAD_SIZE, OPA_MAD_SIZE = 256, 2048
+"""Bytes of a MAD; Omni-Path's may be shorter, these are the most."""
+_COMPUTED = dict.fromkeys(("base_version", "mgmt_class", "class_version", "method", "attribute_id"))
+_SEND, _GET = 0x03, 0x01
+
+
+class MadLayer(Layer):
+    """A whole MAD. Header fields left out (None) follow from the attribute; the attribute is the payload, and what lies
+
+    behind it on the wire (the paths of a directed-route SMP) are fields of this layer.
+    """
+
+    classes: ClassVar[tuple[int, ...]] = ()
+    """Management classes that have this form, the first is the default."""
+    version: ClassVar[int] = mad.BASE_VERSION_IB
+    hole: ClassVar[tuple[int, int | None]] = (mad.MAD.size, None)
+    """Where the attribute lies: first byte, byte behind it (None: up to the end)."""
+    early: ClassVar[dict[int, int]] = {}
+    """Attributes that start elsewhere: attribute id -> byte."""
+
+    def place(self) -> tuple[int, int, Mad | VendorOui | None]:
+        """Class, attribute id, and the place of the payload that they come from where they are not set."""
+        mgmt_class, attr_id = self.getfieldval("mgmt_class"), self.getfieldval("attribute_id")
+        chosen = None
+        for place in self.payload.declared.carried_by if isinstance(self.payload, Layer) else ():
+            if isinstance(place, (Mad, VendorOui)) and mgmt_class in (None, place.mgmt_class) and attr_id in (None, place.attr_id):
+                if not self.classes or place.mgmt_class in self.classes:
+                    chosen = place
+                    break
+        if mgmt_class is None:
+            mgmt_class = chosen.mgmt_class if chosen is not None else next(iter(self.classes), 0)
+        if attr_id is None:
+            attr_id = (chosen.attr_id if chosen is not None else 0) or 0
+        return mgmt_class, attr_id, chosen
+
+    def start(self) -> int:
+        """Byte where the attribute starts."""
+        return self.early.get(self.place()[1], self.hole[0])
+
+    def pre_dissect(self, s: bytes) -> bytes:
+        s = super().pre_dissect(s)
+        start, end = self.early.get(int.from_bytes(s[16:18], "big"), self.hole[0]), self.hole[1]
+        size = self.declared.size
+        return s if end is None else s[:start] + s[end:size] + s[start:end] + s[size:]
+
+    def guess_payload_class(self, payload: bytes) -> type[Packet]:
+        """The attribute's layer where it is known, fits, and is no later segment of an RMPP transfer."""
+        rmpp = self.fields.get("rmpp")
+        if rmpp is not None and rmpp.rmpp_type and (rmpp.rmpp_type != 1 or rmpp.data1 > 1):
+            return conf.raw_layer
+        found = attribute_of(self.mgmt_class, self.attribute_id, self.base_version, self.method, self.fields.get("oui"))
+        if found is not None and found[1].size <= len(payload):
+            return layer(found[1])
+        return super().guess_payload_class(payload)
+
+    def do_dissect_payload(self, s: bytes) -> None:
+        """Zeros that only fill up the MAD are left away: building puts them back."""
+        end = self.hole[1]
+        if end is not None and len(s) == end - self.start():
+            found = self.guess_payload_class(s)
+            if issubclass(found, Layer) and found.declared.fields[-1].kind != "rest" and not any(s[found.declared.size :]):
+                s = s[: found.declared.size]
+        super().do_dissect_payload(s)
+
+    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
+        built, end = self.completed(pkt), self.hole[1]
+        if end is None:
+            return built + pay
+        start = self.start()
+        room = end - start
+        return built[:start] + pay[:room].ljust(room, b"\0") + built[start:] + pay[room:]
+
+    def completed(self, header: bytes) -> bytes:
+        """The layer's own bytes with the computed fields filled in."""
+        mgmt_class, attr_id, place = self.place()
+        version = self.getfieldval("base_version")
+        if version is None:
+            version = place.base_version if isinstance(place, Mad) else self.version
+        methods = place.methods if isinstance(place, Mad) else None
+        opa_smp = version == mad.BASE_VERSION_OPA and mgmt_class in (0x01, 0x81)
+        default = {
+            "base_version": version,
+            "mgmt_class": mgmt_class,
+            "class_version": mad.BASE_VERSION_OPA if opa_smp else mad.CLASS_VERSION.get(mgmt_class, 1),
+            "method": min(methods) if methods else _SEND if mgmt_class == 0x07 else _GET,
+            "attribute_id": attr_id,
+        }
+        built = bytearray(header)
+        for name, value in default.items():
+            if self.getfieldval(name) is None:
+                low, high = getattr(mad.MAD, name).span
+                built[low:high] = value.to_bytes(high - low, "big")
+        if isinstance(place, VendorOui) and self.default_fields.get("oui", 0) is None and self.getfieldval("oui") is None:
+            low, high = next(field.span for field in self.declared.fields if field.name == "oui")
+            built[low:high] = place.oui.to_bytes(high - low, "big")
+        return bytes(built)
+
+
+class _Bare(MadLayer):
+    """A MAD of a class without a form of its own, or one cut off: the common header, then data."""
+
+    def full(self) -> int:
+        return OPA_MAD_SIZE if self.getfieldval("base_version") == mad.BASE_VERSION_OPA else MAD_SIZE
+
+    def guess_payload_class(self, payload: bytes) -> type[Packet]:
+        if mad.MAD.size + len(payload) < self.full():
+            return conf.raw_layer
+        return super().guess_payload_class(payload)
+
+    def do_dissect_payload(self, s: bytes) -> None:
+        found = self.guess_payload_class(s)
+        if issubclass(found, Layer) and mad.MAD.size + len(s) == self.full() and not any(s[found.declared.size :]):
+            s = s[: found.declared.size]
+        super().do_dissect_payload(s)
+
+    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
+        """Bytes as payload stand for themselves; an attribute, or nothing, is filled up to a whole MAD."""
+        built = self.completed(pkt) + pay
+        filled = isinstance(self.payload, (Layer, NoPayload, Padding))
+        return built.ljust(self.full(), b"\0") if filled else built
+
+
+def _format_fields(struct: StructType) -> Iterator[tuple[Field[Any], bool]]:
+    """Declared fields of a class's form, with those of the common header in its place; True: only one of the common header's."""
+    for field in struct.fields:
+        if field.kind == "hole" and field.bit + field.bits <= mad.MAD.size * 8:
+            inside = (h for h in mad.MAD.fields if field.bit <= h.bit and h.bit + h.bits <= field.bit + field.bits)
+            yield from ((header, True) for header in inside)
+        elif field.name != "data":
+            yield field, False
+
+
+def _early_starts(places: Iterable[MadFormat]) -> dict[int, int]:
+    found = {}
+    for place in places:
+        for candidates in catalog().attributes.values():
+            for mad_place, _ in candidates:
+                if mad_place.data_at is not None and mad_place.mgmt_class in place.classes and mad_place.base_version == place.base_version:
+                    found[mad_place.attr_id] = mad_place.data_at
+    return found
+
+
+def _late(pkt: MadLayer) -> bool:
+    return pkt.start() == pkt.hole[0]
+
+
+def make_format(struct: type[Struct]) -> type[Layer]:
+    """The layer of a class's form of a MAD."""
+    places = [place for place in struct.carried_by if isinstance(place, MadFormat)]
+    data = next((field for field in struct.fields if field.name == "data"), None)
+    first = data.bit // 8 if data is not None else struct.size
+    end = None if data is None or data.kind == "rest" else first + data.bits // 8
+    early = _early_starts(places)
+    sources = list(_format_fields(struct))
+    taken = {field.name for field, common in sources if not common}
+    fields = []
+    for field, common in sources:
+        if field.part_of is not None:
+            continue
+        default = None if (common and field.name in _COMPUTED) or field.name == "oui" else 0
+        made = scapy_field(field, layer, default)
+        if common and made.name in taken:
+            made.name = f"mad_{made.name}"
+        if any(start <= field.bit // 8 < first for start in early.values()):
+            made = ConditionalField(made, _late)
+        fields.append(made)
+    return make(
+        struct,
+        MadLayer,
+        fields=fields,
+        sources=tuple(field for field, _ in sources),
+        classes=tuple(sorted(number for place in places for number in place.classes)),
+        version=places[0].base_version,
+        hole=(first, end),
+        early=early,
+    )
+
+
+MAKERS[MadFormat] = make_format
+MAD = make(mad.MAD, _Bare, fields=scapy_fields(mad.MAD.fields, layer, _COMPUTED), least=mad.MAD.size + 1)
+
+
+def mad_class(s: bytes) -> type[Packet]:
+    """The layer of the MAD that starts `s`: its class's form, the common header where that does not fit, else Raw."""
+    if len(s) <= mad.MAD.size:
+        return conf.raw_layer
+    form = format_of(s[1], s[0])
+    return layer(form) if form is not None and form.size <= len(s) else MAD

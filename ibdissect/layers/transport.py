@@ -1,0 +1,157 @@
+"""What are the transport headers in Scapy: BTH with pad bytes and ICRC, and the extended headers of each OpCode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scapy.config import conf
+from scapy.layers.inet import IP, UDP
+from scapy.layers.inet6 import IPv6
+from scapy.packet import NoPayload, Packet
+
+from ibdissect.wire import crc, transport
+from ibdissect.wire.opcodes import OPCODES
+
+from .derive import LAYERS, Layer, layer, make
+from .fields import Trailer, scapy_fields
+from .inner import IPoIB, looks_like_ipoib
+from .known import payload_of_qp
+from .link import GRH, LRH, management_qp
+from .mad import mad_class
+
+_ICRC, _SEND_ONLY, _WELL_KNOWN_Q_KEY = 4, 0x04, 0x8001_0000
+_UD = (0x64, 0x65)
+_WHOLE_MESSAGE = (*_UD, 0x04, 0x24)
+"""SEND Only of UD, RC and UC: an IPoIB packet in one piece."""
+_EXTENDED = {name: getattr(transport, name) for opcode in OPCODES.values() for name in opcode.headers}
+
+
+def _headers_size(opcode: int) -> int:
+    known = OPCODES.get(opcode)
+    return sum(_EXTENDED[name].size for name in known.headers) if known is not None else 0
+
+
+class _Chained(Layer):
+    """BTH or an extended header: the OpCode says what comes next."""
+
+    def guess_payload_class(self, payload: bytes) -> type[Packet]:
+        bth: Any = self
+        passed = 0
+        while bth is not None and not isinstance(bth, BTH):
+            bth, passed = bth.underlayer, passed + 1
+        if bth is None:
+            return super().guess_payload_class(payload)
+        known = OPCODES.get(bth.opcode)
+        headers = known.headers if known is not None else ()
+        if passed < len(headers):
+            struct = _EXTENDED[headers[passed]]
+            return layer(struct) if struct.size <= len(payload) else conf.raw_layer
+        if bth.opcode in _UD and bth.destqp <= 1:
+            return mad_class(payload)
+        if bth.opcode in _WHOLE_MESSAGE and looks_like_ipoib(payload):
+            return IPoIB
+        named = payload_of_qp(bth.destqp)
+        return named if named is not conf.raw_layer else super().guess_payload_class(payload)
+
+
+class _BTH(_Chained):
+    """OpCode, pad count, destination QP, pad bytes and ICRC follow from the rest of the packet where None.
+
+    Without a layer below that says what the ICRC covers, it is zero.
+    """
+
+    def pre_dissect(self, s: bytes) -> bytes:
+        s = super().pre_dissect(s)
+        below = self.underlayer
+        if isinstance(below, (LRH, GRH)):
+            self.whole = below.whole
+        else:
+            self.whole = not isinstance(below, UDP) or below.len == len(s) + 8
+        size = transport.BTH.size
+        if not self.whole or len(s) < size + _ICRC:
+            return s
+        end = len(s) - _ICRC
+        payload_end = max(end - (s[1] >> 4 & 3), size + _headers_size(s[0]))
+        payload_end = min(payload_end, end)
+        self.tail = {"pad_bytes": s[payload_end:end], "icrc": int.from_bytes(s[end:], "big")}
+        return s[:payload_end]
+
+    def _opcode(self) -> int:
+        """The OpCode of a message in one packet with these extended headers."""
+        names, inner = [], self.payload
+        while isinstance(inner, _Chained):
+            names.append(inner.declared.__name__)
+            inner = inner.payload
+        data = not isinstance(inner, NoPayload)
+        for code, known in OPCODES.items():
+            if known.headers == tuple(names) and known.payload >= data and not known.operation.endswith(("First", "Middle", "Last")):
+                return code
+        return _SEND_ONLY
+
+    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
+        built = bytearray(pkt)
+        if self.opcode is None:
+            built[0] = self._opcode()
+        if self.padcnt is None:
+            built[1] |= (-len(pay) & 3) << 4
+        if self.destqp is None:
+            built[5:8] = (management_qp(self) or 0).to_bytes(3, "big")
+        pad = self.pad_bytes
+        whole = bytes(built) + pay + (bytes(built[1] >> 4 & 3) if pad is None else self.get_field("pad_bytes").to_bytes(pad))
+        icrc = self.icrc
+        return whole + (self._icrc(whole).to_bytes(4, "little") if icrc is None else self.get_field("icrc").to_bytes(icrc))
+
+    def _icrc(self, data: bytes) -> int:
+        """ICRC of `data`, BTH up to the pad bytes, below the headers that stand before it."""
+        below, size = self.underlayer, len(data) + _ICRC
+        if isinstance(below, LRH):
+            return crc.icrc_native(below.header(below.self_build(), size) + data, False)
+        if isinstance(below, GRH):
+            grh = below.header(below.self_build(), size) + data
+            lrh = below.underlayer
+            return crc.icrc_native(bytes(8) + grh, True) if isinstance(lrh, LRH) else crc.icrc_roce1(grh)
+        if isinstance(below, UDP) and isinstance(below.underlayer, (IP, IPv6)):
+            udp = bytearray(below.self_build())
+            if below.len is None:
+                udp[4:6] = (8 + size).to_bytes(2, "big")
+            return crc.icrc_roce2(_ip_header(below.underlayer, 8 + size) + udp + data)
+        return 0
+
+
+def _ip_header(ip: Any, size: int) -> bytes:
+    """An IP header with its lengths, as Scapy will write it; `size` counts the bytes behind it. The ICRC needs no checksum."""
+    built = bytearray(ip.self_build())
+    if isinstance(ip, IPv6):
+        if ip.plen is None:
+            built[4:6] = size.to_bytes(2, "big")
+        return bytes(built)
+    built += bytes(-len(built) % 4)
+    if ip.ihl is None:
+        built[0] = built[0] & 0xF0 | len(built) // 4
+    if ip.len is None:
+        built[2:4] = (len(built) + size).to_bytes(2, "big")
+    return bytes(built)
+
+
+class _DETH(_Chained):
+    """Q_Key and source QP are those of the general service interface where None and a MAD follows."""
+
+    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
+        qp = management_qp(self) or 0
+        if self.q_key is None and qp:
+            pkt = _WELL_KNOWN_Q_KEY.to_bytes(4, "big") + pkt[4:]
+        if self.srcqp is None:
+            pkt = pkt[:5] + qp.to_bytes(3, "big")
+        return pkt + pay
+
+
+def _bth_fields() -> list[Any]:
+    computed = {"opcode": None, "padcnt": None, "destqp": None, "p_key": 0xFFFF}
+    return [*scapy_fields(transport.BTH.fields, layer, computed), Trailer("pad_bytes", 24), Trailer("icrc", 32)]
+
+
+BTH = make(transport.BTH, _BTH, fields=_bth_fields())
+DETH = make(transport.DETH, _DETH, fields=scapy_fields(transport.DETH.fields, layer, {"q_key": None, "srcqp": None}))
+for _struct in _EXTENDED.values():
+    if _struct not in LAYERS:
+        make(_struct, _Chained)
