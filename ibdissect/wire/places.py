@@ -73,11 +73,20 @@ class DestQP:
 
 
 @dataclass(frozen=True, slots=True)
+class QKey:
+    """The payload of UD packets that carry this Q_Key."""
+
+    q_key: int
+
+
+@dataclass(frozen=True, slots=True)
 class CmService:
-    """The private data of a CM REQ or SIDR_REQ whose service id agrees with `service_id` in the bits of `mask`."""
+    """The private data of a CM message about a service whose id agrees with `service_id` in the bits of `mask`."""
 
     service_id: int
     mask: int = (1 << 64) - 1
+    messages: frozenset[int] = frozenset({0x0010, 0x0017})
+    """Attribute ids of the messages: REQ and SIDR_REQ name their service, any other is known by the connection it belongs to."""
 
 
 def smp(attr_id: int) -> tuple[Mad, Mad]:

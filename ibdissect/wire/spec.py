@@ -19,8 +19,11 @@ S = TypeVar("S", bound="Struct")
 
 INT_KINDS = frozenset({"uint", "flag"})
 PROTOCOLS = frozenset(
-    ("infiniband", "infiniband_link", "infiniband_sdp", "opa", "erf", "eth", "vlan", "sll", "ip", "ipv6", "udp", "frame", "ibdissect")
-)
+    (
+        "infiniband", "infiniband_link", "infiniband_sdp", "opa", "erf", "eth", "vlan", "sll", "ip", "ipv6", "udp", "frame", "ibdissect",
+        "ipoib", "iser", "nvme-rdma", "rpcordma",
+    )
+)  # fmt: skip
 """First words of a filter name that is given whole (`ws=`); anything else is the last part behind `infiniband.<key>.`"""
 BYTE_KINDS = frozenset({"gid", "mac", "ip4", "raw", "text"})
 

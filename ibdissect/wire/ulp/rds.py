@@ -1,0 +1,65 @@
+"""What do Reliable Datagram Sockets hold: the private data at connection, and the header of each message?"""
+
+from __future__ import annotations
+
+from ..cm_names import IP_CM_PREFIX
+from ..places import CmService
+from ..spec import Field, Struct, bit, hole, pad, raw, uint
+from .rdma_cm import IP_CM_SIZE
+
+RDS_PORT = 18634
+SERVICE = IP_CM_PREFIX | 0x06 << 16 | RDS_PORT
+
+
+class RDSConnectRequest(Struct):
+    """Addresses and version of the active side (IPv4), behind the header of RDMA IP CM."""
+
+    key, section, size, title = "rds.cm.req", "kernel net/rds/ib.h struct rds_ib_connect_private", 64, "RDS connect request"
+    carried_by = (CmService(SERVICE, messages=frozenset({0x0010})),)
+    header = hole(IP_CM_SIZE, "RDMA IP CM header", at="0")
+    source = Field[bytes]("ip4", 32, "Source", at="36")
+    destination = Field[bytes]("ip4", 32, "Destination", at="40")
+    major_version = uint(8, "Major Version", at="44")
+    minor_version = uint(8, "Minor Version", at="45")
+    minor_version_mask = uint(16, "Minor Version Mask", at="46", base="hex")
+    type_of_service = uint(8, "Type Of Service", at="48")
+    reserved = pad(8, at="49")
+    fragment_size = uint(16, "Fragment Size", at="50", unit="bytes")
+    ack_sequence = uint(64, "Ack Sequence", at="52")
+    credit = uint(32, "Credit", at="60")
+
+
+class RDSConnectReply(Struct):
+    """Addresses and version of the passive side (IPv4)."""
+
+    key, section, size, title = "rds.cm.rep", "kernel net/rds/ib.h struct rds_ib_connect_private", 28, "RDS connect reply"
+    carried_by = (CmService(SERVICE, messages=frozenset({0x0013})),)
+    source = Field[bytes]("ip4", 32, "Source", at="0")
+    destination = Field[bytes]("ip4", 32, "Destination", at="4")
+    major_version = uint(8, "Major Version", at="8")
+    minor_version = uint(8, "Minor Version", at="9")
+    minor_version_mask = uint(16, "Minor Version Mask", at="10", base="hex")
+    type_of_service = uint(8, "Type Of Service", at="12")
+    reserved = pad(8, at="13")
+    fragment_size = uint(16, "Fragment Size", at="14", unit="bytes")
+    ack_sequence = uint(64, "Ack Sequence", at="16")
+    credit = uint(32, "Credit", at="24")
+
+
+class RDSHeader(Struct):
+    """Header of an RDS message."""
+
+    key, section, size, title = "rds", "kernel net/rds/rds.h struct rds_header", 48, "RDS"
+    sequence = uint(64, "Sequence", at="0")
+    ack = uint(64, "Ack", at="8")
+    length = uint(32, "Length", at="16", unit="bytes")
+    source_port = uint(16, "Source Port", at="20")
+    destination_port = uint(16, "Destination Port", at="22")
+    flags = uint(8, "Flags", at="24", base="hex")
+    congestion_bitmap = bit(flags, 0, "Congestion Bitmap")
+    ack_required = bit(flags, 1, "Ack Required")
+    retransmitted = bit(flags, 2, "Retransmitted")
+    credit = uint(8, "Credit", at="25")
+    padding = pad(32, at="26")
+    checksum = uint(16, "Checksum", at="30", base="hex")
+    extension_headers = raw(16, "Extension Headers", at="32")
