@@ -65,7 +65,7 @@ def _check(reader: CaptureReader, path: str, options: Options, progress: Progres
     report = CaptureReport(path=path, phases=None if reader.again else 1)
     fresh: list[Finding] = []
     linter = Linter(
-        options.rules, max_findings=options.max_findings, damage=reader.damage, timing=options.timing, on_finding=fresh.append
+        options.rules, max_findings=options.max_findings, timing=options.timing, on_finding=fresh.append
     )
     masker = None if options.show_keys or reader.again else Masker()
     for chunk in reader.chunks():
@@ -83,6 +83,7 @@ def _check(reader: CaptureReader, path: str, options: Options, progress: Progres
         report.checked += len(chunk) if shown is None else int(np.count_nonzero(shown))
         if progress is not None:
             progress(report.frames, chunk.base + chunk.data.size)
+    linter.context.damage = reader.damage
     report.findings = linter.finish()
     if not options.show_keys:
         masker = masker or _numbered(reader, report.findings)

@@ -51,6 +51,11 @@ class CaptureReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def again(self) -> bool:
+        """Whether `chunks` may be called more than once: a file yes, a pipe no."""
+        return self._origin.again
+
     def chunks(self) -> Iterator[Chunk]:
         """The records from the first one on; a pipe can be asked only once (CaptureError)."""
         stream, records = self._origin.start(), self._records()

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from ibdissect.errors import ConfigError
 
-from .finding import Severity
 from .rule import Rule
 
 
@@ -48,8 +47,3 @@ def _unknown(option: str, code: str, known: list[type[Rule]]) -> ConfigError:
     near = difflib.get_close_matches(code.upper(), names, 1, 0.5) or difflib.get_close_matches(code, names, 1, 0.5)
     hint = f"did you mean {near[0]}?" if near else "`ibdissect rules` lists them"
     return ConfigError(option, code, "no rule has this code or name", hint=hint)
-
-
-def worst(severities: Iterable[Severity]) -> int:
-    """Rank of the worst severity, 0 for none."""
-    return max((severity.rank for severity in severities), default=0)

@@ -1,0 +1,29 @@
+"""What does `lint` cost, against tshark's full dissection of the same file?
+
+    python benchmarks/lint.py CAPTURE... [--runs N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from measure import compare
+
+WAYS = {"--no-crc": ["--no-crc"], "every ICRC": ["--ignore", "ROC002"], "every ICRC and VCRC": []}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("captures", nargs="+")
+    parser.add_argument("--runs", type=int, default=5)
+    options = parser.parse_args()
+    for path in options.captures:
+        tshark = ["tshark", "-n", "-r", path, "-q", "-z", "io,phs"]
+        for name, extra in WAYS.items():
+            command = [sys.executable, "-m", "ibdissect", "lint", "-q", *extra, path]
+            print(f"{path}: lint {name}: {compare(command, tshark, options.runs)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

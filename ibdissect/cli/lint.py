@@ -1,0 +1,165 @@
+"""`ibdissect lint`: checks captures against the rules."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ibdissect import report as formats
+from ibdissect.capture.discover import discover
+from ibdissect.cli.common import common_options, limits, loaded_catalog, painter, progress_bar, say
+from ibdissect.errors import CaptureError, ConfigError
+from ibdissect.lint.result import CaptureReport
+from ibdissect.lint.rule import Rule
+from ibdissect.lint.select import select, split_codes
+from ibdissect.linting import Options, check_many
+from ibdissect.report import text as text_report
+
+RANKS = {"error": 3, "warning": 2, "info": 1, "never": 4}
+
+
+class MaxFindings(click.ParamType):
+    """A number, or `none` for no limit."""
+
+    name = "N|none"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
+        if value is None or isinstance(value, int):
+            return value
+        if value == "none":
+            return -1
+        if not str(value).isdecimal():
+            self.fail(f"{value!r} is neither a number nor `none`", param, ctx)
+        return int(value)
+
+
+@click.command(short_help="Check captures against the rules.")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--format", "format_", type=click.Choice(formats.FORMATS), help="Output format (text; github inside GitHub Actions).")
+@click.option("--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write the report to FILE instead of standard output.")
+@click.option("--select", "selected", multiple=True, metavar="CODES", help="Only these rules: codes, prefixes or names, comma-separated.")
+@click.option("--ignore", "ignored", multiple=True, metavar="CODES", help="Not these rules.")
+@click.option("--fail-on", type=click.Choice(tuple(RANKS)), default="error", show_default=True, help="Exit 1 at this severity or worse.")
+@click.option("--max-findings", type=MaxFindings(), default=100, show_default=True, help="Findings shown per rule and capture; counts stay exact.")
+@click.option("--no-crc", is_flag=True, help="Do not check ICRC and VCRC.")
+@click.option("--statistics", is_flag=True, help="Print findings by rule.")
+@click.option("--timing", is_flag=True, help="Print the time each rule took.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Check N captures at a time.")
+@common_options
+def command(
+    paths: tuple[str, ...],
+    format_: str | None,
+    output: str | None,
+    selected: tuple[str, ...],
+    ignored: tuple[str, ...],
+    fail_on: str,
+    max_findings: int,
+    no_crc: bool,
+    statistics: bool,
+    timing: bool,
+    jobs: int,
+    **common: Any,
+) -> None:
+    """Check captures against the rules: files, directories (recursive), globs, `-` for standard input.
+
+    Exit status 0: nothing at or above --fail-on; 1: findings; 2: a capture could not be read, or an option is wrong.
+    """
+    from ibdissect.rules import load
+
+    catalog, plugin_rules = loaded_catalog(common)
+    rules = select([*load(), *plugin_rules], split_codes(selected), split_codes(ignored), crc=not no_crc)
+    files = _files(paths)
+    options = Options(
+        rules=rules,
+        catalog=catalog,
+        max_findings=None if max_findings < 0 else max_findings,
+        show_keys=common["show_keys"],
+        timing=timing,
+        shown=limits(common, catalog),
+    )
+    chosen = format_ or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" and output is None else "text")
+    stream = chosen == "text" and output is None
+    paint = painter(common["color"], sys.stdout) if stream else text_report.plain
+    reports: list[CaptureReport] = []
+    with progress_bar(files, quiet=common["quiet"]) as progress:
+        for report in check_many(files, options, jobs=jobs, progress=progress):
+            reports.append(report)
+            if stream and not common["quiet"]:
+                click.echo(text_report.capture_text(report, paint), nl=False)
+    _write(chosen, reports, rules, fail_on, output, stream=stream, quiet=common["quiet"])
+    if statistics:
+        click.echo(text_report.statistics_text(reports, {rule.code: rule.name for rule in rules}), nl=False, err=not stream)
+    if timing:
+        click.echo(text_report.timing_text(reports), nl=False, err=True)
+    for report in reports:
+        if report.error is not None and not (stream and not common["quiet"]):
+            say(report.error)
+    sys.exit(exit_status(reports, fail_on))
+
+
+def exit_status(reports: Iterable[CaptureReport], fail_on: str) -> int:
+    """2 when a capture could not be read, else 1 when something is as bad as `fail_on`, else 0."""
+    reports = list(reports)
+    if any(report.error is not None for report in reports):
+        return 2
+    found = {name for report in reports for name, count in report.counts.items() if count}
+    return int(max((RANKS[name] for name in found), default=0) >= RANKS[fail_on])
+
+
+def _files(paths: tuple[str, ...]) -> list[str]:
+    if "-" in paths:
+        if len(paths) > 1:
+            raise ConfigError("PATH", "-", "standard input cannot be checked together with files")
+        return ["-"]
+    files, left = discover(paths)
+    if left:
+        say(f"{left} other file{'s' * (left != 1)} left out (no capture by name)")
+    return [str(Path(file)) for file in files]
+
+
+def _write(
+    chosen: str, reports: list[CaptureReport], rules: list[type[Rule]], fail_on: str, output: str | None, *, stream: bool, quiet: bool
+) -> None:
+    """The report in its format, to standard output or a file."""
+    if stream:
+        if not quiet:
+            click.echo(text_report.summary_text(reports, len(rules)), nl=False)
+        return
+    result = render(chosen, reports, rules, fail_on)
+    if output is None:
+        click.echo(result, nl=False)
+        return
+    try:
+        Path(output).write_text(result, encoding="utf-8")
+    except OSError as error:
+        raise CaptureError(output, f"cannot be written: {error.strerror}") from error
+
+
+def render(chosen: str, reports: list[CaptureReport], rules: list[type[Rule]], fail_on: str) -> str:
+    """All reports in one of `report.FORMATS`."""
+    if chosen == "json":
+        from ibdissect.report.json import json_text
+
+        return json_text(reports)
+    if chosen == "jsonl":
+        from ibdissect.report.json import jsonl_text
+
+        return jsonl_text(reports)
+    if chosen == "sarif":
+        from ibdissect.report.sarif import sarif_text
+
+        return sarif_text(reports, rules)
+    if chosen == "junit":
+        from ibdissect.report.junit import junit_text
+
+        return junit_text(reports, RANKS[fail_on])
+    if chosen == "github":
+        from ibdissect.report.github import github_text
+
+        return github_text(reports)
+    return "".join(text_report.capture_text(report) for report in reports) + text_report.summary_text(reports, len(rules))

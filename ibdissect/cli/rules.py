@@ -1,0 +1,73 @@
+"""`ibdissect rules`: lists the rules, or explains one."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import textwrap
+from typing import Any
+
+import click
+
+from ibdissect.cli.common import common_options, loaded_catalog
+from ibdissect.errors import ConfigError
+from ibdissect.lint.rule import Rule
+from ibdissect.lint.select import select, split_codes
+
+
+@click.command(short_help="List the rules, or explain one.")
+@click.argument("codes", nargs=-1, metavar="[CODE...]")
+@click.option("--format", "format_", type=click.Choice(("text", "json", "markdown")), default="text", show_default=True)
+@common_options
+def command(codes: tuple[str, ...], format_: str, **common: Any) -> None:
+    """List the rules, or explain those named by code, prefix or name: what, why it matters, what to do, reference, example."""
+    from ibdissect.rules import load
+
+    _, plugin_rules = loaded_catalog(common)
+    rules = select([*load(), *plugin_rules], split_codes(codes), source="CODE")
+    if not rules:
+        raise ConfigError("CODE", ", ".join(codes), "no rule has this code", hint="`ibdissect rules` lists them")
+    explain = bool(codes) and (len(rules) <= 3 or format_ == "markdown")
+    if format_ == "json":
+        click.echo(json.dumps([rule_object(rule) for rule in rules], indent=2, ensure_ascii=False))
+    elif format_ == "markdown":
+        click.echo("\n".join(page(rule) for rule in rules), nl=False)
+    elif explain:
+        click.echo("\n".join(page(rule, markdown=False) for rule in rules), nl=False)
+    else:
+        for rule in rules:
+            click.echo(f"{rule.code}  {rule.severity.value:<8} {rule.name:<36} {summary(rule)}")
+
+
+def summary(rule: type[Rule]) -> str:
+    """The first line of the rule's page."""
+    return (rule.__doc__ or "").strip().partition("\n")[0]
+
+
+def rule_object(rule: type[Rule]) -> dict[str, Any]:
+    """A rule as JSON."""
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "severity": rule.severity.value,
+        "since": rule.since,
+        "reference": rule.reference,
+        "summary": summary(rule),
+        "example": rule.example,
+        "page": page(rule),
+    }
+
+
+def page(rule: type[Rule], *, markdown: bool = True) -> str:
+    """The rule's documentation; as Markdown, or as plain text for a terminal."""
+    doc = inspect.cleandoc(rule.__doc__ or "")
+    head, _, body = doc.partition("\n")
+    fix = f"{body.strip()}\n\n## Example\n{rule.example}\n\n## Reference\n{rule.reference}\n"
+    if markdown:
+        fix = fix.replace("## ", "### ")
+        return f"## {rule.code} {rule.name}\n\n*{rule.severity.value}, since {rule.since}* - {head}\n\n{fix}"
+    lines = [f"{rule.code} {rule.name} ({rule.severity.value}, since {rule.since})", "", head, ""]
+    for block in fix.split("\n## "):
+        title, _, text = block.removeprefix("## ").partition("\n")
+        lines += [title, textwrap.indent(text.strip(), "  "), ""]
+    return "\n".join(lines)
