@@ -86,6 +86,9 @@ class Records(ABC):
 
     def feed(self, raw: Bytes, filled: int, base: int, final: bool, broken: str | None = None) -> Iterator[Chunk]:
         """Chunks of the records in `raw[:filled]`, which lies at file position `base`; `final`: nothing follows it."""
+        if self.start > filled:
+            self.used, self.need = 0, self.start
+            return
         at, self.start, self.need = self.start, 0, 0
         again = True
         while again and not self.stopped:
