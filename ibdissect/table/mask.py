@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.wire.catalog import StructType
-from ibdissect.wire.expr import And, Arith, Compare, Expr, In, Not, Or, Present
+from ibdissect.wire.expr import And, Arith, Compare, Expr, In, Not, Or, Present, Where
 from ibdissect.wire.spec import BYTE_KINDS, Field, decode_text
 
 from .locate import Bool, Int
@@ -77,6 +77,8 @@ class _Evaluator:
             return ~self.mask(expr.part)
         if isinstance(expr, Present):
             return self.present(expr.what)
+        if isinstance(expr, Where):
+            return self.where(expr)
         if isinstance(expr, In):
             series = self.series(expr.value)
             return self.reduce(series.rows, _isin(series, expr.choices), all_of=False)
@@ -110,6 +112,9 @@ class _Evaluator:
     def present(self, what: Any) -> Bool:
         raise NotImplementedError
 
+    def where(self, expr: Where) -> Bool:
+        raise NotImplementedError
+
     def reduce(self, rows: Int | None, hits: Bool, *, all_of: bool) -> Bool:
         raise NotImplementedError
 
@@ -124,6 +129,9 @@ class _Rows(_Evaluator):
     def present(self, what: Any) -> Bool:
         rows = self.table.column(what).rows if isinstance(what, Field) else self.table.occurrences(what).rows
         return self._scatter(rows)
+
+    def where(self, expr: Where) -> Bool:
+        return self._scatter(self.table.occurrences(expr.of).rows[expr.holds(self.table)])
 
     def reduce(self, rows: Int | None, hits: Bool, *, all_of: bool) -> Bool:
         if rows is None:
@@ -155,7 +163,8 @@ class _Occurrences(_Evaluator):
         else:
             assert field.owner is not None
             of_row = self.table.first(field.owner)[self.rows]
-            index = np.flatnonzero(of_row >= 0)
+            there = of_row >= 0
+            index = self.all if there.all() else np.flatnonzero(there)
             values = values[of_row[index]]
             keep = None if keep is None else keep[of_row[index]]
         if keep is not None:
@@ -172,9 +181,20 @@ class _Occurrences(_Evaluator):
             out[:] = self.table.first(what)[self.rows] >= 0
         return out
 
+    def where(self, expr: Where) -> Bool:
+        holds: Bool = expr.holds(self.table)
+        if expr.of is self.domain:
+            return holds
+        of_row = self.table.first(expr.of)[self.rows]
+        if not len(holds):
+            return np.zeros(len(of_row), np.bool_)
+        return (of_row >= 0) & holds[np.maximum(of_row, 0)]
+
     def reduce(self, rows: Int | None, hits: Bool, *, all_of: bool) -> Bool:
         if rows is None:
             return np.full(len(self.rows), bool(hits))
+        if rows is self.all:
+            return hits
         out = np.zeros(len(self.rows), np.bool_)
         out[rows] = True
         if all_of:
@@ -227,6 +247,10 @@ def _isin(series: _Series, choices: frozenset[Any]) -> Bool:
     numbers = [c for c in choices if isinstance(c, int)]
     if len(numbers) == len(choices):
         values = series.values
+        if isinstance(values, np.ndarray) and values.dtype == np.uint8:
+            chosen = np.zeros(256, np.bool_)
+            chosen[[n for n in numbers if 0 <= n <= 255]] = True
+            return np.asarray(chosen[values], np.bool_)
         if isinstance(values, np.ndarray) and values.dtype.kind in "iub":
             top = 1 if values.dtype.kind == "b" else np.iinfo(values.dtype).max
             numbers = [n for n in numbers if -(1 << 63) <= n <= top and not (n < 0 and values.dtype.kind != "i")]

@@ -74,6 +74,8 @@ class ChunkTable:
         self.located: Located = locate(chunk)
         self._found: dict[StructType, Occurrences] = {}
         self._matrix: dict[StructType, npt.NDArray[np.uint8]] = {}
+        self._values: dict[Field[Any], npt.NDArray[Any]] = {}
+        self._first: dict[StructType, Int] = {}
         self._groups: dict[tuple[int, int], Int] | None = None
 
     def __len__(self) -> int:
@@ -197,7 +199,13 @@ class ChunkTable:
         return found
 
     def values(self, field: Field[Any]) -> npt.NDArray[Any]:
-        """A field of every occurrence of its structure: integers[k] or [k, count], uint8[k, bytes] for byte fields."""
+        """A field of every occurrence of its structure: integers[k] or [k, count], uint8[k, bytes] for byte fields; read-only."""
+        found = self._values.get(field)
+        if found is None:
+            found = self._values[field] = self._extracted(field)
+        return found
+
+    def _extracted(self, field: Field[Any]) -> npt.NDArray[Any]:
         assert field.owner is not None
         rows = self.matrix(field.owner)
         if field.kind in BYTE_KINDS or field.kind in ("hole", "nested"):
@@ -232,9 +240,12 @@ class ChunkTable:
 
     def first(self, struct: StructType) -> Int:
         """For each row the index of the structure's first occurrence, -1 where it has none."""
-        rows = self.occurrences(struct).rows
-        index = np.full(len(self), -1, np.int64)
-        index[rows[::-1]] = np.arange(len(rows))[::-1]
+        index = self._first.get(struct)
+        if index is None:
+            rows = self.occurrences(struct).rows
+            index = np.full(len(self), -1, np.int64)
+            index[rows[::-1]] = np.arange(len(rows))[::-1]
+            self._first[struct] = index
         return index
 
     def view(self, struct: type[Any], i: int) -> Any:

@@ -5,7 +5,7 @@ Evaluation over arrays lives in `ibdissect.table.mask`; nothing here touches a p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Union
 
@@ -151,6 +151,14 @@ class Present(Expr):
     """The structure or field is in the packet."""
 
     what: type[Struct] | Field[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Where(Expr):
+    """What no arithmetic on fields says: `holds(table)` gives a truth value for each occurrence of `of`."""
+
+    of: type[Struct]
+    holds: Callable[[Any], Any]
 
 
 def present(what: type[Struct] | Field[Any]) -> Expr:
