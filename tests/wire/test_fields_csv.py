@@ -17,9 +17,7 @@ from ibdissect.wire.notice import Notice
 from ibdissect.wire.places import Inside
 from ibdissect.wire.spec import Struct
 
-NOT_YET: set[tuple[str, str]] = {
-    *(("0x07", f"0x{attr_id:04X}") for attr_id in range(0x10, 0x1B)),
-}  # fmt: skip
+NOT_YET: set[tuple[str, str]] = set()
 """(class, attribute) of fields.csv that no structure declares yet; must end empty."""
 
 ALIASES: dict[tuple[str, str], str] = {
@@ -86,6 +84,41 @@ DIFFERENT: dict[tuple[str, str], str] = {
     ("VendorDiag", "diagData"): "seed000 and Wireshark: 62 bytes of DiagData at byte 2 (FACTS A2b 8)",
 }
 """(attribute, field) of rows that are deliberately declared otherwise -> why."""
+
+CM_IDS = {"LCID": "LocalCommunicationID", "RCID": "RemoteCommunicationID"}
+CM_PATH = {
+    "SLID": "LocalPortLID", "DLID": "RemotePortLID", "SGID": "LocalPortGID", "DGID": "RemotePortGID", "PD": "PacketRate",
+    "IPD": "PacketRate", "flowLabel": "FlowLabel", "TClass": "TrafficClass", "hopLimit": "HopLimit", "SL": "SL",
+    "subnetLocal": "SubnetLocal", "localACKTimeout": "LocalACKTimeout", "HopLimit": "HopLimit", "LocalACKTimeout": "LocalACKTimeout",
+}  # fmt: skip
+ALIASES.update({(cm, short): label for cm in ("MRA", "REJ", "RTU", "DREQ", "DREP", "LAP", "APR") for short, label in CM_IDS.items()})
+ALIASES.update({("REQ", f"{path}Path.{k}"): path + label for path in ("primary", "alternate") for k, label in CM_PATH.items()})
+ALIASES.update({("LAP", f"alt{k}"): f"Alternate{label}" for k, label in CM_PATH.items()})
+ALIASES.update(
+    {
+        ("REQ", "LCID"): "LocalCommunicationID", ("REQ", "LGUID"): "LocalCAGUID",
+        ("REQ", "remoteResponseTimeout"): "RemoteCMResponseTimeout",
+        ("REQ", "transportService"): "TransportServiceType", ("REQ", "flowControl"): "EndToEndFlowControl",
+        ("REQ", "localResponseTimeout"): "LocalCMResponseTimeout", ("REQ", "pathPacketMTU"): "PathPacketPayloadMTU",
+        ("REP", "LCID"): "LocalCommunicationID", ("REP", "RCID"): "RemoteCommunicationID",
+        ("REP", "localEEContext"): "LocalEEContextNumber",
+        ("REP", "flowControl"): "EndToEndFlowControl", ("REP", "LGUID"): "LocalCAGUID", ("LAP", "RQPN"): "RemoteQPN",
+        ("LAP", "RCMTimeout"): "RemoteCMResponseTimeout", ("APR", "additionalInfoLength"): "AdditionalInformationLength",
+        ("APR", "additionalInfo"): "AdditionalInformation",
+        ("SIDR_REP(IBA>=1.1 layout)", "additionalInfoLength"): "AdditionalInformationLength",
+    }
+)  # fmt: skip
+_VENDOR_ID = "vendor id bits of IBA comment 9434 (kernel ibta_vol1_c12.h)"
+DIFFERENT.update({("REP", f"reserved_{n}"): _VENDOR_ID for n in (120, 152, 184)})
+DIFFERENT["REQ", "reserved_32"] = DIFFERENT["SIDR_REP(IBA>=1.1 layout)", "reserved"] = _VENDOR_ID
+DIFFERENT["MRA", "privateData"] = "222 bytes at 10 since IBA 1.1 (FACTS A2b 4; kernel)"
+_OLD_CLASS_PORT_INFO = (
+    "baseVersion", "classVersion", "capabilityMask", "capabilityMask2", "respTimeValue", "redirectGID", "redirectTC", "redirectSL",
+    "redirectFL", "redirectLID", "redirectPKey", "redirectQP", "redirectQKey", "trapGID", "trapTC", "trapSL", "trapFL", "trapLID",
+    "trapPKey", "trapHL", "trapQP", "trapQKey",
+)  # fmt: skip
+_OLD_SIDR_REP = ("QPN", "status", "serviceID", "QKey", "privateData", *(f"classPortinfo.{name}" for name in _OLD_CLASS_PORT_INFO))
+DIFFERENT.update({("SIDR_REP", name): "layout of IBA 1.0; newer traffic has another (FACTS A2b 3)" for name in _OLD_SIDR_REP})
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ def test_label_and_python_name_agree(struct: type[Struct]) -> None:
 @pytest.mark.parametrize("struct", STRUCTS, ids=ids)
 def test_filter_names(struct: type[Struct]) -> None:
     for field in struct.fields:
-        assert re.fullmatch(r"[a-z0-9_]+(\.[a-z0-9_]+)+", field.filter_name), field.filter_name
+        assert re.fullmatch(r"[a-z0-9_-]+(\.[a-z0-9_]+)+", field.filter_name), field.filter_name
     own = [field.filter_name for field in struct.fields if field.kind not in ("pad", "hole")]
     shared = {name for name in own if own.count(name) > 1}
     assert shared <= SAME_NAME, "one name, one field in a structure"

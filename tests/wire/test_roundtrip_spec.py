@@ -1,0 +1,168 @@
+"""Does every declared field read exactly the bits that its declaration names, and is a wrong declaration refused?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ibdissect.errors import SpecError
+from ibdissect.wire.catalog import builtin
+from ibdissect.wire.spec import Field, Struct, array, bit, hole, nested, pad, part, raw, rest, text, uint
+
+STRUCTS = builtin().structs
+
+
+def ids(struct: type[Struct]) -> str:
+    return f"{struct.__module__.rpartition('.')[2]}.{struct.__name__}"
+
+
+def slow_places(struct: type[Struct]) -> dict[str, list[int]]:
+    """Field -> first bit of each entry, counted anew from widths alone, in the order of the class body."""
+    places: dict[str, list[int]] = {}
+    at = 0
+    for field in vars(struct).values():
+        if not isinstance(field, Field):
+            continue
+        if field.part_of is None:
+            places[field.name] = [at + n * field.bits for n in range(field.count)]
+            at += field.bits * field.count
+        else:
+            whole, low = field.part_of
+            places[field.name] = [places[whole.name][0] + whole.bits - low - field.bits]
+    return places
+
+
+def slow_value(field: Field[Any], bits: str, first: int) -> Any:
+    """The entry at bit `first` of a structure whose bytes are `bits`, by slicing a string of zeros and ones."""
+    own = bits[first:] if field.kind == "rest" else bits[first : first + field.bits]
+    if field.kind == "flag":
+        return own == "1"
+    if field.kind in ("uint", "pad"):
+        return int(own, 2)
+    octets = bytes(int(own[n : n + 8], 2) for n in range(0, len(own), 8))
+    if field.kind == "text":
+        return octets.split(b"\0")[0].decode("utf-8", "replace")
+    return octets
+
+
+def values(struct: type[Struct], data: bytes, offset: int, stop: int, bits: str) -> Iterator[tuple[str, Any, Any]]:
+    """(name, value through the view, value by the slow reading) of every field."""
+    view, places = struct(data, offset, stop), slow_places(struct)
+    for field in struct.fields:
+        got = field.__get__(view, struct)
+        if field.kind == "nested":
+            for entry, first in zip(got if field.count > 1 else (got,), places[field.name], strict=True):
+                inner = field.of
+                assert inner is not None and type(entry) is inner
+                assert (entry.offset, entry.stop) == (offset + first // 8, offset + first // 8 + inner.size)
+                yield from values(inner, data, entry.offset, entry.stop, bits[first : first + inner.size * 8])
+            continue
+        want = tuple(slow_value(field, bits, first) for first in places[field.name])
+        yield field.name, got, want if field.count > 1 else want[0]
+
+
+@pytest.mark.parametrize("struct", STRUCTS, ids=ids)
+@settings(max_examples=6, deadline=None)
+@given(st.data())
+def test_a_view_reads_the_declared_bits(struct: type[Struct], data: st.DataObject) -> None:
+    offset = data.draw(st.integers(0, 9), "offset")
+    extra = data.draw(st.integers(0, 7), "bytes behind") if any(f.kind == "rest" for f in struct.fields) else 0
+    size = struct.size + extra
+    content = data.draw(st.randoms(use_true_random=False), "bytes").randbytes(size)
+    buffer = b"\xa5" * offset + content + b"\x5a" * 3
+    bits = "".join(f"{octet:08b}" for octet in content)
+    for name, got, want in values(struct, buffer, offset, offset + size, bits):
+        assert got == want, f"{struct.__name__}.{name}"
+        assert type(got) is type(want)
+
+
+@pytest.mark.parametrize("struct", STRUCTS, ids=ids)
+def test_fields_cover_the_structure_once_and_parts_lie_within_their_whole(struct: type[Struct]) -> None:
+    owners: list[str] = [""] * (struct.size * 8)
+    places = slow_places(struct)
+    for field in struct.fields:
+        assert list(field.entries())[: field.count] == places[field.name] or field.bits == 0
+        if field.part_of is not None:
+            whole = field.part_of[0]
+            assert whole in struct.fields and whole.count == field.count == 1
+            assert whole.bit <= field.bit and field.bit + field.bits <= whole.bit + whole.bits, f"{field!r} sticks out of {whole!r}"
+            continue
+        for first in places[field.name]:
+            for at in range(first, first + field.bits):
+                assert not owners[at], f"{field!r} overlaps {owners[at]} at bit {at}"
+                owners[at] = field.name
+    assert all(owners), "no bit is without a field"
+    kinds = [field.kind for field in struct.fields if field.part_of is None]
+    assert "rest" not in kinds[:-1], "only the last field may take what is left"
+
+
+@pytest.mark.parametrize("struct", STRUCTS, ids=ids)
+def test_conditions_look_at_a_number_of_the_same_structure(struct: type[Struct]) -> None:
+    for field in struct.fields:
+        if field.when is not None:
+            other, numbers = field.when
+            assert other in struct.fields and other.kind in ("uint", "flag") and other.count == 1
+            assert numbers and max(numbers) < 1 << other.bits
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=8), st.randoms(use_true_random=False))
+def test_any_run_of_widths(widths: list[int], random: Any) -> None:
+    """Structures made up on the spot: widths that end on a byte are accepted and read back, others are refused."""
+    body: dict[str, Any] = {f"f{n}": uint(width, f"F{n}") for n, width in enumerate(widths)}
+    total = sum(widths)
+    if total % 8:
+        with pytest.raises(SpecError, match="middle of a byte"):
+            type(Struct)("Made", (Struct,), {"key": "made", **body})
+        return
+    made: Any = type(Struct)("Made", (Struct,), {"key": "made", **body})
+    content = random.randbytes(total // 8)
+    bits = "".join(f"{octet:08b}" for octet in content)
+    view, at = made(content), 0
+    for n, width in enumerate(widths):
+        assert getattr(view, f"f{n}") == int(bits[at : at + width], 2)
+        at += width
+
+
+def declare(**body: Any) -> type[Any]:
+    return type(Struct)("Wrong", (Struct,), {"key": "wrong", **body})
+
+
+def test_wrong_offsets_are_refused() -> None:
+    for at in ("1", "0[1]", "2[7]"):
+        with pytest.raises(SpecError, match=f"declared at {at[0]}"):
+            declare(a=uint(8, "A", at=at))
+    with pytest.raises(SpecError, match="fields so far end at bit 12"):
+        declare(a=uint(12, "A", at="0"), b=uint(4, "B", at="1"))
+    assert declare(a=uint(12, "A", at="0"), b=uint(4, "B", at="1[4]")).size == 2
+
+
+def test_wrong_sizes_are_refused() -> None:
+    with pytest.raises(SpecError, match="declared as 3 bytes, its fields make 2"):
+        declare(size=3, a=uint(16, "A"))
+    with pytest.raises(SpecError, match="bit 15"):
+        declare(a=uint(15, "A"))
+    assert declare(size=2, a=uint(15, "A"), b=pad(1)).size == 2
+
+
+@pytest.mark.parametrize("field", [raw(1, "R"), text(1, "T"), hole(1, "H"), rest("Rest")], ids=lambda f: f.kind)
+def test_bytes_start_on_a_byte(field: Field[Any]) -> None:
+    with pytest.raises(SpecError, match="must start on a byte"):
+        declare(a=uint(4, "A"), b=field, c=uint(4, "C"))
+
+
+def test_parts_repeats_and_nesting_read_where_the_whole_lies() -> None:
+    word = uint(16, "Word", at="1")
+    inner: Any = declare(word1=uint(12, "Word"), low=uint(4, "Low"))
+    outer: Any = declare(
+        head=uint(8, "Head"), word=word, top=part(word, 15, 12, "Top"), last=bit(word, 0, "Last"), pairs=array(2, nested(inner, "Pairs")),
+        many=array(3, uint(4, "Many")), fill=pad(4),
+    )  # fmt: skip
+    view = outer(bytes.fromhex("ff a001 1234 5678 9ab0".replace(" ", "")))
+    assert (view.word, view.top, view.last) == (0xA001, 0xA, True)
+    assert [(p.word1, p.low) for p in view.pairs] == [(0x123, 4), (0x567, 8)]
+    assert view.many == (9, 0xA, 0xB)
+    assert [f.name for f in outer.fields] == ["head", "word", "top", "last", "pairs", "many", "fill"]
