@@ -107,6 +107,8 @@ class WrongMKey(FabricEvent):
     mad: int
     """Offset of the MAD in its frame."""
     attribute: int
+    trap: int = 0
+    """Frame of the bad M_Key trap that told which port it was; then the event comes with the trap, behind its frame. Else 0."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.notice import Notice, TrapMKey
 
 from . import columns as c
 from .columns import Smps
@@ -31,7 +32,7 @@ from .events import (
     StateEvicted,
     WrongMKey,
 )
-from .keys import Guard, MKey, hides
+from .keys import Guard, MKey, hides, refuses
 from .model import ACTIVE, ARMED, DOWN, FIRST_MULTICAST, INIT, KEPT_PAGES, PERMISSIVE, SWITCH, Node, Port, PortFacts, Subnet, SwitchFacts
 from .partitions import PKeys
 from .routes import Hop, Origin, Routes
@@ -39,7 +40,9 @@ from .topology import connect, disconnect, forget_volatile
 
 MAX_ASKED = 4096
 """PortInfo requests that wait for their answer."""
-LINK_STATE_TRAPS = frozenset({128})
+MAX_UNPLACED = 256
+"""Requests to unknown ports that wait for the port's own complaint."""
+LINK_STATE_TRAP, BAD_M_KEY_TRAP = 128, 256
 DIRECTED_SENDER = 1 << 16
 """Added to the high word of a transaction id, so that it is no SLID."""
 
@@ -85,6 +88,8 @@ class Follower:
         self.routes = Routes(self.subnet)
         self.asked: dict[tuple[object, ...], tuple[int, int, int]] = {}
         """PortInfo requests by transaction, modifier and way: method, M_Key presented, frame."""
+        self.unplaced: dict[tuple[int, ...], tuple[_Smp, int]] = {}
+        """Directed requests whose port is not known, by what a bad M_Key trap repeats of them; and the offset of their MAD."""
 
     def feed(self, table: ChunkTable) -> Iterator[FabricEvent]:
         """Take in a chunk; yields events while the state is as of their frame. Exhaust it."""
@@ -109,7 +114,7 @@ class Follower:
         times = table.chunk.time_ns[smps.rows].tolist()
         for i, (row, method) in enumerate(zip(smps.rows.tolist(), smps.method.tolist(), strict=True)):
             if method == c.TRAP:
-                self._trap(smps, i, first + row)
+                yield from self._trap(smps, i, first + row)
                 continue
             smp = self._address(smps, i, method == c.GET_RESP)
             smp.frame, smp.time_ns, smp.modifier = first + row, times[i], modifiers[i]
@@ -149,6 +154,10 @@ class Follower:
             self.asked[self._way(smps, smp, smps.slid[smp.i], smps.dlid[smp.i])] = (method, presented, smp.frame)
         hop = smp.hop
         if hop is None:
+            if smps.directed[smp.i] and not smp.local:
+                if len(self.unplaced) >= MAX_UNPLACED:
+                    self.unplaced.pop(next(iter(self.unplaced)))
+                self.unplaced[method, attribute, smp.modifier, presented, len(smp.path)] = (smp, int(smps.mad[smp.i]))
             return
         port = hop.node.manager(hop.entered)
         if port is None:
@@ -178,12 +187,26 @@ class Follower:
         transaction = smps.transaction[smp.i]
         return (transaction, smp.modifier, smp.path) if smps.directed[smp.i] else (transaction, smp.modifier, near, far)
 
-    def _trap(self, smps: Smps, i: int, frame: int) -> None:
-        """A switch says that a link of it changed: which one is not known before its ports are read."""
-        if int.from_bytes(smps.body(i)[4:6], "big") in LINK_STATE_TRAPS and not smps.directed[i]:
-            hop = self.routes.by_lid(smps.slid[i])
-            if hop is not None:
-                hop.node.unsure = frame
+    def _trap(self, smps: Smps, i: int, frame: int) -> Iterator[FabricEvent]:
+        """A port complains: a switch that some link changed, any port that a request had the wrong M_Key."""
+        hop = self.routes.by_lid(smps.slid[i]) if not smps.directed[i] else None
+        if hop is None:
+            return
+        body = smps.body(i)
+        trap = int.from_bytes(body[Notice.trap_number.span[0] : Notice.trap_number.span[1]], "big")
+        if trap == LINK_STATE_TRAP:
+            hop.node.unsure = frame
+        elif trap == BAD_M_KEY_TRAP:
+            bad = TrapMKey(body, Notice.data_details.bit // 8)
+            key = (bad.method, bad.attributeid, bad.attributemodifier, bad.mkey, bad.dr_hop_count)
+            found = self.unplaced.pop(key, None) if bad.dr_notice else None
+            port = hop.node.manager(hop.entered)
+            held = port.guard.held.now if port is not None and port.guard is not None else None
+            if found is not None and port is not None and port.guard is not None and held is not None and refuses(held, key[0], key[3]):
+                smp, mad = found
+                yield WrongMKey(
+                    smp.frame, smp.time_ns, port, held, port.guard.held.since, key[0], key[3], smp.sender, False, mad, key[1], frame
+                )
 
     # -- answers
 

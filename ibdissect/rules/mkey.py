@@ -1,0 +1,146 @@
+"""Management keys that contradict what the capture showed of a port (MKY)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ibdissect.fabric.events import MKeyShown, WrongMKey
+from ibdissect.fabric.keys import GET, refuses
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related, Span, value_of
+from ibdissect.lint.rule import ERROR, WARNING, Hit, Rule, on_event
+from ibdissect.wire.mad import METHODS
+from ibdissect.wire.sm import SMP
+from ibdissect.wire.sm_port import PortInfo
+
+
+class _WrongKey(Rule):
+    """What the rules about requests with a wrong M_Key share: one finding per sender and port."""
+
+    def judged(self, event: WrongMKey) -> bool:
+        """Whether this rule is about the request."""
+        raise NotImplementedError
+
+    @on_event(WrongMKey)
+    def request(self, event: WrongMKey, context: Context) -> Iterator[Hit]:
+        if not self.judged(event):
+            return
+        low, high = SMP.m_key.span
+        yield Hit(
+            frame=event.frame,
+            time_ns=event.time_ns,
+            arguments={
+                "method": METHODS[event.method],
+                "attribute": event.attribute,
+                "port": str(event.port),
+                "presented": value_of(SMP.m_key, event.presented),
+                "held": value_of(SMP.m_key, event.held.key),
+                "protect": event.held.protect,
+            },
+            spans=(Span(event.frame, event.mad + low, high - low),),
+            field=SMP.m_key,
+            value=value_of(SMP.m_key, event.presented),
+            related=(
+                Related(event.taught, "showed the port's M_Key"),
+                *([Related(event.trap, "trap 256 of the port")] if event.trap else []),
+            ),
+            evidence=Evidence.LEARNT,
+            key=(event.port.node.slot, event.port.number, event.sender),
+        )
+
+
+class SetWithoutMKey(_WrongKey):
+    """A Set or TrapRepress without M_Key goes to a port that has one.
+
+    ## Why it matters
+    Whatever the protect bits are, a port drops a SubnSet or SubnTrapRepress that does not carry its M_Key, counts a violation
+    and may send trap 256. The sender waits for an answer that never comes, and its change does not happen.
+
+    ## What to do
+    Give the subnet manager or the tool the key of the subnet (opensm: `m_key`; infiniband-diags: `-y`). If it should not
+    change anything in this subnet, find out who runs it.
+    """
+
+    code, name, severity = "MKY001", "mkey-set-without-key", ERROR
+    reference = "IBA 14.2.4; seed000 M_Key; kernel qib check_mkey"
+    message = "{method} of attribute 0x{attribute:04x} without M_Key to {port}, which holds {held}: the port drops it"
+    example = "GetResp(PortInfo) with an M_Key, then SubnSet to the same port with SMP M_Key 0"
+
+    def judged(self, event: WrongMKey) -> bool:
+        return event.method != GET and event.presented == 0
+
+
+class MKeyMismatch(_WrongKey):
+    """A Set or TrapRepress carries another M_Key than the port holds.
+
+    ## Why it matters
+    The port drops it whatever its protect bits are, counts a violation and may send trap 256. Typical reasons are two subnet
+    managers with different keys, a stale key file, or somebody who guesses.
+
+    ## What to do
+    Compare the configured keys of all subnet managers (opensm: `m_key` and the guid2mkey file), and find the sender.
+    """
+
+    code, name, severity = "MKY002", "mkey-mismatch", ERROR
+    reference = "IBA 14.2.4; seed000 M_Key; kernel qib check_mkey"
+    message = "{method} of attribute 0x{attribute:04x} with {presented} to {port}, which holds {held}: the port drops it"
+    example = "GetResp(PortInfo) with an M_Key, then SubnSet to the same port with another one"
+
+    def judged(self, event: WrongMKey) -> bool:
+        return event.method != GET and event.presented != 0
+
+
+class ProtectedGet(_WrongKey):
+    """A Get without the right M_Key goes to a port whose protect bits forbid reading.
+
+    ## Why it matters
+    At protect bits 2 or 3 a port answers only those who know its M_Key: the Get is dropped, the sender sees a timeout and
+    takes the port for dead.
+
+    ## What to do
+    Give the tool the key (infiniband-diags: `-y`), or lower `m_key_protection_level` if everybody may read.
+    """
+
+    code, name, severity = "MKY003", "mkey-protected-get", WARNING
+    reference = "IBA 14.2.4; kernel qib check_mkey; opensm manual"
+    message = "Get of attribute 0x{attribute:04x} with {presented} to {port}, whose protect bits {protect} forbid reading without its key"
+    example = "GetResp(PortInfo) with an M_Key and M_KeyProtectBits 2, then SubnGet to the same port with SMP M_Key 0"
+
+    def judged(self, event: WrongMKey) -> bool:
+        return event.method == GET and not event.local and refuses(event.held, event.method, event.presented)
+
+
+class MKeyExposed(Rule):
+    """A port shows its M_Key to somebody who does not know it, although its protect bits hide it.
+
+    ## Why it matters
+    At protect bits 1 an answer to a Get without the right key must show M_Key 0. A port that shows it gives the right to
+    reconfigure it to everybody who asks.
+
+    ## What to do
+    Update the firmware of the device; until then treat the key as known, and use protect bits 2 with a new one.
+    """
+
+    code, name, severity = "MKY004", "mkey-exposed", WARNING
+    reference = "IBA 14.2.4; seed000 M_Key; kernel subn_get_portinfo"
+    message = "{port} shows {held} at protect bits 1 to a Get that came with {presented}"
+    example = "SubnGet(PortInfo) with SMP M_Key 0, answered with a non-zero PortInfo.M_Key and M_KeyProtectBits 1"
+
+    @on_event(MKeyShown)
+    def answer(self, event: MKeyShown, context: Context) -> Iterator[Hit]:
+        low, high = SMP.data.bit // 8 + PortInfo.m_key.span[0], SMP.data.bit // 8 + PortInfo.m_key.span[1]
+        yield Hit(
+            frame=event.frame,
+            time_ns=event.time_ns,
+            arguments={
+                "port": str(event.port),
+                "held": value_of(PortInfo.m_key, event.held.key),
+                "presented": value_of(SMP.m_key, event.presented),
+            },
+            spans=(Span(event.frame, event.mad + low, high - low),),
+            field=PortInfo.m_key,
+            value=value_of(PortInfo.m_key, event.held.key),
+            related=(Related(event.asked, "the Get without the key"),),
+            evidence=Evidence.SEEN,
+            key=(event.port.node.slot, event.port.number, event.sender),
+        )
