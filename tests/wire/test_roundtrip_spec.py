@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import new_class
 from typing import Any
 
 import pytest
@@ -18,6 +19,11 @@ STRUCTS = builtin().structs
 
 def ids(struct: type[Struct]) -> str:
     return f"{struct.__module__.rpartition('.')[2]}.{struct.__name__}"
+
+
+def declare(**body: Any) -> Any:
+    """A structure made up on the spot."""
+    return new_class("Made", (Struct,), {}, lambda namespace: namespace.update(key="made", **body))
 
 
 def slow_places(struct: type[Struct]) -> dict[str, list[int]]:
@@ -116,19 +122,15 @@ def test_any_run_of_widths(widths: list[int], random: Any) -> None:
     total = sum(widths)
     if total % 8:
         with pytest.raises(SpecError, match="middle of a byte"):
-            type(Struct)("Made", (Struct,), {"key": "made", **body})
+            declare(**body)
         return
-    made: Any = type(Struct)("Made", (Struct,), {"key": "made", **body})
+    made = declare(**body)
     content = random.randbytes(total // 8)
     bits = "".join(f"{octet:08b}" for octet in content)
     view, at = made(content), 0
     for n, width in enumerate(widths):
         assert getattr(view, f"f{n}") == int(bits[at : at + width], 2)
         at += width
-
-
-def declare(**body: Any) -> type[Any]:
-    return type(Struct)("Wrong", (Struct,), {"key": "wrong", **body})
 
 
 def test_wrong_offsets_are_refused() -> None:
@@ -156,8 +158,8 @@ def test_bytes_start_on_a_byte(field: Field[Any]) -> None:
 
 def test_parts_repeats_and_nesting_read_where_the_whole_lies() -> None:
     word = uint(16, "Word", at="1")
-    inner: Any = declare(word1=uint(12, "Word"), low=uint(4, "Low"))
-    outer: Any = declare(
+    inner = declare(word1=uint(12, "Word"), low=uint(4, "Low"))
+    outer = declare(
         head=uint(8, "Head"), word=word, top=part(word, 15, 12, "Top"), last=bit(word, 0, "Last"), pairs=array(2, nested(inner, "Pairs")),
         many=array(3, uint(4, "Many")), fill=pad(4),
     )  # fmt: skip
