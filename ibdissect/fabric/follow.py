@@ -62,6 +62,10 @@ class Requests:
     """Slot of the node addressed, -1 where it is not known."""
     entered: Int
     """Number of the port that the request came in by; on a switch addressed by LID, 0."""
+    nodes: tuple[Node | None, ...]
+    """The distinct targets; None for those not known."""
+    which: Int
+    """Index into `nodes` of each request."""
 
 
 @dataclass(slots=True)
@@ -98,9 +102,11 @@ class Follower:
         entered = np.zeros(len(smps.rows), np.int64)
         yield from self._each(smps, table, slots, entered)
         asks = np.flatnonzero((smps.method != c.GET_RESP) & (smps.method != c.TRAP))
+        targets, which = np.unique(slots[asks], return_inverse=True)
         requests = Requests(
-            smps.rows[asks], smps.method[asks], smps.attribute[asks], smps.modifier[asks], smps.mad[asks], slots[asks], entered[asks]
-        )
+            smps.rows[asks], smps.method[asks], smps.attribute[asks], smps.modifier[asks], smps.mad[asks], slots[asks], entered[asks],
+            tuple(self.subnet.slots.get(slot) for slot in targets.tolist()), which.ravel(),
+        )  # fmt: skip
         last = table.chunk.first + len(table) - 1
         time_ns = int(table.chunk.time_ns[-1]) if len(table) else 0
         for what, count in sorted(self.subnet.dropped.items()):
@@ -234,8 +240,11 @@ class Follower:
         elif attribute == c.SWITCH_INFO:
             assert facts is not None
             if hop.node.kind in (0, SWITCH):
-                hop.node.switch, hop.node.switch_frame = SwitchFacts._make(facts), smp.frame
-                if hop.node.switch.port_state_change:
+                before, now = hop.node.switch, SwitchFacts._make(facts)
+                hop.node.switch = now
+                if before is None or before.capabilities != now.capabilities:
+                    hop.node.switch_frame = smp.frame
+                if now.port_state_change:
                     hop.node.unsure = smp.frame
         elif attribute == c.NODE_DESCRIPTION:
             hop.node.name = smps.body(smp.i).rstrip(b"\0")
@@ -326,6 +335,8 @@ class Follower:
             yield from self._m_key(smps, smp, port, MKey(*facts[:3]), asked)
 
     def _port_changed(self, smp: _Smp, port: Port, before: PortFacts | None, info: PortFacts) -> Iterator[FabricEvent]:
+        if not info.vl_arbitration_low_cap or not info.vl_arbitration_high_cap:
+            port.node.unarbitrated = True
         was = before.port_state if before is not None else 0
         if was != info.port_state:
             if info.port_state == DOWN:

@@ -52,13 +52,18 @@ class SwitchFacts(NamedTuple):
     linear_fdb_cap: int
     random_fdb_cap: int
     multicast_fdb_cap: int
-    linear_fdb_top: int
     optimized_sl_to_vl_mapping_programming: int
     partition_enforcement_cap: int
     inbound_enforcement_cap: int
     outbound_enforcement_cap: int
     enhanced_port_zero: int
+    linear_fdb_top: int
     port_state_change: int
+
+    @property
+    def capabilities(self) -> tuple[int, ...]:
+        """What the switch is, without what changes as it is used."""
+        return self[:-2]
 
 
 class Port:
@@ -111,7 +116,8 @@ class Node:
 
     __slots__ = (
         "alive", "device_id", "frame", "guid", "kind", "name", "num_ports", "partition_cap", "ports", "slot", "switch",
-        "switch_frame", "system_guid", "unsure", "vendor_id",
+        "switch_frame", "system_guid", "unarbitrated", "unsure",
+        "vendor_id",
     )  # fmt: skip
 
     def __init__(self, guid: int, slot: int, frame: int) -> None:
@@ -124,6 +130,9 @@ class Node:
         self.name = b""
         self.switch: SwitchFacts | None = None
         self.switch_frame = 0
+        """Frame that first showed these capabilities."""
+        self.unarbitrated = False
+        """Some port showed a VL arbitration table of no entries."""
         self.ports: dict[int, Port] = {}
 
     def manager(self, entered: int) -> Port | None:

@@ -1,0 +1,128 @@
+"""Which management requests of a chunk may have a wrong attribute modifier, and who was asked: the ground of the AM rules with state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.follow import Requests
+from ibdissect.fabric.model import CA, ROUTER, SWITCH, Node, Port
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related, Span
+from ibdissect.lint.rule import Hit, Rule, on_event
+from ibdissect.table.locate import Int
+from ibdissect.wire.mad import MAD, METHODS
+
+GET, SET = 0x01, 0x02
+NAMES = {
+    0x12: "SwitchInfo", 0x14: "GUIDInfo", 0x15: "PortInfo", 0x16: "P_KeyTable", 0x17: "SLtoVLMappingTable", 0x18: "VLArbitrationTable",
+    0x19: "LinearForwardingTable", 0x1A: "RandomForwardingTable", 0x1B: "MulticastForwardingTable", 0x30: "VendorDiag",
+}  # fmt: skip
+ADAPTERS = frozenset({CA, ROUTER})
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request: what a rule judges."""
+
+    node: Node | None
+    """None where the target is not known."""
+    entered: int
+    method: int
+    attribute: int
+    modifier: int
+
+    @property
+    def port(self) -> Port | None:
+        """The port addressed: port 0 of a switch."""
+        return self.node.manager(self.entered) if self.node is not None else None
+
+
+class Many:
+    """Requests as columns, to leave out most of them before any is looked at alone."""
+
+    def __init__(self, requests: Requests, index: Int) -> None:
+        self.requests, self.index = requests, index
+        self.modifier: Int = requests.modifier[index].astype(np.int64)
+        self.entered: Int = requests.entered[index]
+        self.attribute = requests.attribute[index]
+
+    def of_node(self, fact: Callable[[Node], int]) -> Int:
+        """A number of each request's target, int64[n]; 0 where the target is not known."""
+        facts = np.array([fact(node) if node is not None else 0 for node in self.requests.nodes], np.int64)
+        found: Int = facts[self.requests.which[self.index]]
+        return found
+
+    @property
+    def adapter(self) -> Mask:
+        """Whether the target is known as a channel adapter or router, bool[n]."""
+        return self.of_node(lambda node: node.kind in ADAPTERS) != 0
+
+
+Mask = Any
+"""bool[n]; NumPy's stubs have no type for the result of a comparison."""
+Proof = tuple[dict[str, Any], tuple[tuple[int, str], ...]]
+"""Arguments of the message, and the frames that prove it as (frame, why)."""
+
+
+class ModifierRule(Rule):
+    """What the rules share: requests of some attributes, judged alone where `suspicious` says so; one finding per node and modifier."""
+
+    attributes: frozenset[int] = frozenset()
+    methods: frozenset[int] = frozenset({GET, SET})
+    at = MAD.attribute_modifier
+
+    def suspicious(self, many: Many) -> Mask:
+        """Requests that may be wrong at all, bool[n]."""
+        raise NotImplementedError
+
+    def wrong(self, asked: Asked) -> Proof | None:
+        """None when the request is in order."""
+        raise NotImplementedError
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        requests = event.requests
+        index = np.flatnonzero(np.isin(requests.attribute, list(self.attributes)) & np.isin(requests.method, list(self.methods)))
+        if not len(index):
+            return
+        for i in index[self.suspicious(Many(requests, index))].tolist():
+            node = requests.nodes[int(requests.which[i])]
+            method, attribute, modifier = int(requests.method[i]), int(requests.attribute[i]), int(requests.modifier[i])
+            found = self.wrong(Asked(node, int(requests.entered[i]), method, attribute, modifier))
+            if found is None:
+                continue
+            arguments, related = found
+            row, mad = int(requests.rows[i]), int(requests.mad[i])
+            frame = event.table.chunk.first + row
+            low, high = MAD.attribute_modifier.span
+            arguments = {
+                "method": METHODS[method], "attribute": NAMES.get(attribute, ""), "modifier": modifier,
+                "node": _name(node, int(requests.entered[i])), **arguments,
+            }  # fmt: skip
+            yield Hit(
+                frame=frame,
+                time_ns=int(event.table.chunk.time_ns[row]),
+                arguments=arguments,
+                spans=(Span(frame, mad + low, high - low),),
+                field=MAD.attribute_modifier,
+                value=modifier,
+                related=tuple(Related(number, why) for number, why in related),
+                evidence=Evidence.LEARNT if related else Evidence.SEEN,
+                key=(node.slot, attribute, modifier) if node is not None else None,
+            )
+
+
+def _name(node: Node | None, entered: int) -> str:
+    if node is None:
+        return "an unknown node"
+    port = node.manager(entered)
+    return str(port) if port is not None else f"0x{node.guid:016x}"
+
+
+def kind_of(node: Node) -> tuple[int, str]:
+    return node.frame, f"NodeInfo: {({CA: 'channel adapter', SWITCH: 'switch', ROUTER: 'router'}).get(node.kind, 'unknown')}"
