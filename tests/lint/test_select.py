@@ -1,0 +1,43 @@
+"""Which rules do codes, prefixes and names choose?"""
+
+from __future__ import annotations
+
+import pytest
+
+from ibdissect.errors import ConfigError
+from ibdissect.lint.select import select, split_codes
+from ibdissect.rules import load
+
+RULES = load()
+
+
+def codes(chosen: list[str], ignored: list[str]) -> set[str]:
+    return {rule.code for rule in select(RULES, chosen, ignored)}
+
+
+def test_all_without_choice() -> None:
+    assert codes([], []) == {rule.code for rule in RULES}
+
+
+def test_prefix_code_and_name() -> None:
+    assert codes(["AM"], []) == {rule.code for rule in RULES if rule.code.startswith("AM")}
+    assert codes(["am001", "portinfo-extspeed-bit"], []) == {"AM001", "AM009"}
+
+
+def test_the_longer_prefix_wins() -> None:
+    assert "AM001" not in codes(["AM"], ["AM001"]) and "AM009" in codes(["AM"], ["AM001"])
+    assert codes(["AM001"], ["AM"]) == {"AM001"}
+
+
+def test_no_crc_leaves_the_crc_rules_out() -> None:
+    assert not any(rule.needs_crc for rule in select(RULES, crc=False))
+    assert any(rule.needs_crc for rule in select(RULES))
+
+
+def test_unknown_code_names_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="did you mean portinfo-extspeed-bit"):
+        select(RULES, ["portinfo-extspead-bit"])
+
+
+def test_split() -> None:
+    assert split_codes(["PKY, AM", "", "MKY001"]) == ["PKY", "AM", "MKY001"]

@@ -1,0 +1,92 @@
+"""Do the report formats hold what scripts rely on, and is each well-formed whatever a capture says?"""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+
+from ibdissect.lint.finding import Evidence, Finding, Related, Severity, Span
+from ibdissect.lint.result import CaptureReport
+from ibdissect.report.github import github_text
+from ibdissect.report.json import json_text, jsonl_text
+from ibdissect.report.junit import junit_text
+from ibdissect.report.sarif import fingerprint, sarif_text
+from ibdissect.report.text import capture_text, statistics_text, summary_text
+from ibdissect.rules import load
+
+
+def finding(code: str = "AM001", severity: Severity = Severity.ERROR, frame: int = 12, message: str = "modifier 0x00000001") -> Finding:
+    return Finding(
+        code=code, name="nodedescription-am", severity=severity, frame=frame, time_ns=5, template="", message=message,
+        capture="a b.pcap", field="infiniband.mad.attributemodifier", value=1, spans=(Span(frame, 48, 4),),
+        related=(Related(3, "request"),), evidence=Evidence.LEARNT, count=2, reference="IBA 14", context="LID 1 → LID 2  SMP  x",
+    )  # fmt: skip
+
+
+def report(*findings: Finding, **kw: object) -> CaptureReport:
+    counts = {s.value: sum(f.severity is s for f in findings) for s in Severity}
+    by_rule = {f.code: sum(g.code == f.code for g in findings) for f in findings}
+    return CaptureReport(path="a b.pcap", frames=43, checked=43, findings=list(findings), counts=counts, by_rule=by_rule, **kw)  # type: ignore[arg-type]
+
+
+BROKEN = CaptureReport(path="x<&>.pcap", status="unreadable", error="x<&>.pcap: is empty\x1b")
+
+
+def test_json_is_the_contract() -> None:
+    result = json.loads(json_text([report(finding(), link_types=["ERF/InfiniBand"]), BROKEN]))
+    assert list(result) == ["schema", "tool", "captures", "findings", "counts", "by_rule"]
+    assert result["schema"] == 1 and result["tool"]["name"] == "ibdissect"
+    assert result["captures"][0] == {
+        "path": "a b.pcap", "frames": 43, "checked": 43, "first_ns": 0, "last_ns": 0, "link_types": ["ERF/InfiniBand"],
+        "status": "ok", "error": None,
+    }  # fmt: skip
+    assert result["captures"][1]["error"].startswith("x<&>.pcap")
+    assert list(result["findings"][0]) == [
+        "code", "name", "severity", "capture", "frame", "time_ns", "message", "field", "value", "spans", "related", "evidence", "count",
+        "reference",
+    ]  # fmt: skip
+    assert result["findings"][0]["spans"] == [{"frame": 12, "offset": 48, "length": 4}]
+    assert result["counts"] == {"error": 1, "warning": 0, "info": 0} and result["by_rule"] == {"AM001": 1}
+    assert json.loads(jsonl_text([report(finding())])) == result["findings"][0]
+
+
+def test_a_pipe_says_that_it_was_judged_in_one_pass() -> None:
+    assert json.loads(json_text([report(phases=1)]))["captures"][0]["phases"] == 1
+
+
+def test_text_is_greppable_and_sums_up() -> None:
+    text = capture_text(report(finding()))
+    assert text.splitlines()[0] == "a b.pcap:12: ✖ error AM001 nodedescription-am ×2: modifier 0x00000001"
+    assert "frame 12: LID 1 → LID 2" in text and "frame 3 (request)" in text
+    assert summary_text([report(finding())], 9).endswith("Explain a rule: ibdissect rules AM001\n")
+    assert summary_text([report()], 9) == "No findings: 43 frames in 1 capture checked with 9 rules.\n"
+    assert "1 unreadable" in summary_text([BROKEN], 9)
+    assert "\x1b" not in capture_text(BROKEN)
+    assert statistics_text([report(finding())], {"AM001": "n"}).split() == ["1", "AM001", "n"]
+
+
+def test_sarif_names_rule_place_and_fingerprint() -> None:
+    run = json.loads(sarif_text([report(finding()), BROKEN], load()))["runs"][0]
+    result = run["results"][0]
+    assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == "AM001" == result["ruleId"]
+    where = result["locations"][0]["physicalLocation"]
+    assert where["artifactLocation"]["uri"] == "a%20b.pcap" and where["region"]["byteOffset"] == 48
+    assert run["invocations"][0]["executionSuccessful"] is False
+
+
+def test_fingerprint_survives_other_frames_and_tells_rules_apart() -> None:
+    assert fingerprint(finding(frame=12)) == fingerprint(finding(frame=99))
+    assert fingerprint(finding(code="AM001")) != fingerprint(finding(code="AM009"))
+
+
+def test_junit_fails_what_fails_the_run() -> None:
+    hostile = finding(code="AM009", severity=Severity.WARNING, message="<&\x00\ud800>")
+    root = ET.fromstring(junit_text([report(finding(), hostile), BROKEN], limit=3))
+    assert root.attrib == {"name": "ibdissect", "tests": "3", "failures": "1", "errors": "1"}
+    assert [case.find("failure") is not None for case in root.iter("testcase")] == [True, False, False]
+    assert "failures" in root.attrib and root[0].get("failures") == "1"
+
+
+def test_github_escapes_what_would_end_a_command() -> None:
+    line = github_text([report(finding(message="a\nb%::"))])
+    assert line == "::error file=a b.pcap,title=AM001 nodedescription-am::frame 12: a%0Ab%25::\n"
