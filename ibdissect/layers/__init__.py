@@ -13,7 +13,7 @@ from .erf import ERF
 from .inner import IPoIB
 from .known import catalog, register, use_catalog
 from .link import GRH, LRH, RWH, FlowControl
-from .mad import MAD
+from .mad import MAD, MadLayer
 from .plugin import from_scapy
 from .transport import BTH, DETH
 
@@ -35,5 +35,6 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "BTH", "DETH", "ERF", "GRH", "LRH", "MAD", "RWH", "FlowControl", "IPoIB", "Layer", "from_scapy", "layer", "register", "use_catalog",
+    "BTH", "DETH", "ERF", "GRH", "LRH", "MAD", "RWH", "FlowControl", "IPoIB", "Layer", "MadLayer",
+    "from_scapy", "layer", "register", "use_catalog",
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -10,7 +11,7 @@ from scapy.packet import Packet
 
 from ibdissect.wire.spec import Field, Struct
 
-from .fields import field_name, scapy_fields
+from .fields import Bits, Number, field_name, scapy_fields
 
 StructType = type[Struct]
 
@@ -22,7 +23,10 @@ class Layer(Packet):
     """
 
     __slots__ = ["behind", "tail", "whole"]
-    fields_desc: list[Any] = []
+    tail: dict[str, int | bytes]
+    behind: bytes
+    whole: bool
+    fields_desc: ClassVar[list[Any]] = []
     declared: ClassVar[StructType] = Struct
     parts: ClassVar[frozenset[str]] = frozenset()
     """Names of the sub-fields, which are properties."""
@@ -57,27 +61,47 @@ class Layer(Packet):
 
 
 def _part(field: Field[Any]) -> property:
-    """Reading and writing bits of another field."""
+    """Reading and writing bits of another field: a number, True or False, an IPv4 address as text, else bytes."""
     assert field.part_of is not None
     whole, low = field_name(field.part_of[0].name), field.part_of[1]
-    mask = (1 << field.bits) - 1
+    size, mask = (field.part_of[0].bits + 7) // 8, (1 << field.bits) - 1
 
-    def get(self: Layer) -> int | bool:
-        bits = (self.getfieldval(whole) or 0) >> low & mask
-        return bool(bits) if field.kind == "flag" else bits
+    def bits_of(self: Layer) -> int:
+        found, value = self.getfield_and_val(whole)
+        if value is None or isinstance(value, int):
+            return value or 0
+        return int.from_bytes(found.addfield(self, b"", value), "big")
 
-    def put(self: Layer, value: int) -> None:
-        self.setfieldval(whole, (self.getfieldval(whole) or 0) & ~(mask << low) | (int(value) & mask) << low)
+    def get(self: Layer) -> int | bool | str | bytes:
+        bits = bits_of(self) >> low & mask
+        if field.kind == "flag":
+            return bool(bits)
+        if field.kind == "ip4":
+            return str(ipaddress.IPv4Address(bits))
+        return bits if field.kind == "uint" else bits.to_bytes(field.bits // 8, "big")
+
+    def put(self: Layer, value: int | str | bytes) -> None:
+        if field.kind == "ip4":
+            value = int(ipaddress.IPv4Address(value))
+        number = int.from_bytes(value, "big") if isinstance(value, bytes) else int(value)
+        bits = bits_of(self) & ~(mask << low) | (number & mask) << low
+        found = self.getfield_and_val(whole)[0]
+        numeric = isinstance(found, (Number, Bits))
+        self.setfieldval(whole, bits if numeric else found.getfield(self, bits.to_bytes(size, "big"))[1])
 
     return property(get, put, doc=field.label)
 
 
 def part_properties(fields: tuple[Field[Any], ...], taken: set[str]) -> dict[str, property]:
-    """Properties for the sub-fields among `fields`, but for names that are `taken` or Scapy's own, and for parts of arrays."""
+    """Properties for the sub-fields among `fields`, but for names that are `taken` or Scapy's own, parts of arrays and of `rest`."""
     return {
         field.name: _part(field)
         for field in fields
-        if field.part_of is not None and field.part_of[0].count == 1 and field.name not in taken and not hasattr(Packet, field.name)
+        if field.part_of is not None
+        and field.part_of[0].count == 1
+        and field.part_of[0].bits
+        and field.name not in taken
+        and not hasattr(Packet, field.name)
     }
 
 
@@ -116,7 +140,8 @@ def make(
         **properties,
         **attributes,
     }
-    made: type[Layer] = type(Packet)(struct.__name__, (base,), namespace)
+    metaclass: Any = type(Packet)
+    made: type[Layer] = metaclass(struct.__name__, (base,), namespace)
     LAYERS[struct] = made
     return made
 

@@ -58,8 +58,8 @@ class _ERF(Layer):
         return bytes(built) + pay
 
 
-def _has_ethernet(pkt: _ERF) -> bool:
-    return pkt.kind() == ETHERNET
+def _has_ethernet(pkt: Any) -> bool:
+    return bool(pkt.kind() == ETHERNET)
 
 
 def _fields() -> list[Any]:

@@ -36,7 +36,7 @@ class _Shown:
         return value_text(self.declared, x) if isinstance(x, int) else repr(x)
 
 
-class Number(_Shown, ScapyField):  # type: ignore[type-arg, misc]
+class Number(_Shown, ScapyField):  # type: ignore[type-arg]
     """An unsigned integer of 1, 2, 4 or 8 whole bytes."""
 
     __slots__ = ["declared"]
@@ -46,7 +46,7 @@ class Number(_Shown, ScapyField):  # type: ignore[type-arg, misc]
         ScapyField.__init__(self, name, default, _FORMATS[declared.bits])
 
 
-class Bits(_Shown, BitField):  # type: ignore[misc]
+class Bits(_Shown, BitField):
     """An unsigned integer or flag of any width, anywhere between bytes."""
 
     __slots__ = ["declared"]
@@ -61,6 +61,13 @@ class Text(StrFixedLenField):
 
     def m2i(self, pkt: Packet | None, x: bytes) -> bytes:
         return x.rstrip(b"\0")
+
+
+class Fixed(StrFixedLenField):
+    """Bytes without a known structure, shown in hex."""
+
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:
+        return x.hex() if isinstance(x, bytes) else repr(x)
 
 
 class Nested(PacketField):
@@ -152,9 +159,10 @@ class Trailer(ScapyField):  # type: ignore[type-arg]
     def i2repr(self, pkt: Packet | None, x: Any) -> str:
         return hex_text(x, self.bits) if isinstance(x, int) else repr(x)
 
-    def to_bytes(self, val: Any) -> bytes:
-        """The bytes of a value that is not None."""
-        return val.to_bytes(self.bits // 8, "big") if isinstance(val, int) else bytes(val)
+
+def trailer_bytes(val: int | bytes, bits: int) -> bytes:
+    """The bytes of a trailer's value that is not None; numbers big-endian, as the bytes stand."""
+    return val.to_bytes(bits // 8, "big") if isinstance(val, int) else bytes(val)
 
 
 def field_name(name: str) -> str:
@@ -183,7 +191,7 @@ def scapy_field(declared: Declared[Any], layer: Callable[[type[Struct]], type[Pa
     elif declared.kind == "text":
         entry = Text(name, b"", length=size)
     else:
-        entry = StrFixedLenField(name, bytes(size), length=size)
+        entry = Fixed(name, bytes(size), length=size)
     if declared.count == 1:
         return entry
     return (PacketArray if declared.kind == "nested" else Array)(entry, declared.count)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import struct
 
 from scapy.config import conf
-from scapy.fields import XShortEnumField, XShortField
 from scapy.layers.inet import IP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import ARP
 from scapy.packet import Packet, Padding
 
-from ibdissect.wire.around import ETHERTYPES
+from ibdissect.wire.ulp import ipoib
 
-from .derive import Layer
+from .derive import Layer, layer, make
+from .fields import scapy_fields
 
 _INNER: dict[int, type[Packet]] = {0x0800: IP, 0x0806: ARP, 0x86DD: IPv6}
 _ARP_SIZE = 56
@@ -30,10 +30,10 @@ def fits(ethertype: int, s: bytes) -> bool:
 
 
 class Carrier(Layer):
-    """A layer with an Ethertype. What does not come back byte for byte from Scapy's dissector stays Raw."""
+    """A layer that may hold IP or ARP. What does not come back byte for byte from Scapy's dissector stays Raw."""
 
     def ethertype(self) -> int:
-        """Ethertype of the payload."""
+        """Ethertype of the payload; 0 for none."""
         raise NotImplementedError
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
@@ -42,7 +42,8 @@ class Carrier(Layer):
 
     def do_dissect_payload(self, s: bytes) -> None:
         super().do_dissect_payload(s)
-        if s and not (Padding not in self.payload and _same(self.payload, s)):
+        foreign = isinstance(self.payload, tuple(_INNER.values()))
+        if foreign and (Padding in self.payload or not _same(self.payload, s)):
             self.remove_payload()
             self.add_payload(conf.raw_layer(s, _internal=1, _underlayer=self))
 
@@ -54,14 +55,21 @@ def _same(pkt: Packet, s: bytes) -> bool:
         return False  # hostile bytes that a foreign layer takes in but cannot write
 
 
-class IPoIB(Carrier):
-    """Header of IP over InfiniBand (RFC 4391 section 6)."""
-
-    name = "IPoIB"
-    fields_desc = [XShortEnumField("etype", 0x0800, ETHERTYPES), XShortField("reserved", 0)]
+class _IPoIB(Carrier):
+    """Type follows from the payload where None."""
 
     def ethertype(self) -> int:
-        return int(self.etype)
+        return int(self.type)
+
+    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
+        if self.type is None:
+            found = next((number for number, inner in _INNER.items() if isinstance(self.payload, inner)), 0)
+            pkt = found.to_bytes(2, "big") + pkt[2:]
+        return pkt + pay
+
+
+_HEADER = [field for field in ipoib.IPoIB.fields if field.kind != "rest"]
+IPoIB = make(ipoib.IPoIB, _IPoIB, fields=scapy_fields(_HEADER, layer, {"type": None}))
 
 
 def looks_like_ipoib(s: bytes) -> bool:

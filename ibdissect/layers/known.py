@@ -9,7 +9,6 @@ from scapy.layers.inet import UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet, bind_layers
 
-from ibdissect.errors import SpecError
 from ibdissect.wire import catalog as _catalog
 from ibdissect.wire.places import DestQP, Ethertype, Mad, MadFormat, UdpPort, VendorOui
 
@@ -30,15 +29,16 @@ def use_catalog(chosen: _catalog.Catalog) -> None:
 
 
 def register(struct: StructType) -> type[Layer]:
-    """Make the layer of a plugin's structure and dissect it wherever it says that it is carried. SpecError for a place unknown here."""
+    """Make the layer of a plugin's structure and dissect it where it says that it is carried.
+
+    Layers look at MadFormat, Mad, VendorOui, DestQP, UdpPort and Ethertype; other places are for the tree.
+    """
     made = layer(struct)
     for place in struct.carried_by:
         if isinstance(place, UdpPort):
             bind_layers(UDP, made, dport=place.port)
         elif isinstance(place, Ethertype):
             bind_layers(Ether, made, type=place.ethertype)
-        elif not isinstance(place, (Mad, MadFormat, VendorOui, DestQP)):
-            raise SpecError(struct.__name__, "carried_by", f"{place!r} is no place that layers can look at")
         _own.append((place, struct))
     return made
 

@@ -8,15 +8,15 @@ from scapy.config import conf
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet
 
-from ibdissect.wire import crc, link, network
+from ibdissect.wire import crc, link, network, transport
 from ibdissect.wire.mad import class_qp
 
 from .derive import Layer, layer, make
-from .fields import Trailer, scapy_fields
+from .fields import Trailer, scapy_fields, trailer_bytes
 from .inner import Carrier
 from .mad import MadLayer
 
-_IBA_TRANSPORT = 0x1B
+_IBA_TRANSPORT, _IPV6 = 0x1B, 1
 _LEAST = 12
 """Bytes of the shortest packet that PktLen may announce: LRH and four more."""
 
@@ -31,7 +31,7 @@ def management_qp(pkt: Packet) -> int | None:
     return None
 
 
-class _LRH(Layer):
+class _LRH(Carrier):
     """VL, LNH and PktLen follow from the payload where None; `vcrc` stands behind the payload, as far as PktLen fits the frame."""
 
     def pre_dissect(self, s: bytes) -> bytes:
@@ -47,9 +47,12 @@ class _LRH(Layer):
         return s[:end]
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
-        from .transport import BTH  # BTH's ICRC covers this layer, so that module needs this one first
+        if self.lnh == _IPV6:
+            return super().guess_payload_class(payload)
+        return _next_layers()[self.lnh]
 
-        return {0: RWH, 1: IPv6, 2: BTH, 3: GRH}[self.lnh]
+    def ethertype(self) -> int:
+        return 0x86DD if self.lnh == _IPV6 else 0
 
     def header(self, pkt: bytes, size: int) -> bytes:
         """The eight bytes with the computed fields; `size` counts the bytes between LRH and VCRC."""
@@ -57,7 +60,7 @@ class _LRH(Layer):
         if self.vl is None:
             built[0] |= 0xF0 if management_qp(self) == 0 else 0
         if self.lnh is None:
-            built[1] |= 3 if isinstance(self.payload, GRH) else 0 if isinstance(self.payload, RWH) else 1 if isinstance(self.payload, IPv6) else 2
+            built[1] |= next((lnh for lnh, next_layer in _next_layers().items() if isinstance(self.payload, next_layer)), 2)
         if self.pktlen is None:
             words = (8 + size + 3) // 4 & 0x7FF
             built[4] |= words >> 8
@@ -67,7 +70,7 @@ class _LRH(Layer):
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
         built = self.header(pkt, len(pay)) + pay
         given = self.vcrc
-        return built + (crc.vcrc(built).to_bytes(2, "little") if given is None else self.get_field("vcrc").to_bytes(given))
+        return built + (crc.vcrc(built).to_bytes(2, "little") if given is None else trailer_bytes(given, 16))
 
 
 class _GRH(Layer):
@@ -86,9 +89,7 @@ class _GRH(Layer):
         return s[:end]
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
-        from .transport import BTH  # as in LRH
-
-        return BTH if self.nxt_hdr == _IBA_TRANSPORT else super().guess_payload_class(payload)
+        return layer(transport.BTH) if self.nxt_hdr == _IBA_TRANSPORT else super().guess_payload_class(payload)
 
     def header(self, pkt: bytes, size: int) -> bytes:
         """The 40 bytes with PayLen filled in; `size` counts the bytes behind them."""
@@ -115,6 +116,11 @@ class _FlowControl(Layer):
         if self.lpcrc is None:
             pkt = pkt[:4] + crc.lpcrc(pkt).to_bytes(2, "little")
         return pkt + pay
+
+
+def _next_layers() -> dict[int, type[Packet]]:
+    """By LNH. BTH is looked up when needed: its module needs this one, for the headers that the ICRC covers."""
+    return {0: RWH, _IPV6: IPv6, 2: layer(transport.BTH), 3: GRH}
 
 
 def _lrh_fields() -> list[Any]:

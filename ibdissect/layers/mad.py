@@ -29,6 +29,7 @@ class MadLayer(Layer):
     behind it on the wire (the paths of a directed-route SMP) are fields of this layer.
     """
 
+    match_subclass = True  # pkt[MadLayer] is the MAD, whatever its class
     classes: ClassVar[tuple[int, ...]] = ()
     """Management classes that have this form, the first is the default."""
     version: ClassVar[int] = mad.BASE_VERSION_IB
@@ -42,10 +43,11 @@ class MadLayer(Layer):
         mgmt_class, attr_id = self.getfieldval("mgmt_class"), self.getfieldval("attribute_id")
         chosen = None
         for place in self.payload.declared.carried_by if isinstance(self.payload, Layer) else ():
-            if isinstance(place, (Mad, VendorOui)) and mgmt_class in (None, place.mgmt_class) and attr_id in (None, place.attr_id):
-                if not self.classes or place.mgmt_class in self.classes:
-                    chosen = place
-                    break
+            if not isinstance(place, (Mad, VendorOui)) or (self.classes and place.mgmt_class not in self.classes):
+                continue
+            if mgmt_class in (None, place.mgmt_class) and attr_id in (None, place.attr_id):
+                chosen = place
+                break
         if mgmt_class is None:
             mgmt_class = chosen.mgmt_class if chosen is not None else next(iter(self.classes), 0)
         if attr_id is None:
@@ -159,8 +161,10 @@ def _early_starts(places: Iterable[MadFormat]) -> dict[int, int]:
     return found
 
 
-def _late(pkt: MadLayer) -> bool:
-    return pkt.start() == pkt.hole[0]
+def _late(pkt: Any) -> bool:
+    start: int = pkt.start()
+    first: int = pkt.hole[0]
+    return start == first
 
 
 def make_format(struct: type[Struct]) -> type[Layer]:

@@ -26,7 +26,7 @@ def _declared(owner: str, field: Any) -> Field[Any]:
         return Field("ip4", 32, label)
     if isinstance(field, MACField):
         return Field("mac", 48, label)
-    if isinstance(field, StrFixedLenField) and field.length_from(None) == field.sz:
+    if isinstance(field, StrFixedLenField) and _fixed(field):
         return raw(field.sz, label)
     plain = isinstance(field, ScapyField) and type(field).getfield is ScapyField.getfield and type(field).addfield is ScapyField.addfield
     if plain and not field.islist and not field.holds_packets and field.fmt[0] in "!>" and field.fmt[1:] in _WIDTHS:
@@ -34,6 +34,11 @@ def _declared(owner: str, field: Any) -> Field[Any]:
     if plain and field.fmt in ("!b", "B", "=B"):
         return _number(field, 8, label)
     raise SpecError(owner, field.name, f"{type(field).__name__} has no fixed big-endian layout, a structure needs one")
+
+
+def _fixed(field: Any) -> bool:
+    """Whether a string field has a length of its own, not one counted by another field."""
+    return bool(field.length_from.__defaults__ == (field.sz,))
 
 
 def _number(field: Any, bits: int, label: str) -> Field[Any]:
@@ -48,7 +53,10 @@ def from_scapy(cls: type[Packet], **attributes: Any) -> type[Struct]:
 
     SpecError names the first field whose size or byte order is not fixed.
     """
-    namespace: dict[str, Any] = {"__module__": cls.__module__, "__doc__": cls.__doc__, "key": cls.__name__.lower(), "section": cls.__module__}
+    namespace: dict[str, Any] = {"__module__": cls.__module__, "__doc__": cls.__doc__}
+    namespace |= {"key": cls.__name__.lower(), "section": cls.__module__}
     for field in cls.fields_desc:
         namespace[field.name] = _declared(cls.__name__, field)
-    return type(Struct)(cls.__name__, (Struct,), {**namespace, **attributes})
+    metaclass: Any = type(Struct)
+    made: type[Struct] = metaclass(cls.__name__, (Struct,), {**namespace, **attributes})
+    return made

@@ -13,7 +13,7 @@ from ibdissect.wire import crc, transport
 from ibdissect.wire.opcodes import OPCODES
 
 from .derive import LAYERS, Layer, layer, make
-from .fields import Trailer, scapy_fields
+from .fields import Trailer, scapy_fields, trailer_bytes
 from .inner import IPoIB, looks_like_ipoib
 from .known import payload_of_qp
 from .link import GRH, LRH, management_qp
@@ -83,10 +83,9 @@ class _BTH(_Chained):
             names.append(inner.declared.__name__)
             inner = inner.payload
         data = not isinstance(inner, NoPayload)
-        for code, known in OPCODES.items():
-            if known.headers == tuple(names) and known.payload >= data and not known.operation.endswith(("First", "Middle", "Last")):
-                return code
-        return _SEND_ONLY
+        fitting = [known for known in OPCODES.values() if known.headers == tuple(names) and known.payload >= data]
+        whole = [known for known in fitting if not known.operation.endswith(("First", "Middle", "Last"))]
+        return min(whole, key=lambda known: known.payload != data).code if whole else _SEND_ONLY
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
         built = bytearray(pkt)
@@ -97,9 +96,9 @@ class _BTH(_Chained):
         if self.destqp is None:
             built[5:8] = (management_qp(self) or 0).to_bytes(3, "big")
         pad = self.pad_bytes
-        whole = bytes(built) + pay + (bytes(built[1] >> 4 & 3) if pad is None else self.get_field("pad_bytes").to_bytes(pad))
+        whole = bytes(built) + pay + (bytes(built[1] >> 4 & 3) if pad is None else trailer_bytes(pad, 24))
         icrc = self.icrc
-        return whole + (self._icrc(whole).to_bytes(4, "little") if icrc is None else self.get_field("icrc").to_bytes(icrc))
+        return whole + (self._icrc(whole).to_bytes(4, "little") if icrc is None else trailer_bytes(icrc, 32))
 
     def _icrc(self, data: bytes) -> int:
         """ICRC of `data`, BTH up to the pad bytes, below the headers that stand before it."""
