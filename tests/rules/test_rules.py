@@ -25,9 +25,10 @@ for path in sorted(Path(__file__).parent.glob("cases_*.py")):
 def lint(capture: bytes) -> list[Finding]:
     """Every finding of every rule on a capture held in memory."""
     reader = open_capture(io.BytesIO(capture))
-    linter = Linter(RULES, damage=reader.damage)
+    linter = Linter(RULES)
     for chunk in reader.chunks():
         linter.feed(ChunkTable(chunk))
+    linter.context.damage = reader.damage
     return linter.finish()
 
 
