@@ -17,6 +17,7 @@ from ibdissect.wire.places import Inside, Mad, MadFormat
 from ibdissect.wire.spec import BYTE_KINDS, Field
 
 from .locate import EXTENDED_AT, EXTENDED_STRUCTS, Bool, Int, Located, locate, u16
+from .payloads import room
 
 HEADERS: dict[StructType, tuple[str, ...]] = {
     around.ERF: ("erf",),
@@ -95,16 +96,24 @@ class ChunkTable:
             return _merge([self._header(struct, name) for name in HEADERS[struct]])
         if struct in EXTENDED_STRUCTS:
             return self._extended(struct)
-        parts = []
-        for place in struct.carried_by:
-            if isinstance(place, MadFormat):
-                parts.append(self._format(struct, place))
-            elif isinstance(place, Mad):
-                parts.append(self._attribute(struct, place))
-            elif isinstance(place, Inside):
-                parts.append(self._inside(struct, place))
+        parts = [self.placed(struct, place) for place in struct.carried_by]
         parts += [self._nested(struct, field) for field in self.catalog.nesting.get(struct, ())]
         return _merge(parts)
+
+    def placed(self, struct: StructType, place: object) -> Occurrences:
+        """The occurrences of a structure that one of its places accounts for; nothing for a place that is not searched."""
+        if isinstance(place, MadFormat):
+            return self._format(struct, place)
+        if isinstance(place, Mad):
+            return self._attribute(struct, place)
+        if isinstance(place, Inside):
+            return self._inside(struct, place)
+        found = room(self, place)
+        if found is None:
+            return _NONE
+        rows, at, stop = found
+        good = at + struct.size <= stop
+        return Occurrences(rows[good], at[good], stop[good])
 
     def _header(self, struct: StructType, name: str) -> Occurrences:
         start = self.located.start.get(name)
