@@ -1,0 +1,81 @@
+"""Do conditions hold where a plain reading of the packets says so?"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ibdissect.table.mask import occurrences_where, rows_where
+from ibdissect.wire.expr import Expr, present
+from ibdissect.wire.link import LRH
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.network import GRH
+from ibdissect.wire.sm import NodeDescription
+from ibdissect.wire.sm_tables import PKeyEntry
+from ibdissect.wire.transport import BTH, RETH
+from tests.craft import native, rc, smp
+from tests.table.made import native_table
+
+KEYS = bytearray(64)
+KEYS[0:6] = b"\xff\xff\x80\x01\x00\x02"
+GID = bytes.fromhex("fe80" + 12 * "00" + "0001")
+FRAMES = [
+    native(bth={"psn": 7, "p_key": 0x7FFF}),
+    rc(0x0A, b"1234", ext={"RETH": {"dmalen": 4, "va": 2**63 + 1}}, grh={"sgid": GID}),
+    smp(0x81, 0x16, bytes(KEYS), slid=3),
+    smp(0x81, 0x10, b"host 1\0garbage", slid=4),
+]
+TABLE = native_table(FRAMES)
+
+
+@pytest.mark.parametrize(
+    ("expr", "rows"),
+    [
+        (BTH.psn == 7, [0]),
+        (BTH.psn != 7, [1, 2, 3]),
+        (RETH.dmalen != 5, [1]),
+        (~(RETH.dmalen == 4), [0, 2, 3]),
+        (RETH.va > 2**63, [1]),
+        (RETH.va == 2**64, []),
+        ((BTH.p_key & 0x8000) == 0, [0]),
+        (BTH.opcode.isin([0x0A, 999]), [1]),
+        ((LRH.slid == 3) | (LRH.slid == 4), [2, 3]),
+        ((LRH.slid >= 3) & (LRH.slid < 4), [2]),
+        (LRH.slid.between(2, 3), [2]),
+        (LRH.slid < LRH.dlid, [0, 1]),
+        ((LRH.slid + 1) == LRH.dlid, [0, 1]),
+        (present(GRH), [1]),
+        (GRH.sgid == GID, [1]),
+        (GRH.sgid == bytes(16), []),
+        (NodeDescription.node_string == "host 1", [3]),
+        (NodeDescription.node_string != "host 1", []),
+        (PKeyEntry.p_key_base == 1, [2]),
+        (PKeyEntry.p_key_base != 1, []),  # one entry is 1: not all differ
+        (MAD.attribute_id == LRH.pktlen, []),
+        (BTH.se == 1, []),
+        (BTH.m == 1, [0, 1]),
+    ],
+)
+def test_rows(expr: Expr, rows: list[int]) -> None:
+    assert np.flatnonzero(rows_where(expr, TABLE)).tolist() == rows
+
+
+@pytest.mark.parametrize(
+    ("expr", "entries"),
+    [
+        ((PKeyEntry.membership_type == 0) & (PKeyEntry.p_key_base != 0), [2]),
+        (PKeyEntry.p_key_base.isin([1, 0x7FFF]), [0, 1]),
+        ((PKeyEntry.p_key_base == 2) & (LRH.slid == 3), [2]),
+        ((PKeyEntry.p_key_base == 2) & (LRH.slid == 4), []),
+        (RETH.dmalen == 4, []),  # no RETH in that frame
+    ],
+)
+def test_occurrences_are_judged_one_by_one(expr: Expr, entries: list[int]) -> None:
+    assert np.flatnonzero(occurrences_where(expr, TABLE, PKeyEntry)).tolist() == entries
+
+
+def test_a_field_is_a_dictionary_key_and_a_comparison_has_no_truth() -> None:
+    assert {BTH.psn: 1, BTH.opcode: 2}[BTH.psn] == 1
+    assert BTH.psn in (BTH.opcode, BTH.psn)
+    with pytest.raises(TypeError, match="combine"):
+        bool(BTH.psn < 3)
