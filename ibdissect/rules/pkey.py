@@ -1,0 +1,204 @@
+"""P_Keys that the destination's learnt table refuses, and pairs of limited members (PKY)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.model import FIRST_MULTICAST, ROUTER, Port, Subnet
+from ibdissect.fabric.partitions import BASE, Verdict
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related, Span
+from ibdissect.lint.rule import ERROR, Hit, Rule, on_event
+from ibdissect.table.locate import Int, u16, u24
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.link import LRH
+from ibdissect.wire.mad import MAD, is_response
+from ibdissect.wire.transport import BTH
+
+FIRST_OTHER_OPCODE = 0x80
+"""Congestion notifications, XRC and makers' own OpCodes: which P_Key table entry guards them is not in the sources."""
+Bad = tuple[Verdict, Port, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Packets of a chunk that agree in everything that matters, and that their destination refuses."""
+
+    verdict: Verdict
+    port: Port
+    taught: tuple[int, ...]
+    """Frames that taught the LID and the table."""
+    slid: int
+    dest_qp: int
+    p_key: int
+    row: int
+    """The first of them."""
+    count: int
+
+
+class Destinations:
+    """The packets of a chunk against the tables of their destinations; worked out once for all rules that ask."""
+
+    def __init__(self) -> None:
+        self._of: ChunkTable | None = None
+        self._refused: list[Refused] = []
+
+    def refused(self, table: ChunkTable, subnet: Subnet) -> list[Refused]:
+        """What the destinations refuse, by first row."""
+        if self._of is not table:
+            self._of = table
+            self._refused = sorted(_refused(table, subnet), key=lambda refused: refused.row)
+        return self._refused
+
+
+def _refused(table: ChunkTable, subnet: Subnet) -> Iterator[Refused]:
+    if not subnet.lids:
+        return
+    loc, data = table.located, table.chunk.data
+    lrh, bth = loc.at("lrh"), loc.at("bth")
+    rows = np.flatnonzero((lrh >= 0) & (bth >= 0) & (loc.opcode < FIRST_OTHER_OPCODE))
+    dlid = u16(data, lrh[rows] + LRH.dlid.bit // 8)
+    known = np.zeros(1 << 16, np.bool_)
+    for lid in np.flatnonzero(np.bincount(dlid, minlength=1 << 16)).tolist():
+        known[lid] = 0 < lid < FIRST_MULTICAST and any(port.p_keys is not None for port in _owners(subnet, lid))
+    keep = known[dlid]
+    rows, dlid = rows[keep], dlid[keep]
+    if not len(rows):
+        return
+    qp = u24(data, bth[rows] + BTH.destqp.bit // 8)
+    keep = qp != 0  # QP0 is a member of all partitions and checks nothing (seed002)
+    rows, dlid, qp = rows[keep], dlid[keep], qp[keep]
+    combined = (dlid << 16) | u16(data, bth[rows] + BTH.p_key.bit // 8)
+    for combination in np.unique(combined).tolist():
+        lid, p_key = combination >> 16, combination & 0xFFFF
+        if p_key & BASE:  # partition 0 is PKY002
+            for of_them, bad in _spans(table, subnet, rows, combined, combination, lid, p_key):
+                yield from _flows(table, of_them, qp[np.searchsorted(rows, of_them)], p_key, bad)
+
+
+def _owners(subnet: Subnet, lid: int) -> set[Port]:
+    track = subnet.lids.get(lid)
+    return {port for port in (track.now, *(value for value, _ in track.past)) if port is not None} if track is not None else set()
+
+
+def _judge(subnet: Subnet, lid: int, p_key: int, frame: int) -> Bad | None:
+    port, since = subnet.owner(lid, frame)
+    if port is None or port.p_keys is None or port.node.kind == ROUTER:  # behind a router another subnet's table decides
+        return None
+    verdict, taught = port.p_keys.judge(p_key, frame, port.p_key_capacity)
+    return (verdict, port, (*taught, since)) if verdict in (Verdict.LIMITED, Verdict.ABSENT) else None
+
+
+def _spans(
+    table: ChunkTable, subnet: Subnet, rows: Int, combined: Int, combination: int, lid: int, p_key: int
+) -> Iterator[tuple[Int, Bad]]:
+    """Rows of one destination and P_Key that are refused; the chunk is cut where the table or the LID's owner changed."""
+    first, last = table.chunk.first, table.chunk.first + len(table) - 1
+    cuts = set(subnet.lids[lid].changes())
+    for port in _owners(subnet, lid):
+        if port.p_keys is not None:
+            cuts.update(port.p_keys.changes())
+    edges = [first, *sorted(cut for cut in cuts if first < cut <= last), last + 1]
+    verdicts = [_judge(subnet, lid, p_key, start) for start in edges[:-1]]
+    if not any(verdicts):
+        return
+    mine = rows[combined == combination]
+    for start, stop, bad in zip(edges, edges[1:], verdicts, strict=False):
+        if bad is not None:
+            part = mine[np.searchsorted(mine, start - first) : np.searchsorted(mine, stop - first)]
+            if len(part):
+                yield part, bad
+
+
+def _flows(table: ChunkTable, rows: Int, qp: Int, p_key: int, bad: Bad) -> Iterator[Refused]:
+    """One entry per sender and QP; answers to QP1 repeat the P_Key of their request and are left out."""
+    data, loc = table.chunk.data, table.located
+    gsi = np.flatnonzero(qp == 1)
+    if len(gsi):
+        mad = loc.at("mad")[rows]
+        drop = [i for i in gsi.tolist() if mad[i] < 0 or _answers(data[int(mad[i]) : int(mad[i]) + MAD.size].tobytes())]
+        rows, qp = np.delete(rows, drop), np.delete(qp, drop)
+    slid = u16(data, loc.at("lrh")[rows] + LRH.slid.bit // 8)
+    keys, first, counts = np.unique((slid << 24) | qp, return_index=True, return_counts=True)
+    for key, i, count in zip(keys.tolist(), first.tolist(), counts.tolist(), strict=True):
+        yield Refused(*bad, key >> 24, key & 0xFFFFFF, p_key, int(rows[i]), count)
+
+
+def _answers(header: bytes) -> bool:
+    mad = MAD(header)
+    return is_response(mad.method, mad.attribute_modifier, mad.mgmt_class)
+
+
+class _Destination(Rule):
+    """What the rules about a destination's table share: one finding per sender, QP and P_Key."""
+
+    verdict = Verdict.UNKNOWN
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        found: list[Refused] = context.get(Destinations).refused(event.table, event.subnet)
+        for refused in found:
+            if refused.verdict is self.verdict:
+                yield _hit(event.table, refused)
+
+
+def _hit(table: ChunkTable, refused: Refused) -> Hit:
+    frame = table.chunk.first + refused.row
+    return Hit(
+        frame=frame,
+        time_ns=int(table.chunk.time_ns[refused.row]),
+        arguments={"p_key": refused.p_key, "slid": refused.slid, "qp": refused.dest_qp, "port": str(refused.port)},
+        spans=(_p_key_span(table, refused.row),),
+        field=BTH.p_key,
+        value=refused.p_key,
+        related=tuple(Related(number, "taught the destination's LID or P_Key table") for number in sorted(set(refused.taught))),
+        evidence=Evidence.LEARNT,
+        count=refused.count,
+        key=(refused.port.node.slot, refused.port.number, refused.slid, refused.dest_qp, refused.p_key),
+    )
+
+
+def _p_key_span(table: ChunkTable, row: int) -> Span:
+    low, high = BTH.p_key.span
+    at = int(table.located.at("bth")[row] - table.chunk.offset[row])
+    return Span(table.chunk.first + row, at + low, high - low)
+
+
+class LimitedToLimited(_Destination):
+    """A limited member of a partition sends to another limited member.
+
+    ## Why it matters
+    Limited members may talk to full members only. The destination has this partition as limited, so it drops the packet
+    silently, counts a P_Key violation and may send trap 257. Applications see timeouts.
+
+    ## What to do
+    Make one of the two ports a full member (opensm: `full` in partitions.conf), or do not let them talk to each other.
+    """
+
+    code, name, severity = "PKY001", "limited-to-limited", ERROR
+    reference = "IBA 10.9.3; seed002 table 16-2"
+    message = "P_Key 0x{p_key:04x} (limited) from LID {slid} to QP 0x{qp:x} of {port}, which is a limited member of that partition too"
+    example = "GetResp(P_KeyTable) of a port with entry 0x1234 only, then a packet with P_Key 0x1234 to it"
+    verdict = Verdict.LIMITED
+
+
+class NotInDestinationTable(_Destination):
+    """A packet's partition is not in the P_Key table of its destination.
+
+    ## Why it matters
+    The destination drops the packet silently, counts a P_Key violation and may send trap 257. Applications see timeouts.
+
+    ## What to do
+    Compare the partitions of both ports (smpquery pkeys): either the destination is missing in partitions.conf, or the sender uses
+    a wrong P_Key index.
+    """
+
+    code, name, severity = "PKY003", "pkey-not-in-dest-table", ERROR
+    reference = "IBA 10.9.3; seed002 QP1 section; seed000 P_KeyTable"
+    message = "P_Key 0x{p_key:04x} from LID {slid} to QP 0x{qp:x} of {port}, whose P_Key table does not hold that partition"
+    example = "NodeInfo and all P_KeyTable blocks of a port, then a packet with P_Key 0x9999 to it"
+    verdict = Verdict.ABSENT

@@ -1,0 +1,164 @@
+"""Queue pairs whose both ends are limited members of their partition (PKY021)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ibdissect.fabric.model import FIRST_MULTICAST
+from ibdissect.fabric.partitions import BASE, FULL
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related, Span
+from ibdissect.lint.rule import ERROR, Hit, Rule, on_chunk, on_end
+from ibdissect.table.locate import EXTENDED_AT, Int, u16, u24
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.link import LRH
+from ibdissect.wire.transport import BTH, DETH
+
+MAX_FLOWS = 65536
+"""Directions remembered of each kind; the oldest goes first."""
+CONNECTED_END = 0x40
+"""OpCodes below are RC and UC: one destination QP, no source QP."""
+MANY = -1
+"""More than one destination QP was seen between two LIDs."""
+Flow = tuple[int, int, int, int]
+"""Source LID and QP (0: not in the packet), destination LID and QP."""
+
+
+@dataclass(slots=True)
+class Direction:
+    """Limited packets of one direction."""
+
+    base: int
+    """The low 15 bits of their P_Key."""
+    frame: int
+    time_ns: int
+    span: Span
+    count: int
+
+
+class BothLimited(Rule):
+    """Both ends of a queue pair send with the same limited P_Key.
+
+    ## Why it matters
+    A sender inserts its own table's entry, so both ends are limited members of the partition, and both drop what the other
+    sends. The connection was set up, but no data will pass.
+
+    ## What to do
+    Make one of the two ports a full member (opensm: `full` in partitions.conf), or choose a partition in which one of them is.
+    """
+
+    code, name, severity = "PKY021", "limited-both-directions", ERROR
+    reference = "IBA 10.9.3; seed002 table 16-2"
+    message = "P_Key 0x{p_key:04x} (limited) in both directions between LID {near} and LID {far}, QPs 0x{far_qp:x} and 0x{near_qp:x}"
+    example = "an RC SEND with P_Key 0x0123, and an ACK with P_Key 0x0123 in the other direction"
+
+    def __init__(self) -> None:
+        self.only: dict[tuple[int, int], int] = {}
+        """(SLID, DLID) to the one destination QP of connected packets, or MANY."""
+        self.limited: dict[Flow, Direction] = {}
+        self.paired: dict[tuple[Flow, Flow], tuple[Direction, Direction]] = {}
+        """Connected directions that belong together as long as no other QP shows up between their LIDs."""
+
+    @on_chunk
+    def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        data, loc = table.chunk.data, table.located
+        lrh, bth = loc.at("lrh"), loc.at("bth")
+        rows = np.flatnonzero((lrh >= 0) & (bth >= 0))
+        if not len(rows):
+            return
+        qp = u24(data, bth[rows] + BTH.destqp.bit // 8)
+        dlid = u16(data, lrh[rows] + LRH.dlid.bit // 8)
+        rows = rows[(qp > 1) & (dlid > 0) & (dlid < FIRST_MULTICAST)]
+        opcode = loc.opcode[rows].astype(np.int64)
+        deth = EXTENDED_AT["DETH"][opcode].astype(np.int64)
+        connected = opcode < CONNECTED_END
+        for part, datagrams in ((rows[connected], False), (rows[(deth >= 0) & ~connected], True)):
+            if len(part):
+                yield from self._part(table, part, datagrams)
+
+    def _part(self, table: ChunkTable, rows: Int, datagrams: bool) -> Iterator[Hit]:
+        data, loc = table.chunk.data, table.located
+        lrh, bth = loc.at("lrh")[rows], loc.at("bth")[rows]
+        way = (u16(data, lrh + LRH.slid.bit // 8) << 16) | u16(data, lrh + LRH.dlid.bit // 8)
+        qp, p_key = u24(data, bth + BTH.destqp.bit // 8), u16(data, bth + BTH.p_key.bit // 8)
+        source = np.zeros_like(qp)
+        if datagrams:
+            at = bth + BTH.size + EXTENDED_AT["DETH"][loc.opcode[rows]].astype(np.int64) + DETH.srcqp.bit // 8
+            good = at + 3 <= loc.limit[rows]
+            rows, way, qp, p_key, at = rows[good], way[good], qp[good], p_key[good], at[good]
+            source = u24(data, at)
+        else:
+            self._destinations(way, qp)
+        suspicious = ((p_key & FULL) == 0) & ((p_key & BASE) != 0) & ((source > 1) | (not datagrams))
+        if self.limited:  # a full P_Key later clears the direction
+            suspicious |= np.isin(way, [(flow[0] << 16) | flow[2] for flow in self.limited])
+        index = np.flatnonzero(suspicious)
+        if not len(index):
+            return
+        keys = np.column_stack((way[index], source[index], qp[index], p_key[index]))
+        distinct, first, counts = np.unique(keys, axis=0, return_index=True, return_counts=True)
+        for i in np.argsort(first).tolist():
+            lids, src_qp, dest_qp, key = distinct[i].tolist()
+            flow = (lids >> 16, src_qp, lids & 0xFFFF, dest_qp)
+            yield from self._direction(table, flow, key, int(rows[index[first[i]]]), int(counts[i]), datagrams)
+
+    def _destinations(self, way: Int, qp: Int) -> None:
+        for value in np.unique((way << 24) | qp).tolist():
+            lids, dest_qp = (value >> 40 & 0xFFFF, value >> 24 & 0xFFFF), value & 0xFFFFFF
+            known = self.only.get(lids)
+            if known is None:
+                if len(self.only) >= MAX_FLOWS:
+                    self.only.pop(next(iter(self.only)))
+                self.only[lids] = dest_qp
+            elif known != dest_qp:
+                self.only[lids] = MANY
+
+    def _direction(self, table: ChunkTable, flow: Flow, key: int, row: int, count: int, datagrams: bool) -> Iterator[Hit]:
+        if key & FULL or not key & BASE:
+            self.limited.pop(flow, None)
+            return
+        base = key & BASE
+        seen = self.limited.get(flow)
+        if seen is None or seen.base != base:
+            if len(self.limited) >= MAX_FLOWS:
+                self.limited.pop(next(iter(self.limited)))
+            low, high = BTH.p_key.span
+            frame, at = table.chunk.first + row, int(table.located.at("bth")[row] - table.chunk.offset[row])
+            seen = self.limited[flow] = Direction(base, frame, int(table.chunk.time_ns[row]), Span(frame, at + low, high - low), 0)
+        seen.count += count
+        back = (flow[2], flow[3], flow[0], flow[1]) if datagrams else (flow[2], 0, flow[0], self.only.get((flow[2], flow[0]), MANY))
+        other = self.limited.get(back)
+        if other is None or other.base != base:
+            return
+        pair = (flow, back) if flow < back else (back, flow)
+        if datagrams:
+            yield self._hit(flow, seen, back, other, count, pair)
+        elif len(self.paired) < MAX_FLOWS:
+            self.paired.setdefault(pair, (seen, other) if pair[0] == flow else (other, seen))
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        """Connected pairs wait for the end: a second QP between the two ports would make them uncertain."""
+        for (flow, back), (seen, other) in self.paired.items():
+            if self.only.get((flow[0], flow[2])) == flow[3] and self.only.get((back[0], back[2])) == back[3]:
+                if seen.frame < other.frame:
+                    flow, back, seen, other = back, flow, other, seen
+                yield self._hit(flow, seen, back, other, seen.count + other.count, None)
+
+    def _hit(self, flow: Flow, seen: Direction, back: Flow, other: Direction, count: int, key: object) -> Hit:
+        """The fault is proven by the direction seen later."""
+        return Hit(
+            frame=seen.frame,
+            time_ns=seen.time_ns,
+            arguments={"p_key": seen.base, "near": flow[0], "far": flow[2], "near_qp": back[3], "far_qp": flow[3]},
+            spans=(seen.span,),
+            field=BTH.p_key,
+            value=seen.base,
+            related=(Related(other.frame, "the other direction"),),
+            evidence=Evidence.SEEN if flow[1] else Evidence.INFERRED,
+            count=count,
+            key=key,
+        )
