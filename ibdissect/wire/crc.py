@@ -56,19 +56,20 @@ def icrc_roce2(data: bytes) -> int:
 
 def vcrc(data: bytes) -> int:
     """VCRC (16 bits) of LRH up to and with the ICRC: polynomial 0x100B reflected, ones before and after (IBA 7.8.2)."""
-    return _crc16()(bytes(data))
+    return crc16()(bytes(data))
 
 
 def lpcrc(data: bytes) -> int:
     """CRC (16 bits) of the first four bytes of a flow-control packet; the generator of the VCRC (IBA 7.9.4)."""
-    return _crc16()(bytes(data[:4]))
+    return crc16()(bytes(data[:4]))
 
 
 @cache
-def _crc16() -> Callable[[bytes], int]:
+def crc16() -> Callable[[bytes | memoryview], int]:
+    """The function behind `vcrc` and `lpcrc`, for callers that have many packets."""
     import anycrc  # late: a CRC-less run need not load it
 
-    calculate: Callable[[bytes], int] = anycrc.CRC(16, 0x100B, 0xFFFF, True, True, 0xFFFF).calc
+    calculate: Callable[[bytes | memoryview], int] = anycrc.CRC(16, 0x100B, 0xFFFF, True, True, 0xFFFF).calc
     return calculate
 
 

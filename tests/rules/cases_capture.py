@@ -63,7 +63,8 @@ HOLE = bytearray(erf_pcap(TWO_OR_MORE))
 HOLE[PCAP + 2 * (RECORD + ERF + len(GOOD)) : PCAP + 2 * (RECORD + ERF + len(GOOD)) + RECORD] = b"\xee" * RECORD
 
 case("CAP001", snapped(roce2(payload=bytes(200)), 96), ethernet_pcap([roce2(payload=bytes(200))]), file=None, frames=[1])
-case("CAP002", erf_with([GOOD], 0, 10, struct.pack(">H", 5)), erf_with([GOOD], 0, 10, struct.pack(">H", (23 + len(GOOD)) // 8 * 8)), file=None)
+PADDED = struct.pack(">H", (23 + len(GOOD)) // 8 * 8)
+case("CAP002", erf_with([GOOD], 0, 10, b"\0\5"), erf_with([GOOD], 0, 10, PADDED), file=None)
 case("CAP002", erf_with([GOOD], 0, 10, struct.pack(">H", len(GOOD) + 24)), erf_pcap([GOOD]), file=None)
 case("CAP003", burst(4097), burst(4096), file=None, frames=[4097])
 case("CAP004", erf_with([GOOD, OTHER], 1, 12, b"\0\3"), WHOLE, file=None, frames=[2])
