@@ -42,7 +42,8 @@ class SubnetTimeoutHigh(Rule):
 
     ## Why it matters
     It is added to every timeout computed from it: traps and requests take seconds or minutes to be repeated, and a lost
-    packet stalls whatever waits for it. The default of OpenSM is 18 (1 s).
+    packet stalls whatever waits for it. The default of OpenSM is 18 (1 s). A Set that moves the port to Armed or Active is not
+    judged: managers fill it with what the port had said.
 
     ## What to do
     Lower the manager's subnet timeout, unless the fabric is really that slow.
@@ -51,7 +52,7 @@ class SubnetTimeoutHigh(Rule):
     code, name, severity = "SEM017", "subnettimeout-high", WARNING
     reference = "IBA 14.2.5.6; opensm default 18"
     on = PortInfo
-    when = (PortInfo.subnet_time_out > LONGEST) & SMP_SET
+    when = (PortInfo.subnet_time_out > LONGEST) & PortInfo.port_state.isin({0, 1}) & SMP_SET
     at = PortInfo.subnet_time_out
     flow = (PortInfo.subnet_time_out, LRH.slid)
     message = "SubnetTimeOut {subnet_time_out} (4.096 us * 2^{subnet_time_out})"
