@@ -19,7 +19,7 @@ PORT: dict[str, Any] = {
     "lid": 5, "master_sm_lid": 1, "link_width_enabled": 3, "link_width_supported": 3, "link_width_active": 2, "link_speed_supported": 7,
     "port_state": 4, "port_physical_state": 5, "link_down_default_state": 2, "link_speed_active": 4, "link_speed_enabled": 7,
     "neighbor_mtu": 4, "vl_cap": 4, "mtu_cap": 5, "operational_vls": 4, "guid_cap": 8, "subnet_time_out": 18, "hoq_life": 18,
-    "local_port_num": 1, "vl_arbitration_high_cap": 8, "vl_arbitration_low_cap": 8, "resp_time_value": 16, "capability_mask": 0x02514868,
+    "local_port_num": 1, "vl_arbitration_high_cap": 8, "vl_arbitration_low_cap": 8, "resp_time_value": 16, "capability_mask": 0x02510868,
 }  # fmt: skip
 NODE: dict[str, Any] = {
     "base_version": 1, "class_version": 1, "node_type": 1, "num_ports": 1, "system_image_guid": 0x0002C90300001003,
@@ -108,8 +108,8 @@ case("SEM057", told(link_width_active=3), told(link_width_active=16))
 case("SEM057", told(link_width_active=0), told(link_width_active=0, port_state=1, port_physical_state=2))
 case("SEM061", described(b"\xff\xfenode"), described("Knoten \u00e4".encode()))
 case("SEM061", described(b"x" * 63 + b"\xc3"), described(b"x" * 64))
-case("SEM062", told(capability_mask=0x02514869), told())
-case("SEM063", told(capability_mask=0x02514868 | 1 << 14), told(capability_mask=0x02514868 | 1 << 14, link_speed_ext_supported=1))
+case("SEM062", told(capability_mask=0x02510869), told())
+case("SEM063", told(capability_mask=0x02510868 | 1 << 14), told(capability_mask=0x02510868 | 1 << 14, link_speed_ext_supported=1))
 
 case("MKY005", written(m_key=0x1122334455667788), written())
 case("MKY006", written(m_key=7, m_key_protect_bits=3), written(m_key=7, m_key_protect_bits=2), also=["MKY005"], twin_also=["MKY005"])
