@@ -84,13 +84,13 @@ class Routes:
             if hop is not None:
                 if not hop.node.alive or self._void(origin, path[:size], hop):
                     return None
-                return self.walk(hop.node, hop.entered, path[size:], hop.frame)
+                return self.walk(hop.node, hop.entered, path[size:], hop.frame, from_origin=size == 0)
         return None
 
-    def walk(self, node: Node, entered: int, ports: bytes, frame: int) -> Hop | None:
+    def walk(self, node: Node, entered: int, ports: bytes, frame: int, *, from_origin: bool = False) -> Hop | None:
         """Leave `node` by the first of `ports`, follow the cable, leave by the next ...; None where a cable is unknown."""
         for i, number in enumerate(ports):
-            if i and node.kind != SWITCH:
+            if node.kind != SWITCH and not (from_origin and i == 0):
                 return None  # only switches pass SMPs on (kernel smi.c, C14-9)
             port = node.ports.get(number)
             if port is None or port.peer is None:

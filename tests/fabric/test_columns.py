@@ -1,0 +1,43 @@
+"""Are the management packets picked that can teach or ask something, and no others?"""
+
+from __future__ import annotations
+
+import io
+
+from ibdissect.capture.opening import open_capture
+from ibdissect.fabric.columns import Smps
+from ibdissect.table.table import ChunkTable
+from tests import craft
+
+from .made import ANSWER, GET, answer, ask, node, port_info
+
+
+def smps(*frames: bytes) -> Smps:
+    (chunk,) = open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks()
+    return Smps(ChunkTable(chunk))
+
+
+def test_what_is_read() -> None:
+    found = smps(
+        answer(5, 0x11, node(5)),
+        answer(5, 0x19, bytes(64)),  # an answer that teaches nothing here
+        ask(5, 0x19, modifier=3, m_key=7),
+        answer(5, 0x11, node(5), header={"status": 0x0C}),
+        craft.smp(ANSWER, 0x15, port_info(9, m_key=1 << 63), path=[1, 2, 3]),  # status 0x8000: the D bit
+        craft.smp(GET, 0x15, dest_qp=1),  # nobody takes it for an SMP
+        craft.smp(GET, 0x15, header={"base_version": 0x80}),
+        craft.gmp(4, GET, 0x12),
+        craft.native(0x04, bytes(300)),
+    )
+    assert found.rows.tolist() == [0, 2, 4]
+    assert found.directed == [False, False, True]
+    assert found.path(2) == bytes([1, 2, 3]) and found.hops[2] == 3
+    assert (found.slid[0], found.dlid[1], found.m_key[1]) == (5, 5, 7)
+    assert found.facts[0] is not None and found.facts[0][0] == 1 and found.facts[1] is None
+    assert found.facts[2] is not None and found.facts[2][0] == 1 << 63
+    assert found.body(0) == node(5)
+
+
+def test_hop_count_beyond_the_path() -> None:
+    found = smps(craft.smp(GET, 0x11, path=[1], dr={"hop_count": 255, "initial_path": bytes(range(64))}))
+    assert found.path(0) == bytes(range(1, 64))

@@ -1,0 +1,11 @@
+"""Do events name who raises them, so that the engine feeds it?"""
+
+from __future__ import annotations
+
+from ibdissect.fabric import Follower, events
+from ibdissect.fabric.events import FabricEvent
+
+
+def test_every_event_has_its_source() -> None:
+    kinds = [kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, FabricEvent)]
+    assert len(kinds) > 10 and {kind.source for kind in kinds} == {Follower}

@@ -1,0 +1,54 @@
+"""Is the protect-bits table of FACTS A2 kept?"""
+
+from __future__ import annotations
+
+import pytest
+
+from ibdissect.fabric.keys import GET, SET, TRAP_REPRESS, Guard, MKey, hides, refuses
+
+KEY, WRONG, SECOND = 0x1122, 0xBAD, 1_000_000_000
+
+
+@pytest.mark.parametrize("protect", range(4))
+@pytest.mark.parametrize("presented", [0, WRONG])
+def test_wrong_keys(protect: int, presented: int) -> None:
+    held = MKey(KEY, protect, 0)
+    assert refuses(held, GET, presented) is (protect >= 2)
+    assert refuses(held, SET, presented) and refuses(held, TRAP_REPRESS, presented)
+    assert not refuses(held, 0x81, presented) and not refuses(held, 0x05, presented), "answers and traps are never checked"
+    assert hides(held, presented) is (protect == 1)
+
+
+@pytest.mark.parametrize("protect", range(4))
+@pytest.mark.parametrize("method", [GET, SET, TRAP_REPRESS])
+def test_right_key_or_none(protect: int, method: int) -> None:
+    assert not refuses(MKey(KEY, protect, 0), method, KEY)
+    assert not refuses(MKey(0, protect, 0), method, WRONG), "a port without a key checks nothing"
+    assert not hides(MKey(KEY, protect, 0), KEY)
+
+
+def test_lease_runs_out() -> None:
+    guard = Guard()
+    guard.learn(MKey(KEY, 2, 15), 1)
+    assert guard.meet(GET, 0, 0) == MKey(KEY, 2, 15)
+    assert guard.meet(GET, 0, 14 * SECOND) == MKey(KEY, 2, 15)
+    assert guard.meet(GET, 0, 15 * SECOND) == MKey(KEY, 0, 15), "the protect bits fall to 0, the key stays"
+
+
+def test_right_key_stops_the_lease() -> None:
+    guard = Guard()
+    guard.learn(MKey(KEY, 2, 15), 1)
+    guard.meet(GET, 0, 0)
+    assert guard.meet(GET, KEY, 10 * SECOND) is None
+    assert guard.meet(GET, 0, 20 * SECOND) == MKey(KEY, 2, 15)
+
+
+def test_key_under_way_counts_as_right() -> None:
+    guard = Guard()
+    guard.learn(MKey(KEY, 1, 0), 1)
+    guard.pending = WRONG
+    assert guard.meet(SET, WRONG, 0) is None and guard.meet(SET, KEY, 0) is None
+    guard.learn(MKey(WRONG, 1, 0), 5)
+    assert guard.meet(SET, KEY, 0) == MKey(WRONG, 1, 0)
+    guard.forget(9)
+    assert guard.meet(SET, 0, 0) is None

@@ -1,0 +1,65 @@
+"""Who owns a LID, and what goes when there is no room?"""
+
+from __future__ import annotations
+
+import pytest
+
+from ibdissect.fabric import model
+from ibdissect.fabric.model import Port, Subnet
+
+
+def port(subnet: Subnet, guid: int, frame: int = 1) -> Port:
+    node, _ = subnet.node(guid, frame)
+    return subnet.port(node, 1)
+
+
+def test_lids_of_an_lmc() -> None:
+    subnet = Subnet()
+    a = port(subnet, 1)
+    assert subnet.assign(a, 8, 2, 10) is None
+    assert [subnet.by_lid(lid) for lid in (7, 8, 11, 12)] == [None, a, a, None]
+    subnet.assign(a, 8, 0, 20)
+    assert subnet.by_lid(9) is None and subnet.by_lid(8) is a
+    assert subnet.owner(9, 15) == (a, 10) and subnet.owner(9, 25)[0] is None
+
+
+def test_reassigned_lid() -> None:
+    subnet = Subnet()
+    a, b = port(subnet, 1), port(subnet, 2)
+    subnet.assign(a, 5, 0, 10)
+    assert subnet.assign(b, 5, 0, 20) is a, "two ports claim it"
+    assert subnet.owner(5, 19) == (a, 10) and subnet.owner(5, 20) == (b, 20)
+    subnet.assign(a, 6, 0, 30)
+    assert subnet.by_lid(5) is b, "that the first owner moves on takes nothing from the second"
+    assert subnet.assign(a, 0, 0, 40) is None
+    assert subnet.by_lid(6) is None and a.lid == 0
+
+
+def test_lids_stop_at_multicast() -> None:
+    subnet = Subnet()
+    subnet.assign(port(subnet, 1), 0xBFFF, 7, 1)
+    assert sorted(subnet.lids) == [0xBFFF]
+
+
+def test_oldest_node_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "MAX_NODES", 3)
+    subnet = Subnet()
+    ports = [port(subnet, guid) for guid in (1, 2, 3)]
+    for lid, one in enumerate(ports, 1):
+        subnet.assign(one, lid, 0, lid)
+    port(subnet, 4)
+    assert sorted(subnet.nodes) == [2, 3, 4] and subnet.dropped == {"nodes": 1}
+    assert subnet.by_lid(1) is None and subnet.by_lid(2) is ports[1]
+    assert subnet.port_count == 3
+
+
+def test_ports_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "MAX_PORTS", 4)
+    subnet = Subnet()
+    first, _ = subnet.node(1, 1)
+    second, _ = subnet.node(2, 1)
+    for number in range(3):
+        subnet.port(first, number)
+    for number in range(3):
+        subnet.port(second, number)
+    assert subnet.port_count == 3 and not first.alive and second.alive

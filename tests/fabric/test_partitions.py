@@ -1,0 +1,60 @@
+"""Does a learnt P_Key table judge as seed002's Table 16-2 says, and only when it knows?"""
+
+from __future__ import annotations
+
+import pytest
+
+from ibdissect.fabric.partitions import KEPT_BLOCKS, PKeys, Verdict
+
+from .made import p_keys
+
+
+def table(*blocks: bytes) -> PKeys:
+    keys = PKeys()
+    for number, block in enumerate(blocks):
+        keys.learn(number, block, 10 + number)
+    return keys
+
+
+@pytest.mark.parametrize(
+    ("entry", "packet", "verdict"),
+    [
+        (0x1234, 0x1234, Verdict.LIMITED), (0x9234, 0x1234, Verdict.ALLOWED), (0x1234, 0x9234, Verdict.ALLOWED),
+        (0x9234, 0x9234, Verdict.ALLOWED), (0x1234, 0x1235, Verdict.ABSENT),
+    ],
+)  # fmt: skip
+def test_membership(entry: int, packet: int, verdict: Verdict) -> None:
+    assert table(p_keys(0xFFFF, entry)).judge(packet, 99, 32) == (verdict, (10,))
+
+
+def test_partly_known_table_never_says_absent() -> None:
+    keys = table(p_keys(0xFFFF))
+    assert keys.judge(0x1234, 99, 64)[0] is Verdict.UNKNOWN, "a block is missing"
+    assert keys.judge(0x1234, 99, None)[0] is Verdict.UNKNOWN, "how long it is, nobody said"
+    assert keys.judge(0x1234, 99, 32)[0] is Verdict.ABSENT
+    assert table(p_keys(0xFFFF), p_keys()).judge(0x1234, 99, 64) == (Verdict.ABSENT, (10, 11))
+
+
+def test_by_frame() -> None:
+    keys = table(p_keys(0x1234))
+    keys.learn(0, None, 20)
+    keys.learn(0, p_keys(0x9234), 30)
+    assert [keys.judge(0x1234, frame, 32)[0] for frame in (9, 10, 20, 30)] == [
+        Verdict.UNKNOWN, Verdict.LIMITED, Verdict.UNKNOWN, Verdict.ALLOWED,
+    ]  # fmt: skip
+    assert keys.changes() == [10, 20, 30]
+
+
+def test_empty_table_holds_the_default_partition() -> None:
+    keys = table(p_keys())
+    assert keys.judge(0x7FFF, 99, 32)[0] is Verdict.ALLOWED
+    assert keys.judge(0xFFFF, 99, 32)[0] is Verdict.ALLOWED
+    assert keys.judge(0x8001, 99, 32)[0] is Verdict.ABSENT
+
+
+def test_bounded() -> None:
+    keys = PKeys()
+    for block in range(2000):
+        keys.learn(block, p_keys(0xFFFF), 1)
+    assert len(keys.blocks) == KEPT_BLOCKS
+    assert keys.judge(0x1234, 9, 65535)[0] is Verdict.UNKNOWN

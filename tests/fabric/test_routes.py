@@ -1,0 +1,87 @@
+"""Where does a directed route lead, and when is that not certain?"""
+
+from __future__ import annotations
+
+import pytest
+
+from ibdissect.fabric import routes
+from ibdissect.fabric.model import CA, SWITCH, Node, Subnet
+from ibdissect.fabric.routes import Origin, Routes
+from ibdissect.fabric.topology import connect, disconnect
+
+
+def made() -> tuple[Subnet, Routes, Origin, list[Node]]:
+    """CA 1 port 1 - port 3 of switch 2, port 4 - port 1 of CA 3; the routes up to there came back."""
+    subnet = Subnet()
+    nodes = []
+    for guid, kind in ((1, CA), (2, SWITCH), (3, CA), (4, CA)):
+        node, _ = subnet.node(guid, 1)
+        node.kind = kind
+        nodes.append(node)
+    ways = Routes(subnet)
+    origin = ways.origin(7)
+    for path, node, entered in ((b"", nodes[0], 1), (b"\1", nodes[1], 3), (b"\1\4", nodes[2], 1)):
+        ways.lead(origin, path, node, entered, 10)
+        near = ways.before(origin, path)
+        if near is not None:
+            connect(near, subnet.port(node, entered), 10)
+    return subnet, ways, origin, nodes
+
+
+def test_known_route() -> None:
+    _, ways, origin, nodes = made()
+    hop = ways.directed(origin, b"\1\4")
+    assert hop is not None and (hop.node, hop.entered) == (nodes[2], 1) and ways.sure(origin, b"\1\4", hop)
+    assert ways.directed(origin, b"\1\5") is None
+
+
+def test_along_cables() -> None:
+    _, ways, origin, nodes = made()
+    back = ways.directed(origin, b"\1\3")
+    assert back is not None and (back.node, back.entered) == (nodes[0], 1), "out again by the port it came in"
+    assert ways.directed(origin, b"\1\4\1") is None, "an adapter does not pass SMPs on"
+
+
+def test_turned_prefix_voids_what_lies_behind() -> None:
+    _, ways, origin, nodes = made()
+    ways.lead(origin, b"\1", nodes[3], 1, 20)
+    assert ways.directed(origin, b"\1\4") is None
+    ways.lead(origin, b"\1", nodes[1], 3, 30)
+    hop = ways.directed(origin, b"\1")
+    assert hop is not None and hop.shaky and not ways.sure(origin, b"\1", hop), "A, B, A: two origins, or a loose cable"
+
+
+def test_lost_link_makes_the_route_uncertain() -> None:
+    subnet, ways, origin, nodes = made()
+    hop = ways.directed(origin, b"\1\4")
+    assert hop is not None
+    disconnect(nodes[1].ports[4], 20)
+    assert not ways.sure(origin, b"\1\4", hop)
+    connect(nodes[1].ports[4], nodes[2].ports[1], 30)
+    assert ways.sure(origin, b"\1\4", hop)
+    nodes[1].unsure = 40
+    assert not ways.sure(origin, b"\1\4", hop), "the switch says that some link changed"
+    subnet.drop(nodes[2])
+    assert ways.directed(origin, b"\1\4") is None
+
+
+def test_origins_do_not_share_routes() -> None:
+    _, ways, _, _ = made()
+    assert ways.directed(ways.origin(8), b"\1\4") is None
+
+
+def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    subnet, ways, origin, nodes = made()
+    monkeypatch.setattr(routes, "MAX_HOPS", 10)
+    monkeypatch.setattr(routes, "MAX_ORIGINS", 2)
+    other = ways.origin(8)
+    for i in range(20):
+        ways.lead(other, bytes([9, i]), nodes[2], 1, 50 + i)
+    assert ways.count <= 10 and len(other.hops) <= 10 and subnet.dropped["routes"]
+    ways.origin(9)
+    ways.origin(10)
+    assert len(ways.origins) == 2 and subnet.dropped["origins"]
+    for i in range(200):
+        ways.lead(origin, b"\1", nodes[1 + i % 3], 1, 100 + i)
+        ways.lead(origin, bytes([i]), nodes[1 + i % 2], 1, 100 + i)
+    assert len(origin.turns) <= routes.MAX_TURNS
