@@ -108,10 +108,10 @@ class StatusReservedBits(Rule):
 
     ## Why it matters
     A receiver that compares the whole status with zero takes the answer for an error, one that looks at the code alone does not.
-    Often a status was written in the wrong byte order: code 7 (0x001c) swapped stays visible in the upper byte.
+    The two then disagree about whether a Set was done.
 
     ## What to do
-    Correct the responder; look at both bytes of the status for a missing byte swap.
+    Correct the responder; compare with what it writes for the same error in other classes.
     """
 
     code, name, severity = "MAD006", "status-reserved-bits", WARNING

@@ -93,7 +93,7 @@ class MaskEmpty(Rule):
 
 
 class ClassStatus(Rule):
-    """The SA refuses a request with a status of its class.
+    """The SA refuses a SubnAdmGet or SubnAdmSet with a status of its class.
 
     ## Why it matters
     The requester does not get what it asked for: 1 no resources, 2 request invalid, 3 no records, 4 too many records,

@@ -91,7 +91,7 @@ class ScopeMismatch(Rule):
 
     ## Why it matters
     The scope stands twice, as a field and in the second byte of the MGID. Ends that look at different places create two groups
-    or none.
+    or none. A scope of 0 is not judged: OpenSM repeats it when the creator of the group gave none.
 
     ## What to do
     Correct the client (for IPoIB, the scope of the broadcast address) or the SA's group file.
@@ -110,7 +110,8 @@ class ScopeMismatch(Rule):
         if not len(found):
             return
         rows = table.matrix(MCMemberRecord)
-        odd = (rows[:, 0] == 0xFF) & (rows[:, 1] & 15 != rows[:, 48] >> 4)
+        scope = rows[:, 48] >> 4
+        odd = (rows[:, 0] == 0xFF) & (scope != 0) & (rows[:, 1] & 15 != scope)
         if not odd.any():
             return
         both = mask_for(MCMemberRecord, ("mgid", "scope"))

@@ -93,6 +93,7 @@ case("SA010", member(SET, join_state=0), member(GET_TABLE, join_state=0))
 case("SA011", member(GET_RESP, mlid=5), member(SET, mlid=5))
 case("SA011", member(SET, JOIN | mask_for(MCMemberRecord, ["mlid"]), mlid=0xBFFF), member(SET, JOIN, mlid=0xBFFF))
 case("SA012", member(GET_RESP, scope=5), member(SET, scope=5))
+case("SA012", member(GET_RESP, scope=5), member(GET_RESP, scope=0))
 case(
     "SA013",
     member(SET, JOIN | mask_for(MCMemberRecord, ["mtu_selector", "mtu"]), mtu_selector=3),
