@@ -115,8 +115,8 @@ class ErfRecords(Records):
         return first, f"ERF record length {int(rlen[first])} is below {HEADER}"
 
     def rows(self, raw: Bytes, base: int, starts: Ints) -> Rows:
-        # Wireshark does not count padding records.
-        starts = starts[raw[starts + 8] & 0x7F != TYPE_PAD]
+        # Wireshark does not count padding records, but does count those with an extension header.
+        starts = starts[raw[starts + 8] != TYPE_PAD]
         return erf_rows(raw, starts, self.stride.sizes(raw, starts))
 
 
@@ -130,7 +130,7 @@ def looks_like_erf(head: bytes, whole: bool) -> bool:
         second = int.from_bytes(head[at + 4 : at + 8], "little")
         if kind not in KNOWN or rlen < HEADER:
             return False
-        if kind != TYPE_PAD:
+        if head[at + 8] != TYPE_PAD:
             if rlen < HEADER + int(_SUBHEADER[kind]) or (previous >= 0 and not -1 <= second - previous <= WEEK):
                 return False
             if at + rlen > len(head):

@@ -22,7 +22,9 @@ SLACK = 64
 POLL = 0.2
 """Seconds between two looks at a file that grows."""
 PIECE = 1 << 17
-"""Decompressed bytes asked for at once; what came before a break is kept."""
+"""Compressed bytes read at once, and the smallest window of a pipe."""
+UNPACKED_PIECE = 4096
+"""Decompressed bytes asked for at once: so much is lost at most before the place where compressed data breaks."""
 MEMORY = 192 << 20
 """Dictionary memory a compressed stream may claim; more is refused. `xz -9` claims 64 MiB, `zstd --long` 128 MiB."""
 
@@ -67,7 +69,9 @@ class ObjectBytes(io.RawIOBase):
 
     def __init__(self, source: Any, head: bytes = b"", position: int | None = None) -> None:  # Any: whatever can read
         self.source, self.head, self.position = source, head, position
-        self.into = getattr(source, "readinto1", None) or getattr(source, "readinto", None)
+        # A buffered pipe must not be asked for readinto1: with bytes in its buffer it waits for more all the same.
+        self.some = getattr(source, "read1", None) if position is None else None
+        self.into = None if self.some else getattr(source, "readinto", None)
 
     @property
     def broken(self) -> str | None:
@@ -90,7 +94,7 @@ class ObjectBytes(io.RawIOBase):
         if self.into is not None:
             count = self.into(view) or 0
         else:
-            data = self.source.read(len(view)) or b""
+            data = (self.some or self.source.read)(min(len(view), PIECE)) or b""
             count = len(data)
             view[:count] = data
         if self.position is not None:
@@ -103,6 +107,7 @@ class Decompressed(io.RawIOBase):
 
     def __init__(self, raw: io.RawIOBase, kind: bytes, path: str) -> None:
         self.broken: str | None = None
+        self.rest = memoryview(b"")
         self.errors: tuple[type[BaseException], ...] = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError)
         self.name, self.read_piece = {GZIP: self._gzip, ZSTD: self._zstd, XZ: self._xz}[kind](raw, path)
 
@@ -111,15 +116,27 @@ class Decompressed(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:  # Any: see above
         view = memoryview(buffer)
+        done = 0
+        while done < len(view):
+            if not self.rest:
+                self.rest = memoryview(self._piece())
+                if not self.rest:
+                    break
+            count = min(len(view) - done, len(self.rest))
+            view[done : done + count] = self.rest[:count]
+            self.rest = self.rest[count:]
+            done += count
+        return done
+
+    def _piece(self) -> bytes:
         if self.broken is not None:
-            return 0
+            return b""
         try:
-            data: bytes = self.read_piece(min(len(view), PIECE))
+            data: bytes = self.read_piece(UNPACKED_PIECE)
         except self.errors as error:
             self.broken = f"the {self.name} data breaks here ({error})"
-            return 0
-        view[: len(data)] = data
-        return len(data)
+            return b""
+        return data
 
     def _gzip(self, raw: io.RawIOBase, path: str) -> tuple[str, Any]:  # Any: isal has no types
         buffered = io.BufferedReader(raw, PIECE)

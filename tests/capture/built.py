@@ -43,7 +43,9 @@ def pcap_rows(packets: list[Packet], nano: bool = True, link: int = 1) -> list[R
     ]
 
 
-def erf_record(data: bytes, *, second: int, fraction: int = 0, kind: int = 21, flags: int = 0, extensions: int = 0, wlen: int | None = None) -> bytes:
+def erf_record(
+    data: bytes, *, second: int, fraction: int = 0, kind: int = 21, flags: int = 0, extensions: int = 0, wlen: int | None = None
+) -> bytes:
     """One ERF record, padded to 8 bytes."""
     chain = b"".join(bytes([(0x80 if left else 0) | 3]) + bytes(7) for left in range(extensions - 1, -1, -1))
     body = chain + (b"\0\0" if kind in (2, 11, 16, 20) else b"") + data
@@ -96,9 +98,14 @@ def rows_of(reader: CaptureReader) -> list[Row]:
         for row in range(len(chunk)):
             rows.append(
                 (
-                    int(chunk.time_ns[row]), int(chunk.length[row]), int(chunk.caplen[row]), chunk.frame_bytes(row),
-                    int(chunk.link[row]), int(chunk.interface[row]), bool(chunk.pseudo[row] >= 0),
-                )  # fmt: skip
+                    int(chunk.time_ns[row]),
+                    int(chunk.length[row]),
+                    int(chunk.caplen[row]),
+                    chunk.frame_bytes(row),
+                    int(chunk.link[row]),
+                    int(chunk.interface[row]),
+                    bool(chunk.pseudo[row] >= 0),
+                )
             )
     return rows
 
@@ -126,7 +133,10 @@ FAKE = struct.pack("<IIII", 1_600_000_000, 5, 20, 20)
 
 
 def payloads() -> st.SearchStrategy[bytes]:
-    return st.one_of(st.binary(max_size=90), st.builds(lambda a, b, n: a + FAKE * n + b, st.binary(max_size=9), st.binary(max_size=40), st.integers(1, 6)))
+    return st.one_of(
+        st.binary(max_size=90),
+        st.builds(lambda a, b, n: a + FAKE * n + b, st.binary(max_size=9), st.binary(max_size=40), st.integers(1, 6)),
+    )
 
 
 def packets(seconds: st.SearchStrategy[int] | None = None) -> st.SearchStrategy[list[Packet]]:

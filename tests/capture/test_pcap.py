@@ -76,10 +76,17 @@ def test_cut_off_at_every_byte(order: str, nano: bool) -> None:
 
 @given(
     st.lists(
-        st.tuples(st.binary(max_size=60), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.sampled_from([2, 20, 21, 25, 28]), st.integers(0, 255), st.integers(0, 4))
+        st.tuples(
+            st.binary(max_size=60),
+            st.integers(0, 2**32 - 1),
+            st.integers(0, 2**32 - 1),
+            st.sampled_from([2, 20, 21, 25, 28]),
+            st.integers(0, 255),
+            st.integers(0, 4),
+        )
     ),
     st.integers(1, 500),
-)  # fmt: skip
+)
 def test_erf_inside(made: list[tuple[bytes, int, int, int, int, int]], window: int) -> None:
     records = [erf_record(d, second=s, fraction=f, kind=k, flags=g, extensions=e) for d, s, f, k, g, e in made]
     rows, reader = read(pcap([Packet(7, 7, record) for record in records], link=197), window)
@@ -122,7 +129,9 @@ def test_frame_check_sequence_bits_are_not_the_link_type() -> None:
 
 
 @pytest.mark.skipif(which("tshark") is None, reason="needs tshark")
-@pytest.mark.parametrize("path", [p for p in shared_captures() if "lt247" not in p.name and p.stat().st_size < 600_000], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [p for p in shared_captures() if "lt247" not in p.name and p.stat().st_size < 600_000], ids=lambda path: path.name
+)
 def test_tshark_agrees(path: Path) -> None:
     rows, _ = read(path, 100_000)
     assert [row[:3] for row in rows] == tshark(path)

@@ -1,0 +1,210 @@
+"""Where is frame N? A compact index of a whole capture, and any of its frames again, in any order.
+
+Twelve to sixteen bytes a frame: every array of a chunk is kept as its minimum and the smallest unsigned type that holds the
+rest, nothing but the minimum where all rows agree.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.capture.chunk import Chunk
+from ibdissect.capture.scan import Ints
+from ibdissect.capture.stream import SLACK
+
+FIELDS = ("position", "caplen", "length", "time_ns", "link", "interface", "lead")
+"""What is kept of a frame: `position` is its place in the (decompressed) file, `lead` the bytes of ERF header in front of it."""
+MERGED = 8192
+"""Chunks smaller than that, as pipes give them, are joined up to this many rows."""
+SPAN = 16 << 20
+"""Bytes that a joined block may span, and that one window read at once may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Packed:
+    """Integers as minimum and difference."""
+
+    least: int
+    rest: npt.NDArray[Any] | None
+    """None: all are `least`."""
+
+    @staticmethod
+    def of(values: Ints) -> _Packed:
+        least = int(values.min())
+        spread = int(values.max()) - least
+        if not spread:
+            return _Packed(least, None)
+        dtype = next(f"u{size}" for size in (1, 2, 4, 8) if spread < 1 << 8 * size)
+        return _Packed(least, (values - least).astype(dtype))
+
+    def get(self, rows: npt.NDArray[np.int64]) -> Ints:
+        if self.rest is None:
+            return np.full(len(rows), self.least, np.int64)
+        return self.rest[rows].astype(np.int64) + self.least
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Consecutive frames."""
+
+    first: int
+    count: int
+    packed: tuple[_Packed, ...]
+    """In the order of FIELDS."""
+
+    def get(self, rows: npt.NDArray[np.int64]) -> list[Ints]:
+        return [packed.get(rows) for packed in self.packed]
+
+
+class FrameIndex:
+    """Frames by number; one thread adds, any thread reads.
+
+    `path` names a plain file whose bytes can be read again. Without it (a pipe, a compressed file) the bytes of the records
+    are kept in a temporary file without a name, which is gone when the index is closed, however the program ends.
+    """
+
+    def __init__(self, path: str | None) -> None:
+        self._blocks: list[_Block] = []
+        self._firsts: list[int] = []
+        self._lock = threading.Lock()
+        self.frames = 0
+        """Frames indexed so far."""
+        self.reach = 0
+        """Bytes of the (decompressed) file behind which nothing was read yet."""
+        self._spool = None if path is not None else tempfile.TemporaryFile(prefix="ibdissect-")  # noqa: SIM115 - closed by close()
+        self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)) if path is not None else -1
+
+    def __enter__(self) -> FrameIndex:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the file go; the spooled copy is gone with it."""
+        with self._lock:
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
+                self._descriptor = -1
+            if self._spool is not None:
+                self._spool.close()
+
+    def add(self, chunk: Chunk) -> None:
+        """Take in the next chunk of the capture; OSError when the spooled copy finds no room."""
+        count = len(chunk)
+        if not count:
+            return
+        lead = np.where(chunk.pseudo >= 0, chunk.offset - chunk.pseudo, 0)
+        if self._spool is not None:
+            begin = int((chunk.offset - lead).min())
+            stop = int((chunk.offset + chunk.caplen).max())
+            os.pwrite(self._spool.fileno(), chunk.data[begin:stop].data, chunk.base + begin)
+        arrays = [chunk.base + chunk.offset, chunk.caplen, chunk.length, chunk.time_ns, chunk.link, chunk.interface, lead]
+        columns = [array.astype(np.int64) for array in arrays]
+        last = self._blocks[-1] if self._blocks else None
+        if last is not None and last.count + count <= MERGED and int(columns[0][-1]) - last.packed[0].least < SPAN:
+            before = last.get(np.arange(last.count))
+            columns = [np.concatenate(pair) for pair in zip(before, columns, strict=True)]
+            self._blocks[-1] = _Block(last.first, last.count + count, tuple(map(_Packed.of, columns)))
+        else:
+            self._blocks.append(_Block(chunk.first, count, tuple(map(_Packed.of, columns))))
+            self._firsts.append(chunk.first)
+        self.reach = chunk.base + int((chunk.offset + chunk.caplen).max())
+        self.frames = chunk.first + count - 1
+
+    def time_ns(self, frame: int) -> int:
+        """Time of a frame; KeyError when there is no such frame (yet)."""
+        block = self._block(frame)
+        return int(block.packed[3].get(np.array([frame - block.first]))[0])
+
+    def after(self, frame: int, limit: int = 65536) -> Chunk:
+        """The frames that follow `frame`, as many as stand together, at most `limit`; none at the end."""
+        first = frame + 1
+        if first > self.frames:
+            return self.chunk(range(0))
+        block = self._block(first)
+        stop = min(block.first + block.count, self.frames + 1, first + limit)
+        return self.chunk(range(first, stop))
+
+    def chunk(self, frames: Sequence[int]) -> Chunk:
+        """The given frames (ascending) as one chunk, whose row i is frames[i].
+
+        `first` is the first of them: where they are not consecutive, the numbers of the others are the caller's to know.
+        What the file no longer holds is missing from the end of the frame's captured bytes.
+        """
+        parts = []
+        at = 0
+        while at < len(frames):
+            block = self._block(frames[at])
+            stop = min(bisect_right(frames, block.first + block.count - 1, at), len(frames))
+            numbers = np.array(frames[at:stop], np.int64)
+            parts.append(block.get(numbers - block.first))
+            at = stop
+        if not parts:
+            empty = np.empty(0, np.int64)
+            columns = [empty] * len(FIELDS)
+        else:
+            columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        position, caplen, length, time_ns, link, interface, lead = columns
+        data, start, there = self._bytes(position - lead, position + caplen)
+        offset = start + lead
+        return Chunk(
+            first=int(frames[0]) if len(frames) else self.frames + 1, base=int(position[0]) - int(offset[0]) if len(frames) else 0,
+            data=data, offset=np.minimum(offset, start + there), caplen=np.maximum(there - lead, 0), length=length, time_ns=time_ns,
+            link=link.astype(np.uint16), interface=interface.astype(np.uint16),
+            pseudo=np.where((lead > 0) & (there >= lead), start, -1),
+        )  # fmt: skip
+
+    def _block(self, frame: int) -> _Block:
+        number = bisect_right(self._firsts, frame) - 1
+        if number < 0 or frame > self.frames:
+            raise KeyError(frame)
+        return self._blocks[number]
+
+    def _bytes(self, begin: Ints, stop: Ints) -> tuple[npt.NDArray[np.uint8], Ints, Ints]:
+        """Runs of bytes of the file as one array: where each begins in it, and how much of it could be had."""
+        sizes = stop - begin
+        if not len(begin):
+            return np.zeros(SLACK, np.uint8), begin, sizes
+        # Neighbours in the file are read at once, what lies between them (record headers) included.
+        gap = np.flatnonzero((begin[1:] - stop[:-1] > 4096) | (begin[1:] < stop[:-1])) + 1
+        runs = list(zip([0, *gap.tolist()], [*gap.tolist(), len(begin)], strict=True))
+        total = sum(int(stop[b - 1] - begin[a]) for a, b in runs)
+        data = np.empty(total + SLACK, np.uint8)
+        data[total:] = 0
+        start, there = np.empty_like(begin), sizes.copy()
+        at = 0
+        for a, b in runs:
+            size = int(stop[b - 1] - begin[a])
+            got = self._read(data[at : at + size], int(begin[a]))
+            start[a:b] = at + begin[a:b] - begin[a]
+            if got < size:
+                data[at + got : at + size] = 0
+                there[a:b] = np.clip(at + got - start[a:b], 0, there[a:b])
+            at += size
+        return data, start, there
+
+    def _read(self, into: npt.NDArray[np.uint8], position: int) -> int:
+        """Read into an array; how many bytes there were."""
+        done = 0
+        with self._lock:
+            descriptor = self._descriptor if self._spool is None else -1 if self._spool.closed else self._spool.fileno()
+            while done < len(into) and descriptor >= 0:
+                try:
+                    count = os.preadv(descriptor, [into[done:].data], position + done)
+                except OSError:
+                    break  # a disk or network file system gone: what could be had is shown
+                if not count:
+                    break
+                done += count
+        return done

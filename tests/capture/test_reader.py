@@ -1,0 +1,107 @@
+"""Can a file be read again, a pipe as it comes, and a growing file be followed?"""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from ibdissect.capture.opening import open_capture
+from ibdissect.capture.reader import CaptureReader
+from ibdissect.errors import CaptureError
+from tests.capture.built import Packet, enhanced, interface, pcap, pcap_rows, rows_of, section
+
+MADE = [Packet(1_600_000_000 + n, n, bytes([n]) * 50) for n in range(40)]
+PCAP = pcap(MADE)
+RECORD = 66
+
+
+@pytest.fixture
+def pipe() -> tuple[CaptureReader, int]:  # type: ignore[misc]
+    out, into = os.pipe()
+    os.write(into, PCAP[: 24 + RECORD])
+    with os.fdopen(out, "rb") as file:
+        yield open_capture(file), into
+
+
+def test_chunks_of_a_file_may_be_read_at_the_same_time(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(PCAP)
+    with open_capture(path, window=200) as reader:
+        pairs = zip(reader.chunks(), reader.chunks(), strict=True)
+        assert all(one.time_ns.tolist() == two.time_ns.tolist() and one.first == two.first for one, two in pairs)
+        assert rows_of(reader) == pcap_rows(MADE)
+
+
+def test_damage_is_that_of_the_last_reading() -> None:
+    reader = open_capture(io.BytesIO(PCAP[:-1]))
+    for _ in range(2):
+        rows_of(reader)
+        assert len(reader.damage) == 1
+
+
+def test_a_pipe_gives_what_is_there(pipe: tuple[CaptureReader, int]) -> None:
+    reader, into = pipe
+    chunks = reader.chunks()
+    assert len(next(chunks)) == 1
+    os.write(into, PCAP[24 + RECORD : 24 + 4 * RECORD + 5])
+    chunk = next(chunks)
+    assert (chunk.first, len(chunk)) == (2, 3)
+    os.write(into, PCAP[24 + 4 * RECORD + 5 :])
+    os.close(into)
+    assert sum(map(len, chunks)) == 36
+    assert reader.damage == []
+
+
+def test_a_pipe_can_be_read_once(pipe: tuple[CaptureReader, int]) -> None:
+    reader, into = pipe
+    os.close(into)
+    assert len(rows_of(reader)) == 1
+    with pytest.raises(CaptureError, match="only once"):
+        reader.chunks()
+
+
+def test_a_named_pipe(tmp_path: Path) -> None:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_bytes, args=(PCAP,))
+    writer.start()
+    with open_capture(path) as reader:
+        assert rows_of(reader) == pcap_rows(MADE)
+    writer.join()
+
+
+def test_a_pipe_with_only_other_links() -> None:
+    out, into = os.pipe()
+    os.write(into, section("<") + interface("<", 105) + enhanced("<", 0, 0, b"wifi"))
+    os.close(into)
+    with os.fdopen(out, "rb") as file, pytest.raises(CaptureError, match="carries no InfiniBand"):
+        rows_of(open_capture(file))
+
+
+def test_following_a_file_until_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "grows.pcap"
+    path.write_bytes(PCAP[: 24 + 2 * RECORD])
+    with open_capture(path, follow=True) as reader, path.open("ab") as file:
+        chunks = reader.chunks()
+        assert len(next(chunks)) == 2
+        file.write(PCAP[24 + 2 * RECORD : 24 + 5 * RECORD + 20])
+        file.flush()
+        assert len(next(chunks)) == 3
+        reader.stop()
+        assert list(chunks) == []
+        assert reader.damage == []  # the half record was still being written
+
+
+def test_closing_twice_is_harmless(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(PCAP)
+    reader = open_capture(path)
+    reader.close()
+    other = os.open(path, os.O_RDONLY)
+    reader.close()
+    os.fstat(other)
+    os.close(other)
