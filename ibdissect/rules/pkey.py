@@ -13,11 +13,13 @@ from ibdissect.fabric.partitions import BASE, Verdict
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span
 from ibdissect.lint.rule import ERROR, Hit, Rule, on_event
-from ibdissect.table.locate import Int, u16, u24
+from ibdissect.table.locate import Int, u16
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD, is_response
 from ibdissect.wire.transport import BTH
+
+from .pkey_columns import Native, distinct
 
 FIRST_OTHER_OPCODE = 0x80
 """Congestion notifications, XRC and makers' own OpCodes: which P_Key table entry guards them is not in the sources."""
@@ -47,33 +49,27 @@ class Destinations:
         self._of: ChunkTable | None = None
         self._refused: list[Refused] = []
 
-    def refused(self, table: ChunkTable, subnet: Subnet) -> list[Refused]:
+    def refused(self, table: ChunkTable, subnet: Subnet, native: Native) -> list[Refused]:
         """What the destinations refuse, by first row."""
         if self._of is not table:
             self._of = table
-            self._refused = sorted(_refused(table, subnet), key=lambda refused: refused.row)
+            self._refused = sorted(_refused(table, subnet, native), key=lambda refused: refused.row)
         return self._refused
 
 
-def _refused(table: ChunkTable, subnet: Subnet) -> Iterator[Refused]:
+def _refused(table: ChunkTable, subnet: Subnet, native: Native) -> Iterator[Refused]:
     if not subnet.lids:
         return
-    loc, data = table.located, table.chunk.data
-    lrh, bth = loc.at("lrh"), loc.at("bth")
-    rows = np.flatnonzero((lrh >= 0) & (bth >= 0) & (loc.opcode < FIRST_OTHER_OPCODE))
-    dlid = u16(data, lrh[rows] + LRH.dlid.bit // 8)
+    keep = (native.opcode < FIRST_OTHER_OPCODE) & (native.dest_qp != 0)  # QP0 is a member of all partitions and checks nothing (seed002)
     known = np.zeros(1 << 16, np.bool_)
-    for lid in np.flatnonzero(np.bincount(dlid, minlength=1 << 16)).tolist():
+    for lid in np.flatnonzero(np.bincount(native.dlid, minlength=1 << 16)).tolist():
         known[lid] = 0 < lid < FIRST_MULTICAST and any(port.p_keys is not None for port in _owners(subnet, lid))
-    keep = known[dlid]
-    rows, dlid = rows[keep], dlid[keep]
-    if not len(rows):
+    keep &= known[native.dlid]
+    if not keep.any():
         return
-    qp = u24(data, bth[rows] + BTH.destqp.bit // 8)
-    keep = qp != 0  # QP0 is a member of all partitions and checks nothing (seed002)
-    rows, dlid, qp = rows[keep], dlid[keep], qp[keep]
-    combined = (dlid << 16) | u16(data, bth[rows] + BTH.p_key.bit // 8)
-    for combination in np.unique(combined).tolist():
+    rows, qp = native.rows[keep], native.dest_qp[keep]
+    combined = (native.dlid[keep] << 16) | native.p_key[keep]
+    for combination in distinct(combined):
         lid, p_key = combination >> 16, combination & 0xFFFF
         if p_key & BASE:  # partition 0 is PKY002
             for of_them, bad in _spans(table, subnet, rows, combined, combination, lid, p_key):
@@ -140,7 +136,7 @@ class _Destination(Rule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        found: list[Refused] = context.get(Destinations).refused(event.table, event.subnet)
+        found: list[Refused] = context.get(Destinations).refused(event.table, event.subnet, context.get(Native).of(event.table))
         for refused in found:
             if refused.verdict is self.verdict:
                 yield _hit(event.table, refused)

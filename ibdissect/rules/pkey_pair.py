@@ -12,10 +12,11 @@ from ibdissect.fabric.partitions import BASE, FULL
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span
 from ibdissect.lint.rule import ERROR, Hit, Rule, on_chunk, on_end
-from ibdissect.table.locate import EXTENDED_AT, Int, u16, u24
+from ibdissect.table.locate import EXTENDED_AT, Int, u24
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.link import LRH
 from ibdissect.wire.transport import BTH, DETH
+
+from .pkey_columns import SLOTS, Native, slot
 
 MAX_FLOWS = 65536
 """Directions remembered of each kind; the oldest goes first."""
@@ -58,63 +59,61 @@ class BothLimited(Rule):
     def __init__(self) -> None:
         self.only: dict[tuple[int, int], int] = {}
         """(SLID, DLID) to the one destination QP of connected packets, or MANY."""
+        self.latest = np.full(SLOTS, -1, np.int64)
+        """Ways learnt lately, by their slot: most packets are of one of them and need no second look."""
         self.limited: dict[Flow, Direction] = {}
         self.paired: dict[tuple[Flow, Flow], tuple[Direction, Direction]] = {}
         """Connected directions that belong together as long as no other QP shows up between their LIDs."""
 
     @on_chunk
     def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
-        data, loc = table.chunk.data, table.located
-        lrh, bth = loc.at("lrh"), loc.at("bth")
-        rows = np.flatnonzero((lrh >= 0) & (bth >= 0))
-        if not len(rows):
+        native = context.get(Native).of(table)
+        if not len(native.rows):
             return
-        qp = u24(data, bth[rows] + BTH.destqp.bit // 8)
-        dlid = u16(data, lrh[rows] + LRH.dlid.bit // 8)
-        rows = rows[(qp > 1) & (dlid > 0) & (dlid < FIRST_MULTICAST)]
-        opcode = loc.opcode[rows].astype(np.int64)
-        deth = EXTENDED_AT["DETH"][opcode].astype(np.int64)
-        connected = opcode < CONNECTED_END
-        for part, datagrams in ((rows[connected], False), (rows[(deth >= 0) & ~connected], True)):
-            if len(part):
-                yield from self._part(table, part, datagrams)
-
-    def _part(self, table: ChunkTable, rows: Int, datagrams: bool) -> Iterator[Hit]:
-        data, loc = table.chunk.data, table.located
-        lrh, bth = loc.at("lrh")[rows], loc.at("bth")[rows]
-        way = (u16(data, lrh + LRH.slid.bit // 8) << 16) | u16(data, lrh + LRH.dlid.bit // 8)
-        qp, p_key = u24(data, bth + BTH.destqp.bit // 8), u16(data, bth + BTH.p_key.bit // 8)
-        source = np.zeros_like(qp)
-        if datagrams:
-            at = bth + BTH.size + EXTENDED_AT["DETH"][loc.opcode[rows]].astype(np.int64) + DETH.srcqp.bit // 8
-            good = at + 3 <= loc.limit[rows]
-            rows, way, qp, p_key, at = rows[good], way[good], qp[good], p_key[good], at[good]
-            source = u24(data, at)
-        else:
-            self._destinations(way, qp)
-        suspicious = ((p_key & FULL) == 0) & ((p_key & BASE) != 0) & ((source > 1) | (not datagrams))
+        ordinary = (native.dest_qp > 1) & (native.dlid > 0) & (native.dlid < FIRST_MULTICAST)
+        connected = ordinary & (native.opcode < CONNECTED_END)
+        way = (native.slid << 16) | native.dlid
+        self._destinations(((way << 24) | native.dest_qp)[connected])
+        suspicious = ordinary & ((native.p_key & FULL) == 0) & ((native.p_key & BASE) != 0)
         if self.limited:  # a full P_Key later clears the direction
-            suspicious |= np.isin(way, [(flow[0] << 16) | flow[2] for flow in self.limited])
+            suspicious |= ordinary & np.isin(way, [(flow[0] << 16) | flow[2] for flow in self.limited])
         index = np.flatnonzero(suspicious)
         if not len(index):
             return
-        keys = np.column_stack((way[index], source[index], qp[index], p_key[index]))
-        distinct, first, counts = np.unique(keys, axis=0, return_index=True, return_counts=True)
+        source = self._sources(table, native.rows[index], native.opcode[index])
+        known = (source > 1) | connected[index]
+        index, source = index[known], source[known]
+        keys = np.column_stack((way[index], source, native.dest_qp[index], native.p_key[index]))
+        found, first, counts = np.unique(keys, axis=0, return_index=True, return_counts=True)
         for i in np.argsort(first).tolist():
-            lids, src_qp, dest_qp, key = distinct[i].tolist()
+            lids, src_qp, dest_qp, key = found[i].tolist()
             flow = (lids >> 16, src_qp, lids & 0xFFFF, dest_qp)
-            yield from self._direction(table, flow, key, int(rows[index[first[i]]]), int(counts[i]), datagrams)
+            yield from self._direction(table, flow, key, int(native.rows[index[first[i]]]), int(counts[i]), src_qp != 0)
 
-    def _destinations(self, way: Int, qp: Int) -> None:
-        for value in np.unique((way << 24) | qp).tolist():
+    @staticmethod
+    def _sources(table: ChunkTable, rows: Int, opcode: Int) -> Int:
+        """Source QPs of datagrams, 0 for packets without."""
+        source = np.zeros_like(rows)
+        delta = EXTENDED_AT["DETH"][opcode].astype(np.int64)
+        at = table.located.at("bth")[rows] + BTH.size + delta + DETH.srcqp.bit // 8
+        good = (delta >= 0) & (at + 3 <= table.located.limit[rows])
+        source[good] = u24(table.chunk.data, at[good])
+        return source
+
+    def _destinations(self, ways: Int) -> None:
+        """Learn the destination QPs of connected packets; `ways` is SLID, DLID and QP in one number."""
+        place = slot(ways)
+        for value in np.unique(ways[self.latest[place] != ways]).tolist():
             lids, dest_qp = (value >> 40 & 0xFFFF, value >> 24 & 0xFFFF), value & 0xFFFFFF
             known = self.only.get(lids)
             if known is None:
                 if len(self.only) >= MAX_FLOWS:
                     self.only.pop(next(iter(self.only)))
+                    self.latest[:] = -1  # what was forgotten must be learnt again
                 self.only[lids] = dest_qp
             elif known != dest_qp:
                 self.only[lids] = MANY
+        self.latest[place] = ways
 
     def _direction(self, table: ChunkTable, flow: Flow, key: int, row: int, count: int, datagrams: bool) -> Iterator[Hit]:
         if key & FULL or not key & BASE:

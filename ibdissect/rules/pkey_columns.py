@@ -1,0 +1,55 @@
+"""The columns of native packets that the P_Key rules compare, and distinct values without sorting."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ibdissect.table.locate import Int
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.link import LRH
+from ibdissect.wire.transport import BTH
+
+SLOTS = 1 << 16
+_SPREAD = 0x9E3779B97F4A7C15
+"""Odd multiplier that mixes high bits down (Knuth's multiplicative hashing)."""
+
+
+class Native:
+    """LRH and BTH of a chunk's native packets side by side; one for all rules that ask in turn."""
+
+    def __init__(self) -> None:
+        self._of: ChunkTable | None = None
+        self.rows: Int = np.empty(0, np.int64)
+        """Row of the chunk, int64[n], as all other columns."""
+        self.slid = self.dlid = self.dest_qp = self.p_key = self.opcode = self.rows
+
+    def of(self, table: ChunkTable) -> Native:
+        """The columns of a chunk."""
+        if self._of is not table:
+            self._of = table
+            link, transport = table.occurrences(LRH).rows, table.occurrences(BTH).rows
+            if np.array_equal(link, transport):
+                self.rows = link
+                at_link = at_transport = np.arange(len(link))
+            else:
+                self.rows, at_link, at_transport = np.intersect1d(link, transport, assume_unique=True, return_indices=True)
+            self.slid, self.dlid = (table.values(field)[at_link].astype(np.int64) for field in (LRH.slid, LRH.dlid))
+            self.dest_qp, self.p_key, self.opcode = (
+                table.values(field)[at_transport].astype(np.int64) for field in (BTH.destqp, BTH.p_key, BTH.opcode)
+            )
+        return self
+
+
+def slot(values: Int) -> Int:
+    """A place below SLOTS for each value; the same for the same value."""
+    place: Int = ((values.astype(np.uint64) * np.uint64(_SPREAD)) >> np.uint64(48)).astype(np.int64)
+    return place
+
+
+def distinct(values: Int) -> list[int]:
+    """The values that occur, sorted; sorts only what shares a slot with another value."""
+    place = slot(values)
+    holder = np.full(SLOTS, -1, np.int64)
+    holder[place] = values
+    crowded = values[holder[place] != values]
+    return sorted({*holder[np.bincount(place, minlength=SLOTS) > 0].tolist(), *np.unique(crowded).tolist()})
