@@ -33,6 +33,8 @@ NO_LAYOUT = frozenset({(0x06, 0x21), (0x06, 0x22), (0x06, 0x23)})
 VENDOR_ATTRIBUTES = 0xFF00
 
 _IB = MAD.base_version == BASE_VERSION_IB
+_RESPONSE = (MAD.method & 0x80) != 0
+"""In requests the status has no meaning."""
 
 
 def _versions() -> Expr:
@@ -104,7 +106,7 @@ class MethodOfClass(Rule):
 
 
 class StatusReservedBits(Rule):
-    """Reserved bits 7-5 of a MAD status are set.
+    """Reserved bits 7-5 of a response's status are set.
 
     ## Why it matters
     A receiver that compares the whole status with zero takes the answer for an error, one that looks at the code alone does not.
@@ -117,14 +119,14 @@ class StatusReservedBits(Rule):
     code, name, severity = "MAD006", "status-reserved-bits", WARNING
     reference = "IBA 13.4.7"
     on = MAD
-    when = ((MAD.status & 0x00E0) != 0) & _IB
+    when = ((MAD.status & 0x00E0) != 0) & _RESPONSE & _IB
     at = MAD.status
     message = "status 0x{status:04x} has reserved bits set"
     example = "a SubnAdmGetResp with status 0x0020"
 
 
 class StatusUnknownCode(Rule):
-    """A MAD status holds one of the reserved codes 4, 5 or 6.
+    """A response's status holds one of the reserved codes 4, 5 or 6.
 
     ## Why it matters
     The requester knows that something failed but not what, and may retry for nothing.
@@ -136,7 +138,7 @@ class StatusUnknownCode(Rule):
     code, name, severity = "MAD008", "status-unknown-code", WARNING
     reference = "IBA 13.4.7; kernel ib_mad.h"
     on = MAD
-    when = MAD.status_code.isin({4, 5, 6}) & _IB
+    when = MAD.status_code.isin({4, 5, 6}) & _RESPONSE & _IB
     at = MAD.status
     message = "status 0x{status:04x} holds the reserved code {status_code}"
     example = "a SubnGetResp with status 0x0014"
