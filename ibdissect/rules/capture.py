@@ -13,6 +13,9 @@ from ibdissect.lint.finding import Related, Span
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, on_chunk, on_end, on_event
 from ibdissect.table import locate
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.link import LRH
+
+from .link import too_small
 
 COPY_NS = 1000
 
@@ -258,7 +261,9 @@ class FrameMalformed(Rule):
         loc, chunk = table.located, table.chunk
         reasons = loc.malformed
         if reasons.any():
-            for row in np.flatnonzero((reasons != 0) & ~np.isin(reasons, self.OTHERS)).tolist():
+            told = np.isin(reasons, self.OTHERS)
+            told[table.occurrences(LRH).rows[too_small(table)]] = True
+            for row in np.flatnonzero((reasons != 0) & ~told).tolist():
                 yield self._hit(table, row, locate.MALFORMED[int(reasons[row])], 0)
         mad = loc.start.get("mad")
         if mad is None:

@@ -1,0 +1,50 @@
+"""Proofs of the rules about the base transport header."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.craft import ethernet_pcap, gmp, native, rc, roce2, ud
+from tests.rules.cases import case
+from tests.rules.cases_grh import gid
+
+GROUP = {"sgid": gid("fe80::1"), "dgid": gid("ff12:401b:ffff::1")}
+
+
+def to_group(opcode: int = 0x64, qp: int = 0xFFFFFF, **kw: Any) -> bytes:
+    """A packet to multicast LID 0xC001."""
+    if opcode == 0x64:
+        return ud(b"12345678", dest_qp=qp, src_qp=9, q_key=0xB1B, dlid=0xC001, grh=GROUP, **kw)
+    return native(opcode, b"12345678", bth={"destqp": qp}, dlid=0xC001, grh=GROUP, **kw)
+
+
+def multicast(destination: int = 0xFFFFFF, dlid: int = 5) -> bytes:
+    """A datagram without a GRH."""
+    return ud(b"12345678", dest_qp=destination, src_qp=9, q_key=0xB1B, dlid=dlid)
+
+
+IP_GROUP = {"destination": bytes([239, 7, 7, 7])}
+DATAGRAM = b"\0\0\x0b\x1b\0\0\0\x09"
+
+case("BTH001", native(0x1F), native(0xE1))
+case("BTH002", native(0x44, b"12345678" * 4), native(0x04))
+case("BTH003", native(bth={"tver": 1}), native())
+case("BTH004", native(bth={"reserved7": 1}), native())
+case("BTH004", native(bth={"reserved6": 32}), native())
+case("BTH005", native(0x00, b"12345678", bth={"padcnt": 2}), native(0x02, b"12345678", bth={"padcnt": 2}))
+case("BTH005", rc(0x11, bth={"padcnt": 1}), rc(0x11))
+case("BTH009", native(0x0C, b"12345678"), native(0x0C, b"12345678" * 2))
+case("BTH010", native(bth={"destqp": 1}), native(bth={"destqp": 2}))
+case("BTH011", multicast(), multicast(destination=0xFFFFFE))
+case(
+    "BTH011",
+    roce2(0x64, b"12345678", headers=DATAGRAM, bth={"destqp": 0xFFFFFF}),
+    roce2(0x64, b"12345678", headers=DATAGRAM, bth={"destqp": 0xFFFFFF}, ip=IP_GROUP),
+    file=ethernet_pcap,
+)
+case("BTH012", to_group(qp=5), to_group())
+case("BTH013", to_group(0x04), to_group())
+case("BTH014", ud(b"1234", dest_qp=5, src_qp=9, q_key=7, bth={"a": 1}), gmp(4, 1, 0x12, bth={"a": 1}))
+case("BTH015", rc(0x11, bth={"se": 1}), native(0x04, bth={"se": 1}))
+case("BTH019", native(0x65, DATAGRAM), native(0x65, DATAGRAM + b"imm."))
+case("BTH020", native(bth={"fecn": 1}), native(0x81, bytes(16), bth={"becn": 1, "psn": 0}))
