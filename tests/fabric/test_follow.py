@@ -175,3 +175,20 @@ def test_requests_of_a_chunk() -> None:
     assert requests.rows.tolist() == [1, 2] and requests.modifier.tolist() == [3, 0]
     assert [requests.nodes[i] for i in requests.which.tolist()] == [follower.subnet.nodes[GUID + 0x50], None]
     assert event is events[-1] and event.frame == 4
+
+
+def test_port_that_complains_tells_where_a_route_led() -> None:
+    """A wrong key on a route that nobody knows: the port's own trap 256 repeats the request."""
+    known = answer(5, PORT_INFO, port_info(5, m_key=7, m_key_protect_bits=1), m_key=7)
+    request = craft.smp(SET, P_KEY_TABLE, path=[1, 4], m_key=9)
+    details = struct.pack(">HHHBBHIQBB", 0, 0xFFFF, 0xFFFF, SET, 0, P_KEY_TABLE, 0, 9, 0, 0x82)
+    notice = struct.pack(">IHHH", 0x82000001, 256, 5, 0) + details
+
+    def trap(lid: int) -> bytes:
+        return craft.smp(0x05, 0x02, notice, slid=lid, dlid=1)
+
+    _, events = crafted(known, request, trap(5))
+    (event,) = of(events, WrongMKey)
+    assert (event.frame, event.trap, event.presented, event.port.lid) == (2, 3, 9, 5)
+    assert not of(crafted(known, request, trap(6))[1], WrongMKey), "a port whose key is not known"
+    assert not of(crafted(known, craft.smp(SET, P_KEY_TABLE, path=[1], m_key=9), trap(5))[1], WrongMKey), "another hop count"
