@@ -1,0 +1,161 @@
+"""What does every frame of one shape look like: which fields, nested how, at which bytes of which piece?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ibdissect.wire.catalog import StructType
+from ibdissect.wire.spec import Field, Struct
+
+from .walk import ERF_HEADER, TAIL, Placement, Shape, Walk
+
+BYTES = frozenset({"raw", "rest", "hole"})
+"""Kinds shown as hex, which may hold bytes of a key that another structure shows."""
+OPAQUE = BYTES | {"gid", "mac", "ip4", "text"}
+"""Kinds whose value is bytes, not a number."""
+
+
+@dataclass(slots=True)
+class Item:
+    """A field (or one entry of a repeated one), or a layer, at a place relative to its piece."""
+
+    struct: StructType
+    field: Field[Any] | None
+    """None for a layer."""
+    label: str
+    piece: int
+    """Number of the piece in the shape."""
+    view: int
+    """Where the structure that declares the field starts, in bytes from the start of the piece."""
+    bit: int
+    """First bit of the value, counted from `view`."""
+    bits: int
+    children: list[Item] = field(default_factory=list)
+    when: tuple[Item, frozenset[int]] | None = None
+    """The item whose value decides whether this one means anything, and the values for which it does."""
+    title: str = ""
+    """What a person reads instead of a value: the title of the structure inside."""
+    covered_secrets: tuple[tuple[int, int], ...] = ()
+    """For hex: (start, stop) of the bytes inside that are part of a key, counted from the item's first byte."""
+
+    @property
+    def name(self) -> str:
+        """Filter name; empty for a layer."""
+        return self.field.filter_name if self.field is not None else ""
+
+    @property
+    def byte(self) -> int:
+        """First byte, counted from the start of the piece."""
+        return self.view + self.bit // 8
+
+    @property
+    def length(self) -> int:
+        """Whole bytes; of a `rest` only the certain ones, 0."""
+        return (self.bit + self.bits + 7) // 8 - self.bit // 8
+
+    @property
+    def kind(self) -> str:
+        """Kind of the field, `nested` for a structure."""
+        return self.field.kind if self.field is not None else "nested"
+
+    def walk(self) -> Iterator[Item]:
+        """This item and all below, outer ones first."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+@dataclass(slots=True)
+class Piece:
+    """A placed structure of the shape."""
+
+    placement: Placement
+    relative: int
+    """Bytes from the frame's start; for the tail and the ERF header, see `base_is_frame`."""
+    layer: Item | None
+    """None when the structure stands inside a field of another one."""
+
+    @property
+    def in_front(self) -> bool:
+        """An ERF header: offsets count from its own start."""
+        return self.placement.struct is ERF_HEADER
+
+    @property
+    def moving(self) -> bool:
+        """Its offset differs from frame to frame of the shape."""
+        return self.placement.struct in TAIL
+
+
+@dataclass(slots=True)
+class Layout:
+    """The items of a shape."""
+
+    pieces: list[Piece]
+    layers: list[Item]
+
+    def secrets(self) -> list[Item]:
+        """Items that hold a key."""
+        return [item for layer in self.layers for item in layer.walk() if item.field is not None and item.field.secret]
+
+
+def layout_of(walk: Walk, shape: Shape) -> Layout:
+    """Build the items of a shape."""
+    layout = Layout([], [])
+    holders: dict[int, Item] = {}
+    for number, (kind, relative) in enumerate(shape.pieces):
+        placement = walk.placement(kind)
+        struct = placement.struct
+        items = list(_items(struct, number, 0))
+        # Bytes that one structure leaves raw and another explains: the explanation belongs below them.
+        holder = holders.get(relative) if placement.place is not None else None
+        layer = None
+        if holder is not None:
+            holder.children += items
+            holder.title = holder.title or struct.title
+        else:
+            layer = Item(struct, None, struct.title, number, 0, 0, struct.size * 8, items)
+            layout.layers.append(layer)
+        layout.pieces.append(Piece(placement, relative, layer))
+        for item in items:
+            for inner in item.walk():
+                if inner.kind in BYTES and not layout.pieces[number].moving:
+                    holders[relative + inner.byte] = inner
+    _mark_secrets(layout)
+    return layout
+
+
+def _items(struct: type[Struct], piece: int, view: int) -> Iterator[Item]:
+    """The fields of a structure that starts at byte `view` of the piece; parts below the field they belong to."""
+    made: dict[int, Item] = {}
+    for field_ in struct.fields:
+        if field_.kind == "hole":
+            continue
+        for entry, bit in enumerate(field_.entries()):
+            label = f"{field_.label}[{entry}]" if field_.count > 1 else field_.label
+            item = Item(struct, field_, label, piece, view, bit, field_.bits)
+            if field_.kind == "nested" and field_.of is not None:
+                item.children = list(_items(field_.of, piece, view + bit // 8))
+                item.title = field_.of.title
+            if field_.when is not None and (decider := made.get(id(field_.when[0]))) is not None:
+                item.when = (decider, field_.when[1])
+            whole = made.get(id(field_.part_of[0])) if field_.part_of is not None else None
+            made.setdefault(id(field_), item)
+            if whole is not None:
+                whole.children.append(item)
+            else:
+                yield item
+
+
+def _mark_secrets(layout: Layout) -> None:
+    """Tell every hex field which of its bytes are part of a key."""
+    spans = [(layout.pieces[item.piece].relative + item.byte, item.length) for item in layout.secrets()]
+    if not spans:
+        return
+    for layer in layout.layers:
+        for item in layer.walk():
+            if item.kind in BYTES and item.field is not None and not item.field.secret:
+                start = layout.pieces[item.piece].relative + item.byte
+                stop = start + item.length if item.kind != "rest" else 1 << 62
+                item.covered_secrets = tuple((at - start, at - start + size) for at, size in spans if start <= at < stop)

@@ -1,0 +1,205 @@
+"""What is each frame in one line: from where, to where, which protocol, doing what? For many rows at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+
+import numpy as np
+
+from ibdissect.table.locate import EXTENDED_SIZE, MALFORMED, Int, u16, u24
+from ibdissect.table.table import ChunkTable, gather
+from ibdissect.wire.link import FLOW_CONTROL_OPS
+from ibdissect.wire.opcodes import OPCODES
+from ibdissect.wire.text import gid_text
+from ibdissect.wire.transport import AETH_KINDS, NAK_CODES, RNR_TIMER_US
+
+from . import summary_mad, summary_other
+from .value import Presenter
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One line of a packet list."""
+
+    source: str
+    destination: str
+    protocol: str
+    info: str
+
+
+@dataclass(slots=True)
+class Summaries:
+    """The lines of several rows, column by column."""
+
+    source: list[str]
+    destination: list[str]
+    protocol: list[str]
+    info: list[str]
+
+    def __len__(self) -> int:
+        return len(self.info)
+
+    def __getitem__(self, i: int) -> Summary:
+        return Summary(self.source[i], self.destination[i], self.protocol[i], self.info[i])
+
+    def __iter__(self) -> Iterator[Summary]:
+        return map(Summary, self.source, self.destination, self.protocol, self.info)
+
+
+def summaries(table: ChunkTable, rows: Int, presenter: Presenter | None = None) -> Summaries:
+    """The lines of the given rows of a chunk."""
+    n = len(rows)
+    lines = Summaries([""] * n, [""] * n, [""] * n, [""] * n)
+    if n:
+        _addresses(table, rows, lines)
+        located = table.located
+        position = np.arange(n)
+        mad, bth = located.at("mad")[rows] >= 0, located.at("bth")[rows] >= 0
+        summary_mad.fill(table, rows[mad], position[mad].tolist(), lines, presenter or Presenter())
+        _transport(table, rows[bth & ~mad], position[bth & ~mad], lines)
+        link = (located.at("link")[rows] >= 0) & ~bth
+        _flow_control(table, rows[link], position[link].tolist(), lines)
+        other = ~(bth | link)
+        summary_other.fill(table, rows[other], position[other].tolist(), lines)
+        wrong = located.malformed[rows]
+        for i in np.flatnonzero(wrong).tolist():
+            lines.info[i] = f"{lines.info[i]} [Malformed: {MALFORMED[wrong[i]]}]".lstrip()
+    return lines
+
+
+def _addresses(table: ChunkTable, rows: Int, lines: Summaries) -> None:
+    """Ethernet, then what is inside takes over: LID, GID, IP."""
+    located, data = table.located, table.chunk.data
+    for name, source, destination, size in (
+        ("eth", 6, 0, 6), ("sll", 6, None, 6), ("sll2", 12, None, 6), ("lrh", 6, 2, 2), ("grh", 8, 24, 16), ("ip4", 12, 16, 4),
+        ("ip6", 8, 24, 16),
+    ):  # fmt: skip
+        if name not in located.start:
+            continue
+        start = located.start[name][rows]
+        there = np.flatnonzero(start >= 0)
+        if not len(there):
+            continue
+        text = {2: _lid, 4: _ip4, 6: _mac, 16: gid_text}[size]
+        for offset, column in ((source, lines.source), (destination, lines.destination)):
+            if offset is None:
+                continue
+            values = gather(data, start[there] + offset, size).view(f"V{size}").ravel().tolist()
+            known = {value: text(value) for value in set(values)}
+            if len(there) == len(rows):
+                column[:] = map(known.__getitem__, values)
+            else:
+                for i, value in zip(there.tolist(), values, strict=True):
+                    column[i] = known[value]
+
+
+def _lid(value: bytes) -> str:
+    return f"LID {int.from_bytes(value, 'big')}"
+
+
+def _mac(value: bytes) -> str:
+    return value.hex(":")
+
+
+def _ip4(value: bytes) -> str:
+    return str(IPv4Address(value))
+
+
+def _transport(table: ChunkTable, rows: Int, position: Int, lines: Summaries) -> None:
+    """Data packets, OpCode by OpCode."""
+    if not len(rows):
+        return
+    located, data = table.located, table.chunk.data
+    opcodes = located.opcode[rows]
+    for code in np.unique(opcodes).tolist():
+        chosen = opcodes == code
+        some = rows[chosen]
+        bth = located.at("bth")[some]
+        payload = located.at("payload")[some]
+        length = np.where(payload >= 0, located.payload_end[some] - payload, 0)
+        protocol, infos = _infos(table, code, some, bth, length)
+        ecn = data[bth + 4] >> 6
+        places = position[chosen].tolist()
+        for place, info in zip(places, infos, strict=True):
+            lines.protocol[place], lines.info[place] = protocol, info
+        for i in np.flatnonzero(ecn).tolist():
+            lines.info[places[i]] += (" FECN" if ecn[i] & 2 else "") + (" BECN" if ecn[i] & 1 else "")
+
+
+def _infos(table: ChunkTable, code: int, rows: Int, bth: Int, length: Int) -> tuple[str, list[str]]:
+    """Protocol, and the info of rows that share an OpCode."""
+    data = table.chunk.data
+    qp, psn = u24(data, bth + 5).tolist(), u24(data, bth + 9).tolist()
+    opcode = OPCODES.get(code)
+    if opcode is None:
+        return "BTH", [f"OpCode 0x{code:02x} QP 0x{q:06x} PSN {p}" for q, p in zip(qp, psn, strict=True)]
+    if opcode.service == "CNP":
+        return "CNP", [f"Congestion Notification QP 0x{q:06x}" for q in qp]
+    # An extended header that did not fit is not read.
+    fits = bool((bth + 12 + EXTENDED_SIZE[code] <= table.located.limit[rows]).all())
+    base = [f"{opcode.operation} QP 0x{q:06x} PSN {p}" for q, p in zip(qp, psn, strict=True)]
+    at, more = bth + 12, [""] * len(base)
+    if fits:
+        for name in opcode.headers:
+            if name == "AETH":
+                base = _acknowledge(table, at, opcode.operation, qp, psn, base)
+            else:
+                more = [a + b for a, b in zip(more, _extended(table, name, at), strict=True)]
+            at = at + _SIZES[name]
+    if opcode.payload:
+        more = [f"{a} len {n}" for a, n in zip(more, length.tolist(), strict=True)]
+    return opcode.service, [a + b for a, b in zip(base, more, strict=True)]
+
+
+_SIZES = {
+    "RDETH": 4, "DETH": 8, "XRCETH": 4, "FETH": 4, "RETH": 16, "AtomicETH": 28, "AETH": 4, "AtomicAckETH": 8, "ImmDt": 4, "IETH": 4,
+}  # fmt: skip
+
+
+def _acknowledge(table: ChunkTable, at: Int, operation: str, qp: list[int], psn: list[int], base: list[str]) -> list[str]:
+    """`ACK`, `NAK` with its reason, `RNR NAK` with its time; a read response keeps its name unless it is none."""
+    syndrome = table.chunk.data[at].tolist()
+    names = {value: _syndrome(value) for value in set(syndrome)}
+    msn = u24(table.chunk.data, at + 1).tolist()
+    if operation != "Acknowledge":
+        return [f"{b} MSN {m}" + ("" if names[s] == "ACK" else f" {names[s]}") for b, s, m in zip(base, syndrome, msn, strict=True)]
+    return [f"{names[s]} QP 0x{q:06x} PSN {p} MSN {m}" for s, q, p, m in zip(syndrome, qp, psn, msn, strict=True)]
+
+
+def _syndrome(value: int) -> str:
+    kind, code = value >> 5 & 3, value & 31
+    if kind == 1:
+        return f"RNR NAK {RNR_TIMER_US[code] / 1000:g} ms"
+    if kind == 3:
+        return f"NAK {NAK_CODES.get(code, f'reserved code {code}')}"
+    return AETH_KINDS[kind] if kind == 0 else f"AETH syndrome 0x{value:02x}"
+
+
+def _extended(table: ChunkTable, name: str, at: Int) -> list[str]:
+    """What an extended header adds to the line."""
+    data = table.chunk.data
+    if name == "DETH":
+        return [f" from QP 0x{q:06x}" for q in u24(data, at + 5).tolist()]
+    if name in ("RETH", "AtomicETH"):
+        address = gather(data, at, 8).view(">u8").ravel().tolist()
+        if name == "AtomicETH":
+            return [f" VA 0x{va:x}" for va in address]
+        size = gather(data, at + 12, 4).view(">u4").ravel().tolist()
+        return [f" VA 0x{va:x} DMA len {n}" for va, n in zip(address, size, strict=True)]
+    if name == "ImmDt":
+        return [f" imm 0x{value:08x}" for value in gather(data, at, 4).view(">u4").ravel().tolist()]
+    if name == "XRCETH":
+        return [f" SRQ 0x{q:06x}" for q in u24(data, at + 1).tolist()]
+    return [""] * len(at)
+
+
+def _flow_control(table: ChunkTable, rows: Int, position: list[int], lines: Summaries) -> None:
+    """Link packets."""
+    at = table.located.at("link")[rows]
+    first, second = u16(table.chunk.data, at).tolist(), u16(table.chunk.data, at + 2).tolist()
+    for place, a, b in zip(position, first, second, strict=True):
+        kind = FLOW_CONTROL_OPS.get(a >> 12, f"operand {a >> 12}")
+        lines.protocol[place] = "Link"
+        lines.info[place] = f"Flow control {kind} VL {b >> 12} FCTBS {a & 0xFFF} FCCL {b & 0xFFF}"

@@ -1,0 +1,253 @@
+"""What does a management datagram do, in one line: method, attribute, which port or block, what was asked for, how it went?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ibdissect.table.locate import Int
+from ibdissect.table.table import ChunkTable, gather
+from ibdissect.wire.catalog import Catalog, StructType
+from ibdissect.wire.cm import REJ
+from ibdissect.wire.cm_path import SIDRRep
+from ibdissect.wire.component_mask import components_set
+from ibdissect.wire.mad import COMMON_ATTRIBUTES, RMPP, RMPP_TYPES, is_response, method_name, status_text
+from ibdissect.wire.names import SM_CONTROL, TRAP_NUMBER
+from ibdissect.wire.notice import Notice
+from ibdissect.wire.sa import SAFormat
+from ibdissect.wire.spec import Field, Struct
+from ibdissect.wire.text import printable
+
+from .value import Presenter
+
+if TYPE_CHECKING:
+    from .summary import Summaries
+
+PROTOCOLS = {0x01: "SMP", 0x81: "SMP", 0x03: "SA", 0x04: "PM", 0x05: "BM", 0x06: "DM", 0x07: "CM", 0x08: "SNMP", 0x21: "CC"}
+"""What the protocol column says for a management class; the others are `Vendor` or `MAD`."""
+
+CM_MESSAGES = {
+    0x10: "ConnectRequest", 0x11: "MsgRcptAck", 0x12: "ConnectReject", 0x13: "ConnectReply", 0x14: "ReadyToUse",
+    0x15: "DisconnectRequest", 0x16: "DisconnectReply", 0x17: "ServiceIDResReq", 0x18: "ServiceIDResReqResp",
+    0x19: "LoadAlternatePath", 0x1A: "AlternatePathResponse",
+}  # fmt: skip
+"""CM messages by the names that people know from Wireshark's Info column."""
+
+SET, TRAP, REPORT = 0x02, 0x05, 0x06
+SHOWN_COMPONENTS = 4
+PORT_COUNTERS = frozenset({0x10, 0x11, 0x12, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1A, 0x1B, 0x1C, 0x1D})
+"""Performance attributes whose byte 1 is the port asked about (IBA 16.1.3)."""
+
+
+def _block(modifier: int) -> str:
+    return f" block {modifier}"
+
+
+def _port(modifier: int) -> str:
+    return f" port {modifier & 0xFF}"
+
+
+def _arbitration(modifier: int) -> str:
+    table = {1: "low 0-31", 2: "low 32-63", 3: "high 0-31", 4: "high 32-63"}.get(modifier >> 16, str(modifier >> 16))
+    return f" port {modifier & 0xFFFF} {table}"
+
+
+def _sl_to_vl(modifier: int) -> str:
+    entry = "all" if modifier & 0x20000 else str(modifier >> 8 & 0xFF)
+    out = "all" if modifier & 0x10000 else str(modifier & 0xFF)
+    return f" in {entry} out {out}"
+
+
+MODIFIERS: dict[int, Callable[[int], str]] = {
+    0x0014: _block,
+    0x0015: _port,
+    0x0016: lambda m: f" port {m >> 16} block {m & 0xFFFF}",
+    0x0017: _sl_to_vl,
+    0x0018: _arbitration,
+    0x0019: _block,
+    0x001A: _block,
+    0x001B: lambda m: f" block {m & 0x1FF} ports {(m >> 28) * 16}-{(m >> 28) * 16 + 15}",
+    0x001C: _port,
+    0x0033: _port,
+    0x0030: lambda m: f" index {m}",
+    0xFF90: _port,
+}
+"""What the attribute modifier of a subnet management attribute chooses (FACTS, section on SM attributes)."""
+
+
+def fill(table: ChunkTable, rows: Int, position: list[int], lines: Summaries, presenter: Presenter) -> None:
+    """Write protocol and info of rows that hold a MAD into their lines."""
+    if not len(rows):
+        return
+    at = table.located.at("mad")[rows]
+    headers = gather(table.chunk.data, at, 24).view("V24").ravel().tolist()
+    starts, stops = at.tolist(), table.located.payload_end[rows].tolist()
+    heads: dict[bytes, tuple[str, str]] = {}
+    for place, header, start, stop in zip(position, headers, starts, stops, strict=True):
+        key = header[:8] + header[16:]
+        known = heads.get(key)
+        if known is None:
+            known = heads[key] = _head(table.catalog, header)
+        protocol, info = known
+        if header[1] != 0x01:
+            info += _details(table, header, start, stop, presenter)
+        elif header[16:18] == b"\0\x02":
+            info += _notice(table.catalog, table.chunk.data[start:stop].tobytes(), 0x01)
+        lines.protocol[place], lines.info[place] = protocol, info
+
+
+def attribute_struct(catalog: Catalog, mgmt_class: int, attr_id: int, method: int, base_version: int = 1) -> StructType | None:
+    """The structure of an attribute, None when none is declared."""
+    for place, struct in catalog.attributes.get((mgmt_class, attr_id), ()):
+        if place.base_version == base_version and (place.methods is None or method in place.methods):
+            return struct
+    return None
+
+
+def attribute_name(catalog: Catalog, mgmt_class: int, attr_id: int, method: int, base_version: int = 1) -> str:
+    """Name of an attribute; an unknown one by its number."""
+    struct = attribute_struct(catalog, mgmt_class, attr_id, method, base_version)
+    if struct is not None:
+        return struct.title
+    if mgmt_class not in (0x01, 0x81) and attr_id in COMMON_ATTRIBUTES:
+        return COMMON_ATTRIBUTES[attr_id]
+    return f"Attribute 0x{attr_id:04x}"
+
+
+def _head(catalog: Catalog, header: bytes) -> tuple[str, str]:
+    """Protocol, and what the common header alone says."""
+    base_version, mgmt_class, method = header[0], header[1], header[3]
+    status = int.from_bytes(header[4:6], "big")
+    attr_id, modifier = int.from_bytes(header[16:18], "big"), int.from_bytes(header[20:24], "big")
+    vendor = 0x09 <= mgmt_class <= 0x0F or 0x30 <= mgmt_class <= 0x4F
+    protocol = PROTOCOLS.get(mgmt_class, "Vendor" if vendor else "MAD")
+    if mgmt_class == 0x07 and attr_id in CM_MESSAGES:
+        info = CM_MESSAGES[attr_id]
+    else:
+        info = f"{method_name(mgmt_class, method)}({attribute_name(catalog, mgmt_class, attr_id, method, base_version)})"
+    if mgmt_class in (0x01, 0x81) and base_version == 1:
+        shown = MODIFIERS.get(attr_id)
+        if shown is not None:
+            info += shown(modifier)
+        elif attr_id == 0x20 and method == SET:
+            info += f" {SM_CONTROL.get(modifier, f'modifier {modifier}')}"
+        elif modifier:
+            info += f" modifier 0x{modifier:x}"
+    elif modifier and mgmt_class != 0x07:
+        info += f" modifier 0x{modifier:x}"
+    said = status_text(status, mgmt_class)
+    if said != "ok" and (is_response(method, modifier, mgmt_class) or mgmt_class != 0x81):
+        info += f" status: {said}"
+    return protocol, info
+
+
+def _details(table: ChunkTable, header: bytes, start: int, stop: int, presenter: Presenter) -> str:
+    """What the bytes behind the common header add, class by class."""
+    mgmt_class, method = header[1], header[3]
+    attr_id = int.from_bytes(header[16:18], "big")
+    data = table.chunk.data[start:stop].tobytes()
+    if mgmt_class == 0x81:
+        path = _path(header, data)
+        return (_notice(table.catalog, data, mgmt_class) if attr_id == 2 else "") + path
+    if attr_id == 2:
+        return _notice(table.catalog, data, mgmt_class)
+    if mgmt_class == 0x03:
+        return _administration(table.catalog, data, method, attr_id, presenter)
+    if mgmt_class == 0x04 and attr_id in PORT_COUNTERS and len(data) > 65:
+        return f" port {data[65]}"
+    if mgmt_class == 0x07:
+        return _connection(data, attr_id)
+    return ""
+
+
+def _path(header: bytes, data: bytes) -> str:
+    """The directed route, as the ports to leave by: `DR 0-1-3`."""
+    hops = header[7]
+    if len(data) < 256 or hops > 63:
+        return f" DR {hops} hops"
+    return " DR " + "-".join(map(str, (0, *data[129 : 129 + hops])))
+
+
+def _notice(catalog: Catalog, data: bytes, mgmt_class: int) -> str:
+    """The number and name of a trap."""
+    at = catalog.data_at(mgmt_class, 1)
+    if data[0] != 1 or len(data) < at + Notice.size:
+        return ""
+    notice = Notice(data, at)
+    if not notice.is_generic:
+        return f" vendor 0x{notice.producer_type:06x} device {notice.trap_number}"
+    if notice.type == 0x7F:
+        return " empty"
+    name = TRAP_NUMBER.get(notice.trap_number) if mgmt_class in (0x01, 0x81, 0x03) else None
+    return f" trap {notice.trap_number}" + (f" ({name})" if name else "")
+
+
+def _connection(data: bytes, attr_id: int) -> str:
+    """Why a connection or a service was refused."""
+    if attr_id == 0x12 and len(data) >= 24 + REJ.size:
+        reason = REJ(data, 24).reason
+        return f" reason {reason} ({(REJ.reason.values or {}).get(reason, 'unknown')})"
+    if attr_id == 0x18 and len(data) >= 24 + SIDRRep.size:
+        status = SIDRRep(data, 24).status
+        return f" status {status} ({(SIDRRep.status.values or {}).get(status, 'unknown')})" if status else ""
+    return ""
+
+
+def _administration(catalog: Catalog, data: bytes, method: int, attr_id: int, presenter: Presenter) -> str:
+    """Components of a request, number of records of an answer, or the RMPP message."""
+    if data[0] != 1 or len(data) < SAFormat.size:
+        return ""
+    rmpp, head = RMPP(data, 24), SAFormat(data, 0)
+    struct = attribute_struct(catalog, 0x03, attr_id, method)
+    if rmpp.active and rmpp.rmpp_type not in (0, 1):
+        return f" RMPP {RMPP_TYPES.get(rmpp.rmpp_type, 'unknown')} segment {rmpp.data1}"
+    if method & 0x80:
+        return _records(rmpp, head, method)
+    segment = f" segment {rmpp.data1}" if rmpp.active and rmpp.data1 > 1 else ""
+    if segment or struct is None or not head.component_mask or len(data) < 56 + struct.size:
+        return segment
+    return _components(struct, data, head.component_mask, presenter)
+
+
+def _records(rmpp: Any, head: SAFormat, method: int) -> str:
+    if not rmpp.active:
+        return " 1 record" if method == 0x81 and head.attribute_offset else ""
+    if rmpp.data1 != 1:
+        return f" segment {rmpp.data1}"
+    # PayloadLength of the first segment counts 20 bytes of SA header in every segment (IBA 13.6.2.1, 15.2.1).
+    size, segments = head.attribute_offset * 8, max(-(-rmpp.data2 // 220), 1)
+    count = max(rmpp.data2 - 20 * segments, 0) // size if size and rmpp.data2 else None
+    text = "" if count is None else f" {count} record{'s' * (count != 1)}"
+    return text if rmpp.last else f"{text} segment 1"
+
+
+def _components(struct: StructType, data: bytes, mask: int, presenter: Presenter) -> str:
+    """`SGID=... DGID=...`: what a request asks for."""
+    chosen = components_set(struct, mask)
+    shown = []
+    for name in chosen[:SHOWN_COMPONENTS]:
+        shown.append(_component(struct(data, 56, len(data)), name, presenter))
+    return " " + " ".join(shown) + (" …" if len(chosen) > SHOWN_COMPONENTS else "")
+
+
+def _component(view: Struct, name: str, presenter: Presenter) -> str:
+    """One component as label=value; a name that is no field as it stands."""
+    *outer, last = name.split(".")
+    for step in outer:
+        view = getattr(view, step, None)  # type: ignore[assignment]
+        if not isinstance(view, Struct):
+            return name
+    base, _, index = last.partition("[")
+    field = next((f for f in type(view).fields if f.name == base), None)
+    if field is None:
+        return printable(name)
+    return f"{field.label}={_short(field, view, int(index.rstrip(']') or 0) if index else 0, presenter)}"
+
+
+def _short(field: Field[Any], view: Struct, index: int, presenter: Presenter) -> str:
+    """The bare value, without the explanations that the tree gives."""
+    value = field.read(view, field.bit + index * field.bits)
+    plain, text = presenter.present(field, value)
+    if plain is None or isinstance(plain, bool) or isinstance(value, (bytes, str)):
+        return str(text) if plain is None or not isinstance(plain, bool) else str(int(plain))
+    return f"0x{value:0{(field.bits + 3) // 4}x}" if field.base in ("hex", "guid") else str(value)

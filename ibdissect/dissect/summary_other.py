@@ -1,0 +1,99 @@
+"""What is a frame in one line that holds no InfiniBand transport? A table of names; details are left to the tree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ibdissect.table.locate import Int
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.around import ETHERTYPES, IP_PROTOCOLS
+
+if TYPE_CHECKING:
+    from .summary import Summaries
+
+LLC_LIMIT = 1536
+"""Ethertypes below are lengths (IEEE 802.3 3.2.6)."""
+ICMP = {0: "Echo reply", 3: "Destination unreachable", 5: "Redirect", 8: "Echo request", 11: "Time exceeded"}
+ICMP6 = {
+    1: "Destination unreachable", 2: "Packet too big", 128: "Echo request", 129: "Echo reply", 130: "Multicast listener query",
+    133: "Router solicitation", 134: "Router advertisement", 135: "Neighbor solicitation", 136: "Neighbor advertisement",
+    143: "Multicast listener report v2",
+}  # fmt: skip
+TCP_FLAGS = ((2, "SYN"), (1, "FIN"), (4, "RST"), (8, "PSH"), (16, "ACK"))
+
+
+def fill(table: ChunkTable, rows: Int, position: list[int], lines: Summaries) -> None:
+    """Write protocol and info of the rows into their lines."""
+    located, chunk = table.located, table.chunk
+    for row, place in zip(rows.tolist(), position, strict=True):
+        start = int(chunk.offset[row])
+        frame = chunk.data[start : start + int(chunk.caplen[row])].tobytes()
+        where = {name: int(column[row]) - start for name, column in located.start.items() if column[row] >= 0}
+        lines.protocol[place], lines.info[place] = _line(frame, where, int(chunk.length[row]), int(chunk.link[row]))
+
+
+def _line(frame: bytes, at: dict[str, int], length: int, link: int) -> tuple[str, str]:
+    if "ip4" in at:
+        header = (frame[at["ip4"]] & 15) * 4
+        fragment = int.from_bytes(frame[at["ip4"] + 6 : at["ip4"] + 8], "big") & 0x1FFF
+        if fragment:
+            return "IPv4", f"Fragment at byte {fragment * 8} of protocol {frame[at['ip4'] + 9]}"
+        return _ip(frame, frame[at["ip4"] + 9], at["ip4"] + header, "IPv4")
+    if "ip6" in at:
+        upper, start = frame[at["ip6"] + 6], at["ip6"] + 40
+        if upper == 0 and start + 2 <= len(frame):  # hop-by-hop options, as multicast listener reports have
+            upper, start = frame[start], start + 8 + frame[start + 1] * 8
+        return _ip(frame, upper, start, "IPv6")
+    if "lrh" in at:
+        if "rwh" in at:
+            number = int.from_bytes(frame[at["rwh"] + 2 : at["rwh"] + 4], "big")
+            return "RWH", f"Raw packet, Ethertype {_ethertype(number)}"
+        return "InfiniBand", f"LRH with LNH {frame[at['lrh'] + 1] & 3}, {length} bytes"
+    return _ethernet(frame, at, length, link)
+
+
+def _ethernet(frame: bytes, at: dict[str, int], length: int, link: int) -> tuple[str, str]:
+    tag = max((at[name] for name in ("vlan", "vlan2", "vlan3") if name in at), default=None)
+    if tag is not None:
+        type_at, payload = tag + 2, tag + 4
+    elif "eth" in at:
+        type_at, payload = at["eth"] + 12, at["eth"] + 14
+    elif "sll" in at:
+        type_at, payload = at["sll"] + 14, at["sll"] + 16
+    elif "sll2" in at:
+        type_at, payload = at["sll2"], at["sll2"] + 20
+    else:
+        return "Data", f"{length} bytes, link type {link}"
+    number = int.from_bytes(frame[type_at : type_at + 2], "big")
+    body = frame[payload:]
+    if number == 0x0806 and len(body) >= 28:
+        sender, target = (".".join(map(str, body[i : i + 4])) for i in (14, 24))
+        if body[7] == 2:
+            return "ARP", f"{sender} is at {body[8:14].hex(':')}"
+        return "ARP", f"Who has {target}? Tell {sender}" if body[7] == 1 else f"operation {body[7]}"
+    if number < LLC_LIMIT:
+        return "LLC", f"{number} bytes"
+    name = ETHERTYPES.get(number)
+    return (name or "Ethernet"), (f"{length} bytes" if name else f"Ethertype 0x{number:04x}, {length} bytes")
+
+
+def _ethertype(number: int) -> str:
+    name = ETHERTYPES.get(number)
+    return f"0x{number:04x} ({name})" if name else f"0x{number:04x}"
+
+
+def _ip(frame: bytes, upper: int, at: int, family: str) -> tuple[str, str]:
+    body = frame[at:]
+    if upper in (6, 17) and len(body) >= 4:
+        source, destination = int.from_bytes(body[:2], "big"), int.from_bytes(body[2:4], "big")
+        if upper == 17:
+            size = int.from_bytes(body[4:6], "big") - 8 if len(body) >= 6 else 0
+            return "UDP", f"{source} → {destination} len {max(size, 0)}"
+        flags = [name for bit, name in TCP_FLAGS if len(body) >= 14 and body[13] & bit]
+        return "TCP", f"{source} → {destination} [{', '.join(flags)}]"
+    if upper in (1, 58) and body:
+        names = ICMP if upper == 1 else ICMP6
+        return ("ICMP" if upper == 1 else "ICMPv6"), names.get(body[0], f"type {body[0]}")
+    return IP_PROTOCOLS.get(upper, family), f"protocol {upper}"
+
+

@@ -1,0 +1,185 @@
+"""What does one frame hold, as a tree whose every node knows its bytes?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ibdissect.table.locate import MALFORMED, Int
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.catalog import StructType
+from ibdissect.wire.spec import Field
+
+from .layout import BYTES, Item, Layout, layout_of
+from .summary import Summary, summaries
+from .value import Presenter
+from .walk import Shape, Walk
+
+
+@dataclass(slots=True)
+class Node:
+    """A layer, a field, or one entry of a repeated field."""
+
+    name: str
+    """Filter name; empty for a layer and for a remark."""
+    label: str
+    offset: int
+    """First byte, from the start of the frame (of the ERF header for its own fields)."""
+    length: int
+    bit: int
+    """First bit, from the most significant one of the byte at `offset`."""
+    bits: int
+    value: Any
+    """As in JSON: int, bool, address text, hex, str; None for a masked key and for nodes without a value."""
+    text: str
+    children: list[Node] = field(default_factory=list)
+    field: Field[Any] | None = None
+    struct: StructType | None = None
+    in_front: bool = False
+    """Part of the ERF pseudo-header, whose bytes stand in front of the frame."""
+    raw: bytes = b""
+    """The node's own bytes, as captured: never shown unmasked."""
+    masked: tuple[tuple[int, int], ...] = ()
+    """Byte ranges of `raw` that hold a masked key."""
+
+    def walk(self) -> Iterator[Node]:
+        """This node and all below."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+@dataclass(slots=True)
+class Tree:
+    """One frame, dissected."""
+
+    frame: int
+    time_ns: int
+    length: int
+    caplen: int
+    interface: int
+    summary: Summary
+    layers: list[Node]
+    malformed: str | None
+    """Why the frame is no proper packet; None for a good or merely snapped one."""
+    data: bytes
+    """The captured bytes as Wireshark shows them."""
+    secret_bytes: tuple[tuple[int, int], ...] = ()
+    """(start, stop) of bytes in `data` that hold a masked key."""
+
+    @property
+    def snapped(self) -> bool:
+        """The capture holds less than the frame had on the wire."""
+        return self.caplen < self.length
+
+    def walk(self) -> Iterator[Node]:
+        """Every node."""
+        for layer in self.layers:
+            yield from layer.walk()
+
+    def at_byte(self, byte: int) -> list[Node]:
+        """Nodes that cover a byte of the frame, outer ones first."""
+        return [node for node in self.walk() if not node.in_front and node.offset <= byte < node.offset + node.length]
+
+
+def dissect_row(table: ChunkTable, row: int, presenter: Presenter) -> Tree:
+    """The tree of one row; cheapest for a table that holds that row alone."""
+    walk = Walk(table)
+    shape = next(walk.shapes(_one(row)))
+    return tree_of(walk, shape, layout_of(walk, shape), row, presenter, summaries(table, _one(row), presenter)[0])
+
+
+def _one(row: int) -> Int:
+    return np.array([row], np.int64)
+
+
+def tree_of(walk: Walk, shape: Shape, layout: Layout, row: int, presenter: Presenter, summary: Summary) -> Tree:
+    """The tree of a row of a shape."""
+    chunk = walk.table.chunk
+    maker = _Maker(walk, layout, row, presenter)
+    layers = [node for layer in layout.layers for node in maker.nodes(layer)]
+    reason = MALFORMED[int(walk.table.located.malformed[row])]
+    tree = Tree(
+        frame=chunk.first + row,
+        time_ns=int(chunk.time_ns[row]),
+        length=int(chunk.length[row]),
+        caplen=int(chunk.caplen[row]),
+        interface=int(chunk.interface[row]),
+        summary=summary,
+        layers=layers,
+        malformed=reason or None,
+        data=maker.buffer[maker.lead :],
+    )
+    if not presenter.show_keys:
+        tree.secret_bytes = tuple(
+            (node.offset, node.offset + node.length)
+            for node in tree.walk()
+            if node.field is not None and node.field.secret and node.value is None and not node.in_front
+        )
+    return tree
+
+
+class _Maker:
+    """Reads the values of one row through views."""
+
+    def __init__(self, walk: Walk, layout: Layout, row: int, presenter: Presenter) -> None:
+        chunk = walk.table.chunk
+        self.layout, self.presenter = layout, presenter
+        frame = int(chunk.offset[row])
+        first = int(walk.start[row])
+        self.at = [int(walk.at[first + i]) for i in range(len(layout.pieces))]
+        self.stop = [int(walk.stop[first + i]) for i in range(len(layout.pieces))]
+        start = min([frame, *self.at])
+        self.lead = frame - start
+        """Bytes of the ERF header in front of the frame."""
+        self.buffer = chunk.data[start : frame + int(chunk.caplen[row])].tobytes()
+        self.base, self.start = frame, start
+
+    def nodes(self, item: Item) -> Iterator[Node]:
+        """The node of an item, none when its condition fails."""
+        if item.when is not None and self.read(item.when[0]) not in item.when[1]:
+            return
+        piece = self.layout.pieces[item.piece]
+        at, stop = self.at[item.piece], self.stop[item.piece]
+        begin = at + item.byte
+        length = item.length if item.kind != "rest" else max(stop - begin, 0)
+        if item.field is None and item.struct.fields[-1].kind == "rest":
+            length = stop - at
+        node = Node(
+            name=item.name,
+            label=item.label,
+            offset=item.byte if piece.in_front else begin - self.base,
+            length=length,
+            bit=item.bit % 8,
+            bits=item.bits if length == item.length else length * 8,
+            value=None,
+            text="",
+            field=item.field,
+            struct=item.struct if item.field is None else item.field.of,
+            in_front=piece.in_front,
+            raw=self.buffer[begin - self.start : begin - self.start + length],
+        )
+        if item.field is None or item.kind == "nested":
+            node.text = item.title
+        elif item.kind in BYTES and not item.field.secret:
+            value = self.read(item)
+            node.value, node.text = self.presenter.present_bytes(item, value)
+            if node.value is None:
+                node.masked = item.covered_secrets
+            node.text = item.title or node.text
+        else:
+            node.value, node.text = self.presenter.present(item.field, self.read(item))
+            if node.value is None:
+                node.masked = ((0, length),)
+        node.children = [child for below in item.children for child in self.nodes(below)]
+        yield node
+
+    def read(self, item: Item) -> Any:
+        """The value of an item."""
+        assert item.field is not None
+        start = self.at[item.piece] - self.start
+        view = item.struct(self.buffer, start + item.view, self.stop[item.piece] - self.start)
+        return item.field.read(view, item.bit)

@@ -1,0 +1,56 @@
+"""What is shown for a value: JSON value and text, with keys masked unless they are asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ibdissect.table.secrets import Masker, is_secret
+from ibdissect.wire.spec import Field
+from ibdissect.wire.text import plain_value, value_text
+
+from .layout import Item
+
+SHOWN_BYTES = 32
+"""Longer runs of raw bytes are cut in the text; the value holds them whole."""
+
+
+class Presenter:
+    """Turns values into (plain value, text). Without a `masker`, masked keys have no number."""
+
+    def __init__(self, masker: Masker | None = None, *, show_keys: bool = False) -> None:
+        self.masker, self.show_keys = masker, show_keys
+
+    def present(self, field: Field[Any], value: Any) -> tuple[Any, str]:
+        """A value that stands for itself; None and `M_Key#3` for a masked key."""
+        if field.secret and not self.show_keys:
+            number = int.from_bytes(value, "big") if isinstance(value, bytes) else value
+            if is_secret(field.secret, number):
+                return None, self.masker.name(field.secret, number) if self.masker is not None else f"{field.secret}#?"
+        if field.kind in ("raw", "rest"):
+            return value.hex(), bytes_text(value.hex(), len(value))
+        return plain_value(field, value), value_text(field, value)
+
+    def present_bytes(self, item: Item, value: bytes) -> tuple[str | None, str]:
+        """Raw bytes, of which some may belong to a key."""
+        digits = value.hex()
+        if item.covered_secrets and not self.show_keys:
+            masked = mask_hex(digits, value, item.covered_secrets)
+            if masked != digits:
+                return None, bytes_text(masked, len(value))
+        return digits, bytes_text(digits, len(value))
+
+
+def mask_hex(digits: str, value: bytes, spans: tuple[tuple[int, int], ...]) -> str:
+    """Hex digits with the bytes of keys as `**`; a key of zeros is none."""
+    for start, stop in spans:
+        stop = min(stop, len(value))
+        if start < stop and any(value[start:stop]):
+            digits = digits[: 2 * start] + "**" * (stop - start) + digits[2 * stop :]
+    return digits
+
+
+def bytes_text(digits: str, length: int) -> str:
+    """Raw bytes for people: long runs are cut."""
+    if length <= SHOWN_BYTES:
+        return digits
+    return f"{digits[: 2 * SHOWN_BYTES]}… ({length} bytes)"

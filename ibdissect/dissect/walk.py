@@ -1,0 +1,266 @@
+"""Which structures does each frame of a chunk hold, where, and in which order?
+
+Nothing is dissected here a second time: the places are those of `ChunkTable`, brought into frame order for all rows at once.
+Bytes that no structure accounts for become pieces of their own, so that nothing is hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.table.locate import EXTENDED_STRUCTS, Bool, Int
+from ibdissect.table.table import HEADERS, ChunkTable
+from ibdissect.wire import around
+from ibdissect.wire.catalog import Catalog, StructType
+from ibdissect.wire.link import VCRC
+from ibdissect.wire.places import Inside, MadFormat
+from ibdissect.wire.spec import Field, Struct, rest
+from ibdissect.wire.transport import ICRC, Payload
+
+
+class AttributeData(Struct):
+    """Attribute of a management datagram that no declared structure describes."""
+
+    key, title = "mad", "Attribute data"
+    data_bytes = rest("Attribute data", at="0", ws="infiniband.mad.data")
+
+
+class UnusedData(Struct):
+    """Bytes of a management datagram behind its attribute that should be zero and are not."""
+
+    key, title = "mad", "Unused data"
+    data_bytes = rest("Unused data", at="0", ws="infiniband.mad.unused")
+
+
+class PadBytes(Struct):
+    """Bytes between payload and ICRC that fill up a word (BTH.PadCnt)."""
+
+    key, title = "bth", "Pad"
+    data_bytes = rest("Pad bytes", at="0", ws="infiniband.bth.padding")
+
+
+class Trailer(Struct):
+    """Bytes behind the packet."""
+
+    key, title = "frame", "Trailer"
+    data_bytes = rest("Trailer", at="0", ws="frame.trailer")
+
+
+class Data(Struct):
+    """Bytes of a frame without a structure known here."""
+
+    key, title = "frame", "Data"
+    data_bytes = rest("Data", at="0", ws="frame.data")
+
+
+TAIL = frozenset({ICRC, VCRC, PadBytes, Trailer})
+"""Pieces whose offset follows from the length of the payload: frames that differ only there have one shape."""
+LEFT_OVER: tuple[StructType, ...] = (Data, Payload, AttributeData, UnusedData, PadBytes, Trailer)
+"""What holds bytes that nothing else accounts for."""
+_DATA, _PAYLOAD, _ATTRIBUTE, _UNUSED, _PAD, _TRAILER = range(6)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A structure at one kind of place."""
+
+    struct: StructType
+    place: object
+    """None for a header that `locate` finds itself."""
+
+    @property
+    def inside(self) -> Field[Any] | None:
+        """The field whose bytes it explains, None for a layer of its own."""
+        return self.place.field if isinstance(self.place, Inside) else None
+
+    def covered(self) -> list[tuple[int, int]]:
+        """Runs of bytes it accounts for, without the holes that other structures fill; the last one may be longer (`rest`)."""
+        runs: list[tuple[int, int]] = []
+        at = 0
+        for field in self.struct.fields:
+            if field.kind == "hole":
+                start = field.bit // 8
+                if start > at:
+                    runs.append((at, start))
+                at = start + field.bits // 8
+        if at < self.struct.size or not runs:
+            runs.append((at, self.struct.size))
+        return runs
+
+
+@lru_cache(maxsize=8)
+def placements(catalog: Catalog) -> tuple[Placement, ...]:
+    """All of them; the order is that of display for structures that start at the same byte."""
+    headers = [Placement(struct, None) for struct in (*HEADERS, *EXTENDED_STRUCTS) if struct is not Payload]
+    carried = [Placement(struct, place) for struct in catalog.structs if struct not in HEADERS for place in struct.carried_by]
+    formats = [p for p in carried if isinstance(p.place, MadFormat)]
+    inner = [p for p in carried if isinstance(p.place, Inside)]
+    others = [p for p in carried if not isinstance(p.place, (MadFormat, Inside))]
+    return (*headers, *formats, *others, *_outer_first(inner))
+
+
+def _outer_first(inner: list[Placement]) -> list[Placement]:
+    """Structures inside others, each behind the ones that may hold it."""
+    ordered: list[Placement] = []
+    waiting = inner
+    while waiting:
+        pending = {p.struct for p in waiting}
+        ready = [p for p in waiting if p.inside is None or p.inside.owner not in pending]
+        if not ready:
+            return ordered + waiting
+        ordered += ready
+        waiting = [p for p in waiting if p not in ready]
+    return ordered
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Rows whose frames hold the same structures at the same offsets (but for the tail, and the length of the payload)."""
+
+    key: int
+    rows: Int
+    pieces: tuple[tuple[int, int], ...]
+    """Placement number and offset from the frame's start (0 for a piece of the tail), in order."""
+
+
+class Walk:
+    """The pieces of every row of a chunk: parallel arrays, row by row, ordered by where they start."""
+
+    def __init__(self, table: ChunkTable) -> None:
+        self.table = table
+        self.kinds = placements(table.catalog)
+        self.count = len(self.kinds)
+        found = self._structures()
+        pieces = [found, *self._left_over(found)]
+        kind, rows, at, stop = (np.concatenate([p[i] for p in pieces]) for i in range(4))
+        order = _sorted(table, kind, rows, at)
+        self.kind, self.rows, self.at, self.stop = kind[order], rows[order], at[order], stop[order]
+        self.start: Int = np.searchsorted(self.rows, np.arange(len(table) + 1))
+        """First piece of each row, int64[n + 1]."""
+
+    def placement(self, number: int) -> Placement:
+        """What piece kind `number` is."""
+        return self.kinds[number] if number < self.count else Placement(LEFT_OVER[number - self.count], None)
+
+    def _structures(self) -> tuple[Int, Int, Int, Int]:
+        parts: list[tuple[int, Any]] = []
+        for number, (struct, place) in enumerate((p.struct, p.place) for p in self.kinds):
+            found = self.table.occurrences(struct) if place is None else self.table.placed(struct, place)
+            if len(found):
+                parts.append((number, found))
+        if not parts:
+            return _EMPTY, _EMPTY, _EMPTY, _EMPTY
+        kind = np.repeat([number for number, _ in parts], [len(found) for _, found in parts])
+        rows, at, stop = (np.concatenate([getattr(found, name) for _, found in parts]) for name in ("rows", "at", "stop"))
+        return kind, rows, at, stop
+
+    def _left_over(self, found: tuple[Int, Int, Int, Int]) -> Iterator[tuple[Int, Int, Int, Int]]:
+        """Bytes between and behind the structures."""
+        table, (kind, rows, at, stop) = self.table, found
+        chunk, located = table.chunk, table.located
+        in_frame = at >= chunk.offset[rows]
+        runs = [p.covered() for p in self.kinds]
+        starts, stops, of_row = [chunk.offset], [chunk.offset], [np.arange(len(table))]
+        for piece in range(max(map(len, runs))):
+            first = np.array([r[piece][0] if piece < len(r) else -1 for r in runs])[kind]
+            last = np.array([r[piece][1] if piece < len(r) else -1 for r in runs])[kind]
+            is_last = np.array([piece == len(r) - 1 and p.struct.fields[-1].kind == "rest" for r, p in zip(runs, self.kinds, strict=True)])
+            use = in_frame & (first >= 0)
+            starts.append((at + first)[use])
+            stops.append(np.where(is_last[kind], stop, at + last)[use])
+            of_row.append(rows[use])
+        begin, end, row = np.concatenate(starts), np.concatenate(stops), np.concatenate(of_row)
+        order = np.lexsort((begin, row))
+        begin, end, row = begin[order], end[order], row[order]
+        # Offsets grow with the row, so one running maximum says up to where each row is covered.
+        reached = np.maximum.accumulate(end)
+        following = np.append(begin[1:], 0)
+        last_of_row = np.append(row[1:] != row[:-1], True)
+        following[last_of_row] = located.end[row[last_of_row]]
+        gap = following > reached
+        yield from self._named(row[gap], reached[gap], following[gap], kind, rows)
+
+    def _named(self, row: Int, at: Int, stop: Int, kind: Int, rows: Int) -> Iterator[tuple[Int, Int, Int, Int]]:
+        if not len(row):
+            return
+        located = self.table.located
+        payload, mad, icrc, vcrc = (located.at(name)[row] for name in ("payload", "mad", "icrc", "vcrc"))
+        payload_end = located.payload_end[row]
+        sort = np.full(len(row), _DATA)
+        sort[(payload >= 0) & (at >= payload) & (at < payload_end)] = _PAYLOAD
+        behind = (icrc >= 0) & (at >= icrc)
+        sort[behind | ((vcrc >= 0) & (at >= vcrc))] = _TRAILER
+        sort[(icrc >= 0) & (stop == icrc)] = _PAD
+        whole = (payload >= 0) & (at < payload_end)
+        sort[whole] = _PAYLOAD
+        # A gap that runs from the payload into its pad bytes is two.
+        both = whole & (icrc >= 0) & (stop == icrc) & (stop > payload_end)
+        managed = (mad >= 0) & (at >= mad) & (at < payload_end)
+        if managed.any():
+            known = np.zeros(len(self.table), np.bool_)
+            described = np.array([p.place is not None and not isinstance(p.place, (MadFormat, Inside)) for p in self.kinds])
+            known[rows[described[kind]]] = True
+            sort[managed] = np.where(known[row[managed]], _UNUSED, _ATTRIBUTE)
+        if both.any():
+            yield np.full(int(both.sum()), self.count + _PAD), row[both], payload_end[both], stop[both]
+            stop = np.where(both, payload_end, stop)
+        keep = (sort != _UNUSED) | _any_set(self.table.chunk.data, at, stop)
+        yield sort[keep] + self.count, row[keep], at[keep], stop[keep]
+
+    def shapes(self, rows: Int | None = None) -> Iterator[Shape]:
+        """The rows (all, or those chosen) by shape."""
+        chunk = self.table.chunk
+        relative = self.at - chunk.offset[self.rows]
+        tail = np.array([self.placement(i).struct in TAIL for i in range(self.count + len(LEFT_OVER))])
+        relative[tail[self.kind]] = 0
+        key = _row_keys(self.kind, relative, self.start)
+        chosen = np.arange(len(self.table)) if rows is None else rows
+        if not len(chosen):
+            return
+        values, inverse = np.unique(key[chosen], return_inverse=True)
+        order = np.argsort(inverse, kind="stable")
+        bounds = np.searchsorted(inverse[order], np.arange(len(values) + 1))
+        for i, value in enumerate(values.tolist()):
+            members = chosen[order[bounds[i] : bounds[i + 1]]]
+            first = slice(self.start[members[0]], self.start[members[0] + 1])
+            yield Shape(value, members, tuple(zip(self.kind[first].tolist(), relative[first].tolist(), strict=True)))
+
+
+_EMPTY = np.empty(0, np.int64)
+ERF_HEADER: StructType = around.ERF
+"""Stands in front of the frame; its fields count from its own start."""
+
+
+def _sorted(table: ChunkTable, kind: Int, rows: Int, at: Int) -> Int:
+    return np.lexsort((kind, at, rows))
+
+
+def _row_keys(kind: Int, relative: Int, start: Int) -> npt.NDArray[np.uint64]:
+    """A number for each row that depends on its pieces alone: a sum of well mixed 64-bit words (splitmix64)."""
+    word = kind.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + relative.astype(np.uint64) * np.uint64(0xD1B54A32D192ED03)
+    word ^= word >> np.uint64(30)
+    word *= np.uint64(0xBF58476D1CE4E5B9)
+    word ^= word >> np.uint64(27)
+    word *= np.uint64(0x94D049BB133111EB)
+    word ^= word >> np.uint64(31)
+    total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(word, dtype=np.uint64)])
+    keys: npt.NDArray[np.uint64] = total[start[1:]] - total[start[:-1]]
+    return keys
+
+
+def _any_set(data: npt.NDArray[np.uint8], at: Int, stop: Int) -> Bool:
+    """Whether any byte of data[at:stop] is not zero; every run holds at least one byte."""
+    edges = np.empty(2 * len(at), np.int64)
+    edges[::2], edges[1::2] = at, stop
+    if len(edges) and edges[-1] >= data.size:
+        last = bool(data[at[-1] : stop[-1]].any())
+        before: Bool = np.maximum.reduceat(data, edges[:-2])[::2] != 0 if len(edges) > 2 else np.empty(0, np.bool_)
+        return np.append(before, last)
+    result: Bool = np.maximum.reduceat(data, edges)[::2] != 0
+    return result

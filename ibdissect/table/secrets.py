@@ -1,0 +1,77 @@
+"""How is a masked key called? Keys are numbered by kind in the order of their first appearance in the capture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.spec import BYTE_KINDS, Field
+
+from .table import ChunkTable
+
+PUBLIC: dict[str, frozenset[int]] = {"Q_Key": frozenset({0x80010000})}
+"""Values that everybody knows: the Q_Key of QP1 (IBA 3.5.3). Zero is no key at all."""
+
+
+def is_secret(kind: str, value: int) -> bool:
+    """Whether a value of this kind of key has to be masked."""
+    return value != 0 and value not in PUBLIC.get(kind, ())
+
+
+@lru_cache(maxsize=8)
+def secret_fields(catalog: Catalog) -> tuple[Field[Any], ...]:
+    """Every field that holds a key."""
+    return tuple(field for struct in catalog.structs for field in struct.fields if field.secret)
+
+
+class Masker:
+    """Numbers for key values. `feed` every chunk in order before anything of it is shown."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, dict[int, int]] = {}
+        self._fed = 0
+
+    def feed(self, table: ChunkTable) -> None:
+        """Learn the keys of a chunk, in the order of their bytes; a chunk that was fed before is skipped."""
+        if not len(table) or table.chunk.first <= self._fed:
+            return
+        self._fed = table.chunk.first + len(table) - 1
+        new: list[tuple[int, str, int]] = []
+        for field in secret_fields(table.catalog):
+            assert field.owner is not None
+            found = table.occurrences(field.owner)
+            if not len(found):
+                continue
+            values, at = table.values(field), found.at + field.bit // 8
+            if field.kind in BYTE_KINDS:
+                # A key of 16 bytes does not fit a number column.
+                known = self._numbers.get(field.secret, {})
+                for where, row in zip(at.tolist(), values, strict=True):
+                    value = int.from_bytes(row.tobytes(), "big")
+                    if is_secret(field.secret, value) and value not in known:
+                        new.append((where, field.secret, value))
+                continue
+            if field.when is not None:
+                keep = np.isin(table.values(field.when[0]), list(field.when[1]))
+                values, at = values[keep], at[keep]
+            unique, first = np.unique(values, return_index=True)
+            new += self._unknown(field.secret, unique.tolist(), at[first % max(len(at), 1)].tolist())
+        for _, kind, value in sorted(new):
+            self.number(kind, value)
+
+    def _unknown(self, kind: str, values: Iterable[int], at: Iterable[int]) -> list[tuple[int, str, int]]:
+        known = self._numbers.get(kind, {})
+        return [(where, kind, value) for value, where in zip(values, at, strict=True) if is_secret(kind, value) and value not in known]
+
+    def number(self, kind: str, value: int) -> int:
+        """The number of a key, from 1; an unknown one gets the next."""
+        numbers = self._numbers.setdefault(kind, {})
+        return numbers.setdefault(value, len(numbers) + 1)
+
+    def name(self, kind: str, value: int) -> str:
+        """What stands in place of the value: `M_Key#3`."""
+        return f"{kind}#{self.number(kind, value)}"
