@@ -318,9 +318,8 @@ class _Finder:
             self.bad(rows[short], NO_EXTENDED)
         pad = ((data[at + 1] >> 4) & 3).astype(np.int64)
         stop = np.where(complete, np.maximum(limit - pad, payload), limit)
-        keep = ~short & (stop > payload)
-        self.payload(rows[keep], payload[keep], stop[keep])
-        datagram = keep & ((opcode == 0x64) | (opcode == 0x65))
+        self.payload(rows[~short], payload[~short], stop[~short])
+        datagram = ~short & ((opcode == 0x64) | (opcode == 0x65))
         if datagram.any():
             r, a = rows[datagram], payload[datagram]
             special = u24(data, at[datagram] + 5) <= 1
@@ -331,5 +330,8 @@ class _Finder:
             loc.at("mad")[r[fits]] = a[fits]
 
     def payload(self, rows: Int, at: Int, stop: Int) -> None:
+        some = stop > at
+        if not some.all():
+            rows, at, stop = rows[some], at[some], stop[some]
         self.loc.at("payload")[rows] = at
         self.loc.payload_end[rows] = stop
