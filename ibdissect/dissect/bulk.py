@@ -1,0 +1,264 @@
+"""What are the JSON lines of many frames at once? The same items as the tree, read as columns and formatted by shape."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import repeat
+from json.encoder import encode_basestring_ascii as quoted
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.table.locate import MALFORMED, Int
+from ibdissect.table.table import ChunkTable, extract, gather
+from ibdissect.wire.spec import Field, decode_text
+
+from .layout import BYTES, OPAQUE, Item, Layout, layout_of
+from .summary import summaries
+from .value import Presenter
+from .walk import Walk
+
+BATCH = 2048
+"""Frames formatted at once: a line of a management datagram is 25 KB."""
+CACHED = 1 << 16
+"""Texts remembered for each field."""
+SEPARATOR = "\x02"
+"""Stands for a comma in lists whose first entry may be missing; JSON itself never holds it."""
+
+Column = Iterator[str] | list[str]
+
+
+class _Known(dict[Any, str]):
+    """Values of a field to their JSON; grows to a limit, then starts anew."""
+
+    def __init__(self, make: Callable[[Any], str]) -> None:
+        super().__init__()
+        self.make = make
+
+    def __missing__(self, value: Any) -> str:
+        if len(self) >= CACHED:
+            self.clear()
+        text = self[value] = self.make(value)
+        return text
+
+
+@dataclass(slots=True)
+class _Rows:
+    """The rows of one shape in one batch."""
+
+    data: npt.NDArray[np.uint8]
+    at: list[Int]
+    """Start of each piece, per row."""
+    stop: list[Int]
+    base: Int
+    """Start of the frame, per row."""
+    layout: Layout
+    matrices: dict[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
+
+    def matrix(self, piece: int) -> npt.NDArray[np.uint8]:
+        """The bytes of a piece, one row a frame."""
+        found = self.matrices.get(piece)
+        if found is None:
+            size = self.layout.pieces[piece].placement.struct.size
+            found = self.matrices[piece] = gather(self.data, self.at[piece], size)
+        return found
+
+    def numbers(self, item: Item) -> list[Any]:
+        """An integer item of every row."""
+        bit, bits = item.view * 8 + item.bit, item.bits
+        matrix = self.matrix(item.piece)
+        if bits <= 64:
+            values: list[Any] = extract(matrix, bit, bits).tolist()
+            return [bool(v) for v in values] if item.kind == "flag" else values
+        stop = (bit + bits + 7) // 8
+        shift, mask = stop * 8 - bit - bits, (1 << bits) - 1
+        return [int.from_bytes(row, "big") >> shift & mask for row in self.bytes(item, bit // 8, stop)]
+
+    def bytes(self, item: Item, start: int, stop: int) -> list[bytes]:
+        """Bytes start:stop of the item's piece in every row."""
+        part = np.ascontiguousarray(self.matrix(item.piece)[:, start:stop])
+        found: list[bytes] = part.view(f"V{stop - start}").ravel().tolist()
+        return found
+
+    def rest(self, item: Item) -> list[bytes]:
+        """From the item to the end of its piece, in every row."""
+        starts = self.at[item.piece] + item.byte
+        data = self.data.data
+        return [bytes(data[a:b]) for a, b in zip(starts.tolist(), self.stop[item.piece].tolist(), strict=True)]
+
+
+class JsonLines:
+    """Formats rows of chunks as the objects of the `jsonl` format; what it learns about shapes and values it keeps."""
+
+    def __init__(self, presenter: Presenter) -> None:
+        self.presenter = presenter
+        self._known: dict[Field[Any], _Known] = {}
+        self._layouts: dict[int, Layout] = {}
+
+    def lines(self, table: ChunkTable, rows: Int) -> Iterator[str]:
+        """One line a row, without the line's end."""
+        walk = Walk(table)
+        for start in range(0, len(rows), BATCH):
+            yield from self._batch(walk, rows[start : start + BATCH])
+
+    def _batch(self, walk: Walk, rows: Int) -> list[str]:
+        heads = self._heads(walk.table, rows)
+        lines = [""] * len(rows)
+        malformed = walk.table.located.malformed[rows].tolist()
+        tails = {code: f'], "malformed": {quoted(MALFORMED[code]) if code else "null"}}}' for code in set(malformed)}
+        place = np.full(len(walk.table), -1)
+        place[rows] = np.arange(len(rows))
+        for shape in walk.shapes(rows):
+            layout = self._layouts.get(shape.key)
+            if layout is None:
+                layout = self._layouts[shape.key] = layout_of(walk, shape)
+            first = walk.start[shape.rows]
+            group = _Rows(
+                walk.table.chunk.data,
+                [walk.at[first + i] for i in range(len(shape.pieces))],
+                [walk.stop[first + i] for i in range(len(shape.pieces))],
+                walk.table.chunk.offset[shape.rows],
+                layout,
+            )
+            template, columns = self._list(layout.layers, group)
+            bodies = _filled(template, columns, len(shape.rows))
+            for i, body in zip(place[shape.rows].tolist(), bodies, strict=True):
+                lines[i] = heads[i] + body + tails[malformed[i]]
+        return lines
+
+    def _heads(self, table: ChunkTable, rows: Int) -> list[str]:
+        chunk = table.chunk
+        summary = summaries(table, rows, self.presenter)
+        times = np.datetime_as_string(chunk.time_ns[rows].astype("M8[ns]"), unit="ns").tolist()
+        ends: dict[tuple[str, str, str], str] = {}
+        heads = []
+        for frame, time, time_ns, length, caplen, interface, source, destination, protocol, info in zip(
+            (rows + chunk.first).tolist(), times, chunk.time_ns[rows].tolist(), chunk.length[rows].tolist(),
+            chunk.caplen[rows].tolist(), chunk.interface[rows].tolist(), summary.source, summary.destination, summary.protocol,
+            summary.info, strict=True,
+        ):  # fmt: skip
+            who = (source, destination, protocol)
+            middle = ends.get(who)
+            if middle is None:
+                middle = ends[who] = (
+                    f'"source": {quoted(source)}, "destination": {quoted(destination)}, "protocol": {quoted(protocol)}, "info": '
+                )
+            heads.append(
+                f'{{"frame": {frame}, "time": "{time}Z", "time_ns": {time_ns}, "len": {length}, "caplen": {caplen}, '
+                f'"interface": {interface}, {middle}{quoted(info)}, "layers": ['
+            )
+        return heads
+
+    def _list(self, items: list[Item], rows: _Rows) -> tuple[str, list[Column]]:
+        """Template and columns of a list's entries."""
+        templates, columns = [], []
+        optional = any(item.when is not None for item in items)
+        for item in items:
+            template, more = self._object(item, rows)
+            if item.when is not None:
+                decides = [value in item.when[1] for value in rows.numbers(item.when[0])]
+                filled = _filled(SEPARATOR + template, more, len(decides))
+                template, more = "%s", [[text if yes else "" for text, yes in zip(filled, decides, strict=True)]]
+            elif optional:
+                template = SEPARATOR + template
+            templates.append(template)
+            columns += more
+        return ("" if optional else ", ").join(templates), columns
+
+    def _object(self, item: Item, rows: _Rows) -> tuple[str, list[Column]]:
+        piece = rows.layout.pieces[item.piece]
+        columns: list[Column] = []
+        byte = item.byte
+        if piece.moving:
+            offset, more = "%s", rows.at[item.piece] - rows.base + byte
+            columns.append(list(map(str, more.tolist())))
+        else:
+            offset = str(byte if piece.in_front else piece.relative + byte)
+        ends_open = item.kind == "rest" or (item.field is None and item.struct.fields[-1].kind == "rest")
+        length = str(item.length)
+        if ends_open:
+            sizes = np.maximum(rows.stop[item.piece] - rows.at[item.piece] - byte, 0)
+            length = "%s"
+            columns.append(list(map(str, sizes.tolist())))
+        if item.field is None:
+            inner, more_columns = self._list(item.children, rows)
+            head = f'{{"layer": {_literal(item.label)}, "offset": {offset}, "length": {length}, "fields": ['
+            return head + inner + "]}", columns + more_columns
+        bits = str(item.bits)
+        if ends_open:
+            bits = "%s"
+            columns.append(list(map(str, (sizes * 8).tolist())))
+        template = (
+            f'{{"name": {_literal(item.name)}, "label": {_literal(item.label)}, "offset": {offset}, "length": {length}, '
+            f'"bit": {item.bit % 8}, "bits": {bits}, "value": '
+        )
+        value, column = self._value(item, rows)
+        template += value
+        columns += column
+        if item.children:
+            inner, more_columns = self._list(item.children, rows)
+            template += ', "fields": [' + inner + "]"
+            columns += more_columns
+        return template + "}", columns
+
+    def _value(self, item: Item, rows: _Rows) -> tuple[str, list[Column]]:
+        """`VALUE, "text": TEXT` of every row."""
+        field = item.field
+        assert field is not None
+        if item.kind == "nested":
+            return 'null, "text": ' + _literal(item.title), []
+        if item.kind in BYTES and not field.secret:
+            values = rows.rest(item) if item.kind == "rest" else rows.bytes(item, item.byte, item.byte + item.length)
+            if item.kind != "rest" and not item.covered_secrets and not item.title and item.length <= 64:
+                return "%s", [list(map(self._texts(field, item).__getitem__, values))]
+            return "%s", [[_bytes_json(self.presenter, item, value) for value in values]]
+        if item.kind in OPAQUE:
+            values = rows.bytes(item, item.byte, item.byte + item.length)
+        else:
+            values = rows.numbers(item)
+        known = self._texts(field, item)
+        if values and values[0] == values[-1] and values.count(values[0]) == len(values):
+            return known[values[0]].replace("%", "%%"), []
+        return "%s", [list(map(known.__getitem__, values))]
+
+    def _texts(self, field: Field[Any], item: Item) -> _Known:
+        known = self._known.get(field)
+        if known is None:
+            known = self._known[field] = _Known(self._maker(field, item))
+        return known
+
+    def _maker(self, field: Field[Any], item: Item) -> Callable[[Any], str]:
+        presenter = self.presenter
+        if field.kind in BYTES and not field.secret:
+            return lambda value: _bytes_json(presenter, item, value)
+
+        def make(value: Any) -> str:
+            plain, text = presenter.present(field, decode_text(value) if field.kind == "text" else value)
+            return f'{json.dumps(plain)}, "text": {quoted(text)}'
+
+        return make
+
+
+def _bytes_json(presenter: Presenter, item: Item, value: bytes) -> str:
+    plain, text = presenter.present_bytes(item, value)
+    return f'{json.dumps(plain)}, "text": {quoted(item.title or text)}'
+
+
+def _literal(text: str) -> str:
+    return quoted(text).replace("%", "%%")
+
+
+def _filled(template: str, columns: list[Column], count: int) -> Iterator[str]:
+    """The template with each row's values."""
+    rows = zip(*columns, strict=True) if columns else repeat((), count)
+    if SEPARATOR not in template and not any(SEPARATOR in text for column in columns for text in column):
+        return map(template.__mod__, rows)
+    return (_joined(template % row) for row in rows)
+
+
+def _joined(text: str) -> str:
+    """Commas between the entries of lists whose first one may be missing."""
+    return text.replace("[" + SEPARATOR, "[").replace(SEPARATOR, ", ")
