@@ -1,0 +1,273 @@
+"""Who talks to whom: one-way flows to a queue pair, and management requests with their answers. Fed chunk by chunk.
+
+An RC packet names only the queue pair it goes to, so a flow is one direction: from an address to an address and QP.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.table.locate import Int, u16, u24
+from ibdissect.table.table import ChunkTable, gather
+from ibdissect.wire.opcodes import OPCODES
+from ibdissect.wire.text import gid_text
+
+from .tally import class_name
+
+MAX_FLOWS = 65536
+"""Flows kept; later ones are counted together."""
+MAX_PENDING = 65536
+"""Requests that wait for their answer; the oldest is given up first."""
+SPARK = 64
+"""Points of a flow's time line."""
+REQUESTS = np.array([code in OPCODES and OPCODES[code].request for code in range(256)])
+ACKNOWLEDGES = np.array([code in OPCODES and "AETH" in OPCODES[code].headers for code in range(256)])
+SERVICES = {0: "RC", 1: "UC", 2: "RD", 3: "UD", 4: "CNP", 5: "XRC"}
+RETRYING = frozenset({0, 1, 5})
+"""Services whose requests carry consecutive PSNs."""
+HALF = 1 << 23
+LATENCIES = 40
+"""Steps of the latency histogram: powers of two, in nanoseconds."""
+
+
+@dataclass(slots=True)
+class Flow:
+    """Packets from one address to a queue pair at another."""
+
+    source: str
+    destination: str
+    qp: int
+    service: str
+    packets: int = 0
+    octets: int = 0
+    naks: int = 0
+    repeats: int = 0
+    """Requests whose PSN was not ahead of the one before: retransmitted or reordered."""
+    first_frame: int = 0
+    last_psn: int = -1
+    spark: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(SPARK, np.int64))
+    """Packets over time, over the whole capture so far."""
+
+
+@dataclass(slots=True)
+class Exchange:
+    """Requests of one management class between two addresses, and their answers."""
+
+    requester: str
+    responder: str
+    kind: str
+    mgmt_class: int
+    requests: int = 0
+    answers: int = 0
+    first_frame: int = 0
+    latency: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(LATENCIES, np.int64))
+    """Answers by log2 of their time in nanoseconds."""
+
+    def quantile(self, share: float) -> int | None:
+        """Nanoseconds within which that share of the answers came, to a power of two; None without answers."""
+        total = int(self.latency.sum())
+        if not total:
+            return None
+        step = int(np.searchsorted(np.cumsum(self.latency), share * total))
+        return 1 << min(step + 1, LATENCIES)
+
+
+class Conversations:
+    """Flows and exchanges so far."""
+
+    def __init__(self) -> None:
+        self.flows: dict[bytes, Flow] = {}
+        self.exchanges: dict[tuple[str, str, int], Exchange] = {}
+        self.latency: npt.NDArray[np.int64] = np.zeros(LATENCIES, np.int64)
+        """All answers by log2 of their time in nanoseconds."""
+        self.more = 0
+        """Packets of flows beyond MAX_FLOWS."""
+        self.start_ns = 0
+        self.step_ns = 1_000_000
+        self._pending: OrderedDict[tuple[int, int, int], tuple[int, Exchange]] = OrderedDict()
+
+    def feed(self, table: ChunkTable) -> None:
+        """Count a chunk."""
+        if not len(table):
+            return
+        if not self.start_ns:
+            self.start_ns = int(table.chunk.time_ns[0])
+        self._stretch(int(table.chunk.time_ns.max()) - self.start_ns)
+        self._flows(table)
+        self._exchanges(table)
+
+    def _stretch(self, last: int) -> None:
+        while last // self.step_ns >= SPARK:
+            self.step_ns *= 2
+            for flow in self.flows.values():
+                flow.spark[: SPARK // 2] = flow.spark.reshape(-1, 2).sum(axis=1)
+                flow.spark[SPARK // 2 :] = 0
+
+    def _flows(self, table: ChunkTable) -> None:
+        located, chunk = table.located, table.chunk
+        rows = np.flatnonzero((located.at("bth") >= 0) & (located.at("mad") < 0))
+        if not len(rows):
+            return
+        bth, opcode = located.at("bth")[rows], located.opcode[rows]
+        keys, names = addresses(table, rows)
+        qp = u24(chunk.data, bth + 5)
+        keys = np.concatenate([keys, gather(chunk.data, bth + 5, 3), (opcode >> 5)[:, None]], axis=1)
+        packed = np.ascontiguousarray(keys).view(f"V{keys.shape[1]}").ravel()
+        order = np.argsort(_hash(keys), kind="stable")
+        ordered = packed[order]
+        edge = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+        psn, data = u24(chunk.data, bth + 9), chunk.data
+        request = REQUESTS[opcode]
+        syndrome = np.where(ACKNOWLEDGES[opcode], data[np.minimum(bth + 12, data.size - 1)] >> 5 & 3, 0)
+        bucket = np.clip((chunk.time_ns[rows] - self.start_ns) // self.step_ns, 0, SPARK - 1)
+        for start, stop in zip(edge.tolist(), [*edge[1:].tolist(), len(order)], strict=True):
+            mine = order[start:stop]
+            key = ordered[start].tobytes()
+            flow = self.flows.get(key)
+            if flow is None:
+                if len(self.flows) >= MAX_FLOWS:
+                    self.more += len(mine)
+                    continue
+                row = int(mine[0])
+                source, destination = names(row)
+                service = SERVICES.get(int(opcode[row]) >> 5, f"0x{int(opcode[row]) >> 5:x}")
+                flow = self.flows[key] = Flow(source, destination, int(qp[row]), service, first_frame=chunk.first + int(rows[row]))
+            flow.packets += len(mine)
+            flow.octets += int(chunk.length[rows[mine]].sum())
+            flow.naks += int(np.count_nonzero((syndrome[mine] & 1) > 0))
+            np.add.at(flow.spark, bucket[mine], 1)
+            asked = mine[request[mine]]
+            if len(asked) and int(opcode[asked[0]]) >> 5 in RETRYING:
+                numbers = psn[asked]
+                before = np.concatenate([[flow.last_psn if flow.last_psn >= 0 else int(numbers[0]) - 1], numbers[:-1]])
+                step = (numbers - before) & 0xFFFFFF
+                flow.repeats += int(np.count_nonzero((step == 0) | (step >= HALF)))
+                flow.last_psn = int(numbers[-1])
+
+    def _exchanges(self, table: ChunkTable) -> None:
+        located, chunk = table.located, table.chunk
+        rows = np.flatnonzero(located.at("mad") >= 0)
+        if not len(rows):
+            return
+        mad = located.at("mad")[rows]
+        head = gather(chunk.data, mad, 24)
+        tid = head[:, 8:16].copy().view(">u8").ravel().tolist()
+        attribute = u16(chunk.data, mad + 16).tolist()
+        _, names = addresses(table, rows)
+        times = chunk.time_ns[rows].tolist()
+        for i, (mgmt_class, method) in enumerate(zip(head[:, 1].tolist(), head[:, 3].tolist(), strict=True)):
+            if mgmt_class == 0x07:
+                continue  # communication management has messages, not requests with responses
+            key = (tid[i], mgmt_class, attribute[i])
+            if method & 0x80:
+                asked = self._pending.pop(key, None)
+                if asked is not None:
+                    since, exchange = asked
+                    exchange.answers += 1
+                    place = min(max(times[i] - since, 1).bit_length() - 1, LATENCIES - 1)
+                    exchange.latency[place] += 1
+                    self.latency[place] += 1
+                continue
+            source, destination = names(i)
+            found = self.exchanges.get((source, destination, mgmt_class))
+            if found is None:
+                if len(self.exchanges) >= MAX_FLOWS:
+                    continue
+                found = Exchange(source, destination, class_name(mgmt_class), mgmt_class, first_frame=chunk.first + int(rows[i]))
+                self.exchanges[source, destination, mgmt_class] = found
+            found.requests += 1
+            if method in (0x05, 0x06, 0x07):
+                continue  # Trap, Report and TrapRepress want no response of their own
+            if len(self._pending) >= MAX_PENDING:
+                self._pending.popitem(last=False)
+            self._pending.setdefault(key, (times[i], found))
+
+    def snapshot(self) -> tuple[list[Flow], list[Exchange], npt.NDArray[np.int64]]:
+        """Copies that no longer change: busiest first."""
+        flows = sorted(self.flows.values(), key=lambda flow: -flow.packets)
+        exchanges = sorted(self.exchanges.values(), key=lambda exchange: -exchange.requests)
+        return (
+            [replace(flow, spark=flow.spark.copy()) for flow in flows[:4096]],
+            [replace(exchange, latency=exchange.latency.copy()) for exchange in exchanges[:4096]],
+            self.latency.copy(),
+        )
+
+
+def flow_filter(flow: Flow) -> str:
+    """The display filter that shows a flow and nothing else."""
+    return f"{_endpoints(flow.source, flow.destination)} && infiniband.bth.destqp == 0x{flow.qp:06x}"
+
+
+def exchange_filter(exchange: Exchange) -> str:
+    """The display filter that shows the requests of an exchange and what comes back."""
+    there, back = _endpoints(exchange.requester, exchange.responder), _endpoints(exchange.responder, exchange.requester)
+    return f"infiniband.mad.mgmtclass == 0x{exchange.mgmt_class:02x} && (({there}) || ({back}))"
+
+
+def _endpoints(source: str, destination: str) -> str:
+    parts = []
+    for name, lid, ip4, ip6 in (
+        (source, "infiniband.lrh.slid", "ip.src", "ipv6.src"),
+        (destination, "infiniband.lrh.dlid", "ip.dst", "ipv6.dst"),
+    ):
+        if name.startswith("LID "):
+            parts.append(f"{lid} == {name[4:]}")
+        elif name != "?":
+            parts.append(f"{ip6 if ':' in name else ip4} == {name}")
+    return " && ".join(parts) or "infiniband"
+
+
+def addresses(table: ChunkTable, rows: Int) -> tuple[npt.NDArray[np.uint8], Names]:
+    """Source and destination of rows, as comparable bytes uint8[n, 33] and as a function that names those of row i."""
+    located, data = table.located, table.chunk.data
+    key = np.zeros((len(rows), 33), np.uint8)
+    for kind, (name, source, destination, size) in enumerate(
+        (("ip6", 8, 24, 16), ("ip4", 12, 16, 4), ("lrh", 6, 2, 2)), start=1
+    ):
+        start = located.at(name)[rows]
+        there = np.flatnonzero(start >= 0)
+        if len(there):
+            key[there] = 0
+            key[there, 0] = kind
+            key[there, 1 : 1 + size] = gather(data, start[there] + source, size)
+            key[there, 17 : 17 + size] = gather(data, start[there] + destination, size)
+    return key, Names(key)
+
+
+class Names:
+    """The addresses in keys, spelled when asked for."""
+
+    def __init__(self, key: npt.NDArray[np.uint8]) -> None:
+        self.key = key
+        self._known: dict[bytes, tuple[str, str]] = {}
+
+    def __call__(self, i: int) -> tuple[str, str]:
+        """Source and destination of a row."""
+        raw = self.key[i].tobytes()
+        found = self._known.get(raw)
+        if found is None:
+            found = self._known[raw] = (_name(raw[0], raw[1:17]), _name(raw[0], raw[17:33]))
+        return found
+
+
+def _name(kind: int, value: bytes) -> str:
+    if kind == 3:
+        return f"LID {int.from_bytes(value[:2], 'big')}"
+    if kind == 2:
+        return ".".join(map(str, value[:4]))
+    return gid_text(value) if kind == 1 else "?"
+
+
+def _hash(keys: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+    """One number a key, so that equal keys come together when sorted; a clash only splits a flow's rows within the chunk."""
+    wide = np.zeros((len(keys), -(-keys.shape[1] // 8) * 8), np.uint8)
+    wide[:, : keys.shape[1]] = keys
+    total = np.zeros(len(keys), np.uint64)
+    for column in wide.view(np.uint64).T:
+        total = (total ^ column) * np.uint64(0x9E3779B97F4A7C15)
+        total ^= total >> np.uint64(29)
+    return total

@@ -1,0 +1,190 @@
+"""What does the screen ask of a capture? Its frames by number, their lines and trees, and which of them match; no terminal here."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import IO, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.capture.chunk import LINK_NAMES, Chunk, Damage
+from ibdissect.capture.index import FrameIndex
+from ibdissect.capture.opening import open_capture
+from ibdissect.dissect.summary import summaries
+from ibdissect.dissect.tree import Tree, dissect_row
+from ibdissect.dissect.value import Presenter
+from ibdissect.errors import CaptureError
+from ibdissect.table.secrets import Masker
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.text import printable
+from ibdissect.wire.transport import BTH
+
+from .findings_store import FindingsStore
+from .rows import AllRows, FilteredRows
+
+PIECE = 1 << 20
+"""First windows are small, so that the first frames are there at once."""
+STEP = 16384
+"""Rows looked at between two looks at whether to stop."""
+
+
+class Matcher(Protocol):
+    """A compiled display filter."""
+
+    def rows(self, table: ChunkTable) -> npt.NDArray[np.bool_]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the packet list; texts are harmless."""
+
+    frame: int
+    time_ns: int
+    source: str
+    destination: str
+    protocol: str
+    p_key: int | None
+    length: int
+    info: str
+    malformed: bool
+
+
+class CaptureModel:
+    """An opened capture. `scan` runs in a thread of its own; everything else may be asked at any time.
+
+    Raises CaptureError when it cannot be opened.
+    """
+
+    def __init__(
+        self, source: str | IO[bytes], *, catalog: Catalog | None = None, show_keys: bool = False, follow: bool = False
+    ) -> None:
+        self.reader = open_capture(source, follow=follow, window=PIECE)
+        self.path = printable(self.reader.path) if self.reader.path != "-" else "standard input"
+        self.source, self.catalog, self.show_keys, self.follow = source, catalog, show_keys, follow
+        self.live = follow or not self.reader.again
+        self.masker = Masker()
+        self.masked_to = 0
+        """Keys of frames up to this one have their numbers."""
+        self.findings = FindingsStore()
+        self.rows = AllRows()
+        self.marked: set[int] = set()
+        self.first_ns = self.last_ns = 0
+        self.error: str | None = None
+        """Why reading ended early, if it did."""
+        self.complete = False
+        """The capture was read to its end."""
+        self._stop = threading.Event()
+        plain = isinstance(source, str) and self.reader.again and not self._packed(source)
+        self.index = FrameIndex(source if plain and isinstance(source, str) else None)
+
+    @staticmethod
+    def _packed(path: str) -> bool:
+        from ibdissect.capture.stream import GZIP, XZ, ZSTD
+
+        with open(path, "rb") as file:
+            return file.read(6).startswith((GZIP, ZSTD, XZ))
+
+    # -- reading
+
+    def scan(self, grew: Callable[[], None]) -> None:
+        """Index the capture to its end, or until `close`; `grew` is called after every window. Never raises on the capture."""
+        try:
+            for chunk in self.reader.chunks():
+                if self._stop.is_set():
+                    return
+                self._take(chunk)
+                grew()
+        except (CaptureError, OSError) as error:
+            self.error = printable(str(error))
+        self.complete = True
+        grew()
+
+    def _take(self, chunk: Chunk) -> None:
+        self.index.add(chunk)
+        if not self.first_ns and len(chunk):
+            self.first_ns = int(chunk.time_ns[0])
+        if len(chunk):
+            self.last_ns = max(self.last_ns, int(chunk.time_ns.max()))
+        self.rows.total = self.index.frames
+
+    def close(self) -> None:
+        """Stop every thread that works on the capture and let the file go."""
+        self._stop.set()
+        self.reader.stop()
+        if self.reader.again:
+            self.reader.close()
+        self.index.close()
+
+    @property
+    def stopped(self) -> bool:
+        """The capture was closed."""
+        return self._stop.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep a little, less when the capture is closed; True then."""
+        return self._stop.wait(seconds)
+
+    @property
+    def damage(self) -> Sequence[Damage]:
+        """Broken places of the file, as far as it was read."""
+        return self.reader.damage
+
+    @property
+    def link_names(self) -> list[str]:
+        """Link types, in order of appearance."""
+        return [LINK_NAMES.get(link, f"link type {link}") for link in self.reader.link_types]
+
+    # -- frames
+
+    def presenter(self, last: int) -> Presenter:
+        """What shows values of frames up to `last`: keys get numbers once all before them were seen."""
+        return Presenter(self.masker if last <= self.masked_to else None, show_keys=self.show_keys)
+
+    def table(self, frames: Sequence[int]) -> ChunkTable:
+        """The given frames (ascending) as columns; row i is frames[i]."""
+        return ChunkTable(self.index.chunk(frames), self.catalog)
+
+    def lines(self, frames: Sequence[int]) -> list[Line]:
+        """Lines of the given frames, ascending."""
+        if not frames:
+            return []
+        table = self.table(frames)
+        made = summaries(table, np.arange(len(frames)), self.presenter(frames[-1]))
+        keys, there = table.of_rows(BTH.p_key)
+        chunk = table.chunk
+        return [
+            Line(
+                frame=frame, time_ns=time_ns, source=printable(source), destination=printable(destination), protocol=protocol,
+                p_key=key if has else None, length=length, info=printable(info), malformed=bool(bad),
+            )
+            for frame, time_ns, source, destination, protocol, key, has, length, info, bad in zip(
+                frames, chunk.time_ns.tolist(), made.source, made.destination, made.protocol, keys.tolist(), there.tolist(),
+                chunk.length.tolist(), made.info, table.located.malformed.tolist(), strict=True,
+            )
+        ]  # fmt: skip
+
+    def tree(self, frame: int) -> Tree:
+        """One frame, dissected; KeyError when there is no such frame."""
+        return dissect_row(self.table([frame]), 0, self.presenter(frame))
+
+    # -- matching
+
+    def fill(self, rows: FilteredRows, matcher: Matcher, wanted: Callable[[], bool], grew: Callable[[], None]) -> None:
+        """Put every matching frame into `rows`, in order, until the capture ends or `wanted` says no; runs in a thread."""
+        while wanted() and not self.stopped:
+            chunk = self.index.after(rows.checked, STEP)
+            if not len(chunk):
+                if self.complete and rows.checked >= self.index.frames:
+                    break
+                grew()
+                if self.wait(0.1):
+                    return
+                continue
+            hits = np.flatnonzero(matcher.rows(ChunkTable(chunk, self.catalog)))
+            rows.extend(hits + chunk.first, chunk.first + len(chunk) - 1)
+            grew()
+        grew()

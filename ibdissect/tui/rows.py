@@ -1,0 +1,82 @@
+"""Which frames does the packet list show, and in which row is each?"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Rows(Protocol):
+    """The displayed frames in order; grows while the capture is read."""
+
+    def __len__(self) -> int: ...
+
+    def frame(self, row: int) -> int:
+        """Frame number shown in a row."""
+
+    def frames(self, start: int, stop: int) -> list[int]:
+        """Frame numbers of the rows from `start` to before `stop`, fewer at the end."""
+
+    def nearest(self, frame: int) -> int:
+        """The row of a frame, or of the one nearest to it; 0 when nothing is shown."""
+
+
+class AllRows:
+    """Every frame of the capture."""
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    def __len__(self) -> int:
+        return self.total
+
+    def frame(self, row: int) -> int:
+        return row + 1
+
+    def frames(self, start: int, stop: int) -> list[int]:
+        return list(range(max(start, 0) + 1, min(stop, self.total) + 1))
+
+    def nearest(self, frame: int) -> int:
+        return max(0, min(frame, self.total) - 1)
+
+
+class FilteredRows:
+    """The frames that a filter matches so far: four bytes each; one thread adds, any thread reads."""
+
+    def __init__(self) -> None:
+        self._numbers: npt.NDArray[np.uint32] = np.empty(1024, np.uint32)
+        self._count = 0
+        self.checked = 0
+        """Frames the filter has looked at."""
+
+    def __len__(self) -> int:
+        return self._count
+
+    def extend(self, numbers: npt.NDArray[np.int64], checked: int) -> None:
+        """Further matches, ascending; every frame up to `checked` has been looked at."""
+        count = self._count + len(numbers)
+        if count > len(self._numbers):
+            grown = np.empty(max(count, 2 * len(self._numbers)), np.uint32)
+            grown[: self._count] = self._numbers[: self._count]
+            self._numbers = grown
+        self._numbers[self._count : count] = numbers
+        self._count = count
+        self.checked = checked
+
+    def frame(self, row: int) -> int:
+        return int(self._numbers[row])
+
+    def frames(self, start: int, stop: int) -> list[int]:
+        found: list[int] = self._numbers[max(start, 0) : min(stop, self._count)].tolist()
+        return found
+
+    def nearest(self, frame: int) -> int:
+        count = self._count
+        if not count:
+            return 0
+        row = int(np.searchsorted(self._numbers[:count], frame))
+        if row == count or (row and frame - int(self._numbers[row - 1]) < int(self._numbers[row]) - frame):
+            return row - 1
+        return row

@@ -1,0 +1,126 @@
+"""What does the second pass learn while the first rows are already read: findings, key numbers, statistics, the subnet."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.fabric import Follower
+from ibdissect.lint.engine import Linter
+from ibdissect.lint.finding import Finding, Secret, Severity
+from ibdissect.lint.rule import Rule
+from ibdissect.table.table import ChunkTable
+
+from .conversations import Conversations, Exchange, Flow
+from .fabric_view import FabricView, view_of
+from .model import CaptureModel
+from .tally import Tally
+
+KEPT = 1000
+"""Findings kept for each rule; the counts stay exact."""
+STEP = 8192
+"""Rows taken at once: small enough that the screen never waits long for the interpreter."""
+PAUSE = 0.25
+"""Seconds between two looks at a capture that grows, and between two reports to the screen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The numbers at one moment."""
+
+    frames: int
+    tally: Tally
+    flows: list[Flow]
+    exchanges: list[Exchange]
+    latency: npt.NDArray[np.int64]
+    fabric: FabricView
+
+
+class Study:
+    """Runs over the indexed frames in a thread of its own, behind the scan."""
+
+    def __init__(self, model: CaptureModel, rules: Sequence[type[Rule]]) -> None:
+        self.model, self.rules = model, rules
+        self.done = 0
+        """Frames studied."""
+        self.finished = False
+        """Everything was judged, also what only the end of the capture shows."""
+        self.tally, self.conversations = Tally(), Conversations()
+        self._linter = Linter(rules, max_findings=KEPT, damage=model.damage, on_finding=self._found)
+        self._follower: Follower = self._linter.context.get(Follower)
+        if self._follower not in self._linter.sources:
+            self._linter.sources.append(self._follower)  # type: ignore[arg-type]  # it has the shape of a Source
+        self._wanted: Callable[[Snapshot], None] | None = None
+
+    def run(self, progress: Callable[[], None]) -> None:
+        """Study until the capture ends or is closed; `progress` is called now and then."""
+        told = 0.0
+        model = self.model
+        while not model.stopped:
+            chunk = model.index.after(self.done, STEP)
+            if len(chunk):
+                self._feed(ChunkTable(chunk, model.catalog))
+                self.done = chunk.first + len(chunk) - 1
+            elif model.complete and self.done >= model.index.frames:
+                break
+            elif model.wait(PAUSE):
+                return
+            self._answer()
+            if time.monotonic() - told > PAUSE:
+                self._count()
+                progress()
+                told = time.monotonic()
+        if model.stopped:
+            return
+        self._linter.context.damage = model.damage
+        self._linter.finish()
+        self.finished = True
+        self._count()
+        progress()
+        while not model.wait(PAUSE):
+            self._answer()
+
+    def _feed(self, table: ChunkTable) -> None:
+        model = self.model
+        model.masker.feed(table)
+        model.masked_to = table.chunk.first + len(table) - 1
+        self._linter.feed(table)
+        self.tally.feed(table)
+        self.conversations.feed(table)
+
+    def want(self, answer: Callable[[Snapshot], None]) -> None:
+        """Ask for a snapshot; `answer` is called from the study's thread, soon."""
+        self._wanted = answer
+
+    def _answer(self) -> None:
+        wanted, self._wanted = self._wanted, None
+        if wanted is not None:
+            wanted(self.snapshot())
+
+    def snapshot(self) -> Snapshot:
+        """The numbers now; only from the thread that feeds, or when none does."""
+        flows, exchanges, latency = self.conversations.snapshot()
+        return Snapshot(self.done, self.tally.copy(), flows, exchanges, latency, view_of(self._follower.subnet))
+
+    def _found(self, finding: Finding) -> None:
+        self._finish(finding)
+        self.model.findings.add(finding)
+
+    def _finish(self, finding: Finding) -> None:
+        finding.finish(None if self.model.show_keys else self._mask)
+
+    def _mask(self, secret: Secret) -> str:
+        return self.model.masker.name(secret.kind, secret.value)
+
+    def _count(self) -> None:
+        by_rule = {code: tally.count for code, tally in self._linter.tally.items() if tally.count}
+        severity = {rule.code: rule.severity for rule in self.rules}
+        counts: Counter[Severity] = Counter()
+        for code, count in by_rule.items():
+            counts[severity[code]] += count
+        self.model.findings.set_counts(by_rule, {level: counts[level] for level in Severity})
