@@ -19,9 +19,16 @@ ATOMIC = frozenset(code for code, opcode in OPCODES.items() if {"AtomicETH", "At
 WRITE = frozenset(code for code, opcode in OPCODES.items() if opcode.operation.startswith("RDMA WRITE") and "RETH" in opcode.headers)
 
 
-def _bytes_behind(table: ChunkTable) -> Bool:
-    """Something stands between the headers and the ICRC."""
-    return room_behind_headers(table) > 0
+_ATOMIC = np.array([code in ATOMIC for code in range(256)])
+
+
+def _atomic_with_payload(table: ChunkTable) -> Bool:
+    """Atomic operations with something between the headers and the ICRC."""
+    atomic = np.flatnonzero(_ATOMIC[table.values(BTH.opcode)])
+    bad = np.zeros(len(table.occurrences(BTH)), np.bool_)
+    if atomic.size:
+        bad[atomic] = room_behind_headers(table, atomic) > 0
+    return bad
 
 
 class NakReceived(Rule):
@@ -99,7 +106,7 @@ class AtomicLength(Rule):
     code, name, severity = "RC016", "atomic-length", ERROR
     reference = "IBA 9.3.4, 9.3.5.3"
     on = BTH
-    when = BTH.opcode.isin(ATOMIC) & Where(BTH, _bytes_behind)
+    when = Where(BTH, _atomic_with_payload)
     at = BTH.opcode
     flow = PACKET_FLOW
     message = "payload behind an atomic operation (OpCode 0x{opcode:02x})"

@@ -54,19 +54,22 @@ TO_UNICAST = (LRH.dlid < LID_MULTICAST) | (
 )
 
 
-def room_behind_headers(table: ChunkTable) -> npt.NDArray[np.int64]:
-    """Bytes between the headers that the OpCode announces and the ICRC, of each BTH; -1 where the packet was cut off."""
+def room_behind_headers(table: ChunkTable, which: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Bytes between the headers that the OpCode announces and the ICRC, of some BTHs; -1 where the packet was cut off."""
     loc, found = table.located, table.occurrences(BTH)
-    rows = found.rows
-    room = loc.limit[rows] - found.at - BTH.size - locate.EXTENDED_SIZE[loc.opcode[rows]]
+    rows = found.rows[which]
+    room = loc.limit[rows] - found.at[which] - BTH.size - locate.EXTENDED_SIZE[loc.opcode[rows]]
     return np.where(loc.complete[rows] & ~loc.snapped[rows], room, -1)
 
 
 def _pad_impossible(table: ChunkTable) -> Bool:
     """More pad bytes than payload, or any in a packet that another one follows."""
-    pad, opcode = table.values(BTH.padcnt), table.values(BTH.opcode)
-    room = room_behind_headers(table)
-    bad: Bool = (room >= 0) & ((pad > room) | ((pad != 0) & _CONTINUED[opcode]))
+    padded = np.flatnonzero(table.values(BTH.padcnt))
+    bad = np.zeros(len(table.occurrences(BTH)), np.bool_)
+    if padded.size:
+        pad, opcode = table.values(BTH.padcnt)[padded], table.values(BTH.opcode)[padded]
+        room = room_behind_headers(table, padded)
+        bad[padded] = (room >= 0) & ((pad > room) | _CONTINUED[opcode])
     return bad
 
 
@@ -181,7 +184,7 @@ class PadCount(Rule):
     code, name, severity = "BTH005", "bth-padcnt-unaligned", ERROR
     reference = "IBA 9.2"
     on = BTH
-    when = (BTH.padcnt != 0) & Where(BTH, _pad_impossible)
+    when = Where(BTH, _pad_impossible)
     at = BTH.padcnt
     flow = (*PACKET_FLOW, BTH.opcode)
     message = "pad count {padcnt} in a packet (OpCode 0x{opcode:02x}) that cannot have it"

@@ -77,6 +77,7 @@ class ChunkTable:
         self._matrix: dict[StructType, npt.NDArray[np.uint8]] = {}
         self._values: dict[Field[Any], npt.NDArray[Any]] = {}
         self._first: dict[StructType, Int] = {}
+        self._partners: dict[tuple[StructType, StructType], Int | None] = {}
         self._groups: dict[tuple[int, int], Int] | None = None
 
     def __len__(self) -> int:
@@ -130,9 +131,11 @@ class ChunkTable:
         bth = loc.start.get("bth")
         if bth is None:
             return _NONE
-        delta = EXTENDED_AT[EXTENDED_STRUCTS[struct]][loc.opcode]
-        rows = np.flatnonzero((delta >= 0) & (bth >= 0))
-        at = bth[rows] + 12 + delta[rows]
+        delta = EXTENDED_AT[EXTENDED_STRUCTS[struct]]
+        carried = np.frombuffer(loc.opcode.tobytes().translate((delta >= 0).tobytes()), np.bool_)
+        rows = np.flatnonzero(carried)
+        rows = rows[bth[rows] >= 0]
+        at = bth[rows] + 12 + delta[loc.opcode[rows]]
         good = at + struct.size <= loc.limit[rows]
         return Occurrences(rows[good], at[good], at[good] + struct.size)
 
@@ -257,6 +260,17 @@ class ChunkTable:
             self._first[struct] = index
         return index
 
+    def partners(self, struct: StructType, of: StructType) -> Int | None:
+        """For each occurrence of `of` the index of the first occurrence of `struct` in its frame, -1 for none.
+
+        None when the two occur in the same frames, once in each: then the index is that of `of` itself.
+        """
+        if (struct, of) not in self._partners:
+            mine, theirs = self.occurrences(struct).rows, self.occurrences(of).rows
+            paired = len(mine) == len(theirs) and bool((mine == theirs).all() and (mine[1:] > mine[:-1]).all())
+            self._partners[struct, of] = None if paired else self.first(struct)[theirs]
+        return self._partners[struct, of]
+
     def view(self, struct: type[Any], i: int) -> Any:
         """Occurrence `i` of a structure as a view on a copy of its frame; the view's offset counts from the frame's start."""
         found = self.occurrences(struct)
@@ -294,13 +308,15 @@ def gather(data: npt.NDArray[np.uint8], at: Int, size: int) -> npt.NDArray[np.ui
 
 def extract(rows: npt.NDArray[np.uint8], bit: int, bits: int) -> npt.NDArray[Any]:
     """The unsigned integer of `bits` (at most 64) bits from bit `bit` of each row; the smallest dtype that holds it."""
+    if not len(rows):
+        return np.empty(0, f"u{next(w for w in (1, 2, 4, 8) if w * 8 >= bits)}")
     size = rows.shape[1]
     lo, hi = bit // 8, (bit + bits + 7) // 8
     width = next(w for w in (1, 2, 4, 8, 16) if w >= hi - lo)
     target = np.dtype(f"u{next(w for w in (1, 2, 4, 8) if w * 8 >= bits)}")
     start = max(0, hi - width)
     if width <= 8 and start + width <= size:
-        word = np.ndarray((len(rows),), f">u{width}", rows.data, start, (rows.strides[0],)) if len(rows) else np.empty(0, f">u{width}")
+        word = np.ndarray((len(rows),), f">u{width}", rows.data, start, (rows.strides[0],)).astype(f"u{width}")
         stop = (start + width) * 8
     else:  # a field at the edge of a short structure, or nine bytes wide
         word = np.zeros(len(rows), np.uint64)
@@ -309,7 +325,7 @@ def extract(rows: npt.NDArray[np.uint8], bit: int, bits: int) -> npt.NDArray[Any
         stop = hi * 8
     shift = stop - bit - bits
     if shift:
-        word = word >> np.array(shift, word.dtype)
-    if bits < word.dtype.itemsize * 8:
-        word = word & np.array((1 << bits) - 1, word.dtype)
-    return word.astype(target)
+        word >>= np.array(shift, word.dtype)
+    if shift + bits < word.dtype.itemsize * 8:
+        word &= np.array((1 << bits) - 1, word.dtype)
+    return word.astype(target, copy=False)

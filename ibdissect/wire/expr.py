@@ -155,9 +155,9 @@ class Present(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Where(Expr):
-    """What no arithmetic on fields says: `holds(table)` gives a truth value for each occurrence of `of`."""
+    """What no arithmetic on fields says: `holds(table)` gives a truth value for each occurrence of `of`, or for each row if None."""
 
-    of: type[Struct]
+    of: type[Struct] | None
     holds: Callable[[Any], Any]
 
 

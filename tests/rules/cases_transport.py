@@ -27,7 +27,7 @@ IP_GROUP = {"destination": bytes([239, 7, 7, 7])}
 DATAGRAM = b"\0\0\x0b\x1b\0\0\0\x09"
 
 case("BTH001", native(0x1F), native(0xE1))
-case("BTH002", native(0x44, b"12345678" * 4), native(0x04))
+case("BTH002", native(0x44, bytes(32)), native(0x04))
 case("BTH003", native(bth={"tver": 1}), native())
 case("BTH004", native(bth={"reserved7": 1}), native())
 case("BTH004", native(bth={"reserved6": 32}), native())
