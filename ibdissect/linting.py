@@ -16,7 +16,7 @@ from ibdissect.capture.reader import CaptureReader
 from ibdissect.dissect.summary import summaries
 from ibdissect.errors import CaptureError, IbdissectError
 from ibdissect.lint.engine import Linter
-from ibdissect.lint.finding import Finding, Secret
+from ibdissect.lint.finding import Finding, Secret, Severity
 from ibdissect.lint.result import CaptureReport
 from ibdissect.lint.rule import Rule
 from ibdissect.table.secrets import Masker
@@ -43,7 +43,8 @@ class Options:
     show_keys: bool = False
     timing: bool = False
     shown: Shown | None = None
-    severities: dict[str, str] = field(default_factory=dict)
+    severities: dict[str, Severity] = field(default_factory=dict)
+    """By rule code, where they differ from the rule's own."""
 
 
 def check(source: Source, options: Options, *, progress: Progress | None = None) -> CaptureReport:
@@ -87,12 +88,13 @@ def _check(reader: CaptureReader, path: str, options: Options, progress: Progres
     report.findings = linter.finish()
     if not options.show_keys:
         masker = masker or _numbered(reader, report.findings)
+    severity = {rule.code: options.severities.get(rule.code, rule.severity) for rule in options.rules}
     for finding in report.findings:
         finding.capture = path
+        finding.severity = severity[finding.code]
         finding.finish(None if options.show_keys else _mask(masker))
     report.link_types = [LINK_NAMES.get(link, f"link type {link}") for link in reader.link_types]
     report.by_rule = {code: tally.count for code, tally in sorted(linter.tally.items()) if tally.count}
-    severity = {rule.code: rule.severity for rule in options.rules}
     totals = Counter[str]()
     for code, count in report.by_rule.items():
         totals[severity[code].value] += count

@@ -12,8 +12,9 @@ import click
 
 from ibdissect import report as formats
 from ibdissect.capture.discover import discover
-from ibdissect.cli.common import common_options, limits, loaded_catalog, painter, progress_bar, say
+from ibdissect.cli.common import common_options, limits, loaded_catalog, painter, progress_bar, say, settings
 from ibdissect.errors import CaptureError, ConfigError
+from ibdissect.lint.finding import Severity
 from ibdissect.lint.result import CaptureReport
 from ibdissect.lint.rule import Rule
 from ibdissect.lint.select import select, split_codes
@@ -23,7 +24,7 @@ from ibdissect.report import text as text_report
 RANKS = {"error": 3, "warning": 2, "info": 1, "never": 4}
 
 
-class MaxFindings(click.ParamType):
+class MaxFindings(click.ParamType):  # type: ignore[type-arg]
     """A number, or `none` for no limit."""
 
     name = "N|none"
@@ -44,8 +45,8 @@ class MaxFindings(click.ParamType):
 @click.option("--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write the report to FILE instead of standard output.")
 @click.option("--select", "selected", multiple=True, metavar="CODES", help="Only these rules: codes, prefixes or names, comma-separated.")
 @click.option("--ignore", "ignored", multiple=True, metavar="CODES", help="Not these rules.")
-@click.option("--fail-on", type=click.Choice(tuple(RANKS)), default="error", show_default=True, help="Exit 1 at this severity or worse.")
-@click.option("--max-findings", type=MaxFindings(), default=100, show_default=True, help="Findings shown per rule and capture; counts stay exact.")
+@click.option("--fail-on", type=click.Choice(tuple(RANKS)), help="Exit 1 at this severity or worse.  [error]")
+@click.option("--max-findings", type=MaxFindings(), default=100, show_default=True, help="Shown per rule and capture; counts stay exact.")
 @click.option("--no-crc", is_flag=True, help="Do not check ICRC and VCRC.")
 @click.option("--statistics", is_flag=True, help="Print findings by rule.")
 @click.option("--timing", is_flag=True, help="Print the time each rule took.")
@@ -57,7 +58,7 @@ def command(
     output: str | None,
     selected: tuple[str, ...],
     ignored: tuple[str, ...],
-    fail_on: str,
+    fail_on: str | None,
     max_findings: int,
     no_crc: bool,
     statistics: bool,
@@ -71,8 +72,11 @@ def command(
     """
     from ibdissect.rules import load
 
+    config = settings(common)
+    fail_on = fail_on or config.fail_on or "error"
     catalog, plugin_rules = loaded_catalog(common)
-    rules = select([*load(), *plugin_rules], split_codes(selected), split_codes(ignored), crc=not no_crc)
+    chosen, left = split_codes(selected) or list(config.select), split_codes(ignored) + list(config.ignore)
+    rules = select([*load(), *plugin_rules], chosen, left, crc=not no_crc)
     files = _files(paths)
     options = Options(
         rules=rules,
@@ -81,9 +85,10 @@ def command(
         show_keys=common["show_keys"],
         timing=timing,
         shown=limits(common, catalog),
+        severities={code: Severity(name) for code, name in config.severity.items()},
     )
-    chosen = format_ or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" and output is None else "text")
-    stream = chosen == "text" and output is None
+    written = format_ or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" and output is None else "text")
+    stream = written == "text" and output is None
     paint = painter(common["color"], sys.stdout) if stream else text_report.plain
     reports: list[CaptureReport] = []
     with progress_bar(files, quiet=common["quiet"]) as progress:
@@ -91,7 +96,7 @@ def command(
             reports.append(report)
             if stream and not common["quiet"]:
                 click.echo(text_report.capture_text(report, paint), nl=False)
-    _write(chosen, reports, rules, fail_on, output, stream=stream, quiet=common["quiet"])
+    _write(written, reports, rules, fail_on, output, stream=stream, quiet=common["quiet"])
     if statistics:
         click.echo(text_report.statistics_text(reports, {rule.code: rule.name for rule in rules}), nl=False, err=not stream)
     if timing:
@@ -116,21 +121,21 @@ def _files(paths: tuple[str, ...]) -> list[str]:
         if len(paths) > 1:
             raise ConfigError("PATH", "-", "standard input cannot be checked together with files")
         return ["-"]
-    files, left = discover(paths)
-    if left:
-        say(f"{left} other file{'s' * (left != 1)} left out (no capture by name)")
-    return [str(Path(file)) for file in files]
+    found = discover(paths)
+    if found.left_out:
+        say(f"{found.left_out} other file{'s' * (found.left_out != 1)} left out (no capture by name)")
+    return [str(file) for file in found.files]
 
 
 def _write(
-    chosen: str, reports: list[CaptureReport], rules: list[type[Rule]], fail_on: str, output: str | None, *, stream: bool, quiet: bool
+    written: str, reports: list[CaptureReport], rules: list[type[Rule]], fail_on: str, output: str | None, *, stream: bool, quiet: bool
 ) -> None:
     """The report in its format, to standard output or a file."""
     if stream:
         if not quiet:
             click.echo(text_report.summary_text(reports, len(rules)), nl=False)
         return
-    result = render(chosen, reports, rules, fail_on)
+    result = render(written, reports, rules, fail_on)
     if output is None:
         click.echo(result, nl=False)
         return
@@ -140,25 +145,25 @@ def _write(
         raise CaptureError(output, f"cannot be written: {error.strerror}") from error
 
 
-def render(chosen: str, reports: list[CaptureReport], rules: list[type[Rule]], fail_on: str) -> str:
+def render(written: str, reports: list[CaptureReport], rules: list[type[Rule]], fail_on: str) -> str:
     """All reports in one of `report.FORMATS`."""
-    if chosen == "json":
+    if written == "json":
         from ibdissect.report.json import json_text
 
         return json_text(reports)
-    if chosen == "jsonl":
+    if written == "jsonl":
         from ibdissect.report.json import jsonl_text
 
         return jsonl_text(reports)
-    if chosen == "sarif":
+    if written == "sarif":
         from ibdissect.report.sarif import sarif_text
 
         return sarif_text(reports, rules)
-    if chosen == "junit":
+    if written == "junit":
         from ibdissect.report.junit import junit_text
 
         return junit_text(reports, RANKS[fail_on])
-    if chosen == "github":
+    if written == "github":
         from ibdissect.report.github import github_text
 
         return github_text(reports)
