@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from ibdissect.wire.spec import Field, Struct
-from ibdissect.wire.text import gid_text, printable
+from ibdissect.wire.text import gid_text, printable, value_text
 
 
 class Severity(StrEnum):
@@ -104,6 +104,8 @@ class Finding:
             self.value = self.value.hex()
         elif isinstance(self.value, str):
             self.value = printable(self.value)
+        elif isinstance(self.value, Number):
+            self.value = int(self.value)
         self.arguments = {}
 
 
@@ -124,6 +126,12 @@ class _Message(string.Formatter):
                 value = None if value is None else getattr(value, name)
         return value, head
 
+    def convert_field(self, value: Any, conversion: str | None) -> Any:
+        """`{portstate!t}` is what a person reads for the value: the name of an enumeration, a time, a unit."""
+        if conversion == "t":
+            return value.text if isinstance(value, Number) else value
+        return super().convert_field(value, conversion)  # type: ignore[arg-type]
+
     def format_field(self, value: Any, format_spec: str) -> str:
         if isinstance(value, Secret):
             if self.mask is not None and value.value:
@@ -142,8 +150,18 @@ class Gid(bytes):
     """Sixteen bytes that read as an IPv6 address in messages."""
 
 
+class Number(int):
+    """A field's value that knows how it reads."""
+
+    text: str
+
+
 def value_of(field: Field[Any], value: Any) -> Any:
-    """A field's value as messages and reports take it: keys wrapped as Secret, GIDs as Gid."""
-    if field.secret and isinstance(value, int):
-        return Secret(field.secret, value, field.bits)
+    """A field's value as messages and reports take it: keys wrapped as Secret, GIDs as Gid, integers as Number."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        if field.secret:
+            return Secret(field.secret, value, field.bits)
+        number = Number(value)
+        number.text = value_text(field, value)
+        return number
     return Gid(value) if field.kind == "gid" and isinstance(value, bytes) else value

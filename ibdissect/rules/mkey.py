@@ -9,9 +9,16 @@ from ibdissect.fabric.keys import GET, refuses
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span, value_of
 from ibdissect.lint.rule import ERROR, WARNING, Hit, Rule, on_event
+from ibdissect.wire.catalog import builtin
 from ibdissect.wire.mad import METHODS
 from ibdissect.wire.sm import SMP
 from ibdissect.wire.sm_port import PortInfo
+
+
+def _attribute(number: int) -> str:
+    """What the standard calls an attribute of subnet management."""
+    found = builtin().attributes.get((0x01, number))
+    return found[0][1].__name__ if found else f"attribute 0x{number:04x}"
 
 
 class _WrongKey(Rule):
@@ -30,8 +37,7 @@ class _WrongKey(Rule):
             frame=event.frame,
             time_ns=event.time_ns,
             arguments={
-                "method": METHODS[event.method],
-                "attribute": event.attribute,
+                "request": f"Subn{METHODS[event.method]}({_attribute(event.attribute)})",
                 "port": str(event.port),
                 "presented": value_of(SMP.m_key, event.presented),
                 "held": value_of(SMP.m_key, event.held.key),
@@ -63,7 +69,7 @@ class SetWithoutMKey(_WrongKey):
 
     code, name, severity = "MKY001", "mkey-set-without-key", ERROR
     reference = "IBA 14.2.4; seed000 M_Key; kernel qib check_mkey"
-    message = "{method} of attribute 0x{attribute:04x} without M_Key to {port}, which holds {held}: the port drops it"
+    message = "{request} without M_Key to {port}, which holds {held}: the port drops it"
     example = "GetResp(PortInfo) with an M_Key, then SubnSet to the same port with SMP M_Key 0"
 
     def judged(self, event: WrongMKey) -> bool:
@@ -83,7 +89,7 @@ class MKeyMismatch(_WrongKey):
 
     code, name, severity = "MKY002", "mkey-mismatch", ERROR
     reference = "IBA 14.2.4; seed000 M_Key; kernel qib check_mkey"
-    message = "{method} of attribute 0x{attribute:04x} with {presented} to {port}, which holds {held}: the port drops it"
+    message = "{request} with {presented} to {port}, which holds {held}: the port drops it"
     example = "GetResp(PortInfo) with an M_Key, then SubnSet to the same port with another one"
 
     def judged(self, event: WrongMKey) -> bool:
@@ -103,7 +109,7 @@ class ProtectedGet(_WrongKey):
 
     code, name, severity = "MKY003", "mkey-protected-get", WARNING
     reference = "IBA 14.2.4; kernel qib check_mkey; opensm manual"
-    message = "Get of attribute 0x{attribute:04x} with {presented} to {port}, whose protect bits {protect} forbid reading without its key"
+    message = "{request} with {presented} to {port}, whose protect bits {protect} forbid reading without its key"
     example = "GetResp(PortInfo) with an M_Key and M_KeyProtectBits 2, then SubnGet to the same port with SMP M_Key 0"
 
     def judged(self, event: WrongMKey) -> bool:

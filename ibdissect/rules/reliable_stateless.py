@@ -49,7 +49,7 @@ class NakReceived(Rule):
     when = (AETH.syndrome >= NAK) & (AETH.syndrome <= NAK + LAST_NAK_CODE)
     at = AETH.syndrome
     flow = (*PACKET_FLOW, AETH.syndrome)
-    message = "NAK for PSN {BTH.psn}: code {error_code} (0 sequence, 1 invalid request, 2 remote access, 3 remote operation, 4 invalid RD)"
+    message = "NAK for PSN {BTH.psn}: {error_code!t}"
     example = "an Acknowledge with syndrome 0x60"
 
 
