@@ -1,0 +1,1 @@
+"""Wireshark's display-filter language, compiled to conditions over the columns of a chunk."""

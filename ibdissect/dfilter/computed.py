@@ -1,0 +1,83 @@
+"""Which values have the names of a display filter that no structure declares: the frame itself, TCP ports, findings?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from ibdissect.table.locate import Int, u16
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.around import IPv4, IPv6
+
+from .series import Blobs, Numbers, Series, State, blobs_of
+
+TCP = 6
+"""Protocol number of TCP."""
+
+
+def computed(name: str, table: ChunkTable, state: State) -> Series:
+    """The values of a name that no declaration has."""
+    chunk, every = table.chunk, np.arange(len(table))
+    if name == "frame":
+        return Blobs(every, chunk.data, chunk.offset, chunk.offset + chunk.caplen)
+    if name in ("infiniband", "infiniband.payload"):
+        return _packet(table) if name == "infiniband" else _payload(table)
+    if name.startswith("tcp."):
+        return _tcp_ports(name, table)
+    if name == "ibdissect.code":
+        codes = [(row, code) for row in every.tolist() for code in state.findings.get(chunk.first + row, ())]
+        return blobs_of(np.array([row for row, _ in codes], np.int64), [code.encode() for _, code in codes])
+    if name == "_ws.malformed":
+        rows = np.flatnonzero(table.located.malformed)
+        return Numbers(rows, np.ones(len(rows), np.int64))
+    return Numbers(every, _FRAME[name](table, state))
+
+
+def _delta(table: ChunkTable, state: State) -> Int:
+    times = table.chunk.time_ns
+    before = times[:1] if state.before_ns is None else np.array([state.before_ns], np.int64)
+    return np.diff(times, prepend=before)
+
+
+_FRAME: Mapping[str, Callable[[ChunkTable, State], Int]] = {
+    "frame.number": lambda table, _: table.chunk.first + np.arange(len(table), dtype=np.int64),
+    "frame.len": lambda table, _: table.chunk.length,
+    "frame.cap_len": lambda table, _: table.chunk.caplen,
+    "frame.interface_id": lambda table, _: table.chunk.interface.astype(np.int64),
+    "frame.time": lambda table, _: table.chunk.time_ns,
+    "frame.time_epoch": lambda table, _: table.chunk.time_ns,
+    "frame.time_relative": lambda table, state: table.chunk.time_ns - (state.first_ns or 0),
+    "frame.time_delta": _delta,
+}
+
+
+def _packet(table: ChunkTable) -> Blobs:
+    """From the first InfiniBand header to the end of the frame."""
+    starts = [table.located.at(name) for name in ("lrh", "grh", "bth")]
+    start = np.where(starts[0] >= 0, starts[0], np.where(starts[1] >= 0, starts[1], starts[2]))
+    rows = np.flatnonzero(start >= 0)
+    return Blobs(rows, table.chunk.data, start[rows], table.located.end[rows])
+
+
+def _payload(table: ChunkTable) -> Blobs:
+    start = table.located.at("payload")
+    rows = np.flatnonzero((start >= 0) & (table.located.at("mad") < 0))
+    return Blobs(rows, table.chunk.data, start[rows], table.located.payload_end[rows])
+
+
+def _tcp_ports(name: str, table: ChunkTable) -> Numbers:
+    """Ports of TCP right behind an IP header; TCP has no structure of its own here."""
+    four, six = table.occurrences(IPv4), table.occurrences(IPv6)
+    is_tcp = (table.values(IPv4.protocol) == TCP) & (table.values(IPv4.fragment_offset) == 0)
+    behind = table.values(IPv6.next_header) == TCP
+    header = table.values(IPv4.header_length).astype(np.int64) * 4
+    rows = np.concatenate([four.rows[is_tcp], six.rows[behind]])
+    at = np.concatenate([(four.at + header)[is_tcp], six.stop[behind]])
+    good = at + 4 <= table.located.end[rows]
+    rows, at = rows[good], at[good]
+    places = {"tcp.srcport": (0,), "tcp.dstport": (2,), "tcp.port": (0, 2)}[name]
+    values = np.concatenate([u16(table.chunk.data, at + place) for place in places])
+    rows = np.tile(rows, len(places))
+    order = np.argsort(rows, kind="stable")
+    return Numbers(rows[order], values[order])

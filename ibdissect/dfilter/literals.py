@@ -1,0 +1,239 @@
+"""Which value does a word, string or character of a display filter stand for, beside a field of a given type?"""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+
+from ibdissect.wire.convert import parse_guid
+
+from .names import KIND_NAMES, Kind, Source
+
+_BYTES = re.compile(r"(?:[0-9A-Fa-f]{2}[:.-]?)*(?:[0-9A-Fa-f]{1,2})")
+_SINGLE = re.compile(r"[0-9A-Fa-f](?:[:.-][0-9A-Fa-f])*")
+_NUMBER = re.compile(r"(0[xX][0-9A-Fa-f]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)\Z")
+_SECONDS = re.compile(r"(\d+)(?:\.(\d+))?\Z")
+_ESCAPE = re.compile(rb"\\(?:x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|(.)|\Z)", re.S)
+_ESCAPES = {b"a": 7, b"b": 8, b"t": 9, b"n": 10, b"v": 11, b"f": 12, b"r": 13, b"'": 39, b'"': 34, b"\\": 92}
+_TIME = r"(?:[T ]+(?P<h>\d\d):(?P<mi>\d\d)(?::(?P<s>\d\d)(?:\.(?P<f>\d{1,9}))?)?)?"
+_ZONE = r"\s*(?P<z>Z|UTC|[+-]\d\d:?\d\d)?\s*\Z"
+_ISO = re.compile(r"(?P<y>\d{4})-(?P<mo>\d\d)-(?P<d>\d\d)" + _TIME + _ZONE)
+_NAMED = re.compile(r"(?P<mo>[A-Z][a-z]{2})\s+(?P<d>\d{1,2}),\s+(?P<y>\d{4})" + _TIME.replace("[T ]", " ") + _ZONE)
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+class BadLiteral(Exception):
+    """The text is no value of the wanted type; holds the reason and perhaps a hint."""
+
+    def __init__(self, reason: str, hint: str = "", at: int = 0) -> None:
+        self.reason, self.hint, self.at = reason, hint, at
+        super().__init__(reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """An address with a prefix length: comparisons look at the first `bits` bits only."""
+
+    address: bytes
+    bits: int
+
+
+Value = int | bytes | Network
+
+
+def unescape(text: str) -> bytes:
+    """The bytes of a quoted string or character (quotes included); raw strings keep their backslashes."""
+    if text[0] in "rR":
+        return text[2:-1].encode("utf-8", "replace")
+    body = text[1:-1].encode("utf-8", "replace")
+    out, at = bytearray(), 0
+    while (found := body.find(b"\\", at)) >= 0:
+        out += body[at:found]
+        match = _ESCAPE.match(body, found)
+        code = -1
+        if match is not None:
+            if match[1]:
+                code = int(match[1], 16)
+            elif match[2]:
+                code = int(match[2], 8)
+            else:
+                code = _ESCAPES.get(match[3] or b"", -1)
+        if match is None or not 0 <= code <= 255:
+            shown = body[found : found + 2].decode("ascii", "replace")
+            raise BadLiteral(f"{shown} is no escape in a string", 'a backslash is written \\\\, or the string r"..."', found + 1)
+        out.append(code)
+        at = match.end()
+    return bytes(out + body[at:])
+
+
+def of_char(text: str) -> int:
+    """The byte of a character constant."""
+    data = unescape(text)
+    if len(data) != 1:
+        raise BadLiteral("a character constant is empty" if not data else f"{text} is more than one byte")
+    return data[0]
+
+
+def byte_string(text: str) -> bytes | None:
+    """Bytes as `aa:bb`, `aa-bb`, `aa.bb`, `aabb`, a single digit, or one byte as 0xaa; None when it is none."""
+    if len(text) == 4 and text[:2] == "0x":
+        text = text[2:]
+    if _SINGLE.fullmatch(text):
+        return bytes(int(digit, 16) for digit in re.split("[:.-]", text))
+    if not _BYTES.fullmatch(text.rstrip(":") or "?"):
+        return None
+    return bytes(int(pair, 16) for pair in re.findall("[0-9A-Fa-f]{1,2}", text))
+
+
+def of_word(text: str, kind: Kind, source: Source | None) -> Value:
+    """The value of an unquoted word."""
+    if kind == "uint":
+        return _number(text, source)
+    if kind == "bool":
+        return _flag(text)
+    if kind == "string":
+        return text.encode("utf-8", "replace")
+    if kind == "ether":
+        return _ether(text)
+    if kind in ("ipv4", "ipv6"):
+        return _address(text, kind)
+    if kind == "abstime":
+        return _epoch(text) if source is not None and source.name == "frame.time_epoch" else date(text)
+    if kind == "reltime":
+        return _seconds(text)
+    data = byte_string(text)
+    if data is None:
+        raise BadLiteral(f'"{text}" is no byte sequence', "bytes are written 00:1a:ff, text in quotes")
+    return data
+
+
+def of_string(text: str, kind: Kind, source: Source | None) -> Value:
+    """The value of a quoted string."""
+    data = unescape(text)
+    if kind in ("string", "bytes"):
+        return data
+    plain = data.decode("utf-8", "replace")
+    if kind == "bool":
+        return _flag(plain)
+    if kind == "abstime":
+        return date(plain)
+    if kind == "uint" and source is not None and source.values:
+        return _named(plain, source)
+    raise BadLiteral(f"{text} is a string, but the field is {KIND_NAMES[kind]}", "leave the quotes out" if kind != "uint" else "")
+
+
+def _number(text: str, source: Source | None) -> int:
+    if _NUMBER.match(text):
+        octal = len(text) > 1 and text[0] == "0" and text[1].isdigit()
+        number = int(text, 8) if octal else int(text, 0)
+        limit = source.limit if source is not None else (1 << 64) - 1
+        if number > limit:
+            raise BadLiteral(f"{text} is too big for this field, its largest value is {limit}")
+        return number
+    if source is not None and any(field.base == "guid" for field in source.fields) and ":" in text:
+        try:
+            return parse_guid(text)
+        except ValueError as error:
+            raise BadLiteral(str(error)) from None
+    if source is not None and source.values and not text[0].isdigit():
+        return _named(text, source)
+    raise BadLiteral(f'"{text}" is no number', _number_hint(text))
+
+
+def _number_hint(text: str) -> str:
+    if re.fullmatch("0[0-9]+", text):
+        return "a number that starts with 0 is octal"
+    if re.fullmatch("[0-9A-Fa-f]+", text):
+        return f"did you mean 0x{text}"
+    return ""
+
+
+def _named(text: str, source: Source) -> int:
+    """The number of an enumeration name, whatever its capitals."""
+    known = {name.lower(): number for number, name in source.values.items()}
+    if text.lower() in known:
+        return known[text.lower()]
+    near = difflib.get_close_matches(text.lower(), known, 3, 0.5)
+    said = ", ".join(f'"{source.values[known[name]]}"' for name in near)
+    raise BadLiteral(f'"{text}" is no name of a value of {source.name}', f"did you mean {said}" if said else "")
+
+
+def _flag(text: str) -> int:
+    if _NUMBER.match(text):
+        return int(int(text, 8 if len(text) > 1 and text[1].isdigit() else 0) != 0)
+    known = {"true": 1, "set": 1, "false": 0, "not set": 0}
+    if text.lower() in known:
+        return known[text.lower()]
+    raise BadLiteral(f'"{text}" is neither true nor false', "flags are 1, 0, True or False")
+
+
+def _ether(text: str) -> bytes:
+    data = byte_string(text)
+    if data is None or len(data) != 6:
+        problem = "is no MAC address" if data is None else f"has {len(data)} bytes, a MAC address has 6"
+        raise BadLiteral(f'"{text}" {problem}')
+    return data
+
+
+def _address(text: str, kind: Kind) -> bytes | Network:
+    plain, slash, prefix = text.partition("/")
+    size = 4 if kind == "ipv4" else 16
+    try:
+        if size == 4:
+            data = ipaddress.IPv4Address(plain).packed
+        elif "%" in plain:
+            raise ValueError(plain)
+        else:
+            data = ipaddress.IPv6Address(plain).packed
+    except ValueError:
+        raise BadLiteral(f'"{text}" is no {"IPv4 address" if size == 4 else "GID or IPv6 address"}') from None
+    if not slash:
+        return data
+    if len(prefix) > 3 or int(prefix) > size * 8:
+        raise BadLiteral(f"a prefix length is at most {size * 8}, not {prefix}")
+    return Network(data, int(prefix))
+
+
+def _seconds(text: str) -> int:
+    found = _SECONDS.match(text)
+    if found is None or len(found[1]) > 9:
+        raise BadLiteral(f'"{text}" is no time in seconds')
+    return int(found[1]) * 10**9 + int((found[2] or "0")[:9].ljust(9, "0"))
+
+
+def _epoch(text: str) -> int:
+    found = _SECONDS.match(text)
+    if found is None:
+        return date(text)
+    if len(found[1]) > 10:
+        raise BadLiteral(f'"{text}" is beyond the range of times')
+    return int(found[1]) * 10**9 + int((found[2] or "0")[:9].ljust(9, "0"))
+
+
+def date(text: str) -> int:
+    """Nanoseconds since 1970 of a date, local time unless it names UTC or an offset."""
+    plain = text.strip()
+    found = _ISO.match(plain) or _NAMED.match(plain)
+    if found is None:
+        raise BadLiteral(f'"{text}" is no date', '"2011-07-04 12:34:56.5" or "Nov 12, 1999 08:55:44Z"')
+    month = found["mo"]
+    try:
+        number = int(month) if month.isdigit() else _MONTHS.index(month) + 1
+        moment = datetime(int(found["y"]), number, int(found["d"]), int(found["h"] or 0), int(found["mi"] or 0), int(found["s"] or 0))
+        zone = found["z"]
+        if zone is None:
+            moment = moment.astimezone()
+        elif zone in ("Z", "UTC"):
+            moment = moment.replace(tzinfo=UTC)
+        else:
+            sign = -1 if zone[0] == "-" else 1
+            moment = moment.replace(tzinfo=timezone(sign * timedelta(hours=int(zone[1:3]), minutes=int(zone[-2:]))))
+        seconds = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
+    except (ValueError, OverflowError):
+        raise BadLiteral(f'"{text}" is no date') from None
+    if not 0 <= seconds < 1 << 33:
+        raise BadLiteral(f'"{text}" is outside 1970 to 2242')
+    return seconds * 10**9 + int((found["f"] or "0").ljust(9, "0"))

@@ -1,0 +1,178 @@
+"""What does a name in a display filter stand for: a declared field, a structure, or something of the frame itself?"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+from ibdissect.wire import around
+from ibdissect.wire.catalog import Catalog, StructType
+from ibdissect.wire.expr import Compare, Expr, Or
+from ibdissect.wire.spec import Field
+from ibdissect.wire.ulp.ipoib import IPoIB
+
+Kind = Literal["uint", "bool", "bytes", "string", "ether", "ipv4", "ipv6", "abstime", "reltime", "none"]
+"""Wireshark's field types as far as they differ for the language; `none` can only be tested for presence."""
+
+KIND_NAMES: Mapping[Kind, str] = {
+    "uint": "an unsigned integer", "bool": "a flag", "bytes": "a byte sequence", "string": "a string", "ether": "a MAC address",
+    "ipv4": "an IPv4 address", "ipv6": "a GID or IPv6 address", "abstime": "a date and time", "reltime": "a time in seconds",
+    "none": "a mark without a value",
+}  # fmt: skip
+
+FIELD_KINDS: Mapping[str, Kind] = {
+    "uint": "uint", "flag": "bool", "gid": "ipv6", "mac": "ether", "ip4": "ipv4", "raw": "bytes", "hole": "bytes", "nested": "bytes",
+    "rest": "bytes", "text": "string",
+}  # fmt: skip
+
+COMPUTED: Mapping[str, Kind] = {
+    "frame": "bytes", "frame.number": "uint", "frame.len": "uint", "frame.cap_len": "uint", "frame.interface_id": "uint",
+    "frame.time": "abstime", "frame.time_epoch": "abstime", "frame.time_relative": "reltime", "frame.time_delta": "reltime",
+    "infiniband": "bytes", "infiniband.payload": "bytes", "tcp.srcport": "uint", "tcp.dstport": "uint", "tcp.port": "uint",
+    "_ws.malformed": "none", "ibdissect.code": "string",
+}  # fmt: skip
+"""Names whose values `values.computed` makes."""
+
+LABELS: Mapping[str, str] = {
+    "frame": "All bytes of the frame", "frame.number": "Frame number, from 1", "frame.len": "Bytes on the wire",
+    "frame.cap_len": "Captured bytes", "frame.interface_id": "Capture interface", "frame.time": "Date and time",
+    "frame.time_epoch": "Seconds since 1970", "frame.time_relative": "Seconds since the first frame",
+    "frame.time_delta": "Seconds since the frame before", "infiniband": "An InfiniBand or RoCE packet",
+    "infiniband.payload": "Bytes behind the transport headers, MADs aside", "tcp.port": "Source or destination port",
+    "tcp.srcport": "Source port", "tcp.dstport": "Destination port", "_ws.malformed": "The frame is malformed",
+    "ibdissect.code": "Code of a finding in the frame", "arp": "ARP", "icmp": "ICMP", "icmpv6": "ICMPv6", "tcp": "TCP",
+}  # fmt: skip
+
+EITHER: Mapping[str, tuple[Field[Any], ...]] = {
+    "ip.addr": (around.IPv4.source, around.IPv4.destination), "ipv6.addr": (around.IPv6.source, around.IPv6.destination),
+    "eth.addr": (around.Ethernet.destination, around.Ethernet.source),
+    "udp.port": (around.UDP.source_port, around.UDP.destination_port),
+}  # fmt: skip
+"""Names for several fields at once."""
+
+
+def _ethertype(number: int) -> Expr:
+    types = (around.Ethernet.type, around.VLAN.type, around.SLL.type, around.SLL2.type, IPoIB.type)
+    return Or(tuple(Compare("==", field, number) for field in types))
+
+
+def _ip_protocol(number: int) -> Expr:
+    return Or((Compare("==", around.IPv4.protocol, number), Compare("==", around.IPv6.next_header, number)))
+
+
+MARKS: Mapping[str, Expr] = {
+    "arp": _ethertype(0x0806), "icmp": Compare("==", around.IPv4.protocol, 1), "tcp": _ip_protocol(6),
+    "icmpv6": Compare("==", around.IPv6.next_header, 58),
+}  # fmt: skip
+"""Protocols without a declared structure, known by the number that announces them."""
+
+_WHOLE = frozenset({"erf", "eth", "vlan", "sll", "sll2", "ip", "ipv6", "udp"})
+"""Keys of structures that Wireshark counts as protocols: `contains` and `matches` look from there to the end of the frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a name stands for."""
+
+    name: str
+    kind: Kind
+    fields: tuple[Field[Any], ...] = ()
+    structs: tuple[StructType, ...] = ()
+    mark: Expr | None = None
+    whole: bool = False
+
+    @property
+    def computed(self) -> bool:
+        """Whether the name is one of `COMPUTED`."""
+        return not (self.fields or self.structs or self.mark)
+
+    @property
+    def values(self) -> dict[int, str]:
+        """Enumeration names of the values, of all fields together."""
+        return {number: text for field in self.fields for number, text in (field.values or {}).items()}
+
+    @property
+    def limit(self) -> int:
+        """Largest number that may be compared with: what the next whole number of bytes holds, as in Wireshark."""
+        bits = max((field.bits for field in self.fields), default=32)
+        return (1 << next(width for width in (8, 16, 24, 32, 64) if width >= bits)) - 1 if bits <= 64 else (1 << 64) - 1
+
+
+def kind_of(field: Field[Any]) -> Kind:
+    """The filter type of a declared field; reserved bits are a number, or bytes where they are many."""
+    if field.kind == "pad":
+        return "uint" if field.bits <= 64 else "bytes"
+    return FIELD_KINDS[field.kind]
+
+
+class Names:
+    """Every name of a catalog and of the language."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        structs: dict[str, list[StructType]] = {}
+        for struct in catalog.structs:
+            for name in {struct.key, f"{struct.prefix}.{struct.key}"}:
+                structs.setdefault(name, []).append(struct)
+        structs["sll"] = [around.SLL, around.SLL2]
+        self._structs = {name: tuple(found) for name, found in structs.items()}
+
+    def find(self, word: str) -> Source | None:
+        """What `word` stands for; a leading dot only says that it is a name, and `infiniband.` may be left out."""
+        word = word.removeprefix(".")
+        if not word or word.startswith("."):
+            return None
+        for name in (word, f"infiniband.{word}"):
+            if name in COMPUTED:
+                return Source(name, COMPUTED[name])
+            fields = EITHER.get(name) or self.catalog.names.get(name)
+            if fields:
+                return _of_fields(name, fields)
+            if name in MARKS:
+                return Source(name, "none", mark=MARKS[name])
+            structs = self._structs.get(name)
+            if structs:
+                return Source(name, "bytes", structs=structs, whole=structs[0].key in _WHOLE)
+        return None
+
+    def every(self) -> Iterator[str]:
+        """Every name in full, each once."""
+        keys = (f"{s.prefix}.{s.key}" if s.key not in _WHOLE else s.key for s in self.catalog.structs)
+        yield from dict.fromkeys((*COMPUTED, *EITHER, *MARKS, *self.catalog.names, *keys))
+
+    def label(self, name: str) -> str:
+        """What a person reads beside a name."""
+        if name in LABELS:
+            return LABELS[name]
+        source = self.find(name)
+        if source is None:
+            return ""
+        if source.structs:
+            doc = (source.structs[0].__doc__ or "").strip()
+            return f"{source.structs[0].title}: {doc.splitlines()[0]}" if doc else source.structs[0].title
+        return " or ".join(dict.fromkeys(field.label for field in source.fields))
+
+    def nearest(self, word: str) -> list[str]:
+        """Up to three known names that look like `word`."""
+        word = word.strip(".")
+        near = self.catalog.nearest(word)
+        others = (*COMPUTED, *EITHER, *MARKS, *self._structs)
+        near += [name for name in difflib.get_close_matches(word, others, 3, 0.6) if name not in near]
+        return sorted(near, key=lambda name: -difflib.SequenceMatcher(None, name.removeprefix("infiniband."), word).ratio())[:3]
+
+
+def _of_fields(name: str, fields: tuple[Field[Any], ...]) -> Source:
+    kinds = {kind_of(field) for field in fields}
+    if kinds == {"uint", "bool"}:
+        return Source(name, "uint", fields)
+    kind = kind_of(fields[0])
+    return Source(name, kind, tuple(field for field in fields if kind_of(field) == kind))
+
+
+@cache
+def names_of(catalog: Catalog) -> Names:
+    """The names of a catalog, kept."""
+    return Names(catalog)

@@ -1,0 +1,274 @@
+"""How is the text of a display filter turned into a tree whose nodes know their column?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cache, partial
+from importlib.resources import files
+from types import SimpleNamespace
+from typing import Any
+
+from ibdissect.errors import FilterError
+
+MAX_TEXT = 1 << 15
+"""Longest filter in characters."""
+MAX_DEPTH = 100
+"""Deepest nesting; what follows recurses."""
+
+COMPARISONS = {
+    "eq": "==", "any_eq": "==", "ne": "!=", "all_ne": "!=", "gt": ">", "lt": "<", "ge": ">=", "le": "<=", "all_eq": "===",
+    "any_ne": "!==", "~=": "!==", "~": "matches",
+}  # fmt: skip
+"""Spellings of an operator -> the one the rest of the room knows."""
+OPERATOR_WORDS = ("and", "or", "not", "xor", "eq", "ne", "gt", "lt", "ge", "le", "in", "contains", "matches")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A part of the filter."""
+
+    column: int
+    """Where it starts, from 0."""
+    depth: int = field(default=1, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Word(Node):
+    """A name, or a value without quotes: which of them, the checker knows."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class String(Node):
+    """A quoted string with its quotes and escapes."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Char(Node):
+    """A character constant with its quotes."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sliced(Node):
+    """`of[spec]`."""
+
+    of: Node
+    spec: str
+    spec_column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Node):
+    """A function with its arguments."""
+
+    name: str
+    arguments: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(Node):
+    """`left op right` with op one of & + - * / %."""
+
+    op: str
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Negative(Node):
+    """`-of`."""
+
+    of: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Truth(Node):
+    """An operand that stands alone: is it there, or not zero."""
+
+    of: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Relation(Node):
+    """`a op b op c`: all neighbours must agree. `quantifier`: any, all or nothing."""
+
+    operands: tuple[Node, ...]
+    ops: tuple[str, ...]
+    op_columns: tuple[int, ...]
+    quantifier: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Range(Node):
+    """`low..high`, both included."""
+
+    low: Node
+    high: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Membership(Node):
+    """`of in {elements}`, `of not in {elements}`."""
+
+    of: Node
+    elements: tuple[Node, ...]
+    negated: bool = False
+    quantifier: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Logic(Node):
+    """Parts joined by one of `and`, `or`, `xor`."""
+
+    op: str
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Inverse(Node):
+    """`not of`."""
+
+    of: Node
+
+
+def _depth(nodes: Iterable[Node]) -> int:
+    return 1 + max((node.depth for node in nodes), default=0)
+
+
+class _Builder:
+    """One method a grammar rule; called bottom-up while parsing, so nothing here recurses."""
+
+    def word(self, token: Any) -> Node:
+        return Word(str(token), column=token.start_pos)
+
+    def string(self, token: Any) -> Node:
+        return String(str(token), column=token.start_pos)
+
+    def char(self, token: Any) -> Node:
+        return Char(str(token), column=token.start_pos)
+
+    def sliced(self, of: Node, spec: Any) -> Node:
+        return Sliced(of, str(spec)[1:-1], spec.start_pos + 1, column=of.column, depth=of.depth + 1)
+
+    def call(self, name: Any, *arguments: Node) -> Node:
+        return Call(str(name), arguments, column=name.start_pos, depth=_depth(arguments))
+
+    def binary(self, left: Node, op: Any, right: Node) -> Node:
+        sign = "&" if op == "bitwise_and" else str(op)
+        return Binary(sign, left, right, column=left.column, depth=_depth((left, right)))
+
+    def negative(self, sign: Any, of: Node) -> Node:
+        return Negative(of, column=sign.start_pos, depth=of.depth + 1)
+
+    def positive(self, _sign: Any, of: Node) -> Node:
+        return of
+
+    def group(self, of: Node) -> Node:
+        return of
+
+    def truth(self, of: Node) -> Node:
+        return Truth(of, column=of.column, depth=of.depth + 1)
+
+    def compare(self, first: Node, *rest: Any) -> Node:
+        operands = (first, *rest[1::2])
+        ops = tuple(COMPARISONS.get(str(op), str(op)) for op in rest[::2])
+        return Relation(operands, ops, tuple(op.start_pos for op in rest[::2]), column=first.column, depth=_depth(operands))
+
+    def range(self, low: Node, high: Node) -> Node:
+        return Range(low, high, column=low.column, depth=_depth((low, high)))
+
+    def membership(self, of: Node, _in: Any, *elements: Node) -> Node:
+        return Membership(of, elements, column=of.column, depth=_depth((of, *elements)))
+
+    def absence(self, of: Node, _not: Any, _in: Any, *elements: Node) -> Node:
+        return Membership(of, elements, True, column=of.column, depth=_depth((of, *elements)))
+
+    def quantified(self, quantifier: Any, of: Any) -> Node:
+        if isinstance(of, Relation):
+            return Relation(of.operands, of.ops, of.op_columns, str(quantifier), column=of.column, depth=of.depth)
+        return Membership(of.of, of.elements, of.negated, str(quantifier), column=of.column, depth=of.depth)
+
+    def logic(self, left: Node, op: Any, right: Node) -> Node:
+        name = {"&&": "and", "||": "or", "^^": "xor"}.get(str(op), str(op))
+        # A long chain of one operator stays flat: hundreds of parts are no deep nesting.
+        parts = left.parts if isinstance(left, Logic) and left.op == name else (left,)
+        return Logic(name, (*parts, right), column=left.column, depth=max(_depth((right,)), left.depth, 2))
+
+    def inverse(self, sign: Any, of: Node) -> Node:
+        if isinstance(of, Inverse):
+            return of.of
+        return Inverse(of, column=sign.start_pos, depth=of.depth + 1)
+
+    def start(self, of: Node | None = None) -> Node | None:
+        return of
+
+
+@cache
+def _parser() -> Any:  # lark.Lark; imported late, for the commands that filter nothing
+    from lark import Lark
+
+    builder = _Builder()
+    rules = {name: partial(_spread, getattr(builder, name)) for name in vars(_Builder) if not name.startswith("_")}
+    grammar = files(__package__).joinpath("grammar.lark").read_text("utf-8")
+    return Lark(grammar, parser="lalr", lexer="basic", transformer=SimpleNamespace(**rules))
+
+
+def _spread(build: Callable[..., Any], children: list[Any]) -> Any:
+    return build(*children)
+
+
+def parse(text: str) -> Node | None:
+    """The tree of a filter, None for an empty one; FilterError when it is none."""
+    if len(text) > MAX_TEXT:
+        raise FilterError(text[:80], f"the filter is longer than {MAX_TEXT} characters")
+    from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
+
+    try:
+        tree: Node | None = _parser().parse(text)
+    except UnexpectedCharacters as error:
+        raise _unexpected(text, error.pos_in_stream or 0, 1) from None
+    except UnexpectedToken as error:
+        if error.token.type == "$END":
+            raise FilterError(text, "the filter ends where more is expected", column=len(text)) from None
+        raise _unexpected(text, error.token.start_pos or 0, len(error.token)) from None
+    except UnexpectedEOF:
+        raise FilterError(text, "the filter ends where more is expected", column=len(text)) from None
+    if tree is not None and tree.depth > MAX_DEPTH:
+        raise FilterError(text, f"nested more than {MAX_DEPTH} levels deep", column=tree.column)
+    return tree
+
+
+_HINTS = {"=": 'did you mean "=="', "|": 'did you mean "||"', "@": "raw bytes are read by slices: field[0:4]"}
+
+
+def _unexpected(text: str, at: int, size: int) -> FilterError:
+    """What stands where nothing like it may stand."""
+    rest = text[at:]
+    if rest[0] == '"' or rest[:2].lower() == 'r"':
+        if _open(rest):
+            return FilterError(text, "the final quote of a string is missing", column=at)
+    elif rest[0] == "'" and "'" not in rest[1:]:
+        return FilterError(text, "the final quote of a character is missing", column=at)
+    said = rest[:size]
+    hint = _HINTS.get(said, "")
+    if said.lower() in OPERATOR_WORDS and said != said.lower():
+        hint = f'operators are written in small letters: "{said.lower()}"'
+    elif not hint and at and text[:at].rstrip()[-1:].isalnum() and said[:1].isalnum():
+        hint = 'two conditions are joined by "and" or "or"'
+    return FilterError(text, f'"{said}" was unexpected here', column=at, hint=hint)
+
+
+def _open(rest: str) -> bool:
+    """Whether the string that starts `rest` has no end."""
+    at = rest.index('"') + 1
+    while at < len(rest):
+        if rest[at] == '"':
+            return False
+        at += 2 if rest[at] == "\\" else 1
+    return True
