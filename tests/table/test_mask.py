@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from ibdissect.table.mask import occurrences_where, rows_where
-from ibdissect.wire.expr import Expr, present
+from ibdissect.wire.expr import Expr, Where, present
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.network import GRH
@@ -72,6 +74,29 @@ def test_rows(expr: Expr, rows: list[int]) -> None:
 )
 def test_occurrences_are_judged_one_by_one(expr: Expr, entries: list[int]) -> None:
     assert np.flatnonzero(occurrences_where(expr, TABLE, PKeyEntry)).tolist() == entries
+
+
+MANY = native_table(
+    [
+        native(bth={"psn": i}, slid=i % 3 + 1) if i % 5 else rc(0x0A, b"1234", ext={"RETH": {"dmalen": i}}, bth={"psn": i}, slid=i % 3 + 1)
+        for i in range(60)
+    ]
+)
+FEW = [
+    ((BTH.psn > 50) & (LRH.slid == 3), lambda i: i > 50 and i % 3 == 2),
+    ((BTH.psn > 50) & (RETH.dmalen >= 55), lambda i: i == 55),
+    ((BTH.psn > 40) & ~present(RETH) & (LRH.slid != 1), lambda i: i > 40 and i % 5 and i % 3),
+    ((BTH.psn > 50) & Where(LRH, lambda table: table.values(LRH.slid) == 2), lambda i: i > 50 and i % 3 == 1),
+    ((BTH.psn > 50) & Where(RETH, lambda table: table.values(RETH.dmalen) == 55), lambda i: i == 55),
+    ((BTH.psn > 20) & (BTH.psn > 55) & (((LRH.slid == 1) & (BTH.psn > 56)) | (BTH.psn == 56)), lambda i: i in (56, 57)),
+]
+
+
+@pytest.mark.parametrize(("expr", "wanted"), FEW)
+def test_what_is_left_of_a_condition_is_judged_alike_for_few_and_for_all(expr: Expr, wanted: Callable[[int], object]) -> None:
+    hits = np.flatnonzero(occurrences_where(expr, MANY, BTH)).tolist()
+    assert hits == [i for i in range(60) if wanted(i)]
+    assert np.flatnonzero(rows_where(expr, MANY)).tolist() == hits
 
 
 def test_a_field_is_a_dictionary_key_and_a_comparison_has_no_truth() -> None:
