@@ -1,0 +1,24 @@
+"""Dissect, analyze and lint InfiniBand and RoCE captures. Importing this loads nothing; `open` and `__version__` come when asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .session import Capture as Capture
+    from .session import Capture as open  # noqa: A004 - `ibdissect.open` is the interface
+    from .version import VERSION as __version__
+
+__all__ = ["Capture", "__version__", "open"]
+
+
+def __getattr__(name: str) -> Any:  # Any: what the names stand for differs
+    if name == "__version__":
+        from .version import VERSION
+
+        return VERSION
+    if name in ("open", "Capture"):
+        from .session import Capture
+
+        return Capture
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

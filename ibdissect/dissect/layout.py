@@ -114,7 +114,7 @@ def layout_of(walk: Walk, shape: Shape) -> Layout:
         if holder is not None:
             holder.children += items
             holder.title = holder.title or struct.title
-        else:
+        elif items:  # a format that is nothing but holes has nothing to show
             layer = Item(struct, None, struct.title, number, 0, 0, struct.size * 8, items)
             layout.layers.append(layer)
         layout.pieces.append(Piece(placement, relative, layer))

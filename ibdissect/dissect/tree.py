@@ -16,7 +16,7 @@ from ibdissect.wire.spec import Field
 from .layout import BYTES, Item, Layout, layout_of
 from .summary import Summary, summaries
 from .value import Presenter
-from .walk import Shape, Walk
+from .walk import Walk
 
 
 @dataclass(slots=True)
@@ -89,14 +89,14 @@ def dissect_row(table: ChunkTable, row: int, presenter: Presenter) -> Tree:
     """The tree of one row; cheapest for a table that holds that row alone."""
     walk = Walk(table)
     shape = next(walk.shapes(_one(row)))
-    return tree_of(walk, shape, layout_of(walk, shape), row, presenter, summaries(table, _one(row), presenter)[0])
+    return tree_of(walk, layout_of(walk, shape), row, presenter, summaries(table, _one(row), presenter)[0])
 
 
 def _one(row: int) -> Int:
     return np.array([row], np.int64)
 
 
-def tree_of(walk: Walk, shape: Shape, layout: Layout, row: int, presenter: Presenter, summary: Summary) -> Tree:
+def tree_of(walk: Walk, layout: Layout, row: int, presenter: Presenter, summary: Summary) -> Tree:
     """The tree of a row of a shape."""
     chunk = walk.table.chunk
     maker = _Maker(walk, layout, row, presenter)

@@ -1,0 +1,126 @@
+"""What do options mean that every command has: filter, frames, colour, plugins, masking?"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import IO, Any, TypeVar
+
+import click
+
+from ibdissect.wire.text import printable
+
+from .config import Config, read_config
+
+F = TypeVar("F", bound=Callable[..., Any])
+Paint = Callable[[str, str], str]
+
+STYLES = {
+    "error": "bold red", "warning": "yellow", "info": "blue", "path": "bold", "faint": "dim", "layer": "bold cyan", "label": "",
+    "malformed": "bold red", "number": "dim", "protocol": "cyan",
+}  # fmt: skip
+
+
+def common_options(function: F) -> F:
+    """Add the options that mean the same everywhere; the command receives them as keywords (see `loaded_catalog`, `limits`)."""
+    for option in reversed((
+        click.option("-Y", "--filter", "filter", metavar="FILTER", help="Only frames that match this display filter."),
+        click.option("--frames", "frames", metavar="LIST", help="Only these frames: 1-10,17,100-."),
+        click.option("-q", "--quiet", is_flag=True, help="Say less."),
+        click.option("--color", type=click.Choice(("auto", "always", "never")), help="Colour on a terminal, always, or never.  [auto]"),
+        click.option("--config", "config", metavar="FILE", help="Configuration file (default: ibdissect.toml, pyproject.toml)."),
+        click.option("--plugin", "plugins", multiple=True, metavar="FILE|MODULE", help="Load structures and rules; may be repeated."),
+        click.option("--show-keys", is_flag=True, help="Show M_Keys, SM_Keys, B_Keys, CC_Keys, Q_Keys and R_Keys unmasked."),
+    )):
+        function = option(function)
+    return function
+
+
+def settings(common: dict[str, Any]) -> Config:
+    """The configuration: the file named, or the nearest one above the working directory."""
+    found = common.get("settings")
+    if not isinstance(found, Config):
+        found = common["settings"] = read_config(common.get("config"))
+    return found
+
+
+def plugin_names(common: dict[str, Any]) -> tuple[str, ...]:
+    """Plugins of the configuration, then those of the command line."""
+    return (*settings(common).plugins, *common.get("plugins", ()))
+
+
+def loaded_catalog(common: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
+    """Catalog (None: the built-in one) and rules of the plugins. PluginError when one cannot be loaded."""
+    names = plugin_names(common)
+    if not names:
+        return None, ()
+    from ibdissect.plugins import load
+
+    loaded = load(names)
+    return loaded.catalog, loaded.rules
+
+
+def limits(common: dict[str, Any], catalog: Any = None) -> Any:
+    """What limits the frames (`limits.Limits`), None when nothing does. FilterError, ConfigError when it cannot be understood."""
+    text, frames = common.get("filter"), common.get("frames")
+    if text is None and frames is None:
+        return None
+    from .limits import Limits
+
+    return Limits.parse(text, frames, catalog)
+
+
+def coloured(choice: str | None, stream: IO[str]) -> bool:
+    """Whether to colour: on a terminal, unless NO_COLOR is set (no-color.org)."""
+    if choice in ("always", "never"):
+        return choice == "always"
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def painter(choice: str | None, stream: IO[str]) -> Paint:
+    """A function (text, style) -> text; without colour it returns the text."""
+    if not coloured(choice, stream):
+        return lambda text, style: text
+    from rich.color import ColorSystem
+    from rich.style import Style
+
+    known = {name: Style.parse(definition) for name, definition in STYLES.items()}
+    return lambda text, style: known[style].render(text, color_system=ColorSystem.STANDARD) if style in known else text
+
+
+def say(text: str) -> None:
+    """Talk: a line on standard error; what a capture or a path put into it cannot steer the terminal."""
+    click.echo("\n".join(printable(line) for line in text.split("\n")), err=True)
+
+
+def damage_text(path: str, damage: Any) -> str:
+    """One broken place of a container, as a line."""
+    went_on = f", reading went on at byte {damage.resumed}" if damage.resumed is not None else ""
+    return f"warning: {path}: {damage.kind} at byte {damage.offset}, after frame {damage.frame}: {damage.reason}{went_on}"
+
+
+@contextmanager
+def progress_bar(files: list[str], *, quiet: bool = False) -> Iterator[Callable[[int, int], None] | None]:
+    """A callback (frames, bytes so far in the present file) that moves a bar; None where standard error is no terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    total = sum(os.path.getsize(file) for file in files if os.path.isfile(file)) or None
+    columns = (BarColumn(), TextColumn("{task.percentage:>3.0f} %  {task.fields[frames]} frames"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=total, frames=0)
+        before = last = 0
+
+        def moved(frames: int, position: int) -> None:
+            nonlocal before, last
+            if position < last:
+                before += last
+            last = position
+            progress.update(task, completed=before + position, frames=f"{frames:,}")
+
+        yield moved

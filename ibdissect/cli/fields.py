@@ -1,0 +1,80 @@
+"""`ibdissect fields`: lists the filter names."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from ibdissect.cli.common import common_options, loaded_catalog
+from ibdissect.errors import FilterError
+
+TYPES = {"uint": "integer", "flag": "boolean", "gid": "GID", "mac": "MAC address", "ip4": "IPv4 address", "raw": "bytes", "rest": "bytes",
+         "text": "text", "pad": "reserved"}  # fmt: skip
+
+
+@click.command(short_help="List the filter names.")
+@click.argument("prefix", default="", metavar="[PREFIX]")
+@click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
+@common_options
+def command(prefix: str, format_: str, **common: Any) -> None:
+    """List every filter name that starts with PREFIX (`infiniband.` may be left out): type, label, where it is carried, its bits."""
+    from ibdissect.wire.catalog import builtin
+
+    catalog = loaded_catalog(common)[0] or builtin()
+    found = [row for struct in catalog.structs for row in _rows(struct) if matches(row["name"], prefix)]
+    if not found:
+        near = catalog.nearest(prefix)
+        raise FilterError(prefix, f'no field starts with "{prefix}"', hint=f"did you mean {' or '.join(near)}?" if near else "")
+    found.sort(key=lambda row: (row["name"], row["structure"]))
+    if format_ == "json":
+        click.echo(json.dumps(found, indent=1, ensure_ascii=False))
+        return
+    width = max(len(row["name"]) for row in found)
+    for row in found:
+        click.echo(f"{row['name']:<{width}}  {row['type']:<8}  {row['bits']:<12}  {row['label']}  ({row['carried_by']})")
+
+
+def matches(name: str, prefix: str) -> bool:
+    """Whether a filter name is meant by what was typed."""
+    return name.startswith(prefix) or name.removeprefix("infiniband.").startswith(prefix)
+
+
+def _rows(struct: Any) -> list[dict[str, Any]]:
+    carried = where(struct)
+    rows = []
+    for field in struct.fields:
+        if field.kind in ("hole", "nested"):
+            continue
+        bits = f"{field.bit // 8}[{field.bit % 8}]+{field.bits}" if field.bit % 8 or field.bits % 8 else f"{field.bit // 8}+{field.bits}"
+        row = {
+            "name": field.filter_name, "type": TYPES.get(field.kind, field.kind), "label": field.label, "structure": struct.__name__,
+            "carried_by": carried, "bits": bits if field.count == 1 else f"{bits} x{field.count}", "section": struct.section,
+        }  # fmt: skip
+        rows.append(row)
+    return rows
+
+
+def where(struct: Any) -> str:
+    """The places of a structure in words: `SMP 0x0015`, `inside Notice.data_details`."""
+    from ibdissect.wire.mad import CLASS_SHORT
+    from ibdissect.wire.places import Inside, Mad, MadFormat
+
+    said = []
+    for place in struct.carried_by:
+        if isinstance(place, MadFormat):
+            said.append("class " + ", ".join(f"0x{number:02x}" for number in sorted(place.classes)))
+        elif isinstance(place, Mad):
+            said.append(f"{CLASS_SHORT.get(place.mgmt_class, f'class 0x{place.mgmt_class:02x}')} attribute 0x{place.attr_id:04x}")
+        elif isinstance(place, Inside):
+            owner = place.field.owner.__name__ if place.field.owner is not None else "?"
+            said.append(f"inside {owner}.{place.field.name}")
+        else:
+            said.append(f"{type(place).__name__} {', '.join(_value(place, name) for name in place.__dataclass_fields__)}")
+    return "; ".join(dict.fromkeys(said)) or struct.title
+
+
+def _value(place: Any, name: str) -> str:
+    value = getattr(place, name)
+    return f"0x{value:x}" if isinstance(value, int) else ",".join(f"0x{v:x}" for v in sorted(value)) if isinstance(value, frozenset) else str(value)

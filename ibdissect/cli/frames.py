@@ -1,0 +1,217 @@
+"""How does each format of `show` print the frames of a chunk?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+
+from ibdissect.dissect import named, printers
+from ibdissect.dissect.bulk import JsonLines
+from ibdissect.dissect.layout import Layout, layout_of
+from ibdissect.dissect.summary import summaries
+from ibdissect.dissect.tree import Tree, tree_of
+from ibdissect.dissect.value import Presenter
+from ibdissect.dissect.walk import Walk
+from ibdissect.session import Capture
+from ibdissect.table.locate import Int
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.spec import Field, decode_text
+from ibdissect.wire.text import printable
+
+Paint = Callable[[str, str], str]
+BATCH = 4096
+"""Rows formatted at once."""
+
+
+class Printer(Protocol):
+    """Turns rows into text."""
+
+    def head(self) -> str: ...
+    def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]: ...
+    def tail(self) -> str: ...
+
+
+def printer_of(format_: str, opened: Capture, names: tuple[str, ...], paint: Paint) -> Printer:
+    """The printer of a format."""
+    presenter = opened.presenter()
+    if format_ == "summary":
+        return SummaryLines(presenter, paint)
+    if format_ == "jsonl":
+        return Json(presenter, lines=True)
+    if format_ == "json":
+        return Json(presenter, lines=False)
+    if format_ == "fields":
+        return FieldLines(opened, names)
+    if format_ == "scapy":
+        return ScapyText(opened)
+    return Trees(presenter, {"tree": printers.outline, "dump": printers.dump, "dotted": printers.dotted}[format_], paint)
+
+
+class _Plain:
+    """Nothing in front and nothing behind."""
+
+    def head(self) -> str:
+        """What stands before the first frame."""
+        return ""
+
+    def tail(self) -> str:
+        """What stands behind the last frame."""
+        return ""
+
+
+class SummaryLines(_Plain):
+    """One line a frame: number, seconds since the first frame, ends, protocol, length, info."""
+
+    def __init__(self, presenter: Presenter, paint: Paint) -> None:
+        self.presenter, self.paint = presenter, paint
+        self.first_ns: int | None = None
+
+    def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
+        """A batch of lines at a time."""
+        if self.first_ns is None and len(table):
+            self.first_ns = int(table.chunk.time_ns[0])
+        for start in range(0, len(rows), BATCH):
+            some = rows[start : start + BATCH]
+            lines = summaries(table, some, self.presenter)
+            times, lengths = table.chunk.time_ns[some].tolist(), table.chunk.length[some].tolist()
+            numbers = (some + table.chunk.first).tolist()
+            paint, origin = self.paint, self.first_ns or 0
+            yield "".join(
+                f"{number:6d} {seconds(time - origin)}  {source:<15} → {destination:<15}  {paint(f'{protocol:<6}', 'protocol')}"
+                f" {length:4d}  {printable(info)}\n"
+                for number, time, source, destination, protocol, length, info in zip(
+                    numbers, times, lines.source, lines.destination, lines.protocol, lengths, lines.info, strict=True
+                )
+            )
+
+
+def seconds(ns: int) -> str:
+    """Seconds since the first frame with six digits, as Wireshark's Time column (rounded down)."""
+    whole, rest = divmod(abs(ns) // 1000, 1_000_000)
+    return f"{'-' * (ns < 0)}{whole}.{rest:06d}".rjust(12)
+
+
+class Json:
+    """The objects of `jsonl`, one a line or as one array."""
+
+    def __init__(self, presenter: Presenter, *, lines: bool) -> None:
+        self.lines, self.first = lines, True
+        self.json = JsonLines(presenter)
+
+    def head(self) -> str:
+        """The array's bracket."""
+        return "" if self.lines else "["
+
+    def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
+        """Objects, each with the line's end or the comma in front of it."""
+        for line in self.json.lines(table, rows):
+            if self.lines:
+                yield line + "\n"
+            else:
+                yield ("\n" if self.first else ",\n") + line
+                self.first = False
+
+    def tail(self) -> str:
+        """The array's other bracket."""
+        return "" if self.lines else "\n]\n"
+
+
+class Trees(_Plain):
+    """Formats that print one tree a frame."""
+
+    def __init__(self, presenter: Presenter, form: Callable[[Tree, Paint], str], paint: Paint) -> None:
+        self.presenter, self.form, self.paint = presenter, form, paint
+        self.layouts: dict[int, Layout] = {}
+        self.blank = ""
+
+    def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
+        """Trees, an empty line between them."""
+        if not len(rows):
+            return
+        walk = Walk(table)
+        for start in range(0, len(rows), BATCH):
+            some = rows[start : start + BATCH]
+            shapes = {row: shape for shape in walk.shapes(some) for row in shape.rows.tolist()}
+            lines = summaries(table, some, self.presenter)
+            for i, row in enumerate(some.tolist()):
+                shape = shapes[row]
+                layout = self.layouts.get(shape.key)
+                if layout is None:
+                    layout = self.layouts[shape.key] = layout_of(walk, shape)
+                yield self.blank + self.form(tree_of(walk, layout, row, self.presenter, lines[i]), self.paint)
+                self.blank = "\n"
+
+
+class FieldLines(_Plain):
+    """Columns as `tshark -T fields` prints them: tabs between fields, commas between occurrences."""
+
+    def __init__(self, opened: Capture, names: tuple[str, ...]) -> None:
+        self.presenter = opened.presenter()
+        self.names = names
+        self.fields = {name: named.fields_named(opened.catalog, name) for name in names if name.lower() not in named.FRAME_NAMES}
+        self.first_ns: int | None = None
+
+    def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
+        """All lines of the chunk."""
+        if self.first_ns is None and len(table):
+            self.first_ns = int(table.chunk.time_ns[0])
+        columns = [self._column(table, rows, name) for name in self.names]
+        yield from ("\t".join(line) + "\n" for line in zip(*columns, strict=True))
+
+    def _column(self, table: ChunkTable, rows: Int, name: str) -> list[str]:
+        name = name if name in self.fields else name.lower()
+        if name.startswith("_ws.col."):
+            found: list[str] = getattr(summaries(table, rows, self.presenter), name.removeprefix("_ws.col."))
+            return [printable(text) for text in found]
+        if name not in self.fields:
+            values = named.frame_values(table, name, self.first_ns or 0)
+            return [values[row] for row in rows.tolist()]
+        of_row, values = named.merged(list(named.runs(table, self.fields[name])), self._texts)
+        line = [""] * len(table)
+        for row, text in zip(of_row.tolist(), values, strict=True):
+            line[row] = f"{line[row]},{text}" if line[row] else text
+        return [line[row] for row in rows.tolist()]
+
+    def _texts(self, run: named.Run) -> list[str]:
+        field = run.field
+        if isinstance(run.values, list):
+            return [value.hex() for value in run.values]
+        values: list[Any] = [row.tobytes() for row in run.values] if run.values.ndim == 2 else run.values.tolist()
+        known = {value: field_text(self.presenter, field, value) for value in set(values)}
+        return [known[value] for value in values]
+
+
+def field_text(presenter: Presenter, field: Field[Any], value: Any) -> str:
+    """A value as `tshark -T fields` (4.0) prints it: flags 1 or 0, hexadecimal numbers as wide as their type."""
+    plain, text = presenter.present(field, decode_text(value) if field.kind == "text" else value)
+    if plain is None:
+        return text
+    if isinstance(plain, str):
+        return printable(plain)
+    if field.base in ("hex", "guid") and not isinstance(plain, bool):
+        digits = next((width for width in (2, 4, 6, 8, 16) if field.bits <= width * 4), (field.bits + 3) // 4)
+        return f"0x{plain:0{digits}x}"
+    return str(int(plain))
+
+
+class ScapyText(_Plain):
+    """Scapy's own view of the frames, through the layers derived from the declarations."""
+
+    def __init__(self, opened: Capture) -> None:
+        from ibdissect.layers import use_catalog
+
+        use_catalog(opened.catalog)
+        self.show_keys = opened.show_keys
+        self.presenter = opened.presenter()
+        self.blank = ""
+
+    def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
+        """`show()` of each frame."""
+        from ibdissect.cli.scapy_text import shown
+
+        for row in np.asarray(rows).tolist():
+            number = table.chunk.first + row
+            yield f"{self.blank}###[ Frame {number} ]###\n" + shown(table, row, self.presenter)
+            self.blank = "\n"

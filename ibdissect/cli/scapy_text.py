@@ -1,0 +1,57 @@
+"""What does Scapy show of a frame, dissected by the layers derived from the declarations? Keys are taken out before it looks."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict, deque
+from typing import Any
+
+from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL, LINK_SLL2
+from ibdissect.dissect.tree import Tree, dissect_row
+from ibdissect.dissect.value import Presenter
+from ibdissect.layers import ERF, LRH
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.text import printable
+
+_LINE = re.compile(r"^(?P<indent>[\s|]*)(?P<name>\w+)(?P<middle>\s*=\s)(?P<value>.*)$")
+
+
+def shown(table: ChunkTable, row: int, presenter: Presenter) -> str:
+    """Scapy's `show()` of a row, without its colours."""
+    tree = dissect_row(table, row, presenter)
+    data = bytearray(tree.data)
+    for start, stop in tree.secret_bytes:
+        data[start:stop] = bytes(len(data[start:stop]))
+    chunk = table.chunk
+    pseudo, offset = int(chunk.pseudo[row]), int(chunk.offset[row])
+    front = chunk.data[pseudo:offset].tobytes() if pseudo >= 0 else b""
+    text: str = _first(int(chunk.link[row]))(front + bytes(data)).show(dump=True)
+    lines = [printable(line) for line in text.split("\n")]
+    return "\n".join(_named_keys(lines, tree) if tree.secret_bytes else lines)
+
+
+def _first(link: int) -> Any:  # Any: Scapy's classes have no useful type
+    """The packet class a frame of a link type starts with."""
+    if link == LINK_INFINIBAND:
+        return LRH
+    if link == LINK_ERF:
+        return ERF
+    from scapy.layers.l2 import CookedLinux, CookedLinuxV2, Ether
+    from scapy.packet import Raw
+
+    return {LINK_ETHERNET: Ether, LINK_SLL: CookedLinux, LINK_SLL2: CookedLinuxV2}.get(link, Raw)
+
+
+def _named_keys(lines: list[str], tree: Tree) -> list[str]:
+    """`m_key = M_Key#3` where the key was taken out; the keys of a field come in the same order here and there."""
+    texts: dict[str, deque[str]] = defaultdict(deque)
+    for node in tree.walk():
+        if node.field is not None and node.field.secret:
+            texts[node.field.name].append(node.text)
+    out = []
+    for line in lines:
+        match = _LINE.match(line)
+        if match is not None and texts.get(match["name"]):
+            line = f"{match['indent']}{match['name']}{match['middle']}{texts[match['name']].popleft()}"
+        out.append(line)
+    return out

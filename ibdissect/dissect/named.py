@@ -1,0 +1,117 @@
+"""What are the values behind a filter name? Every occurrence in a chunk, in frame order, whichever structures share the name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.errors import FilterError
+from ibdissect.table.locate import MALFORMED, Int
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.spec import BYTE_KINDS, Field
+
+BOTH = {
+    "eth.addr": ("eth.dst", "eth.src"), "ip.addr": ("ip.src", "ip.dst"), "ipv6.addr": ("ipv6.src", "ipv6.dst"),
+    "udp.port": ("udp.srcport", "udp.dstport"),
+}  # fmt: skip
+"""Names that stand for two fields, as in Wireshark."""
+
+FRAME_NAMES = (
+    "frame.number", "frame.time", "frame.time_epoch", "frame.time_relative", "frame.len", "frame.cap_len", "frame.interface_id",
+    "_ws.malformed", "_ws.col.source", "_ws.col.destination", "_ws.col.protocol", "_ws.col.info",
+)  # fmt: skip
+"""What a frame has without a byte of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One field of a chunk: one entry an occurrence."""
+
+    field: Field[Any]
+    rows: Int
+    at: Int
+    """First byte of each entry in the chunk's data."""
+    values: npt.NDArray[Any] | list[bytes]
+    """Integers, bool, uint8[k, bytes]; a list of bytes for a field that reaches to the end of its structure."""
+
+
+def fields_named(catalog: Catalog, name: str) -> tuple[Field[Any], ...]:
+    """The fields behind a name; FilterError with the nearest names when there is none."""
+    found = tuple(field for each in BOTH.get(name, (name,)) for field in catalog.fields(each) if field.kind not in ("nested", "hole"))
+    if not found:
+        near = catalog.nearest(name)
+        raise FilterError(name, f'there is no field "{name}"', hint=f"did you mean {' or '.join(near)}?" if near else "")
+    return found
+
+
+def runs(table: ChunkTable, fields: tuple[Field[Any], ...]) -> Iterator[Run]:
+    """Every field that occurs."""
+    for field in fields:
+        assert field.owner is not None
+        found = table.occurrences(field.owner)
+        if not len(found):
+            continue
+        at = found.at + field.bit // 8
+        if field.kind == "rest":
+            data = table.chunk.data.data
+            yield Run(field, found.rows, at, [bytes(data[a:b]) for a, b in zip(at.tolist(), found.stop.tolist(), strict=True)])
+            continue
+        values = _wide(table, field) if field.bits > 64 and field.kind not in BYTE_KINDS else table.values(field)
+        rows = found.rows
+        if field.when is not None:
+            keep = np.isin(table.values(field.when[0]), list(field.when[1]))
+            rows, at, values = rows[keep], at[keep], values[keep]
+        if field.count > 1:
+            starts = np.array([(bit - field.bit) // 8 for bit in field.entries()], np.int64)
+            rows, at = np.repeat(rows, field.count), (at[:, None] + starts).ravel()
+            values = values.reshape(len(rows), -1) if field.kind in BYTE_KINDS else values.ravel()
+        yield Run(field, rows, at, values)
+
+
+def _wide(table: ChunkTable, field: Field[Any]) -> npt.NDArray[Any]:
+    """Reserved bits of more than a machine word, as Python integers."""
+    assert field.owner is not None
+    low, high = field.span
+    shift, mask = field.shift_mask
+    rows = table.matrix(field.owner)[:, low:high]
+    values = np.empty(len(rows), object)
+    values[:] = [int.from_bytes(row.tobytes(), "big") >> shift & mask for row in rows]
+    return values
+
+
+def merged(parts: list[Run], take: Callable[[Run], list[Any]]) -> tuple[Int, list[Any]]:
+    """All entries by frame and byte: rows, and what `take` makes of each run's values."""
+    if not parts:
+        return np.empty(0, np.int64), []
+    rows = np.concatenate([part.rows for part in parts])
+    values = [value for part in parts for value in take(part)]
+    if len(parts) == 1 and parts[0].field.count == 1 and not (rows[1:] == rows[:-1]).any():
+        return rows, values
+    order = np.lexsort((np.concatenate([part.at for part in parts]), rows))
+    return rows[order], [values[i] for i in order.tolist()]
+
+
+def frame_values(table: ChunkTable, name: str, first_ns: int) -> list[str]:
+    """A name of `FRAME_NAMES` for every row, as text; the columns of the summary are not among them."""
+    chunk = table.chunk
+    if name == "frame.number":
+        return [str(chunk.first + i) for i in range(len(chunk))]
+    if name == "frame.time":
+        return [f"{text}Z" for text in np.datetime_as_string(chunk.time_ns.astype("M8[ns]"), unit="ns").tolist()]
+    if name in ("frame.time_epoch", "frame.time_relative"):
+        origin = first_ns if name == "frame.time_relative" else 0
+        return [_seconds(value - origin) for value in chunk.time_ns.tolist()]
+    if name == "_ws.malformed":
+        return [MALFORMED[code] for code in table.located.malformed.tolist()]
+    column = {"frame.len": chunk.length, "frame.cap_len": chunk.caplen, "frame.interface_id": chunk.interface}[name]
+    return list(map(str, column.tolist()))
+
+
+def _seconds(ns: int) -> str:
+    sign = "-" if ns < 0 else ""
+    return f"{sign}{abs(ns) // 1_000_000_000}.{abs(ns) % 1_000_000_000:09d}"

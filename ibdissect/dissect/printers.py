@@ -1,0 +1,166 @@
+"""How is a tree printed? As an indented outline, as words with their names (`dump`), as dotted lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+
+from ibdissect.wire.text import printable
+
+from .describe import layer_text
+from .tree import Node, Tree
+from .value import mask_hex
+
+Paint = Callable[[str, str], str]
+COLUMN = 32
+"""Where values start in the dotted form and, behind the indent, in the outline."""
+
+
+def plain(text: str, style: str) -> str:
+    """No colour."""
+    return text
+
+
+def time_text(time_ns: int) -> str:
+    """UTC with nine digits, as in JSON."""
+    seconds, rest = divmod(time_ns, 1_000_000_000)
+    moment = datetime.fromtimestamp(seconds, UTC) if -62_135_596_800 <= seconds < 253_402_300_800 else None
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest:09d}Z" if moment is not None else f"{seconds}.{rest:09d} s"
+
+
+def headline(tree: Tree) -> str:
+    """One line about the frame as a whole."""
+    size = f"{tree.length} bytes" if not tree.snapped else f"{tree.length} bytes, {tree.caplen} captured"
+    line = tree.summary
+    ends = f"{line.source} → {line.destination}" if line.destination else line.source
+    return f"Frame {tree.frame}: {size}, {time_text(tree.time_ns)}, {ends}, {line.protocol} {printable(line.info)}"
+
+
+def remarks(tree: Tree) -> list[str]:
+    """What is wrong with the frame, or missing from it."""
+    said = [f"[Malformed: {tree.malformed}]"] if tree.malformed else []
+    if tree.snapped:
+        said.append(f"[Truncated by the snap length: {tree.caplen} of {tree.length} bytes captured]")
+    return said
+
+
+def outline(tree: Tree, paint: Paint = plain) -> str:
+    """Layers, fields and their values, one a line."""
+    lines = [headline(tree)]
+    for layer in tree.layers:
+        about = layer_text(layer)
+        lines.append(paint(layer.label, "layer") + (f"  {about}" if about else ""))
+        for node in layer.children:
+            lines += _outline(node, 1, paint)
+    lines += [paint(remark, "malformed") for remark in remarks(tree)]
+    return "\n".join(lines) + "\n"
+
+
+def _outline(node: Node, depth: int, paint: Paint) -> Iterator[str]:
+    indent = "    " * depth
+    label = f"{node.label}:"
+    yield f"{indent}{label:<{COLUMN - 4}} {node.text}".rstrip() if node.text else indent + label
+    for child in node.children:
+        yield from _outline(child, depth + 1, paint)
+
+
+def dump(tree: Tree, paint: Paint = plain) -> str:
+    """Per layer: byte offset, 32-bit word, and the fields that start in it."""
+    lines = [headline(tree)]
+    for layer in tree.layers:
+        lines.append(paint(layer.label, "layer"))
+        lines += _words(tree, layer.children)
+    lines += [paint(remark, "malformed") for remark in remarks(tree)]
+    return "\n".join(lines) + "\n"
+
+
+def _words(tree: Tree, nodes: list[Node]) -> Iterator[str]:
+    """The words of a run of fields; structures inside get their own heading."""
+    row: list[Node] = []
+    start = nodes[0].offset if nodes else 0
+    for node in nodes:
+        inside = bool(node.children) and (node.value is None or node.struct is not None or not _is_mask(node))
+        if row and (inside or node.offset >= start + 4):
+            yield from _word_lines(tree, start, row)
+            row = []
+        if inside:
+            yield f"+ {node.label} {node.text}".rstrip()
+            yield from _words(tree, node.children)
+            yield from _remainder(tree, node)
+            continue
+        if not row:
+            start = node.offset
+        row.append(node)
+    if row:
+        yield from _word_lines(tree, start, row)
+
+
+def _remainder(tree: Tree, node: Node) -> Iterator[str]:
+    """The bytes behind the structure that explains the first ones of a raw field."""
+    reached = max(child.offset + child.length for child in node.children)
+    if reached < node.offset + node.length:
+        rest = _digits(tree, node.in_front, reached, node.offset + node.length)
+        yield from (f"{reached + i // 2:5d} {rest[i : i + 8].upper()}" for i in range(0, len(rest), 8))
+
+
+def _is_mask(node: Node) -> bool:
+    """Whether the children are parts of the node's own bits."""
+    return all(child.field is not None and child.field.part_of is not None for child in node.children)
+
+
+def _word_lines(tree: Tree, start: int, row: list[Node]) -> Iterator[str]:
+    stop = max(node.offset + node.length for node in row)
+    names = ",".join(f"{_name(node)}={_bare(node)}" for node in row)
+    digits = _digits(tree, row[0].in_front, start, stop)
+    for at in range(start, max(stop, start + 1), 4):
+        word = digits[2 * (at - start) : 2 * (at - start) + 8]
+        yield f"{at:5d} {word.upper():<8} {names if at == start else ''}".rstrip()
+
+
+def _digits(tree: Tree, in_front: bool, start: int, stop: int) -> str:
+    """Bytes of the frame (or of its ERF header) as hex, keys masked."""
+    if in_front:
+        data = next(layer.raw for layer in tree.layers if layer.in_front)[start:stop]
+        return data.hex()
+    data = tree.data[start:stop]
+    spans = tuple((max(low - start, 0), high - start) for low, high in tree.secret_bytes if low < stop and high > start)
+    return mask_hex(data.hex(), data, spans)
+
+
+def dotted(tree: Tree, paint: Paint = plain) -> str:
+    """One field a line, its value behind dots."""
+    lines = [headline(tree)]
+    for layer in tree.layers:
+        lines.append(paint(layer.label, "layer"))
+        for node in layer.children:
+            lines += _dotted(node, "")
+    lines += [paint(remark, "malformed") for remark in remarks(tree)]
+    return "\n".join(lines) + "\n"
+
+
+def _dotted(node: Node, prefix: str) -> Iterator[str]:
+    name = prefix + _name(node)
+    if node.children and node.value is None and node.field is not None and not node.field.secret:
+        for child in node.children:
+            yield from _dotted(child, name + ".")
+        return
+    yield f"{name + '.':.<{COLUMN}}{_bare(node)}"
+    for child in node.children:
+        yield from _dotted(child, name + ".")
+
+
+def _name(node: Node) -> str:
+    """The field as Python code names it, with the index of a repeated one."""
+    assert node.field is not None
+    _, bracket, index = node.label.rpartition("[") if node.field.count > 1 else ("", "", "")
+    return node.field.name + bracket + index
+
+
+def _bare(node: Node) -> str:
+    """The value without explanation."""
+    if node.value is None or isinstance(node.value, str):
+        return node.text
+    if isinstance(node.value, bool):
+        return str(int(node.value))
+    base = node.field.base if node.field is not None else "dec"
+    return f"0x{node.value:0{(node.bits + 3) // 4}x}" if base in ("hex", "guid") else str(node.value)

@@ -1,0 +1,247 @@
+"""What can be asked of an opened capture? The one composition of the rooms below, and the Python interface."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect import plugins as plugin_loader
+from ibdissect.capture.chunk import Chunk, Damage
+from ibdissect.capture.index import FrameIndex
+from ibdissect.capture.opening import Source, open_capture
+from ibdissect.capture.stream import GZIP, XZ, ZSTD
+from ibdissect.dissect import named
+from ibdissect.dissect.tree import Tree, dissect_row
+from ibdissect.dissect.value import Presenter
+from ibdissect.lint.finding import Finding
+from ibdissect.lint.rule import Rule
+from ibdissect.table.secrets import Masker
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.spec import decode_text
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One record of a capture."""
+
+    number: int
+    """From 1, as Wireshark counts."""
+    time_ns: int
+    """Nanoseconds since 1970 UTC."""
+    data: bytes
+    """Captured bytes as Wireshark shows them: behind an ERF pseudo-header, from the Ethernet header on for RoCE."""
+    link: int
+    """Link type (197 and 247 InfiniBand, 1 Ethernet, ...)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One field of a whole capture: one entry an occurrence, in frame order."""
+
+    frame: npt.NDArray[np.int64]
+    """Frame number of each entry, int64[k]."""
+    value: npt.NDArray[Any]
+    """Integers (uint8 ... uint64), bool for flags, uint8[k, n] for GIDs (n = 16), addresses and raw bytes, objects for text and open ends."""
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+
+class Columns(Mapping[str, Column]):
+    """Columns by filter name, read from the capture when they are asked for, and kept."""
+
+    def __init__(self, capture: Capture) -> None:
+        self._capture = capture
+        self._found: dict[str, Column] = {}
+
+    def __getitem__(self, name: str) -> Column:
+        found = self._found.get(name)
+        if found is None:
+            self.read([name])
+            found = self._found[name]
+        return found
+
+    def read(self, names: Iterable[str]) -> None:
+        """Read several columns in one pass. FilterError for a name that does not exist."""
+        wanted = [name for name in names if name not in self._found]
+        fields = {name: named.fields_named(self._capture.catalog, name) for name in wanted}
+        parts: dict[str, list[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]]] = {name: [] for name in wanted}
+        for table in self._capture.tables():
+            for name in wanted:
+                found = list(named.runs(table, fields[name]))
+                if found:
+                    rows, values = _joined(found)
+                    parts[name].append((rows + table.chunk.first, values))
+        for name, pieces in parts.items():
+            if pieces:
+                column = Column(np.concatenate([rows for rows, _ in pieces]), np.concatenate([values for _, values in pieces]))
+            else:
+                column = Column(np.empty(0, np.int64), np.empty(0, np.uint64))
+            self._found[name] = column
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._capture.catalog.names)
+
+    def __len__(self) -> int:
+        return len(self._capture.catalog.names)
+
+
+def _joined(found: list[named.Run]) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+    """Runs of one name in frame order, in the widest of their types."""
+    arrays = [_array(run) for run in found]
+    if len(found) == 1:
+        return found[0].rows, arrays[0]
+    shapes = {array.shape[1:] for array in arrays}
+    if len(shapes) > 1:  # one name, byte fields of different lengths
+        arrays = [_objects([row.tobytes() if isinstance(row, np.ndarray) else row for row in array]) for array in arrays]
+    rows = np.concatenate([run.rows for run in found])
+    order = np.lexsort((np.concatenate([run.at for run in found]), rows))
+    return rows[order], np.concatenate(arrays)[order]
+
+
+def _array(run: named.Run) -> npt.NDArray[Any]:
+    if isinstance(run.values, list):
+        return _objects(run.values)
+    if run.field.kind == "text":
+        return _objects([decode_text(row.tobytes()) for row in run.values])
+    return run.values
+
+
+def _objects(values: list[Any]) -> npt.NDArray[Any]:
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+class Capture:
+    """An opened capture: iterate its frames, dissect one, ask for columns, lint it. Close it, or use it in a `with` statement."""
+
+    def __init__(self, source: Source, *, plugins: Iterable[str] = (), show_keys: bool = False, follow: bool = False) -> None:
+        loaded = plugin_loader.load(plugins)
+        self.source: Source = source
+        self.catalog: Catalog = loaded.catalog
+        self.plugin_rules: tuple[type[Rule], ...] = loaded.rules
+        self.show_keys = show_keys
+        self.reader = open_capture(source, follow=follow)
+        self.masker = Masker()
+        self._masked_to = 0
+        self._index: FrameIndex | None = None
+        self._columns: Columns | None = None
+
+    def __enter__(self) -> Capture:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the file go."""
+        self.reader.close()
+        if self._index is not None:
+            self._index.close()
+            self._index = None
+
+    @property
+    def path(self) -> str:
+        """What the capture is called in messages."""
+        return self.reader.path
+
+    @property
+    def damage(self) -> list[Damage]:
+        """Broken places of the container that the last reading met."""
+        return self.reader.damage
+
+    def chunks(self) -> Iterator[Chunk]:
+        """The records, a window at a time; a pipe can be read only once (CaptureError)."""
+        return self.reader.chunks()
+
+    def tables(self) -> Iterator[ChunkTable]:
+        """The same as tables; keys are numbered on the way."""
+        for chunk in self.chunks():
+            table = ChunkTable(chunk, self.catalog)
+            if not self.show_keys:
+                self._learn(table)
+            yield table
+
+    def _learn(self, table: ChunkTable) -> None:
+        first = table.chunk.first
+        if first == self._masked_to + 1:
+            self.masker.feed(table)
+            self._masked_to = first + len(table) - 1
+
+    def presenter(self) -> Presenter:
+        """Turns values into what is shown, with keys masked as this capture was opened."""
+        return Presenter(self.masker, show_keys=self.show_keys)
+
+    def __iter__(self) -> Iterator[Frame]:
+        for chunk in self.chunks():
+            times, links = chunk.time_ns.tolist(), chunk.link.tolist()
+            for row in range(len(chunk)):
+                yield Frame(chunk.first + row, times[row], chunk.frame_bytes(row), links[row])
+
+    def frame(self, number: int) -> Frame:
+        """One frame, in any order. IndexError when the capture has none of that number."""
+        chunk = self._one(number)
+        return Frame(number, int(chunk.time_ns[0]), chunk.frame_bytes(0), int(chunk.link[0]))
+
+    def dissect(self, number: int) -> Tree:
+        """One frame as a tree of layers and fields. IndexError when the capture has none of that number."""
+        table = ChunkTable(self._one(number), self.catalog)
+        if not self.show_keys and self._masked_to < number:
+            for _ in self.tables():
+                if self._masked_to >= number:
+                    break
+        return dissect_row(table, 0, self.presenter())
+
+    def _one(self, number: int) -> Chunk:
+        index = self._indexed()
+        if not 1 <= number <= index.frames:
+            raise IndexError(f"{self.path} has frames 1 to {index.frames}, not {number}" if index.frames else f"{self.path} has no frames")
+        return index.chunk([number])
+
+    def _indexed(self) -> FrameIndex:
+        """Where every frame is; found in one pass, on first use."""
+        if self._index is None:
+            self._index = FrameIndex(self._plain_path())
+            for chunk in self.chunks():
+                self._index.add(chunk)
+                if not self.reader.again and not self.show_keys:
+                    self._learn(ChunkTable(chunk, self.catalog))
+        return self._index
+
+    def _plain_path(self) -> str | None:
+        """The path of a file whose bytes can be read again where they stand; None for pipes, file objects and compressed files."""
+        if not isinstance(self.source, (str, os.PathLike)) or not self.reader.again:
+            return None
+        path = os.fspath(self.source)
+        with open(path, "rb") as file:
+            return None if file.read(6).startswith((GZIP, ZSTD, XZ)) else path
+
+    def table(self) -> Columns:
+        """Columns by filter name, over the whole capture: `table["infiniband.bth.p_key"].value`."""
+        if self._columns is None:
+            self._columns = Columns(self)
+        return self._columns
+
+    def lint(self) -> list[Finding]:
+        """Every finding of all rules, by frame and code. CaptureError when the capture cannot be read."""
+        from ibdissect.errors import CaptureError
+        from ibdissect.linting import Options, check
+        from ibdissect.rules import load
+
+        if isinstance(self.source, (str, os.PathLike)):
+            source: Source = os.fspath(self.source)
+        else:
+            source = self.source
+        rules = [*load(), *self.plugin_rules]
+        report = check(source, Options(rules=rules, catalog=self.catalog, max_findings=None, show_keys=self.show_keys))
+        if report.error is not None:
+            raise CaptureError(self.path, report.error.removeprefix(f"{self.path}: "))
+        return report.findings
