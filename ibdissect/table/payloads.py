@@ -14,6 +14,7 @@ from ibdissect.wire.spec import Field
 from ibdissect.wire.transport import BTH, DETH
 
 from .locate import Bool, Int
+from .sa_tables import starts_data
 
 if TYPE_CHECKING:
     from .table import ChunkTable
@@ -119,4 +120,5 @@ def _vendor(table: ChunkTable, place: VendorOui) -> Room:
     oui |= data[mad + VENDOR_OUI_AT + 1].astype(np.int64) << 8
     oui |= data[mad + VENDOR_OUI_AT + 2]
     same = oui == place.oui
+    same &= starts_data(table, row)
     return row[same], mad[same] + VENDOR_DATA_AT, stop[same]

@@ -12,10 +12,11 @@ from ibdissect.capture.chunk import Chunk
 from ibdissect.wire import around, link, network, transport
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.catalog import builtin as builtin_catalog
-from ibdissect.wire.mad import MAD
-from ibdissect.wire.places import Inside, Mad, MadFormat
+from ibdissect.wire.mad import MAD, RMPP_CLASSES
+from ibdissect.wire.places import Inside, Mad, MadFormat, SaPiece
 from ibdissect.wire.spec import BYTE_KINDS, Field
 
+from . import sa_tables
 from .locate import EXTENDED_AT, EXTENDED_STRUCTS, Bool, Int, Located, locate, u16
 from .payloads import room
 
@@ -109,6 +110,9 @@ class ChunkTable:
             return self._attribute(struct, place)
         if isinstance(place, Inside):
             return self._inside(struct, place)
+        if isinstance(place, SaPiece):
+            runs = sa_tables.pieces(self)
+            return Occurrences(runs.rows, runs.at, runs.stop)
         found = room(self, place)
         if found is None:
             return _NONE
@@ -167,12 +171,12 @@ class ChunkTable:
         rows = self._mads().get((place.mgmt_class, place.attr_id))
         if rows is None:
             return _NONE
-        mad = self.located.at("mad")[rows]
-        if place.methods is not None:
-            keep = np.isin(self.chunk.data[mad + 3], list(place.methods))
-            rows, mad = rows[keep], mad[keep]
+        rows = sa_tables.of_methods(self, rows, place)
         data = place.data_at if place.data_at is not None else self.catalog.data_at(place.mgmt_class, place.base_version)
-        return self._fitting(rows, mad + data, struct, place.base_version)
+        if place.mgmt_class in RMPP_CLASSES:
+            runs = sa_tables.records(self, rows, place, data, struct)
+            return Occurrences(runs.rows, runs.at, runs.stop)
+        return self._fitting(rows, self.located.at("mad")[rows] + data, struct, place.base_version)
 
     def _fitting(self, rows: Int, at: Int, struct: StructType, base_version: int) -> Occurrences:
         good = at + struct.size <= self.located.payload_end[rows]

@@ -43,6 +43,11 @@ class Inside:
 
 
 @dataclass(frozen=True, slots=True)
+class SaPiece:
+    """The bytes of an RMPP segment of subnet administration that belong to a record which the segment does not hold whole."""
+
+
+@dataclass(frozen=True, slots=True)
 class VendorOui:
     """The data of a vendor-class (0x30-0x4F) MAD whose OUI is `oui`; `attr_id` None means every attribute."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .mad import RMPP
-from .places import MadFormat
-from .spec import Struct, hole, nested, pad, uint
+from .mad import BASE_VERSION_OPA, RMPP
+from .places import MadFormat, SaPiece
+from .spec import Struct, hole, nested, pad, rest, uint
 
 
 def offset_text(words: int) -> str:
@@ -27,3 +27,25 @@ class SAFormat(Struct):
     reserved_368 = pad(16, at="46")
     component_mask = uint(64, "ComponentMask", at="48", base="hex")
     data = hole(200, "SA Data", at="56", ws="subnetadmindata")
+
+
+class STLSAFormat(Struct):
+    """The form of every SA MAD of Omni-Path: that of InfiniBand, with room for more data."""
+
+    key, section, size = "sa", "opa-ff ib_sa_records.h SA_MAD", 56
+    carried_by = (MadFormat(0x03, base_version=BASE_VERSION_OPA),)
+    header = hole(24, "MAD header", at="0")
+    rmpp = nested(RMPP, "RMPP", at="24")
+    sm_key = uint(64, "SM_Key", at="36", base="hex", secret="SM_Key", ws="smkey")
+    attribute_offset = uint(16, "AttributeOffset", at="44", show=offset_text)
+    reserved_368 = pad(16, at="46")
+    component_mask = uint(64, "ComponentMask", at="48", base="hex")
+    data = rest("SA Data", at="56", ws="subnetadmindata")
+
+
+class SARecordPiece(Struct):
+    """What a segment of a table holds of a record that begins in the segment before or ends in the one behind."""
+
+    key, section, title = "sa", "IBA 13.6.3.1: segments are cut without regard to records", "Piece of a record"
+    carried_by = (SaPiece(),)
+    piece = rest("Piece of a record", at="0", ws="recordpiece")

@@ -103,7 +103,8 @@ class Field(Value, Generic[V]):
 
     def entries(self) -> Iterator[int]:
         """Bit offsets of all entries of the field."""
-        return iter(range(self.bit, self.bit + self.bits * self.count, max(self.bits, 1)))
+        step = max(self.bits, 1)  # a `rest` has no certain bits, but one entry
+        return iter(range(self.bit, self.bit + step * self.count, step))
 
     @overload
     def __get__(self, obj: None, owner: type[Any]) -> Field[V]: ...

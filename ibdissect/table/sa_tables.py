@@ -1,0 +1,152 @@
+"""Where do the records of a management datagram lie: one, a table of them, or what an RMPP segment holds of a table?
+
+A table is cut into segments without regard to its records. As every segment repeats AttributeOffset and has a number, the
+place of each record follows from the segment alone: the records of a transfer are found without its other segments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ibdissect.wire.catalog import StructType
+from ibdissect.wire.places import Mad
+
+from .locate import Bool, Int, u16
+
+if TYPE_CHECKING:
+    from .table import ChunkTable
+
+SA_CLASS, DM_CLASS = 0x03, 0x06
+MAD_SIZE = {1: 256, 0x80: 2048}
+"""By base version; segments of a transfer are filled up to it."""
+RMPP_END, HEADERS = 36, 46
+"""Bytes of a MAD up to and with the RMPP header, and up to and with AttributeOffset."""
+NONE, DATA = 0, 1
+LAST = 4
+RESPONSE = 0x80
+FAILED = 0xFF1D
+"""Status bits that leave a response without a record; a redirection (bit 1) does carry its ClassPortInfo (IBA 13.5.2)."""
+TABLE_RESPONSES = (0x92, 0x93, 0x94)
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Bytes of rows: int64[k] each."""
+
+    rows: Int
+    at: Int
+    stop: Int
+
+
+@dataclass(frozen=True, slots=True)
+class _Segments:
+    """Rows that hold records, or pieces of them; offsets count from the start of `chunk.data`. int64[k] or bool[k] each."""
+
+    rows: Int
+    start: Int
+    """Where the class's data starts."""
+    stop: Int
+    """Behind the last byte of it that counts and was captured."""
+    step: Int
+    """Bytes from one record to the next; 0 where there is one record, at `start`."""
+    phase: Int
+    """Bytes from `start` to the first record that starts in this segment; negative where none is expected at all."""
+
+
+def records(table: ChunkTable, rows: Int, place: Mad, data_at: int, struct: StructType) -> Runs:
+    """All records of a structure that lie whole in their frame. `rows`: MADs of the place's class and attribute."""
+    seg = _segments(table, rows, place, data_at, struct.size)
+    fitting = seg.stop - seg.start - seg.phase - struct.size
+    several = seg.step > 0
+    count = np.where(several, fitting // np.maximum(seg.step, 1) + 1, 1)
+    count[(fitting < 0) | (seg.phase < 0)] = 0
+    index = np.repeat(np.arange(len(count)), count)
+    number = np.arange(len(index)) - np.repeat(np.cumsum(count) - count, count)
+    at = seg.start[index] + seg.phase[index] + number * seg.step[index]
+    stop = at + struct.size
+    if struct.fields[-1].kind == "rest":
+        stop = np.where(several[index], np.minimum(at + seg.step[index], seg.stop[index]), seg.stop[index])
+    return Runs(seg.rows[index], at, stop)
+
+
+def pieces(table: ChunkTable) -> Runs:
+    """Runs of bytes that belong to records of which the frame holds only a piece, in frame order."""
+    found = []
+    for (mgmt_class, attr_id), candidates in table.catalog.attributes.items():
+        for place, struct in candidates:
+            rows = table.attributes().get((mgmt_class, attr_id))
+            if rows is None or mgmt_class != SA_CLASS:
+                continue
+            data_at = place.data_at if place.data_at is not None else table.catalog.data_at(mgmt_class, place.base_version)
+            seg = _segments(table, of_methods(table, rows, place), place, data_at, struct.size)
+            found += _of_segments(seg, struct.size)
+    if not found:
+        empty = np.empty(0, np.int64)
+        return Runs(empty, empty, empty)
+    rows, at, stop = (np.concatenate([getattr(run, name) for run in found]) for name in ("rows", "at", "stop"))
+    order = np.argsort(at, kind="stable")
+    return Runs(rows[order], at[order], stop[order])
+
+
+def _of_segments(seg: _Segments, size: int) -> list[Runs]:
+    cut = (seg.step > 0) & (seg.phase >= 0)
+    first = np.minimum(seg.start + seg.phase, seg.stop)
+    # A record may be shorter than the step: what comes before the first record is then padding alone.
+    head = cut & (seg.phase > seg.step - size) & (first > seg.start)
+    whole = np.maximum((seg.stop - first - size) // np.maximum(seg.step, 1) + 1, 0)
+    behind = first + whole * seg.step
+    tail = cut & (behind < seg.stop)
+    return [Runs(seg.rows[head], seg.start[head], first[head]), Runs(seg.rows[tail], behind[tail], seg.stop[tail])]
+
+
+def of_methods(table: ChunkTable, rows: Int, place: Mad) -> Int:
+    """The rows whose method the place names."""
+    if place.methods is None:
+        return rows
+    return rows[np.isin(table.chunk.data[table.located.at("mad")[rows] + 3], list(place.methods))]
+
+
+def starts_data(table: ChunkTable, rows: Int) -> Bool:
+    """Which MADs with an RMPP header hold the start of their data: no RMPP in use, or the first DATA segment."""
+    mad = table.located.at("mad")[rows]
+    long = mad + RMPP_END <= table.located.payload_end[rows]
+    kind = np.where(long, table.chunk.data[np.where(long, mad, 0) + 25], NONE)
+    number = _u32(table, np.where(long, mad, 0) + 28)
+    return (kind == NONE) | ((kind == DATA) & (number == 1))
+
+
+def _segments(table: ChunkTable, rows: Int, place: Mad, data_at: int, size: int) -> _Segments:
+    data, located = table.chunk.data, table.located
+    mad = located.at("mad")[rows]
+    good = (mad + max(data_at, HEADERS) <= located.payload_end[rows]) & ((data[mad] == 0x80) == (place.base_version == 0x80))
+    rows, mad = rows[good], mad[good]
+    method, status = data[mad + 3], u16(data, mad + 4)
+    response = (method & RESPONSE) != 0
+    kind = data[mad + 25]
+    if place.mgmt_class == DM_CLASS:  # the header is there only when its version says so (kernel core/mad.c)
+        kind = np.where(data[mad + 24] == 0, NONE, kind)
+    number, length = _u32(table, mad + 28), _u32(table, mad + 32)
+    segmented = kind == DATA
+    empty = (response & ((status & FAILED) != 0)) | ~(segmented | (kind == NONE))
+    stop = located.payload_end[rows]
+    step, phase = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+    room, header = MAD_SIZE[place.base_version] - data_at, data_at - RMPP_END
+    last = segmented & ((data[mad + 26] & LAST) != 0) & (length <= room + header)
+    stop = np.minimum(stop, mad + data_at + np.where(last, np.maximum(length - header, 0), room))
+    if place.mgmt_class == SA_CLASS:
+        offset = u16(data, mad + 44) * 8
+        answer = np.isin(method, TABLE_RESPONSES)
+        empty |= answer & (offset == 0)
+        # Records closer than their size cannot be told apart: only the first is read.
+        step = np.where(segmented & response & (offset >= size), offset, 0)
+        phase = np.where(step > 0, -(number - 1) * room % np.maximum(step, 1), 0)
+    empty |= segmented & ((number == 0) | ((number > 1) & (step == 0)))
+    phase[empty] = -1
+    return _Segments(rows, mad + data_at, stop, step, phase)
+
+
+def _u32(table: ChunkTable, at: Int) -> Int:
+    return (u16(table.chunk.data, at) << 16) | u16(table.chunk.data, at + 2)
