@@ -61,6 +61,8 @@ class Value:
     __hash__ = object.__hash__
 
     def __and__(self, other: Operand) -> Value:
+        if isinstance(other, Expr):
+            raise TypeError("a field and a condition: write `(field == 1) & condition`")
         return Arith("&", self, _operand(other))
 
     def __rshift__(self, other: int) -> Value:
