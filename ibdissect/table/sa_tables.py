@@ -115,7 +115,8 @@ def starts_data(table: ChunkTable, rows: Int) -> Bool:
     long = mad + RMPP_END <= table.located.payload_end[rows]
     kind = np.where(long, table.chunk.data[np.where(long, mad, 0) + 25], NONE)
     number = _u32(table, np.where(long, mad, 0) + 28)
-    return (kind == NONE) | ((kind == DATA) & (number == 1))
+    first: Bool = (kind == NONE) | ((kind == DATA) & (number == 1))
+    return first
 
 
 def _segments(table: ChunkTable, rows: Int, place: Mad, data_at: int, size: int) -> _Segments:
