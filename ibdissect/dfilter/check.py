@@ -26,7 +26,7 @@ FUNCTIONS: dict[str, tuple[int, int]] = {
     "len": (1, 1), "count": (1, 1), "upper": (1, 1), "lower": (1, 1), "string": (1, 1), "abs": (1, 1), "min": (1, 99), "max": (1, 99),
 }  # fmt: skip
 """Function -> least and greatest number of arguments."""
-PROTOCOLS = frozenset({"frame", "erf", "eth", "vlan", "sll", "ip", "ipv6", "udp", "infiniband", "opa"})
+PROTOCOLS = frozenset({"frame", "erf", "eth", "vlan", "sll", "ip", "ipv6", "udp", "infiniband"})
 """Words without a dot that are names even where a value is expected."""
 
 

@@ -170,11 +170,13 @@ class _Compiler:
         if not isinstance(of, Named) or of.kind == "none":
             raise checker.error(node.of, "only a field may be tested for membership in a set")
         choices = tuple(tuple(checker.right(end, of) for end in ends_of(element)) for element in node.elements)
-        numbers = _numbers_of(of, choices) if not node.quantifier else None
+        # "any" and "all" do not count in front of "not in", as in Wireshark: no value may be in the set.
+        quantifier = "" if node.negated else node.quantifier
+        numbers = _numbers_of(of, choices) if not quantifier else None
         if numbers is not None:
             parts = tuple(In(field, numbers) for field in of.source.fields)
             return parts[0] if len(parts) == 1 else Or(parts)
-        return self.where(Choice(of, choices, node.quantifier).rows)
+        return self.where(Choice(of, choices, quantifier).rows)
 
 
 def _simple_comparison(op: str, left: Operand, right: Operand) -> Expr | None:

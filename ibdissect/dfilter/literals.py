@@ -13,13 +13,12 @@ from ibdissect.wire.convert import parse_guid
 from .names import KIND_NAMES, Kind, Source
 
 _BYTES = re.compile(r"(?:[0-9A-Fa-f]{2}[:.-]?)*(?:[0-9A-Fa-f]{1,2})")
-_SINGLE = re.compile(r"[0-9A-Fa-f](?:[:.-][0-9A-Fa-f])*")
 _NUMBER = re.compile(r"(0[xX][0-9A-Fa-f]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)\Z")
 _SECONDS = re.compile(r"(\d+)(?:\.(\d+))?\Z")
 _ESCAPE = re.compile(rb"\\(?:x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|(.)|\Z)", re.S)
 _ESCAPES = {b"a": 7, b"b": 8, b"t": 9, b"n": 10, b"v": 11, b"f": 12, b"r": 13, b"'": 39, b'"': 34, b"\\": 92}
 _TIME = r"(?:[T ]+(?P<h>\d\d):(?P<mi>\d\d)(?::(?P<s>\d\d)(?:\.(?P<f>\d{1,9}))?)?)?"
-_ZONE = r"\s*(?P<z>Z|UTC|[+-]\d\d:?\d\d)?\s*\Z"
+_ZONE = r"(?:\s*(?P<z>Z|UTC)|(?P<o>[+-]\d\d:?\d\d))?\s*\Z"
 _ISO = re.compile(r"(?P<y>\d{4})-(?P<mo>\d\d)-(?P<d>\d\d)" + _TIME + _ZONE)
 _NAMED = re.compile(r"(?P<mo>[A-Z][a-z]{2})\s+(?P<d>\d{1,2}),\s+(?P<y>\d{4})" + _TIME.replace("[T ]", " ") + _ZONE)
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -81,8 +80,6 @@ def byte_string(text: str) -> bytes | None:
     """Bytes as `aa:bb`, `aa-bb`, `aa.bb`, `aabb`, a single digit, or one byte as 0xaa; None when it is none."""
     if len(text) == 4 and text[:2] == "0x":
         text = text[2:]
-    if _SINGLE.fullmatch(text):
-        return bytes(int(digit, 16) for digit in re.split("[:.-]", text))
     if not _BYTES.fullmatch(text.rstrip(":") or "?"):
         return None
     return bytes(int(pair, 16) for pair in re.findall("[0-9A-Fa-f]{1,2}", text))
@@ -133,14 +130,24 @@ def _number(text: str, source: Source | None) -> int:
         if number > limit:
             raise BadLiteral(f"{text} is too big for this field, its largest value is {limit}")
         return number
-    if source is not None and any(field.base == "guid" for field in source.fields) and ":" in text:
+    if source is not None and ":" in text:
+        return _number_of_bytes(text, source)
+    if source is not None and source.values and not text[0].isdigit():
+        return _named(text, source)
+    raise BadLiteral(f'"{text}" is no number', _number_hint(text))
+
+
+def _number_of_bytes(text: str, source: Source) -> int:
+    """A number written as all its bytes, or a GUID as words; Wireshark calls such fields bytes here and there."""
+    if any(field.base == "guid" for field in source.fields):
         try:
             return parse_guid(text)
         except ValueError as error:
             raise BadLiteral(str(error)) from None
-    if source is not None and source.values and not text[0].isdigit():
-        return _named(text, source)
-    raise BadLiteral(f'"{text}" is no number', _number_hint(text))
+    data = byte_string(text)
+    if data is None or len(data) * 8 != max((field.bits for field in source.fields), default=0):
+        raise BadLiteral(f'"{text}" is no number')
+    return int.from_bytes(data, "big")
 
 
 def _number_hint(text: str) -> str:
@@ -152,22 +159,27 @@ def _number_hint(text: str) -> str:
 
 
 def _named(text: str, source: Source) -> int:
-    """The number of an enumeration name, whatever its capitals."""
-    known = {name.lower(): number for number, name in source.values.items()}
-    if text.lower() in known:
-        return known[text.lower()]
-    near = difflib.get_close_matches(text.lower(), known, 3, 0.5)
+    """The number of an enumeration name; capitals and punctuation do not count: Wireshark writes "Get()"."""
+    known = {_letters(name): number for number, name in source.values.items()}
+    wanted = _letters(text)
+    if wanted in known:
+        return known[wanted]
+    near = difflib.get_close_matches(wanted, known, 3, 0.5)
     said = ", ".join(f'"{source.values[known[name]]}"' for name in near)
     raise BadLiteral(f'"{text}" is no name of a value of {source.name}', f"did you mean {said}" if said else "")
 
 
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalnum, name.lower()))
+
+
 def _flag(text: str) -> int:
-    if _NUMBER.match(text):
-        return int(int(text, 8 if len(text) > 1 and text[1].isdigit() else 0) != 0)
     known = {"true": 1, "set": 1, "false": 0, "not set": 0}
     if text.lower() in known:
         return known[text.lower()]
-    raise BadLiteral(f'"{text}" is neither true nor false', "flags are 1, 0, True or False")
+    if not _NUMBER.match(text):
+        raise BadLiteral(f'"{text}" is neither true nor false', "flags are 1, 0, True or False")
+    return _number(text, None)
 
 
 def _ether(text: str) -> bytes:
@@ -223,14 +235,11 @@ def date(text: str) -> int:
     try:
         number = int(month) if month.isdigit() else _MONTHS.index(month) + 1
         moment = datetime(int(found["y"]), number, int(found["d"]), int(found["h"] or 0), int(found["mi"] or 0), int(found["s"] or 0))
-        zone = found["z"]
-        if zone is None:
-            moment = moment.astimezone()
-        elif zone in ("Z", "UTC"):
-            moment = moment.replace(tzinfo=UTC)
+        if offset := found["o"]:
+            ahead = timedelta(hours=int(offset[1:3]), minutes=int(offset[-2:]))
+            moment = moment.replace(tzinfo=timezone(-ahead if offset[0] == "-" else ahead))
         else:
-            sign = -1 if zone[0] == "-" else 1
-            moment = moment.replace(tzinfo=timezone(sign * timedelta(hours=int(zone[1:3]), minutes=int(zone[-2:]))))
+            moment = moment.replace(tzinfo=UTC) if found["z"] else moment.astimezone()
         seconds = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
     except (ValueError, OverflowError):
         raise BadLiteral(f'"{text}" is no date') from None

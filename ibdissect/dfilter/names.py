@@ -10,7 +10,9 @@ from typing import Any, Literal
 
 from ibdissect.wire import around
 from ibdissect.wire.catalog import Catalog, StructType
-from ibdissect.wire.expr import Compare, Expr, Or
+from ibdissect.wire.expr import Compare, Expr, Or, Present
+from ibdissect.wire.link import FlowControl
+from ibdissect.wire.mad import BASE_VERSION_OPA, MAD
 from ibdissect.wire.spec import Field
 from ibdissect.wire.ulp.ipoib import IPoIB
 
@@ -44,6 +46,7 @@ LABELS: Mapping[str, str] = {
     "infiniband.payload": "Bytes behind the transport headers, MADs aside", "tcp.port": "Source or destination port",
     "tcp.srcport": "Source port", "tcp.dstport": "Destination port", "_ws.malformed": "The frame is malformed",
     "ibdissect.code": "Code of a finding in the frame", "arp": "ARP", "icmp": "ICMP", "icmpv6": "ICMPv6", "tcp": "TCP",
+    "opa": "An Omni-Path management datagram", "infiniband_link": "A link flow-control packet",
 }  # fmt: skip
 
 EITHER: Mapping[str, tuple[Field[Any], ...]] = {
@@ -65,9 +68,10 @@ def _ip_protocol(number: int) -> Expr:
 
 MARKS: Mapping[str, Expr] = {
     "arp": _ethertype(0x0806), "icmp": Compare("==", around.IPv4.protocol, 1), "tcp": _ip_protocol(6),
-    "icmpv6": Compare("==", around.IPv6.next_header, 58),
+    "icmpv6": Compare("==", around.IPv6.next_header, 58), "opa": Compare("==", MAD.base_version, BASE_VERSION_OPA),
+    "infiniband_link": Present(FlowControl),
 }  # fmt: skip
-"""Protocols without a declared structure, known by the number that announces them."""
+"""Protocols that are no declared structure, known by what announces them."""
 
 _WHOLE = frozenset({"erf", "eth", "vlan", "sll", "sll2", "ip", "ipv6", "udp"})
 """Keys of structures that Wireshark counts as protocols: `contains` and `matches` look from there to the end of the frame."""
@@ -115,7 +119,7 @@ class Names:
         self.catalog = catalog
         structs: dict[str, list[StructType]] = {}
         for struct in catalog.structs:
-            for name in {struct.key, f"{struct.prefix}.{struct.key}"}:
+            for name in (f"{struct.prefix}.{struct.key}", *(_WHOLE & {struct.key})):
                 structs.setdefault(name, []).append(struct)
         structs["sll"] = [around.SLL, around.SLL2]
         self._structs = {name: tuple(found) for name, found in structs.items()}

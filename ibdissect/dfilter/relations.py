@@ -60,7 +60,7 @@ class Comparison:
         for start, stop in _blocks(left, right):
             rows, a, b = pairs(left.pick(np.arange(start, stop)), right)
             assert rows is not None
-            found.append((rows, _compared(self.op, a, b)))
+            found.append((rows, _compared(self.op, a, b, self.left.kind == "string")))
         return found
 
 
@@ -99,7 +99,7 @@ class Choice:
         for start, stop in _blocks(found, right):
             _, index, b = pairs(Numbers(found.rows[start:stop], np.arange(start, stop)), right)
             assert isinstance(index, Numbers)
-            hits[index.values[_compared(op, found.pick(index.values), b)]] = True
+            hits[index.values[_compared(op, found.pick(index.values), b, self.of.kind == "string")]] = True
         return hits
 
 
@@ -134,7 +134,7 @@ def against_constant(op: str, left: Series, constant: Constant, table: ChunkTabl
             return _found(left, value)
         same = _equal(left, value)
         return ~same if op in ("!=", "!==") else same
-    return _compared(op, left, constant.series(table, state))
+    return _compared(op, left, constant.series(table, state), constant.kind == "string")
 
 
 def _found(left: Blobs, value: bytes) -> Bool:
@@ -165,8 +165,8 @@ def _in_network(op: str, left: Blobs, network: Network) -> Bool:
     return _compared(op, masked, blobs_of(None, [prefix]))
 
 
-def _compared(op: str, left: Series, right: Series) -> Bool:
-    """Value by value; a constant side has one value."""
+def _compared(op: str, left: Series, right: Series, text: bool = False) -> Bool:
+    """Value by value; a constant side has one value. `text`: the sequences are strings."""
     if isinstance(left, Numbers) and isinstance(right, Numbers):
         return np.asarray(_ORDER[op](*alike(left.values, right.values)), np.bool_)
     assert isinstance(left, Blobs) and isinstance(right, Blobs)
@@ -176,4 +176,7 @@ def _compared(op: str, left: Series, right: Series) -> Bool:
     if op == "contains":
         return np.array([bool(b) and b in a for a, b in zip(ours, theirs, strict=True)], np.bool_)
     compare = _ORDER[op]
-    return np.array([compare(a, b) for a, b in zip(ours, theirs, strict=True)], np.bool_)
+    if text:
+        return np.array([compare(a, b) for a, b in zip(ours, theirs, strict=True)], np.bool_)
+    # Wireshark orders bytes by their number first.
+    return np.array([compare((len(a), a), (len(b), b)) for a, b in zip(ours, theirs, strict=True)], np.bool_)
