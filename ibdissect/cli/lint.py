@@ -102,8 +102,8 @@ def command(
     if timing:
         click.echo(text_report.timing_text(reports), nl=False, err=True)
     for report in reports:
-        if report.error is not None and not (stream and not common["quiet"]):
-            say(report.error)
+        if report.error is not None:
+            say(f"error: {report.error}")
     sys.exit(exit_status(reports, fail_on))
 
 

@@ -21,9 +21,7 @@ def plain(text: str, style: str) -> str:
 
 
 def capture_text(report: CaptureReport, paint: Paint = plain) -> str:
-    """Everything about one capture; empty when there is nothing to say."""
-    if report.error is not None:
-        return f"{paint('✖', 'error')} {printable(report.error)}\n"
+    """Everything found in one capture; empty when there is nothing to say (an error is talk, and the command's)."""
     lines = [line for finding in report.findings for line in _finding_lines(finding, report.path, paint)]
     hidden = sum(report.by_rule.values()) - len(report.findings)
     if hidden > 0:

@@ -1,0 +1,147 @@
+"""Does `ibdissect lint` keep its contract: exit status, formats, selection, several captures, pipes, masking?"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.craft import erf_pcap, native, smp
+
+BAD = erf_pcap([smp(1, 0x10, modifier=1)])
+WARN = erf_pcap([smp(1, 0x02, modifier=5)])
+CLEAN = erf_pcap([smp(1, 0x10)])
+
+
+def run(*words: str, stdin: bytes | None = None, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[bytes]:
+    environment = {key: value for key, value in os.environ.items() if key != "GITHUB_ACTIONS"} | env
+    return subprocess.run(
+        [sys.executable, "-m", "ibdissect", "lint", *words], input=stdin, capture_output=True, timeout=120, cwd=cwd, env=environment, check=False
+    )
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "bad.pcap").write_bytes(BAD)
+    (tmp_path / "warn.pcap").write_bytes(WARN)
+    (tmp_path / "clean.pcap").write_bytes(CLEAN)
+    (tmp_path / "text.pcap").write_bytes(b"this is no capture, only text\n" * 9)
+    (tmp_path / "notes.txt").write_text("x")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (["clean.pcap"], 0),
+        (["warn.pcap"], 0),
+        (["warn.pcap", "--fail-on", "warning"], 1),
+        (["warn.pcap", "--fail-on", "info"], 1),
+        (["bad.pcap"], 1),
+        (["bad.pcap", "--fail-on", "never"], 0),
+        (["bad.pcap", "--ignore", "AM001"], 0),
+        (["bad.pcap", "--select", "PKY"], 0),
+        (["clean.pcap", "bad.pcap"], 1),
+        (["text.pcap"], 2),
+        (["bad.pcap", "text.pcap"], 2),
+        (["missing.pcap"], 2),
+        (["clean.pcap", "--select", "NOPE001"], 2),
+        (["clean.pcap", "--no-such-option"], 2),
+        (["clean.pcap", "-Y", "no.such.field == 1"], 2),
+        (["clean.pcap", "--frames", "x"], 2),
+        (["*.none"], 2),
+        ([], 2),
+    ],
+)
+def test_exit_status(files: Path, words: list[str], status: int) -> None:
+    done = run(*words, cwd=files)
+    assert done.returncode == status, done.stderr.decode()
+    assert b"Traceback" not in done.stderr
+    if status == 2:
+        assert done.stderr.strip()
+
+
+def test_an_unreadable_capture_does_not_stop_the_others(files: Path) -> None:
+    done = run(".", "--format", "json", cwd=files)
+    result = json.loads(done.stdout)
+    assert done.returncode == 2
+    assert [(c["path"], c["status"]) for c in result["captures"]] == [
+        ("./bad.pcap", "ok"), ("./clean.pcap", "ok"), ("./text.pcap", "unreadable"), ("./warn.pcap", "ok"),
+    ]  # fmt: skip
+    assert {f["code"] for f in result["findings"]} >= {"AM001", "AM027"}
+    assert b"1 other file left out" in done.stderr
+
+
+def test_a_directory_without_captures_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+    done = run(str(tmp_path))
+    assert done.returncode == 2 and b"without captures" in done.stderr
+
+
+def test_the_same_bytes_whatever_jobs_is(files: Path) -> None:
+    one, two = (run(".", "--format", "json", "--jobs", jobs, cwd=files) for jobs in ("1", "3"))
+    assert one.stdout == two.stdout and one.returncode == two.returncode == 2
+
+
+def test_a_pipe_is_judged_in_one_pass() -> None:
+    done = run("-", "--format", "json", stdin=BAD)
+    result = json.loads(done.stdout)
+    assert done.returncode == 1 and result["captures"][0]["phases"] == 1 and result["by_rule"] == {"AM001": 1}
+
+
+def test_max_findings_limits_what_is_shown_and_not_what_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "many.pcap"
+    path.write_bytes(erf_pcap([smp(1, 0x10, modifier=i, header={"transaction_id": i}) for i in range(1, 9)]))
+    result = json.loads(run(str(path), "--format", "json", "--max-findings", "3", "--select", "AM001").stdout)
+    assert len(result["findings"]) == 3 and result["by_rule"] == {"AM001": 8} and result["counts"]["error"] == 8
+    everything = json.loads(run(str(path), "--format", "json", "--max-findings", "none", "--select", "AM001").stdout)
+    assert len(everything["findings"]) == 8
+    limited = json.loads(run(str(path), "--format", "json", "--frames", "2-3", "--select", "AM001").stdout)
+    assert [f["frame"] for f in limited["findings"]] == [2, 3] and limited["captures"][0]["checked"] == 2
+
+
+def test_keys_are_masked_unless_asked_for(repo: Path) -> None:
+    path = str(repo / "captures/mkey-enforced.pcap.gz")
+    key = "1122334455667788"
+    for style in ("text", "json", "sarif", "junit", "github", "jsonl"):
+        assert key not in run(path, "--format", style).stdout.decode()
+    shown = run(path, "--show-keys").stdout.decode()
+    assert key in shown
+    assert "M_Key#1" in run(path).stdout.decode()
+
+
+def test_report_goes_to_a_file_and_annotations_to_github(files: Path) -> None:
+    done = run("bad.pcap", "--format", "sarif", "--output", "out.sarif", cwd=files)
+    assert done.stdout == b"" and json.loads((files / "out.sarif").read_text())["version"] == "2.1.0"
+    assert run("bad.pcap", cwd=files, GITHUB_ACTIONS="true").stdout.startswith(b"::error file=bad.pcap")
+    assert run("bad.pcap", "--output", "no/such/dir/x", "--format", "json", cwd=files).returncode == 2
+
+
+def test_a_cut_off_capture_is_checked_up_to_the_cut(tmp_path: Path) -> None:
+    path = tmp_path / "cut.pcap"
+    path.write_bytes(erf_pcap([smp(1, 0x10, modifier=1), native()])[:-7])
+    result = json.loads(run(str(path), "--format", "json").stdout)
+    assert result["captures"][0]["status"] == "truncated" and result["captures"][0]["frames"] == 1
+    assert set(result["by_rule"]) == {"AM001", "CAP013"}
+
+
+def test_configuration_chooses_rules_and_severities(files: Path) -> None:
+    (files / "ibdissect.toml").write_text('ignore = ["AM001"]\n[severity]\nAM027 = "error"\n')
+    assert run("bad.pcap", cwd=files).returncode == 0
+    assert run("warn.pcap", cwd=files).returncode == 1
+    (files / "ibdissect.toml").write_text('ignroe = ["AM001"]\n')
+    done = run("bad.pcap", cwd=files)
+    assert done.returncode == 2 and b"ignroe" in done.stderr and b"ignore" in done.stderr
+
+
+def test_help_loads_neither_scapy_nor_textual() -> None:
+    code = (
+        "import sys; sys.argv = ['ibdissect', 'lint', '--help']\nfrom ibdissect.cli import run\nrun()\n"
+        "assert not {'scapy', 'textual'} & set(sys.modules), 'loaded'"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,40 @@
+"""Does `ibdissect rules` list, explain and document every rule, and is docs/rules.md what it prints?"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from ibdissect.rules import load
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "ibdissect", "rules", *words], capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_lists_every_rule_once() -> None:
+    assert [line.split()[0] for line in run().stdout.splitlines()] == [rule.code for rule in load()]
+
+
+def test_explains_by_code_and_by_name() -> None:
+    page = run("PKY001").stdout
+    assert page == run("limited-to-limited").stdout
+    assert all(heading in page for heading in ("Why it matters", "What to do", "Example", "Reference"))
+
+
+def test_json() -> None:
+    rules = json.loads(run("AM", "--format", "json").stdout)
+    assert {rule["code"] for rule in rules} == {rule.code for rule in load() if rule.code.startswith("AM")}
+
+
+def test_an_unknown_code_names_the_nearest() -> None:
+    done = run("limited-to-limitd")
+    assert done.returncode == 2 and "did you mean limited-to-limited" in done.stderr
+
+
+def test_the_page_of_all_rules_is_current(repo: Path) -> None:
+    assert (repo / "docs/rules.md").read_text(encoding="utf-8") == run("--format", "markdown").stdout, (
+        "write it anew: ibdissect rules --format markdown > docs/rules.md"
+    )
