@@ -14,8 +14,10 @@ import numpy.typing as npt
 
 from ibdissect.table.locate import MALFORMED, Int
 from ibdissect.table.table import ChunkTable, extract, gather
+from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.spec import Field, decode_text
 
+from .context import ABOUT, NAMES, context_text
 from .layout import BYTES, OPAQUE, Item, Layout, layout_of
 from .summary import summaries
 from .value import Presenter
@@ -56,6 +58,7 @@ class _Rows:
     base: Int
     """Start of the frame, per row."""
     layout: Layout
+    catalog: Catalog
     matrices: dict[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
 
     def matrix(self, piece: int) -> npt.NDArray[np.uint8]:
@@ -122,9 +125,12 @@ class JsonLines:
                 [walk.stop[first + i] for i in range(len(shape.pieces))],
                 walk.table.chunk.offset[shape.rows],
                 layout,
+                walk.table.catalog,
             )
             template, columns = self._list(layout.layers, group)
             bodies = _filled(template, columns, len(shape.rows))
+            if any(item.when is not None for layer in layout.layers for item in layer.walk()):
+                bodies = map(_joined, bodies)
             for i, body in zip(place[shape.rows].tolist(), bodies, strict=True):
                 lines[i] = heads[i] + body + tails[malformed[i]]
         return lines
@@ -160,8 +166,8 @@ class JsonLines:
             template, more = self._object(item, rows)
             if item.when is not None:
                 decides = [value in item.when[1] for value in rows.numbers(item.when[0])]
-                filled = _filled(SEPARATOR + template, more, len(decides))
-                template, more = "%s", [[text if yes else "" for text, yes in zip(filled, decides, strict=True)]]
+                filled = _filled(template, more, len(decides))
+                template, more = "%s", [[SEPARATOR + text if yes else "" for text, yes in zip(filled, decides, strict=True)]]
             elif optional:
                 template = SEPARATOR + template
             templates.append(template)
@@ -215,6 +221,8 @@ class JsonLines:
             if item.kind != "rest" and not item.covered_secrets and not item.title and item.length <= 64:
                 return "%s", [list(map(self._texts(field, item).__getitem__, values))]
             return "%s", [[_bytes_json(self.presenter, item, value) for value in values]]
+        if field in NAMES:
+            return "%s", [self._in_context(field, item, rows)]
         if item.kind in OPAQUE:
             values = rows.bytes(item, item.byte, item.byte + item.length)
         else:
@@ -223,6 +231,17 @@ class JsonLines:
         if values and values[0] == values[-1] and values.count(values[0]) == len(values):
             return known[values[0]].replace("%", "%%"), []
         return "%s", [list(map(known.__getitem__, values))]
+
+    def _in_context(self, field: Field[Any], item: Item, rows: _Rows) -> list[str]:
+        """Values whose text depends on the common header of their datagram."""
+        known = self._known.get(field)
+        if known is None:
+            known = self._known[field] = _Known(
+                lambda key: f'{json.dumps(key[0])}, "text": {quoted(context_text(rows.catalog, field, key[0], key[1:]))}'
+            )
+        matrix = rows.matrix(item.piece)
+        about = [extract(matrix, item.view * 8 + other.bit, other.bits).tolist() for other in ABOUT]
+        return list(map(known.__getitem__, zip(rows.numbers(item), *about, strict=True)))
 
     def _texts(self, field: Field[Any], item: Item) -> _Known:
         known = self._known.get(field)
@@ -253,10 +272,7 @@ def _literal(text: str) -> str:
 
 def _filled(template: str, columns: list[Column], count: int) -> Iterator[str]:
     """The template with each row's values."""
-    rows = zip(*columns, strict=True) if columns else repeat((), count)
-    if SEPARATOR not in template and not any(SEPARATOR in text for column in columns for text in column):
-        return map(template.__mod__, rows)
-    return (_joined(template % row) for row in rows)
+    return map(template.__mod__, zip(*columns, strict=True) if columns else repeat((), count))
 
 
 def _joined(text: str) -> str:

@@ -211,12 +211,12 @@ def _administration(catalog: Catalog, data: bytes, method: int, attr_id: int, pr
 
 def _records(rmpp: Any, head: SAFormat, method: int) -> str:
     if not rmpp.active:
-        return " 1 record" if method == 0x81 and head.attribute_offset else ""
+        return " 1 record" if method == 0x81 and head.attribute_offset else " 0 records" if method != 0x81 else ""
     if rmpp.data1 != 1:
         return f" segment {rmpp.data1}"
     # PayloadLength of the first segment counts 20 bytes of SA header in every segment (IBA 13.6.2.1, 15.2.1).
     size, segments = head.attribute_offset * 8, max(-(-rmpp.data2 // 220), 1)
-    count = max(rmpp.data2 - 20 * segments, 0) // size if size and rmpp.data2 else None
+    count = max(rmpp.data2 - 20 * segments, 0) // size if size and rmpp.data2 else 0 if rmpp.data2 == 20 else None
     text = "" if count is None else f" {count} record{'s' * (count != 1)}"
     return text if rmpp.last else f"{text} segment 1"
 

@@ -11,8 +11,10 @@ import numpy as np
 from ibdissect.table.locate import MALFORMED, Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import StructType
+from ibdissect.wire.mad import MAD
 from ibdissect.wire.spec import Field
 
+from .context import ABOUT, NAMES, context_text
 from .layout import BYTES, Item, Layout, layout_of
 from .summary import Summary, summaries
 from .value import Presenter
@@ -127,7 +129,7 @@ class _Maker:
 
     def __init__(self, walk: Walk, layout: Layout, row: int, presenter: Presenter) -> None:
         chunk = walk.table.chunk
-        self.layout, self.presenter = layout, presenter
+        self.layout, self.presenter, self.catalog = layout, presenter, walk.table.catalog
         frame = int(chunk.offset[row])
         first = int(walk.start[row])
         self.at = [int(walk.at[first + i]) for i in range(len(layout.pieces))]
@@ -172,6 +174,10 @@ class _Maker:
             node.text = item.title or node.text
         else:
             node.value, node.text = self.presenter.present(item.field, self.read(item))
+            if item.field in NAMES:
+                header = MAD(self.buffer, self.at[item.piece] - self.start + item.view)
+                about = tuple(field.read(header, field.bit) for field in ABOUT)
+                node.text = context_text(self.catalog, item.field, node.value, about)
             if node.value is None:
                 node.masked = ((0, length),)
         node.children = [child for below in item.children for child in self.nodes(below)]

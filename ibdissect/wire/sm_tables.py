@@ -29,7 +29,7 @@ class PKeyEntry(Struct):
 class PKeyTable(Struct):
     """32 of a port's partition keys."""
 
-    key, section, size = "p_keytable", "IBA 14.2.5.7; seed004 SMPPKeyTable", 64
+    key, section, size, title = "p_keytable", "IBA 14.2.5.7; seed004 SMPPKeyTable", 64, "P_KeyTable"
     carried_by = smp(0x0016)
     p_key_table_block = array(32, nested(PKeyEntry, "P_KeyTableBlock", at="0"))
 
