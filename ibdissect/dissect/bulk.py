@@ -16,6 +16,7 @@ from ibdissect.table.locate import MALFORMED, Int
 from ibdissect.table.table import ChunkTable, extract, gather
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.spec import Field, decode_text
+from ibdissect.wire.text import plain_value
 
 from .context import ABOUT, NAMES, context_text
 from .layout import BYTES, OPAQUE, Item, Layout, layout_of
@@ -216,13 +217,13 @@ class JsonLines:
         assert field is not None
         if item.kind == "nested":
             return 'null, "text": ' + _literal(item.title), []
+        if field in NAMES:
+            return "%s", [self._in_context(field, item, rows)]
         if item.kind in BYTES and not field.secret:
             values = rows.rest(item) if item.kind == "rest" else rows.bytes(item, item.byte, item.byte + item.length)
             if item.kind != "rest" and not item.covered_secrets and not item.title and item.length <= 64:
                 return "%s", [list(map(self._texts(field, item).__getitem__, values))]
             return "%s", [[_bytes_json(self.presenter, item, value) for value in values]]
-        if field in NAMES:
-            return "%s", [self._in_context(field, item, rows)]
         if item.kind in OPAQUE:
             values = rows.bytes(item, item.byte, item.byte + item.length)
         else:
@@ -236,12 +237,17 @@ class JsonLines:
         """Values whose text depends on the common header of their datagram."""
         known = self._known.get(field)
         if known is None:
-            known = self._known[field] = _Known(
-                lambda key: f'{json.dumps(key[0])}, "text": {quoted(context_text(rows.catalog, field, key[0], key[1:]))}'
-            )
+            catalog = rows.catalog
+
+            def make(key: tuple[Any, ...]) -> str:
+                return f'{json.dumps(plain_value(field, key[0]))}, "text": {quoted(context_text(catalog, field, key[0], key[1:]))}'
+
+            known = self._known[field] = _Known(make)
         matrix = rows.matrix(item.piece)
         about = [extract(matrix, item.view * 8 + other.bit, other.bits).tolist() for other in ABOUT]
-        return list(map(known.__getitem__, zip(rows.numbers(item), *about, strict=True)))
+        raw = item.kind in OPAQUE
+        values = rows.bytes(item, item.byte, item.byte + item.length) if raw else rows.numbers(item)
+        return list(map(known.__getitem__, zip(values, *about, strict=True)))
 
     def _texts(self, field: Field[Any], item: Item) -> _Known:
         known = self._known.get(field)

@@ -174,12 +174,12 @@ class _Maker:
             node.text = item.title or node.text
         else:
             node.value, node.text = self.presenter.present(item.field, self.read(item))
-            if item.field in NAMES:
-                header = MAD(self.buffer, self.at[item.piece] - self.start + item.view)
-                about = tuple(field.read(header, field.bit) for field in ABOUT)
-                node.text = context_text(self.catalog, item.field, node.value, about)
             if node.value is None:
                 node.masked = ((0, length),)
+        if item.field in NAMES:
+            header = MAD(self.buffer, self.at[item.piece] - self.start + item.view)
+            about = tuple(field.read(header, field.bit) for field in ABOUT)
+            node.text = context_text(self.catalog, item.field, self.read(item), about)
         node.children = [child for below in item.children for child in self.nodes(below)]
         yield node
 

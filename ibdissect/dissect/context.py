@@ -1,0 +1,101 @@
+"""What is a value called that means something only together with the datagram's class, method or attribute?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ibdissect.wire.catalog import Catalog, StructType
+from ibdissect.wire.component_mask import components_set
+from ibdissect.wire.mad import MAD, status_text
+from ibdissect.wire.names import SM_CONTROL
+from ibdissect.wire.opa import STLSMPDirected
+from ibdissect.wire.sa import SAFormat, STLSAFormat
+from ibdissect.wire.sm import SMPDirected
+from ibdissect.wire.spec import Field
+from ibdissect.wire.text import hex_text
+
+from .summary_mad import MODIFIERS, SET, attribute_name, attribute_struct
+
+Names = Callable[[Catalog, Any, tuple[int, ...]], str]
+"""The catalog, the value, and the values of the fields it depends on -> what a person reads."""
+
+ABOUT: tuple[Field[int], ...] = (MAD.base_version, MAD.mgmt_class, MAD.method, MAD.attribute_id, MAD.class_specific)
+"""What every name here depends on. A class's form starts where the common header does, so the same bytes serve both."""
+
+SM_INFO = 0x0020
+
+
+def _status(_catalog: Catalog, value: int, about: tuple[int, ...]) -> str:
+    return f"{hex_text(value, 16)} ({status_text(value, about[1])})"
+
+
+def _attribute(catalog: Catalog, value: int, about: tuple[int, ...]) -> str:
+    base_version, mgmt_class, method, *_ = about
+    name = attribute_name(catalog, mgmt_class, value, method, base_version)
+    return hex_text(value, 16) if name.startswith("Attribute 0x") else f"{name} ({hex_text(value, 16)})"
+
+
+def _modifier(_catalog: Catalog, value: int, about: tuple[int, ...]) -> str:
+    base_version, mgmt_class, method, attr_id, _ = about
+    said = ""
+    if base_version == 1 and mgmt_class in (0x01, 0x81):
+        shown = MODIFIERS.get(attr_id)
+        if shown is not None:
+            said = shown(value).strip()
+        elif attr_id == SM_INFO and method == SET:
+            said = SM_CONTROL.get(value, "")
+    return hex_text(value, 32) + (f" ({said})" if said else "")
+
+
+def _components(catalog: Catalog, value: int, about: tuple[int, ...]) -> str:
+    base_version, mgmt_class, method, attr_id, _ = about
+    struct = attribute_struct(catalog, mgmt_class, attr_id, method, base_version)
+    labels = [component_label(struct, name) for name in components_set(struct, value)] if struct is not None else []
+    return hex_text(value, 64) + (f" ({', '.join(labels)})" if labels else "")
+
+
+def _path(_catalog: Catalog, value: bytes, about: tuple[int, ...]) -> str:
+    hops = about[4] & 0xFF
+    if hops >= len(value):
+        return f"{value.hex()} ({hops} hops do not fit)"
+    ports = ", ".join(map(str, value[1 : hops + 1]))
+    return f"ports {ports} ({hops} hop{'s' * (hops != 1)})" if hops else "no hops"
+
+
+def component_label(struct: StructType, name: str) -> str:
+    """What the tree calls a component: `SGID`, `PortInfo.LID`; a name that is no field as it stands."""
+    *outer, last = name.split(".")
+    labels = []
+    for step in outer:
+        field = _field(struct, step)
+        if field is None or field.of is None:
+            return name
+        labels.append(field.label)
+        struct = field.of
+    base, bracket, index = last.partition("[")
+    field = _field(struct, base)
+    return ".".join([*labels, field.label + bracket + index]) if field is not None else name
+
+
+def _field(struct: StructType, name: str) -> Field[Any] | None:
+    return next((field for field in struct.fields if field.name == name), None)
+
+
+NAMES: dict[Field[Any], Names] = {
+    SMPDirected.initial_path: _path,
+    SMPDirected.return_path: _path,
+    STLSMPDirected.initial_path: _path,
+    STLSMPDirected.return_path: _path,
+    MAD.status: _status,
+    MAD.attribute_id: _attribute,
+    MAD.attribute_modifier: _modifier,
+    SAFormat.component_mask: _components,
+    STLSAFormat.component_mask: _components,
+}
+"""The fields whose text needs the common header of their datagram."""
+
+
+def context_text(catalog: Catalog, field: Field[Any], value: Any, about: tuple[int, ...]) -> str:
+    """The text of a value of one of the fields in `NAMES`; `about`: the values of `ABOUT`."""
+    return NAMES[field](catalog, value, about)
