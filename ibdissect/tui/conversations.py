@@ -30,6 +30,8 @@ SERVICES = {0: "RC", 1: "UC", 2: "RD", 3: "UD", 4: "CNP", 5: "XRC"}
 RETRYING = frozenset({0, 1, 5})
 """Services whose requests carry consecutive PSNs."""
 HALF = 1 << 23
+MAX_REPEATED = 100_000
+"""Repeated requests remembered by frame."""
 LATENCIES = 40
 """Steps of the latency histogram: powers of two, in nanoseconds."""
 
@@ -84,6 +86,8 @@ class Conversations:
         self.exchanges: dict[tuple[str, str, int], Exchange] = {}
         self.latency: npt.NDArray[np.int64] = np.zeros(LATENCIES, np.int64)
         """All answers by log2 of their time in nanoseconds."""
+        self.repeated: set[int] = set()
+        """Frames of requests whose PSN was not ahead of the one before."""
         self.more = 0
         """Packets of flows beyond MAX_FLOWS."""
         self.start_ns = 0
@@ -145,7 +149,10 @@ class Conversations:
                 numbers = psn[asked]
                 before = np.concatenate([[flow.last_psn if flow.last_psn >= 0 else int(numbers[0]) - 1], numbers[:-1]])
                 step = (numbers - before) & 0xFFFFFF
-                flow.repeats += int(np.count_nonzero((step == 0) | (step >= HALF)))
+                again = rows[asked[(step == 0) | (step >= HALF)]] + chunk.first
+                flow.repeats += len(again)
+                if len(again) and len(self.repeated) < MAX_REPEATED:
+                    self.repeated.update(again.tolist())
                 flow.last_psn = int(numbers[-1])
 
     def _exchanges(self, table: ChunkTable) -> None:

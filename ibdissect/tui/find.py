@@ -47,11 +47,10 @@ class Query:
 
 def hits(model: CaptureModel, query: Query, frames: list[int]) -> list[int]:
     """Which of `frames` (ascending) match."""
+    if query.kind is FindKind.FILTER:
+        return _matching(model, query, frames)
     table = model.table(frames)
     chunk = table.chunk
-    if query.kind is FindKind.FILTER:
-        assert query.matcher is not None
-        return [frames[row] for row in np.flatnonzero(query.matcher.rows(table)).tolist()]
     if query.kind is FindKind.HEX:
         wanted = query.hexadecimal(query.text)
         return [frame for row, frame in enumerate(frames) if wanted in chunk.frame_bytes(row)]
@@ -67,6 +66,20 @@ def hits(model: CaptureModel, query: Query, frames: list[int]) -> list[int]:
         or folded in lines.protocol[row].casefold()
         or raw in chunk.frame_bytes(row)
     ]
+
+
+def _matching(model: CaptureModel, query: Query, frames: list[int]) -> list[int]:
+    """A filter knows frame numbers, so it is asked about all frames from the first to the last."""
+    assert query.matcher is not None
+    wanted, found, done = set(frames), [], frames[0] - 1
+    while done < frames[-1]:
+        chunk = model.index.after(done, min(frames[-1] - done, 8 * STEP))
+        if not len(chunk):
+            break
+        rows = np.flatnonzero(model.matches(query.matcher, chunk))
+        found += [frame for frame in (rows + chunk.first).tolist() if frame in wanted]
+        done = chunk.first + len(chunk) - 1
+    return found
 
 
 def find(

@@ -16,6 +16,8 @@ class FindingsStore:
         self._frames: list[int] = []
         self._worst: dict[int, Severity] = {}
         self._by_rule: dict[str, list[Finding]] = {}
+        self.codes: dict[int, tuple[str, ...]] = {}
+        """Codes by frame, as the filter `ibdissect.code` wants them."""
         self.by_rule: Mapping[str, int] = {}
         """Exact number of findings by code, also of those that are not kept; replaced as a whole."""
         self.counts: Mapping[Severity, int] = dict.fromkeys(Severity, 0)
@@ -30,6 +32,7 @@ class FindingsStore:
         """Take in a finished finding."""
         insort(self._ordered, (finding.frame, finding.code, len(self._ordered), finding))
         self._by_rule.setdefault(finding.code, []).append(finding)
+        self.codes[finding.frame] = (*self.codes.get(finding.frame, ()), finding.code)
         worst = self._worst.get(finding.frame)
         if worst is None:
             insort(self._frames, finding.frame)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ibdissect.capture.chunk import LINK_NAMES, Chunk, Damage
 from ibdissect.capture.index import FrameIndex
 from ibdissect.capture.opening import open_capture
+from ibdissect.dissect.named import Run, fields_named, runs
 from ibdissect.dissect.summary import summaries
 from ibdissect.dissect.tree import Tree, dissect_row
 from ibdissect.dissect.value import Presenter
@@ -20,6 +21,7 @@ from ibdissect.errors import CaptureError
 from ibdissect.table.secrets import Masker
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.spec import BYTE_KINDS, decode_text
 from ibdissect.wire.text import printable
 from ibdissect.wire.transport import BTH
 
@@ -33,9 +35,13 @@ STEP = 16384
 
 
 class Matcher(Protocol):
-    """A compiled display filter."""
+    """A compiled display filter, fed with consecutive frames."""
 
-    def rows(self, table: ChunkTable) -> npt.NDArray[np.bool_]: ...
+    @property
+    def codes(self) -> bool:
+        """Whether it asks for findings."""
+
+    def rows(self, table: ChunkTable, findings: Mapping[int, Sequence[str]] | None = None) -> npt.NDArray[np.bool_]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +177,32 @@ class CaptureModel:
         """One frame, dissected; KeyError when there is no such frame."""
         return dissect_row(self.table([frame]), 0, self.presenter(frame))
 
+    def fields(self, frames: Sequence[int], names: Sequence[str]) -> dict[int, dict[str, str]]:
+        """Texts of fields by frame and filter name, for columns that the user added; the first occurrence in each frame."""
+        found: dict[int, dict[str, str]] = {}
+        table, show = self.table(frames), self.presenter(frames[-1])
+        for name in names:
+            for run in runs(table, fields_named(table.catalog, name)):
+                if run.field.kind in ("raw", "rest"):
+                    continue  # these bytes may hold a key that another structure shows
+                rows, first = np.unique(run.rows, return_index=True)
+                for row, place in zip(rows.tolist(), first.tolist(), strict=True):
+                    text = show.present(run.field, _plain(run, place))[1]
+                    found.setdefault(frames[row], {}).setdefault(name, printable(text))
+        return found
+
     # -- matching
+
+    def matches(self, matcher: Matcher, chunk: Chunk) -> npt.NDArray[np.bool_]:
+        """Which rows of consecutive frames match."""
+        return matcher.rows(ChunkTable(chunk, self.catalog), self.findings.codes)
 
     def fill(self, rows: FilteredRows, matcher: Matcher, wanted: Callable[[], bool], grew: Callable[[], None]) -> None:
         """Put every matching frame into `rows`, in order, until the capture ends or `wanted` says no; runs in a thread."""
         while wanted() and not self.stopped:
-            chunk = self.index.after(rows.checked, STEP)
+            # What asks for findings follows behind the thread that finds them.
+            known = self.masked_to if matcher.codes else self.index.frames
+            chunk = self.index.after(rows.checked, min(STEP, known - rows.checked))
             if not len(chunk):
                 if self.complete and rows.checked >= self.index.frames:
                     break
@@ -184,7 +210,17 @@ class CaptureModel:
                 if self.wait(0.1):
                     return
                 continue
-            hits = np.flatnonzero(matcher.rows(ChunkTable(chunk, self.catalog)))
+            hits = np.flatnonzero(self.matches(matcher, chunk))
             rows.extend(hits + chunk.first, chunk.first + len(chunk) - 1)
             grew()
         grew()
+
+
+def _plain(run: Run, place: int) -> Any:  # Any: a value of a column, whatever its type
+    """A value of a column as a field itself reads it."""
+    value = run.values[place]
+    if isinstance(value, bytes):
+        return value
+    if run.field.kind in BYTE_KINDS:
+        return decode_text(value.tobytes()) if run.field.kind == "text" else value.tobytes()
+    return value.item()

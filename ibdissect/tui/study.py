@@ -17,7 +17,7 @@ from ibdissect.lint.rule import Rule
 from ibdissect.table.table import ChunkTable
 
 from .conversations import Conversations, Exchange, Flow
-from .fabric_view import FabricView, view_of
+from .fabric_view import FabricView, port_name, view_of
 from .model import CaptureModel
 from .tally import Tally
 
@@ -27,6 +27,9 @@ STEP = 8192
 """Rows taken at once: small enough that the screen never waits long for the interpreter."""
 PAUSE = 0.25
 """Seconds between two looks at a capture that grows, and between two reports to the screen."""
+
+ANSWER = 0.03
+"""Seconds between two looks at whether somebody asks for numbers, when all is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ class Study:
         self.finished = True
         self._count()
         progress()
-        while not model.wait(PAUSE):
+        while not model.wait(ANSWER):
             self._answer()
 
     def _feed(self, table: ChunkTable) -> None:
@@ -106,6 +109,11 @@ class Study:
         """The numbers now; only from the thread that feeds, or when none does."""
         flows, exchanges, latency = self.conversations.snapshot()
         return Snapshot(self.done, self.tally.copy(), flows, exchanges, latency, view_of(self._follower.subnet))
+
+    def owner(self, lid: int, frame: int) -> tuple[str, int]:
+        """Which port had a LID when a frame was sent, and the frame that taught it; ("", 0) when that is not known."""
+        port, since = self._follower.subnet.owner(lid, frame)
+        return (port_name(port), since) if port is not None and port.node.name else ("", 0)
 
     def _found(self, finding: Finding) -> None:
         self._finish(finding)

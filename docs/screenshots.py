@@ -1,0 +1,77 @@
+"""Draws the pictures of the terminal UI in docs/images.
+
+    python docs/screenshots.py [FOLDER WITH CAPTURES]
+
+The folder holds opensm/10-partitions.pcap and rxe/netem_loss_send_bw.pcap (default: ../shared/captures beside the repository).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from pathlib import Path
+
+from ibdissect.rules import load
+from ibdissect.tui.app import TuiApp
+from ibdissect.tui.filters import History
+from ibdissect.tui.model import CaptureModel
+
+HERE = Path(__file__).resolve().parent
+SIZE = (132, 40)
+SHOTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("main", "opensm/10-partitions.pcap", ("f", "tab", *("down",) * 9)),
+    ("filter", "rxe/netem_loss_send_bw.pcap", ("slash", *"bth.op")),
+    ("explain", "opensm/10-partitions.pcap", ("f", "e")),
+    ("findings", "opensm/13-link-flaps.pcap", ("S",)),
+    ("conversations", "rxe/netem_loss_send_bw.pcap", ("c",)),
+    ("fabric", "opensm/10-partitions.pcap", ("b", "down", "down", "down", "right", "down", "down")),
+    ("statistics", "rxe/netem_loss_send_bw.pcap", ("s",)),
+)
+"""Name, capture, keys pressed before the picture is taken."""
+
+
+def firm(svg: str) -> str:
+    """Text that starts with spaces, moved to where it is seen: not every renderer keeps leading spaces."""
+
+    def move(match: re.Match[str]) -> str:
+        x, length, text = float(match["x"]), float(match["length"]), match["text"]
+        plain = re.sub(r"&[^;]+;", "x", text.replace("&#160;", "\xa0"))
+        bare = re.sub(r"^(?:&#160;|\xa0)+", "", text)
+        lead = len(plain) - len(plain.lstrip("\xa0"))
+        if not lead or not bare:
+            return match[0]
+        cell = length / len(plain)
+        return f'{match["head"]}x="{x + lead * cell:.1f}"{match["mid"]}textLength="{length - lead * cell:.1f}"{match["tail"]}>{bare}</text>'
+
+    return re.sub(
+        r'(?P<head><text class="[^"]*-r\d+" )x="(?P<x>[\d.]+)"(?P<mid> y="[\d.]+" )textLength="(?P<length>[\d.]+)"(?P<tail>[^>]*)>(?P<text>[^<]*)</text>',
+        move, svg,
+    )  # fmt: skip
+
+
+async def shoot(captures: Path, name: str, capture: str, keys: tuple[str, ...], folder: Path) -> None:
+    """One picture."""
+    app = TuiApp(CaptureModel(str(captures / capture)), load(), history=History(folder / ".none" / "filters"))
+    async with app.run_test(size=SIZE) as pilot:
+        while not app.study.finished:
+            await pilot.pause(0.05)
+        await pilot.pause(0.3)
+        for key in keys:
+            await pilot.press({".": "full_stop", "_": "underscore"}.get(key, key))
+            await pilot.pause(0.15)
+        await pilot.pause(0.3)
+        (folder / f"tui-{name}.svg").write_text(firm(app.export_screenshot(title="ibdissect")), encoding="utf-8")
+
+
+def main() -> None:
+    captures = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE.parents[1] / "shared" / "captures"
+    folder = HERE / "images"
+    folder.mkdir(exist_ok=True)
+    for name, capture, keys in SHOTS:
+        asyncio.run(shoot(captures, name, capture, keys, folder))
+        print(f"docs/images/tui-{name}.svg")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""How does the screen speak the filter language: compile, complete, turn a field into a filter, remember what was asked?"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ibdissect.dfilter.compile import Filter, compile_filter
+from ibdissect.dissect.tree import Node
+from ibdissect.errors import FilterError
+from ibdissect.wire.catalog import Catalog
+
+KEPT = 200
+"""Filters remembered."""
+
+
+def checked(text: str, catalog: Catalog | None, first_ns: int) -> tuple[Filter | None, FilterError | None]:
+    """The filter, or why it is none; (None, None) for an empty text."""
+    if not text.strip():
+        return None, None
+    try:
+        return compile_filter(text, catalog, first_ns=first_ns), None
+    except FilterError as error:
+        return None, error
+
+
+def as_filter(node: Node | None) -> str | None:
+    """The filter that says what a field holds; None for what has no name or whose value is masked."""
+    if node is None or not node.name:
+        return None
+    value, name = node.value, node.name
+    if value is None:
+        return None if node.masked or node.field is None or node.field.kind != "nested" else name
+    kind = node.field.kind if node.field is not None else ""
+    if isinstance(value, bool):
+        return f"{name} == {int(value)}"
+    if isinstance(value, int):
+        wide = node.field is not None and node.field.base in ("hex", "guid")
+        return f"{name} == {f'0x{value:0{(node.bits + 3) // 4}x}' if wide else value}"
+    if kind in ("gid", "mac", "ip4"):
+        return f"{name} == {value}"
+    if kind == "text":
+        escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
+        return f'{name} == "{escaped}"' if str(value).isprintable() else name
+    raw = str(value)
+    if not raw:
+        return name
+    return f"{name}[0:{min(len(raw) // 2, 16)}] == {':'.join(raw[i : i + 2] for i in range(0, min(len(raw), 32), 2))}"
+
+
+class History:
+    """Filters entered before, newest last; kept between runs in the user's state folder, if that can be written."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+        self.path = path if path is not None else Path(state) / "ibdissect" / "filters"
+        self.texts: list[str] = []
+        try:
+            self.texts = [line for line in self.path.read_text(encoding="utf-8").splitlines() if line][-KEPT:]
+        except (OSError, UnicodeDecodeError):
+            self.texts = []
+
+    def add(self, text: str) -> None:
+        """Remember a filter."""
+        text = " ".join(text.split())
+        if not text:
+            return
+        self.texts = [*(old for old in self.texts if old != text), text][-KEPT:]
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.write_text("\n".join(self.texts) + "\n", encoding="utf-8")
+        except OSError:
+            return  # a history that cannot be kept is no reason to stop anybody

@@ -1,0 +1,49 @@
+"""A thin rule between two panes that can be dragged."""
+
+from __future__ import annotations
+
+from rich.text import Text
+from textual import events
+from textual.widget import Widget
+
+LEAST = 3
+"""Cells that a pane keeps."""
+
+
+class Splitter(Widget):
+    """Drags the size of the pane `target`, which lies before (above, left of) or behind it."""
+
+    def __init__(self, target: str, *, vertical: bool = False, behind: bool = True) -> None:
+        super().__init__(id=f"split-{target}", classes="vertical" if vertical else "")
+        self.target, self.vertical, self.behind = target, vertical, behind
+        self._dragging = False
+
+    def render(self) -> Text:
+        rule = "\n".join("│" * self.size.height) if self.vertical else "─" * self.size.width
+        return Text(rule, no_wrap=True)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        event.stop()
+        self.capture_mouse()
+        self._dragging = True
+        self.add_class("dragging")
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        event.stop()
+        self.release_mouse()
+        self._dragging = False
+        self.remove_class("dragging")
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if not self._dragging:
+            return
+        pane = self.screen.query_one(f"#{self.target}")
+        region, parent = pane.region, pane.parent
+        assert isinstance(parent, Widget)
+        at, low, high = (event.screen_x, region.x, region.right) if self.vertical else (event.screen_y, region.y, region.bottom)
+        room = (parent.size.width if self.vertical else parent.size.height) - 2 * LEAST
+        size = int(max(LEAST, min(high - at - 1 if self.behind else at - low, room)))
+        if self.vertical:
+            pane.styles.width = size
+        else:
+            pane.styles.height = size

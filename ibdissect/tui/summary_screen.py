@@ -1,0 +1,87 @@
+"""The findings summary: one line a rule - how bad, how often, where first, who is involved."""
+
+from __future__ import annotations
+
+from rich.segment import Segment
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.screen import Screen
+from textual.widgets import Static
+
+from ibdissect.lint.finding import Finding
+
+from .findings_store import FindingsStore
+from .ink import NAMES, SHAPES, cut, fit, number
+from .line_list import LineList
+
+
+class RuleTable(LineList):
+    """Rules with findings, the worst first."""
+
+    empty = "No findings."
+
+    def __init__(self, store: FindingsStore) -> None:
+        super().__init__(id="rules")
+        self.store = store
+        self.groups = store.rules()
+
+    def count(self) -> int:
+        return len(self.groups)
+
+    @property
+    def group(self) -> tuple[str, list[Finding]] | None:
+        """The rule at the cursor with its findings."""
+        return self.groups[self.cursor] if self.cursor < len(self.groups) else None
+
+    def parts(self, index: int, width: int) -> list[Segment]:
+        code, findings = self.groups[index]
+        first = min(findings, key=lambda finding: finding.frame)
+        ink = self.ink(first.severity.value)
+        count = max(self.store.by_rule.get(code, 0), len(findings))
+        frames = len({finding.frame for finding in findings})
+        head = 3 + 9 + 9 + 34 + 8 + 9 + 13
+        return [
+            Segment(f" {SHAPES[first.severity]} ", ink), Segment(fit(NAMES[first.severity], 9), ink), Segment(fit(code, 9), self.ink("strong")),
+            Segment(fit(first.name, 33) + " "), Segment(fit(number(count), 8, "right")), Segment(fit(number(frames), 9, "right"), self.ink("dim")),
+            Segment(fit(str(first.frame), 10, "right") + "   ", self.ink("accent")),
+            Segment(cut(first.message, max(width - head - 1, 0)), self.ink("dim")),
+        ]  # fmt: skip
+
+    def choose(self) -> None:
+        if self.group is not None:
+            self.screen.dismiss(("filter", self.group[0]))
+
+
+class SummaryScreen(Screen[tuple[str, str] | None]):
+    """Returns ("filter", code) or ("explain", code), None when left."""
+
+    BINDINGS = [
+        Binding("escape,q,S", "dismiss(None)", "back"),
+        Binding("e", "explain", "explain"),
+    ]
+
+    def __init__(self, store: FindingsStore, frames: int, rules: int, finished: bool) -> None:
+        super().__init__()
+        self.store, self.frames, self.rules, self.finished = store, frames, rules, finished
+
+    def compose(self) -> ComposeResult:
+        state = "checked" if self.finished else "so far"
+        total = sum(self.store.by_rule.values())
+        yield Static(
+            f" Findings   {number(total)} in {number(self.frames)} frames {state}, {self.rules} rules", classes="screen-title", markup=False
+        )
+        head = f"   {'Severity':<9}{'Code':<9}{'Name':<34}{'Count':>8}{'Frames':>9}{'First':>10}   For example"
+        yield Static(head, classes="table-head", markup=False)
+        yield RuleTable(self.store)
+        yield Static(" Enter shows the frames of the rule · e explains · Esc back", classes="screen-keys", markup=False)
+
+    def on_mount(self) -> None:
+        table = self.query_one(RuleTable)
+        table.empty = f"No findings: {number(self.frames)} frames checked with {self.rules} rules."
+        table.renew()
+        table.focus()
+
+    def action_explain(self) -> None:
+        group = self.query_one(RuleTable).group
+        if group is not None:
+            self.dismiss(("explain", group[0]))

@@ -1,0 +1,81 @@
+"""The line at the top: which capture, how much of it, how far reading and checking are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.text import Text
+from textual.widget import Widget
+
+from .findings_pane import totals
+from .ink import SHAPES, cut, duration, number, width_of
+from .model import CaptureModel
+from .study import Study
+
+BAR = 10
+EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the bar said last; it is drawn again only when that changed."""
+
+    left: tuple[str, ...]
+    right: tuple[tuple[str, str], ...]
+
+
+class TitleBar(Widget):
+    """Quiet when all is read."""
+
+    COMPONENT_CLASSES = {"title--name", "title--dim", "title--error", "title--warning", "title--info", "title--bar"}
+
+    def __init__(self, model: CaptureModel, study: Study) -> None:
+        super().__init__(id="title")
+        self.model, self.study = model, study
+        self._shown: Shown | None = None
+
+    def update(self) -> None:
+        """Draw again if something changed."""
+        shown = self._now()
+        if shown != self._shown:
+            self._shown = shown
+            self.refresh()
+
+    def _now(self) -> Shown:
+        model, study = self.model, self.study
+        total = model.index.frames
+        name = model.path.rpartition("/")[2]
+        span = max(model.last_ns - model.first_ns, 0)
+        left = (name, f"{number(total)} frame{'s' * (total != 1)}", f"{duration(span)} span" if total else "")
+        right: list[tuple[str, str]] = []
+        if not model.complete:
+            right.append(("following" if model.follow else "reading", "dim"))
+        if total and study.done < total:
+            share = study.done / total
+            cells = int(share * BAR * 8)
+            bar = ("█" * (cells // 8) + EIGHTHS[cells % 8].strip()).ljust(BAR)
+            right.append((f"lint ▕{bar}▏", "bar"))
+        found = totals(model.findings)
+        right += [(f"{SHAPES[severity]} {text}", severity.value) for text, severity in found]
+        if study.finished and not found:
+            right.append(("no findings", "dim"))
+        if model.error:
+            right.append((f"✖ {model.error}", "error"))
+        elif model.damage:
+            first = model.damage[0]
+            right.append((f"⚠ {first.kind} at byte {number(first.offset)}", "warning"))
+        return Shown(left, tuple(right))
+
+    def render(self) -> Text:
+        shown = self._shown or self._now()
+        width = self.size.width
+        ink = lambda name: self.get_component_rich_style(f"title--{name}", partial=True)  # noqa: E731 - a local word
+        right = Text("  ").join(Text(text, ink(style)) for text, style in shown.right)
+        room = width - min(width_of(right.plain), width * 2 // 3) - 4
+        left = Text.assemble((" ibdissect  ", ink("dim")), (cut(shown.left[0], max(room - 14, 8)), ink("name")))
+        for text in shown.left[1:]:
+            if text and left.cell_len + len(text) + 2 <= room:
+                left.append(f"  {text}", ink("dim"))
+        right.truncate(max(width - left.cell_len - 2, 0), overflow="ellipsis")
+        left.append(" " * max(width - left.cell_len - right.cell_len - 1, 1))
+        return left.append_text(right)
