@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .session import Capture as Capture
-    from .session import Capture as open  # noqa: A004 - `ibdissect.open` is the interface
+    from .session import Capture as open
     from .version import VERSION as __version__
 
 __all__ = ["Capture", "__version__", "open"]

@@ -48,7 +48,7 @@ class Column:
     frame: npt.NDArray[np.int64]
     """Frame number of each entry, int64[k]."""
     value: npt.NDArray[Any]
-    """Integers (uint8 ... uint64), bool for flags, uint8[k, n] for GIDs (n = 16), addresses and raw bytes, objects for text and open ends."""
+    """Integers (uint8 ... uint64), bool for flags, uint8[k, n] for GIDs (n = 16), addresses, raw bytes; objects for text, open ends."""
 
     def __len__(self) -> int:
         return len(self.frame)

@@ -88,7 +88,11 @@ def run(arguments: list[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        result = group.main(args=arguments, prog_name="ibdissect", standalone_mode=False)
+        if "_IBDISSECT_COMPLETE" in os.environ:  # the shell asks what could be typed next
+            group.main(args=arguments, prog_name="ibdissect")
+        # Not `main`: that turns a broken pipe into status 1, which means findings here.
+        with group.make_context("ibdissect", sys.argv[1:] if arguments is None else list(arguments)) as context:
+            result = group.invoke(context)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as done:

@@ -77,4 +77,6 @@ def where(struct: Any) -> str:
 
 def _value(place: Any, name: str) -> str:
     value = getattr(place, name)
-    return f"0x{value:x}" if isinstance(value, int) else ",".join(f"0x{v:x}" for v in sorted(value)) if isinstance(value, frozenset) else str(value)
+    if isinstance(value, frozenset):
+        return ",".join(f"0x{number:x}" for number in sorted(value))
+    return f"0x{value:x}" if isinstance(value, int) else str(value)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,47 +14,45 @@ from ibdissect.errors import ConfigError
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
 
+if TYPE_CHECKING:
+    from ibdissect.dfilter.compile import Filter
+
 ENDLESS = (1 << 63) - 1
 
 
 @dataclass(slots=True)
 class Limits:
-    """Frames by number and display filter; goes to worker processes as text and is compiled there again."""
+    """Frames by number and display filter."""
 
-    text: str | None
     ranges: tuple[tuple[int, int], ...]
     """(first, last) of every run of frames; empty: all."""
-    first_ns: int = 0
-    """Time of the capture's first frame, for frame.time_relative."""
-    _compiled: Any = field(default=None, repr=False)  # Any: the display-filter room is loaded only when there is a filter
+    filter: Filter | None = None
+    findings: Mapping[int, Iterable[str]] = field(default_factory=dict)
+    """Codes by frame, for filters that ask for findings (`needs_findings`)."""
 
     @classmethod
     def parse(cls, text: str | None, frames: str | None, catalog: Catalog | None) -> Limits:
         """From the options. FilterError and ConfigError say what is wrong where."""
-        limits = cls(text, parse_frames(frames) if frames is not None else ())
-        limits._compile(catalog)
-        return limits
+        ranges = parse_frames(frames) if frames is not None else ()
+        if text is None:
+            return cls(ranges)
+        from ibdissect.dfilter.compile import compile_filter  # loaded only when there is a filter
 
-    def _compile(self, catalog: Catalog | None) -> None:
-        if self.text is not None and self._compiled is None:
-            from ibdissect.dfilter import compile_filter
+        return cls(ranges, compile_filter(text, catalog))
 
-            self._compiled = compile_filter(self.text, catalog)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Limits, (self.text, self.ranges)
+    @property
+    def needs_findings(self) -> bool:
+        """Whether the filter asks for findings."""
+        return self.filter is not None and self.filter.codes
 
     def rows(self, table: ChunkTable) -> npt.NDArray[np.bool_]:
         """Which rows of a chunk are wanted, bool[n]."""
-        self._compile(table.catalog)
         first = table.chunk.first
-        if first == 1 and len(table):
-            self.first_ns = int(table.chunk.time_ns[0])
         chosen = np.full(len(table), not self.ranges)
         for low, high in self.ranges:
             chosen[max(low - first, 0) : max(min(high, first + len(table)) - first + 1, 0)] = True
-        if self._compiled is not None and chosen.any():
-            chosen &= self._compiled.rows(table, self.first_ns)
+        if self.filter is not None:  # also where no frame is wanted: it remembers times from chunk to chunk
+            chosen &= self.filter.rows(table, self.findings)
         return chosen
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ibdissect.cli.common import common_options, damage_text, limits, painter, plugin_names, say, settings
-from ibdissect.errors import ConfigError
+from ibdissect.errors import CaptureError, ConfigError
 
 FORMATS = ("summary", "tree", "dump", "dotted", "scapy", "json", "jsonl", "fields")
 
@@ -34,6 +34,8 @@ def command(capture: str, format_: str | None, names: tuple[str, ...], count: bo
         raise ConfigError("--format", "fields", "no field is named", hint="name them with -e, `ibdissect fields` lists them")
     with Capture(capture, plugins=plugin_names(common), show_keys=common["show_keys"]) as opened:
         wanted = limits(common, opened.catalog)
+        if wanted is not None and wanted.needs_findings:
+            wanted.findings = _codes(opened)
         if count:
             click.echo(_count(opened, wanted))
         else:
@@ -42,6 +44,16 @@ def command(capture: str, format_: str | None, names: tuple[str, ...], count: bo
             if not common["quiet"]:
                 say(damage_text(opened.path, damage))
     return 0
+
+
+def _codes(opened: Any) -> dict[int, list[str]]:
+    """Codes of the findings in each frame, for filters that ask for them: the capture is linted first."""
+    if not opened.reader.again:
+        raise CaptureError(opened.path, "a filter on findings reads the capture twice, which a pipe cannot give")
+    codes: dict[int, list[str]] = {}
+    for finding in opened.lint():
+        codes.setdefault(finding.frame, []).append(finding.code)
+    return codes
 
 
 def _selected(opened: Any, wanted: Any) -> Iterator[tuple[Any, Any]]:

@@ -79,9 +79,9 @@ class _Rows:
             return [bool(v) for v in values] if item.kind == "flag" else values
         stop = (bit + bits + 7) // 8
         shift, mask = stop * 8 - bit - bits, (1 << bits) - 1
-        return [int.from_bytes(row, "big") >> shift & mask for row in self.bytes(item, bit // 8, stop)]
+        return [int.from_bytes(row, "big") >> shift & mask for row in self.cut(item, bit // 8, stop)]
 
-    def bytes(self, item: Item, start: int, stop: int) -> list[bytes]:
+    def cut(self, item: Item, start: int, stop: int) -> list[bytes]:
         """Bytes start:stop of the item's piece in every row."""
         part = np.ascontiguousarray(self.matrix(item.piece)[:, start:stop])
         found: list[bytes] = part.view(f"V{stop - start}").ravel().tolist()
@@ -220,14 +220,11 @@ class JsonLines:
         if field in NAMES:
             return "%s", [self._in_context(field, item, rows)]
         if item.kind in BYTES and not field.secret:
-            values = rows.rest(item) if item.kind == "rest" else rows.bytes(item, item.byte, item.byte + item.length)
+            values = rows.rest(item) if item.kind == "rest" else rows.cut(item, item.byte, item.byte + item.length)
             if item.kind != "rest" and not item.covered_secrets and not item.title and item.length <= 64:
                 return "%s", [list(map(self._texts(field, item).__getitem__, values))]
             return "%s", [[_bytes_json(self.presenter, item, value) for value in values]]
-        if item.kind in OPAQUE:
-            values = rows.bytes(item, item.byte, item.byte + item.length)
-        else:
-            values = rows.numbers(item)
+        values = rows.cut(item, item.byte, item.byte + item.length) if item.kind in OPAQUE else rows.numbers(item)
         known = self._texts(field, item)
         if values and values[0] == values[-1] and values.count(values[0]) == len(values):
             return known[values[0]].replace("%", "%%"), []
@@ -246,7 +243,7 @@ class JsonLines:
         matrix = rows.matrix(item.piece)
         about = [extract(matrix, item.view * 8 + other.bit, other.bits).tolist() for other in ABOUT]
         raw = item.kind in OPAQUE
-        values = rows.bytes(item, item.byte, item.byte + item.length) if raw else rows.numbers(item)
+        values = rows.cut(item, item.byte, item.byte + item.length) if raw else rows.numbers(item)
         return list(map(known.__getitem__, zip(values, *about, strict=True)))
 
     def _texts(self, field: Field[Any], item: Item) -> _Known:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ibdissect.wire.catalog import StructType
@@ -32,7 +33,7 @@ class Item:
     bit: int
     """First bit of the value, counted from `view`."""
     bits: int
-    children: list[Item] = field(default_factory=list)
+    children: list[Item] = dataclasses.field(default_factory=list)
     when: tuple[Item, frozenset[int]] | None = None
     """The item whose value decides whether this one means anything, and the values for which it does."""
     title: str = ""

@@ -108,7 +108,7 @@ def frame_values(table: ChunkTable, name: str, first_ns: int) -> list[str]:
         return [_seconds(value - origin) for value in chunk.time_ns.tolist()]
     if name == "_ws.malformed":
         return [MALFORMED[code] for code in table.located.malformed.tolist()]
-    column = {"frame.len": chunk.length, "frame.cap_len": chunk.caplen, "frame.interface_id": chunk.interface}[name]
+    column: Int = {"frame.len": chunk.length, "frame.cap_len": chunk.caplen, "frame.interface_id": chunk.interface.astype(np.int64)}[name]
     return list(map(str, column.tolist()))
 
 
