@@ -124,8 +124,27 @@ def _transport(table: ChunkTable, rows: Int, position: Int, lines: Summaries) ->
         places = position[chosen].tolist()
         for place, info in zip(places, infos, strict=True):
             lines.protocol[place], lines.info[place] = protocol, info
+        if code in _SEND_ONLY:
+            _ipoib(table, some, places, lines)
         for i in np.flatnonzero(ecn).tolist():
             lines.info[places[i]] += (" FECN" if ecn[i] & 2 else "") + (" BECN" if ecn[i] & 1 else "")
+
+
+_SEND_ONLY = frozenset({0x04, 0x24, 0x64})
+"""OpCodes of a whole message: of RC and UC (IPoIB connected mode, RFC 4755) and of UD (RFC 4391)."""
+
+
+def _ipoib(table: ChunkTable, rows: Int, places: list[int], lines: Summaries) -> None:
+    """Messages that are IP packets say what these do."""
+    data, payload, stop = table.chunk.data, table.located.at("payload")[rows], table.located.payload_end[rows]
+    likely = np.flatnonzero((payload >= 0) & (stop - payload >= 24))
+    likely = likely[np.isin(u16(data, payload[likely]), summary_other.IPOIB_TYPES) & (u16(data, payload[likely] + 2) == 0)]
+    for i in likely.tolist():
+        said = summary_other.ipoib(data[payload[i] : stop[i]].tobytes())
+        if said is not None:
+            place = places[i]
+            lines.info[place] = f"{said} ({lines.protocol[place]} {lines.info[place]})"
+            lines.protocol[place] = "IPoIB"
 
 
 def _infos(table: ChunkTable, code: int, rows: Int, bth: Int, length: Int) -> tuple[str, list[str]]:

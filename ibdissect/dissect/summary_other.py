@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Address
 from typing import TYPE_CHECKING
 
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.around import ETHERTYPES, IP_PROTOCOLS
+from ibdissect.wire.text import gid_text
 
 if TYPE_CHECKING:
     from .summary import Summaries
@@ -97,3 +99,24 @@ def _ip(frame: bytes, upper: int, at: int, family: str) -> tuple[str, str]:
     return IP_PROTOCOLS.get(upper, family), f"protocol {upper}"
 
 
+
+
+IPOIB_TYPES = (0x0800, 0x0806, 0x86DD)
+"""Types of the encapsulation header of IP over InfiniBand (RFC 4391 6)."""
+
+
+def ipoib(message: bytes) -> str | None:
+    """What a message says that is IP over InfiniBand beyond doubt: type, zeros, and a packet of exactly that length; else None."""
+    number, body = int.from_bytes(message[:2], "big"), message[4:]
+    if message[2:4] != b"\0\0":
+        return None
+    if number == 0x0800 and len(body) >= 20 and body[0] >> 4 == 4 and int.from_bytes(body[2:4], "big") == len(body):
+        protocol, info = _ip(body, body[9], (body[0] & 15) * 4, "IPv4")
+        return f"{protocol} {info} {IPv4Address(body[12:16])} → {IPv4Address(body[16:20])}"
+    if number == 0x86DD and len(body) >= 40 and body[0] >> 4 == 6 and int.from_bytes(body[4:6], "big") + 40 == len(body):
+        protocol, info = _ip(body, body[6], 40, "IPv6")
+        return f"{protocol} {info} {gid_text(body[8:24])} → {gid_text(body[24:40])}"
+    if number == 0x0806 and len(body) == 56 and body[:6] == b"\0\x20\x08\0\x14\x04":
+        sender, target = IPv4Address(body[28:32]), IPv4Address(body[52:56])
+        return f"ARP {sender} is at {body[8:28].hex()}" if body[7] == 2 else f"ARP Who has {target}? Tell {sender}"
+    return None

@@ -1,0 +1,267 @@
+"""What did a transfer of several MADs carry, once its segments are put together (RMPP, IBA 13.6)?
+
+Segments may come late, twice, or never; a capture may begin or end in mid-transfer. Memory is bounded: the transfer that has
+waited longest gives way to a new one.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+DATA, ACK, STOP, ABORT = 1, 2, 3, 4
+FIRST, LAST = 2, 4
+MAX_TRANSFERS = 4096
+"""Transfers kept at once, finished ones (their late repetitions are told from new transfers) among them."""
+MAX_BYTES = 64 << 20
+"""Bytes of segments kept at once."""
+
+Key = tuple[bytes, bytes, int, int]
+"""Source, destination, management class, transaction id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One MAD with an RMPP header in use."""
+
+    frame: int
+    source: bytes
+    destination: bytes
+    mgmt_class: int
+    tid: int
+    method: int
+    attr_id: int
+    kind: int
+    """DATA, ACK, STOP or ABORT."""
+    flags: int
+    status: int
+    number: int
+    """Data1: the segment's number in DATA and ACK."""
+    length: int
+    """Data2: PayloadLength in DATA, NewWindowLast in ACK."""
+    step: int
+    """Bytes from one record to the next (AttributeOffset), 0 where the class has none."""
+    offset: int
+    """Byte of the frame where the class's data starts."""
+    data: bytes
+    """The class's data as far as it counts: without the header that every segment repeats, without what fills up the last one."""
+
+    @property
+    def key(self) -> Key:
+        """Of the transfer whose sender sent this."""
+        return self.source, self.destination, self.mgmt_class, self.tid
+
+    @property
+    def reverse(self) -> Key:
+        """Of the transfer whose receiver sent this."""
+        return self.destination, self.source, self.mgmt_class, self.tid
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The first copy of a DATA segment that the capture shows."""
+
+    frame: int
+    offset: int
+    """Byte of the frame where its data starts."""
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Bytes of one frame."""
+
+    frame: int
+    offset: int
+    length: int
+
+
+@dataclass(slots=True)
+class Transfer:
+    """The segments of one transfer so far."""
+
+    source: bytes
+    destination: bytes
+    mgmt_class: int
+    tid: int
+    method: int
+    attr_id: int
+    step: int
+    segments: dict[int, Segment] = field(default_factory=dict)
+    last: int | None = None
+    """Number of the last segment, None while it has not been seen."""
+    announced: int | None = None
+    """PayloadLength of the first segment: of the whole transfer, with the class header of each segment; None or 0 if not said."""
+    acknowledged: int = 0
+    """Highest segment that the receiver confirmed."""
+    repeated: list[int] = field(default_factory=list)
+    """Frames that brought a segment again."""
+    contradicting: list[int] = field(default_factory=list)
+    """Frames that brought a segment again, with other bytes."""
+    ended: str = ""
+    """`complete`, `stopped`, `aborted`, `replaced`, `evicted`, or empty while it goes on."""
+    status: int = 0
+    """RMPPStatus of the STOP or ABORT."""
+    end_frame: int = 0
+    """Frame of the message that ended it."""
+
+    @property
+    def complete(self) -> bool:
+        """Every segment is there."""
+        return self.last is not None and len(self.segments) >= self.last and all(n in self.segments for n in range(1, self.last + 1))
+
+    @property
+    def frames(self) -> list[int]:
+        """Frames of the segments, in the order of the data."""
+        return [self.segments[number].frame for number in sorted(self.segments)]
+
+    def missing(self) -> Iterator[tuple[int, int]]:
+        """Runs of segment numbers, first and last, that are missing before the highest one known."""
+        previous = 0
+        for number in [*sorted(self.segments), *([self.last + 1] if self.last is not None else [])]:
+            if number > previous + 1:
+                yield previous + 1, number - 1
+            previous = max(previous, number)
+
+    def runs(self) -> Iterator[tuple[int, int, bytes]]:
+        """What lies together without a gap: number of the first segment, offset of the data in the whole transfer or -1, bytes.
+
+        The offset is known for what follows the first segment without a gap, and behind gaps where all segments but the last
+        one have the same size, as the standard wants it (IBA 13.6.3.1).
+        """
+        size = max((len(segment.data) for segment in self.segments.values()), default=0)
+        parts: list[bytes] = []
+        start = previous = 0
+        for number in sorted(self.segments):
+            if parts and number != previous + 1:
+                yield start, (start - 1) * size, b"".join(parts)
+                parts = []
+            if not parts:
+                start = number
+            parts.append(self.segments[number].data)
+            previous = number
+        if parts:
+            yield start, (start - 1) * size, b"".join(parts)
+
+    def records(self) -> Iterator[tuple[int, bytes, tuple[Span, ...]]]:
+        """Number (from 0), bytes and places of every record that is there whole; those in gaps are left out."""
+        for first, offset, data in self.runs():
+            if not self.step:
+                if first == 1:
+                    yield 0, data, tuple(self.spans(first, 0, len(data)))
+                continue
+            skip = -offset % self.step
+            for start in range(skip, len(data) - self.step + 1, self.step):
+                yield (offset + start) // self.step, data[start : start + self.step], tuple(self.spans(first, start, self.step))
+            rest = (len(data) - skip) % self.step if len(data) > skip else 0
+            if rest and self.last is not None and self._ends(first, data):
+                # The last record may end before the step does.
+                start = len(data) - rest
+                yield (offset + start) // self.step, data[start:], tuple(self.spans(first, start, rest))
+
+    def _ends(self, first: int, data: bytes) -> bool:
+        """Whether a run that starts with segment `first` goes up to the last segment."""
+        return all(number in self.segments for number in range(first, (self.last or 0) + 1)) and bool(data)
+
+    def spans(self, first: int, start: int, length: int) -> Iterator[Span]:
+        """Where bytes of the run that starts with segment `first` came from."""
+        number, stop = first, start + length
+        at = 0
+        while at < stop and number in self.segments:
+            segment = self.segments[number]
+            low, high = max(start, at), min(stop, at + len(segment.data))
+            if low < high:
+                yield Span(segment.frame, segment.offset + low - at, high - low)
+            at += len(segment.data)
+            number += 1
+
+
+class Reassembler:
+    """Follows all transfers of a capture. Feed it every RMPP message in capture order."""
+
+    def __init__(self, max_transfers: int = MAX_TRANSFERS, max_bytes: int = MAX_BYTES) -> None:
+        self.max_transfers, self.max_bytes = max_transfers, max_bytes
+        self._open: OrderedDict[Key, Transfer] = OrderedDict()
+        self._held = 0
+
+    def feed(self, message: Message) -> list[Transfer]:
+        """The transfers that this message ended: completed, stopped, aborted, or pushed out of memory."""
+        if message.kind == DATA:
+            return self._data(message)
+        if message.kind == ACK:
+            transfer = self._open.get(message.reverse)
+            if transfer is not None:
+                transfer.acknowledged = max(transfer.acknowledged, message.number)
+            return []
+        if message.kind in (STOP, ABORT):
+            for key in (message.key, message.reverse):  # either end may give up
+                transfer = self._open.get(key)
+                if transfer is not None and not transfer.ended:
+                    transfer.status = message.status
+                    self._forget(key)
+                    return [_end(transfer, "stopped" if message.kind == STOP else "aborted", message.frame)]
+        return []
+
+    def unfinished(self) -> list[Transfer]:
+        """Transfers that have neither ended nor been given up, oldest first."""
+        return [transfer for transfer in self._open.values() if not transfer.ended]
+
+    def _data(self, message: Message) -> list[Transfer]:
+        over: list[Transfer] = []
+        transfer = self._open.get(message.key)
+        if transfer is not None and self._is_new(transfer, message):
+            self._forget(message.key)
+            if not transfer.ended:
+                over.append(_end(transfer, "replaced", message.frame))
+            transfer = None
+        if transfer is None:
+            transfer = self._open[message.key] = Transfer(
+                message.source, message.destination, message.mgmt_class, message.tid, message.method, message.attr_id, message.step
+            )
+        self._open.move_to_end(message.key)
+        known = transfer.segments.get(message.number)
+        if known is not None:
+            (transfer.repeated if known.data == message.data else transfer.contradicting).append(message.frame)
+            return over
+        if not message.number or (transfer.last is not None and message.number > transfer.last):
+            return over  # no such segment: the rules report it
+        transfer.segments[message.number] = Segment(message.frame, message.offset, message.data)
+        self._held += len(message.data)
+        if message.number == 1:
+            transfer.announced = message.length
+        if message.flags & LAST:
+            transfer.last = message.number
+        if transfer.complete:
+            over.append(_end(transfer, "complete", message.frame))
+        return over + self._make_room()
+
+    def _is_new(self, transfer: Transfer, message: Message) -> bool:
+        """Whether a first segment starts another transfer under the same transaction id."""
+        if (transfer.method, transfer.attr_id) != (message.method, message.attr_id):
+            return True
+        if message.number != 1:
+            return False
+        known = transfer.segments.get(1)
+        different = known is not None and known.data != message.data
+        # The sender of a finished transfer repeats its segments only until the receiver has confirmed the last one.
+        confirmed = transfer.ended == "complete" and transfer.acknowledged >= (transfer.last or 0)
+        return different or confirmed
+
+    def _make_room(self) -> list[Transfer]:
+        over = []
+        while self._open and (len(self._open) > self.max_transfers or self._held > self.max_bytes):
+            key, transfer = next(iter(self._open.items()))
+            self._forget(key)
+            if not transfer.ended:
+                over.append(_end(transfer, "evicted", 0))
+        return over
+
+    def _forget(self, key: Key) -> None:
+        transfer = self._open.pop(key)
+        self._held -= sum(len(segment.data) for segment in transfer.segments.values())
+
+
+def _end(transfer: Transfer, how: str, frame: int) -> Transfer:
+    transfer.ended, transfer.end_frame = how, frame
+    return transfer
