@@ -16,34 +16,47 @@ from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.spec import Field
 from ibdissect.wire.transport import BTH
 
-from .model import PortFacts, SwitchFacts
+from .model import SwitchFacts
 
 GET, SET, TRAP, TRAP_REPRESS, GET_RESP = 0x01, 0x02, 0x05, 0x07, 0x81
 NOTICE, NODE_DESCRIPTION, NODE_INFO, SWITCH_INFO, PORT_INFO, P_KEY_TABLE = 0x02, 0x10, 0x11, 0x12, 0x15, 0x16
+SL_TO_VL, VL_ARBITRATION, LINEAR, RANDOM, MULTICAST = 0x17, 0x18, 0x19, 0x1A, 0x1B
 SM_INFO, VENDOR_DIAG = 0x20, 0x30
 LID_ROUTED, DIRECTED = 0x01, 0x81
 SMP_SIZE, DATA_AT = SMPDirected.size, SMPDirected.data.bit // 8
 PATH_AT = SMPDirected.initial_path.bit // 8
-TEACHING = (NODE_DESCRIPTION, NODE_INFO, SWITCH_INFO, PORT_INFO, P_KEY_TABLE, SM_INFO, VENDOR_DIAG)
+TABLES = (SL_TO_VL, VL_ARBITRATION, LINEAR, RANDOM, MULTICAST)
+TEACHING = (NODE_DESCRIPTION, NODE_INFO, SWITCH_INFO, PORT_INFO, P_KEY_TABLE, *TABLES, SM_INFO, VENDOR_DIAG)
 """Attributes whose answers are read."""
+PLACE_ONLY, ASKS, TEACHES, COMPLAINS = 0, 1, 2, 3
+"""What an SMP needs of the follower: only the port that it goes to or comes from, or more."""
+WAY = 67
+"""Bytes of `Smps.ways` per SMP: high half of the transaction id, and InitialPath without its unused first byte."""
+WAY_HEAD = 4
+PERMISSIVE = 0xFFFF
 
-_KEYS: tuple[Field[Any], ...] = (PortInfo.m_key, PortInfo.m_key_protect_bits, PortInfo.m_key_lease_period)
 _READ: dict[int, tuple[Field[Any], ...]] = {
     NODE_INFO: (
         NodeInfo.node_type, NodeInfo.num_ports, NodeInfo.system_image_guid, NodeInfo.node_guid, NodeInfo.port_guid,
         NodeInfo.partition_cap, NodeInfo.device_id, NodeInfo.local_port_num, NodeInfo.vendor_id,
     ),
     SWITCH_INFO: tuple(getattr(SwitchInfo, name) for name in SwitchFacts._fields),
-    PORT_INFO: (*_KEYS, *(getattr(PortInfo, name) for name in PortFacts._fields)),
-    SM_INFO: (SMInfo.guid, SMInfo.priority, SMInfo.sm_state),
+    PORT_INFO: (
+        PortInfo.lid, PortInfo.lmc, PortInfo.port_state, PortInfo.local_port_num, PortInfo.diag_code,
+        PortInfo.m_key, PortInfo.m_key_protect_bits, PortInfo.m_key_lease_period,
+    ),
+    SM_INFO: (SMInfo.guid, SMInfo.priority, SMInfo.sm_state, SMInfo.act_count),
 }  # fmt: skip
 """Fields of an attribute in the order in which `facts` holds them."""
 
 
 class Smps:
-    """Lists with one entry per SMP that can teach or ask something, in frame order."""
+    """Lists with one entry per SMP that can teach or ask something, in frame order.
 
-    def __init__(self, table: ChunkTable) -> None:
+    `keyed` says that some port is known to hold an M_Key: only then, or when this chunk shows one, are requests looked at alone.
+    """
+
+    def __init__(self, table: ChunkTable, *, keyed: bool = True) -> None:
         rows = _rows(table)
         data, loc = table.chunk.data, table.located
         at = loc.at("mad")[rows]
@@ -54,45 +67,84 @@ class Smps:
 
         method, status, attribute = column(MAD.method), column(MAD.status), column(MAD.attribute_id)
         directed = column(MAD.mgmt_class) == DIRECTED
-        answer = (method == GET_RESP) & ((status & np.where(directed, 0x7FFF, 0xFFFF)) == 0) & np.isin(attribute, TEACHING)
-        asks = (method == GET) | (method == SET) | (method == TRAP_REPRESS) | ((method == TRAP) & (attribute == NOTICE))
-        keep = np.flatnonzero(answer | asks)
-        self.rows = rows[keep]
-        self.method, self.attribute = method[keep], attribute[keep]
-        self.modifier = column(MAD.attribute_modifier)[keep]
-        self.mad = at[keep] - table.chunk.offset[self.rows]
-        self.directed: list[bool] = directed[keep].tolist()
-        self.transaction: list[int] = column(MAD.transaction_id)[keep].tolist()
-        self.m_key: list[int] = column(SMPDirected.m_key)[keep].tolist()
-        self.hops: list[int] = column(SMPDirected.hop_count)[keep].tolist()
-        self.dr_slid: list[int] = column(SMPDirected.dr_slid)[keep].tolist()
-        self.dr_dlid: list[int] = column(SMPDirected.dr_dlid)[keep].tolist()
-        lrh = loc.at("lrh")[self.rows]
-        self.slid: list[int] = u16(data, lrh + LRH.slid.bit // 8).tolist()
-        self.dlid: list[int] = u16(data, lrh + LRH.dlid.bit // 8).tolist()
-        self.paths = gather(data, at[keep] + PATH_AT, 64).tobytes()
-        """InitialPath of each, 64 bytes one behind the other."""
-        self.data = data
-        self.data_at: list[int] = (at[keep] + DATA_AT).tolist()
-        self.facts: list[tuple[int, ...] | None] = [None] * len(keep)
+        answer = (method == GET_RESP) & ((status & np.where(directed, 0x7FFF, 0xFFFF).astype(np.uint16)) == 0)
+        trap = (method == TRAP) & (attribute == NOTICE)
+        asks = (method == GET) | (method == SET) | (method == TRAP_REPRESS)
+        keep = np.flatnonzero(answer | asks | trap)
+        if len(keep) < len(rows):
+            rows, at, head = rows[keep], at[keep], head[keep]
+            method, attribute, directed, answer, trap = method[keep], attribute[keep], directed[keep], answer[keep], trap[keep]
+        self.rows = rows
+        self.method, self.attribute, self.answers = method, attribute, answer
+        self.modifier = column(MAD.attribute_modifier)
+        self.mad = at - table.chunk.offset[rows]
+        self.directed_rows = directed
+        self.directed: list[bool] = directed.tolist()
+        self._transaction = column(MAD.transaction_id)
+        self._m_key = column(SMPDirected.m_key)
+        hops = column(SMPDirected.hop_count).astype(np.int64)
+        self.hops: list[int] = hops.tolist()
+        slid, dlid = column(SMPDirected.dr_slid), column(SMPDirected.dr_dlid)
+        self.dr_slid, self.dr_dlid = slid, dlid
+        self.pure: list[bool] = (directed & (slid == PERMISSIVE) & (dlid == PERMISSIVE)).tolist()
+        """Directed from end to end."""
+        lrh = loc.at("lrh")[rows]
+        near, far = u16(data, lrh + LRH.slid.bit // 8), u16(data, lrh + LRH.dlid.bit // 8)
+        self.slid: list[int] = near.tolist()
+        self.dlid: list[int] = far.tolist()
+        ways = np.empty((len(rows), WAY), np.uint8)
+        ways[:, :WAY_HEAD] = head[:, MAD.transaction_id.bit // 8 : MAD.transaction_id.bit // 8 + WAY_HEAD]
+        ways[:, WAY_HEAD:] = gather(data, at + PATH_AT + 1, WAY - WAY_HEAD)
+        self.ways = ways.tobytes()
+        starts = np.arange(len(rows)) * WAY
+        self.way_at: list[int] = starts.tolist()
+        self.way_end: list[int] = (starts + WAY_HEAD + np.minimum(hops, 63)).tolist()
+        self.bodies = gather(data, at + DATA_AT, 64)
+        self._raw = self.bodies.tobytes()
+        self.facts: list[tuple[int, ...] | None] = [None] * len(rows)
         """Fields of the attribute, for answers and for Set(PortInfo)."""
-        teaches = answer[keep] | ((self.method == SET) & (self.attribute == PORT_INFO))
+        self.kind, self.keyed = self._kinds(answer, trap, keyed)
+        """What each SMP needs of the follower; whether M_Keys are in play."""
+
+    def _kinds(self, answer: npt.NDArray[np.bool_], trap: npt.NDArray[np.bool_], keyed: bool) -> tuple[list[int], bool]:
+        sets = (self.method == SET) & (self.attribute == PORT_INFO)
+        about_ports = np.flatnonzero((answer & (self.attribute == PORT_INFO)) | sets)
+        keyed = keyed or bool(self.bodies[about_ports, :8].any())
+        kind = np.zeros(len(self.rows), np.int64)
+        kind[trap] = COMPLAINS
+        teaches = answer & np.isin(self.attribute, TEACHING)
+        kind[teaches] = TEACHES
+        if keyed:
+            kind[~answer & ~trap] = ASKS
+            read = teaches | sets
+        else:
+            kind[((self.method == SET) & (self.attribute == P_KEY_TABLE)) | (self.method == TRAP_REPRESS)] = ASKS
+            read = teaches
         for number, fields in _READ.items():
-            index = np.flatnonzero(teaches & (self.attribute == number))
+            index = np.flatnonzero(read & (self.attribute == number))
             if len(index):
-                body = gather(data, at[keep][index] + DATA_AT, 64)
+                body = self.bodies[index]
                 values = [extract(body, field.bit, field.bits).tolist() for field in fields]
                 for i, facts in zip(index.tolist(), zip(*values, strict=True), strict=True):
                     self.facts[i] = facts
+        kinds: list[int] = kind.tolist()
+        return kinds, keyed
+
+    def transaction(self, i: int) -> int:
+        """Transaction id of SMP `i`."""
+        return int(self._transaction[i])
+
+    def m_key(self, i: int) -> int:
+        """M_Key that SMP `i` carries."""
+        return int(self._m_key[i])
 
     def path(self, i: int) -> bytes:
         """The directed route of SMP `i`, without the unused first byte; HopCount above 63 is cut there."""
-        return self.paths[i * 64 + 1 : i * 64 + 1 + min(self.hops[i], 63)]
+        return self.ways[self.way_at[i] + WAY_HEAD : self.way_end[i]]
 
     def body(self, i: int) -> bytes:
         """The 64 bytes of the attribute of SMP `i`."""
-        start = self.data_at[i]
-        return self.data[start : start + 64].tobytes()
+        return self._raw[i * 64 : i * 64 + 64]
 
 
 def _rows(table: ChunkTable) -> Int:

@@ -88,6 +88,37 @@ class SmSeen(FabricEvent):
 
     sm: Sm
     before: int | None
+    priority_before: int
+    count_before: int
+    """ActCount as shown before."""
+    seen_before: int
+    """Frame that showed it before, 0 at first sight."""
+    mad: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrapSeen(FabricEvent):
+    """A subnet management trap was sent."""
+
+    port: Port | None
+    """Who sent it, by its SLID; None where that is not known."""
+    notice: bytes
+    """The attribute, 64 bytes."""
+    transaction: int
+    slid: int
+    dlid: int
+    directed: bool
+    mad: int
+
+
+@dataclass(frozen=True, slots=True)
+class RepressSeen(FabricEvent):
+    """A trap was acknowledged."""
+
+    port: Port | None
+    """Who it goes to."""
+    transaction: int
+    notice: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +160,7 @@ class StateEvicted(FabricEvent):
     """A bound on what is remembered was reached; the oldest of its kind was dropped."""
 
     what: str
-    """`nodes`, `routes`, `requests`, `subnet managers`, `origins`."""
+    """`nodes`, `routes`, `requests`, `subnet managers`, `origins`, `groups`."""
     count: int
     """How many were dropped in this chunk."""
 
@@ -141,3 +172,5 @@ class ChunkFollowed(FabricEvent):
     table: ChunkTable
     subnet: Subnet
     requests: Requests
+    answers: Requests
+    """Answers with status 0."""

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ibdissect.wire.sm_port import PortInfo
+
+from .groups import Groups
 from .history import Track
 from .keys import Guard
 from .partitions import PKeys
+from .tables import Forwarding, Qos
 
 CA, SWITCH, ROUTER = 1, 2, 3
 """NodeInfo.NodeType; 0 here means that no NodeInfo was seen."""
@@ -22,28 +26,8 @@ MAX_PORTS = 131072
 MAX_SMS = 256
 KEPT_PAGES = 16
 """VendorDiag pages remembered per port."""
-
-
-class PortFacts(NamedTuple):
-    """What PortInfo says of a port beside its M_Key; the fields' names are those of `wire.sm_port.PortInfo`."""
-
-    lid: int
-    lmc: int
-    port_state: int
-    port_physical_state: int
-    local_port_num: int
-    master_sm_lid: int
-    master_smsl: int
-    capability_mask: int
-    diag_code: int
-    guid_cap: int
-    vl_arbitration_low_cap: int
-    vl_arbitration_high_cap: int
-    link_width_active: int
-    link_speed_active: int
-    link_speed_ext_active: int
-    neighbor_mtu: int
-    gid_prefix: int
+MAX_SHARED = 65536
+"""Different table blocks of which equal ones are kept once."""
 
 
 class SwitchFacts(NamedTuple):
@@ -69,13 +53,17 @@ class SwitchFacts(NamedTuple):
 class Port:
     """A port of a node; on a switch, port 0 is the management port and owner of LID and keys."""
 
-    __slots__ = ("guard", "guid", "info", "info_frame", "lids", "node", "number", "p_keys", "pages", "peer", "peer_frame")
+    __slots__ = ("body", "guard", "guid", "info_frame", "lids", "node", "number", "p_keys", "pages", "peer", "peer_frame", "qos", "seen")
 
     def __init__(self, node: Node, number: int) -> None:
         self.node, self.number = node, number
         self.guid = 0
-        self.info: PortFacts | None = None
+        self.body: bytes | None = None
+        """PortInfo as last shown, 64 bytes."""
+        self.seen: tuple[int, ...] | None = None
+        """What of `body` makes events: LID, LMC, PortState, LocalPortNum, DiagCode."""
         self.info_frame = 0
+        """Frame that showed `seen` first."""
         self.lids: Track[tuple[int, int]] = Track()
         """(base LID, LMC) over time."""
         self.peer: Port | None = None
@@ -85,11 +73,17 @@ class Port:
         self.p_keys: PKeys | None = None
         self.pages: set[int] | None = None
         """VendorDiag pages that earlier pages or DiagCode name."""
+        self.qos: Qos | None = None
+
+    @property
+    def info(self) -> PortInfo | None:
+        """PortInfo as last shown."""
+        return PortInfo(self.body) if self.body is not None else None
 
     @property
     def state(self) -> int:
         """PortState as last shown, 0 when it never was."""
-        return self.info.port_state if self.info is not None else 0
+        return self.seen[2] if self.seen is not None else 0
 
     @property
     def lid(self) -> int:
@@ -115,7 +109,7 @@ class Node:
     """A channel adapter, switch or router; GUID 0 stands for one that showed no NodeInfo."""
 
     __slots__ = (
-        "alive", "device_id", "frame", "guid", "kind", "name", "num_ports", "partition_cap", "ports", "slot", "switch",
+        "alive", "device_id", "forwarding", "frame", "guid", "kind", "name", "num_ports", "partition_cap", "ports", "slot", "switch",
         "switch_frame", "system_guid", "unarbitrated", "unsure",
         "vendor_id",
     )  # fmt: skip
@@ -133,6 +127,7 @@ class Node:
         """Frame that first showed these capabilities."""
         self.unarbitrated = False
         """Some port showed a VL arbitration table of no entries."""
+        self.forwarding: Forwarding | None = None
         self.ports: dict[int, Port] = {}
 
     def manager(self, entered: int) -> Port | None:
@@ -143,11 +138,13 @@ class Node:
 class Sm:
     """A subnet manager, by the GUID of its port."""
 
-    __slots__ = ("frame", "guid", "lid", "priority", "state")
+    __slots__ = ("count", "frame", "guid", "lid", "priority", "since", "state")
 
     def __init__(self, guid: int) -> None:
         self.guid = guid
-        self.frame = self.lid = self.priority = self.state = 0
+        self.frame = self.lid = self.priority = self.state = self.count = 0
+        self.since = 0
+        """Frame that showed this state first; `frame` is the latest."""
 
 
 class Subnet:
@@ -161,7 +158,11 @@ class Subnet:
         self.lids: dict[int, Track[Port]] = {}
         """Which port owned a LID, over time."""
         self.sms: dict[int, Sm] = {}
+        self.groups = Groups()
+        self.keyed = False
+        """Some port is known to hold an M_Key."""
         self.port_count = 0
+        self._shared: dict[bytes, bytes] = {}
         self.dropped: dict[str, int] = {}
         """How many of each kind were evicted since this was last cleared."""
         self._next_slot = 0
@@ -235,6 +236,12 @@ class Subnet:
                 self.count_drop("subnet managers")
             found = self.sms[guid] = Sm(guid)
         return found
+
+    def share(self, block: bytes) -> bytes:
+        """The same bytes, kept once for all who hold them."""
+        if len(self._shared) >= MAX_SHARED:
+            self._shared.clear()
+        return self._shared.setdefault(block, block)
 
     def ports(self) -> Iterator[Port]:
         """All ports of all nodes."""

@@ -50,6 +50,8 @@ class Routes:
         self.subnet = subnet
         self.origins: dict[int, Origin] = {}
         self.count = 0
+        self.turned = False
+        """Some route led elsewhere than before: what is known may be void."""
 
     def origin(self, high_word: int) -> Origin:
         """The sender whose transaction ids start with `high_word`."""
@@ -64,6 +66,14 @@ class Routes:
         oldest = self.origins.pop(next(iter(self.origins)))
         self.count -= len(oldest.hops)
         self.subnet.count_drop(what)
+
+    def known(self, way: bytes) -> Hop | None:
+        """Where NodeInfo said that a route leads, when nothing can have voided it; `way`: 4 bytes of origin, then the path."""
+        if self.turned:
+            return None
+        origin = self.origins.get(int.from_bytes(way[:4], "big"))
+        hop = origin.hops.get(way[4:]) if origin is not None else None
+        return hop if hop is not None and hop.node.alive else None
 
     def directed(self, origin: Origin, path: bytes) -> Hop | None:
         """Where a route of an origin leads now: as its own NodeInfo said, else along known links."""
@@ -118,6 +128,7 @@ class Routes:
                 hop.before = hop.node.slot
             hop.node, hop.entered = node, entered
             hop.frame = frame
+            self.turned = True
             if len(origin.turns) >= MAX_TURNS and path not in origin.turns:
                 origin.turns.clear()
                 origin.floor = frame

@@ -5,22 +5,22 @@ from __future__ import annotations
 import io
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.fabric.columns import Smps
+from ibdissect.fabric.columns import ASKS, PLACE_ONLY, TEACHES, Smps
 from ibdissect.table.table import ChunkTable
 from tests import craft
 
-from .made import ANSWER, GET, answer, ask, node, port_info
+from .made import ANSWER, GET, REPRESS, SET, answer, ask, node, port_info
 
 
-def smps(*frames: bytes) -> Smps:
+def smps(*frames: bytes, keyed: bool = False) -> Smps:
     (chunk,) = open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks()
-    return Smps(ChunkTable(chunk))
+    return Smps(ChunkTable(chunk), keyed=keyed)
 
 
 def test_what_is_read() -> None:
     found = smps(
         answer(5, 0x11, node(5)),
-        answer(5, 0x19, bytes(64)),  # an answer that teaches nothing here
+        answer(5, 0x31, bytes(64)),  # an answer that teaches nothing here: it has a sender all the same
         ask(5, 0x19, modifier=3, m_key=7),
         answer(5, 0x11, node(5), header={"status": 0x0C}),
         craft.smp(ANSWER, 0x15, port_info(9, m_key=1 << 63), path=[1, 2, 3]),  # status 0x8000: the D bit
@@ -29,13 +29,21 @@ def test_what_is_read() -> None:
         craft.gmp(4, GET, 0x12),
         craft.native(0x04, bytes(300)),
     )
-    assert found.rows.tolist() == [0, 2, 4]
-    assert found.directed == [False, False, True]
-    assert found.path(2) == bytes([1, 2, 3]) and found.hops[2] == 3
-    assert (found.slid[0], found.dlid[1], found.m_key[1]) == (5, 5, 7)
-    assert found.facts[0] is not None and found.facts[0][0] == 1 and found.facts[1] is None
-    assert found.facts[2] is not None and found.facts[2][0] == 1 << 63
+    assert found.rows.tolist() == [0, 1, 2, 4] and found.kind == [TEACHES, PLACE_ONLY, ASKS, TEACHES] and found.keyed
+    assert found.directed == [False, False, False, True] and found.pure == found.directed
+    assert found.path(3) == bytes([1, 2, 3]) and found.hops[3] == 3
+    assert (found.slid[0], found.dlid[2], found.m_key(2)) == (5, 5, 7)
+    assert found.facts[0] is not None and found.facts[0][0] == 1 and found.facts[2] is None
+    assert found.facts[3] is not None and found.facts[3][5] == 1 << 63
     assert found.body(0) == node(5)
+
+
+def test_requests_are_passed_over_where_nobody_has_a_key() -> None:
+    frames = [ask(5, 0x15), answer(5, 0x15, port_info(5)), ask(5, 0x16, method=SET), ask(5, 0x02, method=REPRESS)]
+    assert smps(*frames).kind == [PLACE_ONLY, TEACHES, ASKS, ASKS]
+    keyed = smps(*frames, ask(5, 0x15, method=SET, body=port_info(5, m_key=9)))
+    assert keyed.kind == [ASKS, TEACHES, ASKS, ASKS, ASKS] and keyed.keyed
+    assert smps(*frames, keyed=True).kind[0] == ASKS
 
 
 def test_hop_count_beyond_the_path() -> None:

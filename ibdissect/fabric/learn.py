@@ -1,0 +1,281 @@
+"""What does an answer of a port teach? Facts into the subnet, and events for those who listen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from . import columns as c
+from .columns import Smps
+from .events import (
+    FabricEvent,
+    LidAssigned,
+    LinkFound,
+    LinkLost,
+    MKeyLearnt,
+    MKeyShown,
+    NodeFound,
+    PKeysLearnt,
+    PortStateChanged,
+    SmSeen,
+)
+from .keys import Guard, MKey, hides
+from .model import ACTIVE, ARMED, DOWN, FIRST_MULTICAST, INIT, KEPT_PAGES, SWITCH, Node, Port, Subnet, SwitchFacts
+from .partitions import PKeys
+from .routes import Hop, Origin, Routes
+from .tables import Forwarding, Qos
+from .topology import connect, disconnect, forget_volatile
+
+NO_KEY = (0, 0, 0)
+
+
+@dataclass(slots=True)
+class Smp:
+    """What the steps of the follower need to know of the packet at hand."""
+
+    i: int
+    frame: int
+    time_ns: int
+    modifier: int
+    origin: Origin | None
+    path: bytes
+    hop: Hop | None
+    sender: int
+    local: bool
+    """It stays in its node."""
+
+
+Asked = tuple[int, int, int]
+"""Method, M_Key presented and frame of a request."""
+
+
+class Learner:
+    """Takes answers in; what happened is appended to `out`."""
+
+    def __init__(self, subnet: Subnet, routes: Routes) -> None:
+        self.subnet, self.routes = subnet, routes
+        self.out: list[FabricEvent] = []
+
+    def answer(self, smps: Smps, smp: Smp, attribute: int, asked: Asked | None) -> None:
+        """Take in an answer with status 0 other than those that only repeat what is known."""
+        facts = smps.facts[smp.i]
+        if attribute == c.NODE_INFO:
+            assert facts is not None
+            self._node_info(smps, smp, facts)
+            return
+        hop = smp.hop
+        if hop is None:
+            hop = smp.hop = self._nameless(smps, smp)
+            if hop is None:
+                return
+        if attribute == c.PORT_INFO:
+            assert facts is not None
+            self.port_info(smps, smp, hop, facts, asked)
+        elif attribute == c.P_KEY_TABLE:
+            self._p_keys(smps, smp, hop)
+        elif attribute in c.TABLES:
+            self._table(smps, smp, hop, attribute)
+        elif attribute == c.SWITCH_INFO:
+            assert facts is not None
+            if hop.node.kind in (0, SWITCH):
+                self._switch_info(hop.node, facts, smp.frame)
+        elif attribute == c.NODE_DESCRIPTION:
+            hop.node.name = smps.body(smp.i).rstrip(b"\0")
+        elif attribute == c.SM_INFO:
+            assert facts is not None
+            self._sm_info(smps, smp, hop, facts)
+        else:
+            self._vendor_page(smps, smp, hop)
+
+    def _nameless(self, smps: Smps, smp: Smp) -> Hop | None:
+        """An answer of a node whose NodeInfo is not in the capture: a node that is known by its address only."""
+        lid = smps.slid[smp.i]
+        if smp.origin is None and (smps.directed[smp.i] or not 0 < lid < FIRST_MULTICAST):
+            return None
+        node, _ = self.subnet.node(0, smp.frame)
+        port = self.subnet.port(node, 0)
+        if smp.origin is not None:
+            return self.routes.lead(smp.origin, smp.path, node, 0, smp.frame)
+        self.subnet.assign(port, lid, 0, smp.frame)
+        return self.routes.by_lid(lid)
+
+    def _node_info(self, smps: Smps, smp: Smp, facts: tuple[int, ...]) -> None:
+        kind, num_ports, system_guid, guid, port_guid, partition_cap, device_id, number, vendor_id = facts
+        if not guid:
+            return
+        if smp.hop is not None and not smp.hop.node.guid:
+            self.subnet.drop(smp.hop.node)
+        node, new = self.subnet.node(guid, smp.frame)
+        node.kind, node.num_ports, node.system_guid = kind, num_ports, system_guid
+        node.partition_cap, node.device_id, node.vendor_id = partition_cap, device_id, vendor_id
+        port = self.subnet.port(node, number)
+        port.guid = port_guid
+        manager = self.subnet.port(node, 0) if kind == SWITCH else port
+        manager.guid = port_guid
+        if new:
+            self.out.append(NodeFound(smp.frame, smp.time_ns, node))
+        if smp.origin is not None:
+            self.routes.lead(smp.origin, smp.path, node, number, smp.frame)
+            near = self.routes.before(smp.origin, smp.path)
+            if near is not None and near is not port:
+                self._linked(smp, near, port)
+        elif not smps.directed[smp.i] and 0 < smps.slid[smp.i] < FIRST_MULTICAST and self.subnet.by_lid(smps.slid[smp.i]) is not manager:
+            self.subnet.assign(manager, smps.slid[smp.i], 0, smp.frame)
+
+    def _linked(self, smp: Smp, near: Port, far: Port) -> None:
+        known = near.peer is far
+        for a, b in connect(near, far, smp.frame):
+            self.out.append(LinkLost(smp.frame, smp.time_ns, a, b))
+        if not known:
+            self.out.append(LinkFound(smp.frame, smp.time_ns, near, far))
+
+    def about(self, hop: Hop, number: int, receiver: int) -> Port | None:
+        """The port that a PortInfo modifier selects (attributes.csv); `receiver` is LocalPortNum, 0 when not known."""
+        node = hop.node
+        if node.kind != SWITCH:
+            if number == 0 or number == hop.entered:
+                number = hop.entered
+            elif node.kind == 0:
+                if number != receiver:
+                    return None
+                number = hop.entered
+        found = node.ports.get(number)
+        return found if found is not None else self.subnet.port(node, number)
+
+    def table_port(self, hop: Hop, number: int) -> Port | None:
+        """The port that the modifier of a port's table selects: adapters and routers ignore it."""
+        if hop.node.kind == SWITCH:
+            return self.subnet.port(hop.node, number) if number <= hop.node.num_ports else None
+        return self.subnet.port(hop.node, hop.entered)
+
+    def port_info(self, smps: Smps, smp: Smp, hop: Hop, facts: tuple[int, ...], asked: Asked | None) -> None:
+        """A port showed its PortInfo."""
+        port = self.about(hop, smp.modifier & 0xFF, facts[3])
+        if port is None:
+            return
+        lid, lmc, state, number, diag_code, key, protect, lease = facts
+        own = port is hop.node.manager(hop.entered)
+        if own and hop.node.kind not in (0, SWITCH) and number != port.number:
+            return  # not the port that the route was thought to lead to
+        body = smps.body(smp.i)
+        seen = facts[:5]
+        before = port.seen
+        port.body = body
+        if seen != before:
+            port.seen, port.info_frame = seen, smp.frame
+            self._port_changed(smp, port, before, seen)
+        if not body[40] or not body[39]:  # VLArbitrationLowCap, VLArbitrationHighCap
+            port.node.unarbitrated = True
+        if hop.node.kind != SWITCH or own:
+            if lid < FIRST_MULTICAST and port.lids.now != ((lid, lmc) if lid else None):
+                taken = self.subnet.assign(port, lid, lmc, smp.frame)
+                if lid:
+                    self.out.append(LidAssigned(smp.frame, smp.time_ns, port, lid, lmc, taken))
+            if port.guard is not None or (key, protect, lease) != NO_KEY:
+                self._m_key(smps, smp, port, MKey(key, protect, lease), asked)
+
+    def _port_changed(self, smp: Smp, port: Port, before: tuple[int, ...] | None, now: tuple[int, ...]) -> None:
+        was, state, diag_code = before[2] if before is not None else 0, now[2], now[4]
+        if was != state:
+            if state == DOWN:
+                peer = disconnect(port, smp.frame)
+                if peer is not None:
+                    self.out.append(LinkLost(smp.frame, smp.time_ns, port, peer))
+            elif was in (ARMED, ACTIVE) and state == INIT:
+                for end in (port, port.peer):
+                    if end is not None and end.node.kind != SWITCH:
+                        forget_volatile(end, smp.frame)
+            self.out.append(PortStateChanged(smp.frame, smp.time_ns, port, was, state))
+        if diag_code & 0x8000:
+            self._add_page(port, diag_code >> 4 & 0x7FF)
+
+    def _m_key(self, smps: Smps, smp: Smp, port: Port, shown: MKey, asked: Asked | None) -> None:
+        method, presented, frame = asked if asked is not None else (0, smps.m_key(smp.i), 0)
+        if method == c.GET and shown.key and not smp.local and hides(shown, presented):
+            self.out.append(MKeyShown(smp.frame, smp.time_ns, port, shown, presented, frame, smp.sender, int(smps.mad[smp.i])))
+        guard = port.guard
+        held = guard.held.now if guard is not None else None
+        if shown.key == 0 and shown.protect == 1 and method != c.SET and (presented == 0 or held is None or presented != held.key):
+            if held is None:
+                return  # hidden or not set: nobody knows
+            shown = shown._replace(key=held.key)
+        if guard is None:
+            guard = port.guard = Guard()
+        if shown.key:
+            self.subnet.keyed = True
+        if guard.learn(shown, smp.frame):
+            self.out.append(MKeyLearnt(smp.frame, smp.time_ns, port, held, shown))
+
+    def _p_keys(self, smps: Smps, smp: Smp, hop: Hop) -> None:
+        port = self.table_port(hop, smp.modifier >> 16)
+        if port is None:
+            return
+        if port.p_keys is None:
+            port.p_keys = PKeys()
+        block = smp.modifier & 0xFFFF
+        if port.p_keys.learn(block, self.subnet.share(smps.body(smp.i)), smp.frame):
+            self.out.append(PKeysLearnt(smp.frame, smp.time_ns, port, block))
+
+    def _table(self, smps: Smps, smp: Smp, hop: Hop, attribute: int) -> None:
+        node, modifier, body = hop.node, smp.modifier, smps.body(smp.i)
+        if attribute in (c.SL_TO_VL, c.VL_ARBITRATION):
+            port = self._output(hop, modifier, attribute)
+            if port is None:
+                return
+            if port.qos is None:
+                port.qos = Qos()
+            if attribute == c.SL_TO_VL:
+                port.qos.learn_map(modifier & 0xFF if node.kind == SWITCH else 0, self.subnet.share(body[:8]), smp.frame)
+            elif 1 <= modifier >> 16 <= 4:
+                port.qos.learn_arbitration(modifier >> 16, self.subnet.share(body), smp.frame)
+            return
+        if node.kind not in (0, SWITCH):
+            return
+        if node.forwarding is None:
+            node.forwarding = Forwarding()
+        if attribute == c.LINEAR:
+            node.forwarding.linear.learn(modifier, body, smp.frame)
+        elif attribute == c.RANDOM:
+            node.forwarding.learn_random(modifier, body, smp.frame)
+        else:
+            node.forwarding.learn_multicast(modifier, body, smp.frame)
+
+    def _output(self, hop: Hop, modifier: int, attribute: int) -> Port | None:
+        """The output port of a table; wildcards of the optimised SL to VL form (bits 17-16) select many and are not followed."""
+        if attribute == c.SL_TO_VL:
+            return None if hop.node.kind == SWITCH and modifier >> 16 else self.table_port(hop, modifier >> 8 & 0xFF)
+        return self.table_port(hop, modifier & 0xFFFF)
+
+    def _switch_info(self, node: Node, facts: tuple[int, ...], frame: int) -> None:
+        before, now = node.switch, SwitchFacts._make(facts)
+        node.switch = now
+        if before is None or before.capabilities != now.capabilities:
+            node.switch_frame = frame
+        if now.port_state_change:
+            node.unsure = frame
+
+    def _sm_info(self, smps: Smps, smp: Smp, hop: Hop, facts: tuple[int, ...]) -> None:
+        guid, priority, state, count = facts
+        sm = self.subnet.sm(guid)
+        before = sm.state if sm.frame else None
+        was, last = sm.priority, sm.frame
+        port = hop.node.manager(hop.entered)
+        changed = before != state or was != priority
+        if before != state:
+            sm.since = smp.frame
+        counted, sm.count = sm.count, count
+        sm.frame, sm.state, sm.priority = smp.frame, state, priority
+        sm.lid = port.lid if port is not None else 0
+        if changed or count < counted:
+            self.out.append(SmSeen(smp.frame, smp.time_ns, sm, before, was, counted, last, int(smps.mad[smp.i])))
+
+    def _vendor_page(self, smps: Smps, smp: Smp, hop: Hop) -> None:
+        port = hop.node.manager(hop.entered)
+        if port is not None:
+            self._add_page(port, int.from_bytes(smps.body(smp.i)[:2], "big"))
+
+    @staticmethod
+    def _add_page(port: Port, page: int) -> None:
+        if port.pages is None:
+            port.pages = set()
+        if len(port.pages) < KEPT_PAGES:
+            port.pages.add(page)

@@ -1,0 +1,194 @@
+"""What do answers of the SA add: facts that no subnet management packet showed, and the multicast groups.
+
+A record is the subnet manager's own view, so it fills gaps and never replaces what a port said itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ibdissect.table.locate import Bool
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire import sa_records as r
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.sa_paths import LinkRecord, MCMemberRecord
+from ibdissect.wire.sm import NodeInfo, SMInfo, SwitchInfo
+from ibdissect.wire.sm_port import PortInfo
+
+from .model import FIRST_MULTICAST, SWITCH, Port, Subnet, SwitchFacts
+from .partitions import PKeys
+from .tables import Forwarding, Qos
+
+RESPONSE, DELETE_RESPONSE = 0x80, 0x95
+NO_GID = bytes(16)
+SA_CLASS = 0x03
+
+
+def learn_records(subnet: Subnet, table: ChunkTable) -> None:
+    """Take in the records of a chunk, in an order in which later kinds can rely on earlier ones."""
+    classes = {mgmt_class for mgmt_class, _ in table.attributes()}
+    if SA_CLASS not in classes:
+        return
+    for struct, take in _KINDS:
+        found = table.occurrences(struct)
+        if not len(found):
+            continue
+        method = table.chunk.data[table.located.at("mad")[found.rows] + MAD.method.bit // 8]
+        answers: Bool = (method & RESPONSE) != 0
+        rows = table.matrix(struct)
+        for i in np.flatnonzero(answers).tolist():
+            take(subnet, struct(rows[i].tobytes()), table.chunk.first + int(found.rows[i]), int(method[i]))
+    if subnet.groups.dropped:
+        subnet.dropped["groups"] = subnet.groups.dropped
+        subnet.groups.dropped = 0
+
+
+def _node(subnet: Subnet, record: Any, frame: int, method: int) -> None:
+    info: NodeInfo = record.node_info
+    if not info.node_guid:
+        return
+    owner = subnet.by_lid(record.lid)
+    if owner is not None and not owner.node.guid:
+        subnet.drop(owner.node)
+    node, new = subnet.node(info.node_guid, frame)
+    if new:
+        node.kind, node.num_ports, node.system_guid = info.node_type, info.num_ports, info.system_image_guid
+        node.partition_cap, node.device_id, node.vendor_id = info.partition_cap, info.device_id, info.vendor_id
+    if not node.name:
+        node.name = bytes(record.buffer[record.offset + 44 : record.offset + 108]).rstrip(b"\0")
+    port = subnet.port(node, 0 if node.kind == SWITCH else info.local_port_num)
+    port.guid = port.guid or info.port_guid
+    if port.lids.now is None and 0 < record.lid < FIRST_MULTICAST and subnet.by_lid(record.lid) is None:
+        subnet.assign(port, record.lid, 0, frame)
+
+
+def _at(subnet: Subnet, lid: int, number: int) -> Port | None:
+    """Port `number` of the node that a LID leads to; an adapter has the LID at that port itself."""
+    port = subnet.by_lid(lid)
+    if port is None or port.node.kind != SWITCH:
+        return port
+    return subnet.port(port.node, number) if number <= port.node.num_ports else None
+
+
+def _port_info(subnet: Subnet, record: Any, frame: int, method: int) -> None:
+    port = _at(subnet, record.end_port_lid, record.port_num)
+    if port is not None and port.body is None:
+        info: PortInfo = record.port_info
+        port.body = bytes(info.buffer[info.offset : info.offset + 64])
+        port.seen = (info.lid, info.lmc, info.port_state, info.local_port_num, info.diag_code)
+        port.info_frame = frame
+
+
+def _switch_info(subnet: Subnet, record: Any, frame: int, method: int) -> None:
+    port = subnet.by_lid(record.lid)
+    if port is not None and port.node.switch is None and port.node.kind in (0, SWITCH):
+        info: SwitchInfo = record.switch_info
+        port.node.switch = SwitchFacts._make(getattr(info, name) for name in SwitchFacts._fields)
+        port.node.switch_frame = frame
+
+
+def _link(subnet: Subnet, record: Any, frame: int, method: int) -> None:
+    near, far = _at(subnet, record.from_lid, record.from_port), _at(subnet, record.to_lid, record.to_port)
+    if near is not None and far is not None and near is not far and near.peer is None and far.peer is None:
+        near.peer, far.peer = far, near
+        near.peer_frame = far.peer_frame = frame
+
+
+def _forwarding(subnet: Subnet, lid: int) -> Forwarding | None:
+    port = subnet.by_lid(lid)
+    if port is None or port.node.kind not in (0, SWITCH):
+        return None
+    if port.node.forwarding is None:
+        port.node.forwarding = Forwarding()
+    return port.node.forwarding
+
+
+def _body(record: Any, at: int, size: int = 64) -> bytes:
+    return bytes(record.buffer[record.offset + at : record.offset + at + size])
+
+
+def _linear(subnet: Subnet, record: Any, frame: int, method: int) -> None:
+    tables = _forwarding(subnet, record.lid)
+    if tables is not None:
+        block = record.block_num
+        if block >= len(tables.linear.frames) or not tables.linear.frames[block]:
+            tables.linear.learn(block, _body(record, 8), frame)
+
+
+def _random(subnet: Subnet, record: Any, frame: int, method: int) -> None:
+    tables = _forwarding(subnet, record.lid)
+    if tables is not None and record.block_num not in tables.random:
+        tables.learn_random(record.block_num, _body(record, 8), frame)
+
+
+def _multicast(subnet: Subnet, record: Any, frame: int, method: int) -> None:
+    tables, modifier = _forwarding(subnet, record.lid), record.position << 28 | record.block_num
+    if tables is not None and modifier not in tables.multicast:
+        tables.learn_multicast(modifier, _body(record, 8), frame)
+
+
+def _sl_to_vl(subnet: Subnet, record: Any, frame: int, method: int) -> None:
+    port = _at(subnet, record.lid, record.output_port_num)
+    if port is not None:
+        port.qos = port.qos or Qos()
+        number = record.input_port_num if port.node.kind == SWITCH else 0
+        if port.qos.map(number) is None:
+            port.qos.learn_map(number, subnet.share(_body(record, 8, 8)), frame)
+
+
+def _arbitration(subnet: Subnet, record: Any, frame: int, method: int) -> None:
+    port = _at(subnet, record.lid, record.output_port_num)
+    if port is not None and 1 <= record.block_num <= 4:
+        port.qos = port.qos or Qos()
+        if port.qos.arbitration is None or record.block_num not in port.qos.arbitration:
+            port.qos.learn_arbitration(record.block_num, subnet.share(_body(record, 8)), frame)
+
+
+def _p_keys(subnet: Subnet, record: Any, frame: int, method: int) -> None:
+    port = _at(subnet, record.lid, record.port_num)
+    if port is not None:
+        port.p_keys = port.p_keys or PKeys()
+        if record.block_num not in port.p_keys.blocks:
+            port.p_keys.learn(record.block_num, subnet.share(_body(record, 8)), frame)
+
+
+def _manager(subnet: Subnet, record: Any, frame: int, method: int) -> None:
+    info: SMInfo = record.sm_info
+    if info.guid and info.guid not in subnet.sms:
+        sm = subnet.sm(info.guid)
+        sm.frame = sm.since = frame
+        sm.lid, sm.state, sm.priority = record.lid, info.sm_state, info.priority
+
+
+def _member(subnet: Subnet, record: Any, frame: int, method: int) -> None:
+    groups = subnet.groups
+    if method == DELETE_RESPONSE:
+        group = groups.by_mgid.get(bytes(record.mgid))
+        if group is not None:
+            groups.join(group, bytes(record.port_gid), 0, frame)
+            if not group.members:
+                groups.forget(group.mgid)
+        return
+    facts = (record.mlid, record.p_key, record.q_key, record.mtu, record.rate, record.sl)
+    group = groups.learn(bytes(record.mgid), facts, frame)
+    if record.port_gid != NO_GID:
+        groups.join(group, bytes(record.port_gid), record.join_state, frame)
+
+
+_KINDS: tuple[tuple[type[Any], Callable[[Subnet, Any, int, int], None]], ...] = (
+    (r.NodeRecord, _node),
+    (r.PortInfoRecord, _port_info),
+    (r.SwitchInfoRecord, _switch_info),
+    (r.SMInfoRecord, _manager),
+    (LinkRecord, _link),
+    (r.LinearForwardingTableRecord, _linear),
+    (r.RandomForwardingTableRecord, _random),
+    (r.MulticastForwardingTableRecord, _multicast),
+    (r.SLtoVLMappingTableRecord, _sl_to_vl),
+    (r.VLArbitrationTableRecord, _arbitration),
+    (r.PKeyTableRecord, _p_keys),
+    (MCMemberRecord, _member),
+)
