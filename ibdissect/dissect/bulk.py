@@ -30,6 +30,8 @@ CACHED = 1 << 16
 """Texts remembered for each field."""
 SEPARATOR = "\x02"
 """Stands for a comma in lists whose first entry may be missing; JSON itself never holds it."""
+PERHAPS = "\x03"
+"""Stands for a space in front of a list that is left out when it turns out to be empty."""
 
 Column = Iterator[str] | list[str]
 
@@ -207,7 +209,8 @@ class JsonLines:
         columns += column
         if item.children:
             inner, more_columns = self._list(item.children, rows)
-            template += ', "fields": [' + inner + "]"
+            optional = all(child.when is not None for child in item.children)
+            template += f', "fields":{PERHAPS if optional else " "}[{inner}]'
             columns += more_columns
         return template + "}", columns
 
@@ -280,4 +283,5 @@ def _filled(template: str, columns: list[Column], count: int) -> Iterator[str]:
 
 def _joined(text: str) -> str:
     """Commas between the entries of lists whose first one may be missing."""
-    return text.replace("[" + SEPARATOR, "[").replace(SEPARATOR, ", ")
+    text = text.replace("[" + SEPARATOR, "[").replace(SEPARATOR, ", ")
+    return text.replace(f', "fields":{PERHAPS}[]', "").replace(PERHAPS, " ")

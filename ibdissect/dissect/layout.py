@@ -127,6 +127,11 @@ def layout_of(walk: Walk, shape: Shape) -> Layout:
     return layout
 
 
+def items_of(struct: type[Struct]) -> list[Item]:
+    """The fields of a structure that stands alone."""
+    return list(_items(struct, 0, 0))
+
+
 def _items(struct: type[Struct], piece: int, view: int) -> Iterator[Item]:
     """The fields of a structure that starts at byte `view` of the piece; parts below the field they belong to."""
     made: dict[int, Item] = {}

@@ -125,12 +125,12 @@ class Transfer:
             previous = max(previous, number)
 
     def runs(self) -> Iterator[tuple[int, int, bytes]]:
-        """What lies together without a gap: number of the first segment, offset of the data in the whole transfer or -1, bytes.
+        """What lies together without a gap: number of the first segment, offset of the data in the whole transfer, bytes.
 
-        The offset is known for what follows the first segment without a gap, and behind gaps where all segments but the last
-        one have the same size, as the standard wants it (IBA 13.6.3.1).
+        The offset behind a gap is known because all segments but the last one have the same size (IBA 13.6.3.1); a last
+        segment that stands alone is left out.
         """
-        size = max((len(segment.data) for segment in self.segments.values()), default=0)
+        size = max((len(segment.data) for number, segment in self.segments.items() if number != self.last), default=0)
         parts: list[bytes] = []
         start = previous = 0
         for number in sorted(self.segments):
@@ -141,7 +141,7 @@ class Transfer:
                 start = number
             parts.append(self.segments[number].data)
             previous = number
-        if parts:
+        if parts and (size or start == 1):
             yield start, (start - 1) * size, b"".join(parts)
 
     def records(self) -> Iterator[tuple[int, bytes, tuple[Span, ...]]]:
@@ -155,14 +155,10 @@ class Transfer:
             for start in range(skip, len(data) - self.step + 1, self.step):
                 yield (offset + start) // self.step, data[start : start + self.step], tuple(self.spans(first, start, self.step))
             rest = (len(data) - skip) % self.step if len(data) > skip else 0
-            if rest and self.last is not None and self._ends(first, data):
+            if rest and self.last is not None and all(number in self.segments for number in range(first, self.last + 1)):
                 # The last record may end before the step does.
                 start = len(data) - rest
                 yield (offset + start) // self.step, data[start:], tuple(self.spans(first, start, rest))
-
-    def _ends(self, first: int, data: bytes) -> bool:
-        """Whether a run that starts with segment `first` goes up to the last segment."""
-        return all(number in self.segments for number in range(first, (self.last or 0) + 1)) and bool(data)
 
     def spans(self, first: int, start: int, length: int) -> Iterator[Span]:
         """Where bytes of the run that starts with segment `first` came from."""

@@ -1,0 +1,179 @@
+"""Which RMPP transfers does a capture show, chunk by chunk, and what do their records say?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ibdissect.table.locate import Int
+from ibdissect.table.sa_tables import LAST, MAD_SIZE, RMPP_END, SA_CLASS
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.mad import RMPP, RMPP_CLASSES, RMPP_STATUS, method_name
+from ibdissect.wire.spec import Struct
+
+from .layout import Item, items_of
+from .rmpp import DATA, Message, Reassembler, Span, Transfer
+from .summary_mad import attribute_name, attribute_struct
+from .tree import Node
+from .value import Presenter
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record of a transfer."""
+
+    number: int
+    """From 0, counted over the whole transfer, the missing ones too."""
+    data: bytes
+    spans: tuple[Span, ...]
+    """Where its bytes came from, in order."""
+    view: Struct | None
+    """None where the attribute is not known, or the record too short for it."""
+
+
+def messages(table: ChunkTable) -> Iterator[Message]:
+    """Every MAD of the chunk that uses RMPP, in frame order."""
+    for row in _rows(table).tolist():
+        message = _message(table, row)
+        if message is not None:
+            yield message
+
+
+def _rows(table: ChunkTable) -> Int:
+    mad = table.located.at("mad")
+    rows = np.flatnonzero((mad >= 0) & (mad + RMPP_END <= table.located.payload_end))
+    data, at = table.chunk.data, mad[rows]
+    used = np.isin(data[at + 1], list(RMPP_CLASSES)) & (data[at + 24] != 0) & (data[at + 25] != 0)
+    found: Int = rows[used]
+    return found
+
+
+def _message(table: ChunkTable, row: int) -> Message | None:
+    chunk, located = table.chunk, table.located
+    frame, mad, stop = int(chunk.offset[row]), int(located.at("mad")[row]), int(located.payload_end[row])
+    header = chunk.data[mad:stop].tobytes()
+    mgmt_class, base_version = header[1], header[0]
+    rmpp = RMPP(header, 24)
+    data_at = table.catalog.data_at(mgmt_class, base_version)
+    if len(header) < data_at:
+        return None
+    end = len(header)
+    if rmpp.rmpp_type == DATA:
+        end = min(end, MAD_SIZE.get(base_version, end))
+        if rmpp.rmpp_flags & LAST and rmpp.data2 <= end - RMPP_END:
+            end = max(RMPP_END + rmpp.data2, data_at)
+    ends = _ends(table, row)
+    return Message(
+        frame=chunk.first + row,
+        source=ends[0],
+        destination=ends[1],
+        mgmt_class=mgmt_class,
+        tid=int.from_bytes(header[8:16], "big"),
+        method=header[3],
+        attr_id=int.from_bytes(header[16:18], "big"),
+        kind=rmpp.rmpp_type,
+        flags=rmpp.rmpp_flags,
+        status=rmpp.rmpp_status,
+        number=rmpp.data1,
+        length=rmpp.data2,
+        step=int.from_bytes(header[44:46], "big") * 8 if mgmt_class == SA_CLASS else 0,
+        offset=mad - frame + data_at,
+        data=header[data_at:end] if rmpp.rmpp_type == DATA else b"",
+    )
+
+
+def _ends(table: ChunkTable, row: int) -> tuple[bytes, bytes]:
+    """Source and destination: LIDs where there are any, else the addresses of the network header."""
+    data = table.chunk.data
+    for name, source, destination, size in (("lrh", 6, 2, 2), ("grh", 8, 24, 16), ("ip6", 8, 24, 16), ("ip4", 12, 16, 4)):
+        at = int(table.located.at(name)[row])
+        if at >= 0:
+            return data[at + source : at + source + size].tobytes(), data[at + destination : at + destination + size].tobytes()
+    return b"", b""
+
+
+class Transfers:
+    """The transfers of a capture, by the frame that ended them."""
+
+    def __init__(self) -> None:
+        self.reassembler = Reassembler()
+
+    def feed(self, table: ChunkTable) -> dict[int, Transfer]:
+        """The transfers that a chunk ended, by frame; chunks must come in capture order. Transfers pushed out of memory are left out."""
+        ended: dict[int, Transfer] = {}
+        for message in messages(table):
+            for transfer in self.reassembler.feed(message):
+                if transfer.end_frame:
+                    ended[transfer.end_frame] = transfer
+        return ended
+
+
+def records(transfer: Transfer, catalog: Catalog) -> Iterator[Record]:
+    """The records of a transfer, those in gaps left out."""
+    struct = attribute_struct(catalog, transfer.mgmt_class, transfer.attr_id, transfer.method)
+    for number, data, spans in transfer.records():
+        fits = struct is not None and len(data) >= struct.size
+        yield Record(number, data, spans, struct(data, 0, len(data)) if fits and struct is not None else None)
+
+
+def headline(transfer: Transfer, catalog: Catalog) -> str:
+    """`SubnAdmGetTableResp(NodeRecord), 22 records in 13 segments, frames 1052-1065`."""
+    name = attribute_name(catalog, transfer.mgmt_class, transfer.attr_id, transfer.method)
+    frames = transfer.frames
+    count = sum(1 for _ in transfer.records())
+    said = [
+        f"{method_name(transfer.mgmt_class, transfer.method)}({name})",
+        f"{count} record{'s' * (count != 1)} in {len(frames)} segment{'s' * (len(frames) != 1)}",
+        f"frames {frames[0]}-{frames[-1]}" if len(frames) > 1 else f"frame {frames[0]}",
+    ]
+    gaps = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in transfer.missing())
+    if gaps:
+        said.append(f"missing segments {gaps}")
+    if transfer.repeated:
+        said.append(f"{len(transfer.repeated)} segments repeated")
+    if transfer.contradicting:
+        said.append(f"{len(transfer.contradicting)} segments repeated with other bytes")
+    if transfer.ended in ("stopped", "aborted"):
+        said.append(f"{transfer.ended}: {RMPP_STATUS.get(transfer.status, f'status {transfer.status}')}")
+    return ", ".join(said)
+
+
+def nodes(transfer: Transfer, catalog: Catalog, presenter: Presenter) -> list[Node]:
+    """The records as trees. Offsets of their fields count from the start of the record; the text of a record says its frames."""
+    found = []
+    for record in records(transfer, catalog):
+        view = record.view
+        title = type(view).title if view is not None else "Record"
+        first = record.spans[0]
+        node = Node("", f"{title}[{record.number}]", first.offset, len(record.data), 0, len(record.data) * 8, None, _places(record.spans))
+        node.raw = record.data
+        if view is not None:
+            node.struct = type(view)
+            node.children = [child for item in items_of(type(view)) for child in _fields(item, record.data, presenter)]
+        found.append(node)
+    return found
+
+
+def _places(spans: tuple[Span, ...]) -> str:
+    return ", ".join(f"frame {span.frame} bytes {span.offset}-{span.offset + span.length - 1}" for span in spans)
+
+
+def _fields(item: Item, data: bytes, presenter: Presenter) -> Iterator[Node]:
+    field = item.field
+    assert field is not None
+    view = item.struct(data, item.view, len(data))
+    if field.when is not None and not field.applies(view):
+        return
+    length = item.length if item.kind != "rest" else max(len(data) - item.byte, 0)
+    node = Node(item.name, item.label, item.byte, length, item.bit % 8, item.bits or length * 8, None, item.title)
+    node.field = field
+    node.raw = data[item.byte : item.byte + length]
+    if item.kind != "nested":
+        node.value, node.text = presenter.present(field, field.read(view, item.bit))
+        if node.value is None:
+            node.masked = ((0, length),)
+    node.children = [child for below in item.children for child in _fields(below, data, presenter)]
+    yield node
