@@ -1,0 +1,1 @@
+"""Conversations: who asked, who answered, what got lost."""

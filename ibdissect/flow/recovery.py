@@ -1,0 +1,281 @@
+"""What does a stream that lost or repeated something do, packet by packet? Clean traffic never comes here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from .columns import GOES_ON, LEAVES, OPERATION, READ, READ_REQUEST, STARTS_WRITE, UNKNOWN
+from .events import Ends, Exhausted, Gap, LengthWrong, MsnFell, MsnJumped, OrderWrong, Repeated, StreamEvent, Wrapped
+
+PSNS = 1 << 24
+FAR = 1 << 16
+"""A PSN farther off than this belongs to a new connection: nobody has as many packets under way."""
+MAX_HOLES = 256
+"""Gaps remembered per stream; the oldest is forgotten first."""
+MTUS = (256, 512, 1024, 2048, 4096)
+MAX_RETRIES = 7
+"""The retry counter has three bits."""
+SHORTEST_TIMEOUT_NS = 1_000_000
+"""Copies that follow faster were doubled on the way, not sent again."""
+ACK, RNR, NAK = 0, 1, 3
+
+
+def distance(a: int, b: int) -> int:
+    """How far PSN (or MSN) `a` is ahead of `b`, negative when behind."""
+    return ((a - b + (PSNS >> 1)) & (PSNS - 1)) - (PSNS >> 1)
+
+
+@dataclass(slots=True)
+class Packet:
+    """One packet as the state machine reads it."""
+
+    frame: int
+    time_ns: int
+    psn: int
+    opcode: int
+    length: int
+    dma_length: int
+    syndrome: int
+    msn: int
+    unproven: bool
+
+
+@dataclass(slots=True)
+class Hole:
+    """PSNs that were skipped and have not come since."""
+
+    start: int
+    count: int
+    frame: int
+    """The packet behind them."""
+    time_ns: int
+    refused: bool = False
+    """The responder asked for them (NAK sequence error)."""
+    unproven: bool = False
+
+
+@dataclass(slots=True)
+class Counts:
+    """What went wrong in a stream, for statistics."""
+
+    gaps: int = 0
+    missing: int = 0
+    repeated: int = 0
+    restarts: int = 0
+    middle_restarts: int = 0
+    repeated_reads: int = 0
+    filled: int = 0
+    naks: dict[int, int] = field(default_factory=dict)
+    rnr: int = 0
+    repeated_responses: int = 0
+    missing_responses: int = 0
+
+
+@dataclass(slots=True)
+class Stream:
+    """State of one stream between two packets; -1 stands for unknown."""
+
+    slot: int
+    ends: Ends
+    high: int = -1
+    """Requests: the next PSN never seen. Responses: the last PSN answered."""
+    cursor: int = -1
+    """The PSN that follows the last packet."""
+    last_opcode: int = UNKNOWN
+    last_frame: int = 0
+    sent: int = -1
+    """Payload bytes of the open message."""
+    dma_length: int = -1
+    mtu: int = 0
+    msn: int = -1
+    msn_psn: int = -1
+    msn_frame: int = 0
+    read: tuple[int, int] = (-1, 0)
+    """PSN and DMALen of the last READ, while its length in packets is not known."""
+    holes: list[Hole] = field(default_factory=list)
+    tries: int = 0
+    retry_psn: int = -1
+    retry_frame: int = 0
+    retry_ns: int = 0
+    retries_allowed: int = MAX_RETRIES
+    counts: Counts = field(default_factory=Counts)
+
+    # -- requests
+
+    def request(self, packet: Packet, back: Stream | None) -> Iterator[StreamEvent]:
+        """Take in a request; `back` is the other direction, None when it is not known."""
+        psn, opcode = packet.psn, packet.opcode
+        if not self.mtu and back is not None:
+            self.mtu = back.mtu
+        if self.high < 0 or abs(distance(psn, self.cursor)) > FAR:
+            self._begin(packet)
+            return
+        self._settle_read(packet)
+        ahead, step = distance(psn, self.high), distance(psn, self.cursor)
+        if ahead > 0:
+            self._gap(ahead, packet)
+            yield Gap(packet.frame, packet.time_ns, self.ends, self.slot, psn, ahead, self.last_frame, packet.unproven)
+        elif ahead < 0:
+            yield from self._again(packet, step, back is not None)
+        if step == 0:
+            if self.last_opcode != UNKNOWN and LEAVES[self.last_opcode] != GOES_ON[opcode]:
+                yield OrderWrong(packet.frame, packet.time_ns, self.ends, self.slot, psn, opcode, self.last_opcode)
+        else:
+            self.sent = self.dma_length = -1
+        yield from self._message(packet)
+        used = self._packets(packet)
+        if ahead >= 0 and psn + used >= PSNS:
+            yield Wrapped(packet.frame, packet.time_ns, self.ends, self.slot, psn)
+        self.cursor = (psn + used) % PSNS
+        if distance(self.cursor, self.high) > 0:
+            self.high = self.cursor
+        self.last_opcode, self.last_frame = opcode, packet.frame
+
+    def _begin(self, packet: Packet) -> None:
+        """The first packet of a connection."""
+        self.holes.clear()
+        self.tries, self.retry_psn = 0, -1
+        self.sent = self.dma_length = -1
+        self.read = (-1, 0)
+        if not GOES_ON[packet.opcode]:
+            for _ in self._message(packet):
+                pass
+        self.high = self.cursor = (packet.psn + self._packets(packet)) % PSNS
+        self.last_opcode, self.last_frame = packet.opcode, packet.frame
+
+    def _packets(self, packet: Packet) -> int:
+        """PSNs that a request uses: one, or those of its READ responses."""
+        if packet.opcode & OPERATION != READ_REQUEST:
+            return 1
+        if self.mtu:
+            return max(1, -(-packet.dma_length // self.mtu))
+        if packet.dma_length > MTUS[0]:
+            self.read = (packet.psn, packet.dma_length)
+        return 1
+
+    def _settle_read(self, packet: Packet) -> None:
+        """Once the path MTU is known, so is the number of PSNs a READ used; the request behind it may tell the MTU."""
+        start, length = self.read
+        if start < 0:
+            return
+        self.read = (-1, 0)
+        if distance(self.high, start) != 1:
+            return
+        step = distance(packet.psn, start)
+        if not self.mtu:
+            rest = length - packet.dma_length if packet.opcode & OPERATION == READ_REQUEST else 0
+            again = [mtu for mtu in MTUS if 0 < rest == step * mtu]  # asks for the rest of the same READ
+            fitting = [mtu for mtu in MTUS if -(-length // mtu) == step]
+            if len(again or fitting) == 1:
+                self.mtu = (again or fitting)[0]
+            elif fitting:
+                self.high = self.cursor = packet.psn
+                return
+        if self.mtu:
+            self.high = self.cursor = (start + max(1, -(-length // self.mtu))) % PSNS
+        elif step == 0:
+            self.read = (start, length)
+
+    def _gap(self, missing: int, packet: Packet) -> None:
+        self.counts.gaps += 1
+        self.counts.missing += missing
+        if len(self.holes) >= MAX_HOLES:
+            self.holes.pop(0)
+        self.holes.append(Hole(self.high, missing, packet.frame, packet.time_ns, unproven=packet.unproven))
+
+    def _again(self, packet: Packet, step: int, answered: bool) -> Iterator[StreamEvent]:
+        """A PSN below the highest: sent again, or late."""
+        counts = self.counts
+        middle = step not in (0, -1) and bool(GOES_ON[packet.opcode])
+        counts.restarts += step != 0
+        counts.middle_restarts += middle
+        if self._fill(packet.psn):
+            counts.filled += 1
+            return
+        read = packet.opcode & OPERATION == READ_REQUEST
+        counts.repeated += 1
+        counts.repeated_reads += read
+        yield Repeated(packet.frame, packet.time_ns, self.ends, self.slot, packet.psn, step != 0, middle, read)
+        if packet.psn != self.retry_psn:
+            if step != 0:
+                self.retry_psn, self.tries, self.retry_frame, self.retry_ns = packet.psn, 1, packet.frame, packet.time_ns
+        elif packet.time_ns - self.retry_ns >= SHORTEST_TIMEOUT_NS:
+            self.tries += 1
+            self.retry_ns = packet.time_ns
+            if answered and self.tries == self.retries_allowed + 1:
+                yield Exhausted(
+                    packet.frame, packet.time_ns, self.ends, self.slot, packet.psn, self.tries + 1, self.retries_allowed, self.retry_frame
+                )  # fmt: skip
+
+    def refused(self, psn: int) -> None:
+        """The responder asked for `psn` again (NAK or RNR NAK): that is no time-out, and what was missing is known to it."""
+        self.tries = 0
+        for hole in self.holes:
+            if -hole.count < distance(hole.start, psn) <= 0:
+                hole.refused = True
+
+    def _fill(self, psn: int) -> bool:
+        """Whether the PSN was missing; then it is not any more."""
+        for i, hole in enumerate(self.holes):
+            at = distance(psn, hole.start)
+            if 0 <= at < hole.count:
+                rest = Hole((psn + 1) % PSNS, hole.count - at - 1, hole.frame, hole.time_ns, hole.refused, hole.unproven)
+                hole.count = at
+                self.holes[i : i + 1] = [part for part in (hole, rest) if part.count]
+                return True
+        return False
+
+    def _message(self, packet: Packet) -> Iterator[StreamEvent]:
+        """Add up the payload of a message."""
+        opcode = packet.opcode
+        if not GOES_ON[opcode]:
+            self.sent = 0 if LEAVES[opcode] or STARTS_WRITE[opcode] else -1
+            self.dma_length = packet.dma_length if STARTS_WRITE[opcode] else -1
+        if packet.length < 0 or self.sent < 0:
+            self.sent = -1
+            return
+        self.sent += packet.length
+        if LEAVES[opcode]:
+            if packet.length in MTUS:
+                self.mtu = packet.length
+        else:
+            if GOES_ON[opcode] and 0 < self.dma_length != self.sent:
+                yield LengthWrong(packet.frame, packet.time_ns, self.ends, self.slot, packet.psn, self.dma_length, self.sent, 1)
+            self.sent = self.dma_length = -1
+
+    # -- responses
+
+    def response(self, packet: Packet) -> Iterator[StreamEvent]:
+        """Take in a response; the caller tells the other direction of NAKs."""
+        psn, opcode = packet.psn, packet.opcode
+        kind = packet.syndrome >> 5 if packet.syndrome >= 0 else ACK
+        if self.high >= 0 and abs(distance(psn, self.high)) > FAR:
+            self.high = self.msn = -1
+            self.last_opcode = UNKNOWN
+        if kind in (RNR, NAK):
+            if kind == RNR:
+                self.counts.rnr += 1
+            else:
+                code = packet.syndrome & 0x1F
+                self.counts.naks[code] = self.counts.naks.get(code, 0) + 1
+            return
+        ahead = distance(psn, self.high) if self.high >= 0 else 1
+        if GOES_ON[opcode] == READ and self.cursor >= 0 and 0 < distance(psn, self.cursor) <= FAR:
+            self.counts.missing_responses += distance(psn, self.cursor)
+        if self.high >= 0 and ahead <= 0:
+            self.counts.repeated_responses += 1
+        elif packet.msn >= 0:
+            if self.msn >= 0:
+                more = distance(packet.msn, self.msn)
+                if more < 0:
+                    yield MsnFell(packet.frame, packet.time_ns, self.ends, self.slot, psn, packet.msn, self.msn, self.msn_frame)
+                elif more > distance(psn, self.msn_psn) + 1:
+                    between = distance(psn, self.msn_psn)
+                    yield MsnJumped(packet.frame, packet.time_ns, self.ends, self.slot, psn, packet.msn, self.msn, self.msn_frame, between)
+            self.msn, self.msn_psn, self.msn_frame = packet.msn, psn, packet.frame
+        if LEAVES[opcode] and packet.length in MTUS:
+            self.mtu = packet.length
+        if self.high < 0 or ahead > 0:
+            self.high = psn
+        self.cursor, self.last_opcode, self.last_frame = (psn + 1) % PSNS, opcode, packet.frame

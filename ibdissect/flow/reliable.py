@@ -1,0 +1,317 @@
+"""Do the packets of each RC, UC and XRC stream follow each other? Whole columns for clean traffic; `recovery` for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ibdissect.table.crcs import icrc
+from ibdissect.table.locate import Bool, Int
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.opcodes import SERVICES
+
+from .addresses import ends_of
+from .columns import GOES_ON, IS_RESPONSE, LEAVES, OPERATION, READ_REQUEST, SERVICE, STARTS_WRITE, UNKNOWN, Packets, packets
+from .events import Ends, LengthWrong, StreamEvent, Wrapped
+from .recovery import FAR, MTUS, NAK, PSNS, RNR, Hole, Packet, Stream, distance
+
+MAX_STREAMS = 65536
+"""Streams remembered; the oldest goes first."""
+MAX_PEERS = 64
+"""Streams between two ports that are compared to find the other direction of one."""
+_STATE: dict[str, tuple[Any, int]] = {
+    "high": (np.int64, -1), "last_opcode": (np.uint8, UNKNOWN), "last_frame": (np.int64, 0), "sent": (np.int64, -1),
+    "dma_length": (np.int64, -1), "mtu": (np.int64, 0), "msn": (np.int64, -1), "msn_psn": (np.int64, -1), "msn_frame": (np.int64, 0),
+    "cursor": (np.int64, -1), "read_psn": (np.int64, -1), "read_length": (np.int64, 0), "read_frame": (np.int64, 0),
+    "read_ns": (np.int64, 0),
+    "unproven": (np.bool_, False), "packets": (np.int64, 0), "bytes": (np.int64, 0), "first_frame": (np.int64, 0),
+}  # fmt: skip
+"""What is kept of every stream, as columns: type and value when unknown. `read_*` speak of the latest READ; `unproven`: the
+capture may miss packets without saying so."""
+_SHARED = ("high", "cursor", "last_opcode", "last_frame", "sent", "dma_length", "mtu", "msn", "msn_psn", "msn_frame")
+"""Columns that `recovery.Stream` has too."""
+
+
+class Streams:
+    """State of all streams. One per capture; chunks in order."""
+
+    def __init__(self) -> None:
+        self.slots: dict[int, int] = {}
+        """Key to slot."""
+        self.ends: list[Ends] = []
+        """By slot."""
+        self.between: dict[tuple[str, str, str, bool], list[int]] = {}
+        """Slots by service, source, destination and whether responses."""
+        self.troubled: dict[int, Stream] = {}
+        """Streams that were not clean at some time, by slot."""
+        self.state = {name: np.full(1024, empty, kind) for name, (kind, empty) in _STATE.items()}
+        self.last_ns = 0
+        self.evicted = 0
+
+    def feed(self, table: ChunkTable) -> Iterator[StreamEvent]:
+        """Take in a chunk; yields what happened in it."""
+        if len(table):
+            self.last_ns = int(table.chunk.time_ns[-1])
+        found = packets(table)
+        if found is None:
+            return
+        slots = self._slots(table, found)
+        group = np.repeat(np.arange(len(slots)), np.diff(np.append(found.starts, len(found.rows))))
+        used, dirty, fault = self._judge(found, slots, group)
+        if not dirty.all():
+            yield from self._advance(table, found, slots, group, used, ~dirty)
+        if dirty.any():
+            yield from self._recover(table, found, slots, group, dirty, fault)
+        self._tally(table, found, slots, group)
+
+    # -- which stream
+
+    def _slots(self, table: ChunkTable, found: Packets) -> Int:
+        """The slot of each stream of the chunk, int64[streams]."""
+        get = self.slots.get
+        keys = found.key[found.starts].tolist()
+        slots = [get(key, -1) for key in keys]
+        for i, slot in enumerate(slots):
+            if slot < 0:
+                slots[i] = self._new(table, found, keys[i], int(found.starts[i]))
+        return np.array(slots, np.int64)
+
+    def _new(self, table: ChunkTable, found: Packets, key: int, i: int) -> int:
+        opcode = int(found.opcode[i])
+        ends = ends_of(table, int(found.rows[i]), SERVICES[opcode & SERVICE], int(found.dest_qp[i]), bool(IS_RESPONSE[opcode]))
+        if len(self.slots) >= MAX_STREAMS:
+            slot = self.slots.pop(next(iter(self.slots)))
+            self._siblings(self.ends[slot]).remove(slot)
+            self.troubled.pop(slot, None)
+            self.ends[slot] = ends
+            self.evicted += 1
+            for name, (_, empty) in _STATE.items():
+                self.state[name][slot] = empty
+        else:
+            slot = len(self.ends)
+            self.ends.append(ends)
+            if slot >= len(self.state["high"]):
+                for name, (kind, empty) in _STATE.items():
+                    self.state[name] = np.concatenate((self.state[name], np.full(slot, empty, kind)))
+        self.slots[key] = slot
+        self._siblings(ends).append(slot)
+        self.state["first_frame"][slot] = table.chunk.first + int(found.rows[i])
+        self.state["unproven"][slot] = found.unproven[i]
+        return slot
+
+    def _siblings(self, ends: Ends) -> list[int]:
+        return self.between.setdefault((ends.service, ends.source, ends.destination, ends.response), [])
+
+    def other(self, slot: int) -> int | None:
+        """The opposite stream of the same queue pairs: the one whose PSNs agree; None when none or several do."""
+        ends, high = self.ends[slot], int(self.state["high"][slot])
+        if high < 0:
+            return None
+        near = []
+        for peer in self.between.get((ends.service, ends.destination, ends.source, not ends.response), ())[:MAX_PEERS]:
+            theirs = int(self.state["high"][peer])
+            ahead = distance(theirs, high) if ends.response else distance(high, theirs)
+            if theirs >= 0 and -FAR < ahead <= FAR:
+                near.append(peer)
+        return near[0] if len(near) == 1 else None
+
+    def lost_requests(self) -> Iterator[tuple[Stream, Hole]]:
+        """Requests of RC and XRC that never came: skipped, not asked for, not sent again, not acknowledged."""
+        for slot, stream in self.troubled.items():
+            peer = self.other(slot) if stream.holes and stream.ends.service != "UC" else None
+            if peer is not None and not stream.ends.response:
+                answered = int(self.state["high"][peer])
+                for hole in stream.holes:
+                    if not hole.refused and not hole.unproven and distance(hole.start, answered) > 0:
+                        yield stream, hole
+
+    def open_reads(self) -> Iterator[tuple[int, int, int]]:
+        """READs whose answers did not come to their end: slot, frame and time of the last one of each stream."""
+        state = self.state
+        for slot in np.flatnonzero((state["read_psn"] >= 0) & ~state["unproven"]).tolist():
+            peer = self.other(slot)
+            if peer is None:
+                continue
+            length, mtu = int(state["read_length"][slot]), int(max(state["mtu"][slot], state["mtu"][peer]))
+            if not mtu and length > MTUS[0]:
+                continue  # nobody knows how many packets the answer has
+            end = int(state["read_psn"][slot]) + max(1, -(-length // max(mtu, MTUS[0]))) - 1
+            if distance(end, int(state["high"][peer])) <= 0:
+                continue
+            back = self.troubled.get(peer)
+            if back is None or not back.counts.naks.keys() - {0}:  # refused with another reason: that is an answer
+                yield slot, int(state["read_frame"][slot]), int(state["read_ns"][slot])
+
+    # -- clean traffic
+
+    def _judge(self, p: Packets, slots: Int, group: Int) -> tuple[Int, Bool, bool]:
+        """PSNs that each packet uses, which streams are not clean, bool[streams], and whether for more than an unknown path MTU."""
+        state, first = self.state, p.starts
+        response = IS_RESPONSE[p.opcode]
+        read = (p.opcode & OPERATION) == READ_REQUEST
+        bad, unknown = np.zeros(len(p.rows), np.bool_), np.zeros(len(slots), np.bool_)
+        self._learn_mtu(p, slots, group)
+        used = np.ones(len(p.rows), np.int64)
+        some = np.flatnonzero(read)
+        if len(some):
+            mtu, length = state["mtu"][slots[group[some]]], p.dma_length[some]
+            bad[some] = (mtu == 0) & (length > MTUS[0])
+            unknown[group[some[bad[some]]]] = True
+            used[some] = np.maximum(1, -(-length // np.maximum(mtu, MTUS[0])))
+        psn, goes_on = p.psn, GOES_ON[p.opcode]
+        high = state["high"][slots]
+        expected = np.empty_like(psn)
+        expected[1:] = psn[:-1] + used[:-1]
+        expected[first] = np.where(response[first], high + 1, high)
+        step = (psn - expected) & (PSNS - 1)
+        fresh = high < 0
+        step[first[fresh]] = 0
+        bad |= np.where(response & (goes_on == 0), step >= FAR, step != 0)
+        before = np.empty_like(p.opcode)
+        before[1:] = p.opcode[:-1]
+        before[first] = state["last_opcode"][slots]
+        bad |= (LEAVES[before] != goes_on) & (before != UNKNOWN)
+        bad |= p.syndrome >= RNR << 5
+        dirty = np.zeros(len(slots), np.bool_)
+        dirty[group[bad]] = True
+        dirty |= ~response[first] & (state["cursor"][slots] != high)
+        dirty[group[self._wrong_msn(p, slots, group)]] = True
+        return used, dirty, bool((dirty & ~unknown).any())
+
+    def _learn_mtu(self, p: Packets, slots: Int, group: Int) -> None:
+        """A packet that leaves its message open is as long as the path MTU."""
+        full = np.flatnonzero(LEAVES[p.opcode] > 0)
+        length = p.length[full]
+        power = (length >= MTUS[0]) & (length <= MTUS[-1]) & ((length & (length - 1)) == 0)
+        self.state["mtu"][slots[group[full[power]]]] = length[power]
+
+    def _wrong_msn(self, p: Packets, slots: Int, group: Int) -> Int:
+        """Packets whose MSN fell, or rose by more than their PSN."""
+        index = np.flatnonzero(p.msn >= 0)
+        if not len(index):
+            return index
+        g, psn, msn = group[index], p.psn[index], p.msn[index]
+        first = np.flatnonzero(np.concatenate(([True], g[1:] != g[:-1])))
+        psn_before, msn_before = np.empty_like(psn), np.empty_like(msn)
+        psn_before[1:], msn_before[1:] = psn[:-1], msn[:-1]
+        at = slots[g[first]]
+        psn_before[first], msn_before[first] = self.state["msn_psn"][at], self.state["msn"][at]
+        more, ahead = (msn - msn_before) & (PSNS - 1), (psn - psn_before) & (PSNS - 1)
+        wrong: Int = index[(msn_before >= 0) & (more > ahead + 1)]
+        return wrong
+
+    def _tally(self, table: ChunkTable, p: Packets, slots: Int, group: Int) -> None:
+        """What is counted of every stream, and the last READ of each."""
+        state = self.state
+        last = np.append(p.starts[1:], len(p.rows)) - 1
+        state["packets"][slots] += last - p.starts + 1
+        total = np.concatenate(([0], np.cumsum(np.maximum(p.length, 0))))
+        state["bytes"][slots] += total[last + 1] - total[p.starts]
+        reads = np.flatnonzero((p.opcode & OPERATION) == READ_REQUEST)
+        at, rows = slots[group[reads]], p.rows[reads]  # of several READs the last one stays
+        state["read_psn"][at], state["read_length"][at] = p.psn[reads], p.dma_length[reads]
+        state["read_frame"][at], state["read_ns"][at] = table.chunk.first + rows, table.chunk.time_ns[rows]
+
+    def _advance(self, table: ChunkTable, p: Packets, slots: Int, group: Int, used: Int, clean: Bool) -> Iterator[StreamEvent]:
+        """Bring the state of clean streams to the end of the chunk."""
+        state, frame = self.state, table.chunk.first + p.rows
+        response = IS_RESPONSE[p.opcode]
+        last = np.append(p.starts[1:], len(p.rows)) - 1
+        yield from self._clean_messages(table, p, slots, group, clean)
+        wraps = np.flatnonzero((p.psn + used >= PSNS) & ~response & clean[group])
+        for i in wraps.tolist():
+            slot = int(slots[group[i]])
+            yield Wrapped(int(frame[i]), int(table.chunk.time_ns[p.rows[i]]), self.ends[slot], slot, int(p.psn[i]))
+        at, end = slots[clean], last[clean]
+        after = (p.psn[end] + used[end]) % PSNS
+        state["high"][at] = np.where(response[end], p.psn[end], after)
+        state["cursor"][at] = after
+        state["last_opcode"][at], state["last_frame"][at] = p.opcode[end], frame[end]
+        told = np.flatnonzero((p.msn >= 0) & clean[group])
+        at = slots[group[told]]
+        state["msn"][at], state["msn_psn"][at], state["msn_frame"][at] = p.msn[told], p.psn[told], frame[told]
+
+    def _clean_messages(self, table: ChunkTable, p: Packets, slots: Int, group: Int, clean: Bool) -> Iterator[StreamEvent]:
+        """Add up each WRITE of clean streams against its DMALen, and keep the message that is open at the end."""
+        state, n = self.state, len(p.rows)
+        index = np.arange(n)
+        opens = GOES_ON[p.opcode] == 0
+        begin = np.maximum.accumulate(np.where(opens, index, -1))
+        carried = begin < p.starts[group]
+        total = np.concatenate(([0], np.cumsum(np.maximum(p.length, 0))))
+        unknown = np.concatenate(([0], np.cumsum(p.length < 0)))
+        start = np.where(carried, p.starts[group], begin)
+        size = total[index + 1] - total[start]
+        lost = unknown[index + 1] != unknown[start]
+        claimed = np.where(STARTS_WRITE[p.opcode[start]], p.dma_length[start], -1)
+        if carried.any():
+            of = slots[group[carried]]
+            claimed[carried] = state["dma_length"][of]
+            size[carried] += state["sent"][of]
+            lost[carried] |= state["sent"][of] < 0
+        ends = LEAVES[p.opcode] == 0
+        wrong = np.flatnonzero(ends & ~opens & (claimed > 0) & ~lost & (size != claimed) & clean[group])
+        if len(wrong):
+            _, one, count = np.unique(group[wrong], return_index=True, return_counts=True)
+            for i, number in zip(wrong[one].tolist(), count.tolist(), strict=True):
+                slot, row = int(slots[group[i]]), int(p.rows[i])
+                yield LengthWrong(
+                    table.chunk.first + row, int(table.chunk.time_ns[row]), self.ends[slot], slot, int(p.psn[i]),
+                    int(claimed[i]), int(size[i]), number,
+                )  # fmt: skip
+        last = (np.append(p.starts[1:], n) - 1)[clean]
+        open_ = ~ends[last] & ~lost[last]
+        state["sent"][slots[clean]] = np.where(open_, size[last], -1)
+        state["dma_length"][slots[clean]] = np.where(open_, claimed[last], -1)
+
+    # -- the rest
+
+    def _recover(
+        self, table: ChunkTable, p: Packets, slots: Int, group: Int, dirty: Bool, fault: bool
+    ) -> Iterator[StreamEvent]:
+        """Packet by packet through the streams that are not clean, in frame order; damaged packets do not count."""
+        index = np.flatnonzero(dirty[group])
+        if fault:
+            damaged = icrc(table).bad[p.rows[index]]
+            if not damaged.all():  # all: taken before the hardware computed them
+                index = index[~damaged]
+        index = index[np.argsort(p.rows[index], kind="stable")]
+        of = slots[group[index]].tolist()
+        streams = {slot: self._load(slot) for slot in set(of)}
+        columns = (
+            table.chunk.first + p.rows, table.chunk.time_ns[p.rows], p.psn, p.opcode, p.length, p.dma_length, p.syndrome, p.msn,
+            p.unproven,
+        )  # fmt: skip
+        rows: Iterator[tuple[Any, ...]] = zip(*(column[index].tolist() for column in columns), strict=True)
+        pairs: dict[int, Stream | None] = {}
+        for slot, values in zip(of, rows, strict=True):
+            stream, packet = streams[slot], Packet(*values)
+            if pairs.get(slot) is None:
+                self.state["high"][slot] = stream.high
+                peer = self.other(slot)
+                pairs[slot] = None if peer is None else streams.get(peer) or self._load(peer)
+            back = pairs[slot]
+            if stream.ends.response:
+                yield from stream.response(packet)
+                if packet.syndrome >> 5 in (RNR, NAK) and back is not None:
+                    back.refused(packet.psn)
+            else:
+                yield from stream.request(packet, back)
+            self.state["high"][slot] = stream.high
+        for slot, stream in streams.items():
+            for name in _SHARED:
+                self.state[name][slot] = getattr(stream, name)
+
+    def _load(self, slot: int) -> Stream:
+        """The state of one stream as an object."""
+        stream = self.troubled.get(slot)
+        if stream is None:
+            stream = self.troubled[slot] = Stream(slot, self.ends[slot])
+        for name in _SHARED:
+            setattr(stream, name, int(self.state[name][slot]))
+        return stream
+
+
+StreamEvent.source = Streams

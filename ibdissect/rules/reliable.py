@@ -1,0 +1,279 @@
+"""What the order of a stream's packets proves wrong or worth knowing (RC, UC)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ibdissect.flow.events import Exhausted, Gap, LengthWrong, MsnFell, MsnJumped, OrderWrong, Repeated, StreamEvent, Wrapped
+from ibdissect.flow.reliable import Streams
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, on_end, on_event
+from ibdissect.wire.opcodes import OPCODES
+from ibdissect.wire.transport import AETH, BTH
+
+from .transport import PACKET_FLOW
+
+PATIENCE_NS = 2_000_000_000
+"""What is unfinished so shortly before the capture ends may still be under way."""
+RNR_NAK = 1
+
+
+def of_stream(event: StreamEvent, related: tuple[Related, ...] = (), count: int = 1, **arguments: object) -> Hit:
+    """One finding per stream, at its first frame."""
+    return Hit(
+        frame=event.frame,
+        time_ns=event.time_ns,
+        arguments={"ends": event.ends.text, "psn": event.psn, **arguments},
+        field=BTH.psn,
+        value=event.psn,
+        related=related,
+        evidence=Evidence.LEARNT,
+        count=count,
+        key=event.ends,
+    )
+
+
+class RequestsLost(Rule):
+    """Requests of a connection are missing, and nothing was done about it.
+
+    ## Why it matters
+    The responder did not acknowledge them, asked for nothing, and the requester did not send them again: data is lost until a
+    timer runs out, if it does.
+
+    ## What to do
+    Look for drops between the capture and the responder, and whether the responder is alive. Captures of ibdump are not
+    judged: it may miss packets itself.
+    """
+
+    code, name, severity = "RC001", "psn-gap", WARNING
+    reference = "IBA 9.7.5.1.2; seed004 BTH.PSN"
+    message = "{ends}: {missing} requests from PSN {psn} on never came, and were neither asked for nor acknowledged"
+    example = "SENDs with PSN 1, 2 and 4, acknowledged up to 2, and two seconds of silence"
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        streams = context.get(Streams)
+        for stream, hole in streams.lost_requests():
+            if streams.last_ns - hole.time_ns >= PATIENCE_NS:
+                yield Hit(
+                    frame=hole.frame, time_ns=hole.time_ns, key=stream.ends, evidence=Evidence.LEARNT, field=BTH.psn, value=hole.start,
+                    arguments={"ends": stream.ends.text, "missing": hole.count, "psn": hole.start},
+                )  # fmt: skip
+
+
+class RequestsRepeated(Rule):
+    """Requests were sent again.
+
+    ## Why it matters
+    Something was lost on the way there or back, or an answer took longer than the requester's timer. Every repetition costs
+    bandwidth; the time-out before it costs much more.
+
+    ## What to do
+    Few: ignore. Many: look for NAKs (RC004), drops and bad ICRCs, and compare the Local ACK Timeout with the response times.
+    """
+
+    code, name, severity = "RC002", "psn-duplicate", INFO
+    reference = "IBA 9.7.5.1.1, 9.7.6.1; seed004 BTH.PSN"
+    message = "{ends}: PSN {psn} was sent before; the requester repeats"
+    example = "two SENDs with the same PSN"
+
+    @on_event(Repeated)
+    def repeated(self, event: Repeated, _context: Context) -> Iterator[Hit]:
+        yield of_stream(event)
+
+
+class Wrap(Rule):
+    """The packet sequence numbers of a connection passed their end.
+
+    ## Why it matters
+    Nothing is wrong: 24 bits are used up after 16.8 million packets, less when the first PSN was drawn at random. Tools that
+    compare PSNs as plain numbers fail here.
+
+    ## What to do
+    Nothing; look here first when another tool reports loss at this frame.
+    """
+
+    code, name, severity = "RC003", "psn-wrap", INFO
+    reference = "IBA 9.7.2; seed004 BTH.PSN"
+    message = "{ends}: the PSN wraps from 0xffffff to 0"
+    example = "a SEND with PSN 0xffffff and one with PSN 0"
+
+    @on_event(Wrapped)
+    def wrapped(self, event: Wrapped, _context: Context) -> Iterator[Hit]:
+        yield of_stream(event)
+
+
+class ReceiverNotReady(Rule):
+    """A responder had no receive buffer (RNR NAK).
+
+    ## Why it matters
+    The requester waits for the time in the NAK and tries again; throughput falls to a message per timer. After the RNR retry
+    count of the connection is used up (7 means never), the connection ends.
+
+    ## What to do
+    Post receives earlier or more of them, use a shared receive queue, or shorten the minimum RNR timer.
+    """
+
+    code, name, severity = "RC007", "rnr-nak", INFO
+    reference = "IBA 9.7.5.2.8; Wireshark AETH timers"
+    on = AETH
+    when = (AETH.syndrome_opcode == RNR_NAK) & (AETH.reserved == 0)
+    at = AETH.syndrome
+    flow = PACKET_FLOW
+    message = "RNR NAK for PSN {BTH.psn}, timer code {timer}"
+    example = "an Acknowledge with syndrome 0x2e (wait 1.28 ms)"
+
+
+class MsnRegression(Rule):
+    """The message number of a responder fell.
+
+    ## Why it matters
+    The number counts completed messages. A requester that believes it takes completed messages for open ones, or the other
+    way round.
+
+    ## What to do
+    Check whether two connections share the queue pair numbers in this capture; else look at the responder's firmware.
+    """
+
+    code, name, severity = "RC009", "msn-regression", ERROR
+    reference = "IBA 9.7.7.1; seed004 AETH.MSN"
+    message = "{ends}: MSN {msn} with PSN {psn}, after MSN {before} with an earlier PSN"
+    example = "acknowledgements of PSN 5 with MSN 3, and of PSN 6 with MSN 2"
+
+    @on_event(MsnFell)
+    def fell(self, event: MsnFell, _context: Context) -> Iterator[Hit]:
+        yield of_stream(event, (Related(event.known, "the higher MSN"),), msn=event.msn, before=event.before)
+
+
+class MsnJump(Rule):
+    """The message number of a responder rose by more than there were packets.
+
+    ## Why it matters
+    Every message has at least one packet, so the number cannot run ahead of the PSN: one of the two acknowledgements is wrong,
+    or belongs to another connection.
+
+    ## What to do
+    Check whether two connections share the queue pair numbers in this capture; else look at the responder's firmware.
+    """
+
+    code, name, severity = "RC010", "msn-jump", INFO
+    reference = "IBA 9.7.7.1; seed004 AETH.MSN"
+    message = "{ends}: MSN rose from {before} to {msn} over {packets} packets"
+    example = "acknowledgements of PSN 5 with MSN 3, and of PSN 6 with MSN 100"
+
+    @on_event(MsnJumped)
+    def jumped(self, event: MsnJumped, _context: Context) -> Iterator[Hit]:
+        related = (Related(event.known, "the lower MSN"),)
+        yield of_stream(event, related, msn=event.msn, before=event.before, packets=event.packets)
+
+
+class ReadUnanswered(Rule):
+    """An RDMA READ did not get all of its data.
+
+    ## Why it matters
+    The responder did not answer to the end, and the requester does not ask again any more: its work request hangs or failed.
+
+    ## What to do
+    Look whether the responder's queue pair went to the error state, or whether its answers are lost behind the capture.
+    Captures of ibdump are not judged: it may miss packets itself.
+    """
+
+    code, name, severity = "RC012", "read-response-missing", WARNING
+    reference = "IBA 9.7.5.1.9; seed004 RETH"
+    message = "{ends}: RDMA READ up to PSN {psn} was not answered to its end"
+    example = "a READ of 3000 bytes, its first two responses, and two seconds of silence"
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        streams = context.get(Streams)
+        for slot, frame, time_ns in streams.open_reads():
+            if streams.last_ns - time_ns >= PATIENCE_NS:
+                ends, psn = streams.ends[slot], int(streams.state["read_psn"][slot])
+                yield Hit(
+                    frame=frame, time_ns=time_ns, key=ends, evidence=Evidence.LEARNT, field=BTH.psn, value=psn,
+                    arguments={"ends": ends.text, "psn": psn},
+                )  # fmt: skip
+
+
+class WriteLength(Rule):
+    """The payloads of an RDMA WRITE do not add up to the length that it announced.
+
+    ## Why it matters
+    The responder refuses the message with an invalid request NAK, and the connection ends.
+
+    ## What to do
+    Compare the path MTU that both sides use; look at the sender's driver.
+    """
+
+    code, name, severity = "RC014", "write-length-mismatch", ERROR
+    reference = "IBA 9.7.4.1.6; seed004 RETH.DMALen"
+    message = "{ends}: RDMA WRITE of {claimed} bytes (DMALen) carries {found}"
+    example = "a WRITE First with DMALen 600 and 256 bytes, and a WRITE Last with 256 bytes"
+
+    @on_event(LengthWrong)
+    def wrong(self, event: LengthWrong, _context: Context) -> Iterator[Hit]:
+        yield of_stream(event, count=event.count, claimed=event.claimed, found=event.found)
+
+
+class OpcodeOrder(Rule):
+    """A message has its packets in an order that is not possible.
+
+    ## Why it matters
+    First, Middle and Last make a message, Only is one. Anything else is refused with an invalid request NAK (RC) or dropped
+    (UC). The PSNs follow each other, so nothing was lost in between.
+
+    ## What to do
+    Look at the sender's driver or firmware.
+    """
+
+    code, name, severity = "RC015", "write-sequence-error", ERROR
+    reference = "IBA 9.7.4.1.3; Linux rxe_resp.c check_op_seq"
+    message = "{ends}: {operation} cannot follow {before}"
+    example = "a SEND Only with PSN 1 and a SEND Middle with PSN 2"
+
+    @on_event(OrderWrong)
+    def wrong(self, event: OrderWrong, _context: Context) -> Iterator[Hit]:
+        yield of_stream(event, operation=OPCODES[event.opcode].operation, before=OPCODES[event.before].operation)
+
+
+class RetriesExhausted(Rule):
+    """A packet was sent more often than any retry counter allows.
+
+    ## Why it matters
+    The counter has three bits: after seven time-outs a connection has to end. One that goes on hides a dead path.
+
+    ## What to do
+    Look at the responder, which does not answer, and at the requester's driver, which does not give up.
+    """
+
+    code, name, severity = "RC019", "retry-exhausted", ERROR
+    reference = "IBA 9.9.2.1.1; seed004 REQ.RetryCount"
+    message = "{ends}: PSN {psn} was sent {sent} times, {allowed} repetitions are allowed"
+    example = "a SEND that is sent nine times, 100 ms apart, without a NAK in between"
+
+    @on_event(Exhausted)
+    def exhausted(self, event: Exhausted, _context: Context) -> Iterator[Hit]:
+        yield of_stream(event, (Related(event.first, "first repetition"),), sent=event.sent, allowed=event.allowed)
+
+
+class MessageLost(Rule):
+    """Packets of an unreliable connection are missing.
+
+    ## Why it matters
+    UC does not repeat: the messages they belonged to are lost, and nobody is told.
+
+    ## What to do
+    Look for drops on the path (congestion, bad ICRCs), or use RC. Captures of ibdump are not judged: it may miss packets
+    itself.
+    """
+
+    code, name, severity = "RC021", "uc-message-gap", WARNING
+    reference = "IBA 9.8.2.2; seed004 BTH.PSN"
+    message = "{ends}: {missing} packets are missing in front of PSN {psn}"
+    example = "UC SENDs with PSN 1 and 3"
+
+    @on_event(Gap)
+    def gap(self, event: Gap, _context: Context) -> Iterator[Hit]:
+        if event.ends.service == "UC" and not event.unproven:
+            yield of_stream(event, (Related(event.before, "the packet in front of the gap"),), missing=event.missing)

@@ -1,0 +1,93 @@
+"""Is what happened in the RC and UC streams found, and nothing else?"""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ibdissect.capture.opening import open_capture
+from ibdissect.flow.recovery import distance
+from ibdissect.flow.reliable import Streams
+from ibdissect.linting import Options, check
+from ibdissect.rules import load
+from ibdissect.table.table import ChunkTable
+from tests import craft
+from tests.conftest import shared_captures
+
+from .plain import counted
+
+NAMES = ("repeated", "middle_restarts", "repeated_reads", "gaps", "missing", "rnr")
+LINK_SLL2_OR_CUT = {"fmt_any_sll2.pcap", "fmt_snaplen96.pcap"}
+"""The plain reader knows Ethernet and whole packets only."""
+ROCE = [path for path in shared_captures("rxe") if path.name not in LINK_SLL2_OR_CUT]
+CLEAN = ("rc_", "uc_", "ud_", "pp_", "ul_", "cm_rping", "rsocket_", "vlan_", "fmt_")
+
+
+def followed(path: Path | str, window: int = 16 << 20) -> tuple[Streams, Counter[str]]:
+    """The streams of a capture, and our counts over all of them."""
+    streams, count = Streams(), Counter[str]()
+    for chunk in open_capture(str(path), window=window).chunks():
+        for _ in streams.feed(ChunkTable(chunk)):
+            pass
+    for stream in streams.troubled.values():
+        for name in NAMES:
+            count[name] += getattr(stream.counts, name)
+        for code, number in stream.counts.naks.items():
+            count[f"nak{code}"] += number
+    return streams, +count
+
+
+@pytest.mark.parametrize("path", ROCE, ids=lambda path: path.stem)
+def test_counts_agree_with_a_plain_count(path: Path) -> None:
+    assert followed(path)[1] == counted(path)
+
+
+@pytest.mark.parametrize("name", ["netem_loss_send_bw", "netem_loss_read_bw", "rnr_recover", "rc_write_mtu1024", "k612_netem_mess"])
+def test_chunks_make_no_difference(shared: Path, name: str) -> None:
+    path = shared / f"captures/rxe/{name}.pcap"
+    assert followed(path, window=64 << 10)[1] == followed(path)[1]
+
+
+@pytest.mark.parametrize("path", [p for p in shared_captures("rxe") if p.name.startswith(CLEAN)], ids=lambda path: path.stem)
+def test_clean_transfers_are_silent(path: Path) -> None:
+    report = check(str(path), Options(rules=[rule for rule in load() if rule.code.startswith("RC")]))
+    refused = {"RC004"} if path.stem == "rc_send_inv" else set()  # its WRITEs through a dead key are refused, as INDEX.md says
+    assert {f.code for f in report.findings if f.severity != "info"} == refused
+
+
+def test_every_direction_finds_its_other_one(shared: Path) -> None:
+    streams, _ = followed(shared / "captures/rxe/rc_write_mtu1024.pcap")
+    pairs = {slot: streams.other(slot) for slot in range(len(streams.ends))}
+    assert len(pairs) == 8 and all(pairs[other] == slot for slot, other in pairs.items() if other is not None)
+    assert None not in pairs.values()
+
+
+def test_streams_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("ibdissect.flow.reliable.MAX_STREAMS", 8)
+    path = tmp_path / "many.pcap"
+    path.write_bytes(craft.erf_pcap([craft.rc(0x04, b"data", bth={"destqp": 2 + i}) for i in range(60)]))
+    streams, _ = followed(path)
+    assert len(streams.slots) == len(streams.ends) == 8 and streams.evicted == 52
+    assert sum(map(len, streams.between.values())) == 8
+
+
+def test_distance_wraps() -> None:
+    assert distance(0, 0xFFFFFF) == 1 and distance(0xFFFFFF, 0) == -1 and distance(5, 5) == 0
+
+
+def test_random_transport_bytes_never_raise() -> None:
+    rnd = np.random.default_rng(7)
+    frames = []
+    for _ in range(3000):
+        body = rnd.integers(0, 256, int(rnd.integers(0, 40)), np.uint8).tobytes()
+        bth = {"opcode": int(rnd.integers(0, 256)), "destqp": int(rnd.integers(2, 5)), "psn": int(rnd.integers(0, 8)) * 0x1FFFFF & 0xFFFFFF}
+        frames.append(craft.native(bth["opcode"], body, bth=bth))
+    streams = Streams()
+    for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks():
+        for event in streams.feed(ChunkTable(chunk)):
+            assert event.ends.text
+    assert streams.troubled
