@@ -17,6 +17,8 @@ from ibdissect.capture.index import FrameIndex
 from ibdissect.capture.opening import Source, open_capture
 from ibdissect.capture.stream import GZIP, XZ, ZSTD
 from ibdissect.dissect import named
+from ibdissect.dissect.rmpp import Transfer
+from ibdissect.dissect.transfers import Transfers
 from ibdissect.dissect.tree import Tree, dissect_row
 from ibdissect.dissect.value import Presenter
 from ibdissect.lint.finding import Finding
@@ -199,6 +201,15 @@ class Capture:
                 if self._masked_to >= number:
                     break
         return dissect_row(table, 0, self.presenter())
+
+    def transfer(self, number: int) -> Transfer | None:
+        """The RMPP transfer that a frame brought a segment of, complete or not; None for any other frame. Reads the capture anew."""
+        transfers = Transfers()
+        for table in self.tables():
+            for transfer in transfers.feed(table).values():
+                if transfer.holds(number):
+                    return transfer
+        return next((transfer for transfer in transfers.unfinished() if transfer.holds(number)), None)
 
     def _one(self, number: int) -> Chunk:
         index = self._indexed()

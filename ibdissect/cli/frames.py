@@ -11,6 +11,8 @@ from ibdissect.dissect import named, printers
 from ibdissect.dissect.bulk import JsonLines
 from ibdissect.dissect.layout import Layout, layout_of
 from ibdissect.dissect.summary import summaries
+from ibdissect.dissect.transfers import Transfers
+from ibdissect.dissect.transfers import outline as reassembled
 from ibdissect.dissect.tree import Tree, tree_of
 from ibdissect.dissect.value import Presenter
 from ibdissect.dissect.walk import Walk
@@ -125,9 +127,11 @@ class Trees(_Plain):
         self.presenter, self.form, self.paint = presenter, form, paint
         self.layouts: dict[int, Layout] = {}
         self.blank = ""
+        self.transfers = Transfers() if form is printers.outline else None
 
     def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
         """Trees, an empty line between them."""
+        ended = self.transfers.feed(table) if self.transfers is not None else {}
         if not len(rows):
             return
         walk = Walk(table)
@@ -141,6 +145,10 @@ class Trees(_Plain):
                 if layout is None:
                     layout = self.layouts[shape.key] = layout_of(walk, shape)
                 yield self.blank + self.form(tree_of(walk, layout, row, self.presenter, lines[i]), self.paint)
+                transfer = ended.get(table.chunk.first + row)
+                if transfer is not None:
+                    for layer in reassembled(transfer, table.catalog, self.presenter):
+                        yield printers.layer_outline(layer, self.paint)
                 self.blank = "\n"
 
 

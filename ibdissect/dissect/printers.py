@@ -48,12 +48,20 @@ def outline(tree: Tree, paint: Paint = plain) -> str:
     """Layers, fields and their values, one a line."""
     lines = [headline(tree)]
     for layer in tree.layers:
-        about = layer_text(layer)
-        lines.append(paint(layer.label, "layer") + (f"  {about}" if about else ""))
-        for node in layer.children:
-            lines += _outline(node, 1, paint)
+        lines += _layer(layer, layer_text(layer), paint)
     lines += [paint(remark, "malformed") for remark in remarks(tree)]
     return "\n".join(lines) + "\n"
+
+
+def layer_outline(layer: Node, paint: Paint = plain) -> str:
+    """A layer that is no part of a frame, as the outline shows layers."""
+    return "\n".join(_layer(layer, layer.text, paint)) + "\n"
+
+
+def _layer(layer: Node, about: str, paint: Paint) -> Iterator[str]:
+    yield paint(layer.label, "layer") + (f"  {about}" if about else "")
+    for node in layer.children:
+        yield from _outline(node, 1, paint)
 
 
 def _outline(node: Node, depth: int, paint: Paint) -> Iterator[str]:

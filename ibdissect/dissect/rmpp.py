@@ -116,6 +116,10 @@ class Transfer:
         """Frames of the segments, in the order of the data."""
         return [self.segments[number].frame for number in sorted(self.segments)]
 
+    def holds(self, frame: int) -> bool:
+        """Whether a frame brought one of its segments, or brought one again."""
+        return frame in self.repeated or frame in self.contradicting or any(s.frame == frame for s in self.segments.values())
+
     def missing(self) -> Iterator[tuple[int, int]]:
         """Runs of segment numbers, first and last, that are missing before the highest one known."""
         previous = 0

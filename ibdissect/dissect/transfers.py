@@ -110,6 +110,10 @@ class Transfers:
                     ended[transfer.end_frame] = transfer
         return ended
 
+    def unfinished(self) -> list[Transfer]:
+        """Transfers that the capture shows neither to their end nor given up."""
+        return self.reassembler.unfinished()
+
 
 def records(transfer: Transfer, catalog: Catalog) -> Iterator[Record]:
     """The records of a transfer, those in gaps left out."""
@@ -177,3 +181,11 @@ def _fields(item: Item, data: bytes, presenter: Presenter) -> Iterator[Node]:
             node.masked = ((0, length),)
     node.children = [child for below in item.children for child in _fields(below, data, presenter)]
     yield node
+
+
+def outline(transfer: Transfer, catalog: Catalog, presenter: Presenter) -> list[Node]:
+    """A layer that holds the records of a transfer, for the frame that completed it; no layer where one frame held it all."""
+    if len(transfer.segments) < 2:
+        return []
+    layer = Node("", "Reassembled", 0, 0, 0, 0, None, headline(transfer, catalog), nodes(transfer, catalog, presenter))
+    return [layer]
