@@ -61,7 +61,7 @@ class Checker:
 
     def left(self, node: Node, op: str) -> Operand:
         """An operand on the left of an operator: it must come from the packet."""
-        if is_literal(node, self.names):
+        if is_value(node):
             raise self.error(node, f'the left side of "{op}" must be a field or a function')
         if isinstance(node, Word):
             return self.named(node)
@@ -133,7 +133,7 @@ class Checker:
 
     def binary(self, node: Binary) -> Operand:
         """`left op right`, at least one of them from the packet."""
-        if is_literal(node.left, self.names):
+        if is_value(node.left):
             right = self.left(node.right, node.op)
             left: Operand = self.literal(node.left, right.kind, source_of(right))
         else:
@@ -193,7 +193,7 @@ class Checker:
             raise self.error(node, f"{node.name}() takes {'one argument' if most == 1 else 'at least one argument'}")
         if node.name in ("min", "max"):
             return self.extreme(node)
-        if is_literal(node.arguments[0], self.names):
+        if is_value(node.arguments[0]):
             raise self.error(node.arguments[0], f"the argument of {node.name}() must be a field")
         argument = self.left(node.arguments[0], node.name)
         if node.name != "abs" and not isinstance(argument, Named):
@@ -205,7 +205,7 @@ class Checker:
 
     def extreme(self, node: Call) -> Operand:
         """`min` and `max`: all arguments are of the kind of the first one from the packet."""
-        first = next((each for each in node.arguments if not is_literal(each, self.names)), None)
+        first = next((each for each in node.arguments if not is_value(each)), None)
         if first is None:
             raise self.error(node.arguments[0], f"one argument of {node.name}() must be a field")
         like = self.left(first, node.name)
@@ -223,8 +223,17 @@ _SIGNATURES: dict[str, tuple[frozenset[str], Kind | None]] = {
 """Function -> kinds of its argument, kind of its result (None: that of the argument)."""
 
 
+def is_value(node: Node) -> bool:
+    """Whether a node can be nothing but a value; where a name is expected, every other word is taken for one."""
+    if isinstance(node, Word):
+        return node.text[0].isdigit() or ":" in node.text
+    if isinstance(node, Binary):
+        return is_value(node.left) and is_value(node.right)
+    return is_value(node.of) if isinstance(node, Negative) else isinstance(node, (String, Char))
+
+
 def is_literal(node: Node, names: Names) -> bool:
-    """Whether a node comes from the filter's text alone. A word that is a name with a dot, or a protocol, is a name."""
+    """Whether a node is a value where a value is expected: there only a known name with a dot, or a protocol, is a name."""
     if isinstance(node, Word):
         text = node.text
         if text.startswith("."):

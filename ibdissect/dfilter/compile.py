@@ -15,13 +15,13 @@ from ibdissect.wire.catalog import Catalog, builtin
 from ibdissect.wire.expr import And, Compare, Expr, In, Not, Or, Present, Where
 
 from . import literals
-from .check import SEARCHABLE, Checker, ends_of, is_literal
-from .names import KIND_NAMES, names_of
+from .check import SEARCHABLE, Checker, ends_of, is_literal, is_value
+from .names import KIND_NAMES, Source, names_of
 from .pattern import Pattern
 from .regex import BadPattern
 from .relations import Choice, Comparison
 from .series import Findings, State
-from .syntax import Inverse, Logic, Membership, Node, Relation, String, Truth, Word, parse
+from .syntax import Inverse, Logic, Membership, Node, Relation, String, Truth, parse
 from .values import Constant, Function, Named, Operand, there
 
 SMALL_RANGE = 256
@@ -110,17 +110,13 @@ class _Compiler:
 
     def truth(self, node: Node) -> Expr:
         checker = self.checker
-        if isinstance(node, Word):
-            operand: Operand = checker.named(node)
-        elif is_literal(node, checker.names):
+        if is_value(node):
             raise checker.error(node, "a value alone is no condition", "compare a field with it")
-        else:
-            operand = checker.left(node, "")
+        operand = checker.left(node, "")
         if isinstance(operand, Function):
             raise checker.error(node, "a function alone is no condition", "compare it with a value")
         if isinstance(operand, Named) and (operand.source.fields or operand.source.structs):
-            parts = (*map(Present, operand.source.fields), *map(Present, operand.source.structs))
-            return parts[0] if len(parts) == 1 else Or(parts)
+            return _present(operand.source)
         if isinstance(operand, Named) and operand.source.mark is not None:
             return operand.source.mark
         return self.where(lambda table, state: there(operand, table, state))
@@ -179,6 +175,18 @@ class _Compiler:
         return self.where(Choice(of, choices, quantifier).rows)
 
 
+def _present(source: Source) -> Expr:
+    """Any field or structure of that name is there. A field without a condition is there where its structure is."""
+    parts: dict[object, Expr] = {}
+    for field in source.fields:
+        what = field if field.when is not None or field.owner is None else field.owner
+        parts.setdefault(what, Present(what))
+    for struct in source.structs:
+        parts.setdefault(struct, Present(struct))
+    found = tuple(parts.values())
+    return found[0] if len(found) == 1 else Or(found)
+
+
 def _simple_comparison(op: str, left: Operand, right: Operand) -> Expr | None:
     """A number field beside a number, as the engine's own condition; None for anything else."""
     if not (isinstance(left, Named) and left.source.fields and left.kind in ("uint", "bool") and op not in ("===", "!==")):
@@ -190,7 +198,7 @@ def _simple_comparison(op: str, left: Operand, right: Operand) -> Expr | None:
         return Compare(op, fields[0], value)
     if op == "!=":
         equal = Or(tuple(Compare("==", field, value) for field in fields))
-        return And((Or(tuple(Present(field) for field in fields)), Not(equal)))
+        return And((_present(left.source), Not(equal)))
     return Or(tuple(Compare(op, field, value) for field in fields))
 
 

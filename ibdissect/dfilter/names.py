@@ -26,8 +26,8 @@ KIND_NAMES: Mapping[Kind, str] = {
 }  # fmt: skip
 
 FIELD_KINDS: Mapping[str, Kind] = {
-    "uint": "uint", "flag": "bool", "gid": "ipv6", "mac": "ether", "ip4": "ipv4", "raw": "bytes", "hole": "bytes", "nested": "bytes",
-    "rest": "bytes", "text": "string",
+    "uint": "uint", "pad": "uint", "flag": "bool", "gid": "ipv6", "mac": "ether", "ip4": "ipv4", "raw": "bytes", "hole": "bytes",
+    "nested": "bytes", "rest": "bytes", "text": "string",
 }  # fmt: skip
 
 COMPUTED: Mapping[str, Kind] = {
@@ -106,10 +106,9 @@ class Source:
 
 
 def kind_of(field: Field[Any]) -> Kind:
-    """The filter type of a declared field; reserved bits are a number, or bytes where they are many."""
-    if field.kind == "pad":
-        return "uint" if field.bits <= 64 else "bytes"
-    return FIELD_KINDS[field.kind]
+    """The filter type of a declared field; reserved bits are a number, and what has more than 64 bits is bytes."""
+    kind = FIELD_KINDS[field.kind]
+    return "bytes" if kind == "uint" and field.bits > 64 else kind
 
 
 class Names:

@@ -1,0 +1,65 @@
+"""Which frames does each of many filters select: asked of tshark in one run, and of ibdissect."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from ibdissect.capture.opening import open_capture
+from ibdissect.dfilter.compile import Filter, FilterError, compile_filter
+from ibdissect.table.table import ChunkTable
+
+# One tap a filter: thousands of filters in the time of a few tshark runs. A filter that tshark refuses raises here.
+SCRIPT = """
+local number = 0
+for line in io.lines(({...})[1]) do
+  number = number + 1
+  local this = number
+  local fine, tap = pcall(Listener.new, "frame", line)
+  if fine then
+    local frames = {}
+    function tap.packet(pinfo) frames[#frames + 1] = tostring(pinfo.number) end
+    function tap.draw() print("@" .. this .. "@" .. table.concat(frames, ",")) end
+  else
+    print("@" .. this .. "@!")
+  end
+end
+"""
+
+Answer = list[int] | None
+"""Frame numbers; None: the filter is refused."""
+
+
+def tshark(capture: Path, filters: Sequence[str], folder: Path) -> list[Answer]:
+    """What tshark selects, filter by filter."""
+    (folder / "ask.lua").write_text(SCRIPT)
+    (folder / "filters").write_text("".join(f"{text}\n" for text in filters), "utf-8")
+    command = ["tshark", "-n", "-q", "-r", str(capture), "-X", f"lua_script:{folder}/ask.lua", "-X", f"lua_script1:{folder}/filters"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    answers: dict[int, Answer] = {}
+    for line in done.stdout.splitlines():
+        if line.startswith("@"):
+            _, number, frames = line.split("@", 2)
+            answers[int(number)] = None if frames == "!" else [int(frame) for frame in frames.split(",") if frame]
+    if len(answers) != len(filters):
+        raise AssertionError(f"tshark answered {len(answers)} of {len(filters)} filters: {done.stderr[-500:]}")
+    return [answers[number] for number in range(1, len(filters) + 1)]
+
+
+def ibdissect(capture: Path, filters: Sequence[str]) -> list[Answer]:
+    """What ibdissect selects, filter by filter."""
+    compiled: list[Filter | None] = []
+    for text in filters:
+        try:
+            compiled.append(compile_filter(text))
+        except FilterError:
+            compiled.append(None)
+    answers: list[Answer] = [None if each is None else [] for each in compiled]
+    with open_capture(capture) as reader:
+        for chunk in reader.chunks():
+            table = ChunkTable(chunk)
+            for each, answer in zip(compiled, answers, strict=True):
+                if each is not None and answer is not None:
+                    answer += (each.rows(table).nonzero()[0] + chunk.first).tolist()
+    return answers

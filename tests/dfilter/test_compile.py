@@ -1,0 +1,245 @@
+"""Do compiled filters select what they say, and does every mistake in one name its place?"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ibdissect.capture.opening import open_capture
+from ibdissect.dfilter.compile import FilterError, compile_filter
+from ibdissect.dfilter.pattern import MAX_PATTERN
+from ibdissect.dfilter.syntax import MAX_DEPTH, MAX_TEXT, parse
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.sm_port import PortInfo
+from tests import craft
+from tests.table.made import ethernet_table, native_table
+
+
+def rows(text: str, table: ChunkTable) -> list[int]:
+    """Rows that a filter selects."""
+    return compile_filter(text).rows(table).nonzero()[0].tolist()
+
+
+@pytest.fixture(scope="module")
+def native() -> ChunkTable:
+    """Five frames: RC send, RC write, PortInfo request and response, RC send to another LID."""
+    info = craft.build(PortInfo, lid=9, m_key=5)
+    return native_table(
+        [
+            craft.rc(0x04, b"hello", dlid=4, slid=1),
+            craft.rc(0x0A, b"HELLO\n", dlid=1, slid=4, ext={"RETH": {"va": 1 << 63, "dmalen": 8}}, bth={"p_key": 0x7FFF, "se": 1}),
+            craft.smp(0x01, 0x0015, modifier=1),
+            craft.smp(0x81, 0x0015, info, modifier=1),
+            craft.rc(0x04, b"other", dlid=7, slid=7, grh={"sgid": bytes.fromhex("fe80" + "00" * 13 + "01")}),
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("", [0, 1, 2, 3, 4]),
+        ("lrh.dlid == 4 or lrh.dlid == 7", [0, 4]),
+        ("lrh.dlid == 4 xor bth.opcode == 4", [4]),
+        ("bth xor lrh xor deth", [2, 3]),
+        ("not deth and lrh.dlid != 4", [1, 4]),
+        ("portinfo", [2, 3]),
+        ("infiniband.portinfo.lid == 9", [3]),
+        ("portinfo.m_key == 5", [3]),
+        ("bth.se == True", [1]),
+        ("bth.p_key in {0x7ff0..0x7fff, 1}", [1]),
+        ("lrh.dlid == lrh.slid", [4]),
+        ("reth.va == 0x8000000000000000", [1]),
+        ("reth.va > 9223372036854775807", [1]),
+        ("reth.va - 1 == 9223372036854775807", [1]),
+        ("reth.dmalen == lrh.dlid + 7", [1]),
+        ("lrh.dlid - 5 < 0", [0, 1, 2, 3]),
+        ("grh.sgid == fe80::/16", [4]),
+        ("grh.sgid[15] == 1", [4]),
+        ("payload contains \"ello\"", [0]),
+        ("payload matches \"ello\"", [0, 1]),
+        ("payload matches \"^hello$\"", [0, 1]),
+        ("payload[0:2] == 68:65", [0]),
+        ("payload[-1:] == \"r\"", [4]),
+        ("payload[1-2,0] == \"elh\"", [0]),
+        ("mad.method == \"GetResp\"", [3]),
+        ("mad.method == Get", [2]),
+        ("frame.number in {2, 4..5}", [1, 3, 4]),
+        ("frame.number > 4 && frame.len > 1", [4]),
+        ("frame.time_relative >= 0.001 and frame.time_relative < 0.003", [1, 2]),
+        ("frame.time_delta > 0.0005", [1, 2, 3, 4]),
+        ("frame.time >= \"2023-11-14 22:13:20.002Z\"", [2, 3, 4]),
+        ("frame.time_epoch > 1700000000.0035", [4]),
+        ("len(payload) == 5 and count(lrh) == 1", [0, 4]),
+        ("max(lrh.dlid, lrh.slid) == 4", [0, 1]),
+        ("_ws.malformed", []),
+        ("ibdissect.code", []),
+    ],
+)  # fmt: skip
+def test_selects(native: ChunkTable, text: str, wanted: list[int]) -> None:
+    assert rows(text, native) == wanted
+
+
+def test_around_infiniband() -> None:
+    arp = bytes(12) + b"\x08\x06" + bytes(28)
+    icmp = bytes(12) + b"\x08\x00" + bytes([0x45, 0, 0, 28, 0, 0, 0, 0, 64, 1]) + bytes(10) + bytes(8)
+    tcp = bytes(12) + b"\x08\x00" + bytes([0x46, 0, 0, 44, 0, 0, 0, 0, 64, 6]) + bytes(14) + b"\x00\x50\x30\x39" + bytes(16)
+    table = ethernet_table([craft.roce2(0x04, b"x", vlan=5, ip={"ecn": 3}), arp, icmp, tcp])
+    for text, wanted in (
+        ("udp.port == 4791", [0]), ("vlan.id == 5", [0]), ("ip.addr == 192.168.0.0/16", [0]), ("ip.dsfield.ecn == 3", [0]),
+        ("ip.flags.df == 1", [0]), ("eth.dst[0:2] == 02:03", [0]), ("arp", [1]), ("icmp", [2]), ("tcp", [3]), ("tcp.port == 80", [3]),
+        ("tcp.port == 12345", [3]), ("tcp.srcport == 80 and tcp.dstport == 12345", [3]), ("ip", [0, 2, 3]), ("icmpv6", []),
+        ("infiniband", [0]), ("not infiniband", [1, 2, 3]), ("eth.addr == 00:00:00:00:00:00", [1, 2, 3]),
+        ("ip.addr != 192.168.0.1", [2, 3]),
+    ):  # fmt: skip
+        assert rows(text, table) == wanted, text
+
+
+def test_findings_are_asked_for(native: ChunkTable) -> None:
+    found = compile_filter('ibdissect.code == "PKY001" or ibdissect.code matches "^lnk"')
+    assert found.codes and not compile_filter("bth").codes
+    assert found.rows(native, {1: ["PKY001", "X"], 3: ["LNK024"], 4: ["PKY002"]}).nonzero()[0].tolist() == [0, 2]
+    assert not found.rows(native).any()
+
+
+def test_time_goes_on_from_chunk_to_chunk() -> None:
+    capture = craft.erf_pcap([craft.rc(0x04, bytes(200)) for _ in range(40)])
+    wanted, delta = compile_filter("frame.time_relative > 0.0295"), compile_filter("frame.time_delta == 0")
+    known = compile_filter("frame.time_relative < 0.0005", first_ns=1_700_000_000_000_000_000 + 20_000_000)
+    later: list[int] = []
+    first: list[int] = []
+    after: list[int] = []
+    with open_capture(io.BytesIO(capture), window=2000) as reader:
+        tables = [ChunkTable(chunk) for chunk in reader.chunks()]
+    assert len(tables) > 3
+    for table in tables:
+        for each, into in ((wanted, later), (delta, first), (known, after)):
+            into += (each.rows(table).nonzero()[0] + table.chunk.first).tolist()
+    assert later == list(range(31, 41)) and first == [1] and after == list(range(1, 22))
+
+
+def test_survives_pickling(native: ChunkTable) -> None:
+    text = 'payload matches "ello" and lrh.dlid in {1..4}'
+    again = pickle.loads(pickle.dumps(compile_filter(text)))
+    assert again.text == text and again.rows(native).tolist() == compile_filter(text).rows(native).tolist()
+
+
+def test_names_say_what_is_read() -> None:
+    assert compile_filter("bth.p_key == 1 and frame.len > 5 or mad").names == {"infiniband.bth.p_key", "frame.len", "infiniband.mad"}
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "said"),
+    [
+        ("infiniband.bth.p_kee == 1", 0, "infiniband.bth.p_key"),
+        ("lrh.dlid == 1 and nodeinfo.nodeguit", 18, "nodeinfo.nodeguid"),
+        ("lrh.dlid = 1", 9, '"=="'),
+        ("lrh.dlid == 1 AND bth", 14, '"and"'),
+        ("lrh.dlid == 1 bth", 14, "joined"),
+        ("lrh.dlid ==", 11, "ends"),
+        ("(bth", 4, "ends"),
+        ("lrh.dlid == 65536", 12, "65535"),
+        ("lrh.dlid == ffff", 12, "0xffff"),
+        ("lrh.dlid == 09", 12, "octal"),
+        ("lrh.dlid == \"4\"", 12, "string"),
+        ("mad.method == \"Gett\"", 14, '"Get"'),
+        ("grh.sgid == 1.2.3.4", 12, "GID"),
+        ("grh.sgid == fe80::/200", 12, "128"),
+        ("ip.src == 1.2.3.4/33", 10, "32"),
+        ("eth.src == 00:01", 11, "6"),
+        ("lrh.dlid[0:1] == 00", 0, "sliced"),
+        ("frame[0:0] == 00", 6, "at least 1"),
+        ("frame[5-2] == 00", 6, "before it starts"),
+        ("frame[0:2,x] == 00", 10, "no slice"),
+        ("lrh.dlid contains 01", 0, "contains"),
+        ("frame matches abc", 14, "double quotes"),
+        ("frame matches \"a(b\"", 18, "parenthesis"),
+        ("frame contains \"\\q\"", 16, "escape"),
+        ("frame contains \"abc", 15, "final quote"),
+        ("4 == lrh.dlid", 0, "left side"),
+        ("lrh.dlid == grh.sgid", 12, "cannot be compared"),
+        ("lrh.dlid in {1, \"x\"}", 16, "string"),
+        ("len(frame) in {1}", 0, "only a field"),
+        ("nofunc(lrh.dlid) == 1", 0, "len"),
+        ("max(1, 2) == 2", 4, "must be a field"),
+        ("len(bth)", 0, "function alone"),
+        ("5", 0, "value alone"),
+        ("lrh.dlid == 1 / 0", 16, "zero"),
+        ("frame.time > \"yesterday\"", 13, "no date"),
+        ("frame.time_relative > 1ms", 22, "seconds"),
+        ("arp == 1", 0, "presence"),
+        ("linearforwardingtable.port + linearforwardingtable.port == 3", 0, "many times"),
+    ],
+)  # fmt: skip
+def test_mistakes_name_their_place(text: str, column: int, said: str) -> None:
+    with pytest.raises(FilterError) as caught:
+        compile_filter(text)
+    assert caught.value.column == column and said in str(caught.value) and caught.value.text == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * 5000, "bth and (" * 300 + "bth" + ")" * 300, "lrh.dlid == 1" + " + 1" * 500, "a" * (MAX_TEXT + 1),
+        'frame matches "' + "a" * (MAX_PATTERN + 1) + '"', 'frame matches "((((a{50}){50}){50}){50})"', 'frame matches "a.{100}b"',
+        'frame matches "' + "(" * 300 + '"',
+    ],
+)  # fmt: skip
+def test_monsters_are_refused(text: str) -> None:
+    with pytest.raises(FilterError):
+        compile_filter(text)
+
+
+def test_length_without_depth_is_fine(native: ChunkTable) -> None:
+    assert rows("!" * 4001 + "deth", native) == [0, 1, 4]
+    assert rows(" or ".join(f"lrh.dlid == {n}" for n in range(4, 800)), native) == [0, 4]
+    assert parse("(" * 500 + "bth" + ")" * 500) is not None
+    assert sys.getrecursionlimit() // 5 > MAX_DEPTH
+
+
+WORDS = (
+    "lrh.dlid", "infiniband.bth.opcode", "frame", "eth.src", "ip.src", "grh.sgid", "nodedescription.nodestring", "frame.time", "4", "0x10",
+    "-1", "fe80::/64", "00:01", '"a.*b"', "'x'", "1..3", "==", "!=", "===", "<", "&", "&&", "||", "and", "or", "xor", "not", "in", "{", "}",
+    "(", ")", "[0:2]", "[-1]", "contains", "matches", "any", "all", "+", "/", ",", "len(", "max(", "!", "mad", "frame.time_relative", "1.5",
+    "bth.se", "True", "portinfo.portstate", "Active", "erf.ts", "infiniband.payload", "arp", "upper(", "string(", "count(",
+)  # fmt: skip
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.one_of(st.text(max_size=60), st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)))
+def test_any_text_compiles_or_is_refused(native: ChunkTable, text: str) -> None:
+    try:
+        compiled = compile_filter(text)
+    except FilterError as error:
+        assert 0 <= error.column <= len(text)
+    else:
+        assert compiled.rows(native).shape == (5,)
+
+
+def test_any_bytes_can_be_filtered() -> None:
+    """Every name on frames of random bytes: nothing raises, absent and present stay apart."""
+    noise = random.Random(7)
+    frames = [craft.ud(craft.mad(noise.choice((1, 0x81, 3, 4, 7)), 0x81, noise.randrange(0x40), noise.randbytes(232))) for _ in range(200)]
+    table = native_table(frames + [noise.randbytes(noise.randrange(90)) for _ in range(200)])
+    from ibdissect.dfilter.names import names_of
+    from ibdissect.wire.catalog import builtin
+
+    seen = 0
+    for name in names_of(builtin()).every():
+        there = compile_filter(name).rows(table)
+        assert np.array_equal(compile_filter(f"not {name}").rows(table), ~there)
+        seen += bool(there.any())
+    assert seen > 200
+
+
+def test_nothing_heavy_is_imported() -> None:
+    code = "import sys, ibdissect.dfilter.compile; print(sorted({'rich', 'textual', 'scapy', 'lark', 'click'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

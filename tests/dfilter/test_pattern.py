@@ -1,0 +1,87 @@
+"""Does the automaton of `matches` find what Python's own regular expressions find?"""
+
+from __future__ import annotations
+
+import random
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ibdissect.dfilter.pattern import Pattern
+from ibdissect.dfilter.regex import BadPattern
+
+ALPHABET = b"abcABCx01\n\0 .-"
+SAME = (
+    b"a", b"ab|c", b"^a", b"a$", b"^$", b"", b"a*b", b"(a|b)*c", b"[a-c]{2,3}x", rb"\d+", rb"\x00\x62", rb"^\x61.", b"a.c", b"(ab)+c?$",
+    b"[^a]b", b"a{2}", b"(?i)A", b"x|^b", b"(^a|b)c", b"a|$", b"[]a]", rb"[a\-c]", rb"\.", b"(a+)+$", b"(?:a|b)c", rb"\Aa", b".*a.*b.*c",
+    b"a??b", b"$", b"^", b"(|a)b", b"a{0,2}b{1,}", rb"\s\S\w\W", rb"[\d.]{2}", b"a{,2}", b"a{x", rb"[\x30-1]\n", b"(a|ab)(c|bcd)x?",
+)  # fmt: skip
+
+
+def found(pattern: bytes, texts: list[bytes]) -> list[bool]:
+    """Which texts the pattern finds something in."""
+    stop = np.cumsum([len(text) for text in texts])
+    at = stop - np.array([len(text) for text in texts])
+    return [bool(hit) for hit in Pattern(pattern).search(np.frombuffer(b"".join(texts), np.uint8), at, stop)]
+
+
+@pytest.mark.parametrize("pattern", SAME)
+def test_same_as_re(pattern: bytes) -> None:
+    chance = random.Random(3)
+    texts = [bytes(chance.choices(ALPHABET, k=chance.randrange(9))) for _ in range(500)] + [b"", b"\n", b"a\n", b"A\n\n"]
+    # Python 3.11 and later read a{,2} as a{0,2}, Perl as text; so does the automaton.
+    reference = re.compile(pattern.replace(b"a{,2}", rb"a\{,2}"), re.IGNORECASE)
+    assert found(pattern, texts) == [reference.search(text) is not None for text in texts]
+
+
+PIECES = st.recursive(
+    st.sampled_from(("a", "b", ".", "[ab]", "[^b]", "^", r"\Z", r"\n", "c")),
+    lambda inner: st.one_of(
+        st.tuples(inner, inner).map("".join), st.tuples(inner, inner).map(lambda two: f"(?:{two[0]}|{two[1]})"),
+        st.tuples(inner, st.sampled_from(("*", "+", "?", "{2}", "{1,3}", "{2,}"))).map(lambda two: f"(?:{two[0]}){two[1]}"),
+    ),
+    max_leaves=6,
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(PIECES, st.lists(st.text("abc\n", max_size=8).map(str.encode), min_size=1, max_size=8))
+def test_generated_patterns(pattern: str, texts: list[bytes]) -> None:
+    # Python's \Z is the very end, Perl's \z.
+    ours = pattern.replace(r"\Z", r"\z").encode()
+    assert found(ours, texts) == [re.search(pattern.encode(), text, re.IGNORECASE) is not None for text in texts]
+
+
+def test_capitals_count_only_when_asked() -> None:
+    assert found(b"AB", [b"ab", b"AB"]) == [True, True]
+    assert found(b"(?-i)AB", [b"ab", b"AB"]) == [False, True]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        b"(a", b"a)", b"a**", b"a*+", b"[a", b"a{2,1}", rb"\b", b"(?=a)", b"(?<n>a)", rb"(a)\1", b".*a.{20}", b"(a{1000}){5}", b"\\",
+        b"a{9999}", b"[" * 40, b"(" * 60, b"[z-a]", b"[[:foo:]]", b"+", b"a" * 513,
+    ],
+)  # fmt: skip
+def test_refused(pattern: bytes) -> None:
+    with pytest.raises(BadPattern):
+        Pattern(pattern)
+
+
+def test_what_makes_backtracking_endless_is_linear() -> None:
+    text = b"a" * 50_000 + b"!"
+    assert found(b"(a+)+$", [text]) == [False]
+    assert found(b"(a|a|aa)*b", [text]) == [False]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=30), st.lists(st.binary(max_size=10), max_size=4))
+def test_any_bytes_are_a_pattern_or_refused(pattern: bytes, texts: list[bytes]) -> None:
+    try:
+        assert len(found(pattern, texts)) == len(texts)
+    except BadPattern as error:
+        assert error.reason and 0 <= error.at <= len(pattern) + 1
