@@ -99,7 +99,7 @@ class Follower:
         out = learner.out
         modifiers, attributes, methods = smps.modifier.tolist(), smps.attribute.tolist(), smps.method.tolist()
         times, rows = table.chunk.time_ns[smps.rows].tolist(), smps.rows.tolist()
-        pure, ways, way_at, way_end, all_facts = smps.pure, smps.ways, smps.way_at, smps.way_end, smps.facts
+        pure, ways, way_at, way_end = smps.pure, smps.ways, smps.way_at, smps.way_end
         known: dict[bytes, Hop] = {}
         for i, kind in enumerate(smps.kind):
             if kind == c.COMPLAINS:
@@ -117,13 +117,10 @@ class Follower:
                     smp = self._address(smps, i)
                     hop = smp.hop
                 if kind == c.TEACHES:
-                    facts = all_facts[i]
                     if hop is not None and attributes[i] == c.PORT_INFO and not smps.keyed:
-                        assert facts is not None
                         node = hop.node
                         port = node.ports.get(modifiers[i] & 0xFF if node.kind == SWITCH else hop.entered)
-                        if port is not None and port.seen == facts[:5] and port.guard is None and not facts[6] and not facts[7]:
-                            port.body = smps.body(i)  # the usual answer of a subnet at rest
+                        if port is not None and port.guard is None and port.body == smps.body(i):  # as usual in a subnet at rest
                             slots[i], entered[i] = node.slot, hop.entered
                             continue
                     smp = smp or self._made(smps, i, hop)

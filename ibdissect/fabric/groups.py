@@ -48,9 +48,8 @@ class Groups:
         """A port is a member with this JoinState (0: it is none any more)."""
         if not join_state:
             group.members.pop(port_gid, None)
-        elif port_gid in group.members or len(group.members) < MAX_MEMBERS:
-            if group.members.get(port_gid, (None, 0))[0] != join_state:
-                group.members[port_gid] = (join_state, frame)
+        elif group.members.get(port_gid, (0, 0))[0] != join_state and (port_gid in group.members or len(group.members) < MAX_MEMBERS):
+            group.members[port_gid] = (join_state, frame)
 
     def forget(self, mgid: bytes) -> None:
         """The group is gone."""

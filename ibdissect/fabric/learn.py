@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ibdissect.wire.sm_port import PortInfo
+
 from . import columns as c
 from .columns import Smps
 from .events import (
@@ -26,6 +28,7 @@ from .tables import Forwarding, Qos
 from .topology import connect, disconnect, forget_volatile
 
 NO_KEY = (0, 0, 0)
+LOW_CAP_AT, HIGH_CAP_AT = PortInfo.vl_arbitration_low_cap.bit // 8, PortInfo.vl_arbitration_high_cap.bit // 8
 
 
 @dataclass(slots=True)
@@ -157,14 +160,15 @@ class Learner:
         if own and hop.node.kind not in (0, SWITCH) and number != port.number:
             return  # not the port that the route was thought to lead to
         body = smps.body(smp.i)
-        seen = facts[:5]
-        before = port.seen
-        port.body = body
-        if seen != before:
-            port.seen, port.info_frame = seen, smp.frame
-            self._port_changed(smp, port, before, seen)
-        if not body[40] or not body[39]:  # VLArbitrationLowCap, VLArbitrationHighCap
-            port.node.unarbitrated = True
+        if body != port.body:
+            was = port.state
+            port.body, port.info_frame = body, smp.frame
+            if was != state:
+                self._state_changed(smp, port, was, state)
+            if diag_code & 0x8000:
+                self._add_page(port, diag_code >> 4 & 0x7FF)
+            if not body[LOW_CAP_AT] or not body[HIGH_CAP_AT]:
+                port.node.unarbitrated = True
         if hop.node.kind != SWITCH or own:
             if lid < FIRST_MULTICAST and port.lids.now != ((lid, lmc) if lid else None):
                 taken = self.subnet.assign(port, lid, lmc, smp.frame)
@@ -173,20 +177,16 @@ class Learner:
             if port.guard is not None or (key, protect, lease) != NO_KEY:
                 self._m_key(smps, smp, port, MKey(key, protect, lease), asked)
 
-    def _port_changed(self, smp: Smp, port: Port, before: tuple[int, ...] | None, now: tuple[int, ...]) -> None:
-        was, state, diag_code = before[2] if before is not None else 0, now[2], now[4]
-        if was != state:
-            if state == DOWN:
-                peer = disconnect(port, smp.frame)
-                if peer is not None:
-                    self.out.append(LinkLost(smp.frame, smp.time_ns, port, peer))
-            elif was in (ARMED, ACTIVE) and state == INIT:
-                for end in (port, port.peer):
-                    if end is not None and end.node.kind != SWITCH:
-                        forget_volatile(end, smp.frame)
-            self.out.append(PortStateChanged(smp.frame, smp.time_ns, port, was, state))
-        if diag_code & 0x8000:
-            self._add_page(port, diag_code >> 4 & 0x7FF)
+    def _state_changed(self, smp: Smp, port: Port, was: int, state: int) -> None:
+        if state == DOWN:
+            peer = disconnect(port, smp.frame)
+            if peer is not None:
+                self.out.append(LinkLost(smp.frame, smp.time_ns, port, peer))
+        elif was in (ARMED, ACTIVE) and state == INIT:
+            for end in (port, port.peer):
+                if end is not None and end.node.kind != SWITCH:
+                    forget_volatile(end, smp.frame)
+        self.out.append(PortStateChanged(smp.frame, smp.time_ns, port, was, state))
 
     def _m_key(self, smps: Smps, smp: Smp, port: Port, shown: MKey, asked: Asked | None) -> None:
         method, presented, frame = asked if asked is not None else (0, smps.m_key(smp.i), 0)
@@ -227,6 +227,7 @@ class Learner:
                 port.qos.learn_map(modifier & 0xFF if node.kind == SWITCH else 0, self.subnet.share(body[:8]), smp.frame)
             elif 1 <= modifier >> 16 <= 4:
                 port.qos.learn_arbitration(modifier >> 16, self.subnet.share(body), smp.frame)
+                port.qos.arbitration = self.subnet.share(port.qos.arbitration)
             return
         if node.kind not in (0, SWITCH):
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ibdissect.wire.sm_port import PortInfo
 
@@ -17,6 +17,8 @@ CA, SWITCH, ROUTER = 1, 2, 3
 """NodeInfo.NodeType; 0 here means that no NodeInfo was seen."""
 DOWN, INIT, ARMED, ACTIVE = 1, 2, 3, 4
 """PortInfo.PortState."""
+STATE_AT = PortInfo.port_state.bit // 8
+"""Byte of PortInfo whose low half is PortState."""
 FIRST_MULTICAST = 0xC000
 PERMISSIVE = 0xFFFF
 MAX_NODES = 49152
@@ -28,6 +30,11 @@ KEPT_PAGES = 16
 """VendorDiag pages remembered per port."""
 MAX_SHARED = 65536
 """Different table blocks of which equal ones are kept once."""
+
+
+NEVER: Track[tuple[int, int]] = Track()
+"""The LIDs of all ports that never had one, such as external ports of switches; not to be learnt into."""
+B = TypeVar("B", bytes, tuple[bytes, ...])
 
 
 class SwitchFacts(NamedTuple):
@@ -53,18 +60,16 @@ class SwitchFacts(NamedTuple):
 class Port:
     """A port of a node; on a switch, port 0 is the management port and owner of LID and keys."""
 
-    __slots__ = ("body", "guard", "guid", "info_frame", "lids", "node", "number", "p_keys", "pages", "peer", "peer_frame", "qos", "seen")
+    __slots__ = ("body", "guard", "guid", "info_frame", "lids", "node", "number", "p_keys", "pages", "peer", "peer_frame", "qos")
 
     def __init__(self, node: Node, number: int) -> None:
         self.node, self.number = node, number
         self.guid = 0
         self.body: bytes | None = None
-        """PortInfo as last shown, 64 bytes."""
-        self.seen: tuple[int, ...] | None = None
-        """What of `body` makes events: LID, LMC, PortState, LocalPortNum, DiagCode."""
+        """PortInfo as last shown, 64 bytes; `info` reads it."""
         self.info_frame = 0
-        """Frame that showed `seen` first."""
-        self.lids: Track[tuple[int, int]] = Track()
+        """Frame that showed it first."""
+        self.lids = NEVER
         """(base LID, LMC) over time."""
         self.peer: Port | None = None
         """The port at the other end of the cable, as last learnt."""
@@ -83,7 +88,7 @@ class Port:
     @property
     def state(self) -> int:
         """PortState as last shown, 0 when it never was."""
-        return self.seen[2] if self.seen is not None else 0
+        return self.body[STATE_AT] & 15 if self.body is not None else 0
 
     @property
     def lid(self) -> int:
@@ -162,7 +167,7 @@ class Subnet:
         self.keyed = False
         """Some port is known to hold an M_Key."""
         self.port_count = 0
-        self._shared: dict[bytes, bytes] = {}
+        self._shared: dict[Any, Any] = {}
         self.dropped: dict[str, int] = {}
         """How many of each kind were evicted since this was last cleared."""
         self._next_slot = 0
@@ -216,6 +221,8 @@ class Subnet:
                 track = self.lids.get(old)
                 if track is not None and track.now is port and old not in fresh:
                     track.learn(None, frame)
+        if port.lids is NEVER:
+            port.lids = Track()
         port.lids.learn((lid, lmc) if lid else None, frame)
         taken = None
         for one in fresh:
@@ -237,11 +244,12 @@ class Subnet:
             found = self.sms[guid] = Sm(guid)
         return found
 
-    def share(self, block: bytes) -> bytes:
+    def share(self, block: B) -> B:
         """The same bytes, kept once for all who hold them."""
         if len(self._shared) >= MAX_SHARED:
             self._shared.clear()
-        return self._shared.setdefault(block, block)
+        kept: B = self._shared.setdefault(block, block)
+        return kept
 
     def ports(self) -> Iterator[Port]:
         """All ports of all nodes."""

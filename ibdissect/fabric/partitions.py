@@ -26,43 +26,60 @@ class Verdict(Enum):
     """The whole table is known, and the partition is not in it."""
 
 
+class Block(Track[bytes]):
+    """A block of a table over time, 64 bytes; None while a Set is under way or the port may have restarted."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
 class PKeys:
     """The P_Key table of one port, block by block."""
 
     __slots__ = ("blocks",)
 
     def __init__(self) -> None:
-        self.blocks: dict[int, Track[bytes]] = {}
-        """Block number to its 64 bytes; None while a Set is under way or the port may have restarted."""
+        self.blocks: tuple[Block, ...] = ()
+
+    def block(self, number: int) -> Block | None:
+        """A block over time; None where it was never shown."""
+        for block in self.blocks:
+            if block.number == number:
+                return block
+        return None
 
     def learn(self, block: int, entries: bytes | None, frame: int) -> bool:
         """A block was shown (64 bytes) or became uncertain (None); True when that is news."""
-        track = self.blocks.get(block)
+        track = self.block(block)
         if track is None:
             if entries is None or len(self.blocks) >= KEPT_BLOCKS:
                 return False
-            track = self.blocks[block] = Track()
+            track = Block(block)
+            self.blocks = (*self.blocks, track)
         return track.learn(entries, frame)
 
     def forget(self, frame: int) -> None:
         """The port may have restarted: nothing is certain from here on."""
-        for track in self.blocks.values():
+        for track in self.blocks:
             track.learn(None, frame)
 
     def changes(self) -> list[int]:
         """Frames from which on another table held, in order."""
-        return sorted({frame for track in self.blocks.values() for frame in track.changes()})
+        return sorted({frame for track in self.blocks for frame in track.changes()})
 
     def keys(self, frame: int) -> tuple[set[int], set[int], tuple[int, ...]]:
         """The 16-bit keys known when `frame` was sent, the blocks known, and the frames that taught them."""
         keys: set[int] = set()
         known: set[int] = set()
         taught = []
-        for number, track in self.blocks.items():
+        for track in self.blocks:
             entries, since = track.at(frame)
             if entries is not None:
                 keys.update(int.from_bytes(entries[i : i + 2], "big") for i in range(0, len(entries), 2))
-                known.add(number)
+                known.add(track.number)
                 taught.append(since)
         return keys, known, tuple(sorted(set(taught)))
 

@@ -78,7 +78,6 @@ def _port_info(subnet: Subnet, record: Any, frame: int, method: int) -> None:
     if port is not None and port.body is None:
         info: PortInfo = record.port_info
         port.body = bytes(info.buffer[info.offset : info.offset + 64])
-        port.seen = (info.lid, info.lmc, info.port_state, info.local_port_num, info.diag_code)
         port.info_frame = frame
 
 
@@ -143,7 +142,7 @@ def _arbitration(subnet: Subnet, record: Any, frame: int, method: int) -> None:
     port = _at(subnet, record.lid, record.output_port_num)
     if port is not None and 1 <= record.block_num <= 4:
         port.qos = port.qos or Qos()
-        if port.qos.arbitration is None or record.block_num not in port.qos.arbitration:
+        if not port.qos.arbitration[record.block_num - 1]:
             port.qos.learn_arbitration(record.block_num, subnet.share(_body(record, 8)), frame)
 
 
@@ -151,7 +150,7 @@ def _p_keys(subnet: Subnet, record: Any, frame: int, method: int) -> None:
     port = _at(subnet, record.lid, record.port_num)
     if port is not None:
         port.p_keys = port.p_keys or PKeys()
-        if record.block_num not in port.p_keys.blocks:
+        if port.p_keys.block(record.block_num) is None:
             port.p_keys.learn(record.block_num, subnet.share(_body(record, 8)), frame)
 
 

@@ -112,8 +112,8 @@ class Qos:
         self.inputs = 0
         """Input ports whose table is known, as a mask."""
         self.others: dict[int, bytes] | None = None
-        self.arbitration: dict[int, bytes] | None = None
-        """Half of the table (1, 2: low priority, 3, 4: high) to its 64 bytes."""
+        self.arbitration: tuple[bytes, ...] = (b"",) * 4
+        """The 64 bytes of each half of the table (low priority twice, high twice); empty where it was not shown."""
         self.frame = 0
         """Frame that taught the latest news."""
 
@@ -144,9 +144,7 @@ class Qos:
         return None if entries is None else entries[sl // 2] >> (0 if sl & 1 else 4) & 15
 
     def learn_arbitration(self, half: int, entries: bytes, frame: int) -> None:
-        """A half of the VL arbitration table was shown."""
-        if self.arbitration is None:
-            self.arbitration = {}
-        if self.arbitration.get(half) != entries:
-            self.arbitration[half] = entries
+        """A half (1 to 4) of the VL arbitration table was shown."""
+        if self.arbitration[half - 1] != entries:
+            self.arbitration = (*self.arbitration[: half - 1], entries, *self.arbitration[half:])
             self.frame = frame
