@@ -152,7 +152,7 @@ class Transfer:
         """Number (from 0), bytes and places of every record that is there whole; those in gaps are left out."""
         for first, offset, data in self.runs():
             if not self.step:
-                if first == 1:
+                if first == 1 and data:
                     yield 0, data, tuple(self.spans(first, 0, len(data)))
                 continue
             skip = -offset % self.step

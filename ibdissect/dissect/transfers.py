@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ibdissect.table.locate import Int
-from ibdissect.table.sa_tables import LAST, MAD_SIZE, RMPP_END, SA_CLASS
+from ibdissect.table.sa_tables import LAST, MAD_SIZE, RESPONSE, RMPP_END, SA_CLASS
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.mad import RMPP, RMPP_CLASSES, RMPP_STATUS, method_name
@@ -117,6 +117,8 @@ class Transfers:
 
 def records(transfer: Transfer, catalog: Catalog) -> Iterator[Record]:
     """The records of a transfer, those in gaps left out."""
+    if transfer.mgmt_class == SA_CLASS and transfer.method & RESPONSE and not transfer.step:
+        return  # AttributeOffset 0: the answer holds no record (IBA 15.2.1.1)
     struct = attribute_struct(catalog, transfer.mgmt_class, transfer.attr_id, transfer.method)
     for number, data, spans in transfer.records():
         fits = struct is not None and len(data) >= struct.size
@@ -127,7 +129,7 @@ def headline(transfer: Transfer, catalog: Catalog) -> str:
     """`SubnAdmGetTableResp(NodeRecord), 22 records in 13 segments, frames 1052-1065`."""
     name = attribute_name(catalog, transfer.mgmt_class, transfer.attr_id, transfer.method)
     frames = transfer.frames
-    count = sum(1 for _ in transfer.records())
+    count = sum(1 for _ in records(transfer, catalog))
     said = [
         f"{method_name(transfer.mgmt_class, transfer.method)}({name})",
         f"{count} record{'s' * (count != 1)} in {len(frames)} segment{'s' * (len(frames) != 1)}",
