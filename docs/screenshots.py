@@ -23,10 +23,10 @@ SHOTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("main", "opensm/10-partitions.pcap", ("f", "tab", *("down",) * 9)),
     ("filter", "rxe/netem_loss_send_bw.pcap", ("slash", *"bth.op")),
     ("explain", "opensm/10-partitions.pcap", ("f", "e")),
-    ("findings", "opensm/13-link-flaps.pcap", ("S",)),
-    ("conversations", "rxe/netem_loss_send_bw.pcap", ("c",)),
+    ("findings", "opensm/33-mkey-enforced-prot2.pcap", ("S",)),
+    ("conversations", "opensm/23-perfmgr.pcap", ("c",)),
     ("fabric", "opensm/10-partitions.pcap", ("b", "down", "down", "down", "right", "down", "down")),
-    ("statistics", "rxe/netem_loss_send_bw.pcap", ("s",)),
+    ("statistics", "opensm/16-diags-gs-vendor-cc.pcap", ("s",)),
 )
 """Name, capture, keys pressed before the picture is taken."""
 
@@ -45,7 +45,8 @@ def firm(svg: str) -> str:
         return f'{match["head"]}x="{x + lead * cell:.1f}"{match["mid"]}textLength="{length - lead * cell:.1f}"{match["tail"]}>{bare}</text>'
 
     return re.sub(
-        r'(?P<head><text class="[^"]*-r\d+" )x="(?P<x>[\d.]+)"(?P<mid> y="[\d.]+" )textLength="(?P<length>[\d.]+)"(?P<tail>[^>]*)>(?P<text>[^<]*)</text>',
+        r'(?P<head><text class="[^"]*-r\d+" )x="(?P<x>[\d.]+)"(?P<mid> y="[\d.]+" )textLength="(?P<length>[\d.]+)"'
+        r"(?P<tail>[^>]*)>(?P<text>[^<]*)</text>",
         move, svg,
     )  # fmt: skip
 

@@ -110,7 +110,7 @@ class FrameIndex:
             stop = int((chunk.offset + chunk.caplen).max())
             os.pwrite(self._spool.fileno(), chunk.data[begin:stop].data, chunk.base + begin)
         arrays = [chunk.base + chunk.offset, chunk.caplen, chunk.length, chunk.time_ns, chunk.link, chunk.interface, lead]
-        columns = [array.astype(np.int64) for array in arrays]
+        columns = [np.asarray(array, np.int64) for array in arrays]
         last = self._blocks[-1] if self._blocks else None
         if last is not None and last.count + count <= MERGED and int(columns[0][-1]) - last.packed[0].least < SPAN:
             before = last.get(np.arange(last.count))

@@ -22,7 +22,8 @@ def command(capture: str, follow: bool, **common: Any) -> None:
     Exit status 2: the capture cannot be opened, or standard output is no terminal (use `ibdissect show` there).
     """
     if not sys.stdout.isatty():
-        raise CaptureError(capture, "the terminal UI needs a terminal on standard output", hint=f"print the frames with: ibdissect show {capture}")
+        hint = f"print the frames with: ibdissect show {capture}"
+        raise CaptureError(capture, "the terminal UI needs a terminal on standard output", hint=hint)
     if common["frames"]:
         raise ConfigError("--frames", common["frames"], "the terminal UI shows all frames", hint="use -Y 'frame.number in {1..10}'")
     catalog, plugin_rules = loaded_catalog(common)

@@ -20,6 +20,7 @@ class BytesPane(LineList):
     """Lines of 4, 8 or 16 bytes; the cursor is a byte, its line the line of the list."""
 
     empty = "Select a frame: its bytes are shown here."
+    bar = False
     BINDINGS = [("left", "byte(-1)", "byte before"), ("right", "byte(1)", "next byte")]
 
     def __init__(self) -> None:

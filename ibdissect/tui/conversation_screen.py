@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rich.segment import Segment
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.screen import Screen
@@ -14,8 +15,14 @@ from .line_list import LineList
 from .study import Snapshot
 
 ADDRESS = 17
-FLOW_HEAD = f"   {'Source':<{ADDRESS}}  {'Destination':<{ADDRESS}}  {'QP':<8} {'Svc':<4}{'Packets':>10}{'Bytes':>10}{'Repeated':>10}{'NAKs':>7}   Over time"
-EXCHANGE_HEAD = f"   {'Requester':<{ADDRESS}}  {'Responder':<{ADDRESS}}  {'Class':<15}{'Requests':>9}{'Answered':>10}{'p50':>9}{'p99':>9}   Latency 1 µs … 10 s"
+FLOW_HEAD = (
+    f"   {'Source':<{ADDRESS}}  {'Destination':<{ADDRESS}}  {'QP':<8} {'Svc':<4}{'Packets':>10}{'Bytes':>10}{'Repeated':>10}{'NAKs':>7}"
+    "   Over time"
+)
+EXCHANGE_HEAD = (
+    f"   {'Requester':<{ADDRESS}}  {'Responder':<{ADDRESS}}  {'Class':<15}{'Requests':>9}{'Answered':>10}{'p50':>9}{'p99':>9}"
+    "   Latency 1 µs … 10 s"
+)
 FLOW_WIDTH = 3 + 2 * ADDRESS + 4 + 9 + 4 + 10 + 10 + 10 + 7 + 3
 EXCHANGE_WIDTH = 3 + 2 * ADDRESS + 4 + 15 + 9 + 10 + 9 + 9 + 3
 
@@ -64,10 +71,12 @@ class ExchangeTable(LineList):
         half, nearly = exchange.quantile(0.5), exchange.quantile(0.99)
         missing = exchange.answers < exchange.requests
         return [
-            Segment(f"   {fit(exchange.requester, ADDRESS)}"), Segment("⇄ ", self.ink("dim")), Segment(f"{fit(exchange.responder, ADDRESS)}  "),
+            Segment(f"   {fit(exchange.requester, ADDRESS)}"), Segment("⇄ ", self.ink("dim")),
+            Segment(f"{fit(exchange.responder, ADDRESS)}  "),
             Segment(fit(exchange.kind, 15), self.ink("strong")), Segment(fit(number(exchange.requests), 9, "right")),
             Segment(fit(number(exchange.answers), 10, "right"), self.ink("again") if missing else None),
-            Segment(fit("≤" + duration(half) if half else "·", 9, "right")), Segment(fit("≤" + duration(nearly) if nearly else "·", 9, "right")),
+            Segment(fit("≤" + duration(half) if half else "·", 9, "right")),
+            Segment(fit("≤" + duration(nearly) if nearly else "·", 9, "right")),
             Segment("   "), Segment(spark(exchange.latency.tolist()[9:34])[: max(width - EXCHANGE_WIDTH - 1, 0)], self.ink("plot-two")),
         ]  # fmt: skip
 
@@ -101,12 +110,17 @@ class ConversationScreen(Screen[str | None]):
         for table in self.query(LineList):
             table.renew()
         flows, exchanges = self.query_one(FlowTable), self.query_one(ExchangeTable)
-        # The table with less gives its room to the other.
-        if len(self.snapshot.flows) < len(self.snapshot.exchanges):
-            flows.styles.height = max(min(len(self.snapshot.flows), 12), 2)
-        else:
-            exchanges.styles.height = max(min(len(self.snapshot.exchanges), 12), 2)
         (flows if self.snapshot.flows else exchanges).focus()
+
+    def on_resize(self, event: events.Resize) -> None:
+        # Each table has what it needs; where that is too much, the one with less keeps it and the other scrolls.
+        flows, exchanges = self.query_one(FlowTable), self.query_one(ExchangeTable)
+        room = max(event.size.height - 4, 4)
+        first, second = max(flows.count(), 1) + 1, max(exchanges.count(), 1) + 1
+        if first + second > room:
+            first, second = (room - second, second) if second <= room // 2 else (min(first, room - room // 2), 0)
+            second = room - first
+        flows.styles.height, exchanges.styles.height = first, second
 
     def action_other(self) -> None:
         flows, exchanges = self.query_one(FlowTable), self.query_one(ExchangeTable)

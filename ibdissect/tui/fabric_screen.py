@@ -50,8 +50,10 @@ class FabricTree(LineList):
         depth, entry = self.lines[index]
         arrow = " " if not entry.children else "▾" if id(entry) in self.opened else "▸"
         ink = self.ink(INKS[entry.kind]) if entry.kind in INKS else None
-        return line_of(((f" {'   ' * depth}{arrow} ", self.ink("dim")), (fit(entry.text, 24 - 3 * depth), ink), (f" {entry.note}", self.ink("dim"))),
-                       width - 1)  # fmt: skip
+        dim = self.ink("dim")
+        return line_of(
+            ((f" {'   ' * depth}{arrow} ", dim), (fit(entry.text, 24 - 3 * depth), ink), (f" {entry.note}", dim)), width - 1
+        )
 
     def moved(self) -> None:
         if isinstance(self.screen, FabricScreen):

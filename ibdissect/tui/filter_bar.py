@@ -21,7 +21,7 @@ from .messages import FilterEntered, FilterLeft
 
 Check = Callable[[str], FilterError | None]
 Complete = Callable[[str, int], list[Completion]]
-LABEL = 9
+LABEL = 10
 """Cells in front of the input."""
 OFFERED = 32
 
@@ -86,7 +86,6 @@ class FilterBar(Vertical):
 
     def on_mount(self) -> None:
         self.hide_choices()
-        self.query_one("#filter-reason").display = False
 
     @property
     def input(self) -> FilterInput:
@@ -99,8 +98,9 @@ class FilterBar(Vertical):
         return self.query_one("#filter-choices", OptionList)
 
     def hide_choices(self) -> None:
-        """No completions now."""
+        """No completions now; what is wrong with the filter is seen again."""
         self.choices.display = False
+        self.query_one("#filter-reason").display = self.has_class("invalid")
 
     def put(self, text: str) -> None:
         """Write a filter into the bar, without entering it."""
@@ -150,6 +150,7 @@ class FilterBar(Vertical):
         )  # fmt: skip
         choices.highlighted = 0
         choices.display = True
+        self.query_one("#filter-reason").display = False
         choices.styles.offset = (min(LABEL + self._found[0].start, max(self.size.width - wide - 30, 0)), 1)
 
     def step(self, by: int) -> None:

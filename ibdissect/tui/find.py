@@ -87,10 +87,8 @@ def find(
 ) -> tuple[int, bool] | None:
     """The nearest matching row behind (before) row `start`, going round once: (row, whether it went round). None: there is none."""
     total = len(rows)
-    if forward:
-        ranges = [(start + 1, total, False), (0, min(start + 1, total), True)]
-    else:
-        ranges = [(0, start, False), (start, total, True)]
+    ahead = [(start + 1, total, False), (0, min(start + 1, total), True)]
+    ranges = ahead if forward else [(0, start, False), (start, total, True)]
     for begin, end, round_ in ranges:
         pieces = [(at, min(at + STEP, end)) for at in range(begin, end, STEP)]
         for low, high in pieces if forward else reversed(pieces):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from rich.segment import Segment
+from rich.style import Style
 from textual import events
 
 from ibdissect.lint.finding import Finding, Severity
@@ -19,7 +22,10 @@ Entry = Finding | str
 class FindingsPane(LineList):
     """Follows the store; new findings never move the line under the cursor."""
 
-    BINDINGS = [("o", "regroup", "by rule / by frame"), ("e", "explain", "explain"), ("right", "open(True)", "open"), ("left", "open(False)", "close")]
+    BINDINGS = [
+        ("o", "regroup", "by rule / by frame"), ("e", "explain", "explain"), ("right", "open(True)", "open"),
+        ("left", "open(False)", "close"),
+    ]  # fmt: skip
 
     def __init__(self, store: FindingsStore, *, id: str = "findings", grouped: bool = False) -> None:
         super().__init__(id=id)
@@ -47,7 +53,7 @@ class FindingsPane(LineList):
             for code, findings in self.store.rules():
                 self.entries.append(code)
                 if code in self.opened:
-                    self.entries += sorted(findings, key=lambda finding: finding.frame)
+                    self.entries += sorted(findings, key=attrgetter("frame"))
         else:
             self.entries = list(self.store.all())
         place = next((i for i, entry in enumerate(self.entries) if entry is at or entry == at), 0) if at is not None else 0
@@ -61,7 +67,7 @@ class FindingsPane(LineList):
         """The finding at the cursor; of a group, its first."""
         entry = self.entries[self.cursor] if self.cursor < len(self.entries) else None
         if isinstance(entry, str):
-            return min(dict(self.store.rules())[entry], key=lambda finding: finding.frame)
+            return min(dict(self.store.rules())[entry], key=attrgetter("frame"))
         return entry
 
     def parts(self, index: int, width: int) -> list[Segment]:
@@ -74,21 +80,21 @@ class FindingsPane(LineList):
             count = max(self.store.by_rule.get(entry, 0), len(findings))
             return line_of(
                 (
-                    (f" {arrow} ", dim), (f"{SHAPES[first.severity]} {entry}", self.ink(first.severity.value)),
-                    (f"  {first.name:<32}", self.ink("strong")), (f"{number(count):>7}  ", None),
+                    (f" {arrow} ", dim), (f"{SHAPES[first.severity]} {entry:<7}", self.ink(first.severity.value)),
+                    (f" {first.name:<32}", self.ink("strong")), (f"{number(count):>7}  ", None),
                     (f"{NAMES[first.severity]:<8}  first in frame {first.frame}", dim),
                 ),
                 width,
             )  # fmt: skip
         finding = entry
         times = f"  ×{number(finding.count)}" if finding.count > 1 else ""
-        head = [(f" {SHAPES[finding.severity]} {finding.code}", self.ink(finding.severity.value))]
-        head.append((f"  {finding.name:<30}" if not self.grouped else "", self.ink("strong")))
+        head: list[tuple[str, Style | None]] = [(f" {SHAPES[finding.severity]} {finding.code:<7}", self.ink(finding.severity.value))]
+        head.append((f" {finding.name:<30}" if not self.grouped else "", self.ink("strong")))
         if self.grouped:
             head = [("    ", None)]
         related = ", ".join(f"{one.frame}" for one in finding.related[:4])
         parts = [
-            *head, (f" frame {finding.frame:<7}", self.ink("accent")), (f" · {finding.message}", None),
+            *head, (f" frame {finding.frame:>7}", self.ink("accent")), (f"  {finding.message}", None),
             (f"  (see {related})" if related else "", dim),
         ]  # fmt: skip
         return [*line_of(parts, width - len(times) - 1), Segment(times, self.ink("strong"))]

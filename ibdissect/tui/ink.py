@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
@@ -87,4 +88,4 @@ def squeeze(values: list[int], width: int) -> list[int]:
     if not values or width <= 0:
         return [0] * max(width, 0)
     edges = [i * len(values) // width for i in range(width + 1)]
-    return [sum(values[a:b]) if b > a else values[min(a, len(values) - 1)] for a, b in zip(edges, edges[1:], strict=False)]
+    return [sum(values[a:b]) if b > a else values[min(a, len(values) - 1)] for a, b in pairwise(edges)]

@@ -6,6 +6,8 @@ from rich.text import Text
 from textual import events
 from textual.widget import Widget
 
+from .ink import cut
+
 KEYS = (
     ("/", "filter", "app.filter", 1), ("f", "next finding", "app.next_finding", 2), ("e", "explain", "app.explain", 5),
     ("g", "go to", "app.go_to", 6), ("^F", "find", "app.find", 7), ("a", "apply as filter", "app.as_filter(True)", 8),
@@ -36,7 +38,9 @@ class KeyBar(Widget):
     def render(self) -> Text:
         width = self.size.width
         key, word, note = (self.get_component_rich_style(f"keys--{name}", partial=True) for name in ("key", "word", "note"))
-        line = Text(f" {self.note}  " if self.note else " ", note, no_wrap=True, overflow="ellipsis")
+        line = Text(" ", no_wrap=True, overflow="ellipsis")
+        if self.note:
+            line.append(cut(self.note, width // 2), note).append("   ")
         left = width - line.cell_len
         chosen: set[str] = set()
         self._places = []

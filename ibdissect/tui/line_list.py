@@ -36,6 +36,8 @@ class LineList(ScrollView, can_focus=True):
     ]
     empty = ""
     """What stands here when there are no lines."""
+    bar = True
+    """Whether the cursor's line is marked as a whole."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
@@ -113,7 +115,7 @@ class LineList(ScrollView, can_focus=True):
         if index >= total:
             text = [Segment(cut(f" {self.empty}", width), base + self.ink("dim"))] if not total and not y else []
             return Strip(text).extend_cell_length(width, base).crop(0, width)
-        selected = index == self.cursor
+        selected = self.bar and index == self.cursor
         key = (index, selected, selected and self.has_focus, width, self.generation)
         strip = self._strips.get(key)
         if strip is None:

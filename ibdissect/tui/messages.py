@@ -86,14 +86,14 @@ class WriteEnded(Message):
 
 
 @dataclass
+class ThreadFailed(Message):
+    """A thread ended in a way that nobody foresaw."""
+
+    text: str
+
+
+@dataclass
 class SnapshotReady(Message):
     """Numbers for the statistics, conversations and fabric screens."""
 
     snapshot: Snapshot
-
-
-@dataclass
-class ColumnsChosen(Message):
-    """Show these columns, by key."""
-
-    keys: list[str]

@@ -21,11 +21,13 @@ HELP: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     )),
     ("Search", (
         ("/", "display filter: checked while you type; Tab completes, ↑ ↓ earlier filters, Enter applies, Esc back"),
-        ("a", "apply the selected field as filter"), ("p", "prepare it in the filter bar"), ("Ctrl+F", "find text, bytes in hex, or a filter"),
+        ("a", "apply the selected field as filter"), ("p", "prepare it in the filter bar"),
+        ("Ctrl+F", "find text, bytes in hex, or a filter"),
         ("n  N", "next, previous match"),
     )),
     ("Findings", (
-        ("f", "next frame with a finding"), ("F", "findings pane; o groups by rule"), ("e", "explain: what, why, what to do, which frames prove it"),
+        ("f", "next frame with a finding"), ("F", "findings pane; o groups by rule"),
+        ("e", "explain: what, why, what to do, which frames prove it"),
         ("S", "findings summary by rule"),
     )),
     ("Look", (
@@ -81,15 +83,19 @@ def finding_page(finding: Finding, rule: type[Rule] | None) -> tuple[Text, Text,
 def rule_text(rule: type[Rule]) -> Text:
     """The page of a rule."""
     body = Text()
-    for line in inspect.cleandoc(rule.__doc__ or "").splitlines():
-        heading = re.match(r"#+ (.*)", line)
-        body.append((heading.group(1) if heading else line) + "\n", "bold" if heading else "")
+    # Paragraphs are wrapped by the screen, not by the source.
+    for block in re.split(r"\n\s*\n|\n(?=#)|(?<=^)(?=#)", inspect.cleandoc(rule.__doc__ or "")):
+        heading, _, rest = block.partition("\n") if block.startswith("#") else ("", "", block)
+        if heading:
+            body.append(heading.lstrip("# ") + "\n", "bold")
+        if rest.strip():
+            body.append(re.sub(r"\n(?![-*] )", " ", rest.strip()) + "\n\n")
     if rule.example:
-        body.append("\nExample\n", "bold")
-        body.append(f"{rule.example}\n")
+        body.append("Example\n", "bold")
+        body.append(f"{rule.example}\n\n")
     if rule.reference:
-        body.append("\nReference\n", "bold")
-        body.append(f"{rule.reference}\n")
+        body.append("Reference\n", "bold")
+        body.append(rule.reference)
     return body
 
 

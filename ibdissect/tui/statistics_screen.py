@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.style import Style
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -18,6 +19,8 @@ from .study import Snapshot
 
 AXIS = 10
 """Cells left of a plot for its scale."""
+SHOWN = 12
+"""Bars of one kind."""
 
 
 class Plot(Widget):
@@ -29,9 +32,12 @@ class Plot(Widget):
         super().__init__(classes="plot")
         self.heading, self.values, self.unit, self.two, self.marks = title, values, unit, two, marks
 
+    def _ink(self, name: str) -> Style:
+        return self.get_component_rich_style(f"plot--{name}", partial=True)
+
     def render(self) -> Text:
         width, height = max(self.size.width - AXIS - 2, 1), max(self.size.height - 1 - (self.marks is not None), 1)
-        ink = lambda name: self.get_component_rich_style(f"plot--{name}", partial=True)  # noqa: E731 - a local word
+        ink = self._ink
         points = squeeze(self.values, width)
         top = max(points, default=0) or 1
         scale = octets if self.unit == "bytes" else lambda value: number(round(value))
@@ -44,8 +50,21 @@ class Plot(Widget):
         if self.marks is not None:
             found = squeeze(self.marks, width)
             cells = "".join("▲" if value else "─" for value in found)
-            lines.append(Text.assemble((f"{'findings':>{AXIS - 1}} ", ink("dim")), *((c, ink("mark" if c == "▲" else "dim")) for c in cells)))
+            marks = [(cell, ink("mark" if cell == "▲" else "dim")) for cell in cells]
+            lines.append(Text.assemble((f"{'findings':>{AXIS - 1}} ", ink("dim")), *marks))
         return Text("\n").join(lines)
+
+
+class Axis(Widget):
+    """The time line below the plots."""
+
+    def __init__(self, span: str) -> None:
+        super().__init__(classes="plot-axis")
+        self.span = span
+
+    def render(self) -> Text:
+        room = max(self.size.width - AXIS - 2 - len(self.span) - 3, 1)
+        return Text(f"{'time':>{AXIS - 1}} 0 {'─' * room} {self.span}", no_wrap=True, overflow="crop")
 
 
 class Bars(Widget):
@@ -58,17 +77,19 @@ class Bars(Widget):
         self.heading, self.entries, self.two, self.empty = title, entries, two, empty
         self.total = sum(count for _, count in entries)
 
+    def _ink(self, name: str) -> Style:
+        return self.get_component_rich_style(f"plot--{name}", partial=True)
+
     def render(self) -> Text:
         width = max(self.size.width - 2, 10)
-        ink = lambda name: self.get_component_rich_style(f"plot--{name}", partial=True)  # noqa: E731 - a local word
+        ink = self._ink
         lines = [Text(f" {self.heading}", "bold")]
         if not self.entries:
             lines.append(Text(f" {self.empty}", ink("dim")))
-        room = max(self.size.height - 1, 1)
-        shown = list(self.entries[:room])
-        if len(self.entries) > room:
-            rest = self.entries[room - 1 :]
-            shown = [*self.entries[: room - 1], (f"{len(rest)} more", sum(count for _, count in rest))]
+        shown = list(self.entries[:SHOWN])
+        if len(self.entries) > SHOWN:
+            rest = self.entries[SHOWN - 1 :]
+            shown = [*self.entries[: SHOWN - 1], (f"{len(rest)} more", sum(count for _, count in rest))]
         label = min(max((len(name) for name, _ in shown), default=0), max(width // 2 - 6, 8))
         top = max((count for _, count in shown), default=0) or 1
         room = max(width - label - 19, 3)
@@ -76,7 +97,8 @@ class Bars(Widget):
             eighths = round(count / top * room * 8)
             bar = "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8] or "▏"
             share = f"{count / self.total:.1%}" if self.total else ""
-            lines.append(Text.assemble(f" {fit(name, label)} ", (f"{number(count):>9} {share:>6} ", ink("dim")), (bar, ink("two" if self.two else "bar"))))
+            numbers = (f"{number(count):>9} {share:>6} ", ink("dim"))
+            lines.append(Text.assemble(f" {fit(name, label)} ", numbers, (bar, ink("two" if self.two else "bar"))))
         return Text("\n", no_wrap=True, overflow="crop").join(lines)
 
 
@@ -102,13 +124,14 @@ class StatisticsScreen(Screen[None]):
             with Vertical(id="plots"):
                 yield Plot("Packets", line.packets[:used].tolist(), "packets", marks=marks)
                 yield Plot("Bytes", line.octets[:used].tolist(), "bytes", two=True)
-                yield Static(Text.assemble(" " * AXIS, "0", "─" * 4, f" {span} ", "─" * 4), classes="plot-axis")
+                yield Axis(span)
             with Horizontal(classes="bar-row"):
                 yield Bars("OpCodes", tally.opcode_mix(), empty="no InfiniBand transport")
                 yield Bars("Management classes", tally.class_mix(), two=True, empty="no management datagrams")
             with Horizontal(classes="bar-row"):
                 yield Bars("Top talkers (packets sent)", tally.talkers.most_common(50), empty="no addresses")
-                yield Bars("Response time of management requests", _latencies(shot.latency.tolist()), two=True, empty="no request was answered")
+                times = _latencies(shot.latency.tolist())
+                yield Bars("Response time of management requests", times, two=True, empty="no request was answered")
         yield Static(" ↑ ↓ scroll · Esc back", classes="screen-keys", markup=False)
 
     def on_mount(self) -> None:

@@ -57,7 +57,7 @@ class Study:
         self._linter = Linter(rules, max_findings=KEPT, damage=model.damage, on_finding=self._found)
         self._follower: Follower = self._linter.context.get(Follower)
         if self._follower not in self._linter.sources:
-            self._linter.sources.append(self._follower)  # type: ignore[arg-type]  # it has the shape of a Source
+            self._linter.sources.append(self._follower)
         self._wanted: Callable[[Snapshot], None] | None = None
 
     def run(self, progress: Callable[[], None]) -> None:

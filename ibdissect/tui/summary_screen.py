@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich.segment import Segment
+from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding
+from textual.containers import VerticalScroll
 from textual.screen import Screen
 from textual.widgets import Static
 
 from ibdissect.lint.finding import Finding
+from ibdissect.lint.rule import Rule
 
 from .findings_store import FindingsStore
 from .ink import NAMES, SHAPES, cut, fit, number
 from .line_list import LineList
+from .pages import rule_text
 
 
 class RuleTable(LineList):
@@ -41,11 +47,16 @@ class RuleTable(LineList):
         frames = len({finding.frame for finding in findings})
         head = 3 + 9 + 9 + 34 + 8 + 9 + 13
         return [
-            Segment(f" {SHAPES[first.severity]} ", ink), Segment(fit(NAMES[first.severity], 9), ink), Segment(fit(code, 9), self.ink("strong")),
-            Segment(fit(first.name, 33) + " "), Segment(fit(number(count), 8, "right")), Segment(fit(number(frames), 9, "right"), self.ink("dim")),
+            Segment(f" {SHAPES[first.severity]} ", ink), Segment(fit(NAMES[first.severity], 9), ink),
+            Segment(fit(code, 9), self.ink("strong")), Segment(fit(first.name, 33) + " "), Segment(fit(number(count), 8, "right")),
+            Segment(fit(number(frames), 9, "right"), self.ink("dim")),
             Segment(fit(str(first.frame), 10, "right") + "   ", self.ink("accent")),
             Segment(cut(first.message, max(width - head - 1, 0)), self.ink("dim")),
         ]  # fmt: skip
+
+    def moved(self) -> None:
+        if isinstance(self.screen, SummaryScreen):
+            self.screen.show_rule()
 
     def choose(self) -> None:
         if self.group is not None:
@@ -60,26 +71,35 @@ class SummaryScreen(Screen[tuple[str, str] | None]):
         Binding("e", "explain", "explain"),
     ]
 
-    def __init__(self, store: FindingsStore, frames: int, rules: int, finished: bool) -> None:
+    def __init__(self, store: FindingsStore, frames: int, rules: Mapping[str, type[Rule]], finished: bool) -> None:
         super().__init__()
         self.store, self.frames, self.rules, self.finished = store, frames, rules, finished
 
     def compose(self) -> ComposeResult:
         state = "checked" if self.finished else "so far"
         total = sum(self.store.by_rule.values())
-        yield Static(
-            f" Findings   {number(total)} in {number(self.frames)} frames {state}, {self.rules} rules", classes="screen-title", markup=False
-        )
+        title = f" Findings   {number(total)} in {number(self.frames)} frames {state}, {len(self.rules)} rules"
+        yield Static(title, classes="screen-title", markup=False)
         head = f"   {'Severity':<9}{'Code':<9}{'Name':<34}{'Count':>8}{'Frames':>9}{'First':>10}   For example"
         yield Static(head, classes="table-head", markup=False)
         yield RuleTable(self.store)
+        with VerticalScroll(id="rule-page"):
+            yield Static(id="rule-text")
         yield Static(" Enter shows the frames of the rule · e explains · Esc back", classes="screen-keys", markup=False)
 
     def on_mount(self) -> None:
         table = self.query_one(RuleTable)
-        table.empty = f"No findings: {number(self.frames)} frames checked with {self.rules} rules."
+        table.empty = f"No findings: {number(self.frames)} frames checked with {len(self.rules)} rules."
         table.renew()
+        table.styles.height = min(len(table.groups) + 1, max(self.size.height // 2, 4))
         table.focus()
+        self.show_rule()
+
+    def show_rule(self) -> None:
+        """The page of the rule at the cursor, below the table."""
+        group = self.query_one(RuleTable).group
+        rule = self.rules.get(group[0]) if group is not None else None
+        self.query_one("#rule-text", Static).update(rule_text(rule) if rule is not None else Text())
 
     def action_explain(self) -> None:
         group = self.query_one(RuleTable).group

@@ -31,6 +31,7 @@ THEMES = (
     ),
     Theme(
         name="ibdissect-contrast", dark=True, primary="#ffff00", secondary="#00ffff", accent="#00ffff", foreground="#ffffff",
-        background="#000000", surface="#000000", panel="#000000", success="#00ff5f", warning="#ffb000", error="#ff5f5f", variables=_CONTRAST,
+        background="#000000", surface="#000000", panel="#000000", success="#00ff5f", warning="#ffb000", error="#ff5f5f",
+        variables=_CONTRAST,
     ),
 )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rich.style import Style
 from rich.text import Text
 from textual.widget import Widget
 
@@ -66,10 +67,13 @@ class TitleBar(Widget):
             right.append((f"⚠ {first.kind} at byte {number(first.offset)}", "warning"))
         return Shown(left, tuple(right))
 
+    def _ink(self, name: str) -> Style:
+        return self.get_component_rich_style(f"title--{name}", partial=True)
+
     def render(self) -> Text:
         shown = self._shown or self._now()
         width = self.size.width
-        ink = lambda name: self.get_component_rich_style(f"title--{name}", partial=True)  # noqa: E731 - a local word
+        ink = self._ink
         right = Text("  ").join(Text(text, ink(style)) for text, style in shown.right)
         room = width - min(width_of(right.plain), width * 2 // 3) - 4
         left = Text.assemble((" ibdissect  ", ink("dim")), (cut(shown.left[0], max(room - 14, 8)), ink("name")))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from rich.segment import Segment
+from rich.style import Style
 from textual import events
 
 from ibdissect.dissect.tree import Node, Tree
@@ -176,14 +177,16 @@ class TreePane(LineList):
         indent = " " + "  " * line.depth
         marks = [(f" {SHAPES[finding.severity]} {finding.code}", self.ink(finding.severity.value)) for finding in line.findings[:3]]
         room = width - sum(width_of(text) for text, _ in marks) - 1
+        parts: list[tuple[str, Style | None]] = []
         if line.depth == 0 and not node.name:
             note = layer_note(node)
-            parts = [(f"{indent}{arrow} ", self.ink("dim")), (node.label, self.ink("strong")), ("  " + note if note else "", self.ink("dim"))]
+            parts += [(f"{indent}{arrow} ", self.ink("dim")), (node.label, self.ink("strong"))]
+            parts.append(("  " + note if note else "", self.ink("dim")))
         else:
             known = self.knowledge(node, self.frame_tree.frame) if self.frame_tree is not None else ""
             start = len(indent) + 2
             label = max(min(LABEL + 2 - start + 4, width // 2 - start), 8)
-            parts = [
+            parts += [
                 (f"{indent}{arrow} ", self.ink("dim")),
                 (fit(node.label, label), self.ink("dim")),
                 ("  " + printable(node.text), self.ink("key") if node.value is None and node.masked else None),
