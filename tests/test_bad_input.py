@@ -46,7 +46,8 @@ def test_no_capture(tmp_path: Path, name: str, command: tuple[str, ...]) -> None
 def test_missing_directory_and_unreadable(tmp_path: Path) -> None:
     for path in (tmp_path / "missing.pcap", tmp_path):
         for command in ("lint", "show"):
-            done = subprocess.run([sys.executable, "-m", "ibdissect", command, str(path)], capture_output=True, text=True, timeout=60, check=False)
+            words = [sys.executable, "-m", "ibdissect", command, str(path)]
+            done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
             assert done.returncode == 2 and str(path) in done.stderr and "Traceback" not in done.stderr
 
 
