@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from .spec import Field, Struct, bit, enum, part, raw, uint
 
 ETHERTYPES = {
@@ -27,11 +29,19 @@ def _ip6(label: str, at: str, ws: str) -> Field[bytes]:
     return Field("gid", 128, label, at=at, ws=ws)
 
 
+def erf_time_text(value: int) -> str:
+    """An ERF timestamp as UTC; the field is little-endian 32.32 fixed point, `value` its bytes read big-endian."""
+    stamp = int.from_bytes(value.to_bytes(8, "big"), "little")
+    seconds, nanoseconds = stamp >> 32, ((stamp & 0xFFFFFFFF) * 1_000_000_000 + (1 << 31)) >> 32
+    when = datetime.fromtimestamp(seconds + nanoseconds // 1_000_000_000, UTC)
+    return f"{when:%Y-%m-%dT%H:%M:%S}.{nanoseconds % 1_000_000_000:09d}Z"
+
+
 class ERF(Struct):
     """Extensible Record Format pseudo-header of Endace cards and ibdump (timestamp little-endian, the rest big-endian)."""
 
     key, section, size, title = "erf", "Endace ERF; ibdump README", 16, "ERF"
-    timestamp = uint(64, "Timestamp", at="0", base="hex", ws="erf.ts")
+    timestamp = uint(64, "Timestamp", at="0", base="hex", show=erf_time_text, ws="erf.ts")
     types = uint(8, "Record type", at="8", base="hex", ws="erf.types")
     type_ext_header = bit(types, 7, "Extension header present", ws="erf.types.ext_header")
     type = part(types, 6, 0, "Type", values=ERF_TYPES, ws="erf.types.type")
