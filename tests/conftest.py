@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,3 +31,23 @@ def shared() -> Path:
     if not (SHARED / "captures").is_dir():
         pytest.skip("needs ../shared")
     return SHARED
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write what is printed now into the golden files, then look at the diff")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, bytes], None]:
+    """Compares bytes with the file of that name in the folder `golden` beside the test."""
+    folder = Path(str(request.fspath)).parent / "golden"
+    update = request.config.getoption("--update-golden")
+
+    def compare(name: str, found: bytes) -> None:
+        path = folder / name
+        if update:
+            folder.mkdir(exist_ok=True)
+            path.write_bytes(found)
+        assert found == path.read_bytes(), f"{path} differs; if that is meant: pytest --update-golden"
+
+    return compare

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from ibdissect.dissect import named, printers
 from ibdissect.dissect.bulk import JsonLines
@@ -134,7 +135,7 @@ class Trees(_Plain):
         ended = self.transfers.feed(table) if self.transfers is not None else {}
         if not len(rows):
             return
-        walk = Walk(table)
+        walk, others = Walk(table), without_infiniband(table)
         for start in range(0, len(rows), BATCH):
             some = rows[start : start + BATCH]
             shapes = {row: shape for shape in walk.shapes(some) for row in shape.rows.tolist()}
@@ -150,6 +151,20 @@ class Trees(_Plain):
                     for layer in reassembled(transfer, table.catalog, self.presenter):
                         yield printers.layer_outline(layer, self.paint)
                 self.blank = "\n"
+
+
+def without_infiniband(table: ChunkTable) -> npt.NDArray[np.bool_]:
+    """Rows that hold neither a native packet nor a RoCE one, bool[n]."""
+    located = table.located
+    return (located.at("bth") < 0) & (located.at("lrh") < 0) & (located.at("grh") < 0) & (located.at("link") < 0)
+
+
+def _by_scapy(table: ChunkTable, row: int, presenter: Presenter) -> str:
+    """What Scapy makes of a frame that is not ours; Scapy is loaded for the first of them."""
+    from ibdissect.cli.scapy_text import shown
+
+    lines = shown(table, row, presenter).rstrip("\n").split("\n")
+    return "Decoded by Scapy\n" + "".join(f"    {line}".rstrip() + "\n" for line in lines)
 
 
 class FieldLines(_Plain):

@@ -260,6 +260,12 @@ class JsonLines:
         if field.kind in BYTES and not field.secret:
             return lambda value: _bytes_json(presenter, item, value)
 
+        if field.kind in ("uint", "pad") and not (field.secret or field.show or field.values or field.unit):
+            # A number that is shown as it is: most distinct values of a capture are such (checksums, PSNs, addresses).
+            shown = f"0x%0{(field.bits + 3) // 4}x" if field.base in ("hex", "guid") else "%d"
+            template = f'%d, "text": "{shown}"'
+            return lambda value: template % (value, value)
+
         def make(value: Any) -> str:
             plain, text = presenter.present(field, decode_text(value) if field.kind == "text" else value)
             return f'{json.dumps(plain)}, "text": {quoted(text)}'

@@ -112,14 +112,18 @@ def _transport(table: ChunkTable, rows: Int, position: Int, lines: Summaries) ->
     if not len(rows):
         return
     located, data = table.located, table.chunk.data
-    opcodes = located.opcode[rows]
-    for code in np.unique(opcodes).tolist():
-        chosen = opcodes == code
+    opcodes = located.opcode[rows].astype(np.int64)
+    # Extended headers that do not fit are not read: rows that lack them are a group of their own.
+    short = located.at("bth")[rows] + 12 + EXTENDED_SIZE[opcodes] > located.limit[rows]
+    groups = opcodes | (short.astype(np.int64) << 8)
+    for group in np.unique(groups).tolist():
+        chosen = groups == group
+        code = group & 0xFF
         some = rows[chosen]
         bth = located.at("bth")[some]
         payload = located.at("payload")[some]
         length = np.where(payload >= 0, located.payload_end[some] - payload, 0)
-        protocol, infos = _infos(table, code, some, bth, length)
+        protocol, infos = _infos(table, code, bth, length, whole=group == code)
         ecn = data[bth + 4] >> 6
         places = position[chosen].tolist()
         for place, info in zip(places, infos, strict=True):
@@ -147,7 +151,7 @@ def _ipoib(table: ChunkTable, rows: Int, places: list[int], lines: Summaries) ->
             lines.protocol[place] = "IPoIB"
 
 
-def _infos(table: ChunkTable, code: int, rows: Int, bth: Int, length: Int) -> tuple[str, list[str]]:
+def _infos(table: ChunkTable, code: int, bth: Int, length: Int, *, whole: bool) -> tuple[str, list[str]]:
     """Protocol, and the info of rows that share an OpCode."""
     data = table.chunk.data
     qp, psn = u24(data, bth + 5).tolist(), u24(data, bth + 9).tolist()
@@ -156,11 +160,9 @@ def _infos(table: ChunkTable, code: int, rows: Int, bth: Int, length: Int) -> tu
         return "BTH", [f"OpCode 0x{code:02x} QP 0x{q:06x} PSN {p}" for q, p in zip(qp, psn, strict=True)]
     if opcode.service == "CNP":
         return "CNP", [f"Congestion Notification QP 0x{q:06x}" for q in qp]
-    # An extended header that did not fit is not read.
-    fits = bool((bth + 12 + EXTENDED_SIZE[code] <= table.located.limit[rows]).all())
     base = [f"{opcode.operation} QP 0x{q:06x} PSN {p}" for q, p in zip(qp, psn, strict=True)]
     at, more = bth + 12, [""] * len(base)
-    if fits:
+    if whole:
         for name in opcode.headers:
             if name == "AETH":
                 base = _acknowledge(table, at, opcode.operation, qp, psn, base)

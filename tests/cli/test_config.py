@@ -1,0 +1,60 @@
+"""Is a configuration file read as it says, and every mistake in it named?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ibdissect.cli.config import Config, read_config
+from ibdissect.cli.limits import ENDLESS, parse_frames
+from ibdissect.errors import ConfigError
+
+
+def test_the_nearest_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+    (tmp_path / "pyproject.toml").write_text('[tool.ibdissect]\nselect = ["PKY"]\n')
+    assert read_config(None).select == ("PKY",)
+    (tmp_path / "a" / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    assert read_config(None).select == ("PKY",)
+    (tmp_path / "a" / "ibdissect.toml").write_text('ignore = "AM"\nfail-on = "warning"\nplugins = ["p.py", "module"]\n')
+    found = read_config(None)
+    assert (found.ignore, found.fail_on, found.select) == (("AM",), "warning", ())
+    assert found.plugins == (str(tmp_path / "a" / "p.py"), "module")
+
+
+def test_nothing_is_fine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert read_config(None) == Config()
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "hint"),
+    [
+        ("selct = ['PKY']", "selct", "did you mean select?"), ("select = 3", "select", ""), ("fail-on = 'bad'", "fail-on", ""),
+        ("severity = 'error'", "severity", ""), ("severity = {PKY001 = 'loud'}", "severity", ""), ("=", "file", ""),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named(tmp_path: Path, text: str, key: str, hint: str) -> None:
+    path = tmp_path / "ibdissect.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        read_config(str(path))
+    assert (caught.value.source, caught.value.key) == (str(path), key)
+    assert hint in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [("1", ((1, 1),)), ("1-10,17", ((1, 10), (17, 17))), ("5-", ((5, ENDLESS),)), ("-3", ((1, 3),)), (" 2 - 4 ", ((2, 4),))],
+)
+def test_frames(text: str, wanted: tuple[tuple[int, int], ...]) -> None:
+    assert parse_frames(text) == wanted
+
+
+@pytest.mark.parametrize("text", ["", "a", "1-2-3", "0", "5-4", "1,,2", "-", "１"])
+def test_bad_frames(text: str) -> None:
+    with pytest.raises(ConfigError):
+        parse_frames(text)

@@ -1,0 +1,72 @@
+"""How do the command line's outer parts behave: version, help, unknown words, what is loaded?"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.craft import erf_pcap, smp
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "ibdissect", *words], capture_output=True, text=True, timeout=120, check=False)
+
+
+def loaded(code: str) -> set[str]:
+    """Top-level packages that a piece of Python loads."""
+    script = f"import sys; {code}; print(*sorted({{m.split('.')[0] for m in sys.modules}}))"
+    return set(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True).stdout.split())
+
+
+def test_version() -> None:
+    from ibdissect import __version__
+
+    for word in ("--version", "-V"):
+        result = run(word)
+        assert (result.returncode, result.stdout) == (0, f"ibdissect {__version__}\n")
+
+
+def test_help_lists_what_exists() -> None:
+    text = run("--help").stdout
+    assert "show " in text and "lint " in text and "fields " in text
+    for line in text.partition("Commands:\n")[2].splitlines():
+        assert run(line.split()[0], "--help").returncode == 0
+
+
+@pytest.mark.parametrize(("word", "said"), [("shw", "did you mean `show`"), ("zzzzqq", "no such command")])
+def test_an_unknown_word(word: str, said: str) -> None:
+    result = run(word)
+    assert result.returncode == 2
+    assert said in result.stderr
+
+
+def test_a_file_in_place_of_a_command_opens_the_screen(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(erf_pcap([smp(1, 0x10)]))
+    result = run(str(path))
+    assert result.returncode == 2  # standard output is no terminal here
+    assert "ibdissect show" in result.stderr
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    heavy = {"numpy", "click", "rich", "scapy", "textual", "lark", "dpkt"}
+    assert not loaded("import ibdissect; ibdissect.__version__") & heavy
+    assert not loaded("import ibdissect.cli, click") & (heavy - {"click"})
+    asked = loaded("import ibdissect; ibdissect.open; import ibdissect.cli.show, ibdissect.cli.frames")
+    assert not asked & {"scapy", "textual", "rich", "dpkt"}
+
+
+@pytest.mark.parametrize("words", [["--help"], ["show", "--help"], ["fields", "--help"]])
+def test_help_loads_neither_scapy_nor_textual(words: list[str]) -> None:
+    code = f"from ibdissect.cli import run; run({words!r})"
+    assert not loaded(code) & {"scapy", "textual"}
+
+
+def test_fields_lists_names() -> None:
+    lines = run("fields", "bth.").stdout.splitlines()
+    assert any(line.startswith("infiniband.bth.p_key ") for line in lines)
+    assert run("fields", "no.such.name").returncode == 2
+    assert '"name": "infiniband.bth.psn"' in run("fields", "bth.psn", "--format", "json").stdout

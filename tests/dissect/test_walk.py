@@ -1,0 +1,136 @@
+"""Does every byte of a frame belong to something that is shown, and do the bulk form and the tree agree?"""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ibdissect.dissect.bulk import JsonLines
+from ibdissect.dissect.layout import layout_of
+from ibdissect.dissect.summary import summaries
+from ibdissect.dissect.tree import Node, Tree, dissect_row, tree_of
+from ibdissect.dissect.value import Presenter
+from ibdissect.dissect.walk import Walk
+from ibdissect.session import Capture
+from ibdissect.table.table import ChunkTable
+from tests.conftest import REPO, shared_captures
+from tests.craft import erf_pcap, ethernet_pcap
+
+from .frames import all_frames, ethernet_frames
+
+SAMPLES = [path for path in sorted((REPO / "captures").iterdir()) if ".pcap" in path.name]
+
+
+def tables(source: Any) -> list[ChunkTable]:
+    with Capture(source) as capture:
+        return list(capture.tables())
+
+
+def crafted() -> list[ChunkTable]:
+    return [*tables(io.BytesIO(erf_pcap(all_frames()))), *tables(io.BytesIO(ethernet_pcap(ethernet_frames())))]
+
+
+def as_json(node: Node) -> dict[str, Any]:
+    found = {"name": node.name, "label": node.label, "offset": node.offset, "length": node.length, "bit": node.bit, "bits": node.bits,
+             "value": node.value, "text": node.text}  # fmt: skip
+    if node.children:
+        found["fields"] = [as_json(child) for child in node.children]
+    return found
+
+
+def layers_of(tree: Tree) -> list[dict[str, Any]]:
+    return [
+        {"layer": node.label, "offset": node.offset, "length": node.length, "fields": [as_json(child) for child in node.children]}
+        for node in tree.layers
+    ]
+
+
+def compare(table: ChunkTable, step: int = 1) -> None:
+    rows = np.arange(0, len(table), step)
+    presenter = Presenter()
+    walk = Walk(table)
+    shapes = {row: shape for shape in walk.shapes(rows) for row in shape.rows.tolist()}
+    for row, line in zip(rows.tolist(), JsonLines(presenter).lines(table, rows), strict=True):
+        found = json.loads(line)
+        summary = summaries(table, np.array([row]), presenter)[0]
+        tree = tree_of(walk, layout_of(walk, shapes[row]), row, presenter, summary)
+        assert found["layers"] == layers_of(tree)
+        assert found["malformed"] == tree.malformed
+        assert (found["source"], found["info"]) == (summary.source, summary.info)
+
+
+def test_bulk_and_tree_agree_on_crafted_frames() -> None:
+    for table in crafted():
+        compare(table)
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
+def test_bulk_and_tree_agree_on_samples(path: Path) -> None:
+    for table in tables(str(path)):
+        compare(table, 5)
+
+
+@pytest.mark.parametrize("path", [p for p in shared_captures() if p.stat().st_size < 1 << 20], ids=lambda path: path.name)
+def test_bulk_and_tree_agree_on_shared_captures(path: Path) -> None:
+    for table in tables(str(path)):
+        compare(table, 41)
+
+
+def test_every_byte_is_shown_outside_unused_zeros() -> None:
+    for table in crafted():
+        for row in range(len(table)):
+            tree = dissect_row(table, row, Presenter(show_keys=True))
+            shown = bytearray(len(tree.data))
+            for node in tree.walk():
+                if node.field is not None and not node.in_front:
+                    shown[node.offset : node.offset + node.length] = b"\1" * node.length
+            hidden = [i for i, seen in enumerate(shown) if not seen]
+            assert not any(tree.data[i] for i in hidden), (tree.summary, hidden)
+            assert tree.summary.protocol in ("SMP", "SA", "CM", "PM") or not hidden
+
+
+def test_one_row_is_dissected_as_all_are() -> None:
+    for table in crafted():
+        for row in range(len(table)):
+            line = next(JsonLines(Presenter()).lines(table, np.array([row])))
+            assert json.loads(line)["layers"] == layers_of(dissect_row(table, row, Presenter()))
+
+
+def test_an_unknown_attribute_stays_visible() -> None:
+    table = crafted()[0]
+    layers = {node.label: node for node in dissect_row(table, 5, Presenter()).layers}
+    data = layers["Attribute data"].children[0]
+    assert (data.name, data.offset, data.length) == ("infiniband.mad.data", 28 + 64, 64)
+    assert data.value == bytes(range(64)).hex()
+
+
+def test_pad_and_trailer_are_told_apart() -> None:
+    table = crafted()[0]
+    write = {node.label: node for node in dissect_row(table, 6, Presenter()).layers}
+    assert (write["Payload"].length, write["Pad"].length) == (3, 1)
+    longer = {node.label: node for node in dissect_row(table, 14, Presenter()).layers}
+    assert longer["Trailer"].children[0].value == "eeff"
+
+
+def test_at_byte_finds_field_below_layer() -> None:
+    tree = dissect_row(crafted()[0], 0, Presenter())
+    assert [node.name for node in tree.at_byte(3)] == ["", "infiniband.lrh.dlid"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_bytes_break_it(seed: int) -> None:
+    chance = random.Random(seed)
+    frames = []
+    for frame in all_frames() * 4:
+        data = bytearray(frame)
+        for _ in range(chance.choice((1, 5, 50))):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        frames.append(bytes(data[: chance.randrange(1, len(data) + 1)]))
+    for table in tables(io.BytesIO(erf_pcap(frames))):
+        compare(table)
