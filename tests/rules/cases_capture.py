@@ -72,7 +72,7 @@ case("CAP005", timed(0, 5000, 4000, 9000), timed(0, 5000, 5000, 9000), file=None
 case("CAP006", erf_with([GOOD, OTHER], 1, 9, b"\5"), WHOLE, file=None, frames=[2])
 case("CAP009", link247(GOOD), erf_pcap([GOOD]), file=None, frames=[1])
 case("CAP010", erf_with([GOOD, OTHER], 0, 8, bytes([99])), erf_with([GOOD, OTHER], 0, 8, bytes([27])), file=None, frames=[1])
-case("CAP012", timed(0, 900, frame=roce2()), timed(0, 1100, frame=roce2()), file=None, frames=[2])
+case("CAP012", timed(0, 900, frame=roce2()), timed(0, 1100, frame=roce2()), file=None, frames=[2], also=["RC002"], twin_also=["RC002"])
 case("CAP013", WHOLE[:-10], WHOLE, file=None, frames=[1])
 case("CAP014", bytes(HOLE), erf_pcap(TWO_OR_MORE), file=None, frames=[2])
 case("CAP015", ud(gmp(4, 1, 0x12)[28:128]), gmp(4, 1, 0x12))

@@ -15,12 +15,12 @@ BOTH = [answer(5, NODE_INFO, node(5)), answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x1
 TO_5: dict[str, Any] = {"slid": 3, "dlid": 5}
 
 
-def send(p_key: int, *, qp: int = 0x12, slid: int = 3, dlid: int = 5) -> bytes:
+def send(p_key: int, *, qp: int = 0x12, slid: int = 3, dlid: int = 5, psn: int = 1) -> bytes:
     """An RC SEND Only."""
-    return native(0x04, bytes(8), slid=slid, dlid=dlid, bth={"p_key": p_key, "destqp": qp})
+    return native(0x04, bytes(8), slid=slid, dlid=dlid, bth={"p_key": p_key, "destqp": qp, "psn": psn})
 
 
-case("PKY001", [*TABLE, send(0x1234), send(0x1234)], [*TABLE, send(0x9234)], frames=[3])
+case("PKY001", [*TABLE, send(0x1234), send(0x1234, psn=2)], [*TABLE, send(0x9234)], frames=[3])
 case("PKY001", [*TABLE, send(0x1234)], [*BOTH, send(0x1234)], frames=[3])
 # GMPs meet any entry of the table; an answer repeats the P_Key of its request
 DEFAULT = [answer(5, NODE_INFO, node(5)), answer(5, P_KEY_TABLE, p_keys(0x7FFF))]
@@ -30,8 +30,9 @@ case("PKY003", [*TABLE, send(0x9999)], [*TABLE, send(0x9234)], frames=[3])
 case("PKY003", [*TABLE, send(0x9999)], [answer(5, NODE_INFO, node(5, partition_cap=64)), TABLE[1], send(0x9999)], frames=[3])
 # judged by what held when it was sent: in front of the first lesson nothing is known, and a Set under way makes the table uncertain
 SETS = ask(5, P_KEY_TABLE, method=SET, body=p_keys(0xFFFF, 0x9999))
-case("PKY003", [*TABLE, send(0x9999), SETS, answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x9999)), send(0x9999)],
-     [send(0x9999), *TABLE, SETS, send(0x9999), answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x9999)), send(0x9999)], frames=[3])  # fmt: skip
+case("PKY003", [*TABLE, send(0x9999), SETS, answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x9999)), send(0x9999, psn=2)],
+     [send(0x9999), *TABLE, SETS, send(0x9999, psn=2), answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x9999)), send(0x9999, psn=3)],
+     frames=[3])  # fmt: skip
 
 TALK = {"p_key": 0x0123, "destqp": 0x40}
 BACK = {"p_key": 0x0123, "destqp": 0x50}

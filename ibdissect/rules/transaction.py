@@ -1,0 +1,331 @@
+"""What requests, answers and multi-packet transfers say when they are put together (TXN)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ibdissect.flow.datagrams import address_text
+from ibdissect.flow.rmpp import LengthDisagrees, SegmentAlone, SegmentMissing, TransferEvent, WindowBehind
+from ibdissect.flow.transactions import (
+    Answered,
+    AnsweredAgain,
+    AnsweredFromElsewhere,
+    RepressAlone,
+    Request,
+    Transactions,
+    TrapAnswered,
+    Unanswered,
+)
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, on_end, on_event
+from ibdissect.wire.mad import MAD, RESPONSE_OF, RMPP, method_name
+
+PATIENCE_NS = 1_000_000_000
+"""A request so shortly before the capture ends may still be answered."""
+ABANDONED_NS = 10_000_000_000
+"""Five times the longest response time that managers use (2.2 s)."""
+
+
+WARM_UP_NS = 10_000_000_000
+"""What belongs to the time in front of the capture is over by then."""
+
+
+def warm(time_ns: int, context: Context) -> bool:
+    """Whether the capture has run for so long that it should have seen the beginning."""
+    return bool(time_ns - context.get(Transactions).first_ns >= WARM_UP_NS)
+
+
+def name_of(request: Request) -> str:
+    """`PerfGet(attribute 0x0012)`."""
+    return f"{method_name(request.mgmt_class, request.method)}(attribute 0x{request.attribute:04x})"
+
+
+class RequestUnanswered(Rule):
+    """A management request was never answered.
+
+    ## Why it matters
+    The target is gone, does not speak the class, or refuses silently (a wrong M_Key does that); or requests are lost. The
+    requester waits for its timer, several times over.
+
+    ## What to do
+    See whether one target or one attribute stands out. Check that the node is alive, its keys, and drops on VL15, which
+    switches may discard at any time.
+    """
+
+    code, name, severity = "TXN001", "request-unanswered", WARNING
+    reference = "IBA 13.4.6; opensm OSM_DEFAULT_TRANS_TIMEOUT"
+    message = "{what} to {to} was not answered, {tries} tries"
+    example = "a PerformanceGet, and no answer for a second"
+
+    @on_event(Unanswered)
+    def over(self, event: Unanswered, context: Context) -> Iterator[Hit]:
+        yield from self._hit(event.request, context)
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        transactions = context.get(Transactions)
+        for request in transactions.open_requests():
+            if transactions.last_ns - request.last_ns >= PATIENCE_NS:
+                yield from self._hit(request, context)
+
+    @staticmethod
+    def _hit(request: Request, context: Context) -> Iterator[Hit]:
+        if not context.get(Transactions).answers:
+            return  # the capture may show one direction only
+        related = (Related(request.last_frame, "last try"),) if request.tries > 1 else ()
+        yield Hit(
+            frame=request.frame, time_ns=request.time_ns, related=related, evidence=Evidence.LEARNT, field=MAD.transaction_id,
+            arguments={"what": name_of(request), "to": request.to, "tries": request.tries},
+        )  # fmt: skip
+
+
+class AnswerTwice(Rule):
+    """A request was answered twice.
+
+    ## Why it matters
+    Either the request was sent again while its answer was on the way, so the requester's timeout is too short, or the capture
+    shows the same packet at two places.
+
+    ## What to do
+    Compare the response times with the requester's timeout; look for mirrored ports.
+    """
+
+    code, name, severity = "TXN003", "duplicate-response", INFO
+    reference = "IBA 13.4.6.4; kernel core/mad.c"
+    message = "{what} is answered again"
+    example = "a PerformanceGet and two answers to it"
+
+    @on_event(AnsweredAgain)
+    def again(self, event: AnsweredAgain, _context: Context) -> Iterator[Hit]:
+        request = event.request
+        yield Hit(
+            frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, arguments={"what": name_of(request)},
+            field=MAD.transaction_id, related=(Related(request.frame, "request"), Related(event.before, "first answer")),
+            key=(request.mgmt_class, request.source, request.target),
+        )  # fmt: skip
+
+
+class AnswerFromElsewhere(Rule):
+    """An answer comes from another address than the request went to.
+
+    ## Why it matters
+    The requester's stack matches answers by transaction and address: it drops this one and waits until its timer runs out.
+
+    ## What to do
+    Look at the responder: it must swap the LIDs of the request. Redirection needs an answer with status 2 first.
+    """
+
+    code, name, severity = "TXN005", "response-tid-mismatch-direction", ERROR
+    reference = "IBA 13.5.4; seed001"
+    message = "{what} went to {to}, the answer comes from {sender}"
+    example = "a PerformanceGet to LID 2, answered by LID 9 with the same transaction id"
+
+    @on_event(AnsweredFromElsewhere)
+    def elsewhere(self, event: AnsweredFromElsewhere, _context: Context) -> Iterator[Hit]:
+        request = event.request
+        asked = request.target
+        if isinstance(asked, int) and isinstance(event.sender, int) and asked >> 7 == event.sender >> 7:
+            return  # may be another LID of the same port (LMC up to 7)
+        yield Hit(
+            frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, related=(Related(request.frame, "request"),),
+            arguments={"what": name_of(request), "to": request.to, "sender": address_text(event.sender)}, field=MAD.transaction_id,
+        )  # fmt: skip
+
+
+class AnswerOfOtherMethod(Rule):
+    """A request is answered with a method that does not answer it.
+
+    ## Why it matters
+    Get and Set are answered with GetResp, GetTable with GetTableResp, Report with ReportResp. The requester takes anything
+    else for an answer to something it never asked.
+
+    ## What to do
+    Correct the responder.
+    """
+
+    code, name, severity = "TXN006", "response-method-mismatch", WARNING
+    reference = "IBA 13.4.5; seed001"
+    message = "{what} is answered with {answer}"
+    example = "a PerformanceGet answered with ReportResp"
+
+    @on_event(Answered)
+    def answered(self, event: Answered, _context: Context) -> Iterator[Hit]:
+        request = event.request
+        # A table may be refused with a plain GetResp.
+        if event.method in RESPONSE_OF[request.method] or (event.method == 0x81 and event.status):
+            return
+        yield Hit(
+            frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, related=(Related(request.frame, "request"),),
+            arguments={"what": name_of(request), "answer": method_name(request.mgmt_class, event.method)}, field=MAD.method,
+            value=event.method,
+        )  # fmt: skip
+
+
+class TrapWithResponse(Rule):
+    """A Trap is answered with a response.
+
+    ## Why it matters
+    Only TrapRepress tells a sender that its trap has arrived; it ignores anything else and repeats the trap.
+
+    ## What to do
+    Correct the manager that answers.
+    """
+
+    code, name, severity = "TXN008", "response-to-trap", ERROR
+    reference = "IBA 13.4.9, 14.2.5; seed001"
+    message = "{answer} to the Trap in frame {trap}: only TrapRepress may answer it"
+    example = "a SubnTrap, and a SubnGetResp with its transaction id"
+
+    @on_event(TrapAnswered)
+    def answered(self, event: TrapAnswered, _context: Context) -> Iterator[Hit]:
+        request = event.request
+        yield Hit(
+            frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, related=(Related(request.frame, "trap"),),
+            arguments={"answer": method_name(request.mgmt_class, event.method), "trap": request.frame}, field=MAD.method,
+            value=event.method,
+        )  # fmt: skip
+
+
+class RepressWithoutTrap(Rule):
+    """A TrapRepress answers a trap that the capture does not show.
+
+    ## Why it matters
+    The capture missed packets, or a manager represses what was not sent. The first ten seconds of a capture are not judged.
+
+    ## What to do
+    Believe other findings about missing packets in this capture less.
+    """
+
+    code, name, severity = "TXN009", "unmatched-trap-repress", INFO
+    reference = "IBA 13.4.9; seed001"
+    message = "TrapRepress to {to} without its Trap"
+    example = "a SubnTrapRepress alone, in the eleventh second"
+
+    @on_event(RepressAlone)
+    def alone(self, event: RepressAlone, context: Context) -> Iterator[Hit]:
+        request = event.request
+        if not warm(event.time_ns, context):
+            return
+        yield Hit(
+            frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, arguments={"to": request.to},
+            field=MAD.transaction_id, key=(request.source, request.to),
+        )  # fmt: skip
+
+
+def of_transfer(event: TransferEvent, **arguments: object) -> Hit:
+    """A finding about a transfer."""
+    related = (Related(event.transfer.frame, "first segment seen"),) if event.transfer.frame != event.frame else ()
+    return Hit(
+        frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, related=related, field=RMPP.segment_number,
+        value=event.segment, arguments={"ends": event.transfer.ends, "segment": event.segment, **arguments},
+    )  # fmt: skip
+
+
+class SegmentOrphan(Rule):
+    """A segment of a multi-packet transfer came without the beginning.
+
+    ## Why it matters
+    Segments were lost, or the sender made an error; the data of this transfer cannot be read in full. The first ten seconds of
+    a capture are not judged.
+
+    ## What to do
+    Look for lost packets in front of it, then at the sender.
+    """
+
+    code, name, severity = "TXN011", "orphan-rmpp-segment", WARNING
+    reference = "IBA 13.6.2; kernel core/mad_rmpp.c"
+    message = "{ends}: segment {segment} of a transfer that was not seen to begin"
+    example = "segment 5 of a SubnAdmGetTableResp alone, in the eleventh second"
+
+    @on_event(SegmentAlone)
+    def alone(self, event: SegmentAlone, context: Context) -> Iterator[Hit]:
+        if warm(event.time_ns, context):
+            yield of_transfer(event)
+
+
+class SegmentGap(Rule):
+    """A segment of a multi-packet transfer was skipped.
+
+    ## Why it matters
+    The receiver does not acknowledge what follows, and the sender has to repeat from there; when it does not, the transfer
+    is aborted.
+
+    ## What to do
+    Look for drops between the sender and the capture; a window that is too large for the receiver has the same effect.
+    """
+
+    code, name, severity = "TXN012", "rmpp-gap", ERROR
+    reference = "IBA 13.6.3; seed004 RMPP"
+    message = "{ends}: segment {segment} came where {expected} was due"
+    example = "segments 1 and 3 of a SubnAdmGetTableResp"
+
+    @on_event(SegmentMissing)
+    def missing(self, event: SegmentMissing, _context: Context) -> Iterator[Hit]:
+        yield of_transfer(event, expected=event.expected)
+
+
+class TransferLength(Rule):
+    """The last segment of a transfer ends it at another length than the first announced.
+
+    ## Why it matters
+    The receiver aborts with status 119 (inconsistent last and PayloadLength), or reads records that are not there.
+
+    ## What to do
+    Correct the sender: the first segment holds the length of all, headers of the class included, the last its own.
+    """
+
+    code, name, severity = "TXN013", "rmpp-payloadlength", ERROR
+    reference = "IBA 13.6.2.1; kernel core/mad_rmpp.c"
+    message = "{ends}: the transfer has {found} bytes, its first segment announced {claimed}"
+    example = "a transfer of two segments that announces 300 bytes and ends with 10"
+
+    @on_event(LengthDisagrees)
+    def disagrees(self, event: LengthDisagrees, _context: Context) -> Iterator[Hit]:
+        yield of_transfer(event, found=event.found, claimed=event.transfer.claimed)
+
+
+class WindowTooSmall(Rule):
+    """An acknowledgement takes back the window: it allows fewer segments than it acknowledges.
+
+    ## Why it matters
+    The sender aborts with status 122 (NewWindowLast too small).
+
+    ## What to do
+    Correct the receiver of the transfer.
+    """
+
+    code, name, severity = "TXN017", "rmpp-newwindow-behind", WARNING
+    reference = "IBA 13.6.2.3; Wireshark RMPP status"
+    message = "{ends}: segment {segment} acknowledged, new window ends with {window}"
+    example = "an ACK with SegmentNumber 5 and NewWindowLast 1"
+
+    @on_event(WindowBehind)
+    def behind(self, event: WindowBehind, _context: Context) -> Iterator[Hit]:
+        yield of_transfer(event, window=event.window)
+
+
+class TransferAbandoned(Rule):
+    """A multi-packet transfer stopped before its last segment.
+
+    ## Why it matters
+    The requester never gets its table, and starts over after its timer.
+
+    ## What to do
+    Look at the last acknowledgement: without one the receiver is gone, behind one the sender is.
+    """
+
+    code, name, severity = "TXN020", "rmpp-abandoned", INFO
+    reference = "IBA 13.6.3"
+    message = "{ends}: nothing followed segment {segment}"
+    example = "segment 1 of a table with several, and ten seconds of silence"
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        transactions = context.get(Transactions)
+        for transfer in transactions.transfers.open.values():
+            if transactions.last_ns - transfer.last_ns >= ABANDONED_NS:
+                yield Hit(
+                    frame=transfer.frame, time_ns=transfer.time_ns, evidence=Evidence.LEARNT, field=RMPP.segment_number,
+                    arguments={"ends": transfer.ends, "segment": transfer.next - 1},
+                )  # fmt: skip
