@@ -150,6 +150,8 @@ class Trees(_Plain):
                 if transfer is not None:
                     for layer in reassembled(transfer, table.catalog, self.presenter):
                         yield printers.layer_outline(layer, self.paint)
+                if self.transfers is not None and others[row]:
+                    yield _by_scapy(table, row, self.presenter)
                 self.blank = "\n"
 
 
