@@ -101,6 +101,7 @@ class Follower:
         times, rows = table.chunk.time_ns[smps.rows].tolist(), smps.rows.tolist()
         pure, ways, way_at, way_end = smps.pure, smps.ways, smps.way_at, smps.way_end
         known: dict[bytes, Hop] = {}
+        keyed = smps.keyed
         for i, kind in enumerate(smps.kind):
             if kind == c.COMPLAINS:
                 self._trap(smps, i, first + rows[i], times[i])
@@ -117,20 +118,25 @@ class Follower:
                     smp = self._address(smps, i)
                     hop = smp.hop
                 if kind == c.TEACHES:
-                    if hop is not None and attributes[i] == c.PORT_INFO and not smps.keyed:
+                    attribute = attributes[i]
+                    if hop is not None and attribute == c.PORT_INFO and not keyed:
                         node = hop.node
                         port = node.ports.get(modifiers[i] & 0xFF if node.kind == SWITCH else hop.entered)
                         if port is not None and port.guard is None and port.body == smps.body(i):  # as usual in a subnet at rest
                             slots[i], entered[i] = node.slot, hop.entered
                             continue
-                    smp = smp or self._made(smps, i, hop)
-                    smp.frame, smp.time_ns, smp.modifier = first + rows[i], times[i], modifiers[i]
+                    if smp is None and (keyed or attribute == c.NODE_INFO):
+                        smp = self._made(smps, i, hop)
+                    if smp is None:  # neither the way nor the sender matters
+                        smp = Smp(i, first + rows[i], times[i], modifiers[i], None, b"", hop, 0, False)
+                    else:
+                        smp.frame, smp.time_ns, smp.modifier = first + rows[i], times[i], modifiers[i]
                     asked = None
-                    if smps.keyed and attributes[i] == c.PORT_INFO:
+                    if keyed and attribute == c.PORT_INFO:
                         asked = self.asked.pop(self._way(smps, smp, smps.dlid[i], smps.slid[i]), None)
-                    learner.answer(smps, smp, attributes[i], asked)
+                    learner.answer(smps, smp, attribute, asked)
                     hop = smp.hop
-                    if attributes[i] == c.NODE_INFO and hop is None and smp.origin is not None:
+                    if attribute == c.NODE_INFO and hop is None and smp.origin is not None:
                         hop = routes.directed(smp.origin, smp.path)
                 elif kind == c.ASKS:
                     smp = smp or self._made(smps, i, hop)
