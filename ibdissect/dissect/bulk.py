@@ -22,10 +22,10 @@ from .context import ABOUT, NAMES, context_text
 from .layout import BYTES, OPAQUE, Item, Layout, layout_of
 from .summary import summaries
 from .value import Presenter
-from .walk import Walk
+from .walk import Shape, Walk
 
 BATCH = 2048
-"""Frames formatted at once: a line of a management datagram is 25 KB."""
+"""Summary lines made at once."""
 CACHED = 1 << 16
 """Texts remembered for each field."""
 SEPARATOR = "\x02"
@@ -107,36 +107,39 @@ class JsonLines:
     def lines(self, table: ChunkTable, rows: Int) -> Iterator[str]:
         """One line a row, without the line's end."""
         walk = Walk(table)
-        for start in range(0, len(rows), BATCH):
-            yield from self._batch(walk, rows[start : start + BATCH])
-
-    def _batch(self, walk: Walk, rows: Int) -> list[str]:
-        heads = self._heads(walk.table, rows)
-        lines = [""] * len(rows)
-        malformed = walk.table.located.malformed[rows].tolist()
+        malformed = table.located.malformed[rows].tolist()
         tails = {code: f'], "malformed": {quoted(MALFORMED[code]) if code else "null"}}}' for code in set(malformed)}
-        place = np.full(len(walk.table), -1)
-        place[rows] = np.arange(len(rows))
+        # The values of all rows of a shape are looked up at once, its lines are written when their turn comes.
+        bodies: list[Iterator[str]] = []
+        which = np.zeros(len(table), np.int64)
         for shape in walk.shapes(rows):
-            layout = self._layouts.get(shape.key)
-            if layout is None:
-                layout = self._layouts[shape.key] = layout_of(walk, shape)
-            first = walk.start[shape.rows]
-            group = _Rows(
-                walk.table.chunk.data,
-                [walk.at[first + i] for i in range(len(shape.pieces))],
-                [walk.stop[first + i] for i in range(len(shape.pieces))],
-                walk.table.chunk.offset[shape.rows],
-                layout,
-                walk.table.catalog,
-            )
-            template, columns = self._list(layout.layers, group)
-            bodies = _filled(template, columns, len(shape.rows))
-            if any(item.when is not None for layer in layout.layers for item in layer.walk()):
-                bodies = map(_joined, bodies)
-            for i, body in zip(place[shape.rows].tolist(), bodies, strict=True):
-                lines[i] = heads[i] + body + tails[malformed[i]]
-        return lines
+            which[shape.rows] = len(bodies)
+            bodies.append(self._bodies(walk, shape))
+        of_row = which[rows].tolist()
+        for start in range(0, len(rows), BATCH):
+            heads = self._heads(table, rows[start : start + BATCH])
+            for head, number, code in zip(heads, of_row[start : start + BATCH], malformed[start : start + BATCH], strict=True):
+                yield head + next(bodies[number]) + tails[code]
+
+    def _bodies(self, walk: Walk, shape: Shape) -> Iterator[str]:
+        """The layers of each row of a shape, in order of the rows."""
+        layout = self._layouts.get(shape.key)
+        if layout is None:
+            layout = self._layouts[shape.key] = layout_of(walk, shape)
+        first = walk.start[shape.rows]
+        group = _Rows(
+            walk.table.chunk.data,
+            [walk.at[first + i] for i in range(len(shape.pieces))],
+            [walk.stop[first + i] for i in range(len(shape.pieces))],
+            walk.table.chunk.offset[shape.rows],
+            layout,
+            walk.table.catalog,
+        )
+        template, columns = self._list(layout.layers, group)
+        bodies = _filled(template, columns, len(shape.rows))
+        if any(item.when is not None for layer in layout.layers for item in layer.walk()):
+            return map(_joined, bodies)
+        return bodies
 
     def _heads(self, table: ChunkTable, rows: Int) -> list[str]:
         chunk = table.chunk
