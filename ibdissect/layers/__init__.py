@@ -8,6 +8,7 @@ from scapy.packet import Packet, bind_layers
 
 from ibdissect.wire import around
 
+from .component_mask import component_mask, sa_query
 from .derive import Layer, layer
 from .erf import ERF
 from .inner import IPoIB
@@ -36,5 +37,5 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "BTH", "DETH", "ERF", "GRH", "LRH", "MAD", "RWH", "FlowControl", "IPoIB", "Layer", "MadLayer",
-    "from_scapy", "layer", "register", "use_catalog",
+    "component_mask", "from_scapy", "layer", "register", "sa_query", "use_catalog",
 ]  # fmt: skip
