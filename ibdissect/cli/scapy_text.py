@@ -25,13 +25,13 @@ def shown(table: ChunkTable, row: int, presenter: Presenter) -> str:
     chunk = table.chunk
     pseudo, offset = int(chunk.pseudo[row]), int(chunk.offset[row])
     front = chunk.data[pseudo:offset].tobytes() if pseudo >= 0 else b""
-    text: str = _first(int(chunk.link[row]))(front + bytes(data)).show(dump=True)
+    text: str = _first(int(chunk.link[row]), len(data))(front + bytes(data)).show(dump=True)
     lines = [printable(line) for line in text.split("\n")]
     return "\n".join(_named_keys(lines, tree) if tree.secret_bytes else lines)
 
 
-def _first(link: int) -> Any:  # Any: Scapy's classes have no useful type
-    """The packet class a frame of a link type starts with."""
+def _first(link: int, size: int) -> Any:  # Any: Scapy's classes have no useful type
+    """The packet class that a frame of a link type and size starts with; Scapy's own ones raise where their header is cut off."""
     if link == LINK_INFINIBAND:
         return LRH
     if link == LINK_ERF:
@@ -39,7 +39,9 @@ def _first(link: int) -> Any:  # Any: Scapy's classes have no useful type
     from scapy.layers.l2 import CookedLinux, CookedLinuxV2, Ether
     from scapy.packet import Raw
 
-    return {LINK_ETHERNET: Ether, LINK_SLL: CookedLinux, LINK_SLL2: CookedLinuxV2}.get(link, Raw)
+    known = {LINK_ETHERNET: (Ether, 14), LINK_SLL: (CookedLinux, 16), LINK_SLL2: (CookedLinuxV2, 20)}
+    first, least = known.get(link, (Raw, 0))
+    return first if size >= least else Raw
 
 
 def _named_keys(lines: list[str], tree: Tree) -> list[str]:
