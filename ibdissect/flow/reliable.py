@@ -27,6 +27,7 @@ _STATE: dict[str, tuple[Any, int]] = {
     "cursor": (np.int64, -1), "read_psn": (np.int64, -1), "read_length": (np.int64, 0), "read_frame": (np.int64, 0),
     "read_ns": (np.int64, 0),
     "unproven": (np.bool_, False), "packets": (np.int64, 0), "bytes": (np.int64, 0), "first_frame": (np.int64, 0),
+    "first_psn": (np.int64, -1),
 }  # fmt: skip
 """What is kept of every stream, as columns: type and value when unknown. `read_*` speak of the latest READ; `unproven`: the
 capture may miss packets without saying so."""
@@ -98,6 +99,7 @@ class Streams:
         self.slots[key] = slot
         self._siblings(ends).append(slot)
         self.state["first_frame"][slot] = table.chunk.first + int(found.rows[i])
+        self.state["first_psn"][slot] = found.psn[i]
         self.state["unproven"][slot] = found.unproven[i]
         return slot
 
@@ -143,6 +145,13 @@ class Streams:
             back = self.troubled.get(peer)
             if back is None or not back.counts.naks.keys() - {0}:  # refused with another reason: that is an answer
                 yield slot, int(state["read_frame"][slot]), int(state["read_ns"][slot])
+
+    def requests_to(self, service: str, source: str, destination: str, dest_qp: int) -> int | None:
+        """Slot of the requests from one port to a queue pair of another."""
+        for slot in self.between.get((service, source, destination, False), ()):
+            if self.ends[slot].dest_qp == dest_qp:
+                return slot
+        return None
 
     # -- clean traffic
 

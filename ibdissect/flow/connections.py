@@ -1,0 +1,188 @@
+"""Which connections were set up and torn down: both queue pairs, their PSNs, and what became of each request?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire import cm
+from ibdissect.wire.mad import MAD
+
+from .addresses import addresses_of
+
+SEND = 0x03
+MAX_CONNECTIONS = 65536
+Key = tuple[str, int]
+"""Address of one end and the communication id that it chose."""
+
+
+@dataclass(slots=True)
+class Connection:
+    """One connection, from its REQ on; -1 and frame 0 stand for not seen."""
+
+    active: str
+    """Address of the side that asked."""
+    passive: str
+    active_id: int
+    req_frame: int
+    req_ns: int
+    active_qpn: int
+    active_psn: int
+    """What the active side expects in the passive side's first request."""
+    service: int
+    """TransportServiceType: 0 RC, 1 UC."""
+    mtu: int
+    """Path packet payload MTU in bytes, 0 when the code is reserved."""
+    retry_count: int
+    max_cm_retries: int
+    response_timeout: int
+    """Remote CM response timeout code."""
+    reqs: int = 1
+    passive_id: int = -1
+    rep_frame: int = 0
+    rep_ns: int = 0
+    reps: int = 0
+    passive_qpn: int = -1
+    passive_psn: int = -1
+    rtu_frame: int = 0
+    mra_frame: int = 0
+    rej_frame: int = 0
+    rej_reason: int = -1
+    dreq_frame: int = 0
+    dreq_ns: int = 0
+    drep_frame: int = 0
+
+    @property
+    def text(self) -> str:
+        """`192.168.0.1 QP 0x000012 → 192.168.0.2`."""
+        return f"{self.active} QP 0x{self.active_qpn:06x} → {self.passive}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionEvent:
+    """A message of connection management came."""
+
+    source: ClassVar[type[Any]]
+    """The follower that raises it."""
+    frame: int
+    time_ns: int
+    connection: Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Requested(ConnectionEvent):
+    """A REQ, the first or a repeated one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replied(ConnectionEvent):
+    """A REP, the first or a repeated one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected(ConnectionEvent):
+    """A REJ of a connection whose REQ was seen."""
+
+    reason: int
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedAlone:
+    """A REJ that belongs to no REQ that was seen."""
+
+    source: ClassVar[type[Any]]
+    frame: int
+    time_ns: int
+    sender: str
+    receiver: str
+    reason: int
+
+
+class Connections:
+    """All connections of a capture, bounded; chunks in order."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[Key, Connection] = {}
+        """Under the active side's id, and under the passive side's once it is known."""
+        self.all: list[Connection] = []
+        """In the order of their REQs, at most MAX_CONNECTIONS."""
+        self.speakers: set[str] = set()
+        """Addresses that sent messages: of the others the capture shows one direction only."""
+        self.first_ns = self.last_ns = 0
+
+    def feed(self, table: ChunkTable) -> Iterator[object]:
+        """Take in a chunk; yields what happened, in frame order."""
+        if len(table):
+            self.first_ns = self.first_ns or int(table.chunk.time_ns[0])
+            self.last_ns = int(table.chunk.time_ns[-1])
+        found = []
+        for struct in (cm.REQ, cm.MRA, cm.REJ, cm.REP, cm.RTU, cm.DREQ, cm.DREP):
+            found += [(row, struct, i) for i, row in enumerate(table.occurrences(struct).rows.tolist())]
+        for row, struct, i in sorted(found, key=lambda item: item[0]):
+            if int(table.of_rows(MAD.method)[0][row]) != SEND:
+                continue
+            sender, receiver = addresses_of(table, row)
+            if len(self.speakers) < MAX_CONNECTIONS:
+                self.speakers.add(sender)
+            frame, time_ns = table.chunk.first + row, int(table.chunk.time_ns[row])
+            yield from self._message(struct, table.view(struct, i), sender, receiver, frame, time_ns)
+
+    def _message(self, struct: type[Any], view: Any, sender: str, receiver: str, frame: int, time_ns: int) -> Iterator[object]:
+        if struct is cm.REQ:
+            yield self._request(view, sender, receiver, frame, time_ns)
+            return
+        # Both ids are tried: the receiver's is the one that this side answers to.
+        connection = self.by_id.get((receiver, view.remote_communication_id)) or self.by_id.get((sender, view.local_communication_id))
+        if connection is None:
+            if struct is cm.REJ:
+                yield RejectedAlone(frame, time_ns, sender, receiver, view.reason)
+            return
+        if struct is cm.REP:
+            self._reply(connection, view, sender, frame, time_ns)
+            yield Replied(frame, time_ns, connection)
+        elif struct is cm.REJ:
+            connection.rej_frame, connection.rej_reason = frame, view.reason
+            yield Rejected(frame, time_ns, connection, view.reason)
+        elif struct is cm.RTU:
+            connection.rtu_frame = connection.rtu_frame or frame
+        elif struct is cm.MRA:
+            connection.mra_frame = frame
+        elif struct is cm.DREQ:
+            connection.dreq_frame, connection.dreq_ns = connection.dreq_frame or frame, time_ns
+        else:
+            connection.drep_frame = connection.drep_frame or frame
+
+    def _request(self, view: cm.REQ, sender: str, receiver: str, frame: int, time_ns: int) -> Requested:
+        key = (sender, view.local_communication_id)
+        known = self.by_id.get(key)
+        if known is not None and known.active == sender and known.active_qpn == view.local_qpn and not known.dreq_frame:
+            known.reqs += 1
+            return Requested(frame, time_ns, known)
+        code = view.path_packet_payload_mtu
+        connection = Connection(
+            sender, receiver, view.local_communication_id, frame, time_ns, view.local_qpn, view.starting_psn,
+            view.transport_service_type, 128 << code if 1 <= code <= 5 else 0, view.retry_count, view.max_cm_retries,
+            view.remote_cm_response_timeout,
+        )  # fmt: skip
+        if len(self.all) < MAX_CONNECTIONS:
+            self.all.append(connection)
+        self._remember(key, connection)
+        return Requested(frame, time_ns, connection)
+
+    def _reply(self, connection: Connection, view: cm.REP, sender: str, frame: int, time_ns: int) -> None:
+        connection.reps += 1
+        if not connection.rep_frame:
+            connection.rep_frame, connection.rep_ns = frame, time_ns
+            connection.passive_id, connection.passive_qpn = view.local_communication_id, view.local_qpn
+            connection.passive_psn = view.starting_psn
+            self._remember((sender, view.local_communication_id), connection)
+
+    def _remember(self, key: Key, connection: Connection) -> None:
+        if len(self.by_id) >= 2 * MAX_CONNECTIONS:
+            self.by_id.pop(next(iter(self.by_id)))
+        self.by_id[key] = connection
+
+
+ConnectionEvent.source = RejectedAlone.source = Connections
