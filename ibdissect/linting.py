@@ -18,7 +18,9 @@ from ibdissect.errors import CaptureError, IbdissectError
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Finding, Secret, Severity
 from ibdissect.lint.result import CaptureReport
-from ibdissect.lint.rule import Rule
+from ibdissect.lint.rule import REGISTRY, Rule
+from ibdissect.plugins import load as load_plugins
+from ibdissect.rules import load
 from ibdissect.table.secrets import Masker
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
@@ -35,9 +37,11 @@ class Shown(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Options:
-    """What a check may be told; picklable, so that workers get it whole."""
+    """What a check may be told. It goes to worker processes as names: they import rules and plugins themselves."""
 
     rules: list[type[Rule]]
+    plugins: tuple[str, ...] = ()
+    """Names of the plugins that `rules` and `catalog` come from."""
     catalog: Catalog | None = None
     max_findings: int | None = 100
     show_keys: bool = False
@@ -45,6 +49,24 @@ class Options:
     shown: Shown | None = None
     severities: dict[str, Severity] = field(default_factory=dict)
     """By rule code, where they differ from the rule's own."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        codes = [rule.code for rule in self.rules]
+        rest = (self.max_findings, self.show_keys, self.timing, self.shown, self.severities)
+        return _options, (codes, self.plugins, *rest)
+
+
+def _options(
+    codes: list[str], plugins: tuple[str, ...], max_findings: int | None, show_keys: bool, timing: bool, shown: Shown | None,
+    severities: dict[str, Severity],
+) -> Options:  # fmt: skip
+    """The options again, in a worker process."""
+    load()
+    loaded = load_plugins(plugins)
+    return Options(
+        rules=[REGISTRY[code] for code in codes], plugins=plugins, catalog=loaded.catalog if plugins else None,
+        max_findings=max_findings, show_keys=show_keys, timing=timing, shown=shown, severities=severities,
+    )  # fmt: skip
 
 
 def check(source: Source, options: Options, *, progress: Progress | None = None) -> CaptureReport:

@@ -44,6 +44,12 @@ def test_rules_of_the_plugin_run_with_the_others(repo: Path, capture: str) -> No
     assert done.returncode == 1
 
 
+def test_worker_processes_load_the_plugin_too(repo: Path, capture: str) -> None:
+    words = ("lint", "--plugin", ACME, "--select", "ACME", "--format", "json", capture, "captures/pkey-lab.pcap")
+    alone, together = (ibdissect(repo, *words, "--jobs", jobs) for jobs in ("1", "2"))
+    assert alone.stdout == together.stdout and json.loads(together.stdout)["by_rule"] == {"ACME001": 1, "ACME002": 1}
+
+
 def test_structures_of_the_plugin_are_decoded_listed_and_filtered(repo: Path, capture: str) -> None:
     tree = ibdissect(repo, "show", "--plugin", ACME, "--format", "tree", capture).stdout
     assert "AcmeBuffers" in tree and "failed (2)" in tree

@@ -12,7 +12,7 @@ import click
 
 from ibdissect import report as formats
 from ibdissect.capture.discover import discover
-from ibdissect.cli.common import common_options, limits, loaded_catalog, painter, progress_bar, say, settings
+from ibdissect.cli.common import common_options, limits, loaded_catalog, painter, plugin_names, progress_bar, say, settings
 from ibdissect.errors import CaptureError, ConfigError
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.result import CaptureReport
@@ -78,13 +78,17 @@ def command(
     chosen, left = split_codes(selected) or list(config.select), split_codes(ignored) + list(config.ignore)
     rules = select([*load(), *plugin_rules], chosen, left, crc=not no_crc)
     files = _files(paths)
+    shown = limits(common, catalog)
+    if shown is not None and shown.needs_findings:
+        raise ConfigError("-Y", "ibdissect.code", "asks for the findings that are only being made", hint="choose rules with --select")
     options = Options(
         rules=rules,
+        plugins=plugin_names(common),
         catalog=catalog,
         max_findings=None if max_findings < 0 else max_findings,
         show_keys=common["show_keys"],
         timing=timing,
-        shown=limits(common, catalog),
+        shown=shown,
         severities={code: Severity(name) for code, name in config.severity.items()},
     )
     written = format_ or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" and output is None else "text")
