@@ -1,0 +1,109 @@
+"""`ibdissect stats`: what is in a capture."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import click
+
+from ibdissect.cli.common import common_options, damage_text, limits, loaded_catalog, painter, progress_bar, say
+
+
+@click.command(short_help="What is in a capture: protocols, MADs, OpCodes, addresses, response times.")
+@click.argument("capture", metavar="CAPTURE")
+@click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
+@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Length of the long lists.")
+@common_options
+def command(capture: str, format_: str, top: int, **common: Any) -> None:
+    """Count what a capture holds; `-` reads standard input.
+
+    -Y and --frames limit what is counted; response times, connections and streams are followed through all frames.
+    """
+    import sys
+
+    from ibdissect.capture.opening import open_capture
+    from ibdissect.flow.statistics import Statistics
+    from ibdissect.table.table import ChunkTable
+
+    catalog, _ = loaded_catalog(common)
+    limit = limits(common, catalog)
+    statistics = Statistics(catalog)
+    with open_capture(capture) as reader, progress_bar([capture], quiet=common["quiet"]) as progress:
+        frames = 0
+        for chunk in reader.chunks():
+            table = ChunkTable(chunk, catalog)
+            statistics.feed(table, limit.rows(table) if limit is not None else None)
+            frames += len(chunk)
+            if progress is not None:
+                progress(frames, chunk.base + chunk.data.size)
+        for damage in reader.damage:
+            say(damage_text(capture, damage))
+    result = statistics.result(top)
+    if format_ == "json":
+        click.echo(json.dumps({"schema": 1, "capture": capture, **result}, indent=2, ensure_ascii=False))
+        return
+    click.echo("\n".join(lines(result, painter(common["color"], sys.stdout))))
+
+
+def lines(result: dict[str, Any], paint: Callable[[str, str], str]) -> Iterator[str]:
+    """The result as a person reads it."""
+    seconds = (result["last_ns"] - result["first_ns"]) / 1e9
+    yield f"{result['frames']} frames, {result['bytes']} bytes, {seconds:.3f} s, {result['malformed']} malformed"
+    yield from table("Protocol hierarchy", [
+        ("  " * (len(entry["path"]) - 1) + entry["path"][-1], *_size(entry)) for entry in result["hierarchy"]
+    ], ("", "frames", "bytes"), paint)  # fmt: skip
+    yield from table("Management datagrams", [
+        (e["class_name"], e["method"], e["attribute_name"], *_size(e)) for e in result["mads"]
+    ], ("class", "method", "attribute", "frames", "bytes"), paint)  # fmt: skip
+    yield from table("OpCodes", [(f"0x{e['opcode']:02x}", e["name"], *_size(e)) for e in result["opcodes"]],
+                     ("", "OpCode", "frames", "bytes"), paint)  # fmt: skip
+    yield from table("Partitions", [(f"0x{e['p_key']:04x}", *_size(e)) for e in result["p_keys"]], ("P_Key", "frames", "bytes"), paint)
+    for side, title in (("source", "Source LIDs"), ("destination", "Destination LIDs")):
+        yield from table(title, [(str(e["lid"]), *_size(e)) for e in result["lids"][side]], ("LID", "frames", "bytes"), paint)
+    yield from table("Destination QPs", [(f"0x{e['dest_qp']:06x}", *_size(e)) for e in result["queue_pairs"]],
+                     ("QP", "frames", "bytes"), paint)  # fmt: skip
+    yield from table("Conversations", [(e["source"], e["destination"], *_size(e)) for e in result["conversations"]],
+                     ("from", "to", "frames", "bytes"), paint)  # fmt: skip
+    yield from table("Response times", [
+        (e["class_name"], e["method"], e["attribute_name"], str(e["answered"]), str(e["unanswered"]),
+         *(_time(e.get(name)) for name in ("min_ns", "p50_ns", "p90_ns", "p99_ns", "max_ns"))) for e in result["response_times"]
+    ], ("class", "method", "attribute", "answered", "unanswered", "min", "median", "90 %", "99 %", "max"), paint)  # fmt: skip
+    if result["connections"]["requested"]:
+        yield ""
+        yield paint("Connections", "path") + "  " + ", ".join(f"{count} {name}" for name, count in result["connections"].items())
+    yield from table("Streams", [
+        (f"{e['service']} {'responses' if e['responses'] else 'requests'}", e["source"], e["destination"], f"0x{e['dest_qp']:06x}",
+         *(str(e[name]) for name in _TROUBLE)) for e in result["streams"]
+    ], ("", "from", "to", "QP", "packets", "bytes", "repeated", "missing", "NAK", "RNR"), paint)  # fmt: skip
+
+
+_TROUBLE = ("packets", "payload_bytes", "repeated", "missing", "naks", "rnr_naks")
+
+
+def table(title: str, rows: Iterable[tuple[str, ...]], heads: tuple[str, ...], paint: Callable[[str, str], str]) -> Iterator[str]:
+    """A titled table; numbers to the right. Nothing when there are no rows."""
+    rows = list(rows)
+    if not rows:
+        return
+    widths = [max(len(head), *(len(row[i]) for row in rows)) for i, head in enumerate(heads)]
+    right = [all(_is_number(row[i]) for row in rows) for i in range(len(heads))]
+    yield ""
+    yield paint(title, "path")
+    for row, style in ((heads, "faint"), *((row, "") for row in rows)):
+        cells = [cell.rjust(width) if to_right else cell.ljust(width) for cell, width, to_right in zip(row, widths, right, strict=True)]
+        text = "  " + "  ".join(cells).rstrip()
+        yield paint(text, style) if style else text
+
+
+def _is_number(text: str) -> bool:
+    return text == "-" or text.removesuffix(" ms").replace(".", "", 1).isdecimal()
+
+
+def _size(entry: dict[str, Any]) -> tuple[str, str]:
+    return str(entry["frames"]), str(entry["bytes"])
+
+
+def _time(ns: int | None) -> str:
+    return "-" if ns is None else f"{ns / 1e6:.3f} ms"
