@@ -234,7 +234,7 @@ class TuiApp(Search):
         kinds = (*kinds, f"displayed ({number(len(rows))})")
 
         def check(_: str, path: str) -> str | None:
-            return workers.unwritable(path, str(self.model.source) if isinstance(self.model.source, str) else "-", self.agreed)
+            return workers.unwritable(path, str(self.model.source) if isinstance(self.model.source, str) else "-")
 
         def done(answer: tuple[str, str] | None) -> None:
             if answer is None:
@@ -250,7 +250,7 @@ class TuiApp(Search):
 
             workers.start(work, "write")
 
-        self.push_screen(Prompt("Write frames to", check, kinds=kinds, placeholder="out.pcapng"), done)
+        self.push_screen(Prompt("Write frames to", check, kinds=kinds, placeholder="out.pcapng", ask=workers.overwrites), done)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every key as a command of the palette."""

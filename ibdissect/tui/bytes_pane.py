@@ -92,7 +92,9 @@ class BytesPane(LineList):
             char = "*" if byte in self.hidden else chr(value) if 0x20 <= value < 0x7F else "·"
             both = self._ink(byte * 8, 8)
             if byte == self.byte and self.has_focus:
-                high = low = both = self.ink("cursor") + Style(bold=True, underline=True)
+                here, bits = self.ink("cursor") + Style(bold=True, underline=True), self.ink("bits")
+                high, low = (bits + Style(underline=True) if ink == bits else here for ink in (high, low))
+                both = here
             segments += [Segment(digits[0], high), Segment(digits[1], low)]
             # The space between two bytes of one field belongs to it.
             inside = self.span[0] <= byte and byte + 1 < self.span[1] and byte + 1 in row and (byte + 1 - start) % 8

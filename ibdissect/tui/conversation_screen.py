@@ -47,11 +47,13 @@ class FlowTable(LineList):
             Segment(fit(number(flow.packets), 10, "right")), Segment(fit(octets(flow.octets), 10, "right")),
             Segment(fit(number(flow.repeats) if flow.repeats else "·", 10, "right"), self.ink("again" if flow.repeats else "dim")),
             Segment(fit(number(flow.naks) if flow.naks else "·", 7, "right"), self.ink("nak" if flow.naks else "dim")),
-            Segment("   "), Segment(spark(flow.spark.tolist())[: max(width - FLOW_WIDTH - 1, 0)], self.ink("plot")),
+            Segment("   "), Segment(spark(flow.spark)[: max(width - FLOW_WIDTH - 1, 0)], self.ink("plot")),
         ]  # fmt: skip
 
     def choose(self) -> None:
-        self.screen.dismiss(flow_filter(self.flows[self.cursor]))
+        flow = self.flows[self.cursor]
+        if flow.destination:
+            self.screen.dismiss(flow_filter(flow))
 
 
 class ExchangeTable(LineList):

@@ -19,7 +19,7 @@ from ibdissect.wire.text import gid_text
 from .tally import class_name
 
 MAX_FLOWS = 65536
-"""Flows kept; later ones are counted together."""
+"""Flows kept; packets of later ones are counted together."""
 MAX_PENDING = 65536
 """Requests that wait for their answer; the oldest is given up first."""
 SPARK = 64
@@ -27,7 +27,7 @@ SPARK = 64
 REQUESTS = np.array([code in OPCODES and OPCODES[code].request for code in range(256)])
 ACKNOWLEDGES = np.array([code in OPCODES and "AETH" in OPCODES[code].headers for code in range(256)])
 SERVICES = {0: "RC", 1: "UC", 2: "RD", 3: "UD", 4: "CNP", 5: "XRC"}
-RETRYING = frozenset({0, 1, 5})
+RETRYING = (0, 1, 5)
 """Services whose requests carry consecutive PSNs."""
 HALF = 1 << 23
 MAX_REPEATED = 100_000
@@ -51,8 +51,10 @@ class Flow:
     """Requests whose PSN was not ahead of the one before: retransmitted or reordered."""
     first_frame: int = 0
     last_psn: int = -1
-    spark: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(SPARK, np.int64))
-    """Packets over time, over the whole capture so far."""
+    place: int = 0
+    """Row of its time line."""
+    spark: tuple[int, ...] = ()
+    """Packets over time, over the whole capture so far; only in a snapshot."""
 
 
 @dataclass(slots=True)
@@ -88,10 +90,9 @@ class Conversations:
         """All answers by log2 of their time in nanoseconds."""
         self.repeated: set[int] = set()
         """Frames of requests whose PSN was not ahead of the one before."""
-        self.more = 0
-        """Packets of flows beyond MAX_FLOWS."""
         self.start_ns = 0
         self.step_ns = 1_000_000
+        self._sparks: npt.NDArray[np.int64] = np.zeros((64, SPARK), np.int64)
         self._pending: OrderedDict[tuple[int, int, int], tuple[int, Exchange]] = OrderedDict()
 
     def feed(self, table: ChunkTable) -> None:
@@ -107,53 +108,72 @@ class Conversations:
     def _stretch(self, last: int) -> None:
         while last // self.step_ns >= SPARK:
             self.step_ns *= 2
-            for flow in self.flows.values():
-                flow.spark[: SPARK // 2] = flow.spark.reshape(-1, 2).sum(axis=1)
-                flow.spark[SPARK // 2 :] = 0
+            self._sparks[:, : SPARK // 2] = self._sparks.reshape(len(self._sparks), -1, 2).sum(axis=2)
+            self._sparks[:, SPARK // 2 :] = 0
 
     def _flows(self, table: ChunkTable) -> None:
         located, chunk = table.located, table.chunk
         rows = np.flatnonzero((located.at("bth") >= 0) & (located.at("mad") < 0))
         if not len(rows):
             return
-        bth, opcode = located.at("bth")[rows], located.opcode[rows]
         keys, names = addresses(table, rows)
-        qp = u24(chunk.data, bth + 5)
-        keys = np.concatenate([keys, gather(chunk.data, bth + 5, 3), (opcode >> 5)[:, None]], axis=1)
+        bth = located.at("bth")[rows]
+        keys = np.concatenate([keys, gather(chunk.data, bth + 5, 3), (located.opcode[rows] >> 5)[:, None]], axis=1)
         packed = np.ascontiguousarray(keys).view(f"V{keys.shape[1]}").ravel()
         order = np.argsort(_hash(keys), kind="stable")
-        ordered = packed[order]
+        rows, bth, ordered = rows[order], bth[order], packed[order]
         edge = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-        psn, data = u24(chunk.data, bth + 9), chunk.data
-        request = REQUESTS[opcode]
-        syndrome = np.where(ACKNOWLEDGES[opcode], data[np.minimum(bth + 12, data.size - 1)] >> 5 & 3, 0)
+        opcode, psn = located.opcode[rows], u24(chunk.data, bth + 9)
+        syndrome = np.where(ACKNOWLEDGES[opcode], chunk.data[np.minimum(bth + 12, chunk.data.size - 1)] >> 5 & 3, 0)
+        packets = np.diff(np.append(edge, len(rows))).tolist()
+        octets = np.add.reduceat(chunk.length[rows], edge).tolist()
+        naks = np.add.reduceat((syndrome & 1).astype(np.int64), edge).tolist()
+        group = np.repeat(np.arange(len(edge)), packets)
+        flows = [self._flow(ordered[i].tobytes(), names, int(order[i]), chunk.first + int(rows[i])) for i in edge.tolist()]
+        # Requests with consecutive PSNs: each is compared with the one before it in its flow.
+        asked = np.flatnonzero(REQUESTS[opcode] & np.isin(opcode >> 5, RETRYING))
+        numbers, of = psn[asked], group[asked]
+        if len(asked):
+            first = np.concatenate([[True], of[1:] != of[:-1]])
+            before = np.concatenate([[0], numbers[:-1]])
+            before[first] = [flows[i].last_psn for i in of[first].tolist()]
+            step = (numbers - before) & 0xFFFFFF
+            again = (before >= 0) & ((step == 0) | (step >= HALF))
+            repeats = np.bincount(of[again], minlength=len(edge)).tolist()
+            if again.any() and len(self.repeated) < MAX_REPEATED:
+                self.repeated.update((rows[asked[again]] + chunk.first).tolist())
+            last = np.flatnonzero(np.append(first[1:], True))
+            for i, number in zip(of[last].tolist(), numbers[last].tolist(), strict=True):
+                flows[i].last_psn = number
+        else:
+            repeats = [0] * len(edge)
+        for flow, *counts in zip(flows, packets, octets, naks, repeats, strict=True):
+            flow.packets += counts[0]
+            flow.octets += counts[1]
+            flow.naks += counts[2]
+            flow.repeats += counts[3]
         bucket = np.clip((chunk.time_ns[rows] - self.start_ns) // self.step_ns, 0, SPARK - 1)
-        for start, stop in zip(edge.tolist(), [*edge[1:].tolist(), len(order)], strict=True):
-            mine = order[start:stop]
-            key = ordered[start].tobytes()
-            flow = self.flows.get(key)
-            if flow is None:
-                if len(self.flows) >= MAX_FLOWS:
-                    self.more += len(mine)
-                    continue
-                row = int(mine[0])
-                source, destination = names(row)
-                service = SERVICES.get(int(opcode[row]) >> 5, f"0x{int(opcode[row]) >> 5:x}")
-                flow = self.flows[key] = Flow(source, destination, int(qp[row]), service, first_frame=chunk.first + int(rows[row]))
-            flow.packets += len(mine)
-            flow.octets += int(chunk.length[rows[mine]].sum())
-            flow.naks += int(np.count_nonzero((syndrome[mine] & 1) > 0))
-            np.add.at(flow.spark, bucket[mine], 1)
-            asked = mine[request[mine]]
-            if len(asked) and int(opcode[asked[0]]) >> 5 in RETRYING:
-                numbers = psn[asked]
-                before = np.concatenate([[flow.last_psn if flow.last_psn >= 0 else int(numbers[0]) - 1], numbers[:-1]])
-                step = (numbers - before) & 0xFFFFFF
-                again = rows[asked[(step == 0) | (step >= HALF)]] + chunk.first
-                flow.repeats += len(again)
-                if len(again) and len(self.repeated) < MAX_REPEATED:
-                    self.repeated.update(again.tolist())
-                flow.last_psn = int(numbers[-1])
+        place = np.array([flow.place for flow in flows])[group] * SPARK + bucket
+        used, counts_ = np.unique(place, return_counts=True)
+        self._sparks.reshape(-1)[used] += counts_
+
+    def _flow(self, key: bytes, names: Names, row: int, frame: int) -> Flow:
+        """The flow of a key, made when missing; beyond MAX_FLOWS all share one."""
+        flow = self.flows.get(key)
+        if flow is not None:
+            return flow
+        place = len(self.flows)
+        if place >= len(self._sparks):
+            self._sparks = np.concatenate([self._sparks, np.zeros_like(self._sparks)])
+        if place < MAX_FLOWS:
+            source, destination = names(row)
+            service = SERVICES.get(key[-1], f"0x{key[-1]:x}")
+            flow = Flow(source, destination, int.from_bytes(key[-4:-1], "big"), service, place=place, first_frame=frame)
+        else:
+            key = b""
+            flow = self.flows.get(key) or Flow("further flows", "", 0, "", place=place, first_frame=frame)
+        self.flows[key] = flow
+        return flow
 
     def _exchanges(self, table: ChunkTable) -> None:
         located, chunk = table.located, table.chunk
@@ -198,7 +218,7 @@ class Conversations:
         flows = sorted(self.flows.values(), key=lambda flow: -flow.packets)
         exchanges = sorted(self.exchanges.values(), key=lambda exchange: -exchange.requests)
         return (
-            [replace(flow, spark=flow.spark.copy()) for flow in flows[:4096]],
+            [replace(flow, spark=tuple(self._sparks[flow.place].tolist())) for flow in flows[:4096]],
             [replace(exchange, latency=exchange.latency.copy()) for exchange in exchanges[:4096]],
             self.latency.copy(),
         )

@@ -86,6 +86,7 @@ class FilterBar(Vertical):
 
     def on_mount(self) -> None:
         self.hide_choices()
+        self.input.can_focus = False  # only / leads here: Tab completes in it, and would not lead out again
 
     @property
     def input(self) -> FilterInput:

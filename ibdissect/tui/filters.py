@@ -35,6 +35,8 @@ def as_filter(node: Node | None) -> str | None:
     if isinstance(value, bool):
         return f"{name} == {int(value)}"
     if isinstance(value, int):
+        if node.bits > 64:
+            return name  # filters compare numbers of up to 64 bits
         wide = node.field is not None and node.field.base in ("hex", "guid")
         return f"{name} == {f'0x{value:0{(node.bits + 3) // 4}x}' if wide else value}"
     if kind in ("gid", "mac", "ip4"):

@@ -28,8 +28,8 @@ from ibdissect.wire.transport import BTH
 from .findings_store import FindingsStore
 from .rows import AllRows, FilteredRows
 
-PIECE = 1 << 20
-"""First windows are small, so that the first frames are there at once."""
+PIECE = 4 << 20
+"""Bytes of a window: the first one is there at once, and memory stays small."""
 STEP = 16384
 """Rows looked at between two looks at whether to stop."""
 

@@ -13,7 +13,10 @@ from textual.widgets import Input, Label
 
 
 class Prompt(ModalScreen[tuple[str, str] | None]):
-    """Returns (kind, text); None when it was left with Escape. `kinds` can be changed with the arrow keys."""
+    """Returns (kind, text); None when it was left with Escape. `kinds` can be changed with the arrow keys.
+
+    `ask` may put a question to a good text: the same text entered again is the answer yes.
+    """
 
     BINDINGS = [
         Binding("escape", "dismiss(None)", "back"),
@@ -23,10 +26,11 @@ class Prompt(ModalScreen[tuple[str, str] | None]):
 
     def __init__(
         self, title: str, check: Callable[[str, str], str | None], *, value: str = "", kinds: tuple[str, ...] = (), kind: str = "",
-        placeholder: str = "",
+        placeholder: str = "", ask: Callable[[str], str | None] | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.heading, self.check, self.value, self.kinds, self.placeholder = title, check, value, kinds, placeholder
+        self.ask, self._asked = ask, ""
         self.kind = kind or (kinds[0] if kinds else "")
 
     def compose(self) -> ComposeResult:
@@ -63,5 +67,11 @@ class Prompt(ModalScreen[tuple[str, str] | None]):
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
-        if self._judge(event.value) is None:
+        if self._judge(event.value) is not None:
+            return
+        question = self.ask(event.value) if self.ask is not None and self._asked != event.value else None
+        if question is not None:
+            self._asked = event.value
+            self.query_one("#prompt-reason", Label).update(question)
+        else:
             self.dismiss((self.kind, event.value))

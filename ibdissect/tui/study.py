@@ -23,8 +23,10 @@ from .tally import Tally
 
 KEPT = 1000
 """Findings kept for each rule; the counts stay exact."""
-STEP = 8192
+STEP = 16384
 """Rows taken at once: small enough that the screen never waits long for the interpreter."""
+AHEAD = 32768
+"""Frames studied while a file is still being indexed."""
 PAUSE = 0.25
 """Seconds between two looks at a capture that grows, and between two reports to the screen."""
 
@@ -65,6 +67,9 @@ class Study:
         told = 0.0
         model = self.model
         while not model.stopped:
+            # Two threads that compute get in each other's way: the first findings, then the index, then the rest.
+            while self.done >= AHEAD and not (model.complete or model.live or model.wait(ANSWER)):
+                self._answer()
             chunk = model.index.after(self.done, STEP)
             if len(chunk):
                 self._feed(ChunkTable(chunk, model.catalog))

@@ -58,8 +58,6 @@ class View(App[None]):
         self.search_query: Query | None = None
         self.anchor: tuple[int, int] | None = None
         """(frame, row) to stay at while a filter is still finding frames."""
-        self.agreed: set[str] = set()
-        """Files that may be overwritten."""
         self._asked = ""
         self._tail = False
 
@@ -134,9 +132,9 @@ class View(App[None]):
 
     def poll(self) -> None:
         """Show what is new; nothing moves under the reader's hand."""
-        main = self.main
-        if not main.query(KeyBar):
+        if not self.screen_stack or not self.main.query(KeyBar):
             return  # the last tick of an application that is closing
+        main = self.main
         packets = self.packets
         main.query_one(TitleBar).update()
         rows = packets.rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from ibdissect.capture.writing import CaptureWriter
@@ -95,8 +95,8 @@ def write(model: CaptureModel, frames: Callable[[int, int], list[int]], total: i
     return WriteEnded(path, written, None)
 
 
-def unwritable(path: str, source: str, agreed: Iterable[str]) -> str | None:
-    """Why frames cannot be written there; None when they can. A file that exists must be agreed to first."""
+def unwritable(path: str, source: str) -> str | None:
+    """Why frames cannot be written there; None when they can."""
     if not path.strip():
         return "type a file name ending in .pcap or .pcapng"
     if not path.endswith((".pcap", ".pcapng")):
@@ -106,6 +106,9 @@ def unwritable(path: str, source: str, agreed: Iterable[str]) -> str | None:
         return f"there is no folder {target.parent}"
     if source != "-" and target.exists() and Path(source).exists() and target.samefile(source):
         return "that is the capture itself"
-    if target.exists() and path not in agreed:
-        return "the file exists: Enter again overwrites it"
     return None
+
+
+def overwrites(path: str) -> str | None:
+    """What to ask before a file is overwritten; None for a new one."""
+    return "the file exists: Enter again overwrites it" if Path(path).expanduser().exists() else None
