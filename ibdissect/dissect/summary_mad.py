@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ibdissect.table.locate import Int
+from ibdissect.table.payloads import VENDOR_DATA_AT, VENDOR_OUI_AT
 from ibdissect.table.table import ChunkTable, gather
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.cm import REJ
@@ -14,9 +15,11 @@ from ibdissect.wire.component_mask import components_set
 from ibdissect.wire.mad import COMMON_ATTRIBUTES, RMPP, RMPP_TYPES, is_response, method_name, status_text
 from ibdissect.wire.names import SM_CONTROL, TRAP_NUMBER
 from ibdissect.wire.notice import Notice
+from ibdissect.wire.places import VendorOui
 from ibdissect.wire.sa import SAFormat
 from ibdissect.wire.spec import Field, Struct
 from ibdissect.wire.text import printable
+from ibdissect.wire.vendor import oui_text
 
 from .value import Presenter
 
@@ -34,7 +37,7 @@ CM_MESSAGES = {
 """CM messages by the names that people know from Wireshark's Info column."""
 
 SET, TRAP, REPORT = 0x02, 0x05, 0x06
-SHOWN_COMPONENTS = 4
+SHOWN_COMPONENTS = 8
 PORT_COUNTERS = frozenset({0x10, 0x11, 0x12, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1A, 0x1B, 0x1C, 0x1D})
 """Performance attributes whose byte 1 is the port asked about (IBA 16.1.3)."""
 
@@ -157,7 +160,18 @@ def _details(table: ChunkTable, header: bytes, start: int, stop: int, presenter:
         return f" port {data[65]}"
     if mgmt_class == 0x07:
         return _connection(data, attr_id)
+    if 0x30 <= mgmt_class <= 0x4F and len(data) >= VENDOR_DATA_AT:
+        return _vendor(table.catalog, data, mgmt_class, attr_id)
     return ""
+
+
+def _vendor(catalog: Catalog, data: bytes, mgmt_class: int, attr_id: int) -> str:
+    """Who defined the data, and what it is where that is known."""
+    oui = int.from_bytes(data[VENDOR_OUI_AT:VENDOR_DATA_AT], "big")
+    for place, struct in catalog.others:
+        if isinstance(place, VendorOui) and (place.oui, place.mgmt_class) == (oui, mgmt_class) and place.attr_id in (None, attr_id):
+            return f" {struct.title} OUI {oui_text(oui)}"
+    return f" OUI {oui_text(oui)}"
 
 
 def _path(header: bytes, data: bytes) -> str:
