@@ -11,7 +11,7 @@ from .events import Ends, Exhausted, Gap, LengthWrong, MsnFell, MsnJumped, Order
 PSNS = 1 << 24
 FAR = 1 << 16
 """A PSN farther off than this belongs to a new connection: nobody has as many packets under way."""
-MAX_HOLES = 256
+MAX_HOLES = 64
 """Gaps remembered per stream; the oldest is forgotten first."""
 MTUS = (256, 512, 1024, 2048, 4096)
 MAX_RETRIES = 7

@@ -294,14 +294,17 @@ class Streams:
             p.unproven,
         )  # fmt: skip
         rows: Iterator[tuple[Any, ...]] = zip(*(column[index].tolist() for column in columns), strict=True)
-        pairs: dict[int, Stream | None] = {}
+        pairs: dict[int, Stream] = {}
+        misses = dict.fromkeys(streams, 0)
         for slot, values in zip(of, rows, strict=True):
             stream, packet = streams[slot], Packet(*values)
-            if pairs.get(slot) is None:
-                self.state["high"][slot] = stream.high
-                peer = self.other(slot)
-                pairs[slot] = None if peer is None else streams.get(peer) or self._load(peer)
-            back = pairs[slot]
+            back = pairs.get(slot)
+            if back is None:
+                tried = misses[slot] = misses[slot] + 1
+                if tried & (tried - 1) == 0:  # ever more rarely: looking costs, and the other direction may come later
+                    peer = self.other(slot)
+                    if peer is not None:
+                        back = pairs[slot] = streams.get(peer) or self._load(peer)
             if stream.ends.response:
                 yield from stream.response(packet)
                 if packet.syndrome >> 5 in (RNR, NAK) and back is not None:
