@@ -13,7 +13,7 @@ from ibdissect.capture import scan
 from ibdissect.capture.chunk import Chunk, Damage
 from ibdissect.capture.scan import Bytes, Ints, Mask, Stride
 
-ROWS = 65536
+ROWS = 1 << 17
 """Rows of a chunk at most: records can be as small as 12 bytes, and arrays must not outgrow the window."""
 SEARCH = 1 << 20
 """How many bytes behind damage are searched for the next records."""

@@ -6,6 +6,7 @@ import gzip
 import io
 import lzma
 import os
+import sys
 import threading
 import zlib
 from typing import Any
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from ibdissect.errors import CaptureError
 
-WINDOW = 16 << 20
+WINDOW = 32 << 20
 """Bytes of a window; a window grows only for a single record that needs more."""
 SLACK = 64
 """Bytes behind a window that may be gathered together with a header at its very end; their values mean nothing."""
@@ -29,6 +30,15 @@ MEMORY = 192 << 20
 """Dictionary memory a compressed stream may claim; more is refused. `xz -9` claims 64 MiB, `zstd --long` 128 MiB."""
 
 GZIP, ZSTD, XZ = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00"
+
+
+def _references_of_one_name() -> int:
+    probe = np.empty(1, np.uint8)
+    return sys.getrefcount(probe)
+
+
+UNSHARED = _references_of_one_name()
+"""What `sys.getrefcount` says of an array that one local name holds (it differs between versions); every view would count as well."""
 
 
 def read_up_to(source: io.RawIOBase, count: int) -> bytes:
@@ -204,6 +214,8 @@ class Windows:
         self.source, self.path, self.size, self.live, self.stopping = source, path, max(1, size), live, follow
         self.raw: npt.NDArray[np.uint8] = np.empty(SLACK, np.uint8)
         self.filled = self.base = 0
+        self._spare = self.raw
+        """The window before; its memory serves again when nobody looks at it any more: fresh pages cost as much as reading."""
         self.final = False
         """True when nothing follows `raw[:filled]`."""
         self._room = min(self.size, PIECE) if live else self.size
@@ -214,11 +226,18 @@ class Windows:
         reason: str | None = getattr(self.source, "broken", None)
         return reason
 
+    def _memory(self, size: int) -> npt.NDArray[np.uint8]:
+        """Memory for a window of `size` bytes: that of the window before last if only we hold it."""
+        spare, self._spare = self._spare, self.raw
+        if spare is not self.raw and spare.size == size and sys.getrefcount(spare) == UNSHARED:
+            return spare
+        return np.empty(size, np.uint8)
+
     def advance(self, used: int, need: int = 0) -> None:
-        """Drop `used` bytes and read on into fresh memory, for at least `need` bytes from there if they exist."""
+        """Drop `used` bytes and read on into memory that no chunk shows, for at least `need` bytes from there if they exist."""
         carried = self.filled - used
         size = max(self._room, need, carried + 1)
-        fresh = np.empty(size + SLACK, np.uint8)
+        fresh = self._memory(size + SLACK)
         fresh[:carried] = self.raw[used : self.filled]
         view = fresh.data
         self.raw, self.base, start = fresh, self.base + used, carried

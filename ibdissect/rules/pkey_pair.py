@@ -12,7 +12,7 @@ from ibdissect.fabric.partitions import BASE, FULL
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span
 from ibdissect.lint.rule import ERROR, Hit, Rule, on_chunk, on_end
-from ibdissect.table.locate import EXTENDED_AT, Int, u24
+from ibdissect.table.locate import EXTENDED_AT, Bool, Int, u24
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.transport import BTH, DETH
 
@@ -73,8 +73,9 @@ class BothLimited(Rule):
         ordinary = (native.dest_qp > 1) & (native.dlid > 0) & (native.dlid < FIRST_MULTICAST)
         connected = ordinary & (native.opcode < CONNECTED_END)
         way = (native.slid << 16) | native.dlid
-        self._destinations(((way << 24) | native.dest_qp)[connected])
-        suspicious = ordinary & ((native.p_key & FULL) == 0) & ((native.p_key & BASE) != 0)
+        self._destinations(way, native.dest_qp, connected)
+        suspicious = (native.p_key > 0) & (native.p_key < FULL)
+        suspicious &= ordinary
         if self.limited:  # a full P_Key later clears the direction
             suspicious |= ordinary & np.isin(way, [(flow[0] << 16) | flow[2] for flow in self.limited])
         index = np.flatnonzero(suspicious)
@@ -100,8 +101,11 @@ class BothLimited(Rule):
         source[good] = u24(table.chunk.data, at[good])
         return source
 
-    def _destinations(self, ways: Int) -> None:
-        """Learn the destination QPs of connected packets; `ways` is SLID, DLID and QP in one number."""
+    def _destinations(self, lids: Int, dest_qp: Int, connected: Bool) -> None:
+        """Learn the destination QPs of connected packets; `lids` is SLID and DLID in one number."""
+        ways = (lids << 24) | dest_qp
+        if not connected.all():
+            ways = ways[connected]
         place = slot(ways)
         for value in np.unique(ways[self.latest[place] != ways]).tolist():
             lids, dest_qp = (value >> 40 & 0xFFFF, value >> 24 & 0xFFFF), value & 0xFFFFFF

@@ -103,12 +103,17 @@ def u8(data: npt.NDArray[np.uint8], at: Int) -> Int:
 
 
 def u16(data: npt.NDArray[np.uint8], at: Int) -> Int:
-    """Big-endian 16-bit numbers at byte offsets `at`."""
-    return (data[at].astype(np.int64) << 8) | data[at + 1]
+    """Big-endian 16-bit numbers at byte offsets `at`; one gather, several times cheaper than two of bytes."""
+    if data.size < 2:  # then nothing can lie there, and `at` is empty
+        return np.zeros(len(at), np.int64)
+    return np.ndarray((data.size - 1,), ">u2", data.data, 0, (1,))[at].astype(np.int64)
 
 
 def u24(data: npt.NDArray[np.uint8], at: Int) -> Int:
-    return (u16(data, at) << 8) | data[at + 2]
+    """Big-endian 24-bit numbers at byte offsets `at`, none of which is 0: the byte in front is read along."""
+    if data.size < 4:
+        return np.zeros(len(at), np.int64)
+    return np.ndarray((data.size - 3,), ">u4", data.data, 0, (1,))[at - 1].astype(np.int64) & 0xFFFFFF
 
 
 def locate(chunk: Chunk) -> Located:

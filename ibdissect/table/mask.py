@@ -240,7 +240,7 @@ class _Occurrences(_Evaluator):
         return out
 
 
-_COUNT = np.arange(1 << 16)
+_COUNT = np.arange(1 << 17)
 
 
 def _numbers(size: int) -> Int:
