@@ -133,7 +133,7 @@ def headline(transfer: Transfer, catalog: Catalog) -> str:
     said = [
         f"{method_name(transfer.mgmt_class, transfer.method)}({name})",
         f"{count} record{'s' * (count != 1)} in {len(frames)} segment{'s' * (len(frames) != 1)}",
-        f"frames {frames[0]}-{frames[-1]}" if len(frames) > 1 else f"frame {frames[0]}",
+        f"frames {min(frames)}-{max(frames)}" if len(frames) > 1 else f"frame {frames[0]}",
     ]
     gaps = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in transfer.missing())
     if gaps:

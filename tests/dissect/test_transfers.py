@@ -1,0 +1,93 @@
+"""Are the transfers of a capture shown with all their records and where their bytes came from?"""
+
+from __future__ import annotations
+
+import io
+import struct
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+
+from ibdissect.cli.show import command as show
+from ibdissect.dissect.transfers import Transfers, headline, nodes, outline, records
+from ibdissect.dissect.value import Presenter
+from ibdissect.session import Capture
+from ibdissect.wire.catalog import builtin
+from ibdissect.wire.sa_records import NodeRecord
+from tests.craft import build, erf_pcap, gmp
+from tests.table.made import native_table
+
+STEP, ROOM = 112, 200
+TABLE = b"".join(build(NodeRecord, STEP, lid=lid) for lid in range(1, 6))
+
+
+def segment(number: int, flags: int, length: int, data: bytes, *, kind: int = 1, method: int = 0x92, status: int = 0, **kw: Any) -> bytes:
+    body = struct.pack(">BBBBII8xHxx8x", 1, kind, flags, status, number, length, STEP // 8) + data
+    return gmp(0x03, method, 0x11, body, at=24, **kw)
+
+
+FIRST = segment(1, 3, 60 + len(TABLE), TABLE[:ROOM])
+MIDDLE = segment(2, 1, 0, TABLE[ROOM : 2 * ROOM])
+LAST = segment(3, 5, 20 + len(TABLE) - 2 * ROOM, TABLE[2 * ROOM :] + b"not part of it")
+ACK = segment(3, 1, 67, b"", kind=2, method=0x12, slid=2, dlid=1)
+ABORT = segment(0, 1, 0, b"", kind=4, method=0x12, status=126, slid=2, dlid=1)
+FRAMES = [FIRST, LAST, ACK, MIDDLE]
+
+
+def test_records_of_a_transfer_whose_segments_came_late() -> None:
+    ended = Transfers().feed(native_table(FRAMES))
+    (transfer,) = ended.values()
+    assert list(ended) == [4]
+    assert headline(transfer, builtin()) == "SubnAdmGetTableResp(NodeRecord), 5 records in 3 segments, frames 1-4"
+    found = list(records(transfer, builtin()))
+    assert [record.view.lid for record in found if isinstance(record.view, NodeRecord)] == [1, 2, 3, 4, 5]
+    frames = [b"", *FRAMES]
+    for record in found:
+        assert b"".join(frames[s.frame][s.offset : s.offset + s.length] for s in record.spans) == record.data
+
+
+def test_tree_of_a_transfer() -> None:
+    (transfer,) = Transfers().feed(native_table(FRAMES)).values()
+    found = nodes(transfer, builtin(), Presenter())
+    assert [node.label for node in found] == [f"NodeRecord[{i}]" for i in range(5)]
+    assert found[1].text == "frame 1 bytes 196-283, frame 4 bytes 84-107"
+    assert [child.text for child in found[4].children if child.name == "infiniband.sa.lid"] == ["5"]
+
+
+def test_a_transfer_that_was_given_up() -> None:
+    (transfer,) = Transfers().feed(native_table([FIRST, LAST, ABORT])).values()
+    said = headline(transfer, builtin())
+    assert said.endswith("missing segments 2, aborted: Too many retries")
+    assert [record.number for record in records(transfer, builtin())] == [0, 4]
+
+
+def test_one_segment_is_no_reassembly() -> None:
+    whole = segment(1, 7, 20 + STEP, TABLE[:STEP])
+    (transfer,) = Transfers().feed(native_table([whole])).values()
+    assert outline(transfer, builtin(), Presenter()) == []
+
+
+def test_an_answer_without_records() -> None:
+    body = struct.pack(">BBBBII20x", 1, 1, 7, 0, 1, 20)
+    (transfer,) = Transfers().feed(native_table([gmp(0x03, 0x92, 0x11, body, at=24)])).values()
+    assert list(records(transfer, builtin())) == []
+
+
+def test_capture_finds_the_transfer_of_any_of_its_frames() -> None:
+    with Capture(io.BytesIO(erf_pcap([*FRAMES, ACK, FIRST, MIDDLE]))) as capture:
+        for frame in (1, 2, 4):
+            transfer = capture.transfer(frame)
+            assert transfer is not None and transfer.complete and transfer.holds(frame)
+        unfinished = capture.transfer(7)
+        assert unfinished is not None and not unfinished.complete
+        assert capture.transfer(3) is None
+
+
+def test_show_prints_the_records_behind_the_frame_that_completed_them(tmp_path: Path) -> None:
+    path = tmp_path / "x.pcap"
+    path.write_bytes(erf_pcap(FRAMES))
+    out = CliRunner().invoke(show, [str(path), "--format", "tree", "--frames", "4"], standalone_mode=False).output
+    assert "Reassembled  SubnAdmGetTableResp(NodeRecord), 5 records in 3 segments, frames 1-4" in out
+    assert "NodeRecord[4]:" in out
+    assert "Reassembled" not in CliRunner().invoke(show, [str(path), "--format", "tree", "--frames", "1-3"], standalone_mode=False).output
