@@ -59,6 +59,8 @@ class Repeated(StreamEvent):
     """It went back into the middle of a message."""
     read: bool
     """An RDMA READ asks again, for all or for the rest."""
+    count: int = 1
+    """Packets, this one and those behind it."""
 
 
 @dataclass(frozen=True, slots=True)

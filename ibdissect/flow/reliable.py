@@ -14,7 +14,7 @@ from ibdissect.wire.opcodes import SERVICES
 
 from .addresses import ends_of
 from .columns import GOES_ON, IS_RESPONSE, LEAVES, OPERATION, READ_REQUEST, SERVICE, STARTS_WRITE, UNKNOWN, Packets, packets
-from .events import Ends, LengthWrong, StreamEvent, Wrapped
+from .events import Ends, LengthWrong, Repeated, StreamEvent, Wrapped
 from .recovery import FAR, MTUS, NAK, PSNS, RNR, Hole, Packet, Stream, distance
 
 MAX_STREAMS = 65536
@@ -27,7 +27,7 @@ _STATE: dict[str, tuple[Any, int]] = {
     "cursor": (np.int64, -1), "read_psn": (np.int64, -1), "read_length": (np.int64, 0), "read_frame": (np.int64, 0),
     "read_ns": (np.int64, 0),
     "unproven": (np.bool_, False), "packets": (np.int64, 0), "bytes": (np.int64, 0), "first_frame": (np.int64, 0),
-    "first_psn": (np.int64, -1),
+    "first_psn": (np.int64, -1), "holes": (np.int64, 0),
 }  # fmt: skip
 """What is kept of every stream, as columns: type and value when unknown. `read_*` speak of the latest READ; `unproven`: the
 capture may miss packets without saying so."""
@@ -173,7 +173,7 @@ class Streams:
         high = state["high"][slots]
         expected = np.empty_like(psn)
         expected[1:] = psn[:-1] + used[:-1]
-        expected[first] = np.where(response[first], high + 1, high)
+        expected[first] = state["cursor"][slots]
         step = (psn - expected) & (PSNS - 1)
         fresh = high < 0
         step[first[fresh]] = 0
@@ -185,7 +185,7 @@ class Streams:
         bad |= p.syndrome >= RNR << 5
         dirty = np.zeros(len(slots), np.bool_)
         dirty[group[bad]] = True
-        dirty |= ~response[first] & (state["cursor"][slots] != high)
+        dirty |= self._behind(slots, response[first]) & (state["holes"][slots] > 0)
         dirty[group[self._wrong_msn(p, slots, group)]] = True
         return used, dirty, bool((dirty & ~unknown).any())
 
@@ -235,12 +235,40 @@ class Streams:
             yield Wrapped(int(frame[i]), int(table.chunk.time_ns[p.rows[i]]), self.ends[slot], slot, int(p.psn[i]))
         at, end = slots[clean], last[clean]
         after = (p.psn[end] + used[end]) % PSNS
-        state["high"][at] = np.where(response[end], p.psn[end], after)
+        behind = self._behind(at, response[end])
+        if behind.any():
+            yield from self._repetitions(table, p, at[behind], p.starts[clean][behind], end[behind])
+        reached, high = np.where(response[end], p.psn[end], after), state["high"][at]
+        farther = (((reached - high + (PSNS >> 1)) & (PSNS - 1)) > PSNS >> 1) | (high < 0)
+        state["high"][at] = np.where(farther, reached, high)
         state["cursor"][at] = after
         state["last_opcode"][at], state["last_frame"][at] = p.opcode[end], frame[end]
         told = np.flatnonzero((p.msn >= 0) & clean[group])
         at = slots[group[told]]
         state["msn"][at], state["msn_psn"][at], state["msn_frame"][at] = p.msn[told], p.psn[told], frame[told]
+
+    def _behind(self, slots: Int, response: Bool) -> Bool:
+        """Streams that repeat: they have not come again to where they were."""
+        high = self.state["high"][slots]
+        behind: Bool = (high >= 0) & (self.state["cursor"][slots] != np.where(response, (high + 1) % PSNS, high))
+        return behind
+
+    def _repetitions(self, table: ChunkTable, p: Packets, slots: Int, first: Int, last: Int) -> Iterator[StreamEvent]:
+        """Count what streams repeat packet after packet, without another jump."""
+        for slot, start, end in zip(slots.tolist(), first.tolist(), last.tolist(), strict=True):
+            stream, high = self._load(slot), int(self.state["high"][slot])
+            psn = p.psn[start : end + 1]
+            old = ((psn - high + (PSNS >> 1)) & (PSNS - 1)) < (PSNS >> 1) + stream.ends.response
+            count = int(np.count_nonzero(old))
+            if stream.ends.response:
+                stream.counts.repeated_responses += count
+            elif count:
+                reads = (p.opcode[start : end + 1] & OPERATION) == READ_REQUEST
+                stream.counts.repeated += count
+                stream.counts.repeated_reads += int(np.count_nonzero(reads & old))
+                row = int(p.rows[start])
+                frame, time_ns = table.chunk.first + row, int(table.chunk.time_ns[row])
+                yield Repeated(frame, time_ns, stream.ends, slot, int(p.psn[start]), False, False, False, count)
 
     def _clean_messages(self, table: ChunkTable, p: Packets, slots: Int, group: Int, clean: Bool) -> Iterator[StreamEvent]:
         """Add up each WRITE of clean streams against its DMALen, and keep the message that is open at the end."""
@@ -315,6 +343,9 @@ class Streams:
         for slot, stream in streams.items():
             for name in _SHARED:
                 self.state[name][slot] = getattr(stream, name)
+            self.state["holes"][slot] = len(stream.holes)
+            if stream.ends.response and stream.cursor != (stream.high + 1) % PSNS:
+                self.state["msn"][slot] = -1  # of a later packet; what follows may be an earlier one
 
     def _load(self, slot: int) -> Stream:
         """The state of one stream as an object."""

@@ -80,7 +80,7 @@ class RequestsRepeated(Rule):
 
     @on_event(Repeated)
     def repeated(self, event: Repeated, _context: Context) -> Iterator[Hit]:
-        yield of_stream(event)
+        yield of_stream(event, count=event.count)
 
 
 class Wrap(Rule):
