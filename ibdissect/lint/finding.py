@@ -130,7 +130,7 @@ class _Message(string.Formatter):
         """`{portstate!t}` is what a person reads for the value: the name of an enumeration, a time, a unit."""
         if conversion == "t":
             return value.text if isinstance(value, Number) else value
-        return super().convert_field(value, conversion)  # type: ignore[arg-type]
+        return {None: value, "s": str(value), "r": repr(value)}[conversion]
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if isinstance(value, Secret):
