@@ -31,15 +31,20 @@ def command(capture: str, follow: bool, **common: Any) -> None:
         from ibdissect.dfilter.compile import compile_filter
 
         compile_filter(common["filter"], catalog)
-    from ibdissect.rules import load
     from ibdissect.tui.app import TuiApp
     from ibdissect.tui.model import CaptureModel
 
     source = standard_input() if capture == "-" else capture
     model = CaptureModel(source, catalog=catalog, show_keys=common["show_keys"], follow=follow)
     _terminal_for_output()
+
+    def rules() -> list[Any]:
+        from ibdissect.rules import load
+
+        return [*load(), *plugin_rules]
+
     try:
-        TuiApp(model, [*load(), *plugin_rules], display_filter=common["filter"] or "").run()
+        TuiApp(model, rules, display_filter=common["filter"] or "").run()
     finally:
         model.close()
 

@@ -17,15 +17,12 @@ from ibdissect.lint.finding import Finding
 from ibdissect.wire.text import printable
 
 from . import columns, themes, workers
-from .bytes_pane import BytesPane
 from .choice import Choice
 from .column_choice import ColumnChoice
 from .conversation_screen import ConversationScreen
 from .fabric_screen import FabricScreen
 from .filters import as_filter
-from .findings_pane import FindingsPane
 from .ink import number
-from .key_bar import KeyBar
 from .messages import ExplainFinding, FilterEntered, SnapshotReady, ThreadFailed, WriteEnded
 from .page_screen import PageScreen
 from .pages import finding_page, help_page
@@ -64,7 +61,8 @@ class TuiApp(Search):
         self.packets.focus()
         threading.excepthook = self._thread_failed
         workers.start(lambda: self.model.scan(lambda: None), "scan")
-        workers.start(lambda: self.study.run(lambda: None), "study")
+        # The first rows come first.
+        self.set_timer(0.25, lambda: workers.start(lambda: self.study.run(lambda: None), "study"))
         if not self.is_headless:
             loop = asyncio.get_running_loop()
             for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
@@ -113,22 +111,22 @@ class TuiApp(Search):
         self.jump(frame)
 
     def action_findings(self) -> None:
-        shown = self.main.query_one(FindingsPane).display
+        shown = self.findings_pane.display
         self.panes.findings_wanted = not shown
         self.lay_out()
         if not shown:
-            self.main.query_one(FindingsPane).focus()
+            self.findings_pane.focus()
 
     def action_bytes(self) -> None:
         shown = self.main.query_one("#byte-side").display
         self.panes.bytes_wanted = not shown
         self.lay_out()
         if not shown:
-            self.main.query_one(BytesPane).focus()
+            self.bytes_pane.focus()
 
     def explain(self, finding: Finding) -> None:
         """Why it matters, what to do, and which frames prove it."""
-        self.push_screen(PageScreen(*finding_page(finding, self.rules.get(finding.code))), self.jump)
+        self.push_screen(PageScreen(*finding_page(finding, self.study.rules.get(finding.code))), self.jump)
 
     def action_explain(self) -> None:
         found = self.model.findings.of_frame(self.packets.frame)
@@ -141,7 +139,7 @@ class TuiApp(Search):
             self.push_screen(Choice("Which finding?", entries), lambda key: self.explain(found[int(key)]) if key else None)
 
     def action_summary(self) -> None:
-        screen = SummaryScreen(self.model.findings, self.study.done, self.rules, self.study.finished)
+        screen = SummaryScreen(self.model.findings, self.study.done, self.study.rules, self.study.finished)
 
         def done(answer: tuple[str, str] | None) -> None:
             if answer is None:
@@ -159,7 +157,7 @@ class TuiApp(Search):
         if frame:
             self.model.marked ^= {frame}
             self.packets.redraw()
-            self.main.query_one(KeyBar).say(f"{number(len(self.model.marked))} marked" if self.model.marked else "")
+            self.key_bar.say(f"{number(len(self.model.marked))} marked" if self.model.marked else "")
 
     def action_mark_all(self) -> None:
         rows = self.packets.rows
@@ -167,7 +165,7 @@ class TuiApp(Search):
         self.packets.redraw()
 
     def action_time_format(self) -> None:
-        self.main.query_one(KeyBar).say(f"time: {self.packets.next_time_format().value}")
+        self.key_bar.say(f"time: {self.packets.next_time_format().value}")
 
     def _ask(self, what: str) -> None:
         self._asked = what
@@ -225,7 +223,7 @@ class TuiApp(Search):
     def _copied(self, text: str | None) -> None:
         if text:
             self.copy_to_clipboard(text)
-            self.main.query_one(KeyBar).say("copied")
+            self.key_bar.say("copied")
 
     def action_write(self) -> None:
         marked = sorted(self.model.marked)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 from textual import events, on
@@ -12,15 +13,17 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 
-from ibdissect.dfilter.complete import Completion
 from ibdissect.errors import FilterError
 
 from .filters import History
 from .ink import fit, number, width_of
 from .messages import FilterEntered, FilterLeft
 
+if TYPE_CHECKING:
+    from ibdissect.dfilter.complete import Completion
+
 Check = Callable[[str], FilterError | None]
-Complete = Callable[[str, int], list[Completion]]
+Complete = Callable[[str, int], "list[Completion]"]
 LABEL = 10
 """Cells in front of the input."""
 OFFERED = 32

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ibdissect.dfilter.compile import Filter, compile_filter
 from ibdissect.dissect.tree import Node
 from ibdissect.errors import FilterError
 from ibdissect.wire.catalog import Catalog
+
+if TYPE_CHECKING:
+    from ibdissect.dfilter.compile import Filter
+    from ibdissect.dfilter.complete import Completion
 
 KEPT = 200
 """Filters remembered."""
@@ -18,10 +22,19 @@ def checked(text: str, catalog: Catalog | None, first_ns: int) -> tuple[Filter |
     """The filter, or why it is none; (None, None) for an empty text."""
     if not text.strip():
         return None, None
+    from ibdissect.dfilter.compile import compile_filter  # the grammar is not needed for the first rows
+
     try:
         return compile_filter(text, catalog, first_ns=first_ns), None
     except FilterError as error:
         return None, error
+
+
+def completions(text: str, cursor: int, catalog: Catalog | None) -> list[Completion]:
+    """What may be typed at the cursor."""
+    from ibdissect.dfilter.complete import complete
+
+    return complete(text, cursor, catalog)
 
 
 def as_filter(node: Node | None) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Sequence
 
 from rich.text import Text
 
@@ -97,8 +96,3 @@ def rule_text(rule: type[Rule]) -> Text:
         body.append("Reference\n", "bold")
         body.append(rule.reference)
     return body
-
-
-def rules_by_code(rules: Sequence[type[Rule]]) -> dict[str, type[Rule]]:
-    """Rules by their code."""
-    return {rule.code: rule for rule in rules}

@@ -6,7 +6,6 @@ from . import workers
 from .filters import as_filter, checked
 from .find import FindKind, Query
 from .ink import number
-from .key_bar import KeyBar
 from .messages import FilterEntered, FilterLeft, JumpTo, SearchEnded
 from .prompt import Prompt
 from .rows import FilteredRows
@@ -48,7 +47,7 @@ class Search(View):
         self.set_timer(0.03, self.poll)
 
     def on_search_ended(self, message: SearchEnded) -> None:
-        keys = self.main.query_one(KeyBar)
+        keys = self.key_bar
         if message.row is None:
             keys.say(f"{message.query.kind.value} not found: {message.query.text}")
             return
@@ -132,7 +131,7 @@ class Search(View):
         def tell(ended: SearchEnded) -> None:
             self.post_message(ended)
 
-        self.main.query_one(KeyBar).say("searching…")
+        self.key_bar.say("searching…")
         self.searching.run(
             workers.search(self.model, packets.rows, self.search_query, packets.cursor, forward, tell), "find"
         )

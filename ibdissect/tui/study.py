@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -49,23 +50,24 @@ class Snapshot:
 class Study:
     """Runs over the indexed frames in a thread of its own, behind the scan."""
 
-    def __init__(self, model: CaptureModel, rules: Sequence[type[Rule]]) -> None:
-        self.model, self.rules = model, rules
+    def __init__(self, model: CaptureModel, load: Callable[[], Sequence[type[Rule]]]) -> None:
+        self.model, self.load = model, load
+        self.rules: dict[str, type[Rule]] = {}
+        """By code; loaded when the study runs, for that takes longer than the first rows."""
         self.done = 0
         """Frames studied."""
         self.finished = False
         """Everything was judged, also what only the end of the capture shows."""
         self.tally, self.conversations = Tally(), Conversations()
-        self._linter = Linter(rules, max_findings=KEPT, damage=model.damage, on_finding=self._found)
-        self._follower: Follower = self._linter.context.get(Follower)
-        if self._follower not in self._linter.sources:
-            self._linter.sources.append(self._follower)
+        self._linter = Linter(())
+        self._follower = Follower()
         self._wanted: Callable[[Snapshot], None] | None = None
 
     def run(self, progress: Callable[[], None]) -> None:
         """Study until the capture ends or is closed; `progress` is called now and then."""
         told = 0.0
         model = self.model
+        self._prepare()
         while not model.stopped:
             # Two threads that compute get in each other's way: the first findings, then the index, then the rest.
             while self.done >= AHEAD and not (model.complete or model.live or model.wait(ANSWER)):
@@ -92,6 +94,15 @@ class Study:
         progress()
         while not model.wait(ANSWER):
             self._answer()
+
+    def _prepare(self) -> None:
+        rules = self.load()
+        self.rules = {rule.code: rule for rule in rules}
+        self._linter = Linter(rules, max_findings=KEPT, damage=self.model.damage, on_finding=self._found)
+        self._follower = self._linter.context.get(Follower)
+        sources: list[Any] = self._linter.sources  # Any: the engine asks for nothing but `feed`
+        if self._follower not in sources:
+            sources.append(self._follower)
 
     def _feed(self, table: ChunkTable) -> None:
         model = self.model
@@ -132,8 +143,7 @@ class Study:
 
     def _count(self) -> None:
         by_rule = {code: tally.count for code, tally in self._linter.tally.items() if tally.count}
-        severity = {rule.code: rule.severity for rule in self.rules}
         counts: Counter[Severity] = Counter()
         for code, count in by_rule.items():
-            counts[severity[code]] += count
+            counts[self.rules[code].severity] += count
         self.model.findings.set_counts(by_rule, {level: counts[level] for level in Severity})

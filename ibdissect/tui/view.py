@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from textual import events
 from textual.app import App, ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 
-from ibdissect.dfilter.complete import complete
 from ibdissect.dissect.tree import Node
 from ibdissect.lint.rule import Rule
 
@@ -18,7 +17,7 @@ from .bit_line import BitLine
 from .bytes_pane import BytesPane
 from .column_header import ColumnHeader
 from .filter_bar import FilterBar
-from .filters import History, checked
+from .filters import History, checked, completions
 from .find import Query
 from .findings_pane import FindingsPane
 from .ink import number
@@ -26,7 +25,6 @@ from .key_bar import KeyBar
 from .messages import ByteSelected, FrameSelected, NodeSelected
 from .model import CaptureModel
 from .packet_list import PacketList
-from .pages import rules_by_code
 from .panes import Panes
 from .rows import FilteredRows
 from .splitter import Splitter
@@ -45,14 +43,24 @@ class View(App[None]):
     TITLE = "ibdissect"
 
     def __init__(
-        self, model: CaptureModel, rules: Sequence[type[Rule]], *, display_filter: str = "", history: History | None = None
+        self, model: CaptureModel, load: Callable[[], Sequence[type[Rule]]], *, display_filter: str = "", history: History | None = None
     ) -> None:
         super().__init__()
-        self.model, self.rules = model, rules_by_code(rules)
-        self.study = Study(model, rules)
+        self.model, self.study = model, Study(model, load)
         self.history = history if history is not None else History()
         self.panes = Panes()
         self.first_filter = display_filter
+        # Kept here, so that the last messages of a closing application still find them.
+        catalog = model.catalog
+        self.title_bar = TitleBar(model, self.study)
+        self.filter_bar = FilterBar(
+            lambda text: checked(text, catalog, model.first_ns)[1], lambda text, cursor: completions(text, cursor, catalog), self.history
+        )
+        self.column_header = ColumnHeader()
+        self.packets = PacketList(model, self.study.conversations.repeated.__contains__)
+        self.tree_pane, self.bytes_pane = TreePane(self.knowledge), BytesPane()
+        self.bit_line = BitLine(self.bytes_pane)
+        self.findings_pane, self.key_bar = FindingsPane(model.findings), KeyBar()
         self.filtering, self.searching = workers.Latest(), workers.Latest()
         self.filter_text = ""
         self.search_query: Query | None = None
@@ -62,25 +70,20 @@ class View(App[None]):
         self._tail = False
 
     def compose(self) -> ComposeResult:
-        yield TitleBar(self.model, self.study)
-        yield FilterBar(
-            lambda text: checked(text, self.model.catalog, self.model.first_ns)[1],
-            lambda text, cursor: complete(text, cursor, self.model.catalog),
-            self.history,
-        )
-        yield ColumnHeader()
-        yield PacketList(self.model, self.study.conversations.repeated.__contains__)
+        yield self.title_bar
+        yield self.filter_bar
+        yield self.column_header
+        yield self.packets
         yield Splitter("detail")
         with Horizontal(id="detail"):
-            yield TreePane(self.knowledge)
+            yield self.tree_pane
             yield Splitter("byte-side", vertical=True)
             with Vertical(id="byte-side"):
-                pane = BytesPane()
-                yield pane
-                yield BitLine(pane)
+                yield self.bytes_pane
+                yield self.bit_line
         yield Splitter("findings")
-        yield FindingsPane(self.model.findings)
-        yield KeyBar()
+        yield self.findings_pane
+        yield self.key_bar
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Names that the style sheet uses, for themes that lack them."""
@@ -93,21 +96,6 @@ class View(App[None]):
     def main(self) -> Screen[None]:
         """The screen with the panes, whatever stands on it."""
         return self.screen_stack[0]
-
-    @property
-    def packets(self) -> PacketList:
-        """The packet list."""
-        return self.main.query_one(PacketList)
-
-    @property
-    def tree_pane(self) -> TreePane:
-        """The decode tree."""
-        return self.main.query_one(TreePane)
-
-    @property
-    def filter_bar(self) -> FilterBar:
-        """The filter bar."""
-        return self.main.query_one(FilterBar)
 
     def on_resize(self, event: events.Resize) -> None:
         self.call_after_refresh(self.lay_out)
@@ -132,11 +120,8 @@ class View(App[None]):
 
     def poll(self) -> None:
         """Show what is new; nothing moves under the reader's hand."""
-        if not self.screen_stack or not self.main.query(KeyBar):
-            return  # the last tick of an application that is closing
-        main = self.main
         packets = self.packets
-        main.query_one(TitleBar).update()
+        self.title_bar.update()
         rows = packets.rows
         at_end = self._tail and self.model.live and packets.cursor == packets.virtual_size.height - 1
         packets.grew()
@@ -147,10 +132,10 @@ class View(App[None]):
         self._tail = packets.cursor == len(rows) - 1 and len(rows) > 1
         self._say_empty(len(rows))
         self.filter_bar.say(len(rows) if self.filter_text else None, self.model.index.frames, self.filtering.busy)
-        findings, before = main.query_one(FindingsPane), self.model.findings.generation
+        findings, before = self.findings_pane, self.model.findings.generation
         if findings._seen != before:
             packets.redraw()
-        done = f"No findings: {number(self.study.done)} frames checked with {len(self.rules)} rules."
+        done = f"No findings: {number(self.study.done)} frames checked with {len(self.study.rules)} rules."
         findings.update(done if self.study.finished else "Looking for findings…")
 
     def _hold(self) -> None:
@@ -190,17 +175,17 @@ class View(App[None]):
         return f"{name}, learnt in frame {since}" if name else ""
 
     def on_packet_list_laid_out(self) -> None:
-        self.main.query_one(ColumnHeader).show(self.packets.header)
+        self.column_header.show(self.packets.header)
 
     def on_frame_selected(self, message: FrameSelected) -> None:
         frame = message.frame
         tree = self.model.tree(frame)
-        self.main.query_one(BytesPane).show_tree(tree)
+        self.bytes_pane.show_tree(tree)
         self.tree_pane.show_tree(tree, self.model.findings.of_frame(frame))
 
     def on_node_selected(self, message: NodeSelected) -> None:
-        self.main.query_one(BytesPane).show_node(message.node)
-        self.main.query_one(BitLine).refresh()
+        self.bytes_pane.show_node(message.node)
+        self.bit_line.refresh()
 
     def on_byte_selected(self, message: ByteSelected) -> None:
         self.tree_pane.reveal(message.byte)

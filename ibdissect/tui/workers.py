@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from ibdissect.capture.writing import CaptureWriter
 from ibdissect.errors import CaptureError
 
 from .find import Query, find
@@ -75,6 +74,8 @@ def search(
 
 def write(model: CaptureModel, frames: Callable[[int, int], list[int]], total: int, path: str) -> WriteEnded:
     """Write frames to a new file, under another name until it is whole."""
+    from ibdissect.capture.writing import CaptureWriter  # not needed for the first rows
+
     part = f"{path}.part"
     written = 0
     try:

@@ -45,4 +45,4 @@ def capture(folder: Path, *, name: str = "made.pcap", repeat: int = 1) -> Path:
 def app_on(path: Path, *, follow: bool = False, show_keys: bool = False, display_filter: str = "") -> TuiApp:
     """The application on a capture, with a history of its own."""
     model = CaptureModel(str(path), follow=follow, show_keys=show_keys)
-    return TuiApp(model, load(), history=History(path.parent / "history"), display_filter=display_filter)
+    return TuiApp(model, load, history=History(path.parent / "history"), display_filter=display_filter)

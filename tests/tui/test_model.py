@@ -33,7 +33,7 @@ def opened(path: Path | io.BytesIO, **kw: bool) -> CaptureModel:
 
 def studied(model: CaptureModel) -> tuple[Study, Snapshot]:
     """Everything learnt; the study's thread is over."""
-    study = Study(model, load())
+    study = Study(model, load)
     shots: list[Snapshot] = []
     study.want(shots.append)
     thread = threading.Thread(target=study.run, args=(lambda: None,))
@@ -102,7 +102,8 @@ def test_lines_and_tree(tmp_path: Path) -> None:
     tree = model.tree(3)
     assert tree.frame == 3 and any(node.name == "infiniband.bth.p_key" and node.value == 0x9999 for node in tree.walk())
     assert model.lines([]) == []
-    assert model.fields([3, 4], ["infiniband.bth.psn", "infiniband.mad.transactionid"]) == {3: {"infiniband.bth.psn": "1"}, 4: {"infiniband.bth.psn": "1", "infiniband.mad.transactionid": "0x0000000000001234"}}
+    psn, transaction = "infiniband.bth.psn", "infiniband.mad.transactionid"
+    assert model.fields([3, 4], [psn, transaction]) == {3: {psn: "1"}, 4: {psn: "1", transaction: "0x0000000000001234"}}
     model.close()
 
 
@@ -167,7 +168,7 @@ def test_filter_for_findings_follows_the_study(tmp_path: Path) -> None:
         target=model.fill, args=(rows, compile_filter('ibdissect.code == "PKY003"'), lambda: True, lambda: None)
     )
     thread.start()
-    study = Study(model, load())
+    study = Study(model, load)
     threading.Thread(target=study.run, args=(lambda: None,), daemon=True).start()
     thread.join(10)
     assert rows.frames(0, 9) == [3]
