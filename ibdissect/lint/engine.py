@@ -20,6 +20,7 @@ from .finding import Finding, Span, value_of
 from .rule import Hit, Rule, Seen, handlers
 
 Bool = npt.NDArray[np.bool_]
+Int = npt.NDArray[np.int64]
 MAX_FLOWS = 65536
 """Flow keys remembered per rule; beyond it the oldest is forgotten and its next hit starts a new finding."""
 
@@ -145,11 +146,11 @@ class Linter:
         """One finding a flow: hits that agree in the rule's flow fields."""
         assert rule.on is not None
         rows = table.occurrences(rule.on).rows[index]
-        columns = [_flat(table.of_rows(f)[0][rows]) for f in rule.flow]
-        keys, first, inverse = np.unique(np.column_stack(columns), axis=0, return_index=True, return_inverse=True)
-        counts = np.bincount(inverse.ravel())
+        keys = np.column_stack([_flat(table.of_rows(f)[0][rows]) for f in rule.flow])
+        first, inverse = _distinct(keys)
+        counts = np.bincount(inverse)
         for i in np.argsort(first, kind="stable").tolist():
-            key = keys[i].tobytes()
+            key = keys[first[i]].tobytes()
             tally = self.tally[rule.code]
             known = tally.flows.get(key)
             if known is not None:
@@ -256,6 +257,18 @@ def arguments_of(rule: Rule, view: Struct, seen: Seen) -> dict[str, Any]:
             raise KeyError(f"rule {rule.code}: message names {head!r}, which is no field of {type(view).__name__} and no structure")
         arguments[head] = seen.first(struct)
     return arguments
+
+
+def _distinct(keys: npt.NDArray[np.uint64]) -> tuple[Int, Int]:
+    """Of the distinct rows of `keys`: where each occurs first, and for every row which it is. Sorts numbers, not byte rows."""
+    code = np.zeros(len(keys), np.int64)
+    for column in keys.T:
+        if (column != column[0]).any():
+            values, number = np.unique(column, return_inverse=True)
+            # Numbered anew after each column, a code stays below the square of the number of rows.
+            code = np.unique(code * len(values) + number, return_inverse=True)[1]
+    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
+    return first, inverse
 
 
 def _flat(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
