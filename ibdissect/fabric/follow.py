@@ -55,6 +55,8 @@ class Requests:
     """The distinct nodes; None for those not known."""
     which: Int
     """Index into `nodes` of each SMP."""
+    of_attribute: dict[int, Int]
+    """Indices of the SMPs of each attribute that occurs."""
 
 
 class Follower:
@@ -88,9 +90,11 @@ class Follower:
 
     def _of(self, smps: Smps, index: Int, slots: Int, entered: Int) -> Requests:
         distinct, which = np.unique(slots[index], return_inverse=True)
+        attribute = smps.attribute[index]
+        of_attribute = {number: np.flatnonzero(attribute == number) for number in np.unique(attribute).tolist()}
         return Requests(
             smps.rows[index], smps.method[index], smps.attribute[index], smps.modifier[index], smps.mad[index], smps.bodies[index],
-            slots[index], entered[index], tuple(self.subnet.slots.get(slot) for slot in distinct.tolist()), which.ravel(),
+            slots[index], entered[index], tuple(self.subnet.slots.get(slot) for slot in distinct.tolist()), which.ravel(), of_attribute,
         )  # fmt: skip
 
     def _each(self, smps: Smps, table: ChunkTable, slots: list[int], entered: list[int]) -> Iterator[FabricEvent]:

@@ -53,22 +53,23 @@ class Destinations:
         """What the destinations refuse, by first row."""
         if self._of is not table:
             self._of = table
-            self._refused = sorted(_refused(table, subnet, native), key=lambda refused: refused.row)
+            self._refused = sorted(refusals(table, subnet, native, native.dlid), key=lambda refused: refused.row)
         return self._refused
 
 
-def _refused(table: ChunkTable, subnet: Subnet, native: Native) -> Iterator[Refused]:
+def refusals(table: ChunkTable, subnet: Subnet, native: Native, lids: Int) -> Iterator[Refused]:
+    """Packets whose P_Key the table of the port with the LID in `lids` (their source or destination, int64[n]) does not accept."""
     if not subnet.lids:
         return
     keep = (native.opcode < FIRST_OTHER_OPCODE) & (native.dest_qp != 0)  # QP0 is a member of all partitions and checks nothing (seed002)
     known = np.zeros(1 << 16, np.bool_)
-    for lid in np.flatnonzero(np.bincount(native.dlid, minlength=1 << 16)).tolist():
+    for lid in np.flatnonzero(np.bincount(lids, minlength=1 << 16)).tolist():
         known[lid] = 0 < lid < FIRST_MULTICAST and any(port.p_keys is not None for port in _owners(subnet, lid))
-    keep &= known[native.dlid]
+    keep &= known[lids]
     if not keep.any():
         return
     rows, qp = native.rows[keep], native.dest_qp[keep]
-    combined = (native.dlid[keep] << 16) | native.p_key[keep]
+    combined = (lids[keep] << 16) | native.p_key[keep]
     for combination in distinct(combined):
         lid, p_key = combination >> 16, combination & 0xFFFF
         if p_key & BASE:  # partition 0 is PKY002
@@ -139,10 +140,11 @@ class _Destination(Rule):
         found: list[Refused] = context.get(Destinations).refused(event.table, event.subnet, context.get(Native).of(event.table))
         for refused in found:
             if refused.verdict is self.verdict:
-                yield _hit(event.table, refused)
+                yield hit_of(event.table, refused, "destination")
 
 
-def _hit(table: ChunkTable, refused: Refused) -> Hit:
+def hit_of(table: ChunkTable, refused: Refused, end: str) -> Hit:
+    """The finding about them; `end` says whose table it is."""
     frame = table.chunk.first + refused.row
     return Hit(
         frame=frame,
@@ -151,7 +153,7 @@ def _hit(table: ChunkTable, refused: Refused) -> Hit:
         spans=(_p_key_span(table, refused.row),),
         field=BTH.p_key,
         value=refused.p_key,
-        related=tuple(Related(number, "taught the destination's LID or P_Key table") for number in sorted(set(refused.taught))),
+        related=tuple(Related(number, f"taught the {end}'s LID or P_Key table") for number in sorted(set(refused.taught))),
         evidence=Evidence.LEARNT,
         count=refused.count,
         key=(refused.port.node.slot, refused.port.number, refused.slid, refused.dest_qp, refused.p_key),

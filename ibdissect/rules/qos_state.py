@@ -1,0 +1,145 @@
+"""SL to VL and VL arbitration tables that do not fit the port (SEM)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ibdissect.fabric.model import SWITCH, Port
+from ibdissect.fabric.told import Others, Told
+from ibdissect.lint.engine import Context
+from ibdissect.lint.rule import WARNING
+from ibdissect.wire.sm_tables import (
+    SLtoVLMappingTable,
+    VLArbitrationTable,
+)
+
+from .learnt import VLS, Mask, TellingRule
+
+DROP = 15
+
+
+class _SlToVl(Others):
+    attribute = 0x17
+
+
+class _VlArb(Others):
+    attribute = 0x18
+
+
+def _output(told: Told, i: int, shift: int) -> Port | None:
+    """The output port of a QoS table, with its PortInfo older than SMP `i`."""
+    node = told.node(i)
+    if node is None:
+        return None
+    number = int(told.modifier[i]) >> shift & 0xFF if node.kind == SWITCH else int(told.entered[i])
+    port = node.ports.get(number)
+    return port if port is not None and port.body is not None else None
+
+
+class _QosRule(TellingRule):
+    shift = 0
+
+    def flow_of(self, told: Told, i: int) -> Any:
+        port = _output(told, i, self.shift)
+        return (int(told.slot[i]), port.number) if port is not None else None
+
+    def proof(self, told: Told, i: int) -> tuple[tuple[int, str], ...]:
+        port = _output(told, i, self.shift)
+        return ((port.info_frame, "PortInfo of the port"),) if port is not None else ()
+
+
+class VlOutOfRange(_QosRule):
+    """A Set maps a service level to a VL that the port does not use.
+
+    ## Why it matters
+    Packets of that service level are dropped at the port.
+
+    ## What to do
+    Compare the subnet manager's `qos_sl2vl` with the number of operational VLs (`max_op_vls`).
+    """
+
+    code, name, severity = "SEM026", "sl2vl-vl-range", WARNING
+    reference = "IBA 14.2.5.8; seed000; opensm masks with the operational VLs"
+    message = "Set(SLtoVLMappingTable) of {port} maps an SL to VL {vl}, {output} uses {vls} data VLs"
+    example = "GetResp(PortInfo) with OperationalVLs 2 (VL0-VL1), then SubnSet(SLtoVLMappingTable) with VL 9"
+    source = _SlToVl
+    at = SLtoVLMappingTable.sl_to_vl
+    shift = 8
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        return told.sets & (self._highest(told) > 0)
+
+    @staticmethod
+    def _highest(told: Told) -> Any:
+        halves = np.concatenate([told.bodies[:, :8] >> 4, told.bodies[:, :8] & 15], axis=1)
+        return np.where(halves == DROP, 0, halves).max(axis=1)
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        port = _output(told, i, self.shift)
+        if port is None or port.body is None or port.info_frame > told.frames[i] or told.modifier[i] >> 16:
+            return None
+        vls, vl = int(VLS[port.body[43] >> 4]), int(self._highest(told)[i])
+        return {"vl": vl, "vls": vls, "output": str(port)} if vls and vl >= vls else None
+
+
+class ArbitrationBeyond(_QosRule):
+    """A Set gives weight to entries of a VL arbitration table that the port does not have.
+
+    ## Why it matters
+    What stands behind the capacity is lost, and the weights that the subnet manager believes in are not in force.
+
+    ## What to do
+    Shorten `qos_vlarb_low` and `qos_vlarb_high` to the capacities in PortInfo.
+    """
+
+    code, name, severity = "SEM024", "vlarb-gt-cap-nonzero", WARNING
+    reference = "IBA 14.2.5.9; seed000 VLArbitration capacities"
+    message = "Set(VLArbitrationTable) of {port}: entry {entry} has weight {weight}, the table of {output} has {cap} entries"
+    example = "GetResp(PortInfo) with VLArbitrationLowCap 8, then SubnSet(VLArbitrationTable) with weight in entry 20"
+    source = _VlArb
+    at = VLArbitrationTable.vl_weight_block
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        return told.sets & (told.bodies[:, 1::2].any(axis=1))
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        port, half = _output(told, i, self.shift), int(told.modifier[i]) >> 16
+        if port is None or port.body is None or not 1 <= half <= 4 or port.info_frame > told.frames[i]:
+            return None
+        cap = port.body[40] if half <= 2 else port.body[39]
+        weights = told.bodies[i][1::2]
+        first = 32 if half in (2, 4) else 0
+        entry = int(np.flatnonzero(weights)[-1])
+        if not cap or first + entry < cap or first >= cap:  # a half that does not exist at all is AM015
+            return None
+        return {"entry": first + entry, "weight": int(weights[entry]), "cap": cap, "output": str(port)}
+
+
+class ArbitrationEmpty(_QosRule):
+    """A Set makes all weights of a port's low-priority VL arbitration table 0.
+
+    ## Why it matters
+    A VL without weight may never send: traffic that is not in the high-priority table stands still.
+
+    ## What to do
+    Give every VL in use a weight (opensm: `qos_vlarb_low`).
+    """
+
+    code, name, severity = "SEM025", "vlarb-all-zero", WARNING
+    reference = "IBA 14.2.5.9; seed000 VL arbitration"
+    message = "Set(VLArbitrationTable) of {port}: no entry of the low-priority table has a weight, {output} uses {vls} data VLs"
+    example = "GetResp(PortInfo) with 4 operational VLs, then SubnSet(VLArbitrationTable) of the first half, all zero"
+    source = _VlArb
+    at = VLArbitrationTable.vl_weight_block
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        return told.sets & (told.modifier >> 16 == 1) & ~told.bodies[:, 1::2].any(axis=1)
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        port = _output(told, i, self.shift)
+        if port is None or port.body is None or port.info_frame > told.frames[i]:
+            return None
+        vls = int(VLS[port.body[43] >> 4])
+        return {"vls": vls, "output": str(port)} if vls > 1 and 0 < port.body[40] <= 32 else None

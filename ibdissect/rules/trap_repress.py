@@ -1,0 +1,152 @@
+"""Traps that come too often, and their acknowledgement (SMP)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ibdissect.fabric.events import RepressSeen, TrapSeen
+from ibdissect.fabric.told import Others, Told
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related
+from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, on_event
+from ibdissect.wire.notice import Notice
+
+from .learnt import TellingRule
+from .trap_state import MAX_TRAPS, TICK_NS, Judged, TrapRule
+
+
+class TrapRepeated(TrapRule):
+    """A port repeats a trap earlier than its SubnetTimeOut allows.
+
+    ## Why it matters
+    A trap is repeated until it is answered, but not faster than the subnet manager can be expected to answer.
+
+    ## What to do
+    Nothing, unless the traps load the subnet manager: update the firmware then.
+    """
+
+    code, name, severity = "SMP020", "trap-retransmit-rate", INFO
+    reference = "IBA 13.4.9; seed000 SubnetTimeOut"
+    message = "{port} repeats trap {trap} after {after:.0f} us; SubnetTimeOut is {allowed:.0f} us"
+    example = "GetResp(PortInfo) with SubnetTimeOut 18, then the same SubnTrap twice within a millisecond"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: dict[tuple[int, int, bytes], tuple[int, int]] = {}
+        """Time and frame by SLID, transaction id and notice."""
+
+    @on_event(RepressSeen)
+    def repressed(self, event: RepressSeen, context: Context) -> None:
+        self.sent.clear()
+
+    def judge(self, event: TrapSeen, notice: Notice, context: Context) -> Judged | None:
+        info = event.port.info if event.port is not None else None
+        if info is None or not event.transaction:  # without a transaction id a second event looks like a repetition
+            return None
+        key = (event.slid, event.transaction, event.notice)
+        before = self.sent.get(key)
+        if len(self.sent) >= MAX_TRAPS:
+            self.sent.pop(next(iter(self.sent)))
+        self.sent[key] = (event.time_ns, event.frame)
+        allowed = TICK_NS << info.subnet_time_out
+        if before is None or not 0 <= event.time_ns - before[0] < allowed:
+            return None
+        return {"after": (event.time_ns - before[0]) / 1000, "allowed": allowed / 1000}, (Related(before[1], "sent before"),)
+
+
+class RepressUnknown(Rule):
+    """A TrapRepress has the transaction id of no trap that the port sent.
+
+    ## Why it matters
+    The port does not recognise the answer and goes on repeating its trap.
+
+    ## What to do
+    Let the subnet manager copy the transaction id of the trap.
+    """
+
+    code, name, severity = "SMP019", "sm-trap-repress-tid", WARNING
+    reference = "IBA 13.4.9; seed001"
+    message = "TrapRepress to {port} for trap {trap} with transaction id 0x{tid:016x}, its trap had 0x{sent:016x}"
+    example = "SubnTrap with transaction id 7, then SubnTrapRepress to that port with transaction id 8"
+
+    def __init__(self) -> None:
+        self.sent: dict[tuple[int, int, int], dict[int, int]] = {}
+        """Frames by transaction id, by slot, port and trap number."""
+
+    @on_event(TrapSeen)
+    def trap(self, event: TrapSeen, context: Context) -> None:
+        if event.port is not None:
+            key = (event.port.node.slot, event.port.number, Notice(event.notice).trap_number)
+            if key not in self.sent and len(self.sent) >= MAX_TRAPS:
+                self.sent.pop(next(iter(self.sent)))
+            known = self.sent.setdefault(key, {})
+            known[event.transaction] = event.frame
+            if len(known) > 16:
+                known.pop(next(iter(known)))
+
+    @on_event(RepressSeen)
+    def repress(self, event: RepressSeen, context: Context) -> Iterator[Hit]:
+        if event.port is None:
+            return
+        trap = Notice(event.notice).trap_number
+        known = self.sent.get((event.port.node.slot, event.port.number, trap))
+        if not known or event.transaction in known or len(known) >= 16:
+            return
+        if any(sent & 0xFFFFFFFF == event.transaction & 0xFFFFFFFF for sent in known):
+            return  # the high half is the agent's own business (Linux ib_mad)
+        sent, frame = next(reversed(known.items()))
+        yield Hit(
+            frame=event.frame,
+            time_ns=event.time_ns,
+            arguments={"port": str(event.port), "trap": trap, "tid": event.transaction, "sent": sent},
+            related=(Related(frame, "the trap"),),
+            evidence=Evidence.LEARNT,
+            key=(event.port.node.slot, event.port.number),
+        )
+
+
+class _Notices(Others):
+    attribute = 0x02
+
+
+class RepressAnswered(TellingRule):
+    """A port answers a TrapRepress.
+
+    ## Why it matters
+    TrapRepress ends an exchange; an answer to it finds nobody who waits, and may be taken for that of another request.
+
+    ## What to do
+    Update the firmware of the port.
+    """
+
+    code, name, severity = "SMP018", "sm-trap-repress-no-response", WARNING
+    reference = "IBA 13.4.9; kernel qib o14-3.a4; seed001"
+    message = "{port} answers the TrapRepress with transaction id 0x{tid:016x}"
+    example = "SubnTrapRepress with transaction id 7, then GetResp(Notice) of that port with transaction id 7"
+    source = _Notices
+
+    def __init__(self) -> None:
+        self.repressed: dict[tuple[int, int, int], int] = {}
+        """Frame of the TrapRepress by slot, port and transaction id."""
+
+    @on_event(RepressSeen)
+    def repress(self, event: RepressSeen, context: Context) -> None:
+        if event.port is not None:
+            if len(self.repressed) >= MAX_TRAPS:
+                self.repressed.pop(next(iter(self.repressed)))
+            self.repressed[event.port.node.slot, event.port.number, event.transaction] = event.frame
+
+    def suspicious(self, told: Told, context: Context) -> Any:
+        return (told.answers | (told.method == 0x01)) & (told.slot >= 0)
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        table = told.event.table
+        at = int(table.chunk.offset[told.rows[i]] + told.mad[i]) + 8
+        tid = int.from_bytes(table.chunk.data[at : at + 8].tobytes(), "big")
+        key = (int(told.slot[i]), int(told.entered[i]), tid)
+        frame = self.repressed.get(key)
+        if frame is None or frame > told.frames[i]:
+            return None
+        del self.repressed[key]  # a Get with the same transaction id accounts for the answer
+        return {"tid": tid} if told.answers[i] else None
