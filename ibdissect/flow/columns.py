@@ -11,6 +11,7 @@ from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE, Bool, Int, u16, u24
 from ibdissect.table.table import ChunkTable, gather
 from ibdissect.wire.opcodes import OPCODES, RC, UC, XRC
+from ibdissect.wire.transport import BTH
 
 U64 = npt.NDArray[np.uint64]
 SERVICE, OPERATION = 0xE0, 0x1F
@@ -77,21 +78,23 @@ def packets(table: ChunkTable) -> Packets | None:
     rows = np.flatnonzero((bth >= 0) & IN_STREAM[loc.opcode])
     if len(rows):
         at = bth[rows]
-        dest = u24(data, at + 5)
+        which = table.first(BTH)[rows]
+        dest, psn = (table.values(field)[which].astype(np.int64) for field in (BTH.destqp, BTH.psn))
         opcode = loc.opcode[rows]
         delta = EXTENDED_AT["RETH"][opcode].astype(np.int64)
         aeth = EXTENDED_AT["AETH"][opcode].astype(np.int64)
         room = loc.limit[rows] - at - 12
         fits = EXTENDED_SIZE[opcode] <= room
         if not fits.all():
-            rows, at, dest, opcode, delta, aeth = rows[fits], at[fits], dest[fits], opcode[fits], delta[fits], aeth[fits]
+            rows, at, dest, psn = rows[fits], at[fits], dest[fits], psn[fits]
+            opcode, delta, aeth = opcode[fits], delta[fits], aeth[fits]
     if not len(rows):
         return None
     tag = (opcode & SERVICE).astype(np.uint64) | IS_RESPONSE[opcode]
     key = (_addresses(table, rows) ^ ((dest.astype(np.uint64) << np.uint64(8)) | tag)) * _A
     order = _order(key)
     rows, at, opcode, delta, aeth = rows[order], at[order], opcode[order], delta[order], aeth[order]
-    key, dest = key[order], dest[order]
+    key, dest, psn = key[order], dest[order], psn[order]
     dma = np.full(len(rows), -1, np.int64)
     has = np.flatnonzero(delta >= 0)
     start = at[has] + 12 + delta[has] + 12
@@ -105,7 +108,7 @@ def packets(table: ChunkTable) -> Packets | None:
     length[~loc.complete[rows]] = -1
     starts = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
     return Packets(
-        rows, key, u24(data, at + 9), opcode, length, dma, syndrome, msn, dest, starts, table.chunk.link[rows] == LINK_ERF
+        rows, key, psn, opcode, length, dma, syndrome, msn, dest, starts, table.chunk.link[rows] == LINK_ERF
     )  # fmt: skip
 
 
