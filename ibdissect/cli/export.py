@@ -1,0 +1,73 @@
+"""`ibdissect export`: writes columns, findings or frames to a file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ibdissect.cli.common import common_options, plugin_names, say
+from ibdissect.cli.output import FRAME_ENDINGS, done, ending_of, findings_of, require_extra, shown_of, to_option
+from ibdissect.errors import ConfigError
+
+TABLE_ENDINGS = (".parquet", ".arrow", ".feather", ".csv", ".jsonl", ".ndjson")
+MAX_FINDINGS = 10_000
+
+
+@click.command(short_help="Write columns or frames to a file.")
+@click.argument("capture", metavar="CAPTURE")
+@to_option
+@click.option("-e", "names", multiple=True, metavar="NAME", help="A column; repeat for more. `ibdissect fields` lists the names.")
+@click.option("--first", is_flag=True, help="Only the first value of a name in a frame, in place of lists.")
+@click.option("--findings", is_flag=True, help="Write the findings instead of the frames.")
+@click.option("--max-findings", type=click.IntRange(min=1), default=MAX_FINDINGS, show_default=True, help="Written per rule.")
+@common_options
+def command(
+    capture: str, target: str, names: tuple[str, ...], first: bool, findings: bool, max_findings: int, **common: Any
+) -> int:
+    """Write CAPTURE as a table (.parquet .arrow .feather .csv .jsonl) or its frames as a capture (.pcap .pcapng).
+
+    A name that a frame can hold several times becomes a list (in CSV: commas between). Keys are null unless --show-keys;
+    frames in a capture stay as they are, with their keys.
+    """
+    ending = ending_of(target, (*TABLE_ENDINGS, *FRAME_ENDINGS))
+    if ending in FRAME_ENDINGS and (names or findings):
+        raise ConfigError("--to", target, "a capture holds frames, neither columns nor findings", hint="name a .csv or .parquet")
+    if findings and names:
+        raise ConfigError("-e", names[0], "findings have columns of their own")
+    if ending in TABLE_ENDINGS:
+        require_extra("pyarrow")
+    from ibdissect.export.files import replacing
+    from ibdissect.session import Capture
+
+    with Capture(capture, plugins=plugin_names(common), show_keys=common["show_keys"]) as opened:
+        if ending in FRAME_ENDINGS:
+            from ibdissect.export.frames import write_frames
+
+            shown = shown_of(opened, common)
+            with replacing(target, capture) as file:
+                count = write_frames(opened, shown, file, FRAME_ENDINGS[ending])
+            say("note: frames are written as they are, with the keys in them; `ibdissect scrub` removes keys")
+            done(opened, common, f"{count} frames written to {target}")
+            return 0
+        from ibdissect.export import tables
+        from ibdissect.export.columns import DEFAULT, Columns, named_columns
+        from ibdissect.export.frames import selected
+
+        if findings:
+            from ibdissect.export.findings import SCHEMA, batches
+
+            report = findings_of(opened, common, shown_of(opened, common), max_findings)
+            with replacing(target, capture) as file:
+                count = tables.write(batches(report.findings), SCHEMA, file, ending)
+            done(opened, common, f"{count} findings written to {target}")
+            return 0
+        columns = Columns(opened.catalog, named_columns(opened.catalog, names or DEFAULT, first=first), opened.presenter())
+        shown = shown_of(opened, common)
+        chosen = selected(opened, shown, number_keys=columns.numbers_keys)
+        with replacing(target, capture) as file:
+            count = tables.write((columns.batch(table, rows) for table, rows in chosen), columns.schema, file, ending)
+        if columns.masked:
+            say(f"note: {columns.masked} keys are left out; --show-keys writes them")
+        done(opened, common, f"{count} frames written to {target}")
+    return 0

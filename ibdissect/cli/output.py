@@ -1,0 +1,84 @@
+"""What do the commands share that write files: the option `--to`, the extra they need, findings, filters on findings?"""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from typing import Any
+
+import click
+
+from ibdissect.cli.common import damage_text, limits, loaded_catalog, say, settings
+from ibdissect.errors import CaptureError, ConfigError
+
+to_option = click.option("--to", "target", required=True, metavar="FILE", help="The file to write; replaced only when all is written.")
+
+FRAME_ENDINGS = {".pcap": "pcap", ".cap": "pcap", ".pcapng": "pcapng", ".ntar": "pcapng"}
+"""Endings that stand for captures, with the container each of them means."""
+
+
+def ending_of(target: str, known: Any) -> str:
+    """The ending of a file to write; ConfigError when it is none of the known ones."""
+    ending = os.path.splitext(target)[1].lower()
+    if ending not in known:
+        raise ConfigError("--to", target, f"the ending {ending or '(none)'} says no format", hint=f"known are {' '.join(known)}")
+    return ending
+
+
+def require_extra(*modules: str) -> None:
+    """ConfigError with the command that installs what is missing."""
+    missing = [module for module in modules if find_spec(module) is None]
+    if missing:
+        raise ConfigError(
+            "ibdissect[export]", ", ".join(missing), "is not installed", hint="install it: python -m pip install 'ibdissect[export]'"
+        )
+
+
+def findings_of(opened: Any, common: dict[str, Any], shown: Any = None, max_findings: int | None = None) -> Any:
+    """The report on a capture that is read twice. CaptureError for a pipe and for what cannot be read."""
+    from ibdissect.lint.finding import Severity
+    from ibdissect.lint.select import select
+    from ibdissect.linting import Options, check
+    from ibdissect.rules import load
+
+    if not opened.reader.again:
+        raise CaptureError(opened.path, "is read twice for its findings, which a pipe cannot give")
+    config = settings(common)
+    catalog, plugin_rules = loaded_catalog(common)
+    rules = select([*load(), *plugin_rules], list(config.select), list(config.ignore))
+    report = check(
+        opened.source,
+        Options(
+            rules=rules, catalog=catalog, max_findings=max_findings, show_keys=common["show_keys"], shown=shown,
+            severities={code: Severity(name) for code, name in config.severity.items()},
+        ),
+    )  # fmt: skip
+    if report.error is not None:
+        raise CaptureError(opened.path, report.error.removeprefix(f"{opened.path}: "))
+    kept: dict[str, int] = {}
+    for finding in report.findings:
+        kept[finding.code] = kept.get(finding.code, 0) + 1
+    left = {code: count - kept.get(code, 0) for code, count in report.by_rule.items() if count > kept.get(code, 0)}
+    if left and max_findings is not None:
+        say("not all findings: " + ", ".join(f"{count} more of {code}" for code, count in left.items()))
+    return report
+
+
+def shown_of(opened: Any, common: dict[str, Any]) -> Any:
+    """What limits the frames; a filter that asks for findings gets them."""
+    wanted = limits(common, opened.catalog)
+    if wanted is not None and wanted.needs_findings:
+        codes: dict[int, list[str]] = {}
+        for finding in findings_of(opened, common).findings:
+            codes.setdefault(finding.frame, []).append(finding.code)
+        wanted.findings = codes
+    return wanted
+
+
+def done(opened: Any, common: dict[str, Any], text: str) -> None:
+    """Say what was written and what of the capture was broken."""
+    if common["quiet"]:
+        return
+    for damage in opened.damage:
+        say(damage_text(opened.path, damage))
+    say(text)

@@ -1,0 +1,41 @@
+"""`ibdissect sql`: queries a capture with SQL."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from ibdissect.cli.common import common_options, plugin_names, say
+from ibdissect.cli.output import findings_of, require_extra, shown_of
+
+
+@click.command(short_help="Query a capture with SQL.")
+@click.argument("capture", metavar="CAPTURE")
+@click.argument("query", metavar="QUERY")
+@click.option("-e", "names", multiple=True, metavar="NAME", help="Another column of `packets`; repeat for more.")
+@click.option("--format", "format_", type=click.Choice(("text", "csv", "jsonl")), default="text", show_default=True)
+@common_options
+def command(capture: str, query: str, names: tuple[str, ...], format_: str, **common: Any) -> int:
+    """Run QUERY (DuckDB's SQL) over the tables packets, mads, findings and ports of CAPTURE.
+
+    A column is called by its filter name, dots as underscores and `infiniband.` left out: bth_destqp. Keys are null unless
+    --show-keys. A query reads neither files nor the network.
+    """
+    require_extra("duckdb", "pyarrow")
+    from ibdissect.export.database import Database
+    from ibdissect.session import Capture
+
+    with Capture(capture, plugins=plugin_names(common), show_keys=common["show_keys"]) as opened:
+        shown = shown_of(opened, common)
+        with Database(opened, shown, names, lambda: findings_of(opened, common, shown).findings) as database:
+            if format_ == "text":
+                for line in database.text(query):
+                    click.echo(line)
+            else:
+                database.write(query, sys.stdout.buffer, f".{format_}")
+                sys.stdout.flush()
+        for damage in () if common["quiet"] else opened.damage:
+            say(f"warning: {opened.path}: {damage.kind} after frame {damage.frame}: {damage.reason}")
+    return 0

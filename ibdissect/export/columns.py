@@ -1,0 +1,206 @@
+"""What are the columns of an export: which type has each name, and what do the rows of a chunk hold, as Arrow arrays?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ibdissect.dissect import named
+from ibdissect.dissect.summary import Summaries, summaries
+from ibdissect.dissect.value import Presenter
+from ibdissect.table.locate import EXTENDED_STRUCTS, MALFORMED, Bool, Int
+from ibdissect.table.secrets import PUBLIC, is_secret, secret_fields
+from ibdissect.table.table import HEADERS, ChunkTable
+from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.spec import BYTE_KINDS, Field, decode_text
+from ibdissect.wire.text import plain_value
+
+DEFAULT = (
+    "frame.number", "frame.time", "frame.len", "_ws.col.source", "_ws.col.destination", "_ws.col.protocol",
+    "infiniband.bth.opcode", "infiniband.bth.p_key", "infiniband.bth.destqp", "infiniband.bth.psn",
+    "infiniband.mad.mgmtclass", "infiniband.mad.method", "infiniband.mad.attributeid", "_ws.col.info",
+)  # fmt: skip
+"""What is exported when no name is given."""
+
+TIME = pa.timestamp("ns", "UTC")
+SECONDS = pa.decimal128(28, 9)
+"""Seconds with all nine digits; a float would lose the last two of them."""
+FRAME_TYPES = {
+    "frame.number": pa.int64(), "frame.time": TIME, "frame.time_epoch": SECONDS, "frame.time_relative": SECONDS,
+    "frame.len": pa.int64(), "frame.cap_len": pa.int64(), "frame.interface_id": pa.int32(),
+}  # fmt: skip
+"""Types of the names that no field stands behind; the others of them are text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """One column of an export."""
+
+    name: str
+    """Canonical filter name."""
+    fields: tuple[Field[Any], ...]
+    """Empty for a name of the frame itself."""
+    type: pa.DataType
+    """Of one value; integers as wide as the field, text for addresses, raw bytes as hex."""
+    repeats: bool
+    """Whether a frame may hold several values: then the column holds lists."""
+
+    @property
+    def arrow(self) -> pa.Field:
+        """Name and type as Arrow has it."""
+        return pa.field(self.name, pa.list_(self.type) if self.repeats else self.type)
+
+
+def named_columns(catalog: Catalog, names: Iterable[str], *, first: bool = False) -> list[Named]:
+    """The columns of filter names; FilterError for a name that does not exist. `first`: no lists, only first values."""
+    found: dict[str, Named] = {}
+    for name in names:
+        short = name.lower()
+        if short in named.FRAME_NAMES:
+            found[short] = Named(short, (), FRAME_TYPES.get(short, pa.string()), False)
+            continue
+        fields = named.fields_named(catalog, name)
+        full = name if name in named.BOTH else fields[0].filter_name
+        found[full] = Named(full, fields, _type(fields), not first and _repeats(fields))
+    return list(found.values())
+
+
+def _type(fields: tuple[Field[Any], ...]) -> pa.DataType:
+    if all(field.kind == "flag" for field in fields):
+        return pa.bool_()
+    if all(field.kind in ("uint", "flag", "pad") and field.bits <= 64 for field in fields):
+        bits = max(field.bits for field in fields)
+        return next(kind for width, kind in ((8, pa.uint8()), (16, pa.uint16()), (32, pa.uint32()), (64, pa.uint64())) if bits <= width)
+    return pa.string()
+
+
+def _repeats(fields: tuple[Field[Any], ...]) -> bool:
+    """Whether one frame can hold several: all but the headers, of which a packet has one each."""
+    if len(fields) > 1 or fields[0].count > 1:
+        return True
+    owner = fields[0].owner
+    assert owner is not None
+    return owner not in EXTENDED_STRUCTS and len(HEADERS.get(owner, ("", ""))) > 1
+
+
+class Columns:
+    """Turns rows of chunks into record batches. Feed the chunks of one capture in order."""
+
+    def __init__(self, catalog: Catalog, columns: list[Named], presenter: Presenter) -> None:
+        self.catalog, self.columns, self.presenter = catalog, columns, presenter
+        self.schema: pa.Schema = pa.schema([column.arrow for column in columns])
+        self.first_ns: int | None = None
+        self.masked = 0
+        """Values left out so far because they are keys."""
+
+    @property
+    def numbers_keys(self) -> bool:
+        """Whether a column shows the numbers of masked keys, so that the masker has to see every frame."""
+        return any(column.name == "_ws.col.info" for column in self.columns)
+
+    def batch(self, table: ChunkTable, rows: Int) -> pa.RecordBatch:
+        """The given rows of a chunk, ascending."""
+        if self.first_ns is None and len(table):
+            self.first_ns = int(table.chunk.time_ns[0])
+        lines = summaries(table, rows, self.presenter) if any(c.name.startswith("_ws.col.") for c in self.columns) else None
+        arrays = [self._fields(table, rows, c) if c.fields else self._frame(table, rows, c.name, lines) for c in self.columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _frame(self, table: ChunkTable, rows: Int, name: str, lines: Summaries | None) -> pa.Array:
+        chunk = table.chunk
+        if name == "frame.number":
+            return pa.array(rows + chunk.first)
+        if name == "frame.time":
+            return pa.array(chunk.time_ns[rows], pa.int64()).cast(TIME)
+        if name in ("frame.time_epoch", "frame.time_relative"):
+            return _decimal(chunk.time_ns[rows] - (self.first_ns or 0) * (name == "frame.time_relative"))
+        if name == "_ws.malformed":
+            codes = table.located.malformed[rows]
+            return pa.array(np.array(MALFORMED, object)[codes], pa.string(), mask=codes == 0)
+        if lines is not None and name.startswith("_ws.col."):
+            return pa.array(getattr(lines, name.removeprefix("_ws.col.")), pa.string())
+        if name == "frame.interface_id":
+            return pa.array(chunk.interface[rows].astype(np.int32))
+        return pa.array((chunk.length if name == "frame.len" else chunk.caplen)[rows])
+
+    def _fields(self, table: ChunkTable, rows: Int, column: Named) -> pa.Array:
+        """Every occurrence, or the first of each row; null where there is none and where a key is masked."""
+        parts = list(named.runs(table, column.fields))
+        if not parts:
+            return pa.nulls(len(rows), column.arrow.type)
+        pieces = [self._values(table, run, column.type) for run in parts]
+        of_row = np.concatenate([run.rows for run in parts])
+        values, hidden = np.concatenate([p[0] for p in pieces]), np.concatenate([p[1] for p in pieces])
+        if len(parts) > 1:
+            order = np.lexsort((np.concatenate([run.at for run in parts]), of_row))
+            of_row, values, hidden = of_row[order], values[order], hidden[order]
+        low, high = np.searchsorted(of_row, rows), np.searchsorted(of_row, rows, side="right")
+        if not column.repeats:
+            there = low < high
+            take = np.minimum(low, len(of_row) - 1)
+            return pa.array(values[take], column.type, mask=~there | hidden[take])
+        counts = high - low
+        ends = np.concatenate([[0], np.cumsum(counts)])
+        take = np.repeat(low - ends[:-1], counts) + np.arange(ends[-1])
+        flat = pa.array(values[take], column.type, mask=hidden[take])
+        return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), flat, mask=pa.array(counts == 0))
+
+    def _values(self, table: ChunkTable, run: named.Run, kind: pa.DataType) -> tuple[npt.NDArray[Any], Bool]:
+        """Values of one field as the column has them, and which of them are hidden."""
+        field = run.field
+        hidden = self._hidden(table, run)
+        if not pa.types.is_string(kind):
+            assert not isinstance(run.values, list)
+            return run.values.astype(kind.to_pandas_dtype(), copy=False), hidden
+        if isinstance(run.values, list):
+            raw: list[Any] = run.values
+        elif run.values.ndim == 2:
+            raw = [row.tobytes() for row in run.values]
+        else:
+            raw = run.values.tolist()
+        known = {value: str(plain_value(field, decode_text(value) if field.kind == "text" else value)) for value in set(raw)}
+        texts = np.empty(len(raw), object)
+        texts[:] = [known[value] for value in raw]
+        return texts, hidden
+
+    def _hidden(self, table: ChunkTable, run: named.Run) -> Bool:
+        """Which values are keys, or raw bytes with a key among them."""
+        hidden = np.zeros(len(run.rows), np.bool_)
+        field = run.field
+        if self.presenter.show_keys:
+            return hidden
+        if field.secret:
+            values = run.values
+            if isinstance(values, list) or values.ndim == 2:
+                hidden[:] = [is_secret(field.secret, int.from_bytes(bytes(value), "big")) for value in values]
+            else:
+                hidden = (values != 0) & ~np.isin(values, list(PUBLIC.get(field.secret, ())))
+        elif field.kind in ("raw", "rest", "pad"):
+            starts, stops = _secret_bytes(table)
+            lengths = np.array([len(value) for value in run.values]) if isinstance(run.values, list) else (field.bits + 7) // 8
+            hidden = np.searchsorted(starts, run.at + lengths) > np.searchsorted(stops, run.at, side="right")
+        self.masked += int(np.count_nonzero(hidden))
+        return hidden
+
+
+def _secret_bytes(table: ChunkTable) -> tuple[Int, Int]:
+    """Where keys start and stop in the chunk's data, each sorted."""
+    starts, stops = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for field in secret_fields(table.catalog):
+        for run in named.runs(table, (field,)):
+            assert not isinstance(run.values, list)
+            there = run.values.any(axis=1) if field.kind in BYTE_KINDS else run.values != 0
+            starts.append(run.at[there])
+            stops.append(run.at[there] + field.bits // 8)
+    return np.sort(np.concatenate(starts)), np.sort(np.concatenate(stops))
+
+
+def _decimal(ns: Int) -> pa.Array:
+    """Nanoseconds as seconds with nine decimals: the 128-bit integers behind Arrow's decimals, little-endian."""
+    words = np.stack([ns, ns >> 63], axis=1)
+    return pa.Array.from_buffers(SECONDS, len(ns), [None, pa.py_buffer(np.ascontiguousarray(words))])

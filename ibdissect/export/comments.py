@@ -1,0 +1,30 @@
+"""What does a finding say as a packet comment?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ibdissect.lint.finding import Finding
+
+SHOWN = 5
+"""Related frames that a comment names."""
+
+
+def comments_by_frame(findings: Iterable[Finding]) -> dict[int, list[str]]:
+    """One comment a finding, by the number of its frame; what concerns no frame (frame 0) is left out."""
+    found: dict[int, list[str]] = {}
+    for finding in findings:
+        if finding.frame >= 1:
+            found.setdefault(finding.frame, []).append(comment(finding))
+    return found
+
+
+def comment(finding: Finding) -> str:
+    """`error SMP003 dr-initialpath0: ...`, how often, and the frames that prove it."""
+    text = f"{finding.severity} {finding.code} {finding.name}: {finding.message}"
+    if finding.count > 1:
+        text += f" ({finding.count} times)"
+    frames = [f"frame {related.frame} ({related.why})" for related in finding.related[:SHOWN]]
+    if len(finding.related) > SHOWN:
+        frames.append(f"{len(finding.related) - SHOWN} more")
+    return f"{text}; see {', '.join(frames)}" if frames else text

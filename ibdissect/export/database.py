@@ -1,0 +1,173 @@
+"""Which tables does SQL see, and what does a query answer?"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import IO, Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from ibdissect.errors import FilterError
+from ibdissect.lint.finding import Finding
+from ibdissect.session import Capture
+from ibdissect.wire.text import printable
+
+from . import tables
+from .columns import Columns, Named, named_columns
+from .findings import SCHEMA, batches
+from .frames import Shown, selected
+
+PACKETS = (
+    "frame.number", "frame.time", "frame.len", "frame.cap_len", "frame.interface_id", "_ws.col.source", "_ws.col.destination",
+    "_ws.col.protocol", "_ws.malformed", "ip.src", "ip.dst", "infiniband.lrh.slid", "infiniband.lrh.dlid", "infiniband.lrh.vl",
+    "infiniband.lrh.sl", "infiniband.grh.sgid", "infiniband.grh.dgid", "infiniband.bth.opcode", "infiniband.bth.p_key",
+    "infiniband.bth.destqp", "infiniband.bth.psn", "infiniband.bth.a", "infiniband.deth.srcqp", "infiniband.reth.dmalen",
+    "infiniband.aeth.syndrome", "_ws.col.info",
+)  # fmt: skip
+MADS = (
+    "frame.number", "frame.time", "_ws.col.source", "_ws.col.destination", "infiniband.mad.mgmtclass", "infiniband.mad.method",
+    "infiniband.mad.status", "infiniband.mad.transactionid", "infiniband.mad.attributeid", "infiniband.mad.attributemodifier",
+    "_ws.col.info",
+)  # fmt: skip
+PORTS = (
+    "frame.number", "frame.time", "infiniband.portinfo.lid", "infiniband.portinfo.mastersmlid", "infiniband.portinfo.localportnum",
+    "infiniband.portinfo.portstate", "infiniband.portinfo.portphysicalstate", "infiniband.portinfo.lmc",
+    "infiniband.portinfo.linkwidthactive", "infiniband.portinfo.linkspeedactive",
+)  # fmt: skip
+"""One row a frame that carried a PortInfo: what was said about a port, when."""
+BATCH = 4096
+_NOTHING = pa.RecordBatchReader.from_batches(pa.schema([]), [])
+"""What a statement without a result answers."""
+SHOWN_ROWS = 10_000
+"""Rows of the text table; the other formats write all."""
+
+
+class Database:
+    """A DuckDB of one capture, on disk in a private folder; tables are filled when a query names them."""
+
+    def __init__(self, opened: Capture, shown: Shown | None, names: Iterable[str], findings: Callable[[], list[Finding]]) -> None:
+        self.opened, self.shown, self.findings = opened, shown, findings
+        known = opened.catalog.names
+        self.names = {
+            "packets": named_columns(opened.catalog, [*_there(PACKETS, known), *names], first=True),
+            "mads": named_columns(opened.catalog, _there(MADS, known), first=True),
+            "ports": named_columns(opened.catalog, _there(PORTS, known), first=True),
+        }
+        self._folder = tempfile.TemporaryDirectory(prefix="ibdissect-sql-")
+        self.connection = duckdb.connect(f"{self._folder.name}/capture.duckdb")
+        self.connection.execute("SET memory_limit = '256MB'; SET preserve_insertion_order = true")
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.connection.close()
+        self._folder.cleanup()
+
+    def run(self, query: str) -> pa.RecordBatchReader:
+        """The result of a query, batch by batch. FilterError when DuckDB refuses it."""
+        self._fill([name for name in (*self.names, "findings") if name in query.lower()])
+        try:
+            # Whoever asks about a capture from elsewhere must not read or write other files by it.
+            self.connection.execute("SET enable_external_access = false; SET lock_configuration = true")
+            result = self.connection.sql(query)
+            return _NOTHING if result is None else result.to_arrow_reader(BATCH)
+        except duckdb.Error as error:
+            raise FilterError(query, printable(str(error).replace("\n", " "))) from error
+
+    def write(self, query: str, file: IO[bytes], ending: str) -> int:
+        """The result in a format of `tables.write`; returns the number of rows."""
+        reader = self.run(query)
+        try:
+            return tables.write(reader, reader.schema, file, ending)
+        except pa.ArrowException as error:
+            raise FilterError(query, printable(str(error).replace("\n", " "))) from error
+
+    def text(self, query: str) -> Iterator[str]:
+        """The result as lines of a table; texts cannot steer the terminal."""
+        reader = self.run(query)
+        rows: list[tuple[str, ...]] = []
+        try:
+            for batch in reader:
+                rows += zip(*(_texts(column) for column in batch.columns), strict=True)
+                if len(rows) > SHOWN_ROWS:
+                    break
+        except pa.ArrowException as error:
+            raise FilterError(query, printable(str(error).replace("\n", " "))) from error
+        names, more = reader.schema.names, len(rows) > SHOWN_ROWS
+        del rows[SHOWN_ROWS:]
+        if not names:
+            return
+        widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+        yield "  ".join(name.ljust(width) for name, width in zip(names, widths, strict=True)).rstrip()
+        yield "  ".join("-" * width for width in widths)
+        for row in rows:
+            yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        if more:
+            yield f"... more than {SHOWN_ROWS} rows: --format csv prints all"
+
+    def _fill(self, wanted: list[str]) -> None:
+        """One pass over the capture for all tables of packets, one check for the findings."""
+        columns = {name: Columns(self.opened.catalog, self.names[name], self.opened.presenter()) for name in wanted if name in self.names}
+        for name, made in columns.items():
+            self._create(name, _of_sql(made.schema))
+        if columns:
+            for table, rows in selected(self.opened, self.shown, number_keys=True):
+                for name, made in columns.items():
+                    some = rows
+                    if name != "packets":
+                        holds = table.located.at("mad") >= 0 if name == "mads" else _has(table, self.names["ports"])
+                        some = rows[holds[rows]]
+                    if len(some):
+                        self._insert(name, pa.Table.from_batches([made.batch(table, some)]), _of_sql(made.schema))
+        if "findings" in wanted:
+            self._create("findings", _of_sql(SCHEMA))
+            for batch in batches(self.findings()):
+                self._insert("findings", pa.Table.from_batches([batch]), _of_sql(SCHEMA))
+
+    def _create(self, name: str, schema: pa.Schema) -> None:
+        self.connection.register("new_rows", schema.empty_table())
+        self.connection.execute(f"CREATE TABLE {name} AS SELECT * FROM new_rows")
+        self.connection.unregister("new_rows")
+
+    def _insert(self, name: str, rows: pa.Table, schema: pa.Schema) -> None:
+        self.connection.register("new_rows", rows.rename_columns(schema.names).cast(schema))
+        self.connection.execute(f"INSERT INTO {name} SELECT * FROM new_rows")
+        self.connection.unregister("new_rows")
+
+
+def _there(names: tuple[str, ...], known: Any) -> list[str]:
+    return [name for name in names if name in known or name.startswith(("frame.", "_ws."))]
+
+
+def _of_sql(schema: pa.Schema) -> pa.Schema:
+    """Names that need no quotes; times without a zone (UTC), for with one DuckDB keeps microseconds only."""
+    return pa.schema([pa.field(_plain(f.name), pa.timestamp("ns") if pa.types.is_timestamp(f.type) else f.type) for f in schema])
+
+
+def _texts(column: pa.Array) -> list[str]:
+    """Values of a result as text; null is empty."""
+    if pa.types.is_nested(column.type):
+        values = [None if value is None else json.dumps(value, default=str) for value in column.to_pylist()]
+    else:
+        values = column.cast(pa.string()).to_pylist()
+    return ["" if value is None else printable(value) for value in values]
+
+
+def _plain(name: str) -> str:
+    """`infiniband.bth.destqp` as a column of SQL: bth_destqp."""
+    return name.removeprefix("infiniband.").removeprefix("_ws.col.").removeprefix("_ws.").replace(".", "_").replace("-", "_")
+
+
+def _has(table: Any, columns: list[Named]) -> Any:
+    """Rows of the chunk in which the structure behind the columns occurs."""
+    holds = np.zeros(len(table), np.bool_)
+    for column in columns:
+        for field in column.fields:
+            holds[table.occurrences(field.owner).rows] = True
+    return holds

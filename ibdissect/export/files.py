@@ -1,0 +1,51 @@
+"""How is a file written so that nobody ever sees half of it? Under a private name in the same folder, then renamed."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import IO
+
+from ibdissect.capture.opening import Source
+from ibdissect.errors import CaptureError, ConfigError
+
+
+@contextmanager
+def replacing(target: str, source: Source | None = None) -> Iterator[IO[bytes]]:
+    """A file object whose bytes become `target` when the block ends well; otherwise what was there before stays.
+
+    Killed at any moment, the old file or the new one is there, never half of one. CaptureError when it cannot be
+    written, ConfigError when the target is the capture that is being read.
+    """
+    path = os.path.realpath(target)
+    if isinstance(source, str | os.PathLike) and os.path.exists(path) and os.path.exists(source) and os.path.samefile(source, path):
+        raise ConfigError("--to", target, "is the capture itself", hint="name another file")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise CaptureError(target, "cannot be written: is no regular file")
+    try:
+        descriptor, private = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", suffix=".part", dir=os.path.dirname(path))
+    except OSError as error:
+        raise CaptureError(target, f"cannot be written: {error.strerror}") from error
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(descriptor)
+            os.fchmod(descriptor, _mode(path))
+        os.replace(private, path)
+    except OSError as error:
+        raise CaptureError(target, f"cannot be written: {error.strerror or error}") from error
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(private)
+
+
+def _mode(path: str) -> int:
+    """Permissions of the file that is replaced, else what a new file gets."""
+    if os.path.exists(path):
+        return os.stat(path).st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

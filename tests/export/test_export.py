@@ -1,0 +1,205 @@
+"""Do exported files hold what `show` prints, in every format, without keys, and can other tools read them?"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ibdissect.capture.writing import CaptureWriter
+from tests.craft import erf_pcap, ethernet_pcap
+from tests.dissect.frames import HOSTILE, M_KEY, R_KEY, all_frames, ethernet_frames
+
+pa = pytest.importorskip("pyarrow")
+duckdb = pytest.importorskip("duckdb")
+
+NAMES = (
+    "frame.number", "frame.time", "frame.time_relative", "infiniband.lrh.dlid", "infiniband.bth.opcode", "infiniband.bth.a",
+    "infiniband.smp.m_key", "infiniband.reth.r_key", "infiniband.grh.sgid", "infiniband.nodedescription.nodestring",
+    "infiniband.smp.initialpath",
+)  # fmt: skip
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "ibdissect", *words], capture_output=True, text=True, timeout=300, check=False)
+
+
+def columns(names: tuple[str, ...]) -> list[str]:
+    return [word for name in names for word in ("-e", name)]
+
+
+@pytest.fixture(scope="module")
+def native(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("export") / "native.pcap"
+    path.write_bytes(erf_pcap(all_frames()))
+    return path
+
+
+@pytest.fixture(scope="module")
+def known() -> tuple[str, ...]:
+    from ibdissect.wire.catalog import builtin
+
+    return tuple(name for name in NAMES if name.startswith("frame.") or builtin().fields(name))
+
+
+def test_all_formats_say_the_same(native: Path, known: tuple[str, ...], tmp_path: Path) -> None:
+    import pyarrow.ipc
+    import pyarrow.parquet
+
+    for ending in ("parquet", "arrow", "jsonl", "csv"):
+        result = run("export", str(native), "--to", str(tmp_path / f"x.{ending}"), *columns(known))
+        assert result.returncode == 0, result.stderr
+        assert "keys are left out" in result.stderr
+    parquet = pyarrow.parquet.read_table(tmp_path / "x.parquet")
+    assert parquet.equals(pyarrow.ipc.open_file(tmp_path / "x.arrow").read_all())
+    assert parquet.num_rows == len(all_frames())
+    assert parquet["frame.time"].type == pa.timestamp("ns", "UTC")
+    assert parquet["frame.time"].cast(pa.int64()).to_pylist()[:2] == [1_700_000_000_000_000_000, 1_700_000_000_001_000_000]
+    assert str(parquet["frame.time_relative"][1].as_py()) == "0.001000000"
+    assert parquet["infiniband.lrh.dlid"].type == pa.uint16()
+    assert parquet["infiniband.bth.a"].type == pa.bool_()
+    assert parquet["infiniband.grh.sgid"].drop_null().to_pylist() == ["fe80::2:c903:0:1491"]
+    lines = [json.loads(line) for line in (tmp_path / "x.jsonl").read_text().splitlines()]
+    rows = list(csv.DictReader((tmp_path / "x.csv").open(newline="")))
+    for name in ("infiniband.lrh.dlid", "infiniband.bth.opcode"):
+        values = parquet[name].to_pylist()
+        assert [line[name] for line in lines] == values
+        assert [row[name] for row in rows] == ["" if value is None else str(value) for value in values]
+    count = duckdb.sql(f"select count(*) from '{tmp_path}/x.parquet' where \"infiniband.bth.opcode\" = 100").fetchall()[0]
+    assert count == (parquet["infiniband.bth.opcode"].to_pylist().count(100),)
+
+
+def test_values_are_those_of_show(native: Path, tmp_path: Path) -> None:
+    names = ("infiniband.bth.psn", "infiniband.lrh.slid", "infiniband.mad.attributeid")
+    run("export", str(native), "--to", str(tmp_path / "x.jsonl"), *columns(names))
+    shown = [json.loads(line) for line in run("show", str(native), "--format", "jsonl").stdout.splitlines()]
+    for line, frame in zip((tmp_path / "x.jsonl").read_text().splitlines(), shown, strict=True):
+        fields = {f["name"]: f["value"] for layer in frame["layers"] for f in layer["fields"]}
+        assert json.loads(line) == {name: fields.get(name) for name in names}
+
+
+def test_keys_are_masked_unless_asked_for(native: Path, tmp_path: Path) -> None:
+    names = columns(("infiniband.reth.r_key", "infiniband.bth.opcode"))
+    run("export", str(native), "--to", str(tmp_path / "x.csv"), *names)
+    assert str(R_KEY) not in (tmp_path / "x.csv").read_text()
+    run("export", str(native), "--to", str(tmp_path / "y.csv"), *names, "--show-keys")
+    assert str(R_KEY) in (tmp_path / "y.csv").read_text()
+
+
+def test_raw_bytes_that_hold_a_key_are_masked(native: Path) -> None:
+    from ibdissect.capture.opening import open_capture
+    from ibdissect.dissect.value import Presenter
+    from ibdissect.export.columns import Columns, named_columns
+    from ibdissect.table.table import ChunkTable
+    from ibdissect.wire.catalog import builtin
+
+    raw = sorted({f.filter_name for s in builtin().structs for f in s.fields if f.kind in ("raw", "rest")})
+    made = Columns(builtin(), named_columns(builtin(), raw), Presenter())
+    clear = Columns(builtin(), named_columns(builtin(), raw), Presenter(show_keys=True))
+    with open_capture(str(native)) as reader:
+        for chunk in reader.chunks():
+            table = ChunkTable(chunk)
+            rows = pytest.importorskip("numpy").arange(len(table))
+            masked, shown = str(made.batch(table, rows).to_pylist()), str(clear.batch(table, rows).to_pylist())
+    assert f"{M_KEY:016x}" not in masked
+    assert len(masked) > 1000 and len(masked) <= len(shown)
+
+
+def test_csv_cells_are_no_formulas(native: Path, tmp_path: Path) -> None:
+    from ibdissect.export.tables import _cell
+
+    assert [_cell(text) for text in ("=1+1", " @x", "-2", "plain", "a\x1b[m")] == ["'=1+1", "' @x", "'-2", "plain", "a\\x1b[m"]
+    run("export", str(native), "--to", str(tmp_path / "x.csv"), "-e", "infiniband.nodedescription.nodestring", "-e", "_ws.col.info")
+    text = (tmp_path / "x.csv").read_text()
+    assert HOSTILE[0] not in text and "\u202e" not in text and "[bold]" in text
+
+
+def test_frames_keep_times_interfaces_and_comments(tmp_path: Path) -> None:
+    with CaptureWriter(tmp_path / "in.pcapng") as writer:
+        for i, frame in enumerate(ethernet_frames()):
+            writer.write(frame, link=1, time_ns=10**18 + i, interface=i % 2, length=len(frame) + i, comments=[f"remark {i}"] * (i % 3))
+    result = run("export", str(tmp_path / "in.pcapng"), "--to", str(tmp_path / "out.pcapng"), "--frames", "2-")
+    assert result.returncode == 0 and "with the keys in them" in result.stderr
+    if shutil.which("tshark") is None:
+        pytest.skip("needs tshark")
+    seen = [
+        subprocess.run(
+            ["tshark", "-r", str(tmp_path / name), "-T", "fields", "-e", "frame.time_epoch", "-e", "frame.len", "-e", "frame.comment",
+             "-e", "frame.cap_len"], capture_output=True, text=True, check=True,
+        ).stdout.splitlines()
+        for name in ("in.pcapng", "out.pcapng")
+    ]  # fmt: skip
+    assert len(seen[0]) > 2 and seen[0][1:] == seen[1]
+    assert "remark" in seen[1][0]
+
+
+def test_findings_and_annotations(native: Path, tmp_path: Path) -> None:
+    linted = json.loads(run("lint", str(native), "--format", "json", "--max-findings", "none").stdout)["findings"]
+    run("export", str(native), "--to", str(tmp_path / "f.jsonl"), "--findings")
+    found = [json.loads(line) for line in (tmp_path / "f.jsonl").read_text().splitlines()]
+    assert len(linted) > 3
+    assert [(f["code"], f["frame"], f["message"]) for f in found] == [(f["code"], f["frame"], f["message"]) for f in linted]
+    assert run("export", str(native), "--to", str(tmp_path / "f.csv"), "--findings").returncode == 0
+    assert len(list(csv.DictReader((tmp_path / "f.csv").open(newline="")))) == len(linted)
+    assert run("annotate", str(native), "--to", str(tmp_path / "a.pcapng")).returncode == 0
+    if shutil.which("tshark") is None:
+        pytest.skip("needs tshark")
+    words = ["tshark", "-r", str(tmp_path / "a.pcapng"), "-T", "fields", "-E", "aggregator=|", "-e", "frame.number", "-e", "frame.comment"]
+    lines = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+    comments = dict(line.split("\t", 1) for line in lines)
+    for finding in linted:
+        if finding["frame"]:
+            assert f"{finding['code']} {finding['name']}: " in comments[str(finding["frame"])]
+
+
+def test_sql_sees_its_tables(native: Path) -> None:
+    query = "select bth_opcode, count(*) n, epoch_ns(min(frame_time)) t from packets where bth_opcode = 10 group by 1"
+    answer = json.loads(run("sql", str(native), query, "--format", "jsonl").stdout)
+    assert answer == {"bth_opcode": 10, "n": 1, "t": 1_700_000_000_006_000_000}
+    assert run("sql", str(native), "select count(*) from mads").stdout.split()[-1].isdigit()
+    assert run("sql", str(native), "select count(*) from ports").stdout.split()[-1] == "0"
+    assert "error" in run("sql", str(native), "select distinct severity from findings").stdout
+    refused = run("sql", str(native), "select nothing from packets")
+    assert refused.returncode == 2 and "nothing" in refused.stderr
+    assert run("sql", str(native), "select * from read_csv('/etc/passwd')").returncode == 2
+
+
+def test_errors_leave_the_old_file(native: Path, tmp_path: Path) -> None:
+    target = tmp_path / "x.csv"
+    target.write_text("old")
+    assert run("export", str(native), "--to", str(target), "-e", "no.such").returncode == 2
+    assert run("export", str(native), "--to", str(target), "-Y", "((").returncode == 2
+    assert run("export", str(tmp_path / "none.pcap"), "--to", str(target)).returncode == 2
+    assert run("export", str(native), "--to", str(native)).returncode == 2
+    assert run("export", str(native), "--to", str(tmp_path / "x.doc")).returncode == 2
+    assert run("export", str(native), "--to", str(tmp_path / "no" / "x.csv")).returncode == 2
+    assert (target.read_text(), os.listdir(tmp_path)) == ("old", ["x.csv"])
+
+
+def test_killed_while_writing_leaves_the_old_file(tmp_path: Path) -> None:
+    source, target = tmp_path / "in.pcap", tmp_path / "out.csv"
+    source.write_bytes(ethernet_pcap(ethernet_frames() * 40_000))
+    target.write_text("old")
+    child = subprocess.Popen([sys.executable, "-m", "ibdissect", "export", str(source), "--to", str(target), "-q"])
+    while not list(tmp_path.glob(".out.csv.*")) and child.poll() is None:
+        time.sleep(0.001)
+    child.send_signal(signal.SIGKILL)
+    assert child.wait(60) == -signal.SIGKILL
+    assert target.read_text() == "old"
+
+
+def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ibdissect.cli import output
+    from ibdissect.errors import ConfigError
+
+    monkeypatch.setattr(output, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"pip install 'ibdissect\[export\]'"):
+        output.require_extra("pyarrow")
