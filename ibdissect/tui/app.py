@@ -115,14 +115,14 @@ class TuiApp(Search):
         self.panes.findings_wanted = not shown
         self.lay_out()
         if not shown:
-            self.findings_pane.focus()
+            self.main.set_focus(self.findings_pane)
 
     def action_bytes(self) -> None:
         shown = self.main.query_one("#byte-side").display
         self.panes.bytes_wanted = not shown
         self.lay_out()
         if not shown:
-            self.bytes_pane.focus()
+            self.main.set_focus(self.bytes_pane)
 
     def explain(self, finding: Finding) -> None:
         """Why it matters, what to do, and which frames prove it."""

@@ -21,7 +21,7 @@ class Search(View):
 
     def leave_filter(self) -> None:
         """Back to the packets."""
-        self.packets.focus()
+        self.main.set_focus(self.packets)
         self.filter_bar.input.can_focus = False
 
     def on_filter_entered(self, message: FilterEntered) -> None:
@@ -67,7 +67,7 @@ class Search(View):
     def action_filter(self) -> None:
         bar = self.filter_bar
         bar.input.can_focus = True
-        bar.input.focus()
+        self.main.set_focus(bar.input)  # at once: what is typed next must not go to the list
 
     def jump(self, frame: int | None) -> None:
         """Go to a frame; one that the filter hides is shown without it."""
