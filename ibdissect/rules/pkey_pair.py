@@ -101,9 +101,9 @@ class BothLimited(Rule):
         source[good] = u24(table.chunk.data, at[good])
         return source
 
-    def _destinations(self, lids: Int, dest_qp: Int, connected: Bool) -> None:
-        """Learn the destination QPs of connected packets; `lids` is SLID and DLID in one number."""
-        ways = (lids << 24) | dest_qp
+    def _destinations(self, way: Int, qp: Int, connected: Bool) -> None:
+        """Learn the destination QPs of connected packets; `way` is SLID and DLID in one number."""
+        ways = (way << 24) | qp
         if not connected.all():
             ways = ways[connected]
         place = slot(ways)
