@@ -34,6 +34,6 @@ def command(capture: str, target: str, max_findings: int, **common: Any) -> int:
         added = comments_by_frame(findings)
         with replacing(target, capture) as file:
             count = write_frames(opened, shown, file, "pcapng", added)
-        say("note: frames are written as they are, with the keys in them; `ibdissect scrub` removes keys")
+        say("note: frames are written as they are, with the keys in them")
         done(opened, common, f"{count} frames written to {target}, {sum(map(len, added.values()))} comments")
     return 0

@@ -47,7 +47,7 @@ def command(
             shown = shown_of(opened, common)
             with replacing(target, capture) as file:
                 count = write_frames(opened, shown, file, FRAME_ENDINGS[ending])
-            say("note: frames are written as they are, with the keys in them; `ibdissect scrub` removes keys")
+            say("note: frames are written as they are, with the keys in them")
             done(opened, common, f"{count} frames written to {target}")
             return 0
         from ibdissect.export import tables

@@ -130,7 +130,7 @@ class Columns:
 
     def _fields(self, table: ChunkTable, rows: Int, column: Named) -> pa.Array:
         """Every occurrence, or the first of each row; null where there is none and where a key is masked."""
-        parts = list(named.runs(table, column.fields))
+        parts = [run for run in named.runs(table, column.fields) if len(run.rows)]
         if not parts:
             return pa.nulls(len(rows), column.arrow.type)
         pieces = [self._values(table, run, column.type) for run in parts]

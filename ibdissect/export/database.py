@@ -60,7 +60,7 @@ class Database:
         }
         self._folder = tempfile.TemporaryDirectory(prefix="ibdissect-sql-")
         self.connection = duckdb.connect(f"{self._folder.name}/capture.duckdb")
-        self.connection.execute("SET memory_limit = '256MB'; SET preserve_insertion_order = true")
+        self.connection.execute("SET memory_limit = '128MB'; SET preserve_insertion_order = true")
 
     def __enter__(self) -> Database:
         return self

@@ -113,6 +113,24 @@ def test_raw_bytes_that_hold_a_key_are_masked(native: Path) -> None:
     assert len(masked) > 1000 and len(masked) <= len(shown)
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_every_name_can_be_written(native: Path, first: bool) -> None:
+    import io
+
+    from ibdissect.export import tables
+    from ibdissect.export.columns import Columns, named_columns
+    from ibdissect.export.frames import selected
+    from ibdissect.session import Capture
+
+    with Capture(str(native)) as opened:
+        names = [name for name, fields in opened.catalog.names.items() if any(f.kind not in ("nested", "hole") for f in fields)]
+        made = Columns(opened.catalog, named_columns(opened.catalog, names, first=first), opened.presenter())
+        batches = [made.batch(table, rows) for table, rows in selected(opened, None)]
+    assert len(made.schema) > 1000
+    for ending in (".csv", ".jsonl", ".parquet", ".arrow"):
+        assert tables.write(batches, made.schema, io.BytesIO(), ending) == len(all_frames())
+
+
 def test_csv_cells_are_no_formulas(native: Path, tmp_path: Path) -> None:
     from ibdissect.export.tables import _cell
 
