@@ -139,7 +139,9 @@ class Columns:
         if len(parts) > 1:
             order = np.lexsort((np.concatenate([run.at for run in parts]), of_row))
             of_row, values, hidden = of_row[order], values[order], hidden[order]
-        low, high = np.searchsorted(of_row, rows), np.searchsorted(of_row, rows, side="right")
+        per_row = np.bincount(of_row, minlength=len(table))
+        high = np.cumsum(per_row)[rows]
+        low = high - per_row[rows]
         if not column.repeats:
             there = low < high
             take = np.minimum(low, len(of_row) - 1)
