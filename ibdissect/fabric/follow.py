@@ -57,6 +57,10 @@ class Requests:
     """Index into `nodes` of each SMP."""
     of_attribute: dict[int, Int]
     """Indices of the SMPs of each attribute that occurs."""
+    kinds: Int
+    """NodeType of each of `nodes`, 0 where it is not known."""
+    num_ports: Int
+    """NumPorts of each of `nodes`."""
 
 
 class Follower:
@@ -92,9 +96,12 @@ class Follower:
         distinct, which = np.unique(slots[index], return_inverse=True)
         attribute = smps.attribute[index]
         of_attribute = {number: np.flatnonzero(attribute == number) for number in np.unique(attribute).tolist()}
+        nodes = tuple(self.subnet.slots.get(slot) for slot in distinct.tolist())
         return Requests(
             smps.rows[index], smps.method[index], smps.attribute[index], smps.modifier[index], smps.mad[index], smps.bodies[index],
-            slots[index], entered[index], tuple(self.subnet.slots.get(slot) for slot in distinct.tolist()), which.ravel(), of_attribute,
+            slots[index], entered[index], nodes, which.ravel(), of_attribute,
+            np.array([node.kind if node is not None else 0 for node in nodes], np.int64),
+            np.array([node.num_ports if node is not None else 0 for node in nodes], np.int64),
         )  # fmt: skip
 
     def _each(self, smps: Smps, table: ChunkTable, slots: list[int], entered: list[int]) -> Iterator[FabricEvent]:

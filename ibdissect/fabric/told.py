@@ -15,7 +15,6 @@ from ibdissect.wire.spec import Field
 
 from . import columns as c
 from .events import ChunkFollowed
-from .follow import Requests
 from .model import SWITCH, Node
 
 MAX_KEPT = 131072
@@ -146,16 +145,13 @@ class Tellings:
             return np.concatenate([getattr(smps, name)[index] for smps, index in parts])
 
         def of_nodes(name: str) -> Int:
-            found: list[Int] = []
-            for smps, index in parts:
-                facts = np.array([getattr(node, name) if node is not None else 0 for node in smps.nodes], np.int64)
-                found.append(facts[smps.which[index]])
-            return np.concatenate(found)
+            return np.concatenate([getattr(smps, name)[smps.which[index]] for smps, index in parts])
 
         order = np.argsort(rows := column("rows"), kind="stable")
         return Told(
             event, rows[order], column("method")[order], column("modifier")[order].astype(np.int64), column("mad")[order],
-            column("bodies")[order], column("slot")[order], column("entered")[order], of_nodes("kind")[order], of_nodes("num_ports")[order],
+            column("bodies")[order], column("slot")[order], column("entered")[order],
+            of_nodes("kinds")[order], of_nodes("num_ports")[order],
         )  # fmt: skip
 
     def _learn(self, told: Told) -> None:
@@ -183,7 +179,7 @@ class Tellings:
         before, since = np.zeros((len(key), 64), np.uint8), np.zeros(len(key), np.int64)
         if not len(self._lesson_key) or not len(key):
             return before, since
-        distinct, which = np.unique(np.concatenate([self._lesson_key, key]), return_inverse=True)
+        _, which = np.unique(np.concatenate([self._lesson_key, key]), return_inverse=True)
         which = which.ravel()
         span = int(max(self._lesson_frame.max(), frames.max())) + 1
         lessons = which[: len(self._lesson_key)] * span + self._lesson_frame

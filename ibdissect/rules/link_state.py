@@ -46,6 +46,7 @@ class Ends:
         self.prefix = np.zeros(LIDS, np.uint64)
         """GidPrefix of the port, 0 where it is not known."""
         self.filled: list[int] = []
+        self.smallest_mtu = self.fewest_vls = NO_LIMIT
 
     def of(self, table: ChunkTable, subnet: Subnet, native: Native) -> Ends:
         """The facts as known at the end of a chunk: rules look up what held before they speak."""
@@ -61,6 +62,8 @@ class Ends:
                     port = subnet.by_lid(lid)
                     if port is not None:
                         self._fill(lid, port)
+            self.smallest_mtu = int(self.mtu[self.filled].min(initial=NO_LIMIT))
+            self.fewest_vls = int(self.vls[self.filled].min(initial=NO_LIMIT))
         return self
 
     def _fill(self, lid: int, port: Port) -> None:
@@ -152,7 +155,9 @@ class MtuExceeded(_LinkRule):
         located = event.table.located
         payload = located.at("payload")[native.rows]
         size = np.where(payload >= 0, located.payload_end[native.rows] - payload, 0)
-        index = np.flatnonzero((size > np.minimum(ends.mtu[native.slid], ends.mtu[native.dlid])) & (native.dest_qp > 0))
+        index = np.flatnonzero(size > ends.smallest_mtu)
+        limit = np.minimum(ends.mtu[native.slid[index]], ends.mtu[native.dlid[index]])
+        index = index[(size[index] > limit) & (native.dest_qp[index] > 0)]
         return index, size[index]
 
     def judge(self, event: ChunkFollowed, context: Context, slid: int, dlid: int, value: int, frame: int) -> Any:
@@ -180,10 +185,11 @@ class VlNotOperational(_LinkRule):
     example = "GetResp(PortInfo) of two ports with OperationalVLs 1 (VL0), then a packet between them on VL 3"
 
     def suspicious(self, event: ChunkFollowed, native: Native, ends: Ends) -> tuple[Int, Int]:
-        vl = (event.table.chunk.data[event.table.located.at("lrh")[native.rows]] >> 4).astype(np.int64)
-        few = (vl >= ends.vls[native.slid]) & (vl >= ends.vls[native.dlid]) & (vl != MANAGEMENT_VL)
-        index = np.flatnonzero(few)
-        return index, vl[index]
+        vl = event.table.chunk.data[event.table.located.at("lrh")[native.rows]] >> 4
+        index = np.flatnonzero((vl >= min(ends.fewest_vls, MANAGEMENT_VL)) & (vl != MANAGEMENT_VL))
+        lane = vl[index].astype(np.int64)
+        few = (lane >= ends.vls[native.slid[index]]) & (lane >= ends.vls[native.dlid[index]])
+        return index[few], lane[few]
 
     def judge(self, event: ChunkFollowed, context: Context, slid: int, dlid: int, value: int, frame: int) -> Any:
         most = 0

@@ -8,8 +8,7 @@ import numpy as np
 
 from ibdissect.fabric.told import NodeInfos, Others, PortGuids, SmInfos, Told
 from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import ERROR, INFO, WARNING
-from ibdissect.wire.names import SM_STATE
+from ibdissect.lint.rule import ERROR, INFO
 from ibdissect.wire.sm import NodeInfo, SMInfo, VendorDiag
 
 from .learnt import Mask, TellingRule
@@ -19,14 +18,8 @@ SAME = (
     NodeInfo.partition_cap, NodeInfo.device_id, NodeInfo.revision, NodeInfo.vendor_id,
 )  # fmt: skip
 """What all ports of a node say alike (seed000 table 29-3)."""
-NOT_ACTIVE, DISCOVERING, STANDBY, MASTER = 0, 1, 2, 3
-LEGAL = frozenset({
-    (DISCOVERING, MASTER), (DISCOVERING, STANDBY), (STANDBY, DISCOVERING), (STANDBY, NOT_ACTIVE), (STANDBY, MASTER),
-    (NOT_ACTIVE, STANDBY), (MASTER, STANDBY), (MASTER, DISCOVERING),
-})  # fmt: skip
-"""Changes of SMState (opensm osm_sm_state_mgr)."""
-UNSEEN = frozenset((a, b) for a, mid in LEGAL for other, b in LEGAL if mid == other)
-"""Changes through one state that nobody asked for in between."""
+MASTER = 3
+"""SMInfo.SMState."""
 MAX_MASTERS = 64
 MAX_CHAINS = 4096
 
@@ -119,35 +112,6 @@ class PriorityChanged(TellingRule):
         return {
             "guid": int(told.now(SMInfo.guid)[i]), "now": int(told.now(SMInfo.priority)[i]), "before": int(told.was(SMInfo.priority)[i]),
         }  # fmt: skip
-
-
-class IllegalTransition(TellingRule):
-    """A subnet manager went from one state to another that cannot follow, even through a state nobody saw.
-
-    ## Why it matters
-    Managers agree on a master through these states; one that leaves them out may end as a second master.
-
-    ## What to do
-    Look at the log of that manager; a restart between the two answers explains it.
-    """
-
-    code, name, severity = "SEM043", "smstate-illegal-transition", WARNING
-    reference = "IBA 14.4.1; opensm osm_sm_state_mgr"
-    message = "subnet manager 0x{guid:016x} is {now}, it was {before}"
-    example = "two GetResp(SMInfo) of one GUID, not active and then discovering"
-    source = SmInfos
-    at = SMInfo.sm_state
-    why = "was in another state"
-
-    def suspicious(self, told: Told, context: Context) -> Mask:
-        restarted = told.now(SMInfo.act_count) < told.was(SMInfo.act_count)
-        return told.answers & (told.since > 0) & (told.now(SMInfo.sm_state) != told.was(SMInfo.sm_state)) & ~restarted
-
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        before, now = int(told.was(SMInfo.sm_state)[i]), int(told.now(SMInfo.sm_state)[i])
-        if (before, now) in LEGAL or (before, now) in UNSEEN or now > MASTER or before > MASTER:
-            return None
-        return {"guid": int(told.now(SMInfo.guid)[i]), "now": SM_STATE.get(now, now), "before": SM_STATE.get(before, before)}
 
 
 class TwoMasters(TellingRule):
@@ -260,7 +224,7 @@ class DiagChainLoop(TellingRule):
         while here and here != page and here not in seen:
             seen.add(here)
             here = self.following.get((slot, number, here), 0)
-        return {"page": page, "following": following} if here == page else None
+        return {"page": page, "following": following} if page and here == page else None
 
     def flow_of(self, told: Told, i: int) -> Any:
         return int(told.slot[i]), int(told.entered[i])

@@ -54,7 +54,8 @@ def asking(requests: int) -> bytes:
     """PortInfo requests that nobody answers, each of another transaction."""
     frame = smp(1, 0x15, modifier=1, crc=False)
     at = frame.index(struct.pack(">Q", 0x1234), 28)
-    return erf_pcap([frame[:at] + struct.pack(">Q", 0x10000 + i) + frame[at + 8 :] for i in range(requests)], step_ns=10_000)
+    keyed = smp(0x81, 0x15, (7).to_bytes(8, "big").ljust(64, b"\0"), crc=False)  # requests matter where somebody has an M_Key
+    return erf_pcap([*(frame[:at] + struct.pack(">Q", 0x10000 + i) + frame[at + 8 :] for i in range(requests)), keyed], step_ns=10_000)
 
 
 WHOLE = erf_pcap([GOOD, OTHER])
@@ -77,4 +78,4 @@ case("CAP013", WHOLE[:-10], WHOLE, file=None, frames=[1])
 case("CAP014", bytes(HOLE), erf_pcap(TWO_OR_MORE), file=None, frames=[2])
 case("CAP015", ud(gmp(4, 1, 0x12)[28:128]), gmp(4, 1, 0x12))
 # More open PortInfo requests than are remembered (4096); the frames differ in their transaction only and hold no CRCs.
-case("CAP016", asking(4097), asking(4096), file=None, also=["ROC005"], twin_also=["ROC005"])
+case("CAP016", asking(4097), asking(4096), file=None, also=["MKY005", "ROC005"], twin_also=["MKY005", "ROC005"])

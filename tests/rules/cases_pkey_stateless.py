@@ -34,6 +34,6 @@ case("PKY007", gmp(4, 1, 0x12, bth={"p_key": 0x8002}), gmp(4, 1, 0x12, bth={"p_k
 case("PKY008", smp(2, 0x16, keys(0, 0x8001)), smp(2, 0x16, keys(0x7FFF, 0x8001)))
 case("PKY009", smp(2, 0x16, keys(0xFFFF, 0x8001, 0x8001)), smp(2, 0x16, keys(0xFFFF, 0x8001, 0x0001, 0, 0)))
 case("PKY010", smp(2, 0x16, keys(0xFFFF, 0x8000)), smp(2, 0x16, keys(0xFFFF, 0x0000)))
-case("PKY014", smp(5, 2, trap259()), smp(7, 2, trap259()))
+case("PKY014", smp(5, 2, trap259(), slid=2), smp(7, 2, trap259(), slid=2))
 case("PKY019", arp(0x0001), arp(0x8001))
 case("PKY020", arp(0xFFFF), arp(0x8001))

@@ -34,7 +34,7 @@ case("SMP004", smp(1, NODE_INFO, path=[1, 2], dr={"hop_pointer": 4}), smp(1, NOD
 case("SMP007", smp(1, NODE_INFO, path=[1], dr={"hop_count": 64}), smp(1, NODE_INFO, path=[1], dr={"hop_count": 63}))
 case("SMP008", smp(0x81, PORT_INFO, build(PortInfo, vl_cap=4), path=[1], dr={"d": 0}),
      smp(0x81, PORT_INFO, build(PortInfo, vl_cap=4), path=[1], dr={"d": 1}))  # fmt: skip
-case("SMP008", smp(1, NODE_INFO, path=[1], dr={"d": 1}), smp(1, NODE_INFO, path=[1], dr={"d": 0}))
+case("SMP008", smp(1, NODE_INFO, path=[1], dr={"d": 1, "hop_pointer": 0}), smp(1, NODE_INFO, path=[1], dr={"d": 0}))
 case("SMP009", leftovers(), short(256))
 case("SMP011", smp(1, NODE_INFO, path=[1], dr={"dr_slid": 1}, slid=1, dlid=2), smp(1, NODE_INFO, path=[1]))
 case("SMP012", smp(1, NODE_INFO, path=[1], slid=5, dlid=7), smp(1, NODE_INFO, path=[1]))
