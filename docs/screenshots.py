@@ -21,7 +21,8 @@ HERE = Path(__file__).resolve().parent
 SIZE = (132, 40)
 SHOTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("main", "opensm/10-partitions.pcap", ("f", "tab", *("down",) * 9)),
-    ("filter", "rxe/netem_loss_send_bw.pcap", ("slash", *"bth.op")),
+    ("light", "rxe/netem_loss_send_bw.pcap", ("f", "tab", *("down",) * 4)),
+    ("filter", "rxe/netem_loss_send_bw.pcap", ("slash", *"bth.p")),
     ("explain", "opensm/10-partitions.pcap", ("f", "e")),
     ("findings", "opensm/33-mkey-enforced-prot2.pcap", ("S",)),
     ("conversations", "opensm/23-perfmgr.pcap", ("c",)),
@@ -53,8 +54,10 @@ def firm(svg: str) -> str:
 
 async def shoot(captures: Path, name: str, capture: str, keys: tuple[str, ...], folder: Path) -> None:
     """One picture."""
-    app = TuiApp(CaptureModel(str(captures / capture)), load(), history=History(folder / ".none" / "filters"))
+    app = TuiApp(CaptureModel(str(captures / capture)), load, history=History(folder / ".none" / "filters"))
     async with app.run_test(size=SIZE) as pilot:
+        if name == "light":
+            app.theme = "ibdissect-light"
         while not app.study.finished:
             await pilot.pause(0.05)
         await pilot.pause(0.3)

@@ -115,14 +115,14 @@ class TuiApp(Search):
         self.panes.findings_wanted = not shown
         self.lay_out()
         if not shown:
-            self.main.set_focus(self.findings_pane)
+            self.findings_pane.focus()
 
     def action_bytes(self) -> None:
         shown = self.main.query_one("#byte-side").display
         self.panes.bytes_wanted = not shown
         self.lay_out()
         if not shown:
-            self.main.set_focus(self.bytes_pane)
+            self.bytes_pane.focus()
 
     def explain(self, finding: Finding) -> None:
         """Why it matters, what to do, and which frames prove it."""

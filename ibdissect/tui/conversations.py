@@ -48,9 +48,10 @@ class Flow:
     octets: int = 0
     naks: int = 0
     repeats: int = 0
-    """Requests whose PSN was not ahead of the one before: retransmitted or reordered."""
+    """Requests whose PSN was not beyond the highest before: retransmitted or reordered."""
     first_frame: int = 0
     last_psn: int = -1
+    """Highest PSN of a request so far, -1 before the first."""
     place: int = 0
     """Row of its time line."""
     spark: tuple[int, ...] = ()
@@ -89,7 +90,7 @@ class Conversations:
         self.latency: npt.NDArray[np.int64] = np.zeros(LATENCIES, np.int64)
         """All answers by log2 of their time in nanoseconds."""
         self.repeated: set[int] = set()
-        """Frames of requests whose PSN was not ahead of the one before."""
+        """Frames of such requests."""
         self.start_ns = 0
         self.step_ns = 1_000_000
         self._sparks: npt.NDArray[np.int64] = np.zeros((64, SPARK), np.int64)
@@ -130,21 +131,26 @@ class Conversations:
         naks = np.add.reduceat((syndrome & 1).astype(np.int64), edge).tolist()
         group = np.repeat(np.arange(len(edge)), packets)
         flows = [self._flow(ordered[i].tobytes(), names, int(order[i]), chunk.first + int(rows[i])) for i in edge.tolist()]
-        # Requests with consecutive PSNs: each is compared with the one before it in its flow.
+        # Requests carry consecutive PSNs: one that is not beyond the highest of its flow was sent before.
         asked = np.flatnonzero(REQUESTS[opcode] & np.isin(opcode >> 5, RETRYING))
         numbers, of = psn[asked], group[asked]
         if len(asked):
-            first = np.concatenate([[True], of[1:] != of[:-1]])
-            before = np.concatenate([[0], numbers[:-1]])
-            before[first] = [flows[i].last_psn for i in of[first].tolist()]
-            step = (numbers - before) & 0xFFFFFF
-            again = (before >= 0) & ((step == 0) | (step >= HALF))
+            first = np.flatnonzero(np.concatenate([[True], of[1:] != of[:-1]]))
+            for i, number in zip(of[first].tolist(), numbers[first].tolist(), strict=True):
+                if flows[i].last_psn < 0:
+                    flows[i].last_psn = (number - 1) & 0xFFFFFF
+            highest = np.array([flow.last_psn for flow in flows])
+            # How far ahead of what the chunk started with; groups are lifted apart, so that one running maximum serves all.
+            ahead = ((numbers - highest[of] + HALF) & 0xFFFFFF) - HALF + (of << 26)
+            top = np.maximum.accumulate(np.maximum(ahead, of << 26))
+            before = np.maximum(np.concatenate([[0], top[:-1]]), of << 26)
+            again = ahead <= before
             repeats = np.bincount(of[again], minlength=len(edge)).tolist()
             if again.any() and len(self.repeated) < MAX_REPEATED:
                 self.repeated.update((rows[asked[again]] + chunk.first).tolist())
-            last = np.flatnonzero(np.append(first[1:], True))
-            for i, number in zip(of[last].tolist(), numbers[last].tolist(), strict=True):
-                flows[i].last_psn = number
+            last = np.append(first[1:], len(asked)) - 1
+            for i, step in zip(of[last].tolist(), (top[last] - (of[last] << 26)).tolist(), strict=True):
+                flows[i].last_psn = (flows[i].last_psn + step) & 0xFFFFFF
         else:
             repeats = [0] * len(edge)
         for flow, *counts in zip(flows, packets, octets, naks, repeats, strict=True):

@@ -72,6 +72,12 @@ class FilterBar(Vertical):
     def __init__(self, check: Check, complete: Complete, history: History) -> None:
         super().__init__(id="filter")
         self.check, self.complete, self.history = check, complete, history
+        self.input = FilterInput(placeholder="press / and type, e.g. infiniband.bth.p_key < 0x8000", id="filter-input", compact=True)
+        self.input.can_focus = False  # only / leads here: Tab completes in it, and would not lead out again
+        self.count = Label("", id="filter-count", markup=False)
+        self.reason = Label("", id="filter-reason", markup=False)
+        self.choices = OptionList(id="filter-choices", markup=False)
+        self.choices.can_focus = False
         self._recalled = 0
         self._draft = ""
         self._found: list[Completion] = []
@@ -80,31 +86,18 @@ class FilterBar(Vertical):
     def compose(self) -> ComposeResult:
         with Horizontal(id="filter-line"):
             yield Label("Filter ▸", id="filter-label")
-            yield FilterInput(placeholder="press / and type, e.g. infiniband.bth.p_key < 0x8000", id="filter-input", compact=True)
-            yield Label("", id="filter-count", markup=False)
-        yield Label("", id="filter-reason", markup=False)
-        choices = OptionList(id="filter-choices", markup=False)
-        choices.can_focus = False
-        yield choices
+            yield self.input
+            yield self.count
+        yield self.reason
+        yield self.choices
 
     def on_mount(self) -> None:
         self.hide_choices()
-        self.input.can_focus = False  # only / leads here: Tab completes in it, and would not lead out again
-
-    @property
-    def input(self) -> FilterInput:
-        """Where one types."""
-        return self.query_one(FilterInput)
-
-    @property
-    def choices(self) -> OptionList:
-        """The completions."""
-        return self.query_one("#filter-choices", OptionList)
 
     def hide_choices(self) -> None:
         """No completions now; what is wrong with the filter is seen again."""
         self.choices.display = False
-        self.query_one("#filter-reason").display = self.has_class("invalid")
+        self.reason.display = self.has_class("invalid")
 
     def put(self, text: str) -> None:
         """Write a filter into the bar, without entering it."""
@@ -116,11 +109,11 @@ class FilterBar(Vertical):
     def say(self, shown: int | None, total: int, busy: bool) -> None:
         """How many frames are shown."""
         text = "" if shown is None else f"{number(shown)} of {number(total)} shown{' …' if busy else ''}"
-        self.query_one("#filter-count", Label).update(text)
+        self.count.update(text)
 
     def _judge(self, text: str) -> None:
         error = self.check(text)
-        reason = self.query_one("#filter-reason", Label)
+        reason = self.reason
         self.set_class(bool(text.strip()) and error is None, "valid")
         self.set_class(error is not None, "invalid")
         reason.display = error is not None
@@ -154,8 +147,8 @@ class FilterBar(Vertical):
         )  # fmt: skip
         choices.highlighted = 0
         choices.display = True
-        self.query_one("#filter-reason").display = False
-        choices.styles.offset = (min(LABEL + self._found[0].start, max(self.size.width - wide - 30, 0)), 1)
+        self.reason.display = False
+        choices.styles.offset = (min(LABEL + self._found[0].start, max(self.size.width - wide - 30, 0)), 0)
 
     def step(self, by: int) -> None:
         """Another completion."""
