@@ -33,7 +33,7 @@ SHOTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 
 
 def firm(svg: str) -> str:
-    """Text that starts with spaces, moved to where it is seen: not every renderer keeps leading spaces."""
+    """The picture without fonts from elsewhere; text behind leading spaces is moved to where it is seen, for not every renderer keeps them."""
 
     def move(match: re.Match[str]) -> str:
         x, length, text = float(match["x"]), float(match["length"]), match["text"]
@@ -45,6 +45,7 @@ def firm(svg: str) -> str:
         cell = length / len(plain)
         return f'{match["head"]}x="{x + lead * cell:.1f}"{match["mid"]}textLength="{length - lead * cell:.1f}"{match["tail"]}>{bare}</text>'
 
+    svg = re.sub(r"@font-face \{[^}]*\}\s*", "", svg)  # nothing is fetched from anywhere to show a picture
     return re.sub(
         r'(?P<head><text class="[^"]*-r\d+" )x="(?P<x>[\d.]+)"(?P<mid> y="[\d.]+" )textLength="(?P<length>[\d.]+)"'
         r"(?P<tail>[^>]*)>(?P<text>[^<]*)</text>",
