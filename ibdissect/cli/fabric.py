@@ -1,0 +1,180 @@
+"""`ibdissect fabric`: the subnet as learnt from a capture."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from ibdissect.cli.common import common_options, damage_text, loaded_catalog, painter, progress_bar, say
+from ibdissect.errors import ConfigError
+
+Paint = Callable[[str, str], str]
+
+
+@click.command(short_help="The subnet as learnt from a capture.")
+@click.argument("capture", metavar="CAPTURE")
+@click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
+@click.option("--dot", is_flag=True, help="A graph of nodes and links for Graphviz.")
+@click.option("--at", "at", type=click.IntRange(min=1), metavar="FRAME", help="What was known when this frame had been sent.")
+@common_options
+def command(capture: str, format_: str, dot: bool, at: int | None, **common: Any) -> None:
+    """Print nodes, ports, links, LIDs, partitions, keys, subnet managers and forwarding; `-` reads standard input.
+
+    Every fact comes with the frame that taught it. Keys are masked unless --show-keys is given.
+    """
+    for name in ("filter", "frames"):
+        if common[name] is not None:
+            raise ConfigError(
+                f"--{name}", str(common[name]), "the subnet is learnt from all frames", hint="--at FRAME shows what was known then"
+            )
+    if dot and format_ == "json":
+        raise ConfigError("--dot", "--format json", "a graph is not JSON")
+    result = _learnt(capture, at, common)
+    if dot:
+        click.echo("\n".join(graph(result)))
+    elif format_ == "json":
+        click.echo(json.dumps(result, indent=2, ensure_ascii=False))
+    else:
+        click.echo("\n".join(lines(result, painter(common["color"], sys.stdout), quiet=common["quiet"])))
+
+
+def _learnt(path: str, at: int | None, common: dict[str, Any]) -> dict[str, Any]:
+    """What the capture teaches up to frame `at`."""
+    from ibdissect.capture.opening import open_capture
+    from ibdissect.fabric import Follower
+    from ibdissect.fabric.describe import describe
+    from ibdissect.table.secrets import Masker, is_secret
+    from ibdissect.table.table import ChunkTable
+
+    catalog, _ = loaded_catalog(common)
+    follower, masker = Follower(), Masker()
+    frames = 0
+    with open_capture(path) as reader, progress_bar([path], quiet=common["quiet"]) as progress:
+        for chunk in reader.chunks():
+            if at is not None and chunk.first + len(chunk) - 1 > at:
+                chunk = _up_to(chunk, at)
+            if len(chunk):
+                table = ChunkTable(chunk, catalog)
+                masker.feed(table)
+                for _ in follower.feed(table):
+                    pass
+                frames = chunk.first + len(chunk) - 1
+            if progress is not None:
+                progress(frames, chunk.base + chunk.data.size)
+            if at is not None and frames >= at:
+                break
+        for damage in reader.damage:
+            say(damage_text(path, damage))
+
+    def key_text(kind: str, value: int) -> str | None:
+        return None if common["show_keys"] or not is_secret(kind, value) else masker.name(kind, value)
+
+    return {"schema": 1, "capture": path, "frame": frames, **describe(follower.subnet, key_text)}
+
+
+def _up_to(chunk: Any, frame: int) -> Any:
+    """The rows of a chunk up to a frame."""
+    count = max(0, frame - chunk.first + 1)
+    names = ("offset", "caplen", "length", "time_ns", "link", "interface", "pseudo")
+    return replace(chunk, **{name: getattr(chunk, name)[:count] for name in names})
+
+
+def lines(result: dict[str, Any], paint: Paint, *, quiet: bool = False) -> Iterator[str]:
+    """The subnet as a person reads it; `quiet` leaves out ports."""
+    counts = result["counts"]
+    unknown = f", {counts['unknown_nodes']} nodes without NodeInfo" if counts["unknown_nodes"] else ""
+    routers = f", {counts['routers']} routers" if counts["routers"] else ""
+    yield (
+        f"{counts['switches']} switches, {counts['channel_adapters']} channel adapters{routers}{unknown}, {counts['links']} links, "
+        f"{counts['lids']} LIDs, as of frame {result['frame']}"
+    )
+    if result["sms"]:
+        yield from ("", paint("Subnet managers", "path"))
+        for sm in result["sms"]:
+            node = f"  {sm['node']}" if sm["node"] else ""
+            yield f"  {sm['guid']}  LID {sm['lid']}  {sm['state']}, priority {sm['priority']}{node}  " + paint(
+                f"[frame {sm['frame']}, last seen {sm['last_seen']}]", "faint"
+            )
+    if result["nodes"]:
+        yield from ("", paint("Nodes", "path"))
+        for node in result["nodes"]:
+            yield from _node(node, paint, quiet)
+    if result["partitions"]:
+        yield from ("", paint("Partitions", "path"))
+        for partition in result["partitions"]:
+            full = sum(member["full"] for member in partition["members"])
+            yield f"  0x{partition['partition']:04x}  {full} full, {len(partition['members']) - full} limited members"
+    if result["groups"]:
+        yield from ("", paint("Multicast groups", "path"))
+        for group in result["groups"]:
+            yield (
+                f"  {group['mgid']}  LID 0x{group['mlid']:04x}  P_Key 0x{group['p_key']:04x}  Q_Key {group['q_key']['text']}  "
+                f"{len(group['members'])} members  {_frame(group['frame'], paint)}"
+            )
+            if not quiet:
+                for member in group["members"]:
+                    yield f"    {member['port_gid']}  {', '.join(member['join_state'])}  {_frame(member['frame'], paint)}"
+
+
+def _node(node: dict[str, Any], paint: Paint, quiet: bool) -> Iterator[str]:
+    name = f'  "{node["name"]}"' if node["name"] else ""
+    switch = node.get("switch")
+    tables = f"  linear table {switch['linear_fdb_cap']}, top {switch['linear_fdb_top']}" if switch else ""
+    yield f"  {node['kind']} {node['guid'] or '(no NodeInfo)'}{name}  {node['num_ports']} ports{tables}  {_frame(node['frame'], paint)}"
+    if quiet:
+        return
+    for port in node["ports"]:
+        yield "    " + _port(port, paint)
+    forwarding = node.get("forwarding")
+    if forwarding is not None:
+        for entry in forwarding["linear"]:
+            yield f"    forwards {entry['count']} LIDs by port {entry['port']}: {entry['lids']}"
+        if forwarding["random"]:
+            yield f"    random forwarding table: {len(forwarding['random'])} blocks"
+        for entry in forwarding["multicast"]:
+            yield f"    forwards 0x{entry['lid']:04x} by ports {','.join(map(str, entry['ports']))}"
+
+
+def _port(port: dict[str, Any], paint: Paint) -> str:
+    parts = [f"port {port['number']}", port["state"]]
+    if "lid" in port:
+        parts.append(f"LID {port['lid']}" + (f", LMC {port['lmc']}" if port["lmc"] else ""))
+    if "m_key" in port and (port["m_key"]["value"] != 0):
+        key = port["m_key"]
+        shown = key["text"] if key["value"] is None else f"M_Key {key['text']}"
+        parts.append(f"{shown} (protect bits {key['protect_bits']}, lease {key['lease_period']} s)")
+    keys = [key for block in port.get("p_keys", ()) for key in block["keys"]]
+    if keys:
+        parts.append("P_Keys " + " ".join(f"0x{key:04x}" for key in keys))
+    if "peer" in port:
+        peer = port["peer"]
+        parts.append(f"-> {peer['name'] or peer['node'] or '?'} port {peer['port']}")
+    return "  ".join([*parts, _frame(port.get("frame", 0), paint)]).rstrip()
+
+
+def _frame(number: int, paint: Paint) -> str:
+    return paint(f"[frame {number}]", "faint") if number else ""
+
+
+def graph(result: dict[str, Any]) -> Iterator[str]:
+    """Nodes and links in Graphviz's language; switches are boxes."""
+    yield "graph fabric {"
+    yield "  overlap=false;"
+    for node in result["nodes"]:
+        label = _quoted("\n".join(part for part in (node["name"], node["guid"]) if part))
+        yield f"  {_quoted(node['guid'] or '?')} [label={label}, shape={'box' if node['kind'] == 'switch' else 'ellipse'}];"
+    for link in result["links"]:
+        near, far = link["ends"]
+        ports = f'taillabel="{near["port"]}", headlabel="{far["port"]}"'
+        yield f"  {_quoted(near['node'] or '?')} -- {_quoted(far['node'] or '?')} [{ports}];"
+    yield "}"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

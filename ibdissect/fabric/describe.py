@@ -1,0 +1,173 @@
+"""The subnet as plain data: what `ibdissect fabric` prints, each fact with the frame that taught it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ibdissect.wire.text import gid_text, printable
+
+from .model import CA, ROUTER, SWITCH, Node, Port, Subnet
+from .partitions import BASE, FULL
+from .topology import links
+
+KINDS = {0: "unknown", CA: "channel adapter", SWITCH: "switch", ROUTER: "router"}
+STATES = {0: "unknown", 1: "Down", 2: "Initialize", 3: "Armed", 4: "Active"}
+SM_STATES = {0: "not active", 1: "discovering", 2: "standby", 3: "master"}
+JOIN = {1: "full member", 2: "non-member", 4: "send-only non-member", 8: "send-only full member"}
+KeyText = Callable[[str, int], str | None]
+"""(kind, value) -> the number of a masked key, None when keys are shown."""
+
+
+def describe(subnet: Subnet, key_text: KeyText) -> dict[str, Any]:
+    """All that is known, as JSON takes it; GUIDs and GIDs are text, LIDs and P_Keys numbers."""
+    nodes = sorted(subnet.slots.values(), key=lambda node: (node.kind != SWITCH, node.guid, node.slot))
+    counts = {name: sum(node.kind == kind for node in nodes) for kind, name in KINDS.items()}
+    return {
+        "counts": {
+            "switches": counts["switch"], "channel_adapters": counts["channel adapter"], "routers": counts["router"],
+            "unknown_nodes": counts["unknown"], "ports": subnet.port_count, "links": sum(1 for _ in links(subnet)),
+            "lids": sum(1 for lid in subnet.lids if subnet.by_lid(lid) is not None),
+        },
+        "sms": [_manager(subnet, sm, key_text) for sm in subnet.sms.values()],
+        "nodes": [_node(node, key_text) for node in nodes],
+        "links": [{"ends": [_end(near), _end(far)], "frame": near.peer_frame} for near, far in links(subnet)],
+        "lids": [
+            {"lid": lid, "node": guid(port.node.guid), "port": port.number, "frame": track.since}
+            for lid, track in sorted(subnet.lids.items())
+            if (port := track.now) is not None and port.node.alive
+        ],
+        "partitions": _partitions(subnet),
+        "groups": [_group(group, key_text) for group in sorted(subnet.groups.by_mgid.values(), key=lambda group: (group.mlid, group.mgid))],
+    }  # fmt: skip
+
+
+def guid(value: int) -> str | None:
+    """A GUID as text; None for one that is not known."""
+    return f"0x{value:016x}" if value else None
+
+
+def name_of(node: Node) -> str:
+    """NodeDescription without padding and harmless."""
+    return printable(node.name.split(b"\0")[0].decode("utf-8", "replace")).strip()
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """`1-3,7` for numbers in rising order."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(f"{low}" if low == high else f"{low}-{high}" for low, high in parts)
+
+
+def _end(port: Port) -> dict[str, Any]:
+    return {"node": guid(port.node.guid), "name": name_of(port.node), "port": port.number}
+
+
+def _key(kind: str, value: int, key_text: KeyText) -> dict[str, Any]:
+    text = key_text(kind, value)
+    return {"value": value, "text": f"0x{value:016x}"} if text is None else {"value": None, "text": text}
+
+
+def _manager(subnet: Subnet, sm: Any, key_text: KeyText) -> dict[str, Any]:
+    owner = subnet.by_lid(sm.lid)
+    return {
+        "guid": guid(sm.guid), "lid": sm.lid, "state": SM_STATES.get(sm.state, str(sm.state)), "priority": sm.priority, "frame": sm.since,
+        "last_seen": sm.frame,
+        "node": name_of(owner.node) if owner is not None else "",
+    }  # fmt: skip
+
+
+def _node(node: Node, key_text: KeyText) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "guid": guid(node.guid), "kind": KINDS.get(node.kind, "unknown"), "name": name_of(node),
+        "system_image_guid": guid(node.system_guid),
+        "vendor_id": node.vendor_id, "device_id": node.device_id, "num_ports": node.num_ports, "partition_cap": node.partition_cap,
+        "frame": node.frame, "ports": [_port(port, key_text) for _, port in sorted(node.ports.items())],
+    }  # fmt: skip
+    if node.switch is not None:
+        found["switch"] = {**{name: int(value) for name, value in node.switch._asdict().items()}, "frame": node.switch_frame}
+    if node.forwarding is not None:
+        tables = node.forwarding
+        by_port: dict[int, list[int]] = {}
+        for lid, port in tables.linear.entries():
+            by_port.setdefault(port, []).append(lid)
+        found["forwarding"] = {
+            "linear": [{"port": port, "lids": ranges(lids), "count": len(lids)} for port, lids in sorted(by_port.items())],
+            "linear_blocks": [{"block": block, "frame": frame} for block, frame in enumerate(tables.linear.frames) if frame],
+            "random": [
+                {"block": block, "entries": entries.hex(), "frame": frame} for block, (entries, frame) in sorted(tables.random.items())
+            ],
+            "multicast": [{"lid": lid, "ports": list(ports)} for lid, ports in tables.routes()],
+        }
+    return found
+
+
+def _port(port: Port, key_text: KeyText) -> dict[str, Any]:
+    found: dict[str, Any] = {"number": port.number, "guid": guid(port.guid), "state": STATES.get(port.state, str(port.state))}
+    info = port.info
+    if info is not None:
+        found |= {
+            "frame": port.info_frame, "physical_state": info.port_physical_state, "master_sm_lid": info.master_sm_lid,
+            "capability_mask": info.capability_mask, "capability_mask2": info.capability_mask2, "gid_prefix": f"0x{info.gid_prefix:016x}",
+            "neighbor_mtu": 128 << info.neighbor_mtu if info.neighbor_mtu else 0, "operational_vls": info.operational_vls,
+            "link_width_active": info.link_width_active, "link_speed_active": info.link_speed_active,
+            "link_speed_ext_active": info.link_speed_ext_active,
+        }  # fmt: skip
+    if port.lids.now is not None:
+        found |= {"lid": port.lids.now[0], "lmc": port.lids.now[1]}
+    if port.lids.past or port.lids.now is not None:
+        history = [*port.lids.past, (port.lids.now, port.lids.since)]
+        found["lid_history"] = [{"lid": now[0] if now else None, "lmc": now[1] if now else 0, "frame": since} for now, since in history]
+    if port.peer is not None:
+        found["peer"] = {**_end(port.peer), "frame": port.peer_frame}
+    if port.guard is not None and port.guard.held.now is not None:
+        held = port.guard.held.now
+        found["m_key"] = {
+            **_key("M_Key", held.key, key_text), "protect_bits": held.protect, "lease_period": held.lease, "frame": port.guard.held.since,
+        }  # fmt: skip
+    if port.p_keys is not None:
+        found["p_keys"] = [
+            {"block": block.number, "frame": block.since, "keys": [key for key in _entries(block.now) if key & BASE]}
+            for block in sorted(port.p_keys.blocks, key=lambda block: block.number)
+            if block.now is not None
+        ]
+    if port.qos is not None:
+        maps = {number: table.hex() for number in range(256) if (table := port.qos.map(number)) is not None}
+        found["qos"] = {"sl_to_vl": maps, "vl_arbitration": [half.hex() or None for half in port.qos.arbitration], "frame": port.qos.frame}
+    return found
+
+
+def _entries(block: bytes | None) -> list[int]:
+    return [int.from_bytes(block[i : i + 2], "big") for i in range(0, len(block), 2)] if block is not None else []
+
+
+def _partitions(subnet: Subnet) -> list[dict[str, Any]]:
+    members: dict[int, list[dict[str, Any]]] = {}
+    for port in subnet.ports():
+        for block in port.p_keys.blocks if port.p_keys is not None else ():
+            for key in _entries(block.now):
+                if key & BASE:
+                    members.setdefault(key & BASE, []).append({**_end(port), "full": bool(key & FULL), "frame": block.since})
+    return [{"partition": number, "members": found} for number, found in sorted(members.items())]
+
+
+def _group(group: Any, key_text: KeyText) -> dict[str, Any]:
+    return {
+        "mgid": gid_text(group.mgid), "mlid": group.mlid, "p_key": group.p_key, "q_key": _q_key(group.q_key, key_text), "mtu": group.mtu,
+        "rate": group.rate, "sl": group.sl, "frame": group.frame,
+        "members": [
+            {"port_gid": gid_text(gid), "join_state": [name for bit, name in JOIN.items() if state & bit], "frame": frame}
+            for gid, (state, frame) in group.members.items()
+        ],
+    }  # fmt: skip
+
+
+def _q_key(value: int, key_text: KeyText) -> dict[str, Any]:
+    text = key_text("Q_Key", value)
+    return {"value": value, "text": f"0x{value:08x}"} if text is None else {"value": None, "text": text}
+
+

@@ -1,0 +1,85 @@
+"""Does `ibdissect fabric` print the subnet that is there, as text, JSON and graph, and no key?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+
+from ibdissect.cli.fabric import command
+from ibdissect.errors import ConfigError
+from tests import craft
+from tests.fabric.made import ANSWER, answer, node, p_keys, port_info, switch, switch_info
+
+KEY = 0x1122334455667788
+
+
+def written(tmp_path: Path, frames: list[bytes]) -> str:
+    path = tmp_path / "one.pcap"
+    path.write_bytes(craft.erf_pcap(frames))
+    return str(path)
+
+
+def frames(**info: Any) -> list[bytes]:
+    def back(attribute: int, body: bytes, path: list[int], **kw: Any) -> bytes:
+        return craft.smp(ANSWER, attribute, body, path=path, **kw)
+
+    return [
+        back(0x11, node(1), []), back(0x15, port_info(1, **info), [], m_key=info.get("m_key", 0)), back(0x16, p_keys(0xFFFF, 0x1234), []),
+        back(0x11, switch(2, 2, local_port_num=1), [1]), back(0x12, switch_info(), [1]), back(0x10, b'a "switch"\x1b[31m', [1]),
+        back(0x15, port_info(2), [1], modifier=0), back(0x19, bytes([255, 1, 0]).ljust(64, b"\xff"), [1]),
+    ]  # fmt: skip
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(command, arguments)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_text(tmp_path: Path) -> None:
+    text = run(written(tmp_path, frames()))
+    assert text.startswith("1 switches, 1 channel adapters, 1 links, 2 LIDs, as of frame 8")
+    assert "forwards 1 LIDs by port 1: 1" in text and "P_Keys 0xffff 0x1234" in text and "0x1234  0 full, 1 limited" in text
+    assert "\x1b" not in text
+
+
+def test_keys_are_masked(tmp_path: Path) -> None:
+    path = written(tmp_path, frames(m_key=KEY, m_key_protect_bits=1))
+    for arguments in ((), ("--format", "json")):
+        hidden = run(path, *arguments)
+        assert f"{KEY:x}" not in hidden and str(KEY) not in hidden and "M_Key#1" in hidden
+    assert f"{KEY:016x}" in run(path, "--show-keys")
+    held = json.loads(run(path, "--format", "json"))["nodes"][1]["ports"][0]["m_key"]
+    assert held == {"value": None, "text": "M_Key#1", "protect_bits": 1, "lease_period": 0, "frame": 2}
+
+
+def test_at_frame(tmp_path: Path) -> None:
+    path = written(tmp_path, frames())
+    early = json.loads(run(path, "--format", "json", "--at", "3"))
+    assert early["frame"] == 3 and early["counts"]["switches"] == 0 and early["counts"]["links"] == 0
+    late = json.loads(run(path, "--format", "json"))
+    assert late["counts"] == {
+        "switches": 1, "channel_adapters": 1, "routers": 0, "unknown_nodes": 0, "ports": 3, "links": 1, "lids": 2,
+    }  # fmt: skip
+    assert late["links"][0]["frame"] == 4 and late["nodes"][0]["forwarding"]["linear_blocks"] == [{"block": 0, "frame": 8}]
+
+
+def test_graph(tmp_path: Path) -> None:
+    graph = run(written(tmp_path, frames()), "--dot")
+    assert graph.startswith("graph fabric {") and graph.count(" -- ") == 1 and graph.count("shape=box") == 1
+    assert r"a \"switch\"" in graph and "\x1b" not in graph
+
+
+def test_limits_are_refused(tmp_path: Path) -> None:
+    result = CliRunner().invoke(command, [written(tmp_path, [answer(5, 0x11, node(5))]), "--frames", "1"])
+    assert isinstance(result.exception, ConfigError)
+
+
+def test_known_subnet(shared: Path) -> None:
+    path = shared / "captures/opensm/03-sweep-ft36.pcap"
+    found = json.loads(run(str(path), "--format", "json"))
+    assert (found["counts"]["switches"], found["counts"]["channel_adapters"], found["counts"]["links"]) == (36, 324, 648)
+    assert len(found["lids"]) == 360 and all(sum(e["count"] for e in n["forwarding"]["linear"]) == 360 for n in found["nodes"][:36])

@@ -1,0 +1,57 @@
+"""Do the tables of switches and ports hold what was shown, block by block?"""
+
+from __future__ import annotations
+
+from ibdissect.fabric.groups import MAX_MEMBERS, Groups
+from ibdissect.fabric.tables import KEPT_MULTICAST, Forwarding, Linear, Qos
+
+
+def test_linear_table() -> None:
+    table = Linear()
+    assert table.port(5) == (255, 0) and len(table) == 0
+    assert table.learn(1, bytes([3]) + b"\xff" * 63, 10)
+    assert not table.learn(1, bytes([3]) + b"\xff" * 63, 20), "no news"
+    assert table.port(64) == (3, 10) and table.port(65) == (255, 10)
+    assert table.port(5) == (255, 0), "block 0 was never shown"
+    assert list(table.entries()) == [(64, 3)] and len(table) == 1
+    assert not table.learn(768, bytes(64), 30), "multicast LIDs are not in it"
+
+
+def test_multicast_table() -> None:
+    tables = Forwarding()
+    tables.learn_multicast(0x10000001, b"\x00\x03" + bytes(62), 5)
+    tables.learn_multicast(1, b"\x80\x01" + bytes(62), 6)
+    assert list(tables.routes()) == [(0xC020, (0, 15, 16, 17))]
+    for block in range(3 * KEPT_MULTICAST):
+        tables.learn_multicast(block, bytes(64), 7)
+        tables.learn_random(block, bytes(64), 7)
+    assert len(tables.multicast) == len(tables.random) == KEPT_MULTICAST
+
+
+def test_sl_to_vl() -> None:
+    qos = Qos()
+    even, other = bytes(8), bytes([0x12, *bytes(7)])
+    assert qos.vl(0, 3) is None
+    qos.learn_map(0, even, 5)
+    qos.learn_map(2, even, 6)
+    assert (qos.vl(0, 1), qos.vl(2, 1), qos.vl(1, 1)) == (0, 0, None)
+    qos.learn_map(2, other, 7)
+    assert (qos.vl(0, 1), qos.vl(2, 0), qos.vl(2, 1), qos.frame) == (0, 1, 2, 7)
+    qos.learn_map(2, even, 8)
+    assert qos.vl(2, 1) == 0
+    qos.learn_arbitration(3, b"\1" * 64, 9)
+    assert qos.arbitration == (b"", b"", b"\1" * 64, b"") and qos.frame == 9
+
+
+def test_groups() -> None:
+    groups = Groups()
+    group = groups.learn(b"g" * 16, (0xC001, 0xFFFF, 0xB1B, 4, 3, 0), 5)
+    assert groups.learn(b"g" * 16, (0xC001, 0xFFFF, 0, 4, 3, 0), 6) is group and (group.q_key, group.frame) == (0xB1B, 5), "a hidden key"
+    groups.join(group, b"a" * 16, 1, 7)
+    groups.join(group, b"a" * 16, 1, 8)
+    assert group.members == {b"a" * 16: (1, 7)}
+    groups.join(group, b"a" * 16, 0, 9)
+    assert not group.members
+    for number in range(MAX_MEMBERS + 10):
+        groups.join(group, number.to_bytes(16, "big"), 1, 10)
+    assert len(group.members) == MAX_MEMBERS

@@ -1,0 +1,66 @@
+"""What did the same port say before - across chunks, ports and bounds?"""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from ibdissect.capture.opening import open_capture
+from ibdissect.fabric import Follower, told
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.told import PortInfos, Told
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.sm_port import PortInfo
+from tests import craft
+
+from .made import SET, answer, ask, node, port_info
+
+
+def feed(infos: PortInfos, follower: Follower, *frames: bytes) -> Told:
+    """One more chunk of the same capture (frame numbers start anew, the order of feeding counts)."""
+    (chunk,) = open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks()
+    (event,) = [event for event in follower.feed(ChunkTable(chunk)) if isinstance(event, ChunkFollowed)]
+    return infos.of(event)
+
+
+def counted(number: int, lid: int = 5) -> bytes:
+    return answer(lid, 0x15, port_info(lid, p_key_violations=number))
+
+
+def test_before() -> None:
+    infos, follower = PortInfos(), Follower()
+    first = feed(infos, follower, answer(5, 0x11, node(5)), answer(6, 0x11, node(6)), counted(1), counted(9, 6), counted(2),
+                 ask(5, 0x15, method=SET, body=port_info(5)), counted(3))  # fmt: skip
+    assert first.since.tolist() == [0, 0, 3, 5, 5], "a Set teaches nothing"
+    assert first.was(PortInfo.p_key_violations).tolist() == [0, 0, 1, 2, 2]
+    assert first.now(PortInfo.p_key_violations).tolist() == [1, 9, 2, 0, 3]
+    assert first.sets.tolist() == [False, False, False, True, False] and first.number.tolist() == [1] * 5
+    assert infos.of(first.event) is first
+
+
+def test_across_chunks() -> None:
+    """The last answer of an earlier chunk is remembered; asking for another frame of the same chunk finds what held there."""
+    infos, follower = PortInfos(), Follower()
+    feed(infos, follower, answer(5, 0x11, node(5)), counted(1))
+    pad = [craft.native(bth={"psn": i}) for i in range(4)]
+    second = feed(infos, follower, *pad, counted(7), counted(8))
+    assert second.since.tolist() == [2, 5] and second.was(PortInfo.p_key_violations).tolist() == [1, 7]
+    bodies, since = infos.at(second.key, second.frames + 1)
+    assert since.tolist() == [5, 6] and PortInfo(bodies[1].tobytes()).p_key_violations == 8
+
+
+def test_unknown_nodes_teach_nothing() -> None:
+    infos = PortInfos()
+    found = feed(infos, Follower(), ask(5, 0x15), ask(5, 0x15))
+    assert found.key.tolist() == [-1, -1] and found.since.tolist() == [0, 0]
+
+
+def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(told, "MAX_KEPT", 2)
+    infos, follower = PortInfos(), Follower()
+    names = [answer(lid, 0x11, node(lid)) for lid in (5, 6, 7)]
+    feed(infos, follower, *names, counted(1, 5), counted(1, 6), counted(1, 7))
+    pad = [craft.native(bth={"psn": i}) for i in range(6)]
+    found = feed(infos, follower, *pad, counted(2, 5), counted(2, 6), counted(2, 7))
+    assert found.since.tolist() == [0, 5, 6], "the oldest went"
