@@ -87,28 +87,29 @@ class Pattern:
                     self._classes[byte] = number
         probes = [group & -group for group in groups]
         begin = self._closure({first}, True, False)
-        found: dict[frozenset[int], int] = {frozenset({-1}): 0}
+        # The same nodes are another state at the start of the text: `^` behind `$` still holds there.
+        found: dict[tuple[frozenset[int], bool], int] = {(frozenset({-1}), False): 0}
         rows: list[list[int]] = [[0] * len(groups)]
         ends = [True]
-        todo: list[frozenset[int]] = []
+        todo: list[tuple[frozenset[int], bool]] = []
 
-        def number_of(state: frozenset[int]) -> int:
+        def number_of(state: frozenset[int], at_start: bool = False) -> int:
             if 0 in state:
                 return 0
-            number = found.get(state)
+            number = found.get((state, at_start))
             if number is None:
                 if len(found) >= MAX_STATES:
                     raise BadPattern("the regular expression needs too many states; make it simpler", 0)
-                number = found[state] = len(found)
+                number = found[state, at_start] = len(found)
                 rows.append([])
-                ends.append(0 in self._closure(set(state), number == 1, True))
-                todo.append(state)
+                ends.append(0 in self._closure(set(state), at_start, True))
+                todo.append((state, at_start))
             return number
 
-        self._begin = number_of(begin)
+        self._begin = number_of(begin, True)
         while todo:
-            state = todo.pop()
-            row = rows[found[state]]
+            state, at_start = todo.pop()
+            row = rows[found[state, at_start]]
             for probe in probes:
                 moved = {self._next[node][0] for node in state if self._kind[node] == SET and self._set[node] & probe}
                 row.append(number_of(self._closure(moved | {first}, False, False)))

@@ -47,6 +47,10 @@ PIECES = st.recursive(
 )  # fmt: skip
 
 
+def test_start_behind_end_holds_in_an_empty_text_only() -> None:
+    assert found(rb"\z^", [b"", b"a", b"ab"]) == [True, False, False]
+
+
 @settings(max_examples=300, deadline=None)
 @given(PIECES, st.lists(st.text("abc\n", max_size=8).map(str.encode), min_size=1, max_size=8))
 def test_generated_patterns(pattern: str, texts: list[bytes]) -> None:
