@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -77,6 +78,8 @@ class Linter:
         self.max_findings, self.timing, self.on_finding = max_findings, timing, on_finding
         self.context = Context(damage=damage)
         self.tally: dict[str, Tally] = {rule.code: Tally() for rule in self.rules}
+        self.shown: list[tuple[int, int, npt.NDArray[np.uint8]]] = []
+        """First frame and length of each chunk that was limited, and which frames are reported, a bit each."""
         self.stateless = [rule for rule in self.rules if rule.when is not None]
         self.of_struct: list[tuple[Rule, type[Struct], Any]] = []
         self.of_event: dict[type[Any], list[tuple[Rule, Any]]] = {}
@@ -95,21 +98,23 @@ class Linter:
 
     def feed(self, table: ChunkTable, shown: Bool | None = None) -> None:
         """Judge a chunk; `shown` bool[n] limits what is reported, knowledge is learnt from all rows."""
+        if shown is not None:
+            self.shown.append((table.chunk.first, len(shown), np.packbits(shown)))
         for rule in self.stateless:
             self._timed(rule, self._stateless, table, shown)
         for source in self.sources:
             for event in source.feed(table):
                 for rule, method in self.of_event.get(type(event), ()):
-                    self._take(rule, method(event, self.context), table, shown)
+                    self._take(rule, method(event, self.context))
         for rule, struct, method in self.of_struct:
-            self._timed(rule, self._structs, table, shown, struct, method)
+            self._timed(rule, self._structs, table, struct, method)
         for rule, method in self.of_chunk:
-            self._take(rule, method(table, self.context), table, shown)
+            self._take(rule, method(table, self.context))
 
     def finish(self) -> list[Finding]:
         """Everything found, ordered by frame and code."""
         for rule, method in self.at_end:
-            self._take(rule, method(self.context), None, None)
+            self._take(rule, method(self.context))
         found = [finding for tally in self.tally.values() for finding in tally.findings]
         return sorted(found, key=lambda f: (f.frame, f.code))
 
@@ -197,18 +202,25 @@ class Linter:
             Hit(frame=seen.frame, time_ns=seen.time_ns, arguments=arguments_of(rule, view, seen), spans=spans, field=at, value=value),
         )
 
-    def _structs(self, rule: Rule, table: ChunkTable, shown: Bool | None, struct: type[Struct], method: Any) -> None:
+    def _structs(self, rule: Rule, table: ChunkTable, struct: type[Struct], method: Any) -> None:
         found = table.occurrences(struct)
         for i, row in enumerate(found.rows.tolist()):
-            self._take(rule, method(table.view(struct, i), Seen(table, row)), table, shown)
+            self._take(rule, method(table.view(struct, i), Seen(table, row)))
 
-    def _take(self, rule: Rule, hits: Iterable[Hit] | None, table: ChunkTable | None, shown: Bool | None) -> None:
+    def _visible(self, frame: int) -> bool:
+        """Whether a frame is to be reported, also one of an earlier chunk; what belongs to no frame is."""
+        i = bisect_right(self.shown, frame, key=lambda chunk: chunk[0]) - 1
+        if i < 0:
+            return True
+        first, count, bits = self.shown[i]
+        row = frame - first
+        return row >= count or bool(bits[row >> 3] >> (7 - (row & 7)) & 1)
+
+    def _take(self, rule: Rule, hits: Iterable[Hit] | None) -> None:
         tally = self.tally[rule.code]
         for hit in hits or ():
-            if shown is not None and table is not None:
-                row = hit.frame - table.chunk.first
-                if not (0 <= row < len(shown) and shown[row]):
-                    continue
+            if self.shown and not self._visible(hit.frame):
+                continue
             if hit.key is not None:
                 known = tally.flows.get(hit.key)
                 if known is not None:

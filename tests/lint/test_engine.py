@@ -61,7 +61,18 @@ class Handlers(Rule):
         yield Hit(frame=0, time_ns=0, arguments={"what": "end"})
 
 
-RULES = [EveryPsn, ByFlow, Entries, Handlers]
+class AtEnd(Rule):
+    """Speaks of frames when all have gone."""
+
+    code, name, message = "ZZA005", "at-end", "frame"
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        for frame in (0, 2, 7, 8, 99):
+            yield Hit(frame=frame, time_ns=0, arguments={})
+
+
+RULES = [EveryPsn, ByFlow, Entries, Handlers, AtEnd]
 for _rule in RULES:  # they are this test's own
     REGISTRY.pop(_rule.code)
 
@@ -112,6 +123,13 @@ def test_what_is_not_shown_is_not_reported_and_not_counted() -> None:
     linter, found = run(packets(8), [EveryPsn, ByFlow], shown=[False] * 6 + [True, False])
     assert [(f.code, f.frame) for f in found] == [("ZZA001", 7), ("ZZA002", 7)]
     assert linter.tally["ZZA001"].count == 1
+
+
+def test_what_is_found_at_the_end_is_limited_too() -> None:
+    _, found = run(packets(8), [AtEnd], shown=[False] * 6 + [True, False])
+    assert [finding.frame for finding in found] == [0, 7, 99], "frames that no chunk held belong to the capture as a whole"
+    _, found = run(packets(8), [AtEnd])
+    assert len(found) == 5
 
 
 def test_handlers_hear_structures_chunks_and_the_end() -> None:
