@@ -1,6 +1,6 @@
 """What does `lint` cost, against tshark's full dissection of the same file?
 
-    python benchmarks/lint.py CAPTURE... [--runs N]
+python benchmarks/lint.py CAPTURE... [--runs N]
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ partition 0x0123 has two limited members (hosts 2 and 3) and a full one (host 4)
 | 1-28 | the SM on LID 1 discovers the subnet and writes the P_Key tables | |
 | 29-30 | host 2 and host 4, limited and full | |
 | 31-32 | host 2 and host 3, both limited, in both directions | PKY001 twice, PKY021 |
-| 33 | host 4 sends in a partition that host 3 is not in | PKY003 |
+| 33 | host 4 sends in a partition that neither it nor host 3 is in | PKY003, PKY004 |
 | 34-35 | the SM makes host 3 a full member | |
 | 36-37 | the same two queue pairs again | |
 """
@@ -68,7 +68,8 @@ class Lab:
         state = PortInfo(
             gid_prefix=0xFE80 << 48, lid=number, master_sm_lid=1, local_port_num=port, port_state=4, port_physical_state=5,
             link_width_enabled=3, link_width_supported=3, link_width_active=2, link_speed_supported=7, link_speed_active=4,
-            link_speed_enabled=7, neighbor_mtu=4, mtu_cap=4, vl_cap=4, operational_vls=4, guid_cap=8, subnet_time_out=18, resp_time_value=16,
+            link_speed_enabled=7, neighbor_mtu=4, mtu_cap=4, vl_cap=4, operational_vls=4, guid_cap=8, subnet_time_out=18,
+            resp_time_value=16,
         )  # fmt: skip
         yield from self.ask(path, GET, PortInfo(), state, 0 if kind == SWITCH else 1)
 

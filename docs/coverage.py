@@ -1,6 +1,6 @@
 """Which attribute of which management class is decoded, and how far? Writes docs/coverage.md from the declarations.
 
-    python docs/coverage.py [--check]
+python docs/coverage.py [--check]
 """
 
 from __future__ import annotations

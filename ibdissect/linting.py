@@ -87,9 +87,7 @@ def check(source: Source, options: Options, *, progress: Progress | None = None)
 def _check(reader: CaptureReader, path: str, options: Options, progress: Progress | None) -> CaptureReport:
     report = CaptureReport(path=path, phases=None if reader.again else 1)
     fresh: list[Finding] = []
-    linter = Linter(
-        options.rules, max_findings=options.max_findings, timing=options.timing, on_finding=fresh.append
-    )
+    linter = Linter(options.rules, max_findings=options.max_findings, timing=options.timing, on_finding=fresh.append)
     masker = None if options.show_keys or reader.again else Masker()
     for chunk in reader.chunks():
         table = ChunkTable(chunk, options.catalog)
@@ -152,9 +150,7 @@ def _mask(masker: Masker | None) -> Callable[[Secret], str]:
     return name
 
 
-def check_many(
-    paths: list[str], options: Options, *, jobs: int = 1, progress: Progress | None = None
-) -> Iterable[CaptureReport]:
+def check_many(paths: list[str], options: Options, *, jobs: int = 1, progress: Progress | None = None) -> Iterable[CaptureReport]:
     """Reports of several captures in the order of `paths`; `jobs` processes work, a crashed one costs its own capture only."""
     if jobs <= 1 or len(paths) <= 1:
         for path in paths:

@@ -69,7 +69,10 @@ def _module(name: str) -> ModuleType:
         raise
     except ModuleNotFoundError as error:
         if error.name == name.partition(".")[0]:
-            raise PluginError(name, "is neither a file, an installed plugin nor a module", ) from error
+            raise PluginError(
+                name,
+                "is neither a file, an installed plugin nor a module",
+            ) from error
         raise PluginError(name, f"cannot be imported: {error}") from error
     except (IbdissectError, SyntaxError) as error:
         raise PluginError(name, str(error)) from error

@@ -18,7 +18,7 @@ EXPECTED: dict[str, dict[int, set[str]]] = {
     "rxe-rping.pcap": {},
     "rxe-nak-bad-rkey.pcap": {},
     "rxe-atomic-write.pcap": {},
-    "pkey-lab.pcap": {31: {"PKY001"}, 32: {"PKY001", "PKY021"}, 33: {"PKY003"}},
+    "pkey-lab.pcap": {31: {"PKY001"}, 32: {"PKY001", "PKY021"}, 33: {"PKY003", "PKY004"}},
 }
 """Errors by frame; every other frame is free of errors."""
 

@@ -37,7 +37,13 @@ def test_command(page: str, command: str, output: str) -> None:
     words = shlex.split(command)
     assert words[0] == "ibdissect", f"{page}: {command} is not ours to test"
     done = subprocess.run(
-        [sys.executable, "-m", "ibdissect", *words[1:]], cwd=REPO, capture_output=True, text=True, encoding="utf-8", timeout=120, check=False
+        [sys.executable, "-m", "ibdissect", *words[1:]],
+        cwd=REPO,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
     )
     assert done.returncode in (0, 1), done.stderr
     assert "Traceback" not in done.stderr

@@ -142,4 +142,3 @@ def looks_like_erf(head: bytes, whole: bool) -> bool:
         return seen > 0
     # Fewer than twenty: all there is, with the last one cut off only behind at least two good ones.
     return seen > 0 and (at == len(head) or not whole or seen > 1)
-

@@ -62,16 +62,12 @@ def _container(head: bytes, path: str, broken: str | None) -> Callable[[], Recor
     if magic == pcapng.MAGIC:
         return lambda: pcapng.PcapngRecords(head, path)
     if magic in pcap.MODIFIED:
-        raise CaptureError(
-            path, f"is a modified pcap (magic {magic.hex()}), which is not read", hint="convert it: editcap -F pcap IN OUT"
-        )
+        raise CaptureError(path, f"is a modified pcap (magic {magic.hex()}), which is not read", hint="convert it: editcap -F pcap IN OUT")
     if looks_like_erf(head, len(head) < ERF_HEAD):
         return ErfRecords
     if head.startswith((GZIP, ZSTD, XZ)):
         raise CaptureError(path, "is compressed twice", hint="unpack it once")
-    raise CaptureError(
-        path, f"not a capture: starts with {head[:8].hex(' ')}", hint="known are pcap, pcapng, ERF, also .gz .zst .xz"
-    )
+    raise CaptureError(path, f"not a capture: starts with {head[:8].hex(' ')}", hint="known are pcap, pcapng, ERF, also .gz .zst .xz")
 
 
 def _origin(source: Source) -> Origin:

@@ -88,9 +88,7 @@ class PcapngRecords(Records):
         stop = min(filled, max(at + self.span, at + HEADER))
         starts, after = self.walk(raw, stop, at)
         other = ">" if self.order == "<" else "<"
-        swapped = self._blocks(raw, starts, SECTION) & (
-            scan.unaligned(raw, f"{other}u4")[starts + 8] == BYTE_ORDER_MAGIC
-        )
+        swapped = self._blocks(raw, starts, SECTION) & (scan.unaligned(raw, f"{other}u4")[starts + 8] == BYTE_ORDER_MAGIC)
         if swapped.any():
             cut = int(np.argmax(swapped))
             if cut == 0:
@@ -137,9 +135,7 @@ class PcapngRecords(Records):
         packet = (kind == PACKET) | (kind == OLD_PACKET) | (kind == SIMPLE_PACKET)
         return self._packets(raw, base, starts[packet], sizes[packet], kind[packet], section[packet], described[packet])
 
-    def _packets(
-        self, raw: Bytes, base: int, starts: Ints, sizes: Ints, kind: Ints, section: Ints, described: Ints
-    ) -> Rows:
+    def _packets(self, raw: Bytes, base: int, starts: Ints, sizes: Ints, kind: Ints, section: Ints, described: Ints) -> Rows:
         head = scan.gather(raw, starts, PACKET_HEADER).view(f"{self.order}u4").astype(np.int64)
         simple = kind == SIMPLE_PACKET
         within = np.where(kind == OLD_PACKET, head[:, 2] >> 16 if self.order == ">" else head[:, 2] & 0xFFFF, head[:, 2])
@@ -170,9 +166,7 @@ class PcapngRecords(Records):
             self._read_comments(raw, rows, (starts + data + (caplen + 3 & ~3))[rows], (starts + sizes - 4)[rows])
         return self._frames(raw, starts + data, caplen, length, interface, ticks, simple)
 
-    def _simple(
-        self, head: Ints, simple: Mask, good: Mask, interface: Ints, sizes: Ints, caplen: Ints, length: Ints, data: Ints
-    ) -> None:
+    def _simple(self, head: Ints, simple: Mask, good: Mask, interface: Ints, sizes: Ints, caplen: Ints, length: Ints, data: Ints) -> None:
         """Simple packets: no time, first interface of the section, captured length limited by its snap length."""
         snaplen = np.array([value or LONGEST for value in self.interfaces.snaplen] or [LONGEST], np.int64)
         original = head[simple, 2]
@@ -188,9 +182,7 @@ class PcapngRecords(Records):
         time_ns = self.interfaces.nanoseconds(interface, ticks)
         time_ns[simple] = 0
         link = np.array(self.interfaces.link, np.uint16)[interface]
-        rows = Rows(
-            offset, caplen, length, time_ns, link, interface.astype(np.uint16), np.full(len(offset), -1, np.int64)
-        )
+        rows = Rows(offset, caplen, length, time_ns, link, interface.astype(np.uint16), np.full(len(offset), -1, np.int64))
         inside = np.flatnonzero(link == LINK_ERF)
         if inside.size:
             found = erf.erf_rows(raw, offset[inside], caplen[inside])

@@ -32,9 +32,7 @@ class Origin:
 class CaptureReader:
     """An opened capture; see `chunk.Reader`. Close it, or use it in a `with` statement."""
 
-    def __init__(
-        self, origin: Origin, records: Callable[[], Records], *, window: int = WINDOW, follow: bool = False
-    ) -> None:
+    def __init__(self, origin: Origin, records: Callable[[], Records], *, window: int = WINDOW, follow: bool = False) -> None:
         self.path = origin.path
         self.damage: list[Damage] = []
         self.comments: dict[int, list[str]] = {}

@@ -125,9 +125,7 @@ class Records(ABC):
         if at + stride.header > stop:
             return np.empty(0, np.int64), at
         second = self.second_at(raw, at)
-        return scan.walk(
-            raw, at, stop, stride, self.key(raw, at), lambda positions: self.likely(raw, stop, positions, second)
-        )
+        return scan.walk(raw, at, stop, stride, self.key(raw, at), lambda positions: self.likely(raw, stop, positions, second))
 
     def checked(self, raw: Bytes, filled: int, starts: Ints, after: int) -> tuple[Ints, int, str, bool]:
         """The same as `complete`, for starts that were walked already: cut before a fault or an incomplete record."""
@@ -160,9 +158,7 @@ class Records(ABC):
         self.frames += len(rows.offset)
         yield chunk
 
-    def _search(
-        self, raw: Bytes, filled: int, base: int, at: int, final: bool, offset: int, reason: str
-    ) -> int | None:
+    def _search(self, raw: Bytes, filled: int, base: int, at: int, final: bool, offset: int, reason: str) -> int | None:
         """Where reading goes on after the damage at `at`; None when it ends there or more bytes are wanted to say."""
         self.need = SEARCH + 4 * (LONGEST + 64)
         if filled - at < self.need and not final:

@@ -103,9 +103,7 @@ def _plain(raw: Bytes, start: int, limit: int, stride: Stride) -> tuple[list[int
     return positions, position
 
 
-def _guess(
-    raw: Bytes, start: int, stop: int, stride: Stride, key: tuple[int, int], likely: Callable[[Ints], Mask], block: int
-) -> Ints:
+def _guess(raw: Bytes, start: int, stop: int, stride: Stride, key: tuple[int, int], likely: Callable[[Ints], Mask], block: int) -> Ints:
     """A probable record start for each block, ascending, `start` first; blocks where nothing is found have none."""
     offset, value = key
     count = (stop - start - offset) // block
@@ -129,9 +127,7 @@ def _guess(
     return ordered
 
 
-def chained(
-    raw: Bytes, positions: Ints, stop: int, stride: Stride, likely: Callable[[Ints], Mask], hops: int = 3, end: int = -1
-) -> Mask:
+def chained(raw: Bytes, positions: Ints, stop: int, stride: Stride, likely: Callable[[Ints], Mask], hops: int = 3, end: int = -1) -> Mask:
     """Which of `positions` start a chain of `hops` likely records, or of fewer that end exactly at byte `end`."""
     good = np.ones(len(positions), np.bool_)
     alive = np.arange(len(positions))

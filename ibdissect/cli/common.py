@@ -25,15 +25,17 @@ STYLES = {
 
 def common_options(function: F) -> F:
     """Add the options that mean the same everywhere; the command receives them as keywords (see `loaded_catalog`, `limits`)."""
-    for option in reversed((
-        click.option("-Y", "--filter", "filter", metavar="FILTER", help="Only frames that match this display filter."),
-        click.option("--frames", "frames", metavar="LIST", help="Only these frames: 1-10,17,100-."),
-        click.option("-q", "--quiet", is_flag=True, help="Say less."),
-        click.option("--color", type=click.Choice(("auto", "always", "never")), help="Colour on a terminal, always, or never.  [auto]"),
-        click.option("--config", "config", metavar="FILE", help="Configuration file (default: ibdissect.toml, pyproject.toml)."),
-        click.option("--plugin", "plugins", multiple=True, metavar="FILE|MODULE", help="Load structures and rules; may be repeated."),
-        click.option("--show-keys", is_flag=True, help="Show M_Keys, SM_Keys, B_Keys, CC_Keys, Q_Keys and R_Keys unmasked."),
-    )):
+    for option in reversed(
+        (
+            click.option("-Y", "--filter", "filter", metavar="FILTER", help="Only frames that match this display filter."),
+            click.option("--frames", "frames", metavar="LIST", help="Only these frames: 1-10,17,100-."),
+            click.option("-q", "--quiet", is_flag=True, help="Say less."),
+            click.option("--color", type=click.Choice(("auto", "always", "never")), help="Colour on a terminal, always, or never.  [auto]"),
+            click.option("--config", "config", metavar="FILE", help="Configuration file (default: ibdissect.toml, pyproject.toml)."),
+            click.option("--plugin", "plugins", multiple=True, metavar="FILE|MODULE", help="Load structures and rules; may be repeated."),
+            click.option("--show-keys", is_flag=True, help="Show M_Keys, SM_Keys, B_Keys, CC_Keys, Q_Keys and R_Keys unmasked."),
+        )
+    ):
         function = option(function)
     return function
 

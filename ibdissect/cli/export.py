@@ -22,9 +22,7 @@ MAX_FINDINGS = 10_000
 @click.option("--findings", is_flag=True, help="Write the findings instead of the frames.")
 @click.option("--max-findings", type=click.IntRange(min=1), default=MAX_FINDINGS, show_default=True, help="Written per rule.")
 @common_options
-def command(
-    capture: str, target: str, names: tuple[str, ...], first: bool, findings: bool, max_findings: int, **common: Any
-) -> int:
+def command(capture: str, target: str, names: tuple[str, ...], first: bool, findings: bool, max_findings: int, **common: Any) -> int:
     """Write CAPTURE as a table (.parquet .arrow .feather .csv .jsonl) or its frames as a capture (.pcap .pcapng).
 
     A name that a frame can hold several times becomes a list (in CSV: commas between). Keys are null unless --show-keys;

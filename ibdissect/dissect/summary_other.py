@@ -99,8 +99,6 @@ def _ip(frame: bytes, upper: int, at: int, family: str) -> tuple[str, str]:
     return IP_PROTOCOLS.get(upper, family), f"protocol {upper}"
 
 
-
-
 IPOIB_TYPES = (0x0800, 0x0806, 0x86DD)
 """Types of the encapsulation header of IP over InfiniBand (RFC 4391 6)."""
 

@@ -169,5 +169,3 @@ def _group(group: Any, key_text: KeyText) -> dict[str, Any]:
 def _q_key(value: int, key_text: KeyText) -> dict[str, Any]:
     text = key_text("Q_Key", value)
     return {"value": value, "text": f"0x{value:08x}"} if text is None else {"value": None, "text": text}
-
-

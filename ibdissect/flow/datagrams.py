@@ -97,5 +97,3 @@ def _values(data: npt.NDArray[np.uint8], at: Int, size: int) -> list[Address]:
         found: list[Address] = u16(data, at).tolist()
         return found
     return gather(data, at, size).view(f"V{size}").ravel().tolist()
-
-

@@ -305,9 +305,7 @@ class Streams:
 
     # -- the rest
 
-    def _recover(
-        self, table: ChunkTable, p: Packets, slots: Int, group: Int, dirty: Bool, fault: bool
-    ) -> Iterator[StreamEvent]:
+    def _recover(self, table: ChunkTable, p: Packets, slots: Int, group: Int, dirty: Bool, fault: bool) -> Iterator[StreamEvent]:
         """Packet by packet through the streams that are not clean, in frame order; damaged packets do not count."""
         index = np.flatnonzero(dirty[group])
         if fault:

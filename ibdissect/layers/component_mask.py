@@ -59,4 +59,3 @@ def _given(record: Layer, component: str) -> bool:
     if field.count > 1:
         return base in record.fields and any(record.getfieldval(base))
     return base in record.fields
-

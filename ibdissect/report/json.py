@@ -76,6 +76,4 @@ def json_text(reports: list[CaptureReport]) -> str:
 
 def jsonl_text(reports: list[CaptureReport]) -> str:
     """One finding a line."""
-    return "".join(
-        json.dumps(finding_object(finding), ensure_ascii=False) + "\n" for report in reports for finding in report.findings
-    )
+    return "".join(json.dumps(finding_object(finding), ensure_ascii=False) + "\n" for report in reports for finding in report.findings)

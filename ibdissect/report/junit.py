@@ -43,12 +43,13 @@ def junit_text(reports: list[CaptureReport], limit: int) -> str:
         failed = sum(max(f.severity.rank for f in found) >= limit for _, found in cases)
         number = max(1, len(cases))
         if report.error is not None:
-            body = f"    <testcase classname={_attribute(report.path)} name=\"readable\"><error message={_attribute(report.error)}/></testcase>\n"
+            error = f"<error message={_attribute(report.error)}/>"
+            body = f'    <testcase classname={_attribute(report.path)} name="readable">{error}</testcase>\n'
         elif not cases:
-            body = f"    <testcase classname={_attribute(report.path)} name=\"no findings\"/>\n"
+            body = f'    <testcase classname={_attribute(report.path)} name="no findings"/>\n'
         broken = int(report.error is not None)
         suites.append(
-            f"  <testsuite name={_attribute(report.path)} tests=\"{number}\" failures=\"{failed}\" errors=\"{broken}\">\n{body}  </testsuite>\n"
+            f'  <testsuite name={_attribute(report.path)} tests="{number}" failures="{failed}" errors="{broken}">\n{body}  </testsuite>\n'
         )
         failures, errors, tests = failures + failed, errors + broken, tests + number
     head = f'<testsuites name="ibdissect" tests="{tests}" failures="{failures}" errors="{errors}">\n'

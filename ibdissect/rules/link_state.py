@@ -334,5 +334,3 @@ class OtherPrefix(_LinkRule):
         if told is None or told[0].gid_prefix == self.prefixes[value]:
             return None
         return {"prefix": self.prefixes[value], "own": told[0].gid_prefix}, ((told[1], "GidPrefix"),)
-
-

@@ -228,5 +228,3 @@ class DiagChainLoop(TellingRule):
 
     def flow_of(self, told: Told, i: int) -> Any:
         return int(told.slot[i]), int(told.entered[i])
-
-

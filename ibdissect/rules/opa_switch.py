@@ -51,13 +51,7 @@ class OpaMulticastTop(Rule):
         (SMP_SET | SMP_ANSWER)
         & (STLSwitchInfo.multicast_fdb_cap > 0)
         & ~STLSwitchInfo.multicast_fdb_top.isin(NO_GROUPS)
-        & ~(
-            (STLSwitchInfo.multicast_fdb_top >= FIRST_16)
-            & (STLSwitchInfo.multicast_fdb_top - FIRST_16 < STLSwitchInfo.multicast_fdb_cap)
-        )
-        & ~(
-            (STLSwitchInfo.multicast_fdb_top >= FIRST_32)
-            & (STLSwitchInfo.multicast_fdb_top - FIRST_32 < STLSwitchInfo.multicast_fdb_cap)
-        )
+        & ~((STLSwitchInfo.multicast_fdb_top >= FIRST_16) & (STLSwitchInfo.multicast_fdb_top - FIRST_16 < STLSwitchInfo.multicast_fdb_cap))
+        & ~((STLSwitchInfo.multicast_fdb_top >= FIRST_32) & (STLSwitchInfo.multicast_fdb_top - FIRST_32 < STLSwitchInfo.multicast_fdb_cap))
     )
     at = STLSwitchInfo.multicast_fdb_top

@@ -112,5 +112,3 @@ def _unshared(subnet: Subnet, slid: int, dlid: int, key: int, frame: int) -> tup
         if same and not any(one & FULL for one in same):
             limited.append(taught)
     return ("both are limited members", limited[0] + limited[1]) if len(limited) == 2 else ("", ())
-
-

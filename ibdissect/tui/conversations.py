@@ -258,9 +258,7 @@ def addresses(table: ChunkTable, rows: Int) -> tuple[npt.NDArray[np.uint8], Name
     """Source and destination of rows, as comparable bytes uint8[n, 33] and as a function that names those of row i."""
     located, data = table.located, table.chunk.data
     key = np.zeros((len(rows), 33), np.uint8)
-    for kind, (name, source, destination, size) in enumerate(
-        (("ip6", 8, 24, 16), ("ip4", 12, 16, 4), ("lrh", 6, 2, 2)), start=1
-    ):
+    for kind, (name, source, destination, size) in enumerate((("ip6", 8, 24, 16), ("ip4", 12, 16, 4), ("lrh", 6, 2, 2)), start=1):
         start = located.at(name)[rows]
         there = np.flatnonzero(start >= 0)
         if len(there):

@@ -51,9 +51,7 @@ class FabricTree(LineList):
         arrow = " " if not entry.children else "▾" if id(entry) in self.opened else "▸"
         ink = self.ink(INKS[entry.kind]) if entry.kind in INKS else None
         dim = self.ink("dim")
-        return line_of(
-            ((f" {'   ' * depth}{arrow} ", dim), (fit(entry.text, 24 - 3 * depth), ink), (f" {entry.note}", dim)), width - 1
-        )
+        return line_of(((f" {'   ' * depth}{arrow} ", dim), (fit(entry.text, 24 - 3 * depth), ink), (f" {entry.note}", dim)), width - 1)
 
     def moved(self) -> None:
         if isinstance(self.screen, FabricScreen):

@@ -65,9 +65,7 @@ class CaptureModel:
     Raises CaptureError when it cannot be opened.
     """
 
-    def __init__(
-        self, source: str | IO[bytes], *, catalog: Catalog | None = None, show_keys: bool = False, follow: bool = False
-    ) -> None:
+    def __init__(self, source: str | IO[bytes], *, catalog: Catalog | None = None, show_keys: bool = False, follow: bool = False) -> None:
         self.reader = open_capture(source, follow=follow, window=PIECE)
         self.path = printable(self.reader.path) if isinstance(source, str) and source != "-" else "standard input"
         self.source, self.catalog, self.show_keys, self.follow = source, catalog, show_keys, follow

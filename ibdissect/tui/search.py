@@ -118,9 +118,7 @@ class Search(View):
                 self.action_again(True)
 
         old = self.search_query
-        self.push_screen(
-            Prompt("Find", check, kinds=tuple(FindKind), kind=old.kind if old else "", value=old.text if old else ""), done
-        )
+        self.push_screen(Prompt("Find", check, kinds=tuple(FindKind), kind=old.kind if old else "", value=old.text if old else ""), done)
 
     def action_again(self, forward: bool) -> None:
         if self.search_query is None:
@@ -132,9 +130,7 @@ class Search(View):
             self.post_message(ended)
 
         self.key_bar.say("searching…")
-        self.searching.run(
-            workers.search(self.model, packets.rows, self.search_query, packets.cursor, forward, tell), "find"
-        )
+        self.searching.run(workers.search(self.model, packets.rows, self.search_query, packets.cursor, forward, tell), "find")
 
     def action_as_filter(self, apply: bool) -> None:
         text = as_filter(self.tree_pane.node)

@@ -110,9 +110,7 @@ class PrimaryLocalIPv4(Struct):
     """A primary local port GID that is an IPv4 address, as RoCE v2 has them."""
 
     key, section, size, title = "cm.req", "RFC 4291 2.5.5.2; IBA annex A17", 16, "IPv4-mapped GID"
-    carried_by = (
-        Inside(REQ.primary_local_port_gid, ((REQ.primary_local_gid_prefix, _ZERO), (REQ.primary_local_gid_mark, _MAPPED))),
-    )
+    carried_by = (Inside(REQ.primary_local_port_gid, ((REQ.primary_local_gid_prefix, _ZERO), (REQ.primary_local_gid_mark, _MAPPED))),)
     mapped = hole(12, "IPv4-mapped prefix", at="0", ws="prim_localgid.mapped")
     address = Field[bytes]("ip4", 32, "Primary Local Port IPv4 Address", at="12", ws="prim_localgid_ipv4")
 
@@ -121,9 +119,7 @@ class PrimaryRemoteIPv4(Struct):
     """A primary remote port GID that is an IPv4 address."""
 
     key, section, size, title = "cm.req", "RFC 4291 2.5.5.2; IBA annex A17", 16, "IPv4-mapped GID"
-    carried_by = (
-        Inside(REQ.primary_remote_port_gid, ((REQ.primary_remote_gid_prefix, _ZERO), (REQ.primary_remote_gid_mark, _MAPPED))),
-    )
+    carried_by = (Inside(REQ.primary_remote_port_gid, ((REQ.primary_remote_gid_prefix, _ZERO), (REQ.primary_remote_gid_mark, _MAPPED))),)
     mapped = hole(12, "IPv4-mapped prefix", at="0", ws="prim_remotegid.mapped")
     address = Field[bytes]("ip4", 32, "Primary Remote Port IPv4 Address", at="12", ws="prim_remotegid_ipv4")
 

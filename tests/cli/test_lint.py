@@ -20,7 +20,13 @@ CLEAN = erf_pcap([smp(1, 0x10)])
 def run(*words: str, stdin: bytes | None = None, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[bytes]:
     environment = {key: value for key, value in os.environ.items() if key != "GITHUB_ACTIONS"} | env
     return subprocess.run(
-        [sys.executable, "-m", "ibdissect", "lint", *words], input=stdin, capture_output=True, timeout=120, cwd=cwd, env=environment, check=False
+        [sys.executable, "-m", "ibdissect", "lint", *words],
+        input=stdin,
+        capture_output=True,
+        timeout=120,
+        cwd=cwd,
+        env=environment,
+        check=False,
     )
 
 

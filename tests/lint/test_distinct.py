@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from ibdissect.lint.engine import _distinct
 
 ROWS = st.integers(1, 4).flatmap(
-    lambda width: st.lists(
-        st.tuples(*[st.sampled_from((0, 1, 2, 0xFFFF, 2**63, 2**64 - 1))] * width), min_size=1, max_size=40
-    )
+    lambda width: st.lists(st.tuples(*[st.sampled_from((0, 1, 2, 0xFFFF, 2**63, 2**64 - 1))] * width), min_size=1, max_size=40)
 )
 
 

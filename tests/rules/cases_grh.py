@@ -27,7 +27,7 @@ def group(mgid: str, **kw: Any) -> bytes:
 
 def join(mgid: str, method: int = 2) -> bytes:
     """A request for membership of a group with all components that creating it takes."""
-    mask = 0x130C7 .to_bytes(8, "big")
+    mask = 0x130C7.to_bytes(8, "big")
     return gmp(3, method, 0x38, mask + build(MCMemberRecord, mgid=gid(mgid), port_gid=gid("fe80::1"), join_state=1), at=48)
 
 

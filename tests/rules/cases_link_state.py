@@ -95,7 +95,8 @@ packet("PM001", counters(0, 5), counters(0, 2))
 
 
 def path(p_key: int) -> bytes:
-    record: dict[str, Any] = {"dgid": b"\xfe\x80" + bytes(13) + b"\x05", "sgid": b"\xfe\x80" + bytes(13) + b"\x01", "dlid": 5, "slid": 1, "p_key": p_key,
+    record: dict[str, Any] = {"dgid": b"\xfe\x80" + bytes(13) + b"\x05", "sgid": b"\xfe\x80" + bytes(13) + b"\x01",
+              "dlid": 5, "slid": 1, "p_key": p_key,
               "reversible": 1, "numb_path": 1, "mtu_selector": 2, "mtu": 4, "rate_selector": 2, "rate": 3,
               "packet_life_time_selector": 2, "packet_life_time": 18}  # fmt: skip
     return gmp(3, 0x81, PATH_RECORD, build(PathRecord, **record), at=56, slid=1, dlid=5)

@@ -24,8 +24,13 @@ case("PKY001", [*TABLE, send(0x1234), send(0x1234, psn=2)], [*TABLE, send(0x9234
 case("PKY001", [*TABLE, send(0x1234)], [*BOTH, send(0x1234)], frames=[3])
 # GMPs meet any entry of the table; an answer repeats the P_Key of its request
 DEFAULT = [answer(5, NODE_INFO, node(5)), answer(5, P_KEY_TABLE, p_keys(0x7FFF))]
-case("PKY001", [*DEFAULT, gmp(4, 1, 0x12, bth=LIMITED, **TO_5)], [*DEFAULT, gmp(4, 0x81, 0x12, bth=LIMITED, **TO_5)], frames=[3],
-     also=["PM001"])
+case(
+    "PKY001",
+    [*DEFAULT, gmp(4, 1, 0x12, bth=LIMITED, **TO_5)],
+    [*DEFAULT, gmp(4, 0x81, 0x12, bth=LIMITED, **TO_5)],
+    frames=[3],
+    also=["PM001"],
+)
 case("PKY003", [*TABLE, send(0x9999)], [*TABLE, send(0x9234)], frames=[3])
 # a second block, not seen, may hold the partition
 case("PKY003", [*TABLE, send(0x9999)], [answer(5, NODE_INFO, node(5, partition_cap=64)), TABLE[1], send(0x9999)], frames=[3])

@@ -61,6 +61,7 @@ case("SEM058", answer(5, PORT_INFO, port_info(5, diag_code=4)), answer(5, PORT_I
 
 def sweep(lid: int) -> list[bytes]:
     """Two adapters at a switch, both active; the second has a LID of choice."""
+
     def back(attribute: int, body: bytes, path: list[int], **kw: Any) -> bytes:
         return smp(ANSWER, attribute, body, path=path, **kw)
 

@@ -164,9 +164,7 @@ def test_filter_fills_rows(tmp_path: Path) -> None:
 def test_filter_for_findings_follows_the_study(tmp_path: Path) -> None:
     model = opened(made.capture(tmp_path))
     rows = FilteredRows()
-    thread = threading.Thread(
-        target=model.fill, args=(rows, compile_filter('ibdissect.code == "PKY003"'), lambda: True, lambda: None)
-    )
+    thread = threading.Thread(target=model.fill, args=(rows, compile_filter('ibdissect.code == "PKY003"'), lambda: True, lambda: None))
     thread.start()
     study = Study(model, load)
     threading.Thread(target=study.run, args=(lambda: None,), daemon=True).start()

@@ -34,9 +34,7 @@ from ibdissect.wire.ulp.sdp import SDPHello
 
 needs_tshark = pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")
 
-TSHARK_WRONG = frozenset(
-    f"infiniband.cm.req.{path}_{field}" for path in ("prim", "alt") for field in ("flowlabel", "reserved0", "pktrate")
-)
+TSHARK_WRONG = frozenset(f"infiniband.cm.req.{path}_{field}" for path in ("prim", "alt") for field in ("flowlabel", "reserved0", "pktrate"))
 """Names that tshark 4.0.17 misreads, see `test_tshark_reads_three_bytes_of_the_flow_label`."""
 
 
