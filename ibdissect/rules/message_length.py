@@ -5,16 +5,18 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.lint.rule import ERROR, Rule
+from ibdissect.lint.rule import ERROR, WARNING, Rule
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Where
-from ibdissect.wire.transport import BTH
+from ibdissect.wire.opcodes import OPCODES
+from ibdissect.wire.transport import BTH, RETH
 
 from .transport import CONTINUED, PACKET_FLOW, room_behind_headers
 
 MTUS = (256, 512, 1024, 2048, 4096)
 """Path MTUs (seed000: NeighborMTU)."""
 _CONTINUED = np.array([code in CONTINUED for code in range(256)])
+_WHOLE_WRITE = np.array([code in OPCODES and OPCODES[code].operation.startswith("RDMA WRITE Only") for code in range(256)])
 
 
 def _no_mtu(table: ChunkTable) -> npt.NDArray[np.bool_]:
@@ -47,3 +49,37 @@ class NotPathMtu(Rule):
     flow = PACKET_FLOW
     message = "OpCode 0x{opcode:02x} announces more of the message, and its payload is no path MTU"
     example = "an RC SEND Middle with 100 bytes"
+
+
+def _other_length(table: ChunkTable) -> npt.NDArray[np.bool_]:
+    """Whole RDMA WRITEs whose payload is not DMALen bytes long."""
+    opcode = table.values(BTH.opcode)
+    bad = np.zeros(len(opcode), np.bool_)
+    index = np.flatnonzero(_WHOLE_WRITE[opcode])
+    if index.size:
+        reth = table.first(RETH)[table.occurrences(BTH).rows[index]]
+        index, reth = index[reth >= 0], reth[reth >= 0]
+        room = room_behind_headers(table, index)
+        payload = room - table.values(BTH.padcnt)[index]
+        bad[index] = (room >= 0) & (payload >= 0) & (payload != table.values(RETH.dmalen)[reth])
+    return bad
+
+
+class WriteNotDmaLen(Rule):
+    """An RDMA WRITE of one packet carries more or less than the length it announces.
+
+    ## Why it matters
+    The responder answers with a NAK for an invalid request and ends the connection.
+
+    ## What to do
+    Check the ICRC: wrong, and the packet was damaged; right, and the sender's transport is at fault.
+    """
+
+    code, name, severity = "BTH006", "bth-padcnt-vs-ulplen", WARNING
+    reference = "IBA 9.4.3; seed004 RETH"
+    on = BTH
+    when = Where(BTH, _other_length)
+    at = BTH.padcnt
+    flow = PACKET_FLOW
+    message = "an RDMA WRITE of one packet announces {RETH.dmalen} bytes and carries another number"
+    example = "an RDMA WRITE Only with DMALen 100 and 8 bytes of payload"
