@@ -45,8 +45,10 @@ class Ends:
         """LinearFDBTop of the first switch behind the port."""
         self.prefix = np.zeros(LIDS, np.uint64)
         """GidPrefix of the port, 0 where it is not known."""
+        self.unicast: Int = np.empty(0, np.int64)
+        """The unicast LIDs that packets go to."""
         self.filled: list[int] = []
-        self.smallest_mtu = self.fewest_vls = NO_LIMIT
+        self.smallest_mtu = self.fewest_vls = self.lowest_top = NO_LIMIT
 
     def of(self, table: ChunkTable, subnet: Subnet, native: Native) -> Ends:
         """The facts as known at the end of a chunk: rules look up what held before they speak."""
@@ -57,12 +59,15 @@ class Ends:
             self.prefix[self.filled] = 0
             self.filled = []
             if subnet.lids:
-                there = np.bincount(native.slid, minlength=LIDS)[:LIDS] + np.bincount(native.dlid, minlength=LIDS)[:LIDS]
+                sent_to = np.bincount(native.dlid, minlength=LIDS)
+                self.unicast = np.flatnonzero(sent_to[:FIRST_MULTICAST])
+                there = np.bincount(native.slid, minlength=LIDS) + sent_to
                 for lid in np.flatnonzero(there[:FIRST_MULTICAST]).tolist():
                     port = subnet.by_lid(lid)
                     if port is not None:
                         self._fill(lid, port)
             self.smallest_mtu = int(self.mtu[self.filled].min(initial=NO_LIMIT))
+            self.lowest_top = int(self.top[self.filled].min(initial=NO_LIMIT))
             self.fewest_vls = int(self.vls[self.filled].min(initial=NO_LIMIT))
         return self
 
@@ -226,10 +231,8 @@ class UnassignedLid(_LinkRule):
         """The present chunk, and when the sweep of its subnet was complete."""
 
     def suspicious(self, event: ChunkFollowed, native: Native, ends: Ends) -> tuple[Int, Int]:
-        assigned = np.zeros(LIDS, np.bool_)
-        assigned[list(event.subnet.lids)] = True
-        assigned[0] = assigned[FIRST_MULTICAST:] = True
-        index = np.flatnonzero(~assigned[native.dlid])
+        unknown = [lid for lid in ends.unicast.tolist() if lid and lid not in event.subnet.lids]
+        index = np.flatnonzero(np.isin(native.dlid, unknown)) if unknown else np.empty(0, np.int64)
         return index, np.zeros(len(index), np.int64)
 
     def judge(self, event: ChunkFollowed, context: Context, slid: int, dlid: int, value: int, frame: int) -> Any:
@@ -277,6 +280,8 @@ class LidAboveTop(_LinkRule):
     example = "a sweep with SwitchInfo.LinearFDBTop 10, then a packet to LID 11"
 
     def suspicious(self, event: ChunkFollowed, native: Native, ends: Ends) -> tuple[Int, Int]:
+        if not len(ends.unicast) or ends.unicast[-1] <= ends.lowest_top:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
         above = (native.dlid > ends.top[native.slid]) & (native.dlid < FIRST_MULTICAST) & (native.slid != native.dlid)
         index = np.flatnonzero(above)
         return index, np.zeros(len(index), np.int64)
@@ -319,6 +324,8 @@ class OtherPrefix(_LinkRule):
     def suspicious(self, event: ChunkFollowed, native: Native, ends: Ends) -> tuple[Int, Int]:
         at = event.table.located.start.get("grh")
         if at is None:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        if not (at >= 0).any():
             return np.empty(0, np.int64), np.empty(0, np.int64)
         index = np.flatnonzero((at[native.rows] >= 0) & (ends.prefix[native.slid] != 0))
         sgid = gather(event.table.chunk.data, at[native.rows[index]] + GRH.sgid.bit // 8, 8).view(">u8").ravel().astype(np.uint64)
