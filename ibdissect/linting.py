@@ -13,13 +13,11 @@ import numpy.typing as npt
 from ibdissect.capture.chunk import LINK_NAMES
 from ibdissect.capture.opening import Source, open_capture
 from ibdissect.capture.reader import CaptureReader
-from ibdissect.dissect.summary import summaries
 from ibdissect.errors import CaptureError, IbdissectError
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Finding, Secret, Severity
 from ibdissect.lint.result import CaptureReport
 from ibdissect.lint.rule import REGISTRY, Rule
-from ibdissect.plugins import load as load_plugins
 from ibdissect.rules import load
 from ibdissect.table.secrets import Masker
 from ibdissect.table.table import ChunkTable
@@ -61,6 +59,8 @@ def _options(
     severities: dict[str, Severity],
 ) -> Options:  # fmt: skip
     """The options again, in a worker process."""
+    from ibdissect.plugins import load as load_plugins
+
     load()
     loaded = load_plugins(plugins)
     return Options(
@@ -125,8 +125,12 @@ def _check(reader: CaptureReader, path: str, options: Options, progress: Progres
     return report
 
 
-def _describe(findings: Iterable[Finding], table: ChunkTable) -> None:
+def _describe(findings: list[Finding], table: ChunkTable) -> None:
     """Give findings the summary line of their frame while its bytes are at hand."""
+    if not findings:
+        return
+    from ibdissect.dissect.summary import summaries  # a clean capture need not load it
+
     for finding in findings:
         row = finding.frame - table.chunk.first
         if 0 <= row < len(table):

@@ -34,7 +34,6 @@ class Context:
     """Shared state by its class: `context.get(Subnet)` is the subnet as learnt so far."""
     damage: Sequence[Damage] = ()
     """Broken places of the container, as the reader meets them."""
-    native_capture: bool = True
 
     def get(self, kind: type[Any]) -> Any:
         """The one instance of a state class, made on first use."""

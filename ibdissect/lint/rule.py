@@ -8,7 +8,7 @@ A rule is pure: no printing, no file, no clock. State that a second rule would w
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -152,6 +152,3 @@ def handlers(rule: Rule, mark: str) -> Iterator[tuple[Any, Any]]:
         listens = getattr(method, mark, None)
         if listens is not None:
             yield listens, getattr(rule, name)
-
-
-Handler = Callable[..., Iterable[Hit]]

@@ -36,16 +36,12 @@ MALFORMED = (
     "the GRH does not fit the packet",
     "the BTH does not fit the packet",
     "an extended header does not fit the packet",
-    "the IP header is impossible or does not fit the frame",
     "the IP length is larger than the frame",
     "the MAD is shorter than its header",
-    "the MAD is shorter than its class's format",
-    "the attribute does not fit the MAD",
     "the ERF header does not fit the record",
     "GRH.PayLen disagrees with the frame",
 )
-OK, NO_LRH, PKTLEN_LARGE, PKTLEN_SMALL, NO_GRH, NO_BTH, NO_EXTENDED, NO_IP, IP_LARGE, NO_MAD = range(10)
-NO_FORMAT, NO_ATTRIBUTE, NO_ERF, GRH_LENGTH = range(10, 14)
+OK, NO_LRH, PKTLEN_LARGE, PKTLEN_SMALL, NO_GRH, NO_BTH, NO_EXTENDED, IP_LARGE, NO_MAD, NO_ERF, GRH_LENGTH = range(11)
 
 _EXTENDED = ("RDETH", "DETH", "XRCETH", "FETH", "RETH", "AtomicETH", "AETH", "AtomicAckETH", "ImmDt", "IETH", "CNP")
 
@@ -96,10 +92,6 @@ class Located:
         if found is None:
             found = self.start[name] = np.full(self.n, -1, np.int64)
         return found
-
-
-def u8(data: npt.NDArray[np.uint8], at: Int) -> Int:
-    return data[at].astype(np.int64)
 
 
 def u16(data: npt.NDArray[np.uint8], at: Int) -> Int:
