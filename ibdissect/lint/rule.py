@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, TypeVar
 
 from ibdissect.errors import PluginError
@@ -147,8 +148,12 @@ def on_end(method: H) -> H:
 
 def handlers(rule: Rule, mark: str) -> Iterator[tuple[Any, Any]]:
     """(what it listens to, bound method) of a rule's marked methods."""
-    for name in dir(type(rule)):
-        method = getattr(type(rule), name, None)
-        listens = getattr(method, mark, None)
-        if listens is not None:
-            yield listens, getattr(rule, name)
+    for listens, name in _marked(type(rule), mark):
+        yield listens, getattr(rule, name)
+
+
+@cache
+def _marked(kind: type[Rule], mark: str) -> tuple[tuple[Any, str], ...]:
+    """What the marked methods of a rule class listen to, and their names; looked for once, not for every capture."""
+    found = ((getattr(getattr(kind, name, None), mark, None), name) for name in dir(kind))
+    return tuple((listens, name) for listens, name in found if listens is not None)
