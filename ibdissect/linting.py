@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ from ibdissect.rules import load
 from ibdissect.table.secrets import Masker
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
+
+if TYPE_CHECKING:
+    from ibdissect.lint.policy import SitePolicy
 
 Progress = Callable[[int, int], None]
 """Called with (frames so far, bytes so far)."""
@@ -47,16 +50,18 @@ class Options:
     shown: Shown | None = None
     severities: dict[str, Severity] = field(default_factory=dict)
     """By rule code, where they differ from the rule's own."""
+    policy: SitePolicy | None = None
+    """What the site allows; None: nothing is said."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         codes = [rule.code for rule in self.rules]
-        rest = (self.max_findings, self.show_keys, self.timing, self.shown, self.severities)
+        rest = (self.max_findings, self.show_keys, self.timing, self.shown, self.severities, self.policy)
         return _options, (codes, self.plugins, *rest)
 
 
 def _options(
     codes: list[str], plugins: tuple[str, ...], max_findings: int | None, show_keys: bool, timing: bool, shown: Shown | None,
-    severities: dict[str, Severity],
+    severities: dict[str, Severity], policy: SitePolicy | None,
 ) -> Options:  # fmt: skip
     """The options again, in a worker process."""
     from ibdissect.plugins import load as load_plugins
@@ -65,7 +70,7 @@ def _options(
     loaded = load_plugins(plugins)
     return Options(
         rules=[REGISTRY[code] for code in codes], plugins=plugins, catalog=loaded.catalog if plugins else None,
-        max_findings=max_findings, show_keys=show_keys, timing=timing, shown=shown, severities=severities,
+        max_findings=max_findings, show_keys=show_keys, timing=timing, shown=shown, severities=severities, policy=policy,
     )  # fmt: skip
 
 
@@ -88,6 +93,8 @@ def _check(reader: CaptureReader, path: str, options: Options, progress: Progres
     report = CaptureReport(path=path, phases=None if reader.again else 1)
     fresh: list[Finding] = []
     linter = Linter(options.rules, max_findings=options.max_findings, timing=options.timing, on_finding=fresh.append)
+    if options.policy is not None:
+        linter.context.sources[type(options.policy)] = options.policy
     masker = None if options.show_keys or reader.again else Masker()
     for chunk in reader.chunks():
         table = ChunkTable(chunk, options.catalog)

@@ -1,0 +1,113 @@
+"""What does the owner of the subnet allow? Partitions, managers, M_Keys and LIDs, as `[tool.ibdissect.site]` says it."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field
+from typing import Any
+
+from ibdissect.errors import ConfigError
+
+PARTITION = 0x7FFF
+"""The low 15 bits of a P_Key: the partition without the membership."""
+LAST_UNICAST = 0xBFFF
+KEY_BITS = 64
+KNOWN = ("partitions", "no-partitions", "managers", "m-keys", "lids")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SitePolicy:
+    """What is allowed in this subnet; nothing is forbidden by an empty policy, so rules that ask it stay silent."""
+
+    partitions: frozenset[int] | None = None
+    """The only partitions (low 15 bits) that packets between ordinary queue pairs may carry; None: any."""
+    no_partitions: frozenset[int] = frozenset()
+    """Partitions (low 15 bits) that they may not carry."""
+    manager_guids: frozenset[int] = frozenset()
+    """Port GUIDs that may write by SubnSet."""
+    manager_lids: frozenset[int] = frozenset()
+    """LIDs that may."""
+    m_keys: frozenset[int] = field(default=frozenset(), repr=False)
+    """The only M_Keys that ports may hold and requests may carry; empty: any."""
+    lids: tuple[tuple[int, int], ...] = ()
+    """The only unicast LIDs of this subnet, as ranges with both ends in; empty: any."""
+
+    def __bool__(self) -> bool:
+        return self != SitePolicy()
+
+    @property
+    def manages(self) -> bool:
+        """Whether it says who may write."""
+        return bool(self.manager_guids or self.manager_lids)
+
+    def partition_allowed(self, p_key: int) -> bool:
+        """Whether packets may carry a P_Key, whatever its membership bit; partition 0 is none of a site's business."""
+        base = p_key & PARTITION
+        return not base or (base not in self.no_partitions and (self.partitions is None or base in self.partitions))
+
+    def lid_allowed(self, lid: int) -> bool:
+        """Whether a unicast LID belongs to this subnet; 0, multicast and permissive LIDs always do."""
+        return not self.lids or not 0 < lid <= LAST_UNICAST or any(low <= lid <= high for low, high in self.lids)
+
+    @classmethod
+    def of(cls, table: dict[str, Any], where: str) -> SitePolicy:
+        """The policy in a table of a configuration file; `where` names the file. ConfigError names the key, never an M_Key."""
+        if not isinstance(table, dict):
+            raise ConfigError(where, "site", "must be a table")
+        for key in table:
+            if key not in KNOWN:
+                near = difflib.get_close_matches(str(key), KNOWN, 1, 0.5)
+                hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(KNOWN))}"
+                raise ConfigError(where, f"site.{key}", "there is no such key", hint=hint)
+
+        def values(key: str, high: int, low: int = 0) -> frozenset[int]:
+            return frozenset(_number(where, key, one, low, high) for one in _list(where, key, table.get(key, [])))
+
+        managers = values("managers", (1 << KEY_BITS) - 1, 1)
+        return cls(
+            partitions=frozenset(one & PARTITION for one in values("partitions", 0xFFFF)) if "partitions" in table else None,
+            no_partitions=frozenset(one & PARTITION for one in values("no-partitions", 0xFFFF)),
+            manager_guids=frozenset(one for one in managers if one > LAST_UNICAST),
+            manager_lids=frozenset(one for one in managers if one <= LAST_UNICAST),
+            m_keys=values("m-keys", (1 << KEY_BITS) - 1),
+            lids=tuple(sorted(_range(where, one) for one in _list(where, "lids", table.get("lids", [])))),
+        )
+
+
+def _list(where: str, key: str, value: Any) -> list[Any]:
+    """One value or a list of them."""
+    if isinstance(value, (int, str)) and not isinstance(value, bool):
+        return [value]
+    if not isinstance(value, list):
+        raise ConfigError(where, f"site.{key}", "must be a list of numbers")
+    return value
+
+
+def _number(where: str, key: str, value: Any, low: int, high: int) -> int:
+    """A number, also as text with 0x in front or with the colons of a GUID. The value is not repeated in errors: it may be a key."""
+    number = None
+    if isinstance(value, int) and not isinstance(value, bool):
+        number = value
+    elif isinstance(value, str):
+        text = value.strip().lower()
+        try:
+            number = int(text.replace(":", ""), 16) if ":" in text else int(text, 0)
+        except ValueError:
+            number = None
+    if number is None:
+        raise ConfigError(where, f"site.{key}", "holds something that is no number (write 0x8001 or 32769)")
+    if not low <= number <= high:
+        raise ConfigError(where, f"site.{key}", f"holds a number outside of {low} to 0x{high:x}")
+    return number
+
+
+def _range(where: str, value: Any) -> tuple[int, int]:
+    """A LID, or a range as text: `16-127`."""
+    if isinstance(value, str) and "-" in value.strip():
+        first, last = value.split("-", 1)
+        low, high = _number(where, "lids", first, 1, LAST_UNICAST), _number(where, "lids", last, 1, LAST_UNICAST)
+        if low > high:
+            raise ConfigError(where, "site.lids", f"the range {value!r} ends before it starts")
+        return low, high
+    lid = _number(where, "lids", value, 1, LAST_UNICAST)
+    return lid, lid
