@@ -238,7 +238,7 @@ class Linter:
             severity=rule.severity,
             frame=hit.frame,
             time_ns=hit.time_ns,
-            template=rule.message,
+            template=hit.message or rule.message,
             arguments=hit.arguments,
             field=hit.field.filter_name if hit.field is not None else None,
             value=hit.value,

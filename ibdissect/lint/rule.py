@@ -42,6 +42,8 @@ class Hit:
     count: int = 1
     key: Any = None
     """Hits with the same key (a flow: QP pair, port, group) become one finding with a count."""
+    message: str = ""
+    """A sentence instead of the rule's own, where the fault is known in another way (what the site allows)."""
 
 
 @dataclass(frozen=True, slots=True)
