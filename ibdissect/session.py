@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,12 +21,16 @@ from ibdissect.dissect.rmpp import Transfer
 from ibdissect.dissect.transfers import Transfers
 from ibdissect.dissect.tree import Tree, dissect_row
 from ibdissect.dissect.value import Presenter
+from ibdissect.errors import CaptureError
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.rule import Rule
 from ibdissect.table.secrets import Masker
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.spec import decode_text
+
+if TYPE_CHECKING:
+    from ibdissect.dfilter.answers import Answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +140,7 @@ class Capture:
         self._masked_to = 0
         self._index: FrameIndex | None = None
         self._columns: Columns | None = None
+        self._answers: Answers | None = None
 
     def __enter__(self) -> Capture:
         return self
@@ -211,6 +216,19 @@ class Capture:
                     return transfer
         return next((transfer for transfer in transfers.unfinished() if transfer.holds(number)), None)
 
+    def answers(self) -> Answers:
+        """Which frame answers which request, over the whole capture; found in one pass, on first use. CaptureError for a pipe."""
+        if self._answers is None:
+            from ibdissect.dfilter.answers import Answers  # most questions need no requests matched with answers
+
+            if not self.reader.again:
+                raise CaptureError(self.path, "is read twice to match requests with their answers, which a pipe cannot give")
+            found = Answers()
+            for chunk in self.chunks():
+                found.feed(ChunkTable(chunk, self.catalog))
+            self._answers = found
+        return self._answers
+
     def _one(self, number: int) -> Chunk:
         index = self._indexed()
         if not 1 <= number <= index.frames:
@@ -243,7 +261,6 @@ class Capture:
 
     def lint(self) -> list[Finding]:
         """Every finding of all rules, by frame and code. CaptureError when the capture cannot be read."""
-        from ibdissect.errors import CaptureError
         from ibdissect.linting import Options, check
         from ibdissect.rules import load
 

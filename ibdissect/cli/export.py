@@ -35,6 +35,7 @@ def command(capture: str, target: str, names: tuple[str, ...], first: bool, find
         raise ConfigError("-e", names[0], "findings have columns of their own")
     if ending in TABLE_ENDINGS:
         require_extra("pyarrow")
+    from ibdissect.dissect.named import ANSWER_NAMES
     from ibdissect.export.files import replacing
     from ibdissect.session import Capture
 
@@ -60,7 +61,9 @@ def command(capture: str, target: str, names: tuple[str, ...], first: bool, find
                 count = tables.write(batches(report.findings), SCHEMA, file, ending)
             done(opened, common, f"{count} findings written to {target}")
             return 0
-        columns = Columns(opened.catalog, named_columns(opened.catalog, names or DEFAULT, first=first), opened.presenter())
+        chosen_names = named_columns(opened.catalog, names or DEFAULT, first=first)
+        answers = opened.answers() if any(column.name in ANSWER_NAMES for column in chosen_names) else None
+        columns = Columns(opened.catalog, chosen_names, opened.presenter(), answers)
         shown = shown_of(opened, common)
         chosen = selected(opened, shown, number_keys=columns.numbers_keys)
         with replacing(target, capture) as file:

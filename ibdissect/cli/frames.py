@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.spec import Field, decode_text
 from ibdissect.wire.text import printable
+
+if TYPE_CHECKING:
+    from ibdissect.dfilter.answers import Answers
 
 Paint = Callable[[str, str], str]
 BATCH = 4096
@@ -175,7 +178,9 @@ class FieldLines(_Plain):
     def __init__(self, opened: Capture, names: tuple[str, ...]) -> None:
         self.presenter = opened.presenter()
         self.names = names
-        self.fields = {name: named.fields_named(opened.catalog, name) for name in names if name.lower() not in named.FRAME_NAMES}
+        plain = {*named.FRAME_NAMES, *named.ANSWER_NAMES}
+        self.fields = {name: named.fields_named(opened.catalog, name) for name in names if name.lower() not in plain}
+        self.answers = opened.answers() if any(name.lower() in named.ANSWER_NAMES for name in names) else None
         self.first_ns: int | None = None
 
     def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
@@ -190,6 +195,8 @@ class FieldLines(_Plain):
         if name.startswith("_ws.col."):
             found: list[str] = getattr(summaries(table, rows, self.presenter), name.removeprefix("_ws.col."))
             return [printable(text) for text in found]
+        if self.answers is not None and name in named.ANSWER_NAMES:
+            return answer_texts(self.answers, name, table.chunk.first, len(table), rows)
         if name not in self.fields:
             values = named.frame_values(table, name, self.first_ns or 0)
             return [values[row] for row in rows.tolist()]
@@ -206,6 +213,14 @@ class FieldLines(_Plain):
         values: list[Any] = [row.tobytes() for row in run.values] if run.values.ndim == 2 else run.values.tolist()
         known = {value: field_text(self.presenter, field, value) for value in set(values)}
         return [known[value] for value in values]
+
+
+def answer_texts(answers: Answers, name: str, first: int, count: int, rows: Int) -> list[str]:
+    """A name of ANSWER_NAMES for the given rows of the chunk that begins with frame `first`, empty where a row has none."""
+    of_row, values = answers.values(name, first, count)
+    text = named.seconds_text if name.endswith("_time") else str
+    known = dict(zip(of_row.tolist(), map(text, values.tolist()), strict=True))
+    return [known.get(row, "") for row in rows.tolist()]
 
 
 def field_text(presenter: Presenter, field: Field[Any], value: Any) -> str:

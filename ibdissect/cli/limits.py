@@ -15,6 +15,7 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
 
 if TYPE_CHECKING:
+    from ibdissect.dfilter.answers import Answers
     from ibdissect.dfilter.compile import Filter
 
 ENDLESS = (1 << 63) - 1
@@ -29,6 +30,8 @@ class Limits:
     filter: Filter | None = None
     findings: Mapping[int, Iterable[str]] = field(default_factory=dict)
     """Codes by frame, for filters that ask for findings (`needs_findings`)."""
+    answers: Answers | None = None
+    """Of the whole capture, for filters that ask for answers which come later (`needs_answers`)."""
 
     @classmethod
     def parse(cls, text: str | None, frames: str | None, catalog: Catalog | None) -> Limits:
@@ -45,6 +48,11 @@ class Limits:
         """Whether the filter asks for findings."""
         return self.filter is not None and self.filter.codes
 
+    @property
+    def needs_answers(self) -> bool:
+        """Whether the filter asks which later frame answers a request."""
+        return self.filter is not None and self.filter.ahead
+
     def rows(self, table: ChunkTable) -> npt.NDArray[np.bool_]:
         """Which rows of a chunk are wanted, bool[n]."""
         first = table.chunk.first
@@ -52,7 +60,7 @@ class Limits:
         for low, high in self.ranges:
             chosen[max(low - first, 0) : max(min(high, first + len(table)) - first + 1, 0)] = True
         if self.filter is not None:  # also where no frame is wanted: it remembers times from chunk to chunk
-            chosen &= self.filter.rows(table, self.findings)
+            chosen &= self.filter.rows(table, self.findings, self.answers)
         return chosen
 
     @property

@@ -88,6 +88,8 @@ def command(
     shown = limits(common, catalog)
     if shown is not None and shown.needs_findings:
         raise ConfigError("-Y", "ibdissect.code", "asks for the findings that are only being made", hint="choose rules with --select")
+    if shown is not None and shown.needs_answers:
+        raise ConfigError("-Y", "ibdissect.response_frame", "asks for answers that come later", hint="ask for ibdissect.request_frame")
     options = Options(
         rules=rules,
         plugins=plugin_names(common),

@@ -65,13 +65,15 @@ def findings_of(opened: Any, common: dict[str, Any], shown: Any = None, max_find
 
 
 def shown_of(opened: Any, common: dict[str, Any]) -> Any:
-    """What limits the frames; a filter that asks for findings gets them."""
+    """What limits the frames; a filter that asks for findings or later answers gets them."""
     wanted = limits(common, opened.catalog)
     if wanted is not None and wanted.needs_findings:
         codes: dict[int, list[str]] = {}
         for finding in findings_of(opened, common).findings:
             codes.setdefault(finding.frame, []).append(finding.code)
         wanted.findings = codes
+    if wanted is not None and wanted.needs_answers:
+        wanted.answers = opened.answers()
     return wanted
 
 

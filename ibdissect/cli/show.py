@@ -36,6 +36,8 @@ def command(capture: str, format_: str | None, names: tuple[str, ...], count: bo
         wanted = limits(common, opened.catalog)
         if wanted is not None and wanted.needs_findings:
             wanted.findings = _codes(opened)
+        if wanted is not None and wanted.needs_answers:
+            wanted.answers = opened.answers()
         if count:
             click.echo(_count(opened, wanted))
         else:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ibdissect.dissect.named import ANSWER_NAMES
 from ibdissect.errors import FilterError
 from ibdissect.table.locate import Bool
 from ibdissect.table.mask import rows_where
@@ -23,6 +24,9 @@ from .relations import Choice, Comparison
 from .series import Findings, State
 from .syntax import Inverse, Logic, Membership, Node, Relation, String, Truth, parse
 from .values import Constant, Function, Named, Operand, there
+
+if TYPE_CHECKING:
+    from .answers import Answers
 
 SMALL_RANGE = 256
 """Ranges of a set up to this many numbers are written out, so that the set is one look-up."""
@@ -41,14 +45,29 @@ class Filter:
         self.names: frozenset[str] = frozenset(compiler.checker.used)
         """Every name the filter reads, in full."""
         self._empty = tree is None
+        self._own: Answers | None = None
 
     @property
     def codes(self) -> bool:
         """Whether the filter asks for findings (`ibdissect.code`): `rows` needs them then."""
         return "ibdissect.code" in self.names
 
-    def rows(self, table: ChunkTable, findings: Findings | None = None) -> Bool:
-        """Rows of the chunk that the filter selects, bool[n]. `findings`: codes by frame number."""
+    @property
+    def pairs(self) -> bool:
+        """Whether the filter asks which request a frame answers, or the other way round."""
+        return not self.names.isdisjoint(ANSWER_NAMES)
+
+    @property
+    def ahead(self) -> bool:
+        """Whether it asks for answers that come later: `rows` needs `answers` of the whole capture then."""
+        return "ibdissect.response_frame" in self.names
+
+    def rows(self, table: ChunkTable, findings: Findings | None = None, answers: Answers | None = None) -> Bool:
+        """Rows of the chunk that the filter selects, bool[n].
+
+        `findings`: codes by frame number. `answers`: who answers whom; without it the filter follows the chunks itself, and
+        knows of an answer only from its frame on.
+        """
         if self._empty:
             return np.ones(len(table), np.bool_)
         state, times = self._state, table.chunk.time_ns
@@ -57,10 +76,21 @@ class Filter:
         if state.first_ns is None and len(table):
             state.first_ns = int(times[0])
         state.findings = findings or {}
+        if self.pairs:
+            state.answers = answers if answers is not None else self._followed(table)
         result = rows_where(self.expr, table)
         if len(table):
             state.before_ns = int(times[-1])
         return result
+
+    def _followed(self, table: ChunkTable) -> Answers:
+        """Requests and answers so far, this chunk included."""
+        from .answers import Answers  # only such filters need to match requests with answers
+
+        if self._own is None or table.chunk.first == 1:
+            self._own = Answers()
+        self._own.feed(table)
+        return self._own
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The text says it all. A catalog with plugins stays behind: whoever unpickles has loaded the same ones.

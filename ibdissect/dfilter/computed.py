@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from ibdissect.dissect.named import ANSWER_NAMES
 from ibdissect.table.locate import Int, u16
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.around import IPv4, IPv6
@@ -28,6 +29,8 @@ def computed(name: str, table: ChunkTable, state: State) -> Series:
     if name == "ibdissect.code":
         codes = [(row, code) for row in every.tolist() for code in state.findings.get(chunk.first + row, ())]
         return blobs_of(np.array([row for row, _ in codes], np.int64), [code.encode() for _, code in codes])
+    if state.answers is not None and name in ANSWER_NAMES:
+        return Numbers(*state.answers.values(name, chunk.first, len(table)))
     if name == "_ws.malformed":
         rows = np.flatnonzero(table.located.malformed)
         return Numbers(rows, np.ones(len(rows), np.int64))

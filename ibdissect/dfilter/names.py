@@ -34,7 +34,8 @@ COMPUTED: Mapping[str, Kind] = {
     "frame": "bytes", "frame.number": "uint", "frame.len": "uint", "frame.cap_len": "uint", "frame.interface_id": "uint",
     "frame.time": "abstime", "frame.time_epoch": "abstime", "frame.time_relative": "reltime", "frame.time_delta": "reltime",
     "infiniband": "bytes", "infiniband.payload": "bytes", "tcp.srcport": "uint", "tcp.dstport": "uint", "tcp.port": "uint",
-    "_ws.malformed": "none", "ibdissect.code": "string",
+    "_ws.malformed": "none", "ibdissect.code": "string", "ibdissect.request_frame": "uint", "ibdissect.response_frame": "uint",
+    "ibdissect.response_time": "reltime",
 }  # fmt: skip
 """Names whose values `values.computed` makes."""
 
@@ -45,7 +46,10 @@ LABELS: Mapping[str, str] = {
     "frame.time_delta": "Seconds since the frame before", "infiniband": "An InfiniBand or RoCE packet",
     "infiniband.payload": "Bytes behind the transport headers, MADs aside", "tcp.port": "Source or destination port",
     "tcp.srcport": "Source port", "tcp.dstport": "Destination port", "_ws.malformed": "The frame is malformed",
-    "ibdissect.code": "Code of a finding in the frame", "arp": "ARP", "icmp": "ICMP", "icmpv6": "ICMPv6", "tcp": "TCP",
+    "ibdissect.code": "Code of a finding in the frame", "ibdissect.request_frame": "Frame of the request that this frame answers",
+    "ibdissect.response_frame": "Frame of the answer to this request",
+    "ibdissect.response_time": "Seconds from the request (its latest try) to this answer",
+    "arp": "ARP", "icmp": "ICMP", "icmpv6": "ICMPv6", "tcp": "TCP",
     "opa": "An Omni-Path management datagram", "infiniband_link": "A link flow-control packet",
 }  # fmt: skip
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ibdissect.table.locate import Int
+
+if TYPE_CHECKING:
+    from .answers import Answers
 
 Findings = Mapping[int, Iterable[str]]
 """Frame number -> codes of the findings in it."""
@@ -26,6 +29,8 @@ class State:
     before_ns: int | None = None
     """Time of the last frame of the chunk before."""
     findings: Findings = field(default_factory=dict)
+    answers: Answers | None = None
+    """Requests and their answers, where the filter asks for them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,9 @@ FRAME_NAMES = (
 )  # fmt: skip
 """What a frame has without a byte of its own."""
 
+ANSWER_NAMES = frozenset({"ibdissect.request_frame", "ibdissect.response_frame", "ibdissect.response_time"})
+"""What a frame has once requests were matched with their answers: `dfilter.answers`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -105,13 +108,14 @@ def frame_values(table: ChunkTable, name: str, first_ns: int) -> list[str]:
         return [f"{text}Z" for text in np.datetime_as_string(chunk.time_ns.astype("M8[ns]"), unit="ns").tolist()]
     if name in ("frame.time_epoch", "frame.time_relative"):
         origin = first_ns if name == "frame.time_relative" else 0
-        return [_seconds(value - origin) for value in chunk.time_ns.tolist()]
+        return [seconds_text(value - origin) for value in chunk.time_ns.tolist()]
     if name == "_ws.malformed":
         return [MALFORMED[code] for code in table.located.malformed.tolist()]
     column: Int = {"frame.len": chunk.length, "frame.cap_len": chunk.caplen, "frame.interface_id": chunk.interface.astype(np.int64)}[name]
     return list(map(str, column.tolist()))
 
 
-def _seconds(ns: int) -> str:
+def seconds_text(ns: int) -> str:
+    """Nanoseconds as tshark prints seconds: `0.000123456`."""
     sign = "-" if ns < 0 else ""
     return f"{sign}{abs(ns) // 1_000_000_000}.{abs(ns) % 1_000_000_000:09d}"

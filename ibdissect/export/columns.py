@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from ibdissect.dfilter.answers import Answers
 from ibdissect.dissect import named
 from ibdissect.dissect.summary import Summaries, summaries
 from ibdissect.dissect.value import Presenter
@@ -33,6 +35,7 @@ SECONDS = pa.decimal128(28, 9)
 FRAME_TYPES = {
     "frame.number": pa.int64(), "frame.time": TIME, "frame.time_epoch": SECONDS, "frame.time_relative": SECONDS,
     "frame.len": pa.int64(), "frame.cap_len": pa.int64(), "frame.interface_id": pa.int32(),
+    "ibdissect.request_frame": pa.int64(), "ibdissect.response_frame": pa.int64(), "ibdissect.response_time": SECONDS,
 }  # fmt: skip
 """Types of the names that no field stands behind; the others of them are text."""
 
@@ -61,7 +64,7 @@ def named_columns(catalog: Catalog, names: Iterable[str], *, first: bool = False
     found: dict[str, Named] = {}
     for name in names:
         short = name.lower()
-        if short in named.FRAME_NAMES:
+        if short in named.FRAME_NAMES or short in named.ANSWER_NAMES:
             found[short] = Named(short, (), FRAME_TYPES.get(short, pa.string()), False)
             continue
         fields = named.fields_named(catalog, name)
@@ -91,8 +94,8 @@ def _repeats(fields: tuple[Field[Any], ...]) -> bool:
 class Columns:
     """Turns rows of chunks into record batches. Feed the chunks of one capture in order."""
 
-    def __init__(self, catalog: Catalog, columns: list[Named], presenter: Presenter) -> None:
-        self.catalog, self.columns, self.presenter = catalog, columns, presenter
+    def __init__(self, catalog: Catalog, columns: list[Named], presenter: Presenter, answers: Answers | None = None) -> None:
+        self.catalog, self.columns, self.presenter, self.answers = catalog, columns, presenter, answers
         self.schema: pa.Schema = pa.schema([column.arrow for column in columns])
         self.first_ns: int | None = None
         self.masked = 0
@@ -113,6 +116,8 @@ class Columns:
 
     def _frame(self, table: ChunkTable, rows: Int, name: str, lines: Summaries | None) -> pa.Array:
         chunk = table.chunk
+        if name in named.ANSWER_NAMES:
+            return self._answer(table, rows, name)
         if name == "frame.number":
             return pa.array(rows + chunk.first)
         if name == "frame.time":
@@ -127,6 +132,16 @@ class Columns:
         if name == "frame.interface_id":
             return pa.array(chunk.interface[rows].astype(np.int32))
         return pa.array((chunk.length if name == "frame.len" else chunk.caplen)[rows])
+
+    def _answer(self, table: ChunkTable, rows: Int, name: str) -> pa.Array:
+        """A name that matching requests with answers makes; null where a row has none."""
+        values, hidden = np.zeros(len(table), np.int64), np.ones(len(table), np.bool_)
+        assert self.answers is not None
+        of_row, found = self.answers.values(name, table.chunk.first, len(table))
+        values[of_row], hidden[of_row] = found, False
+        if not name.endswith("_time"):
+            return pa.array(values[rows], mask=hidden[rows])
+        return pc.if_else(pa.array(~hidden[rows]), _decimal(values[rows]), pa.scalar(None, SECONDS))
 
     def _fields(self, table: ChunkTable, rows: Int, column: Named) -> pa.Array:
         """Every occurrence, or the first of each row; null where there is none and where a key is masked."""

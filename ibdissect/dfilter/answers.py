@@ -1,0 +1,82 @@
+"""Which frame answers which request, and how long did that take: the names `ibdissect.request_frame` and its kin, over a capture?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ibdissect.flow.transactions import Answered, Transactions
+from ibdissect.table.locate import Int
+from ibdissect.table.table import ChunkTable
+
+REQUEST_FRAME, RESPONSE_FRAME = "ibdissect.request_frame", "ibdissect.response_frame"
+_ANSWER, _FIRST, _LATEST, _TIME = range(4)
+
+
+class Answers:
+    """Requests and answers by frame. Feed it chunks, or the events of another `Transactions`; one thread adds, any thread asks."""
+
+    def __init__(self) -> None:
+        self.transactions = Transactions()
+        self._rows: Int = np.empty((1024, 4), np.int64)
+        """Frame of the answer (ascending), of the first and of the latest try, nanoseconds."""
+        self._count = 0
+        self._by_request: tuple[int, Int, Int] = (0, np.empty(0, np.int64), np.empty(0, np.int64))
+        """For the first so many rows: frames of requests, ascending, and the frames of their answers."""
+
+    def __len__(self) -> int:
+        return self._count
+
+    def feed(self, table: ChunkTable) -> None:
+        """Take in the next chunk."""
+        for event in self.transactions.feed(table):
+            self.take(event)
+
+    def take(self, event: object) -> None:
+        """Take in what a `Transactions` said; everything but answers is passed over."""
+        if not isinstance(event, Answered):
+            return
+        count = self._count
+        if count == len(self._rows):
+            grown = np.empty((2 * count, 4), np.int64)
+            grown[:count] = self._rows
+            self._rows = grown
+        request = event.request
+        self._rows[count] = event.frame, request.frame, request.last_frame, max(event.latency_ns, 0)
+        self._count = count + 1
+
+    def request_of(self, frame: int) -> int | None:
+        """The request (its latest try) that a frame answers; None when it is no answer."""
+        rows, values = self.values(REQUEST_FRAME, frame, 1)
+        return int(values[0]) if len(rows) else None
+
+    def response_of(self, frame: int) -> int | None:
+        """The frame that answers a request; None when none does, or none yet."""
+        rows, values = self.values(RESPONSE_FRAME, frame, 1)
+        return int(values[0]) if len(rows) else None
+
+    def values(self, name: str, first: int, count: int) -> tuple[Int, Int]:
+        """A name of `named.ANSWER_NAMES` in the frames `first` to before `first + count`: rows from `first` on, ascending, and values.
+
+        In an answer: the frame of the request's latest try, and the nanoseconds since. In a request (its first and its latest
+        try): the frame of the answer.
+        """
+        if name == RESPONSE_FRAME:
+            frames, values = self._requests()
+        else:
+            rows = self._rows[: self._count]
+            frames, values = rows[:, _ANSWER], rows[:, _LATEST if name == REQUEST_FRAME else _TIME]
+        low, high = np.searchsorted(frames, (first, first + count))
+        return frames[low:high] - first, values[low:high]
+
+    def _requests(self) -> tuple[Int, Int]:
+        """Frames of requests, ascending, each once, and the frames of their answers."""
+        known, frames, answers = self._by_request
+        count = self._count
+        if known != count:
+            rows = self._rows[:count]
+            asked = np.concatenate((rows[:, _FIRST], rows[:, _LATEST]))
+            frames, first = np.unique(asked, return_index=True)
+            answers = np.tile(rows[:, _ANSWER], 2)[first]
+            self._by_request = count, frames, answers
+        return frames, answers
+
