@@ -22,6 +22,7 @@ from ibdissect.wire.sm_port import PortInfo
 
 from .learnt import VLS
 from .pkey_columns import Native
+from .site import foreign_lids
 
 MANAGEMENT_VL = 15
 LINK_LOCAL = 0xFE80 << 48
@@ -240,6 +241,11 @@ class UnassignedLid(_LinkRule):
             self.swept = (event, _swept(event.subnet))
         swept = self.swept[1]
         return ({}, ((swept, "the last port of the sweep"),)) if 0 < swept < frame else None
+
+    @on_event(ChunkFollowed)
+    def site(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        """Also LIDs that the site policy has nobody assign."""
+        yield from foreign_lids(event, context)
 
 
 def _swept(subnet: Subnet) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ibdissect.fabric.events import MKeyShown, WrongMKey
+from ibdissect.fabric.events import ChunkFollowed, MKeyShown, WrongMKey
 from ibdissect.fabric.keys import GET, refuses
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span, value_of
@@ -13,6 +13,8 @@ from ibdissect.wire.catalog import builtin
 from ibdissect.wire.mad import METHODS
 from ibdissect.wire.sm import SMP
 from ibdissect.wire.sm_port import PortInfo
+
+from .site import foreign_keys
 
 
 def _attribute(number: int) -> str:
@@ -75,6 +77,11 @@ class SetWithoutMKey(_WrongKey):
     def judged(self, event: WrongMKey) -> bool:
         return event.method != GET and event.presented == 0
 
+    @on_event(ChunkFollowed)
+    def site(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        """Also where the site policy wants a key."""
+        yield from foreign_keys(event, context, zero=True)
+
 
 class MKeyMismatch(_WrongKey):
     """A Set or TrapRepress carries another M_Key than the port holds.
@@ -94,6 +101,11 @@ class MKeyMismatch(_WrongKey):
 
     def judged(self, event: WrongMKey) -> bool:
         return event.method != GET and event.presented != 0
+
+    @on_event(ChunkFollowed)
+    def site(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        """Also keys that are none of the site's."""
+        yield from foreign_keys(event, context, zero=False)
 
 
 class ProtectedGet(_WrongKey):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from ibdissect.lint.rule import INFO, WARNING, Rule
+from collections.abc import Iterator
+
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.lint.engine import Context
+from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, on_event
 from ibdissect.wire.sm import SMInfo
 from ibdissect.wire.sm_port import PortInfo
 
 from .content import READ, SMP_SET, TOLD
+from .site import foreign_keys_held
 
 
 class MKeyVisible(Rule):
@@ -68,6 +73,11 @@ class ProtectionWithoutKey(Rule):
     flow = (PortInfo.lid, PortInfo.m_key_protect_bits)
     message = "M_KeyProtectBits {m_key_protect_bits} with M_Key 0: the port with LID {lid} is not protected"
     example = "SubnSet(PortInfo) with M_Key 0 and M_KeyProtectBits 2"
+
+    @on_event(ChunkFollowed)
+    def site(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        """Also any Set that takes the key away where the site policy wants one."""
+        yield from foreign_keys_held(event, context, zero=True)
 
 
 class SMKeyTold(Rule):

@@ -12,7 +12,8 @@ from ibdissect.fabric.model import FIRST_MULTICAST, ROUTER, Port, Subnet
 from ibdissect.fabric.partitions import BASE, Verdict
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span
-from ibdissect.lint.rule import ERROR, Hit, Rule, on_event
+from ibdissect.lint.policy import SitePolicy
+from ibdissect.lint.rule import ERROR, Hit, Rule, on_chunk, on_event
 from ibdissect.table.locate import Int, u16
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
@@ -20,6 +21,7 @@ from ibdissect.wire.mad import MAD, is_response
 from ibdissect.wire.transport import BTH
 
 from .pkey_columns import Native, distinct
+from .site import forbidden_packets
 
 FIRST_OTHER_OPCODE = 0x80
 """Congestion notifications, XRC and makers' own OpCodes: which P_Key table entry guards them is not in the sources."""
@@ -200,3 +202,8 @@ class NotInDestinationTable(_Destination):
     message = "P_Key 0x{p_key:04x} from LID {slid} to QP 0x{qp:x} of {port}, whose P_Key table does not hold that partition"
     example = "NodeInfo and all P_KeyTable blocks of a port, then a packet with P_Key 0x9999 to it"
     verdict = Verdict.ABSENT
+
+    @on_chunk
+    def site(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        """Also partitions that the site policy keeps out of all tables."""
+        yield from forbidden_packets(table, context.get(SitePolicy))

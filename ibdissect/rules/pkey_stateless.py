@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.lint.engine import Context
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, on_event
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Where
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.network import GRH
 from ibdissect.wire.notice import TrapSwitchPKey
+from ibdissect.wire.sm import SMPDirected
 from ibdissect.wire.sm_tables import PKeyEntry, PKeyTable
 from ibdissect.wire.transport import BTH
 
 from .grh import IPOIB, gid_bytes
+from .site import forbidden_entries
 from .transport import PACKET_FLOW
 
 Bool = npt.NDArray[np.bool_]
@@ -142,6 +148,7 @@ class DefaultPartitionMissing(Rule):
     reference = "seed002, non-volatile memory"
     on = PKeyTable
     when = ((MAD.attribute_modifier & 0xFFFF) == 0) & SHOWN_OR_SET & Where(PKeyTable, _no_default)
+    flow = (LRH.slid, LRH.dlid, MAD.attribute_modifier, SMPDirected.initial_path)
     message = "entry 0 of the P_Key table is empty while others hold partitions"
     example = "SubnSet(P_KeyTable) of block 0 with 0x0000, 0x8001"
 
@@ -182,6 +189,11 @@ class FullMemberOfNothing(Rule):
     at = PKeyEntry.p_key
     message = "Set(P_KeyTable) with an entry 0x8000, full member of partition 0"
     example = "SubnSet(P_KeyTable) with an entry 0x8000"
+
+    @on_event(ChunkFollowed)
+    def site(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        """Also partitions that the site policy does not allow."""
+        yield from forbidden_entries(event, context)
 
 
 class SwitchPKeyTrap(Rule):

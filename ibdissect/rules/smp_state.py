@@ -22,6 +22,7 @@ from ibdissect.wire.sm import SMPDirected
 from ibdissect.wire.sm_port import PortInfo
 
 from .learnt import DATA_AT, name_of
+from .site import foreign_keys_held
 
 PERMISSIVE = 0xFFFF
 MAX_KEYS = 65536
@@ -189,6 +190,7 @@ class TwoWriters(Rule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        yield from foreign_keys_held(event, context, zero=False)
         infos: PortInfos = context.get(PortInfos)
         told = infos.of(event)
         if not len(told):

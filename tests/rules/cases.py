@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from ibdissect.lint.policy import SitePolicy
 from tests import craft
 
 CASES: dict[str, list[Case]] = {}
@@ -24,6 +25,8 @@ class Case:
     """Other rules that `bad` rightly triggers; any further finding fails the test."""
     twin_also: frozenset[str] = field(default_factory=frozenset)
     """Rules that the twin rightly triggers (never `code`)."""
+    policy: SitePolicy | None = None
+    """What the site allows, for both."""
 
 
 def case(
@@ -34,6 +37,7 @@ def case(
     frames: Sequence[int] = (),
     also: Sequence[str] = (),
     twin_also: Sequence[str] = (),
+    policy: SitePolicy | None = None,
     file: Callable[[Sequence[bytes]], bytes] = craft.erf_pcap,
 ) -> None:
     """Register a proof. `bad` and `twin`: one frame, a list of frames (made a capture by `file`), or `file=None` for whole files."""
@@ -44,4 +48,4 @@ def case(
             return what
         return file([what] if isinstance(what, bytes) else what)
 
-    CASES.setdefault(code, []).append(Case(code, whole(bad), whole(twin), tuple(frames), frozenset(also), frozenset(twin_also)))
+    CASES.setdefault(code, []).append(Case(code, whole(bad), whole(twin), tuple(frames), frozenset(also), frozenset(twin_also), policy))

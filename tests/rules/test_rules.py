@@ -12,6 +12,7 @@ import pytest
 from ibdissect.capture.opening import open_capture
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Finding
+from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import Rule
 from ibdissect.rules import load
 from ibdissect.table.table import ChunkTable
@@ -22,10 +23,12 @@ for path in sorted(Path(__file__).parent.glob("cases_*.py")):
     importlib.import_module(f"tests.rules.{path.stem}")
 
 
-def lint(capture: bytes) -> list[Finding]:
+def lint(capture: bytes, policy: SitePolicy | None = None) -> list[Finding]:
     """Every finding of every rule on a capture held in memory."""
     reader = open_capture(io.BytesIO(capture))
     linter = Linter(RULES)
+    if policy is not None:
+        linter.context.sources[SitePolicy] = policy
     for chunk in reader.chunks():
         linter.feed(ChunkTable(chunk))
     linter.context.damage = reader.damage
@@ -50,13 +53,13 @@ def test_has_a_proof(rule: type[Rule]) -> None:
 
 @pytest.mark.parametrize("proof", [case for cases in CASES.values() for case in cases], ids=lambda case: case.code)
 def test_proof(proof: Case) -> None:
-    found = lint(proof.bad)
+    found = lint(proof.bad, proof.policy)
     mine = [finding for finding in found if finding.code == proof.code]
     assert mine, f"silent; found {[f.code for f in found]}"
     if proof.frames:
         assert tuple(f.frame for f in mine) == proof.frames
     assert {f.code for f in found} - {proof.code} == proof.also
-    twin = {f.code for f in lint(proof.twin)}
+    twin = {f.code for f in lint(proof.twin, proof.policy)}
     assert proof.code not in twin, "the near-miss twin is not silent"
     assert twin == proof.twin_also
     for finding in mine:  # a message uses only what it is given, and says something

@@ -1,0 +1,276 @@
+"""What does the traffic do that the owner of the subnet does not allow? For rules of their own families, and SMP025.
+
+All of it is silent without a site policy (`[tool.ibdissect.site]`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ibdissect.fabric import Follower
+from ibdissect.fabric.columns import SET, TRAP_REPRESS
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.model import FIRST_MULTICAST, PERMISSIVE
+from ibdissect.fabric.told import PKeyTables, PortInfos
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related, Span, value_of
+from ibdissect.lint.policy import SitePolicy
+from ibdissect.lint.rule import WARNING, Hit, Rule, on_event
+from ibdissect.table.locate import Bool, Int, u16
+from ibdissect.table.table import ChunkTable, extract, gather
+from ibdissect.wire.link import LRH
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.sm import SMP
+from ibdissect.wire.sm_port import PortInfo
+from ibdissect.wire.sm_tables import PKeyEntry
+from ibdissect.wire.spec import Field
+from ibdissect.wire.transport import BTH
+
+from .learnt import DATA_AT, name_of
+from .pkey_columns import Native
+
+SITE = "site policy"
+ALL_P_KEYS = 1 << 16
+TID_AT, HALF = MAD.transaction_id.bit // 8, 4
+DIRECTED = 0x81
+
+
+def forbidden_packets(table: ChunkTable, policy: SitePolicy) -> Iterator[Hit]:
+    """Packets between ordinary queue pairs in a partition that is not allowed; one finding per sender, QP and P_Key."""
+    if policy.partitions is None and not policy.no_partitions:
+        return
+    found = table.occurrences(BTH)
+    p_key, qp = table.values(BTH.p_key).astype(np.int64), table.values(BTH.destqp).astype(np.int64)
+    wrong = np.zeros(ALL_P_KEYS, np.bool_)
+    for one in np.flatnonzero(np.bincount(p_key, minlength=ALL_P_KEYS)).tolist():
+        wrong[one] = not policy.partition_allowed(one)
+    index = np.flatnonzero(wrong[p_key] & (qp > 1))
+    if not len(index):
+        return
+    rows = found.rows[index]
+    slid = table.of_rows(LRH.slid)[0][rows].astype(np.int64)
+    keys, first, counts = np.unique(slid << 40 | qp[index] << 16 | p_key[index], return_index=True, return_counts=True)
+    for key, i, count in zip(keys.tolist(), first.tolist(), counts.tolist(), strict=True):
+        row, low_high = int(rows[i]), BTH.p_key.span
+        frame = table.chunk.first + row
+        start = int(found.at[index[i]] - table.chunk.offset[row])
+        yield Hit(
+            frame=frame,
+            time_ns=int(table.chunk.time_ns[row]),
+            arguments={"p_key": key & 0xFFFF, "qp": key >> 16 & 0xFFFFFF, "sender": f"LID {key >> 40}" if key >> 40 else "a host"},
+            spans=(Span(frame, start + low_high[0], low_high[1] - low_high[0]),),
+            field=BTH.p_key,
+            value=key & 0xFFFF,
+            count=count,
+            key=(SITE, key),
+            message="P_Key 0x{p_key:04x} from {sender} to QP 0x{qp:x}: the site's policy does not allow that partition",
+        )  # fmt: skip
+
+
+def forbidden_entries(event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+    """Sets that put a partition into a port's table that is not allowed, the default partition of management aside."""
+    policy: SitePolicy = context.get(SitePolicy)
+    if policy.partitions is None and not policy.no_partitions:
+        return
+    told = context.get(PKeyTables).of(event)
+    for i in np.flatnonzero(told.sets).tolist():
+        keys = told.bodies[i].view(">u2").tolist()
+        for place, p_key in enumerate(keys):
+            if policy.partition_allowed(p_key) or p_key & 0x7FFF == 0x7FFF:
+                continue
+            frame = int(told.frames[i])
+            yield Hit(
+                frame=frame,
+                time_ns=int(event.table.chunk.time_ns[told.rows[i]]),
+                arguments={"p_key": p_key, "port": name_of(told, i)},
+                spans=(Span(frame, int(told.mad[i]) + DATA_AT + 2 * place, 2),),
+                field=PKeyEntry.p_key,
+                value=p_key,
+                key=(SITE, int(told.slot[i]), int(told.entered[i]), int(told.modifier[i]), p_key),
+                message="Set(P_KeyTable) of {port} writes 0x{p_key:04x}: the site's policy does not allow that partition",
+            )
+
+
+def foreign_lids(event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+    """Packets from or to unicast LIDs, and assignments of LIDs, outside of the site's ranges."""
+    policy: SitePolicy = context.get(SitePolicy)
+    if not policy.lids:
+        return
+    native: Native = context.get(Native).of(event.table)
+    foreign = np.array([not policy.lid_allowed(lid) for lid in range(1 << 16)])
+    for lids, field, verb in ((native.slid, LRH.slid, "from"), (native.dlid, LRH.dlid, "to")):
+        index = np.flatnonzero(foreign[lids])
+        for lid in np.unique(lids[index]).tolist():
+            mine = index[lids[index] == lid]
+            row = int(native.rows[mine[0]])
+            start = int(event.table.located.at("lrh")[row] - event.table.chunk.offset[row])
+            yield _foreign(event.table, row, start, field, lid, len(mine), f"a packet {verb} LID {lid}", (verb, lid))
+    told = context.get(PortInfos).of(event)
+    if len(told):
+        lid = told.now(PortInfo.lid).astype(np.int64)
+        for i in np.flatnonzero(told.sets & foreign[lid]).tolist():
+            text = f"Set(PortInfo) of {name_of(told, i)} assigns LID {int(lid[i])}"
+            start = int(told.mad[i]) + DATA_AT
+            yield _foreign(event.table, int(told.rows[i]), start, PortInfo.lid, int(lid[i]), 1, text, ("set", int(lid[i])))
+
+
+def _foreign(table: ChunkTable, row: int, start: int, field: Field[int], lid: int, count: int, what: str, key: tuple[str, int]) -> Hit:
+    low, high = field.span
+    frame = table.chunk.first + row
+    return Hit(
+        frame=frame,
+        time_ns=int(table.chunk.time_ns[row]),
+        arguments={"what": what},
+        spans=(Span(frame, start + low, high - low),),
+        field=field,
+        value=lid,
+        count=count,
+        key=(SITE, *key),
+        message="{what}, which is outside of the site's LID ranges",
+    )
+
+
+def foreign_keys(event: ChunkFollowed, context: Context, *, zero: bool) -> Iterator[Hit]:
+    """Sets and TrapRepresses that carry an M_Key which is none of the site's; `zero`: those that carry none."""
+    policy: SitePolicy = context.get(SitePolicy)
+    if not policy.m_keys:
+        return
+    asks = event.requests
+    index = np.flatnonzero((asks.method == SET) | (asks.method == TRAP_REPRESS))
+    at = event.table.chunk.offset[asks.rows[index]] + asks.mad[index]
+    key = extract(gather(event.table.chunk.data, at + SMP.m_key.bit // 8, 8), 0, 64).astype(np.uint64)
+    wrong = ~np.isin(key, np.array(sorted(policy.m_keys), np.uint64)) & ((key == 0) == zero)
+    sender, directed = _senders(event.table, asks.rows[index], asks.mad[index])
+    low, high = SMP.m_key.span
+    for j in np.flatnonzero(wrong).tolist():
+        i = int(index[j])
+        frame = event.table.chunk.first + int(asks.rows[i])
+        node = event.subnet.slots.get(int(asks.slot[i]))
+        port = node.manager(int(asks.entered[i])) if node is not None else None
+        presented = value_of(SMP.m_key, int(key[j]))
+        yield Hit(
+            frame=frame,
+            time_ns=int(event.table.chunk.time_ns[asks.rows[i]]),
+            arguments={"method": "Set" if int(asks.method[i]) == SET else "TrapRepress", "presented": presented,
+                       "port": str(port) if port is not None else "an unknown port"},
+            spans=(Span(frame, int(asks.mad[i]) + low, high - low),),
+            field=SMP.m_key,
+            value=presented,
+            key=(SITE, int(asks.slot[i]), int(sender[j]), bool(directed[j]), int(key[j])),
+            message="{method} to {port} carries " + ("no M_Key" if zero else "{presented}, none of the site's M_Keys"),
+        )  # fmt: skip
+
+
+def foreign_keys_held(event: ChunkFollowed, context: Context, *, zero: bool) -> Iterator[Hit]:
+    """M_Keys written to a port, or shown by one, that are none of the site's; `zero`: Sets that take the key away."""
+    policy: SitePolicy = context.get(SitePolicy)
+    told = context.get(PortInfos).of(event)
+    if not policy.m_keys or not len(told):
+        return
+    key = told.now(PortInfo.m_key).astype(np.uint64)
+    wrong = ~np.isin(key, np.array(sorted(policy.m_keys), np.uint64))
+    wrong &= (key == 0) & told.sets if zero else (key != 0) & (told.sets | told.answers)
+    wrong &= ~((told.kind == 2) & (told.number > 0))  # the key of a switch is that of its port 0
+    low, high = PortInfo.m_key.span
+    for i in np.flatnonzero(wrong).tolist():
+        frame = int(told.frames[i])
+        held = value_of(PortInfo.m_key, int(key[i]))
+        yield Hit(
+            frame=frame,
+            time_ns=int(event.table.chunk.time_ns[told.rows[i]]),
+            arguments={"port": name_of(told, i), "held": held, "verb": "is written to" if told.sets[i] else "is held by"},
+            spans=(Span(frame, int(told.mad[i]) + DATA_AT + low, high - low),),
+            field=PortInfo.m_key,
+            value=held,
+            key=(SITE, int(told.key[i]), int(key[i])),
+            message="the M_Key of {port} is taken away, the site's policy wants one"
+            if zero
+            else "{held} {verb} {port} and is none of the site's M_Keys",
+        )
+
+
+def _senders(table: ChunkTable, rows: Int, mad: Int) -> tuple[Int, Bool]:
+    """Who sent SMPs: the SLID, or the high half of the transaction id of a directed route; and which are directed."""
+    at = table.chunk.offset[rows] + mad
+    directed: Bool = table.chunk.data[at + 1] == DIRECTED
+    slid = u16(table.chunk.data, table.located.at("lrh")[rows] + LRH.slid.bit // 8)
+    high = extract(gather(table.chunk.data, at + TID_AT, HALF), 0, 32).astype(np.int64)
+    hidden = directed & ((slid == PERMISSIVE) | (slid == 0))
+    return np.where(hidden, high, slid), hidden
+
+
+class SetFromNonMaster(Rule):
+    """Somebody writes into the subnet who is none of the managers that the site allows.
+
+    ## Why it matters
+    Only the subnet manager should write LIDs, keys, partitions and forwarding tables. A second writer is a forgotten manager, a
+    diagnostic tool, or an intruder.
+
+    ## What to do
+    Find the host by its LID or GUID. If it may write, add it to `managers` of the site policy; else stop it and protect the subnet
+    with an M_Key.
+    """
+
+    code, name, severity = "SMP025", "set-from-non-master", WARNING
+    reference = "seed000 SMInfo, MasterSMLID; the site policy says who may write"
+    message = "SubnSet from {sender}, which the site's policy does not name as a manager"
+    example = "the policy `managers = [1]`, and a SubnSet from LID 7; silent without a policy"
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        policy: SitePolicy = context.get(SitePolicy)
+        if not policy.manages:
+            return
+        asks = event.requests
+        index = np.flatnonzero(asks.method == SET)
+        if not len(index):
+            return
+        sender, hidden = _senders(event.table, asks.rows[index], asks.mad[index])
+        _, first, counts = np.unique(sender << 1 | hidden, return_index=True, return_counts=True)
+        for j, count in zip(first.tolist(), counts.tolist(), strict=True):
+            row = int(asks.rows[index[j]])
+            frame = event.table.chunk.first + row
+            judged = _writer(event, context, policy, int(sender[j]), bool(hidden[j]), frame)
+            if judged is None:
+                continue
+            text, taught = judged
+            low, high = LRH.slid.span
+            start = int(event.table.located.at("lrh")[row] - event.table.chunk.offset[row])
+            yield Hit(
+                frame=frame,
+                time_ns=int(event.table.chunk.time_ns[row]),
+                arguments={"sender": text},
+                spans=(Span(frame, start + low, high - low),),
+                field=LRH.slid,
+                value=None if hidden[j] else int(sender[j]),
+                related=(Related(taught, "told which port that is"),) if taught else (),
+                evidence=Evidence.LEARNT if taught else Evidence.SEEN,
+                count=count,
+                key=(int(sender[j]), bool(hidden[j])),
+            )
+
+
+def _writer(event: ChunkFollowed, context: Context, policy: SitePolicy, sender: int, hidden: bool, frame: int) -> tuple[str, int] | None:
+    """Who is no manager, and the frame that told; None where the sender is one, or nobody knows who it is."""
+    if hidden:
+        follower: Follower = context.get(Follower)
+        origin = follower.routes.origins.get(sender)
+        hop = follower.routes.directed(origin, b"") if origin is not None else None
+        port, taught = (hop.node.manager(hop.entered), hop.frame) if hop is not None else (None, 0)
+        if port is None:
+            return None
+    else:
+        if not 0 < sender < FIRST_MULTICAST or sender in policy.manager_lids:
+            return None
+        port, taught = event.subnet.owner(sender, frame)
+        if port is None or not port.guid:
+            return None if policy.manager_guids else (f"LID {sender}", 0)
+    if port.guid in policy.manager_guids or (port.lid and port.lid in policy.manager_lids):
+        return None
+    if hidden and not policy.manager_guids and not port.lid:
+        return None  # named by LID, and its LID is not known
+    if not hidden and not policy.manager_guids:
+        return f"LID {sender}", 0
+    return str(port), taught

@@ -1,0 +1,89 @@
+"""Is a site policy read as it was meant, refused with a helpful reason, and never shown with its keys?"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from typing import Any
+
+import pytest
+
+from ibdissect.errors import ConfigError
+from ibdissect.lint.finding import Finding
+from ibdissect.lint.policy import SitePolicy
+from ibdissect.linting import Options, check
+from ibdissect.rules import load
+from tests import craft
+from tests.fabric.made import SET, ask, port_info
+
+KEY = 0x1122334455667788
+
+
+def test_all_of_it() -> None:
+    policy = SitePolicy.of(
+        {"partitions": [0x8001, "0x0002"], "no-partitions": 0xFFFF, "managers": [1, "0x0002c90300000001", "00:02:c9:03:00:00:00:02"],
+         "m-keys": ["0x1122334455667788"], "lids": ["16-127", 3]}, "a.toml")  # fmt: skip
+    assert policy.partitions == frozenset({1, 2}) and policy.no_partitions == frozenset({0x7FFF})
+    assert policy.manager_lids == {1} and policy.manager_guids == {0x0002C90300000001, 0x0002C90300000002}
+    assert policy.m_keys == {KEY}
+    assert [policy.lid_allowed(lid) for lid in (3, 4, 16, 127, 128, 0, 0xC001, 0xFFFF)] == [
+        True,
+        False,
+        True,
+        True,
+        False,
+        True,
+        True,
+        True,
+    ]
+    assert [policy.partition_allowed(key) for key in (0x8001, 0x0001, 0x7FFF, 0x8003, 0x8000)] == [True, True, False, False, True]
+
+
+def test_nothing_said_forbids_nothing() -> None:
+    policy = SitePolicy.of({}, "a.toml")
+    assert not policy and not policy.manages
+    assert policy.partition_allowed(0xFFFF) and policy.lid_allowed(0xBFFF)
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "words"),
+    [
+        ({"partition": [1]}, "site.partition", "did you mean partitions"),
+        ({"zebra": 1}, "site.zebra", "known are"),
+        ({"partitions": 0x10000}, "site.partitions", "outside"),
+        ({"managers": ["host1"]}, "site.managers", "no number"),
+        ({"managers": [True]}, "site.managers", "no number"),
+        ({"lids": ["9-3"]}, "site.lids", "ends before"),
+        ({"lids": [0xC000]}, "site.lids", "outside"),
+        ({"lids": {"a": 1}}, "site.lids", "list"),
+    ],
+)
+def test_refused(table: dict[str, Any], key: str, words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        SitePolicy.of(table, "a.toml")
+    assert caught.value.source == "a.toml" and caught.value.key == key
+    assert words in str(caught.value)
+
+
+def test_keys_are_never_shown() -> None:
+    secret = "0x1122334455667788zz"
+    with pytest.raises(ConfigError) as caught:
+        SitePolicy.of({"m-keys": [secret]}, "a.toml")
+    assert "1122" not in str(caught.value)
+    assert str(KEY) not in repr(SitePolicy(m_keys=frozenset({KEY})))
+
+
+def linted(policy: SitePolicy | None, show_keys: bool = False) -> list[Finding]:
+    capture = craft.erf_pcap([ask(5, 0x15, method=SET, body=port_info(5, m_key=0x4142434445464748), m_key=0x4142434445464748)])
+    options = Options(rules=[rule for rule in load() if rule.code.startswith("MKY0")], policy=policy, show_keys=show_keys)
+    return check(io.BytesIO(capture), pickle.loads(pickle.dumps(options))).findings
+
+
+def test_findings_mask_keys_and_need_a_policy() -> None:
+    with_policy = linted(SitePolicy(m_keys=frozenset({KEY})))
+    assert {finding.code for finding in with_policy} == {"MKY002", "MKY005", "MKY013"}
+    assert {finding.code for finding in linted(None)} == {"MKY005"}
+    for finding in with_policy:
+        assert "4142" not in finding.message and finding.value is None
+    assert any("M_Key#1" in finding.message for finding in with_policy)
+    assert any("0x4142434445464748" in finding.message for finding in linted(SitePolicy(m_keys=frozenset({KEY})), show_keys=True))
