@@ -8,12 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.chunk import LINK_ERF
-from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE, Bool, Int, u16, u24
+from ibdissect.table.distinct import order_of
+from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE, Bool, Int
 from ibdissect.table.table import ChunkTable, gather
 from ibdissect.wire.opcodes import OPCODES, RC, UC, XRC
-from ibdissect.wire.transport import BTH
+from ibdissect.wire.transport import AETH, BTH, RETH
 
 U64 = npt.NDArray[np.uint64]
+Bytes = npt.NDArray[np.uint8]
 SERVICE, OPERATION = 0xE0, 0x1F
 READ_REQUEST, READ_FIRST, READ_MIDDLE, READ_LAST, READ_ONLY, ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE = range(0x0C, 0x13)
 NO_MESSAGE, SEND, WRITE, READ = range(4)
@@ -71,45 +73,45 @@ class Packets:
 
 def packets(table: ChunkTable) -> Packets | None:
     """The streams of a chunk; None when it has none."""
-    loc, data = table.located, table.chunk.data
+    loc = table.located
     bth = loc.start.get("bth")
     if bth is None:
         return None
     rows = np.flatnonzero((bth >= 0) & IN_STREAM[loc.opcode])
-    if len(rows):
-        at = bth[rows]
-        which = table.first(BTH)[rows]
-        dest, psn = (table.values(field)[which].astype(np.int64) for field in (BTH.destqp, BTH.psn))
-        opcode = loc.opcode[rows]
-        delta = EXTENDED_AT["RETH"][opcode].astype(np.int64)
-        aeth = EXTENDED_AT["AETH"][opcode].astype(np.int64)
-        room = loc.limit[rows] - at - 12
-        fits = EXTENDED_SIZE[opcode] <= room
-        if not fits.all():
-            rows, at, dest, psn = rows[fits], at[fits], dest[fits], psn[fits]
-            opcode, delta, aeth = opcode[fits], delta[fits], aeth[fits]
+    fits = EXTENDED_SIZE[loc.opcode[rows]] <= loc.limit[rows] - bth[rows] - BTH.size
+    if not fits.all():
+        rows = rows[fits]
     if not len(rows):
         return None
+    at, opcode = bth[rows], loc.opcode[rows]
+    words = loc.front.part(rows, at, BTH.size)[:, 4:].view(">u4")  # DestQP and PSN, each behind a byte of flags
+    dest, psn = (words[:, i].astype(np.int64) & 0xFFFFFF for i in range(2))
     tag = (opcode & SERVICE).astype(np.uint64) | IS_RESPONSE[opcode]
     key = (_addresses(table, rows) ^ ((dest.astype(np.uint64) << np.uint64(8)) | tag)) * _A
-    order = _order(key)
-    rows, at, opcode, delta, aeth = rows[order], at[order], opcode[order], delta[order], aeth[order]
-    key, dest, psn = key[order], dest[order], psn[order]
-    dma = np.full(len(rows), -1, np.int64)
-    has = np.flatnonzero(delta >= 0)
-    start = at[has] + 12 + delta[has] + 12
-    dma[has] = (u16(data, start) << 16) | u16(data, start + 2)
-    syndrome, msn = np.full(len(rows), -1, np.int64), np.full(len(rows), -1, np.int64)
-    has = np.flatnonzero(aeth >= 0)
-    start = at[has] + 12 + aeth[has]
-    syndrome[has], msn[has] = data[start], u24(data, start + 1)
     payload = loc.at("payload")[rows]
     length = np.where(payload >= 0, loc.payload_end[rows] - payload, 0)
     length[~loc.complete[rows]] = -1
+    dma, syndrome, msn = (np.full(len(rows), -1, np.int64) for _ in range(3))
+    has, reth = _extended(table, rows, at, opcode, "RETH", RETH.size)
+    dma[has] = reth[:, 12:].view(">u4")[:, 0]
+    has, aeth = _extended(table, rows, at, opcode, "AETH", AETH.size)
+    word = aeth.view(">u4")[:, 0].astype(np.int64)
+    syndrome[has], msn[has] = word >> 24, word & 0xFFFFFF
+    order = order_of(key)
+    key = key[order]
     starts = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
+    rows = rows[order]
     return Packets(
-        rows, key, psn, opcode, length, dma, syndrome, msn, dest, starts, table.chunk.link[rows] == LINK_ERF
+        rows, key, psn[order], opcode[order], length[order], dma[order], syndrome[order], msn[order], dest[order], starts,
+        table.chunk.link[rows] == LINK_ERF,
     )  # fmt: skip
+
+
+def _extended(table: ChunkTable, rows: Int, at: Int, opcode: Bytes, name: str, size: int) -> tuple[Int, Bytes]:
+    """Which of `rows`, whose BTH is `at`, carry an extended header, and its bytes."""
+    delta = EXTENDED_AT[name]
+    has = np.flatnonzero((delta >= 0)[opcode])
+    return has, table.located.front.part(rows[has], at[has] + BTH.size + delta[opcode[has]], size)
 
 
 def _addresses(table: ChunkTable, rows: Int) -> U64:
@@ -123,8 +125,9 @@ def _addresses(table: ChunkTable, rows: Int) -> U64:
         there = start >= 0
         index = slice(None) if there.all() else np.flatnonzero(there)
         at = start[index] + source
-        if name == "lrh":  # DLID, length, SLID
-            out[index] = ((u16(data, at) << 16) | u16(data, at + 4)).astype(np.uint64) * _B
+        if name == "lrh":
+            words = loc.front.part(rows[index], at, 6).view(">u2").astype(np.uint64)  # DLID, length, SLID
+            out[index] = ((words[:, 0] << np.uint64(16)) | words[:, 2]) * _B
         elif size == 4:
             out[index] = gather(data, at, 8).view(np.uint64).ravel() * _B
         else:
@@ -135,16 +138,3 @@ def _addresses(table: ChunkTable, rows: Int) -> U64:
             out[index] = mixed
     mixed = (out ^ (out >> np.uint64(32))) * _C
     return np.asarray(mixed, np.uint64)
-
-
-def _order(key: U64) -> Int:
-    """A stable order by key: 16 bits of it first, which sorts in linear time; all of it only where two streams share them."""
-    short = (key >> np.uint64(48)).astype(np.uint16)
-    order = np.argsort(short, kind="stable")
-    sorted_key, sorted_short = key[order], short[order]
-    mixed = (sorted_short[1:] == sorted_short[:-1]) & (sorted_key[1:] != sorted_key[:-1])
-    if mixed.any():
-        crowded = np.flatnonzero(np.isin(sorted_short, sorted_short[1:][mixed]))
-        part = order[crowded]
-        order[crowded] = part[np.lexsort((key[part], short[part]))]
-    return order

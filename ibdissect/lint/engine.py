@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.chunk import Damage
-from ibdissect.table.mask import occurrences_where
+from ibdissect.table.distinct import groups
+from ibdissect.table.mask import occurrences_where, rows_where
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.spec import Struct
 
@@ -21,7 +22,6 @@ from .finding import Finding, Span, value_of
 from .rule import Hit, Rule, Seen, handlers
 
 Bool = npt.NDArray[np.bool_]
-Int = npt.NDArray[np.int64]
 MAX_FLOWS = 65536
 """Flow keys remembered per rule; beyond it the oldest is forgotten and its next hit starts a new finding."""
 
@@ -126,7 +126,10 @@ class Linter:
         self.tally[rule.code].seconds += time.perf_counter() - start
 
     def _stateless(self, rule: Rule, table: ChunkTable, shown: Bool | None) -> None:
-        assert rule.when is not None and rule.on is not None
+        assert rule.when is not None
+        if rule.on is None:
+            self._frames(rule, table, rows_where(rule.when, table) if shown is None else rows_where(rule.when, table) & shown)
+            return
         found = table.occurrences(rule.on)
         if not len(found):
             return
@@ -146,12 +149,21 @@ class Linter:
         for start, number in zip(first[:room].tolist(), entries[:room].tolist(), strict=True):
             self._keep(tally, self._finding(rule, table, index[start : start + number].tolist()))
 
+    def _frames(self, rule: Rule, table: ChunkTable, hits: Bool) -> None:
+        """A condition on whole frames: one finding a frame, described by the rule itself, and only those that are kept."""
+        rows = np.flatnonzero(hits)
+        tally = self.tally[rule.code]
+        tally.count += len(rows)
+        room = len(rows) if self.max_findings is None else max(0, self.max_findings - len(tally.findings))
+        for row in rows[:room].tolist():
+            self._keep(tally, self._made(rule, rule.of_frame(Seen(table, row))))
+
     def _flows(self, rule: Rule, table: ChunkTable, index: npt.NDArray[np.int64]) -> None:
         """One finding a flow: hits that agree in the rule's flow fields."""
         assert rule.on is not None
         rows = table.occurrences(rule.on).rows[index]
         keys = np.column_stack([_flat(table.of_rows(f)[0][rows]) for f in rule.flow])
-        first, inverse = _distinct(keys)
+        first, inverse = groups(list(keys.T))
         counts = np.bincount(inverse)
         for i in np.argsort(first, kind="stable").tolist():
             key = keys[first[i]].tobytes()
@@ -268,18 +280,6 @@ def arguments_of(rule: Rule, view: Struct, seen: Seen) -> dict[str, Any]:
             raise KeyError(f"rule {rule.code}: message names {head!r}, which is no field of {type(view).__name__} and no structure")
         arguments[head] = seen.first(struct)
     return arguments
-
-
-def _distinct(keys: npt.NDArray[np.uint64]) -> tuple[Int, Int]:
-    """Of the distinct rows of `keys`: where each occurs first, and for every row which it is. Sorts numbers, not byte rows."""
-    code = np.zeros(len(keys), np.int64)
-    for column in keys.T:
-        if (column != column[0]).any():
-            values, number = np.unique(column, return_inverse=True)
-            # Numbered anew after each column, a code stays below the square of the number of rows.
-            code = np.unique(code * len(values) + number, return_inverse=True)[1]
-    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
-    return first, inverse
 
 
 def _flat(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

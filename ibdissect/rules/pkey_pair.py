@@ -12,6 +12,7 @@ from ibdissect.fabric.partitions import BASE, FULL
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span
 from ibdissect.lint.rule import ERROR, Hit, Rule, on_chunk, on_end
+from ibdissect.table.distinct import groups
 from ibdissect.table.locate import EXTENDED_AT, Bool, Int, u24
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.transport import BTH, DETH
@@ -84,10 +85,11 @@ class BothLimited(Rule):
         source = self._sources(table, native.rows[index], native.opcode[index])
         known = (source > 1) | connected[index]
         index, source = index[known], source[known]
-        keys = np.column_stack((way[index], source, native.dest_qp[index], native.p_key[index]))
-        found, first, counts = np.unique(keys, axis=0, return_index=True, return_counts=True)
+        keys = (way[index], source, native.dest_qp[index], native.p_key[index])
+        first, inverse = groups(keys)
+        counts = np.bincount(inverse)
         for i in np.argsort(first).tolist():
-            lids, src_qp, dest_qp, key = found[i].tolist()
+            lids, src_qp, dest_qp, key = (int(column[first[i]]) for column in keys)
             flow = (lids >> 16, src_qp, lids & 0xFFFF, dest_qp)
             yield from self._direction(table, flow, key, int(native.rows[index[first[i]]]), int(counts[i]), src_qp != 0)
 

@@ -24,6 +24,9 @@ from ibdissect.wire import around, transport
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.spec import Struct
 
+from . import front
+from .front import Front
+
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 StructType = type[Struct]
@@ -83,6 +86,8 @@ class Located:
     """BTH.OpCode; meaningful where bth >= 0."""
     limit: Int = field(default_factory=lambda: np.empty(0, np.int64))
     """Byte that no header of the transport may cross: the ICRC, or the end of the captured bytes; meaningful where bth >= 0."""
+    front: Front = field(kw_only=True)
+    """The first bytes of every row."""
     complete: Bool = field(default_factory=lambda: np.empty(0, np.bool_))
     """The packet lies in the frame from its first header to its ICRC: CRCs may be checked."""
 
@@ -112,7 +117,7 @@ def locate(chunk: Chunk) -> Located:
     """Find the headers of every row. Never raises on any bytes."""
     n = len(chunk)
     end = chunk.offset + chunk.caplen
-    loc = Located(n, end, chunk.caplen < chunk.length, np.zeros(n, np.uint8))
+    loc = Located(n, end, chunk.caplen < chunk.length, np.zeros(n, np.uint8), front=Front(chunk))
     loc.payload_end, loc.opcode, loc.complete = end.copy(), np.zeros(n, np.uint8), np.zeros(n, np.bool_)
     loc.limit = end.copy()
     if not n:
@@ -156,7 +161,7 @@ class _Finder:
         if not there.all():
             self.bad(rows[~there], NO_ERF)
             rows, pseudo = rows[there], pseudo[there]
-        kind = self.data[pseudo + 8] & 0x7F
+        kind = self.loc.front.part(rows, pseudo + 8, 1)[:, 0] & 0x7F
         self.native(rows[kind == 21])
         flow = rows[kind == 25]
         if flow.size:
@@ -172,8 +177,9 @@ class _Finder:
         if not good.all():
             rows, at = rows[good], at[good]
         self.loc.at("lrh")[rows] = at
-        lnh = self.data[at + 1] & 3
-        size = (u16(self.data, at + 4) & 0x7FF) << 2
+        head = self.loc.front.part(rows, at, 8)
+        lnh = head[:, 1] & 3
+        size = (front.u16(head, 4) & 0x7FF) << 2
         stop = at + size
         large = stop > self.loc.end[rows]
         if large.any():
@@ -296,7 +302,7 @@ class _Finder:
         """BTH, extended headers, payload; `stop` is the byte behind the ICRC as the lengths claim it."""
         if not rows.size:
             return
-        loc, data = self.loc, self.data
+        loc = self.loc
         complete = (stop <= loc.end[rows]) & (stop - at >= 16)
         limit = np.where(complete, stop - 4, np.minimum(stop, loc.end[rows]))
         good = at + 12 <= limit
@@ -307,20 +313,20 @@ class _Finder:
         loc.complete[rows] = complete
         loc.limit[rows] = limit
         loc.at("icrc")[rows[complete]] = limit[complete]
-        opcode = data[at]
+        head = loc.front.part(rows, at, 12)
+        opcode = head[:, 0].copy()
         loc.opcode[rows] = opcode
         payload = at + 12 + EXTENDED_SIZE[opcode]
         short = payload > limit
         if short.any():
             self.bad(rows[short], NO_EXTENDED)
-        pad = ((data[at + 1] >> 4) & 3).astype(np.int64)
+        pad = ((head[:, 1] >> 4) & 3).astype(np.int64)
         stop = np.where(complete, np.maximum(limit - pad, payload), limit)
         self.payload(rows[~short], payload[~short], stop[~short])
         datagram = ~short & ((opcode == 0x64) | (opcode == 0x65))
         if datagram.any():
-            r, a = rows[datagram], payload[datagram]
-            special = u24(data, at[datagram] + 5) <= 1
-            r, a, s = r[special], a[special], stop[datagram][special]
+            datagram &= (head[:, 5] == 0) & (head[:, 6] == 0) & (head[:, 7] <= 1)
+            r, a, s = rows[datagram], payload[datagram], stop[datagram]
             fits = a + 24 <= s
             if not fits.all():
                 self.bad(r[~fits], NO_MAD)

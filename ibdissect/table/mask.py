@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -286,6 +287,18 @@ _COMPARE_PY: dict[str, Callable[[Any, Any], bool]] = {
 }  # fmt: skip
 
 
+@lru_cache(256)
+def _table_of(choices: frozenset[int]) -> Bool:
+    """Whether each 16-bit number is among `choices`, bool[65536]."""
+    table = np.zeros(1 << 16, np.bool_)
+    table[[n for n in choices if 0 <= n < 1 << 16]] = True
+    return table
+
+
+FEW_CHOICES = 8
+"""So many comparisons cost less than sorting does."""
+
+
 def _isin(series: _Series, choices: frozenset[Any]) -> Bool:
     numbers = [c for c in choices if isinstance(c, int)]
     if len(numbers) == len(choices):
@@ -296,6 +309,13 @@ def _isin(series: _Series, choices: frozenset[Any]) -> Bool:
         if isinstance(values, np.ndarray) and values.dtype.kind in "iub":
             top = 1 if values.dtype.kind == "b" else np.iinfo(values.dtype).max
             numbers = [n for n in numbers if -(1 << 63) <= n <= top and not (n < 0 and values.dtype.kind != "i")]
+            if values.dtype == np.uint16:
+                return _table_of(choices)[values]
+            if len(numbers) <= FEW_CHOICES:
+                hits = np.zeros(values.shape, np.bool_)
+                for number in numbers:
+                    hits |= values == number
+                return hits
             return np.asarray(np.isin(values, np.array(sorted(numbers), values.dtype)), np.bool_)
         return np.asarray(np.isin(values, numbers), np.bool_)
     result: Bool = np.zeros(len(series.values), np.bool_)

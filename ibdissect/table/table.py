@@ -13,12 +13,14 @@ from ibdissect.wire import around, link, network, transport
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.catalog import builtin as builtin_catalog
 from ibdissect.wire.mad import MAD, RMPP_CLASSES
-from ibdissect.wire.places import Inside, Mad, MadFormat, SaPiece
+from ibdissect.wire.places import Inside, Mad, MadFormat, Parsed, SaPiece
 from ibdissect.wire.spec import BYTE_KINDS, Field
 
 from . import sa_tables
+from .front import gather as gather
 from .locate import EXTENDED_AT, EXTENDED_STRUCTS, Bool, Int, Located, locate, u16
-from .payloads import room
+from .payloads import parsed, room
+from .services import Services
 
 HEADERS: dict[StructType, tuple[str, ...]] = {
     around.ERF: ("erf",),
@@ -70,10 +72,13 @@ class Column:
 class ChunkTable:
     """Columns of one chunk, computed on demand and kept until the chunk goes."""
 
-    def __init__(self, chunk: Chunk, catalog: Catalog | None = None) -> None:
+    def __init__(self, chunk: Chunk, catalog: Catalog | None = None, services: Services | None = None) -> None:
         self.chunk = chunk
         self.catalog = catalog if catalog is not None else builtin_catalog()
         self.located: Located = locate(chunk)
+        self._services = services
+        self._service_of: dict[StructType, npt.NDArray[np.uint64]] = {}
+        self._messages: tuple[Int, npt.NDArray[np.uint64], Int] | None = None
         self._found: dict[StructType, Occurrences] = {}
         self._matrix: dict[StructType, npt.NDArray[np.uint8]] = {}
         self._values: dict[Field[Any], npt.NDArray[Any]] = {}
@@ -83,6 +88,34 @@ class ChunkTable:
 
     def __len__(self) -> int:
         return self.located.n
+
+    @property
+    def services(self) -> Services:
+        """What the connections are for: as learnt from the capture so far, or, for a chunk that stands alone, from that chunk."""
+        if self._services is None:
+            self._services = Services()
+            self._services.feed(self)
+        return self._services
+
+    def services_of(self, struct: StructType) -> npt.NDArray[np.uint64]:
+        """For each occurrence of a CM message the service that it is about, uint64[k]; 0 where its request was not seen."""
+        known = self._service_of.get(struct)
+        if known is None:
+            named = next((field for field in struct.fields if field.name == "service_id"), None)
+            if named is not None:
+                known = self.values(named).astype(np.uint64)
+            else:
+                number = len(self.occurrences(struct))
+                known = np.array([self.services.of_message(self, struct, i) for i in range(number)], np.uint64)
+            self._service_of[struct] = known
+        return known
+
+    def messages(self) -> tuple[Int, npt.NDArray[np.uint64], Int]:
+        """Rows whose payload starts a message of a known connection, the service of each, and the side it goes to (`services`)."""
+        if self._messages is None:
+            rows, services, sides = self.services.messages(self)
+            self._messages = rows, np.array(services, np.uint64), np.array(sides, np.int64)
+        return self._messages
 
     # -- where structures are
 
@@ -110,6 +143,9 @@ class ChunkTable:
             return self._attribute(struct, place)
         if isinstance(place, Inside):
             return self._inside(struct, place)
+        if isinstance(place, Parsed):
+            rows, at, stop = parsed(self, struct, place)
+            return Occurrences(rows, at, stop)
         if isinstance(place, SaPiece):
             runs = sa_tables.pieces(self)
             return Occurrences(runs.rows, runs.at, runs.stop)
@@ -195,6 +231,11 @@ class ChunkTable:
         at = outer.at[keep] + place.field.bit // 8
         stop = outer.stop[keep] if place.field.kind == "rest" else at + place.field.bits // 8
         good = at + struct.size <= stop
+        if place.skip is not None:
+            field, unit, add = place.skip
+            skipped = self.values(field)[keep].astype(np.int64) * unit + add
+            at = at + skipped
+            good = (skipped >= 0) & (at + struct.size <= stop)
         return Occurrences(outer.rows[keep][good], at[good], stop[good])
 
     def _nested(self, struct: StructType, field: Field[Any]) -> Occurrences:
@@ -207,11 +248,11 @@ class ChunkTable:
     # -- what fields hold
 
     def matrix(self, struct: StructType) -> npt.NDArray[np.uint8]:
-        """The bytes of every occurrence, uint8[k, struct.size]: one gather that all columns of the structure share."""
+        """The bytes of every occurrence, uint8[k, struct.size], perhaps a view: one gather that all columns of the structure share."""
         found = self._matrix.get(struct)
         if found is None:
-            at = self.occurrences(struct).at
-            found = self._matrix[struct] = gather(self.chunk.data, at, struct.size)
+            there = self.occurrences(struct)
+            found = self._matrix[struct] = self.located.front.part(there.rows, there.at, struct.size)
         return found
 
     def values(self, field: Field[Any]) -> npt.NDArray[Any]:
@@ -230,6 +271,8 @@ class ChunkTable:
             value = extract(rows, field.bit, field.bits)
         else:
             value = np.stack([extract(rows, bit, field.bits) for bit in field.entries()], axis=1)
+        if field.little:
+            value = value.byteswap()
         return value.astype(np.bool_) if field.kind == "flag" else value
 
     def column(self, field: Field[Any]) -> Column:
@@ -302,14 +345,6 @@ def _merge(parts: list[Occurrences]) -> Occurrences:
     return Occurrences(rows[order], at[order], np.concatenate([part.stop for part in parts])[order])
 
 
-def gather(data: npt.NDArray[np.uint8], at: Int, size: int) -> npt.NDArray[np.uint8]:
-    """`size` bytes from each offset as rows, uint8[k, size]; every offset must leave room for them."""
-    if not len(at) or not size:
-        return np.zeros((len(at), size), np.uint8)
-    windows = np.ndarray((data.size - size + 1,), f"V{size}", data.data, 0, (1,))
-    return windows[at].view(np.uint8).reshape(-1, size)
-
-
 def extract(rows: npt.NDArray[np.uint8], bit: int, bits: int) -> npt.NDArray[Any]:
     """The unsigned integer of `bits` (at most 64) bits from bit `bit` of each row; the smallest dtype that holds it."""
     if not len(rows):
@@ -320,7 +355,7 @@ def extract(rows: npt.NDArray[np.uint8], bit: int, bits: int) -> npt.NDArray[Any
     target = np.dtype(f"u{next(w for w in (1, 2, 4, 8) if w * 8 >= bits)}")
     start = max(0, hi - width)
     if width <= 8 and start + width <= size:
-        word = np.ndarray((len(rows),), f">u{width}", rows.data, start, (rows.strides[0],)).astype(f"u{width}")
+        word = rows[:, start : start + width].view(f">u{width}")[:, 0].astype(f"u{width}")
         stop = (start + width) * 8
     else:  # a field at the edge of a short structure, or nine bytes wide
         word = np.zeros(len(rows), np.uint64)

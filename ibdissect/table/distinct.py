@@ -1,0 +1,72 @@
+"""Which rows of some columns are alike? Grouping by a hash and one sort of plain numbers, checked to be exact."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .locate import Int
+
+U64 = npt.NDArray[np.uint64]
+INDEX_BITS = 17
+"""Rows of a chunk have numbers below 2**17 (`capture.records.ROWS`)."""
+ROWS_AT_MOST = 1 << INDEX_BITS
+_LOW = np.uint64(ROWS_AT_MOST - 1)
+_SPREAD, _AGAIN = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+"""Odd multipliers that spread small numbers over 64 bits (Knuth's multiplicative hashing)."""
+
+
+def mix(columns: Sequence[npt.NDArray[Any]]) -> U64:
+    """One number a row, uint64[n], the same for rows that agree in all integer columns, most likely another for the rest."""
+    mixed = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        mixed ^= column.astype(np.uint64)
+        mixed *= _SPREAD
+        mixed ^= mixed >> np.uint64(29)
+    mixed *= _AGAIN
+    return mixed
+
+
+def order_of(keys: U64) -> Int:
+    """A stable order by well spread keys, int64[n]: their high bits and the row number sorted as one plain number."""
+    n = len(keys)
+    if n > ROWS_AT_MOST:
+        return np.argsort(keys, kind="stable")
+    packed = (keys & ~_LOW) | np.arange(n, dtype=np.uint64)
+    packed.sort()
+    packed &= _LOW
+    order = packed.astype(np.int64)
+    found = keys[order]
+    apart = found[1:] ^ found[:-1]
+    if ((apart != 0) & (apart <= _LOW)).any():  # two keys that differ in low bits only
+        return np.argsort(keys, kind="stable")
+    return order
+
+
+def groups(columns: Sequence[npt.NDArray[Any]]) -> tuple[Int, Int]:
+    """Of the distinct rows of integer columns: where each occurs first, int64[g], and which it is for every row, int64[n]."""
+    mixed = mix(columns)
+    order = order_of(mixed)
+    found = mixed[order]
+    new = np.ones(len(found), np.bool_)
+    np.not_equal(found[1:], found[:-1], out=new[1:])
+    first = order[new]
+    inverse = np.empty(len(found), np.int64)
+    inverse[order] = np.cumsum(new) - 1
+    if all((column[first][inverse] == column).all() for column in columns):
+        return first, inverse
+    return _exact(columns)
+
+
+def _exact(columns: Sequence[npt.NDArray[Any]]) -> tuple[Int, Int]:
+    """The same by sorting each column: for rows that differ and hash alike."""
+    code = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        values, number = np.unique(column, return_inverse=True)
+        # Numbered anew after each column, a code stays below the square of the number of rows.
+        code = np.unique(code * len(values) + number, return_inverse=True)[1]
+    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
+    return first, inverse

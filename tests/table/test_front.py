@@ -1,0 +1,35 @@
+"""Headers read from the records' gathered fronts must be the bytes of the data, wherever they lie."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ibdissect.capture.chunk import LINK_INFINIBAND, Chunk
+from ibdissect.table.front import WIDTH, Front
+
+
+def _chunk(data: bytes, offsets: list[int]) -> Chunk:
+    n = len(offsets)
+    zero = np.zeros(n, np.int64)
+    return Chunk(
+        first=1, base=0, data=np.frombuffer(data, np.uint8), offset=np.array(offsets, np.int64), caplen=zero, length=zero,
+        time_ns=zero, link=np.full(n, LINK_INFINIBAND, np.uint16), interface=zero.astype(np.uint16), pseudo=zero - 1,
+    )  # fmt: skip
+
+
+@given(
+    st.binary(min_size=16, max_size=4 * WIDTH),
+    st.lists(st.tuples(st.integers(0, 1000), st.sampled_from([0, 0, 0, 8, 48, WIDTH])), min_size=1, max_size=20),
+    st.integers(1, 12),
+    st.booleans(),
+)
+def test_parts_are_the_bytes_of_the_data(data: bytes, places: list[tuple[int, int]], size: int, some: bool) -> None:
+    starts = sorted(place % (len(data) - size + 1) for place, _ in places)
+    at = np.array([min(start + delta, len(data) - size) for start, (_, delta) in zip(starts, places, strict=True)], np.int64)
+    rows = np.arange(len(starts))
+    if some:
+        rows, at = rows[::2], at[::2]
+    part = Front(_chunk(data, starts)).part(rows, at, size)
+    assert [bytes(row) for row in part] == [data[i : i + size] for i in at.tolist()]
