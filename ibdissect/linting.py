@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -24,6 +25,7 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
 
 if TYPE_CHECKING:
+    from ibdissect.lint.paths import PathIgnores
     from ibdissect.lint.policy import SitePolicy
 
 Progress = Callable[[int, int], None]
@@ -36,6 +38,15 @@ class Shown(Protocol):
     def rows(self, table: ChunkTable) -> npt.NDArray[np.bool_]: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """Rules as a configuration file declares them, to be made again in every process."""
+
+    tables: tuple[dict[str, Any], ...]
+    where: str
+    """The file, as errors name it."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Options:
     """What a check may be told. It goes to worker processes as names: they import rules and plugins themselves."""
@@ -44,6 +55,8 @@ class Options:
     plugins: tuple[str, ...] = ()
     """Names of the plugins that `rules` and `catalog` come from."""
     catalog: Catalog | None = None
+    declared: Declared | None = None
+    """What those of `rules` come from that a configuration file declares."""
     max_findings: int | None = 100
     show_keys: bool = False
     timing: bool = False
@@ -52,26 +65,31 @@ class Options:
     """By rule code, where they differ from the rule's own."""
     policy: SitePolicy | None = None
     """What the site allows; None: nothing is said."""
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Values that rules are told, by code and attribute (`lint.setting`)."""
+    ignored: PathIgnores | None = None
+    """Which rules do not judge captures of certain paths."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        codes = [rule.code for rule in self.rules]
-        rest = (self.max_findings, self.show_keys, self.timing, self.shown, self.severities, self.policy)
-        return _options, (codes, self.plugins, *rest)
+        rest = {name: getattr(self, name) for name in self.__slots__ if name not in ("rules", "catalog")}
+        return _options, ([rule.code for rule in self.rules], rest)
+
+    def rules_for(self, path: str) -> list[type[Rule]]:
+        """The rules that judge the capture at a path."""
+        return self.rules if self.ignored is None else self.ignored.left(path, self.rules)
 
 
-def _options(
-    codes: list[str], plugins: tuple[str, ...], max_findings: int | None, show_keys: bool, timing: bool, shown: Shown | None,
-    severities: dict[str, Severity], policy: SitePolicy | None,
-) -> Options:  # fmt: skip
+def _options(codes: list[str], rest: dict[str, Any]) -> Options:
     """The options again, in a worker process."""
     from ibdissect.plugins import load as load_plugins
 
     load()
-    loaded = load_plugins(plugins)
-    return Options(
-        rules=[REGISTRY[code] for code in codes], plugins=plugins, catalog=loaded.catalog if plugins else None,
-        max_findings=max_findings, show_keys=show_keys, timing=timing, shown=shown, severities=severities, policy=policy,
-    )  # fmt: skip
+    catalog = load_plugins(rest["plugins"]).catalog if rest["plugins"] else None
+    if rest["declared"] is not None:
+        from ibdissect.lint.declared import rules_of
+
+        rules_of(rest["declared"].tables, rest["declared"].where, catalog)
+    return Options(rules=[REGISTRY[code] for code in codes], catalog=catalog, **rest)
 
 
 def check(source: Source, options: Options, *, progress: Progress | None = None) -> CaptureReport:
@@ -92,7 +110,10 @@ def check(source: Source, options: Options, *, progress: Progress | None = None)
 def _check(reader: CaptureReader, path: str, options: Options, progress: Progress | None) -> CaptureReport:
     report = CaptureReport(path=path, phases=None if reader.again else 1)
     fresh: list[Finding] = []
-    linter = Linter(options.rules, max_findings=options.max_findings, timing=options.timing, on_finding=fresh.append)
+    rules = options.rules_for(path)
+    linter = Linter(rules, max_findings=options.max_findings, timing=options.timing, on_finding=fresh.append)
+    for rule in linter.rules if options.settings else ():
+        vars(rule).update(options.settings.get(rule.code, {}))
     if options.policy is not None:
         linter.context.sources[type(options.policy)] = options.policy
     masker = None if options.show_keys or reader.again else Masker()
@@ -115,7 +136,7 @@ def _check(reader: CaptureReader, path: str, options: Options, progress: Progres
     report.findings = linter.finish()
     if not options.show_keys:
         masker = masker or _numbered(reader, report.findings)
-    severity = {rule.code: options.severities.get(rule.code, rule.severity) for rule in options.rules}
+    severity = {rule.code: options.severities.get(rule.code, rule.severity) for rule in rules}
     for finding in report.findings:
         finding.capture = path
         finding.severity = severity[finding.code]
@@ -167,13 +188,6 @@ def check_many(paths: list[str], options: Options, *, jobs: int = 1, progress: P
         for path in paths:
             yield check(path, options, progress=progress)
         return
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
+    from ibdissect.workers import in_processes
 
-    with ProcessPoolExecutor(min(jobs, len(paths)), mp_context=get_context("forkserver")) as pool:
-        futures: list[Any] = [pool.submit(check, path, options) for path in paths]
-        for path, future in zip(paths, futures, strict=True):
-            try:
-                yield future.result()
-            except Exception as error:  # a worker died (memory, signal): its capture is reported, the others go on
-                yield CaptureReport(path=path, status="unreadable", error=f"{path}: the worker failed: {type(error).__name__}: {error}")
+    yield from in_processes(paths, partial(check, options=options), jobs)

@@ -27,18 +27,19 @@ def select(
     wanted, unwanted = list(chosen), list(ignored)
     for option, codes in ((source, wanted), (source.replace("select", "ignore"), unwanted)):
         for code in codes:
-            if not any(_match(rule, code) for rule in known):
+            if not any(matches(rule, code) for rule in known):
                 raise _unknown(option, code, known)
     result = []
     for rule in known:
-        yes = max((len(code) for code in wanted if _match(rule, code)), default=0 if not wanted else -1)
-        no = max((len(code) for code in unwanted if _match(rule, code)), default=-1)
+        yes = max((len(code) for code in wanted if matches(rule, code)), default=0 if not wanted else -1)
+        no = max((len(code) for code in unwanted if matches(rule, code)), default=-1)
         if yes > no and (crc or not rule.needs_crc):
             result.append(rule)
     return result
 
 
-def _match(rule: type[Rule], code: str) -> bool:
+def matches(rule: type[Rule], code: str) -> bool:
+    """Whether a code, prefix or name means this rule."""
     return rule.code.startswith(code.upper()) or rule.name == code
 
 

@@ -1,0 +1,64 @@
+"""Which rules leave which captures alone? The globs of `per-path-ignores`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from .rule import Rule
+from .select import matches
+
+
+@dataclass(frozen=True, slots=True)
+class PathIgnores:
+    """Rules that do not judge captures of certain paths."""
+
+    folder: str
+    """What the globs are relative to: the absolute folder of the configuration file."""
+    entries: tuple[tuple[str, tuple[str, ...]], ...]
+    """A glob, and the codes, prefixes or names of the rules ignored there."""
+
+    def left(self, path: str, rules: Iterable[type[Rule]]) -> list[type[Rule]]:
+        """The rules that judge the capture at `path`, which is relative to the working directory."""
+        full = os.path.abspath(path)
+        # Where the folder is reached through a link, so may the capture be, or not: both names count.
+        names = {os.path.relpath(full, self.folder), os.path.relpath(os.path.realpath(path), os.path.realpath(self.folder))}
+        ignored = [code for glob, codes in self.entries if _hit(glob, names, full) for code in codes]
+        return [rule for rule in rules if not any(matches(rule, code) for code in ignored)]
+
+
+def _hit(glob: str, names: Iterable[str], full: str) -> bool:
+    if os.path.isabs(glob):
+        return _pattern(glob).fullmatch(full.replace(os.sep, "/")) is not None
+    if "/" not in glob:  # as in .gitignore: such a name is meant wherever it stands
+        glob = f"**/{glob}"
+    return any(_pattern(glob).fullmatch(name.replace(os.sep, "/")) for name in names)
+
+
+@lru_cache(maxsize=256)
+def _pattern(glob: str) -> re.Pattern[str]:
+    """A glob as a regular expression: `*` and `?` stay within a name, `**` crosses folders; a folder means all that is below it."""
+    glob = os.path.normpath(glob).replace(os.sep, "/")
+    parts = []
+    for token in re.findall(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]/]*\]|.", glob, re.S):
+        if token == "**/":
+            parts.append("(?:[^/]+/)*")
+        elif token == "**":
+            parts.append(".*")
+        elif token == "*":
+            parts.append("[^/]*")
+        elif token == "?":
+            parts.append("[^/]")
+        elif len(token) > 2 and token.startswith("["):
+            negated = token[1] == "!"
+            inner = re.sub(r"([\\\[\]^&~|])", r"\\\1", token[1 + negated : -1])
+            parts.append(f"[{'^/' if negated else ''}{inner}]")
+        else:
+            parts.append(re.escape(token))
+    try:
+        return re.compile("".join(parts) + "(?:/.*)?", re.S)
+    except re.error:  # a range turned round, as in [z-a]: the characters are meant as they stand
+        return re.compile(re.escape(glob), re.S)

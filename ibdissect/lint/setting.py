@@ -1,0 +1,80 @@
+"""What may a rule be told? Thresholds that a site knows better than we do, with their types, defaults and bounds."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, overload
+
+from ibdissect.errors import ConfigError
+
+from .rule import Rule
+
+N = TypeVar("N", int, float)
+
+
+@dataclass(slots=True, eq=False)
+class Setting(Generic[N]):
+    """A number that a rule's judgement depends on; declared in the class, read as `self.NAME` while judging (not in `__init__`)."""
+
+    default: N
+    meaning: str
+    """What it is, with its unit, as a noun phrase."""
+    minimum: N
+    name: str = ""
+
+    def __set_name__(self, owner: type[Any], name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, rule: None, owner: type[Any]) -> Setting[N]: ...
+    @overload
+    def __get__(self, rule: object, owner: type[Any]) -> N: ...
+    def __get__(self, rule: object | None, owner: type[Any]) -> N | Setting[N]:
+        """The default; a rule that was told another value has it in its own dictionary, which comes first."""
+        return self if rule is None else self.default
+
+    @property
+    def key(self) -> str:
+        """The name in a configuration file."""
+        return self.name.replace("_", "-")
+
+    def checked(self, value: Any, where: str, key: str) -> N:
+        """A value from a configuration file. ConfigError when its type is wrong or it is too small."""
+        kind = type(self.default)
+        if isinstance(value, bool) or not isinstance(value, (int, kind)):
+            raise ConfigError(where, key, f"must be {'a whole number' if kind is int else 'a number'} ({self.meaning})")
+        if not self.minimum <= value < float("inf"):  # not a number is neither
+            raise ConfigError(where, key, f"must be at least {self.minimum} ({self.meaning})")
+        return kind(value)
+
+
+def settings_of(rule: type[Rule]) -> dict[str, Setting[Any]]:
+    """The settings of a rule by their name in a configuration file."""
+    found = {name: getattr(rule, name) for name in dir(rule)}
+    return {value.key: value for _, value in sorted(found.items()) if isinstance(value, Setting)}
+
+
+def checked_settings(table: Any, rules: dict[str, type[Rule]], where: str) -> dict[str, dict[str, Any]]:
+    """Values by rule code and attribute, from a table of code (or name) -> key -> value. ConfigError with the nearest known key."""
+    by_name = {rule.name: rule for rule in rules.values()}
+    result: dict[str, dict[str, Any]] = {}
+    for code, values in table.items():
+        key = f"options.{code}"
+        rule = rules.get(code.upper()) or by_name.get(code)
+        known = settings_of(rule) if rule is not None else {}
+        if rule is None:
+            raise ConfigError(where, key, "no rule has this code or name", hint=_nearest(code.upper(), sorted(rules)))
+        if not known:
+            having = [one.code for one in rules.values() if settings_of(one)]
+            raise ConfigError(where, key, "this rule has no options", hint=f"rules with options: {', '.join(having)}")
+        for name, value in values.items():
+            if name not in known:
+                raise ConfigError(where, f"{key}.{name}", "there is no such option", hint=_nearest(name, list(known)))
+            result.setdefault(rule.code, {})[known[name].name] = known[name].checked(value, where, f"{key}.{name}")
+    return result
+
+
+def _nearest(word: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(word, known, 1, 0.5)
+    return f"did you mean {near[0]}?" if near else f"known are {', '.join(known[:12])}"

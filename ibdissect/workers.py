@@ -1,0 +1,80 @@
+"""How are many captures checked by several processes, so that a crashed one costs its own capture only?"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from multiprocessing.context import ForkServerContext
+
+from ibdissect.lint.result import CaptureReport
+
+MOST_PATHS = 16
+"""Captures per task: enough that handing it over costs nothing beside checking them."""
+TASKS_PER_JOB = 8
+"""Tasks that each process gets at least, so that all end at about the same time."""
+
+Check = Callable[[str], CaptureReport]
+"""Checks the capture at a path; must survive pickling, with all that it was told."""
+
+_check: list[Check] = []
+"""What this worker process does; told once, when it starts."""
+
+
+def in_processes(paths: list[str], check: Check, jobs: int) -> Iterator[CaptureReport]:
+    """Reports in the order of `paths`, checked by `jobs` processes."""
+    size = max(1, min(MOST_PATHS, len(paths) // (jobs * TASKS_PER_JOB)))
+    left = deque(paths[start : start + size] for start in range(0, len(paths), size))
+    while left:
+        for reports in _pooled(left, check, jobs):
+            left.popleft()
+            yield from reports
+        if left:  # a process died, of one of the captures that were being checked: the first ones go one by one
+            for path in left.popleft():
+                yield _alone(path, check)
+
+
+def _pooled(tasks: deque[list[str]], check: Check, jobs: int) -> Iterator[list[CaptureReport]]:
+    """Reports of each task, until a process dies."""
+    pool = _pool(min(jobs, len(tasks)), check)
+    try:
+        futures: list[Future[list[CaptureReport]]] = [pool.submit(_work, task) for task in tasks]
+        for future in futures:
+            yield future.result()
+    except BrokenProcessPool:
+        return
+    finally:  # also when nobody wants the rest: interrupted, or one of our own bugs
+        pool.shutdown(cancel_futures=True)
+
+
+def _alone(path: str, check: Check) -> CaptureReport:
+    """The report of one capture, in a process of its own."""
+    with _pool(1, check) as pool:
+        try:
+            return pool.submit(_work, [path]).result()[0]
+        except BrokenProcessPool:  # out of memory, or killed
+            return CaptureReport(path=path, status="unreadable", error=f"{path}: the process that checked it died")
+
+
+def _pool(jobs: int, check: Check) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(jobs, mp_context=_context(), initializer=_start, initargs=(check,))
+
+
+def _context() -> ForkServerContext:
+    """Workers are forked from a server that has imported what this process has: they start at once, and no thread is copied."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload([name for name in sys.modules if name.partition(".")[0] in ("ibdissect", "numpy")])
+    return context
+
+
+def _start(check: Check) -> None:
+    _check[:] = [check]
+    gc.freeze()  # what imports made stays: looking through it again and again finds nothing
+
+
+def _work(paths: list[str]) -> list[CaptureReport]:
+    return [_check[0](path) for path in paths]
