@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 
-from ibdissect.errors import IbdissectError, PluginError
+from ibdissect.errors import ConfigError, IbdissectError, PluginError
 from ibdissect.lint.rule import REGISTRY, Rule
 from ibdissect.wire.catalog import Catalog, builtin, builtin_modules
 
@@ -56,6 +56,8 @@ def available() -> list[str]:
 def _module(name: str) -> ModuleType:
     path = Path(name)
     try:
+        if path.suffix == ".toml":
+            return _declared(path)
         if path.suffix == ".py" or path.is_file():
             return _from_file(path)
         for point in entry_points(group=GROUP):
@@ -65,7 +67,7 @@ def _module(name: str) -> ModuleType:
                     raise PluginError(name, f"entry point {point.value} is no module")
                 return module
         return importlib.import_module(name)
-    except PluginError:
+    except (PluginError, ConfigError):
         raise
     except ModuleNotFoundError as error:
         if error.name == name.partition(".")[0]:
@@ -78,6 +80,29 @@ def _module(name: str) -> ModuleType:
         raise PluginError(name, str(error)) from error
     except Exception as error:  # a plugin is foreign code: whatever it raises is told in one line
         raise PluginError(name, f"cannot be imported: {type(error).__name__}: {error}") from error
+
+
+def _declared(path: Path) -> ModuleType:
+    """The rules that a TOML file declares (`[[rule]]`, in a pyproject.toml `[[tool.ibdissect.rule]]`), as a module."""
+    import tomllib
+
+    from ibdissect.lint.declared import rules_of
+    from ibdissect.rules import load as load_rules
+
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise PluginError(str(path), f"cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise PluginError(str(path), f"is no TOML: {error}") from error
+    if path.name == "pyproject.toml":
+        tools = table.get("tool")
+        table = tools.get("ibdissect", {}) if isinstance(tools, dict) else {}
+    declared = table.get("rule", [])
+    if not isinstance(declared, list) or not declared:
+        raise PluginError(str(path), "declares no rule")
+    load_rules()  # so that a code that is taken is this file's fault
+    return ModuleType(rules_of(declared, str(path))[0].__module__)
 
 
 def _from_file(path: Path) -> ModuleType:

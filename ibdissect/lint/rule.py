@@ -105,6 +105,10 @@ class Rule:
             raise PluginError(cls.__module__, f"{cls.__qualname__}: {code!r} is no rule code (letters and three digits)")
         REGISTRY[code] = cls
 
+    def of_frame(self, seen: Seen) -> Hit:
+        """The fault of a frame for which `when` holds, in a rule that judges frames (`on` is None)."""
+        raise NotImplementedError(f"rule {self.code} has a condition, but no structure that it judges")
+
     def hit(self, seen: Seen, view: Struct | None = None, at: Field[Any] | None = None, **arguments: Any) -> Hit:
         """A fault in one frame; `view` and `at` say which bytes."""
         spans: tuple[Span, ...] = ()

@@ -1,0 +1,201 @@
+"""How does a table of a TOML file become a rule? Its condition is a display filter, its message names fields by their filter names."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import string
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, cast
+
+from ibdissect.dfilter.compile import Filter, compile_filter
+from ibdissect.errors import ConfigError, FilterError, PluginError
+from ibdissect.table.locate import MALFORMED
+from ibdissect.wire.catalog import Catalog, builtin
+from ibdissect.wire.expr import Where
+from ibdissect.wire.spec import Field
+from ibdissect.wire.text import value_text
+
+from .finding import Secret, Severity, Span, value_of
+from .rule import Hit, Rule, Seen
+
+KEYS = ("code", "name", "severity", "when", "message", "docs", "reference", "example", "since")
+NEEDED = ("code", "name", "when", "message")
+OF_FRAME = ("frame.number", "frame.len", "frame.cap_len", "frame.interface_id", "_ws.malformed")
+"""Names that a message may use although no field stands behind them."""
+_WORD = re.compile(r"[A-Za-z_][\w.-]*")
+_STRING = re.compile(r'[rR]?"(?:[^"\\]|\\.)*"' + r"|'(?:[^'\\]|\\.)*'")
+
+
+class DeclaredRule(Rule):
+    """A rule whose condition is a display filter: one finding for each frame that the filter selects."""
+
+    filter: ClassVar[Filter]
+    shown: ClassVar[Mapping[str, tuple[Field[Any], ...]]]
+    """What the placeholders of the message stand for; no field for a name of the frame itself."""
+    marked: ClassVar[tuple[Field[Any], ...]]
+    """The first name of the filter: its bytes are reported."""
+
+    def of_frame(self, seen: Seen) -> Hit:
+        """The finding of one frame that the filter selects."""
+        arguments = {_plain(name): _value(seen, name, fields) for name, fields in self.shown.items()}
+        found = next(_occurrences(seen, self.marked), None)
+        if found is None:
+            return Hit(frame=seen.frame, time_ns=seen.time_ns, arguments=arguments)
+        at, view = found
+        low, high = at.span
+        stop = view.stop - view.offset if at.kind == "rest" else high
+        spans = (Span(seen.frame, view.offset + low, stop - low),)
+        value = None if _is_bytes(at) else _worth(at, view)
+        return Hit(frame=seen.frame, time_ns=seen.time_ns, arguments=arguments, spans=spans, field=at, value=value)
+
+
+def rules_of(tables: Sequence[Any], where: str, catalog: Catalog | None = None) -> list[type[Rule]]:
+    """Rules of the `[[rule]]` tables in a file named `where`, in order. ConfigError names the file and the key that is wrong."""
+    found: list[type[Rule]] = []
+    for number, table in enumerate(tables, 1):
+        key = f"rule {number}"
+        if not isinstance(table, dict):
+            raise ConfigError(where, key, "must be a table: [[rule]]")
+        if any(rule.code == table.get("code") for rule in found):
+            raise ConfigError(where, f"{key}, code", f"{table['code']} is declared twice")
+        found.append(_rule(table, where, key, catalog if catalog is not None else builtin()))
+    return found
+
+
+def _rule(table: dict[str, Any], where: str, key: str, catalog: Catalog) -> type[Rule]:
+    for name, value in table.items():
+        if name not in KEYS:
+            near = difflib.get_close_matches(name, KEYS, 1, 0.5)
+            raise ConfigError(where, f"{key}, {name}", "there is no such key", hint=f"did you mean {near[0]}?" if near else ", ".join(KEYS))
+        if not isinstance(value, str) or not value.strip():
+            raise ConfigError(where, f"{key}, {name}", "must be a text")
+    for name in NEEDED:
+        if name not in table:
+            raise ConfigError(where, f"{key}, {name}", "is missing")
+    severity = table.get("severity", "warning")
+    if severity not in tuple(Severity):
+        raise ConfigError(where, f"{key}, severity", f"{severity!r} is none of {', '.join(Severity)}")
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", table["name"]):
+        raise ConfigError(where, f"{key}, name", f"{table['name']!r} is no name", hint="small letters, digits and hyphens: wrong-dscp")
+    made = _filter(table["when"], where, key, catalog)
+    message, shown = _message(table["message"], where, key, catalog)
+    facts = {
+        "__module__": f"{__name__}:{where}", "__qualname__": table["code"], "__doc__": table.get("docs", _sentence(table["name"])),
+        "code": table["code"], "name": table["name"], "severity": Severity(severity), "reference": table.get("reference", where),
+        "since": table.get("since", Rule.since), "message": message,
+        "example": table.get("example", f"a frame that matches {table['when']}"),
+        "when": Where(None, made.rows), "filter": made, "shown": shown,
+        "marked": _first_named(made, catalog),
+    }  # fmt: skip
+    try:
+        return cast("type[Rule]", type(table["code"], (DeclaredRule,), facts))
+    except PluginError as error:
+        raise ConfigError(where, f"{key}, code", error.reason) from error
+
+
+def _filter(text: str, where: str, key: str, catalog: Catalog) -> Filter:
+    try:
+        made = compile_filter(text, catalog)
+    except FilterError as error:
+        raise ConfigError(where, f"{key}, when", str(error)) from error
+    later = sorted(name for name in made.names if name.startswith("ibdissect."))
+    if later:
+        raise ConfigError(where, f"{key}, when", f"{later[0]} is known only when all rules have run")
+    return made
+
+
+def _message(text: str, where: str, key: str, catalog: Catalog) -> tuple[str, dict[str, tuple[Field[Any], ...]]]:
+    """The message with placeholders that Python accepts, and the fields behind each name."""
+    shown: dict[str, tuple[Field[Any], ...]] = {}
+    parts: list[str] = []
+    try:
+        pieces = list(string.Formatter().parse(text))
+    except ValueError as error:
+        raise ConfigError(where, f"{key}, message", f"{error}; write {{{{ for a brace") from error
+    for literal, name, spec, conversion in pieces:
+        parts.append(literal.replace("{", "{{").replace("}", "}}"))
+        if name is None:
+            continue
+        if conversion not in (None, "t"):
+            raise ConfigError(where, f"{key}, message", f"there is no conversion !{conversion}", hint="!t is the value in words")
+        fields = tuple(field for field in catalog.fields(name) if field.kind not in ("nested", "hole"))
+        if not fields and name not in OF_FRAME:
+            near = catalog.nearest(name)
+            hint = f"did you mean {' or '.join(near)}?" if near else ""
+            raise ConfigError(where, f"{key}, message", f'there is no field "{name}"', hint=hint)
+        if any(map(_is_bytes, fields)):
+            raise ConfigError(where, f"{key}, message", f"{name} is raw bytes, which may hold keys: they cannot be shown")
+        shown[name] = fields
+        parts.append("{" + _plain(name) + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "") + "}")
+        _try(where, key, name, fields, spec or "")
+    return "".join(parts), shown
+
+
+def _try(where: str, key: str, name: str, fields: tuple[Field[Any], ...], spec: str) -> None:
+    """Refuse a format that the values of a field cannot have, now and not when a packet has one."""
+    numbers = all(field.kind in ("uint", "flag", "pad") and field.count == 1 for field in fields) and name != "_ws.malformed"
+    try:
+        format(1 if numbers else "", spec)
+    except ValueError as error:
+        raise ConfigError(where, f"{key}, message", f"{name} cannot be written as {spec!r}: {error}") from error
+
+
+def _plain(name: str) -> str:
+    """A filter name as the name of a placeholder."""
+    return re.sub(r"\W", "_", name)
+
+
+def _sentence(name: str) -> str:
+    return f"{name.replace('-', ' ').capitalize()}."
+
+
+def _first_named(made: Filter, catalog: Catalog) -> tuple[Field[Any], ...]:
+    """The fields of the first name in the filter that stands for some."""
+    for word in _WORD.findall(_STRING.sub(" ", made.text)):
+        fields = tuple(field for field in catalog.fields(word) if field.kind not in ("nested", "hole"))
+        if fields and fields[0].filter_name in made.names:
+            return fields
+    return ()
+
+
+def _occurrences(seen: Seen, fields: tuple[Field[Any], ...]) -> Iterator[tuple[Field[Any], Any]]:
+    """The first occurrence of each field in the frame, in the order of their bytes."""
+    found = []
+    for field in fields:
+        assert field.owner is not None
+        view = seen.first(field.owner)
+        if view is not None and (field.when is None or field.when[0].__get__(view, field.owner) in field.when[1]):
+            found.append((view.offset + field.bit / 8, field, view))
+    for _, field, view in sorted(found, key=lambda entry: entry[0]):
+        yield field, view
+
+
+def _is_bytes(field: Field[Any]) -> bool:
+    return field.kind in ("raw", "rest") and not field.secret
+
+
+def _worth(field: Field[Any], view: Any) -> Any:
+    """The field's value as messages and reports take it; a key stays one."""
+    value = field.__get__(view, type(view))
+    if isinstance(value, tuple):
+        return ", ".join(value_text(field, entry) for entry in value)
+    if field.secret and isinstance(value, bytes):
+        return Secret(field.secret, int.from_bytes(value, "big"), field.bits)
+    if field.kind in ("mac", "ip4"):
+        return value_text(field, value)
+    return value_of(field, value)
+
+
+def _value(seen: Seen, name: str, fields: tuple[Field[Any], ...]) -> Any:
+    if fields:
+        found = next(_occurrences(seen, fields), None)
+        return None if found is None else _worth(*found)
+    chunk, row = seen.table.chunk, seen.row
+    if name == "_ws.malformed":
+        return MALFORMED[int(seen.table.located.malformed[row])]
+    if name == "frame.number":
+        return seen.frame
+    if name == "frame.interface_id":
+        return int(chunk.interface[row])
+    return int((chunk.length if name == "frame.len" else chunk.caplen)[row])

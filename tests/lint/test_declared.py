@@ -1,0 +1,133 @@
+"""Are rules of a TOML file rules like any other: same findings, same masking, same documentation, and clear words when one is wrong?"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibdissect.errors import ConfigError
+from ibdissect.lint.declared import rules_of
+from ibdissect.lint.rule import REGISTRY
+from ibdissect.linting import Options, check
+from tests.craft import erf_pcap, native, rc, ud
+
+GOOD = {
+    "code": "TOML001", "name": "wrong-lane", "severity": "error", "when": "bth.opcode == 100 and lrh.sl != 3 and frame.len > 40",
+    "message": "SL {lrh.sl} from LID {infiniband.lrh.slid:04x} {{UD}}: {deth.q_key}, frame {frame.number}, {reth.dmalen}",
+}  # fmt: skip
+FRAMES = [
+    ud(b"hello", dest_qp=0x48, q_key=0xC0FFEE, slid=10),
+    rc(0x04, b"rc"),
+    ud(b"good", dest_qp=0x48, q_key=0xC0FFEE, lrh={"sl": 3}),
+    native(0x04)[:9],
+    ud(b"again", dest_qp=0x48, q_key=0xC0FFEF, slid=11, grh={"hop_lmt": 1}),
+]
+
+
+@pytest.fixture(autouse=True)
+def _unregistered() -> Any:
+    yield
+    for code in [code for code in REGISTRY if code.startswith("TOML")]:
+        del REGISTRY[code]
+
+
+def capture(tmp_path: Path, frames: list[bytes]) -> str:
+    path = tmp_path / "x.pcap"
+    path.write_bytes(erf_pcap(frames))
+    return str(path)
+
+
+def test_a_finding_a_frame(tmp_path: Path) -> None:
+    path = capture(tmp_path, FRAMES)
+    report = check(path, Options(rules=rules_of([GOOD], "site.toml"), max_findings=None))
+    assert [(f.code, f.name, f.severity, f.frame, f.message) for f in report.findings] == [
+        ("TOML001", "wrong-lane", "error", 1, "SL 0 from LID 000a {UD}: Q_Key#1, frame 1, ?"),
+        ("TOML001", "wrong-lane", "error", 5, "SL 0 from LID 000b {UD}: Q_Key#2, frame 5, ?"),
+    ]
+    # The first field of the filter is the OpCode: behind LRH (8), and behind GRH (40) in frame 5.
+    assert [(f.field, f.value, [(s.frame, s.offset, s.length) for s in f.spans]) for f in report.findings] == [
+        ("infiniband.bth.opcode", 100, [(1, 8, 1)]),
+        ("infiniband.bth.opcode", 100, [(5, 48, 1)]),
+    ]
+    assert report.by_rule == {"TOML001": 2}
+
+
+def test_counts_stay_exact_beyond_what_is_kept(tmp_path: Path) -> None:
+    path = capture(tmp_path, FRAMES[:1] * 50)
+    report = check(path, Options(rules=rules_of([GOOD], "site.toml"), max_findings=3))
+    assert ([f.frame for f in report.findings], report.by_rule) == ([1, 2, 3], {"TOML001": 50})
+
+
+def test_conditions_without_a_field(tmp_path: Path) -> None:
+    table = {**GOOD, "when": "_ws.malformed", "message": "{_ws.malformed} in {frame.cap_len} of {frame.len} on {frame.interface_id}"}
+    report = check(capture(tmp_path, FRAMES), Options(rules=rules_of([table], "x")))
+    assert [(f.frame, f.message, f.spans, f.field) for f in report.findings] == [
+        (4, "LRH.PktLen is larger than the frame in 9 of 9 on 0", (), None)
+    ]
+
+
+def test_keys_in_values_are_masked(tmp_path: Path) -> None:
+    table = {**GOOD, "when": "deth.q_key == 0xc0ffee", "message": "a UD packet"}
+    path = capture(tmp_path, FRAMES)
+    assert [f.value for f in check(path, Options(rules=rules_of([table], "x"))).findings] == [None, None]
+    assert check(path, Options(rules=rules_of([table], "x"), show_keys=True)).findings[0].value == 0xC0FFEE
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"whn": "x"}, "rule 1, whn: there is no such key; did you mean when"),
+        ({"when": 3}, "rule 1, when: must be a text"),
+        ({"when": "bth.opcod == 1"}, "rule 1, when: filter, column 1"),
+        ({"when": 'ibdissect.code == "PKY001"'}, "ibdissect.code is known only when all rules have run"),
+        ({"message": "{lrh.sll}"}, r'rule 1, message: there is no field "lrh.sll"; did you mean .*lrh.sl'),
+        ({"message": "{lrh.sl"}, "rule 1, message: "),
+        ({"message": "{lrh.sl!r}"}, "there is no conversion !r"),
+        ({"message": "{grh.sgid:d}"}, "cannot be written as 'd'"),
+        ({"message": "{infiniband.payload}"}, "raw bytes"),
+        ({"severity": "bad"}, "'bad' is none of error, warning, info"),
+        ({"name": "Wrong lane"}, "is no name"),
+        ({"code": "x"}, "is no rule code"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_with_file_and_key(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=f"site.toml: .*{message}"):
+        rules_of([{**GOOD, **change}], "site.toml")
+
+
+def test_what_is_missing_or_twice() -> None:
+    for key in ("code", "name", "when", "message"):
+        with pytest.raises(ConfigError, match=f"rule 1, {key}: is missing"):
+            rules_of([{name: value for name, value in GOOD.items() if name != key}], "site.toml")
+    with pytest.raises(ConfigError, match="rule 2, code: TOML001 is declared twice"):
+        rules_of([GOOD, GOOD], "site.toml")
+    with pytest.raises(ConfigError, match="must be a table"):
+        rules_of(["x"], "site.toml")
+
+
+def test_a_file_of_rules_is_a_plugin(tmp_path: Path) -> None:
+    path = capture(tmp_path, FRAMES)
+    file = tmp_path / "site.toml"
+    file.write_text(
+        "[[rule]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in GOOD.items()) + 'docs = "A lane.\\n\\n## Why"'
+    )
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "ibdissect", *words, "--plugin", str(file)], capture_output=True, text=True, check=False
+        )
+
+    copy = tmp_path / "y.pcap"
+    copy.write_bytes(Path(path).read_bytes())
+    assert json.loads(run("lint", path, str(copy), "--select", "TOML", "--jobs", "2", "--format", "json").stdout)["by_rule"] == {"TOML001": 4}
+    assert run("rules", "TOML001").stdout.startswith("TOML001 wrong-lane (error, since 0.1)\n\nA lane.\n")
+    file.write_text(file.read_text().replace("TOML001", "PKY001"))
+    refused = run("rules")
+    assert refused.returncode == 2 and "site.toml: rule 1, code: rule PKY001 is already" in refused.stderr
+    file.write_text("x = 1")
+    assert "declares no rule" in run("rules").stderr
