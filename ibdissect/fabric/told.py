@@ -57,13 +57,14 @@ class Told:
 
     def now(self, of: Field[Any]) -> npt.NDArray[Any]:
         """A field as each SMP has it."""
-        return self._kept((of, True), lambda: extract(self.bodies, of.bit, of.bits))
+        return self.kept((of, True), lambda: extract(self.bodies, of.bit, of.bits))
 
     def was(self, of: Field[Any]) -> npt.NDArray[Any]:
         """The field as the latest answer showed it."""
-        return self._kept((of, False), lambda: extract(self.before, of.bit, of.bits))
+        return self.kept((of, False), lambda: extract(self.before, of.bit, of.bits))
 
-    def _kept(self, what: object, make: Callable[[], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    def kept(self, what: object, make: Callable[[], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """A column made once for all who ask for it by the same name."""
         found = self.columns.get(what)
         if found is None:
             found = self.columns[what] = make()
@@ -73,7 +74,7 @@ class Told:
     def number(self) -> Int:
         """Number of the port that a PortInfo is about; of no use for other attributes."""
         number = self.modifier & 0xFF
-        return self._kept("number", lambda: np.where((self.kind == SWITCH) | (number != 0), number, self.entered))
+        return self.kept("number", lambda: np.where((self.kind == SWITCH) | (number != 0), number, self.entered))
 
     @property
     def frames(self) -> Int:

@@ -178,10 +178,10 @@ class SlToVlOnAdapter(ModifierRule):
     attributes = frozenset({SL_TO_VL})
 
     def suspicious(self, many: Many) -> Mask:
-        return many.modifier != 0
+        return (many.modifier != 0) & np.isin(many.of_node(lambda node: node.kind), list(ADAPTERS))
 
     def wrong(self, asked: Asked) -> Proof | None:
-        return ({}, (kind_of(asked.node),)) if asked.node is not None and asked.node.kind in ADAPTERS else None
+        return ({}, (kind_of(asked.node),)) if asked.node is not None else None
 
 
 class VlArbHalf(ModifierRule):

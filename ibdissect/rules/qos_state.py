@@ -69,19 +69,35 @@ class VlOutOfRange(_QosRule):
     shift = 8
 
     def suspicious(self, told: Told, context: Context) -> Mask:
-        return told.sets & (self._highest(told) > 0)
+        wrong = told.sets & (told.modifier >> 16 == 0) & (self._highest(told) > 0)
+        index = np.flatnonzero(wrong)
+        outputs = (told.slot[index] << 16) | (told.entered[index] << 8) | (told.modifier[index] >> self.shift & 0xFF)
+        _, first, which = np.unique(outputs, return_index=True, return_inverse=True)
+        vls = np.array([self._vls(told, i) for i in index[first].tolist()], np.int64)
+        if len(index):
+            wrong[index] = self._highest(told)[index] >= vls[which.ravel()]
+        return wrong
 
     @staticmethod
     def _highest(told: Told) -> Any:
-        halves = np.concatenate([told.bodies[:, :8] >> 4, told.bodies[:, :8] & 15], axis=1)
-        return np.where(halves == DROP, 0, halves).max(axis=1)
+        """The highest VL that a table names, by SMP."""
+
+        def highest() -> Any:
+            halves = np.concatenate([told.bodies[:, :8] >> 4, told.bodies[:, :8] & 15], axis=1)
+            return np.where(halves == DROP, 0, halves).max(axis=1)
+
+        return told.kept("highest VL", highest)
+
+    def _vls(self, told: Told, i: int) -> int:
+        """Data VLs in use of the output port of SMP `i`; more than a table can name where they are not known."""
+        port = _output(told, i, self.shift)
+        return (port is not None and port.body is not None and int(VLS[port.body[43] >> 4])) or DROP
 
     def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
         port = _output(told, i, self.shift)
-        if port is None or port.body is None or port.info_frame > told.frames[i] or told.modifier[i] >> 16:
+        if port is None or port.body is None or port.info_frame > told.frames[i]:
             return None
-        vls, vl = int(VLS[port.body[43] >> 4]), int(self._highest(told)[i])
-        return {"vl": vl, "vls": vls, "output": str(port)} if vls and vl >= vls else None
+        return {"vl": int(self._highest(told)[i]), "vls": self._vls(told, i), "output": str(port)}
 
 
 class ArbitrationBeyond(_QosRule):
