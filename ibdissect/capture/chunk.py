@@ -48,6 +48,8 @@ class Chunk:
     """Capture-interface bits of ERF flags, else the pcapng interface index (over the whole file), else 0."""
     pseudo: npt.NDArray[np.int64]
     """Where the 16-byte ERF header of the record starts in `data`; -1 where there is none."""
+    described: npt.NDArray[np.uint16] | None = None
+    """Index of the pcapng interface that each record belongs to, ERF records too; None for other containers."""
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -82,7 +84,7 @@ class Reader(Protocol):
     link_types: list[int]
     """Link types seen so far, in order of first appearance."""
     comments: dict[int, list[str]]
-    """Packet comments of pcapng by frame number, filled while `chunks` runs."""
+    """Packet comments of pcapng by frame number, those of the whole capture under 0; filled while `chunks` runs."""
 
     def chunks(self) -> Iterator[Chunk]: ...
     def close(self) -> None: ...

@@ -12,7 +12,12 @@ from ibdissect.capture.scan import Ints
 
 Ticks = npt.NDArray[np.uint64]
 
-OPT_END, OPT_TSRESOL, OPT_TSOFFSET = 0, 9, 14
+OPT_END, OPT_NAME, OPT_DESCRIPTION, OPT_TSRESOL, OPT_TSOFFSET = 0, 2, 3, 9, 14
+KEPT = frozenset({1, OPT_NAME, OPT_DESCRIPTION, 4, 5, 6, 7, 11, 12, 13, 15})
+"""Options that a copy of an interface has too: comment, name, description, addresses, filter, system, FCS length, hardware.
+They are the same in either byte order."""
+MAX_KEPT = 4096
+"""Bytes of options kept of an interface."""
 FAR = 9_200_000_000
 """Seconds that still fit into 63 bits of nanoseconds; a timestamp beyond is held there."""
 
@@ -27,13 +32,16 @@ class Interfaces:
     """The if_tsresol byte: negative power of ten, of two with bit 7 set."""
     offset: list[int] = field(default_factory=list)
     """if_tsoffset, seconds."""
+    options: list[tuple[tuple[int, bytes], ...]] = field(default_factory=list)
+    """Code and value of the options of KEPT, in their order."""
 
     def __len__(self) -> int:
         return len(self.link)
 
     def describe(self, body: bytes, order: Literal["little", "big"]) -> None:
         """Add the interface of one Interface Description Block; `body` starts behind type and length."""
-        resolution, offset = 6, 0
+        resolution, offset, room = 6, 0, MAX_KEPT
+        kept: list[tuple[int, bytes]] = []
         at = 8
         while at + 4 <= len(body):
             code, size = int.from_bytes(body[at : at + 2], order), int.from_bytes(body[at + 2 : at + 4], order)
@@ -45,10 +53,18 @@ class Interfaces:
                 resolution = value[0]
             elif code == OPT_TSOFFSET and size == 8 and len(value) == 8:
                 offset = int.from_bytes(value, order, signed=True)
+            elif code in KEPT and len(value) == size <= room:
+                kept.append((code, value))
+                room -= size
         self.link.append(int.from_bytes(body[0:2], order))
         self.snaplen.append(int.from_bytes(body[4:8], order))
         self.resolution.append(resolution)
         self.offset.append(min(max(offset, -FAR), FAR))
+        self.options.append(tuple(kept))
+
+    def name(self, index: int) -> str:
+        """What an interface is called, empty when the file does not say."""
+        return next((value.rstrip(b"\0").decode("utf-8", "replace") for code, value in self.options[index] if code == OPT_NAME), "")
 
     def nanoseconds(self, index: Ints, ticks: Ticks) -> Ints:
         """Time of packets captured on interface `index`, `ticks` being their 64-bit timestamps; rounded down."""

@@ -23,7 +23,7 @@ BYTE_ORDER_MAGIC = 0x1A2B3C4D
 MAGIC = b"\x0a\x0d\x0d\x0a"
 HEADER = 12
 """Type, length and, in a section header, the byte-order magic; no block is shorter."""
-PACKET_HEADER = 28
+PACKET_HEADER, SECTION_HEADER = 28, 24
 LONGEST_BLOCK = 16 << 20
 MAX_INTERFACES = 65536
 MAX_OPTIONS = 100
@@ -128,6 +128,10 @@ class PcapngRecords(Records):
         for start, size in zip(starts[kind == INTERFACE].tolist(), sizes[kind == INTERFACE].tolist(), strict=True):
             self.interfaces.describe(raw[start + 8 : start + max(16, size - 4)].tobytes(), self._endian)
             self.note_link(self.interfaces.link[-1])
+        headers = starts[kind == SECTION]
+        if headers.size:
+            of_capture = np.full(len(headers), -1 - self.frames)
+            self._read_comments(raw, of_capture, headers + SECTION_HEADER, headers + sizes[kind == SECTION] - 4)
         self.section = int(section[-1])
         if len(self.interfaces) > MAX_INTERFACES:
             self._damaged(base + int(starts[-1]), f"more than {MAX_INTERFACES} interfaces")
@@ -182,7 +186,8 @@ class PcapngRecords(Records):
         time_ns = self.interfaces.nanoseconds(interface, ticks)
         time_ns[simple] = 0
         link = np.array(self.interfaces.link, np.uint16)[interface]
-        rows = Rows(offset, caplen, length, time_ns, link, interface.astype(np.uint16), np.full(len(offset), -1, np.int64))
+        described = interface.astype(np.uint16)
+        rows = Rows(offset, caplen, length, time_ns, link, described.copy(), np.full(len(offset), -1, np.int64), described)
         inside = np.flatnonzero(link == LINK_ERF)
         if inside.size:
             found = erf.erf_rows(raw, offset[inside], caplen[inside])
@@ -191,7 +196,7 @@ class PcapngRecords(Records):
         return rows
 
     def _read_comments(self, raw: Bytes, rows: Ints, at: Ints, stop: Ints) -> None:
-        """Note the comments in the options of blocks, option by option for all blocks at once."""
+        """Note the comments in the options of blocks, option by option for all blocks at once; row r is frame `frames` + 1 + r."""
         short = scan.unaligned(raw, f"{self.order}u2")
         for _ in range(MAX_OPTIONS):
             inside = at + 4 <= stop

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ibdissect.capture.chunk import LINK_NAMES, Chunk, Damage
+from ibdissect.capture.interfaces import Interfaces
 from ibdissect.capture.pcap import no_infiniband
 from ibdissect.capture.pcapng import PcapngRecords
 from ibdissect.capture.records import Records
@@ -40,6 +41,8 @@ class CaptureReader:
         self._stop = threading.Event() if follow else None
         first = records()
         self.link_types: list[int] = first.link_types
+        self.interfaces: Interfaces | None = first.interfaces if isinstance(first, PcapngRecords) else None
+        """Interfaces of a pcapng file by index, filled while `chunks` runs; None for other containers."""
         if isinstance(first, PcapngRecords) and origin.again:
             self._probe(first)
 
@@ -58,6 +61,7 @@ class CaptureReader:
         """The records from the first one on; a pipe can be asked only once (CaptureError)."""
         stream, records = self._origin.start(), self._records()
         self.damage, self.link_types, self.comments = records.damage, records.link_types, records.comments
+        self.interfaces = records.interfaces if isinstance(records, PcapngRecords) else None
         return self._read(stream, records)
 
     def stop(self) -> None:

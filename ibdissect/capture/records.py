@@ -37,6 +37,7 @@ class Rows:
     link: npt.NDArray[np.uint16]
     interface: npt.NDArray[np.uint16]
     pseudo: Ints
+    described: npt.NDArray[np.uint16] | None = None
 
 
 class Records(ABC):
@@ -153,7 +154,7 @@ class Records(ABC):
             self.note_link(link)
         chunk = Chunk(
             first=self.frames + 1, base=base, data=raw[:filled], offset=rows.offset, caplen=rows.caplen, length=rows.length,
-            time_ns=rows.time_ns, link=rows.link, interface=rows.interface, pseudo=rows.pseudo,
+            time_ns=rows.time_ns, link=rows.link, interface=rows.interface, pseudo=rows.pseudo, described=rows.described,
         )  # fmt: skip
         self.frames += len(rows.offset)
         yield chunk

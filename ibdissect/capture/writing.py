@@ -11,6 +11,7 @@ from typing import IO
 from dpkt import pcap, pcapng
 
 from ibdissect.capture.chunk import LINK_ERF, Chunk
+from ibdissect.capture.interfaces import Interfaces
 from ibdissect.capture.records import LONGEST
 from ibdissect.errors import CaptureError
 
@@ -45,9 +46,15 @@ class CaptureWriter:
         """Frames written so far."""
         self._link: int | None = None
         self._default = link
+        self.comments: Sequence[str] = ()
+        """Comments on the whole capture, for a pcapng; set before the first frame is written."""
+        self.interfaces: Interfaces | None = None
+        """Interfaces of the pcapng that is copied, set before the first frame is written: they keep their indices, names and
+        resolutions. They may grow while frames are written."""
+        self._units: list[int] = []
+        """Nanoseconds of a unit of time, for each interface described so far."""
         self._interfaces: dict[tuple[int, int], int] = {}
-        if self.container == "pcapng":
-            self._put(bytes(pcapng.SectionHeaderBlockLE()))
+        self._begun = False
 
     def __enter__(self) -> CaptureWriter:
         return self
@@ -64,7 +71,7 @@ class CaptureWriter:
             link, length, start = LINK_ERF, length + start - pseudo, pseudo
         self.write(
             chunk.data[start:stop].tobytes(), link=link, time_ns=int(chunk.time_ns[row]), length=length,
-            interface=int(chunk.interface[row]), comments=comments,
+            interface=int(chunk.interface[row] if chunk.described is None else chunk.described[row]), comments=comments,
         )  # fmt: skip
 
     def write(
@@ -86,6 +93,10 @@ class CaptureWriter:
             return
         if self.container == "pcap" and self._link is None:
             self._begin(self._default)
+        if self.container == "pcapng":
+            self._section()
+            if self.interfaces is not None:
+                self._describe(len(self.interfaces))
         if self._owned:
             self._file.close()
         else:
@@ -107,30 +118,65 @@ class CaptureWriter:
         self._put(bytes(pcap.LEFileHdr(magic=pcap.TCPDUMP_MAGIC_NANO, snaplen=LONGEST, linktype=link)))
 
     def _enhanced(self, data: bytes, link: int, time_ns: int, length: int, interface: int, comments: Sequence[str]) -> None:
-        index = self._interfaces.get((link, interface))
-        if index is None:
-            index = self._interfaces[link, interface] = len(self._interfaces)
-            options = [pcapng.PcapngOptionLE(code=pcapng.PCAPNG_OPT_IF_TSRESOL, data=bytes([NANOSECONDS]))]
-            options.append(pcapng.PcapngOptionLE())
-            self._put(bytes(pcapng.InterfaceDescriptionBlockLE(linktype=link, snaplen=LONGEST, opts=options)))
-        options = [pcapng.PcapngOptionLE(code=pcapng.PCAPNG_OPT_COMMENT, data=_comment(text)) for text in comments]
-        if options:
-            options.append(pcapng.PcapngOptionLE())
+        self._section()
+        index = self._index(link, interface)
+        ticks = time_ns // self._units[index]
         block = bytearray(
             bytes(
                 pcapng.EnhancedPacketBlockLE(
-                    iface_id=index, ts_high=time_ns >> 32, ts_low=time_ns & 0xFFFFFFFF, pkt_data=data, opts=options
+                    iface_id=index, ts_high=ticks >> 32, ts_low=ticks & 0xFFFFFFFF, pkt_data=data, opts=_comments(comments)
                 )
             )
         )
         struct.pack_into("<I", block, ORIGINAL_LENGTH, length)
         self._put(bytes(block))
 
+    def _section(self) -> None:
+        """The section header, in front of everything else."""
+        if not self._begun:
+            self._begun = True
+            self._put(bytes(pcapng.SectionHeaderBlockLE(opts=_comments(self.comments))))
+
+    def _index(self, link: int, interface: int) -> int:
+        """Index of the interface of a frame, described if that has not been done."""
+        if self.interfaces is not None:
+            self._describe(interface + 1)
+            return interface
+        index = self._interfaces.get((link, interface))
+        if index is None:
+            index = self._interfaces[link, interface] = len(self._interfaces)
+            self._interface(link, LONGEST, NANOSECONDS, ())
+        return index
+
+    def _describe(self, count: int) -> None:
+        """Describe the first `count` interfaces of the capture that is copied, as it does.
+
+        A resolution finer than nanoseconds, or one of powers of two, becomes nanoseconds: the times are known no better.
+        """
+        given = self.interfaces
+        assert given is not None
+        for i in range(len(self._units), count):
+            resolution = given.resolution[i] if given.resolution[i] <= NANOSECONDS else NANOSECONDS
+            self._interface(given.link[i], given.snaplen[i], resolution, given.options[i])
+
+    def _interface(self, link: int, snaplen: int, resolution: int, kept: Sequence[tuple[int, bytes]]) -> None:
+        self._units.append(10 ** (NANOSECONDS - resolution))
+        options = [pcapng.PcapngOptionLE(code=code, data=value) for code, value in kept]
+        options.append(pcapng.PcapngOptionLE(code=pcapng.PCAPNG_OPT_IF_TSRESOL, data=bytes([resolution])))
+        options.append(pcapng.PcapngOptionLE())
+        self._put(bytes(pcapng.InterfaceDescriptionBlockLE(linktype=link, snaplen=snaplen, opts=options)))
+
     def _put(self, data: bytes) -> None:
         try:
             self._file.write(data)
         except OSError as error:
             raise CaptureError(self.path, f"cannot be written: {error.strerror}") from error
+
+
+def _comments(texts: Sequence[str]) -> list[pcapng.PcapngOptionLE]:
+    """Comments as options of a block, with the option that ends them."""
+    options = [pcapng.PcapngOptionLE(code=pcapng.PCAPNG_OPT_COMMENT, data=_comment(text)) for text in texts]
+    return [*options, pcapng.PcapngOptionLE()] if options else []
 
 
 def _comment(text: str) -> bytes:

@@ -46,6 +46,7 @@ def write_frames(
     with CaptureWriter(file, container=container) as writer:
         for table, rows in selected(opened, shown):
             comments = opened.reader.comments
+            writer.interfaces, writer.comments = opened.reader.interfaces, comments.get(0, ())
             for row in rows.tolist():
                 number = table.chunk.first + row
                 writer.add(table.chunk, row, [*comments.get(number, ()), *added.get(number, ())])
