@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from ibdissect.table.distinct import common
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.transport import BTH
 
+FIRST_OTHER_OPCODE = 0x80
+"""Congestion notifications, XRC and makers' own OpCodes: which P_Key table entry guards them is not in the sources."""
 SLOTS = 1 << 16
 _SPREAD = 0x9E3779B97F4A7C15
 """Odd multiplier that mixes high bits down (Knuth's multiplicative hashing)."""
@@ -32,7 +35,7 @@ class Native:
                 self.rows = link
                 at_link = at_transport = np.arange(len(link))
             else:
-                self.rows, at_link, at_transport = np.intersect1d(link, transport, assume_unique=True, return_indices=True)
+                self.rows, at_link, at_transport = common(link, transport)
             self.slid, self.dlid = (table.values(field)[at_link].astype(np.int64) for field in (LRH.slid, LRH.dlid))
             self.dest_qp, self.p_key, self.opcode = (
                 table.values(field)[at_transport].astype(np.int64) for field in (BTH.destqp, BTH.p_key, BTH.opcode)

@@ -70,3 +70,12 @@ def _exact(columns: Sequence[npt.NDArray[Any]]) -> tuple[Int, Int]:
         code = np.unique(code * len(values) + number, return_inverse=True)[1]
     _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
     return first, inverse
+
+
+def common(left: Int, right: Int) -> tuple[Int, Int, Int]:
+    """What two strictly rising arrays share: the values, and where they are in each. np.intersect1d loads numpy.ma (10 ms) and sorts."""
+    if not len(left) or not len(right):
+        return left[:0], left[:0], left[:0]
+    place = np.minimum(np.searchsorted(right, left), len(right) - 1)
+    index = np.flatnonzero(right[place] == left)
+    return left[index], index, place[index]

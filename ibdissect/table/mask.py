@@ -14,6 +14,7 @@ from ibdissect.wire.catalog import StructType
 from ibdissect.wire.expr import And, Arith, Compare, Expr, In, Not, Or, Present, Where
 from ibdissect.wire.spec import BYTE_KINDS, Field, decode_text
 
+from .distinct import common
 from .locate import Bool, Int
 from .table import ChunkTable
 
@@ -104,7 +105,7 @@ class _Evaluator:
             return left.rows, left, right
         lrows, lfirst = np.unique(left.rows, return_index=True)
         rrows, rfirst = np.unique(right.rows, return_index=True)
-        rows, li, ri = np.intersect1d(lrows, rrows, assume_unique=True, return_indices=True)
+        rows, li, ri = common(lrows, rrows)
         return rows, _Series(rows, left.values[lfirst[li]], left.text), _Series(rows, right.values[rfirst[ri]], right.text)
 
     def of_field(self, field: Field[Any]) -> _Series:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibdissect.table import distinct
-from ibdissect.table.distinct import groups, order_of
+from ibdissect.table.distinct import common, groups, order_of
 
 ROWS = st.lists(st.tuples(*[st.sampled_from([0, 1, 2, 0xFFFF, 1 << 40, (1 << 64) - 1])] * 3), min_size=1, max_size=60)
 
@@ -46,3 +46,10 @@ def test_many_random_rows() -> None:
     _is_right(list(map(tuple, rng.integers(0, 40, (5000, 3)).tolist())))
     many = rng.integers(0, 1 << 63, distinct.ROWS_AT_MOST + 5).astype(np.uint64)
     assert np.array_equal(order_of(many), np.argsort(many, kind="stable"))
+
+
+@given(*[st.lists(st.integers(-5, 40), unique=True)] * 2)
+def test_common_values_are_those_of_intersect1d(left: list[int], right: list[int]) -> None:
+    a, b = (np.array(sorted(values), np.int64) for values in (left, right))
+    for mine, wanted in zip(common(a, b), np.intersect1d(a, b, assume_unique=True, return_indices=True), strict=True):
+        assert mine.tolist() == wanted.tolist()
