@@ -31,12 +31,14 @@ _KNOWN[list(KNOWN)] = True
 WEEK = 7 * DAY
 
 
-def erf_rows(raw: Bytes, headers: Ints, available: Ints) -> Rows:
+def erf_rows(raw: Bytes, headers: Ints, available: Ints, head: Bytes | None = None) -> Rows:
     """Frames of the ERF records whose headers start at `headers` with `available` bytes there in all.
 
+    `head` are the headers themselves, uint8[n, 16], when they are at hand.
     A record too short for its header becomes a row without bytes and without `pseudo`.
     """
-    head = scan.gather(raw, headers, HEADER)
+    if head is None:
+        head = scan.gather(raw, headers, HEADER)
     fraction, second = head.view("<u4")[:, 0].astype(np.uint64), head.view("<u4")[:, 1].astype(np.int64)
     kind = head[:, 8] & 0x7F
     length = head.view(">u2")[:, 7].astype(np.int64)

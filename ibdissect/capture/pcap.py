@@ -80,14 +80,15 @@ class PcapRecords(Records):
         return first, f"captured length {int(sizes[first]) - HEADER} is impossible (at most {LONGEST})"
 
     def rows(self, raw: Bytes, base: int, starts: Ints) -> Rows:
-        head = scan.gather(raw, starts, HEADER).view(f"{self.order}u4")
+        both = scan.gather(raw, starts, HEADER + (erf.HEADER if self.link == LINK_ERF else 0))
+        head = both[:, :HEADER].view(f"{self.order}u4")
         caplen = head[:, 2].astype(np.int64)
-        time_ns = head[:, 0].astype(np.int64) * 1_000_000_000 + head[:, 1].astype(np.int64) * self.unit
         if self.link == LINK_ERF:
-            rows = erf.erf_rows(raw, starts + HEADER, caplen)
-            cut = caplen < erf.HEADER
-            rows.time_ns[cut] = time_ns[cut]
+            rows = erf.erf_rows(raw, starts + HEADER, caplen, both[:, HEADER:])
+            cut = np.flatnonzero(caplen < erf.HEADER)
+            rows.time_ns[cut] = head[cut, 0].astype(np.int64) * 1_000_000_000 + head[cut, 1].astype(np.int64) * self.unit
             return rows
+        time_ns = head[:, 0].astype(np.int64) * 1_000_000_000 + head[:, 1].astype(np.int64) * self.unit
         count = len(starts)
         return Rows(
             offset=starts + HEADER,
