@@ -19,14 +19,20 @@ _CONTINUED = np.array([code in CONTINUED for code in range(256)])
 _WHOLE_WRITE = np.array([code in OPCODES and OPCODES[code].operation.startswith("RDMA WRITE Only") for code in range(256)])
 
 
+def is_mtu(length: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Which of some lengths are path MTUs: powers of two between the least and the greatest."""
+    power: npt.NDArray[np.bool_] = (length & (length - 1) == 0) & (length >= MTUS[0]) & (length <= MTUS[-1])
+    return power
+
+
 def _no_mtu(table: ChunkTable) -> npt.NDArray[np.bool_]:
     """First and middle packets whose payload is no path MTU."""
     opcode = table.values(BTH.opcode)
     index = np.flatnonzero(_CONTINUED[opcode])
     bad = np.zeros(len(opcode), np.bool_)
     if index.size:
-        room = room_behind_headers(table, index)
-        bad[index] = (room >= 0) & ~np.isin(room, MTUS) & (table.values(BTH.padcnt)[index] == 0)
+        room = table.once(room_behind_headers)[index]
+        bad[index] = (room >= 0) & ~is_mtu(room) & (table.values(BTH.padcnt)[index] == 0)
     return bad
 
 
@@ -59,7 +65,7 @@ def _other_length(table: ChunkTable) -> npt.NDArray[np.bool_]:
     if index.size:
         reth = table.first(RETH)[table.occurrences(BTH).rows[index]]
         index, reth = index[reth >= 0], reth[reth >= 0]
-        room = room_behind_headers(table, index)
+        room = table.once(room_behind_headers)[index]
         payload = room - table.values(BTH.padcnt)[index]
         bad[index] = (room >= 0) & (payload >= 0) & (payload != table.values(RETH.dmalen)[reth])
     return bad

@@ -27,7 +27,7 @@ def _atomic_with_payload(table: ChunkTable) -> Bool:
     atomic = np.flatnonzero(_ATOMIC[table.values(BTH.opcode)])
     bad = np.zeros(len(table.occurrences(BTH)), np.bool_)
     if atomic.size:
-        bad[atomic] = room_behind_headers(table, atomic) > 0
+        bad[atomic] = table.once(room_behind_headers)[atomic] > 0
     return bad
 
 

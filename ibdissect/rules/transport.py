@@ -54,12 +54,13 @@ TO_UNICAST = (LRH.dlid < LID_MULTICAST) | (
 )
 
 
-def room_behind_headers(table: ChunkTable, which: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Bytes between the headers that the OpCode announces and the ICRC, of some BTHs; -1 where the packet was cut off."""
+def room_behind_headers(table: ChunkTable) -> npt.NDArray[np.int64]:
+    """Bytes between the headers that the OpCode announces and the ICRC, of each BTH; -1 where the packet was cut off."""
     loc, found = table.located, table.occurrences(BTH)
-    rows = found.rows[which]
-    room = loc.limit[rows] - found.at[which] - BTH.size - locate.EXTENDED_SIZE[loc.opcode[rows]]
-    return np.where(loc.complete[rows] & ~loc.snapped[rows], room, -1)
+    rows = found.rows
+    room = loc.limit[rows] - found.at - BTH.size - locate.EXTENDED_SIZE[loc.opcode[rows]]
+    room[~loc.complete[rows] | loc.snapped[rows]] = -1
+    return room
 
 
 def _pad_impossible(table: ChunkTable) -> Bool:
@@ -68,7 +69,7 @@ def _pad_impossible(table: ChunkTable) -> Bool:
     bad = np.zeros(len(table.occurrences(BTH)), np.bool_)
     if padded.size:
         pad, opcode = table.values(BTH.padcnt)[padded], table.values(BTH.opcode)[padded]
-        room = room_behind_headers(table, padded)
+        room = table.once(room_behind_headers)[padded]
         bad[padded] = (room >= 0) & ((pad > room) | _CONTINUED[opcode])
     return bad
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,8 @@ from .front import gather as gather
 from .locate import EXTENDED_AT, EXTENDED_STRUCTS, Bool, Int, Located, locate, u16
 from .payloads import parsed, room
 from .services import Services
+
+T = TypeVar("T")
 
 HEADERS: dict[StructType, tuple[str, ...]] = {
     around.ERF: ("erf",),
@@ -85,6 +88,7 @@ class ChunkTable:
         self._first: dict[StructType, Int] = {}
         self._partners: dict[tuple[StructType, StructType], Int | None] = {}
         self._groups: dict[tuple[int, int], Int] | None = None
+        self._derived: dict[Callable[[ChunkTable], Any], Any] = {}
 
     def __len__(self) -> int:
         return self.located.n
@@ -317,6 +321,13 @@ class ChunkTable:
             paired = len(mine) == len(theirs) and bool((mine == theirs).all() and (mine[1:] > mine[:-1]).all())
             self._partners[struct, of] = None if paired else self.first(struct)[theirs]
         return self._partners[struct, of]
+
+    def once(self, derive: Callable[[ChunkTable], T]) -> T:
+        """What a function makes of the whole chunk, worked out when it is first asked for."""
+        if derive not in self._derived:
+            self._derived[derive] = derive(self)
+        found: T = self._derived[derive]
+        return found
 
     def view(self, struct: type[Any], i: int) -> Any:
         """Occurrence `i` of a structure as a view on a copy of its frame; the view's offset counts from the frame's start."""
