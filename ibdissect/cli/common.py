@@ -45,6 +45,8 @@ def settings(common: dict[str, Any]) -> Config:
     found = common.get("settings")
     if not isinstance(found, Config):
         found = common["settings"] = read_config(common.get("config"))
+        if found.refused:
+            say(f"warning: {found.refused}")
     return found
 
 
@@ -54,14 +56,23 @@ def plugin_names(common: dict[str, Any]) -> tuple[str, ...]:
 
 
 def loaded_catalog(common: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
-    """Catalog (None: the built-in one) and rules of the plugins. PluginError when one cannot be loaded."""
-    names = plugin_names(common)
-    if not names:
-        return None, ()
-    from ibdissect.plugins import load
+    """Catalog (None: the built-in one), and the rules of the plugins and of the configuration file.
 
-    loaded = load(names)
-    return loaded.catalog, loaded.rules
+    PluginError when a plugin cannot be loaded, ConfigError when a rule of the file is wrong.
+    """
+    names, config = plugin_names(common), settings(common)
+    catalog: Any = None
+    rules: tuple[Any, ...] = ()
+    if names:
+        from ibdissect.plugins import load
+
+        loaded = load(names)
+        catalog, rules = loaded.catalog, loaded.rules
+    if config.rule:
+        from ibdissect.lint.declared import rules_of
+
+        rules = (*rules, *rules_of(config.rule, config.source, catalog))
+    return catalog, rules
 
 
 def limits(common: dict[str, Any], catalog: Any = None) -> Any:

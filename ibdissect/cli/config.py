@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import os
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ibdissect.errors import ConfigError
 
+Reader = Callable[[Any, Path], Any]
+"""(value of a key, file) -> value of the field; ValueError says what is wrong with it."""
 NAME = "ibdissect.toml"
+PROJECT = ("pyproject.toml", ".git", ".hg")
+"""What a project's root holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,20 +30,40 @@ class Config:
     """Rules that `lint` runs: codes, prefixes, names."""
     ignore: tuple[str, ...] = ()
     """Rules that it does not run."""
+    per_path_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Globs, relative to the file's folder, and the rules that do not judge captures there."""
+    severity: dict[str, str] = field(default_factory=dict)
+    """Severities by rule code, prefix or name that differ from the rule's own."""
+    options: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What rules are told, by code or name and key; checked against the rules where they run (`lint.setting`)."""
     fail_on: str | None = None
     """Severity from which the exit status is 1."""
+    baseline: str | None = None
+    """Findings that are known and hidden."""
+    site: dict[str, Any] | None = None
+    """What the subnet's owner allows (`lint.policy`)."""
+    rule: tuple[dict[str, Any], ...] = ()
+    """Rules declared in the file (`lint.declared`)."""
     plugins: tuple[str, ...] = ()
     """Files (relative to the configuration file) and modules."""
     color: str | None = None
     """auto, always, never."""
-    severity: dict[str, str] = field(default_factory=dict)
-    """Severities by rule code that differ from the rule's own."""
+    refused: str = ""
+    """Why plugins that the file names are not loaded; empty when they are, or when there are none."""
+
+    @property
+    def folder(self) -> str:
+        """What paths in the file are relative to, absolute."""
+        return os.path.dirname(os.path.abspath(self.source))
 
 
 CHOICES = {
     "fail_on": ("error", "warning", "info", "never"),
     "color": ("auto", "always", "never"),
 }
+SEVERITIES = ("error", "warning", "info")
+OWN = ("source", "refused")
+"""Fields that no key stands for."""
 
 
 def read_config(path: str | None) -> Config:
@@ -50,8 +76,25 @@ def read_config(path: str | None) -> Config:
             if (folder / name).is_file():
                 config = _parse(folder / name, named=False)
                 if config.source:
-                    return config
+                    return _trusted(config)
     return Config()
+
+
+def _trusted(config: Config) -> Config:
+    """A file that was found, not named, brings plugins - code - only from a project's root, never from among captures."""
+    if not config.plugins:
+        return config
+    from ibdissect.capture.discover import NAMES
+
+    folder = Path(config.folder)
+    if any(name.lower().endswith(NAMES) for name in os.listdir(folder)):
+        why = "it lies beside captures"
+    elif not any((folder / name).exists() for name in PROJECT):
+        why = f"its folder is no project's root (none of {', '.join(PROJECT)})"
+    else:
+        return config
+    why = f"{config.source}: plugins are not loaded, {why}; name the file to trust it: --config {config.source}"
+    return dataclasses.replace(config, plugins=(), refused=why)
 
 
 def _parse(path: Path, *, named: bool) -> Config:
@@ -59,19 +102,22 @@ def _parse(path: Path, *, named: bool) -> Config:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(str(path), "file", f"cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         if path.name == "pyproject.toml" and not named:
             return Config()  # somebody else's file: whoever owns it will say so
         raise ConfigError(str(path), "file", f"is no TOML: {error}") from error
     if path.name == "pyproject.toml":
-        table = table.get("tool", {}).get("ibdissect", {}) if isinstance(table.get("tool"), dict) else {}
+        tool = table.get("tool")
+        table = tool.get("ibdissect", {}) if isinstance(tool, dict) else {}
+        if not isinstance(table, dict):
+            raise ConfigError(str(path), "tool.ibdissect", "must be a table")
         if not table and not named:
             return Config()
     return _checked(path, table)
 
 
 def _checked(path: Path, table: dict[str, Any]) -> Config:
-    known = {f.name.replace("_", "-"): f for f in dataclasses.fields(Config) if f.name != "source"}
+    known = {f.name.replace("_", "-"): f for f in dataclasses.fields(Config) if f.name not in OWN}
     values: dict[str, Any] = {}
     for key, value in table.items():
         setting = known.get(key)
@@ -79,23 +125,73 @@ def _checked(path: Path, table: dict[str, Any]) -> Config:
             near = difflib.get_close_matches(key, known, 1, 0.5)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(known))}"
             raise ConfigError(str(path), key, "there is no such key", hint=hint)
-        values[setting.name] = _value(path, key, setting.name, value)
+        read: Reader = READERS.get(setting.name, _codes)
+        try:
+            values[setting.name] = read(value, path)
+        except ValueError as error:
+            raise ConfigError(str(path), key, str(error)) from error
     return Config(source=str(path), **values)
 
 
-def _value(path: Path, key: str, name: str, value: Any) -> Any:
-    if name in CHOICES:
-        if value not in CHOICES[name]:
-            raise ConfigError(str(path), key, f"{value!r} is none of {', '.join(CHOICES[name])}")
-        return value
-    if name == "severity":
-        if not isinstance(value, dict) or not all(v in ("error", "warning", "info") for v in value.values()):
-            raise ConfigError(str(path), key, "must be a table of rule code = error, warning or info")
-        return dict(value)
+def _codes(value: Any, _path: Path) -> tuple[str, ...]:
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ConfigError(str(path), key, "must be a list of strings")
-    if name == "plugins":
-        return tuple(str(path.parent / item) if item.endswith(".py") else item for item in value)
+        raise ValueError("must be a list of strings")
+    return tuple(code.strip() for item in value for code in item.split(",") if code.strip())
+
+
+def _plugins(value: Any, path: Path) -> tuple[str, ...]:
+    return tuple(str(path.parent / item) if item.endswith((".py", ".toml")) else item for item in _codes(value, path))
+
+
+def _per_path(value: Any, path: Path) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    if not isinstance(value, dict):
+        raise ValueError("must be a table of glob = list of rule codes")
+    return tuple((glob, _codes(codes, path)) for glob, codes in value.items())
+
+
+def _severity(value: Any, _path: Path) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(name in SEVERITIES for name in value.values()):
+        raise ValueError(f"must be a table of rule code = {', '.join(SEVERITIES)}")
+    return value
+
+
+def _options(value: Any, _path: Path) -> dict[str, dict[str, Any]]:
+    if not isinstance(value, dict) or not all(isinstance(inner, dict) for inner in value.values()):
+        raise ValueError("must be tables of option = value, one a rule: [options.TXN001]")
+    return value
+
+
+def _table(value: Any, _path: Path) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("must be a table")
+    return value
+
+
+def _tables(value: Any, _path: Path) -> tuple[dict[str, Any], ...]:
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise ValueError("must be an array of tables: [[rule]]")
     return tuple(value)
+
+
+def _file(value: Any, path: Path) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError("must be the name of a file")
+    return str(path.parent / value)
+
+
+def _choice(name: str) -> Reader:
+    def read(value: Any, _path: Path) -> str:
+        if value not in CHOICES[name]:
+            raise ValueError(f"{value!r} is none of {', '.join(CHOICES[name])}")
+        return str(value)
+
+    return read
+
+
+READERS: dict[str, Reader] = {
+    "plugins": _plugins, "per_path_ignores": _per_path, "severity": _severity, "options": _options, "site": _table, "rule": _tables,
+    "baseline": _file, "fail_on": _choice("fail_on"), "color": _choice("color"),
+}  # fmt: skip
+"""What turns the value of a key into that of the field; the others are lists of codes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,17 @@ from typing import Any
 
 from ibdissect.wire.spec import Field, Struct
 from ibdissect.wire.text import gid_text, printable, value_text
+
+PASSING_NAME = re.compile(
+    r"(?:^|[._])(?:psn|msn|tid|transaction_id|va|qp|destqp|srcqp|seconds|milliseconds|microseconds|tries|count|packets|window|segment|offset"
+    r"|loss_counter|following|captured)$|counter|violations|port_(?:rcv|xmit)_"
+)
+"""Names in messages of numbers that differ whenever the same fault is recorded again."""
+PASSING = re.compile(
+    r"(?<=\bQP )(?:0x)?[0-9a-f]+|(?<=\bQPs )0x[0-9a-f]+ (?:and|to) 0x[0-9a-f]+|(?<=\bPSN )\d+|(?<=\bframe )\d+"
+    r"|(?<![\w.])\d+(?:\.\d+)?(?= (?:n|u|µ|m)?s\b)|(?<=_Key#)\d+"
+)
+"""The same in texts that a rule has put together."""
 
 
 class Severity(StrEnum):
@@ -75,6 +87,8 @@ class Finding:
     """Message with {placeholders}; `arguments` fills them."""
     message: str = ""
     """The finished sentence, keys masked; set by `finish`."""
+    stable: str = ""
+    """The sentence without keys and without what another recording of the same fault would change; set by `finish`."""
     context: str = ""
     """The frame's summary line."""
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -98,6 +112,7 @@ class Finding:
     def finish(self, mask: Callable[[Secret], str] | None) -> None:
         """Make message and value final: keys through `mask` (None: shown), strings harmless; drops the arguments."""
         self.message = _Message(mask).vformat(self.template, (), self.arguments)
+        self.stable = PASSING.sub("#", _Stable(None).vformat(self.template, (), self.arguments))
         if isinstance(self.value, Secret):
             self.value = self.value.value if mask is None or not self.value.value else None
         elif isinstance(self.value, bytes):
@@ -144,6 +159,25 @@ class _Message(string.Formatter):
         if value is None:
             return "?"
         return printable(str(value)) if isinstance(value, str) else format(value, format_spec)
+
+
+class _Stable(_Message):
+    """Fills a message with what stays when the same fault is recorded again: not with counters, PSNs, times, keys."""
+
+    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        value, head = super().get_field(field_name, args, kwargs)
+        passing = PASSING_NAME.search(field_name) and isinstance(value, (int, float))
+        return (_BLANK if passing or isinstance(value, float) else value), head
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if value is _BLANK:
+            return "#"
+        if isinstance(value, Secret):
+            return f"{value.kind}#" if value.value else "0"
+        return super().format_field(value, format_spec)
+
+
+_BLANK = object()
 
 
 class Gid(bytes):

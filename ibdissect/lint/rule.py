@@ -154,7 +154,7 @@ def on_end(method: H) -> H:
 
 def handlers(rule: Rule, mark: str) -> Iterator[tuple[Any, Any]]:
     """(what it listens to, bound method) of a rule's marked methods."""
-    for listens, name in _marked(type(rule), mark):
+    for listens, name in _marked(type(rule), mark):  # type: ignore[arg-type]  # mypy takes the hash of instances for that of the class
         yield listens, getattr(rule, name)
 
 

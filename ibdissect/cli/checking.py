@@ -1,0 +1,79 @@
+"""What do configuration file and command line add up to, for a check? What `lint`, `annotate`, `export` and the pytest plugin share."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+from ibdissect.errors import ConfigError
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import Rule
+from ibdissect.lint.select import matches, select
+from ibdissect.linting import Declared, Options
+
+from .common import loaded_catalog, plugin_names, settings
+from .config import Config
+
+
+def check_options(
+    common: dict[str, Any],
+    *,
+    selected: Iterable[str] = (),
+    ignored: Iterable[str] = (),
+    crc: bool = True,
+    max_findings: int | None = 100,
+    timing: bool = False,
+    shown: Any = None,
+) -> Options:
+    """The options of a check; what is selected goes before the file's selection, what is ignored adds to it. ConfigError, PluginError."""
+    from ibdissect.rules import load
+
+    config = settings(common)
+    catalog, others = loaded_catalog(common)
+    everything = [*load(), *others]
+    _known(config, everything)
+    rules = select(everything, list(selected) or list(config.select), [*ignored, *config.ignore], crc=crc)
+    options = Options(
+        rules=rules,
+        plugins=plugin_names(common),
+        catalog=catalog,
+        declared=Declared(config.rule, config.source) if config.rule else None,
+        max_findings=max_findings,
+        show_keys=common["show_keys"],
+        timing=timing,
+        shown=shown,
+        severities=_severities(config, everything),
+    )
+    if config.options:
+        from ibdissect.lint.setting import checked_settings
+
+        options.settings = checked_settings(config.options, {rule.code: rule for rule in everything}, config.source)
+    if config.site is not None:
+        from ibdissect.lint.policy import SitePolicy
+
+        options.policy = SitePolicy.of(config.site, config.source)
+    if config.per_path_ignores:
+        from ibdissect.lint.paths import PathIgnores
+
+        options.ignored = PathIgnores(config.folder, config.per_path_ignores)
+    return options
+
+
+def _known(config: Config, rules: list[type[Rule]]) -> None:
+    """ConfigError for a code in the file that no rule has; it names the key."""
+    places = [("select", config.select), ("ignore", config.ignore), ("severity", tuple(config.severity))]
+    places += [(f'per-path-ignores."{glob}"', codes) for glob, codes in config.per_path_ignores]
+    for key, codes in places:
+        for code in codes:
+            if not any(matches(rule, code) for rule in rules):
+                names = [name for rule in rules for name in (rule.code, rule.name)]
+                near = difflib.get_close_matches(code.upper(), names, 1, 0.5) or difflib.get_close_matches(code, names, 1, 0.5)
+                hint = f"did you mean {near[0]}?" if near else "`ibdissect rules` lists them"
+                raise ConfigError(config.source, key, f"no rule has the code or name {code}", hint=hint)
+
+
+def _severities(config: Config, rules: list[type[Rule]]) -> dict[str, Severity]:
+    """Severities by rule code; the longer prefix wins."""
+    ordered = sorted(config.severity.items(), key=lambda item: len(item[0]))
+    return {rule.code: Severity(name) for code, name in ordered for rule in rules if matches(rule, code)}
