@@ -9,13 +9,16 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ibdissect.errors import ConfigError, IbdissectError, PluginError
 from ibdissect.lint.rule import REGISTRY, Rule
 from ibdissect.wire.catalog import Catalog, builtin, builtin_modules
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "ibdissect.plugins"
 """Entry points of installed plugins; one is imported only when it is named."""
@@ -50,7 +53,13 @@ def _load(names: tuple[str, ...]) -> Loaded:
 
 def available() -> list[str]:
     """Names of installed plugins; nothing is imported."""
-    return sorted(point.name for point in entry_points(group=GROUP))
+    return sorted(point.name for point in _entry_points())
+
+
+def _entry_points() -> Iterable[EntryPoint]:
+    from importlib.metadata import entry_points  # most runs name no plugin
+
+    return entry_points(group=GROUP)
 
 
 def _module(name: str) -> ModuleType:
@@ -60,7 +69,7 @@ def _module(name: str) -> ModuleType:
             return _declared(path)
         if path.suffix == ".py" or path.is_file():
             return _from_file(path)
-        for point in entry_points(group=GROUP):
+        for point in _entry_points():
             if point.name == name:
                 module = point.load()
                 if not isinstance(module, ModuleType):

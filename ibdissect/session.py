@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from ibdissect import plugins as plugin_loader
 from ibdissect.capture.chunk import Chunk, Damage
 from ibdissect.capture.index import FrameIndex
 from ibdissect.capture.opening import Source, open_capture
 from ibdissect.capture.stream import GZIP, XZ, ZSTD
-from ibdissect.dissect import named
-from ibdissect.dissect.rmpp import Transfer
-from ibdissect.dissect.transfers import Transfers
+from ibdissect.columns import Columns
 from ibdissect.dissect.tree import Tree, dissect_row
 from ibdissect.dissect.value import Presenter
 from ibdissect.errors import CaptureError
@@ -27,10 +22,10 @@ from ibdissect.lint.rule import Rule
 from ibdissect.table.secrets import Masker
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
-from ibdissect.wire.spec import decode_text
 
 if TYPE_CHECKING:
     from ibdissect.dfilter.answers import Answers
+    from ibdissect.dissect.rmpp import Transfer
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,85 +40,6 @@ class Frame:
     """Captured bytes as Wireshark shows them: behind an ERF pseudo-header, from the Ethernet header on for RoCE."""
     link: int
     """Link type (197 and 247 InfiniBand, 1 Ethernet, ...)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One field of a whole capture: one entry an occurrence, in frame order."""
-
-    frame: npt.NDArray[np.int64]
-    """Frame number of each entry, int64[k]."""
-    value: npt.NDArray[Any]
-    """Integers (uint8 ... uint64), bool for flags, uint8[k, n] for GIDs (n = 16), addresses, raw bytes; objects for text, open ends."""
-
-    def __len__(self) -> int:
-        return len(self.frame)
-
-
-class Columns(Mapping[str, Column]):
-    """Columns by filter name, read from the capture when they are asked for, and kept."""
-
-    def __init__(self, capture: Capture) -> None:
-        self._capture = capture
-        self._found: dict[str, Column] = {}
-
-    def __getitem__(self, name: str) -> Column:
-        found = self._found.get(name)
-        if found is None:
-            self.read([name])
-            found = self._found[name]
-        return found
-
-    def read(self, names: Iterable[str]) -> None:
-        """Read several columns in one pass. FilterError for a name that does not exist."""
-        wanted = [name for name in names if name not in self._found]
-        fields = {name: named.fields_named(self._capture.catalog, name) for name in wanted}
-        parts: dict[str, list[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]]] = {name: [] for name in wanted}
-        for table in self._capture.tables():
-            for name in wanted:
-                found = list(named.runs(table, fields[name]))
-                if found:
-                    rows, values = _joined(found)
-                    parts[name].append((rows + table.chunk.first, values))
-        for name, pieces in parts.items():
-            if pieces:
-                column = Column(np.concatenate([rows for rows, _ in pieces]), np.concatenate([values for _, values in pieces]))
-            else:
-                column = Column(np.empty(0, np.int64), np.empty(0, np.uint64))
-            self._found[name] = column
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._capture.catalog.names)
-
-    def __len__(self) -> int:
-        return len(self._capture.catalog.names)
-
-
-def _joined(found: list[named.Run]) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
-    """Runs of one name in frame order, in the widest of their types."""
-    arrays = [_array(run) for run in found]
-    if len(found) == 1:
-        return found[0].rows, arrays[0]
-    shapes = {array.shape[1:] for array in arrays}
-    if len(shapes) > 1:  # one name, byte fields of different lengths
-        arrays = [_objects([row.tobytes() if isinstance(row, np.ndarray) else row for row in array]) for array in arrays]
-    rows = np.concatenate([run.rows for run in found])
-    order = np.lexsort((np.concatenate([run.at for run in found]), rows))
-    return rows[order], np.concatenate(arrays)[order]
-
-
-def _array(run: named.Run) -> npt.NDArray[Any]:
-    if isinstance(run.values, list):
-        return _objects(run.values)
-    if run.field.kind == "text":
-        return _objects([decode_text(row.tobytes()) for row in run.values])
-    return run.values
-
-
-def _objects(values: list[Any]) -> npt.NDArray[Any]:
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array
 
 
 class Capture:
@@ -209,6 +125,8 @@ class Capture:
 
     def transfer(self, number: int) -> Transfer | None:
         """The RMPP transfer that a frame brought a segment of, complete or not; None for any other frame. Reads the capture anew."""
+        from ibdissect.dissect.transfers import Transfers  # few ask for whole transfers
+
         transfers = Transfers()
         for table in self.tables():
             for transfer in transfers.feed(table).values():
@@ -254,7 +172,7 @@ class Capture:
             return None if file.read(6).startswith((GZIP, ZSTD, XZ)) else path
 
     def table(self) -> Columns:
-        """Columns by filter name, over the whole capture: `table["infiniband.bth.p_key"].value`."""
+        """Columns by filter name, over the whole capture: `table["infiniband.bth.p_key"].value`, `table.filter("...").to_arrow()`."""
         if self._columns is None:
             self._columns = Columns(self)
         return self._columns

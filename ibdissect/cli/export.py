@@ -49,8 +49,9 @@ def command(capture: str, target: str, names: tuple[str, ...], first: bool, find
             say("note: frames are written as they are, with the keys in them")
             done(opened, common, f"{count} frames written to {target}")
             return 0
+        from ibdissect.arrow import ArrowColumns, named_columns
+        from ibdissect.columns import DEFAULT
         from ibdissect.export import tables
-        from ibdissect.export.columns import DEFAULT, Columns, named_columns
         from ibdissect.export.frames import selected
 
         if findings:
@@ -63,7 +64,7 @@ def command(capture: str, target: str, names: tuple[str, ...], first: bool, find
             return 0
         chosen_names = named_columns(opened.catalog, names or DEFAULT, first=first)
         answers = opened.answers() if any(column.name in ANSWER_NAMES for column in chosen_names) else None
-        columns = Columns(opened.catalog, chosen_names, opened.presenter(), answers)
+        columns = ArrowColumns(opened.catalog, chosen_names, opened.presenter(), answers)
         shown = shown_of(opened, common)
         chosen = selected(opened, shown, number_keys=columns.numbers_keys)
         with replacing(target, capture) as file:

@@ -12,13 +12,13 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from ibdissect.arrow import ArrowColumns, Named, named_columns
 from ibdissect.errors import FilterError
 from ibdissect.lint.finding import Finding
 from ibdissect.session import Capture
 from ibdissect.wire.text import printable
 
 from . import tables
-from .columns import Columns, Named, named_columns
 from .findings import SCHEMA, batches
 from .frames import Shown, selected
 
@@ -113,7 +113,9 @@ class Database:
 
     def _fill(self, wanted: list[str]) -> None:
         """One pass over the capture for all tables of packets, one check for the findings."""
-        columns = {name: Columns(self.opened.catalog, self.names[name], self.opened.presenter()) for name in wanted if name in self.names}
+        columns = {
+            name: ArrowColumns(self.opened.catalog, self.names[name], self.opened.presenter()) for name in wanted if name in self.names
+        }
         for name, made in columns.items():
             self._create(name, _of_sql(made.schema))
         if columns:

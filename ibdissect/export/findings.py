@@ -7,10 +7,9 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
+from ibdissect.arrow import TIME
 from ibdissect.lint.finding import Finding
 from ibdissect.report.json import finding_object
-
-from .columns import TIME
 
 _SPAN = pa.struct([("frame", pa.int64()), ("offset", pa.int64()), ("length", pa.int64())])
 _RELATED = pa.struct([("frame", pa.int64()), ("why", pa.string())])

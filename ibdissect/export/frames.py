@@ -8,7 +8,6 @@ from typing import IO, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.capture.writing import CaptureWriter
 from ibdissect.session import Capture
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
@@ -42,6 +41,8 @@ def write_frames(
 
     CaptureError when the container cannot hold a frame (a pcap has one link type).
     """
+    from ibdissect.capture.writing import CaptureWriter  # exports of columns write no capture
+
     added = added or {}
     with CaptureWriter(file, container=container) as writer:
         for table, rows in selected(opened, shown):

@@ -9,7 +9,6 @@ from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ibdissect.wire.text import printable
 
@@ -25,7 +24,9 @@ def write(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes],
 def _parquet(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes]) -> int:
     from pyarrow import parquet
 
-    with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+    # A dictionary pays where values are long and repeat; for numbers it costs more than all the rest of the writing.
+    texts = [field.name for field in schema if pa.types.is_string(field.type)]
+    with parquet.ParquetWriter(file, schema, compression="snappy", use_dictionary=texts) as writer:
         return _all(batches, writer.write_batch)
 
 
@@ -53,6 +54,8 @@ def _joined(column: pa.Array) -> pa.Array:
     if pa.types.is_struct(column.type.value_type):
         texts = [None if value is None else json.dumps(value) for value in column.to_pylist()]
         return pa.array(texts, pa.string())
+    import pyarrow.compute as pc  # of no use for most exports
+
     texts_of = pc.fill_null(column.flatten().cast(pa.string()), "")
     offsets = np.concatenate([[0], np.cumsum(pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False))])
     lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), texts_of, mask=column.is_null())

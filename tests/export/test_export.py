@@ -95,15 +95,15 @@ def test_keys_are_masked_unless_asked_for(native: Path, tmp_path: Path) -> None:
 
 
 def test_raw_bytes_that_hold_a_key_are_masked(native: Path) -> None:
+    from ibdissect.arrow import ArrowColumns, named_columns
     from ibdissect.capture.opening import open_capture
     from ibdissect.dissect.value import Presenter
-    from ibdissect.export.columns import Columns, named_columns
     from ibdissect.table.table import ChunkTable
     from ibdissect.wire.catalog import builtin
 
     raw = sorted({f.filter_name for s in builtin().structs for f in s.fields if f.kind in ("raw", "rest")})
-    made = Columns(builtin(), named_columns(builtin(), raw), Presenter())
-    clear = Columns(builtin(), named_columns(builtin(), raw), Presenter(show_keys=True))
+    made = ArrowColumns(builtin(), named_columns(builtin(), raw), Presenter())
+    clear = ArrowColumns(builtin(), named_columns(builtin(), raw), Presenter(show_keys=True))
     with open_capture(str(native)) as reader:
         for chunk in reader.chunks():
             table = ChunkTable(chunk)
@@ -117,14 +117,14 @@ def test_raw_bytes_that_hold_a_key_are_masked(native: Path) -> None:
 def test_every_name_can_be_written(native: Path, first: bool) -> None:
     import io
 
+    from ibdissect.arrow import ArrowColumns, named_columns
     from ibdissect.export import tables
-    from ibdissect.export.columns import Columns, named_columns
     from ibdissect.export.frames import selected
     from ibdissect.session import Capture
 
     with Capture(str(native)) as opened:
         names = [name for name, fields in opened.catalog.names.items() if any(f.kind not in ("nested", "hole") for f in fields)]
-        made = Columns(opened.catalog, named_columns(opened.catalog, names, first=first), opened.presenter())
+        made = ArrowColumns(opened.catalog, named_columns(opened.catalog, names, first=first), opened.presenter())
         batches = [made.batch(table, rows) for table, rows in selected(opened, None)]
     assert len(made.schema) > 1000
     for ending in (".csv", ".jsonl", ".parquet", ".arrow"):

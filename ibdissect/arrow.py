@@ -1,17 +1,15 @@
-"""What are the columns of an export: which type has each name, and what do the rows of a chunk hold, as Arrow arrays?"""
+"""What do filter names look like as Arrow columns: which type has each, and what do the rows of a chunk hold?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from ibdissect.dfilter.answers import Answers
 from ibdissect.dissect import named
 from ibdissect.dissect.summary import Summaries, summaries
 from ibdissect.dissect.value import Presenter
@@ -22,12 +20,8 @@ from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.spec import BYTE_KINDS, Field, decode_text
 from ibdissect.wire.text import plain_value
 
-DEFAULT = (
-    "frame.number", "frame.time", "frame.len", "_ws.col.source", "_ws.col.destination", "_ws.col.protocol",
-    "infiniband.bth.opcode", "infiniband.bth.p_key", "infiniband.bth.destqp", "infiniband.bth.psn",
-    "infiniband.mad.mgmtclass", "infiniband.mad.method", "infiniband.mad.attributeid", "_ws.col.info",
-)  # fmt: skip
-"""What is exported when no name is given."""
+if TYPE_CHECKING:
+    from ibdissect.dfilter.answers import Answers
 
 TIME = pa.timestamp("ns", "UTC")
 SECONDS = pa.decimal128(28, 9)
@@ -91,7 +85,7 @@ def _repeats(fields: tuple[Field[Any], ...]) -> bool:
     return owner not in EXTENDED_STRUCTS and len(HEADERS.get(owner, ("", ""))) > 1
 
 
-class Columns:
+class ArrowColumns:
     """Turns rows of chunks into record batches. Feed the chunks of one capture in order."""
 
     def __init__(self, catalog: Catalog, columns: list[Named], presenter: Presenter, answers: Answers | None = None) -> None:
@@ -141,6 +135,8 @@ class Columns:
         values[of_row], hidden[of_row] = found, False
         if not name.endswith("_time"):
             return pa.array(values[rows], mask=hidden[rows])
+        import pyarrow.compute as pc  # of no use for most columns
+
         return pc.if_else(pa.array(~hidden[rows]), _decimal(values[rows]), pa.scalar(None, SECONDS))
 
     def _fields(self, table: ChunkTable, rows: Int, column: Named) -> pa.Array:
@@ -148,6 +144,9 @@ class Columns:
         parts = [run for run in named.runs(table, column.fields) if len(run.rows)]
         if not parts:
             return pa.nulls(len(rows), column.arrow.type)
+        if len(parts) == 1 and not column.repeats and np.array_equal(parts[0].rows, rows):
+            values, hidden = self._values(table, parts[0], column.type)
+            return pa.array(values, column.type, mask=hidden if hidden.any() else None)
         pieces = [self._values(table, run, column.type) for run in parts]
         of_row = np.concatenate([run.rows for run in parts])
         values, hidden = np.concatenate([p[0] for p in pieces]), np.concatenate([p[1] for p in pieces])

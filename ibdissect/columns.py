@@ -1,0 +1,182 @@
+"""What do fields hold over a whole capture? Columns as arrays, restricted by a display filter, and as Arrow tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.dissect import named
+from ibdissect.dissect.value import Presenter
+from ibdissect.errors import ConfigError
+from ibdissect.lint.finding import Finding
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.spec import decode_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ibdissect.dfilter.answers import Answers
+    from ibdissect.dfilter.compile import Filter
+
+DEFAULT = (
+    "frame.number", "frame.time", "frame.len", "_ws.col.source", "_ws.col.destination", "_ws.col.protocol",
+    "infiniband.bth.opcode", "infiniband.bth.p_key", "infiniband.bth.destqp", "infiniband.bth.psn",
+    "infiniband.mad.mgmtclass", "infiniband.mad.method", "infiniband.mad.attributeid", "_ws.col.info",
+)  # fmt: skip
+"""What an export or an Arrow table holds when no name is given."""
+
+
+class Source(Protocol):
+    """What columns are read from: an opened capture."""
+
+    catalog: Catalog
+
+    def tables(self) -> Iterator[ChunkTable]: ...
+    def answers(self) -> Answers: ...
+    def presenter(self) -> Presenter: ...
+    def lint(self) -> list[Finding]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One field of a whole capture: one entry an occurrence, in frame order."""
+
+    frame: npt.NDArray[np.int64]
+    """Frame number of each entry, int64[k]."""
+    value: npt.NDArray[Any]
+    """Integers (uint8 ... uint64), bool for flags, uint8[k, n] for GIDs (n = 16), addresses, raw bytes; objects for text, open ends."""
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+
+class Columns(Mapping[str, Column]):
+    """Columns by filter name, read from the capture when they are asked for, and kept. Arrays hold keys as they are."""
+
+    def __init__(self, capture: Source, only: Filter | None = None) -> None:
+        self._capture, self._only = capture, only
+        self._found: dict[str, Column] = {}
+
+    def filter(self, text: str) -> Columns:
+        """The columns of the frames that a display filter selects, of those that are in here. FilterError when it cannot be understood."""
+        from ibdissect.dfilter.compile import compile_filter  # loaded only when there is a filter
+
+        both = text if self._only is None else f"({self._only.text}) and ({text})"
+        compile_filter(text, self._capture.catalog)  # what is wrong is said of this text alone
+        return Columns(self._capture, compile_filter(both, self._capture.catalog))
+
+    def __getitem__(self, name: str) -> Column:
+        found = self._found.get(name)
+        if found is None:
+            self.read([name])
+            found = self._found[name]
+        return found
+
+    def read(self, names: Iterable[str]) -> None:
+        """Read several columns in one pass. FilterError for a name that does not exist."""
+        wanted = [name for name in names if name not in self._found]
+        fields = {name: named.fields_named(self._capture.catalog, name) for name in wanted}
+        parts: dict[str, list[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]]] = {name: [] for name in wanted}
+        for table, chosen in self._chosen():
+            for name in wanted:
+                found = list(named.runs(table, fields[name]))
+                if found:
+                    rows, values = _joined(found)
+                    if self._only is not None:
+                        keep = np.isin(rows, chosen)
+                        rows, values = rows[keep], values[keep]
+                    parts[name].append((rows + table.chunk.first, values))
+        for name, pieces in parts.items():
+            if pieces:
+                column = Column(np.concatenate([rows for rows, _ in pieces]), np.concatenate([values for _, values in pieces]))
+            else:
+                column = Column(np.empty(0, np.int64), np.empty(0, np.uint64))
+            self._found[name] = column
+
+    def frames(self) -> npt.NDArray[np.int64]:
+        """Numbers of the frames in here, int64[n], ascending."""
+        parts = [rows + table.chunk.first for table, rows in self._chosen()]
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+    def batches(self, *names: str, first: bool = False) -> Iterator[pa.RecordBatch]:
+        """The frames in here as Arrow record batches, one row a frame, read as they are asked for.
+
+        Types are those of `ibdissect export`: integers as wide as the field, addresses as text, lists where a frame may hold
+        a name several times (`first`: only the first value), null for what is not there and for keys unless the capture was
+        opened with `show_keys`. Without names, a summary of the frames. FilterError for a name that does not exist,
+        ConfigError without pyarrow.
+        """
+        made = self._arrow(names, first)
+        for table, rows in self._chosen():
+            yield made.batch(table, rows)
+
+    def to_arrow(self, *names: str, first: bool = False) -> pa.Table:
+        """The same as one Arrow table: `.to_pandas()` makes a pandas frame of it, `polars.from_arrow()` a polars one."""
+        made = self._arrow(names, first)
+        import pyarrow as pa
+
+        return pa.Table.from_batches([made.batch(table, rows) for table, rows in self._chosen()], schema=made.schema)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The Arrow PyCapsule interface: what takes Arrow data takes these columns (`polars.DataFrame(columns)`)."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._capture.catalog.names)
+
+    def __len__(self) -> int:
+        return len(self._capture.catalog.names)
+
+    def _arrow(self, names: tuple[str, ...], first: bool) -> Any:
+        try:
+            from ibdissect.arrow import ArrowColumns, named_columns
+        except ModuleNotFoundError as error:
+            raise ConfigError(
+                "ibdissect[export]", str(error.name), "is not installed", hint="install it: python -m pip install 'ibdissect[export]'"
+            ) from error
+        columns = named_columns(self._capture.catalog, names or DEFAULT, first=first)
+        answers = self._capture.answers() if any(column.name in named.ANSWER_NAMES for column in columns) else None
+        return ArrowColumns(self._capture.catalog, columns, self._capture.presenter(), answers)
+
+    def _chosen(self) -> Iterator[tuple[ChunkTable, npt.NDArray[np.int64]]]:
+        """Tables of the capture with the rows that are in here."""
+        only = self._only
+        codes: dict[int, list[str]] = {}
+        if only is not None and only.codes:
+            for finding in self._capture.lint():
+                codes.setdefault(finding.frame, []).append(finding.code)
+        answers = self._capture.answers() if only is not None and only.ahead else None
+        for table in self._capture.tables():
+            yield table, np.arange(len(table)) if only is None else np.flatnonzero(only.rows(table, codes, answers))
+
+
+def _joined(found: list[named.Run]) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+    """Runs of one name in frame order, in the widest of their types."""
+    arrays = [_array(run) for run in found]
+    if len(found) == 1:
+        return found[0].rows, arrays[0]
+    shapes = {array.shape[1:] for array in arrays}
+    if len(shapes) > 1:  # one name, byte fields of different lengths
+        arrays = [_objects([row.tobytes() if isinstance(row, np.ndarray) else row for row in array]) for array in arrays]
+    rows = np.concatenate([run.rows for run in found])
+    order = np.lexsort((np.concatenate([run.at for run in found]), rows))
+    return rows[order], np.concatenate(arrays)[order]
+
+
+def _array(run: named.Run) -> npt.NDArray[Any]:
+    if isinstance(run.values, list):
+        return _objects(run.values)
+    if run.field.kind == "text":
+        return _objects([decode_text(row.tobytes()) for row in run.values])
+    return run.values
+
+
+def _objects(values: list[Any]) -> npt.NDArray[Any]:
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
