@@ -116,6 +116,10 @@ def _check(reader: CaptureReader, path: str, options: Options, progress: Progres
         vars(rule).update(options.settings.get(rule.code, {}))
     if options.policy is not None:
         linter.context.sources[type(options.policy)] = options.policy
+    if not reader.again:
+        from ibdissect.fabric.later import Later
+
+        linter.context.get(Later).enabled = False
     masker = None if options.show_keys or reader.again else Masker()
     for chunk in reader.chunks():
         table = ChunkTable(chunk, options.catalog)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ibdissect.fabric.events import ChunkFollowed, MKeyShown, WrongMKey
-from ibdissect.fabric.keys import GET, refuses
+from ibdissect.fabric.keys import GET, MKey, refuses
+from ibdissect.fabric.told import PortInfos
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span, value_of
-from ibdissect.lint.rule import ERROR, WARNING, Hit, Rule, on_event
+from ibdissect.lint.rule import ERROR, WARNING, Hit, Rule, on_end, on_event
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.mad import METHODS
 from ibdissect.wire.sm import SMP
 from ibdissect.wire.sm_port import PortInfo
 
+from .learnt import DATA_AT
+from .mkey_early import EarlyWrites, LatestGets
 from .site import foreign_keys
 
 
@@ -32,10 +35,13 @@ class _WrongKey(Rule):
 
     @on_event(WrongMKey)
     def request(self, event: WrongMKey, context: Context) -> Iterator[Hit]:
-        if not self.judged(event):
-            return
+        if self.judged(event):
+            yield self.found(event, Evidence.LEARNT)
+
+    def found(self, event: WrongMKey, evidence: Evidence) -> Hit:
+        """The finding about a request."""
         low, high = SMP.m_key.span
-        yield Hit(
+        return Hit(
             frame=event.frame,
             time_ns=event.time_ns,
             arguments={
@@ -52,12 +58,27 @@ class _WrongKey(Rule):
                 Related(event.taught, "showed the port's M_Key"),
                 *([Related(event.trap, "trap 256 of the port")] if event.trap else []),
             ),
-            evidence=Evidence.LEARNT,
-            key=(event.port.node.slot, event.port.number, event.sender),
+            evidence=evidence,
+            key=(event.port.node.slot, event.port.number, event.sender, evidence),
         )
 
 
-class SetWithoutMKey(_WrongKey):
+class _WrongWrite(_WrongKey):
+    """Requests that a port refuses at any protect bits: also those in front of what tells about its key."""
+
+    @on_event(ChunkFollowed)
+    def early(self, event: ChunkFollowed, context: Context) -> None:
+        context.get(EarlyWrites).take(event, context)
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        """What the key that the port showed later refuses."""
+        for event in context.get(EarlyWrites).judged(context):
+            if self.judged(event):
+                yield self.found(event, Evidence.INFERRED)
+
+
+class SetWithoutMKey(_WrongWrite):
     """A Set or TrapRepress without M_Key goes to a port that has one.
 
     ## Why it matters
@@ -83,7 +104,7 @@ class SetWithoutMKey(_WrongKey):
         yield from foreign_keys(event, context, zero=True)
 
 
-class MKeyMismatch(_WrongKey):
+class MKeyMismatch(_WrongWrite):
     """A Set or TrapRepress carries another M_Key than the port holds.
 
     ## Why it matters
@@ -144,9 +165,26 @@ class MKeyExposed(Rule):
     message = "{port} shows {held} at protect bits 1 to a Get that came with {presented}"
     example = "SubnGet(PortInfo) with SMP M_Key 0, answered with a non-zero PortInfo.M_Key and M_KeyProtectBits 1"
 
+    def __init__(self) -> None:
+        self.gets = LatestGets()
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        """The first key that a capture shows may answer a Get of the chunk before."""
+        told = context.get(PortInfos).of(event)
+        for i, presented, asked in self.gets.shown(event, told):
+            node = told.node(i)
+            port = node.manager(int(told.entered[i])) if node is not None else None
+            if port is not None:
+                frame, time_ns = int(told.frames[i]), int(event.table.chunk.time_ns[told.rows[i]])
+                held = MKey(int(told.now(PortInfo.m_key)[i]), 1, 0)
+                sender = int(told.key[i])
+                yield from self.answer(MKeyShown(frame, time_ns, port, held, presented, asked, sender, int(told.mad[i])), context)
+        self.gets.remember(event, told)
+
     @on_event(MKeyShown)
     def answer(self, event: MKeyShown, context: Context) -> Iterator[Hit]:
-        low, high = SMP.data.bit // 8 + PortInfo.m_key.span[0], SMP.data.bit // 8 + PortInfo.m_key.span[1]
+        low, high = DATA_AT + PortInfo.m_key.span[0], DATA_AT + PortInfo.m_key.span[1]
         yield Hit(
             frame=event.frame,
             time_ns=event.time_ns,

@@ -13,18 +13,17 @@ from ibdissect.fabric.partitions import BASE, Verdict
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span
 from ibdissect.lint.policy import SitePolicy
-from ibdissect.lint.rule import ERROR, Hit, Rule, on_chunk, on_event
+from ibdissect.lint.rule import ERROR, Hit, Rule, on_chunk, on_end, on_event
 from ibdissect.table.locate import Int, u16
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD, is_response
 from ibdissect.wire.transport import BTH
 
-from .pkey_columns import Native, distinct
+from .pkey_columns import FIRST_OTHER_OPCODE, Native, distinct
+from .pkey_early import EarlyReceived
 from .site import forbidden_packets
 
-FIRST_OTHER_OPCODE = 0x80
-"""Congestion notifications, XRC and makers' own OpCodes: which P_Key table entry guards them is not in the sources."""
 Bad = tuple[Verdict, Port, tuple[int, ...]]
 
 
@@ -139,10 +138,16 @@ class _Destination(Rule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        context.get(EarlyReceived).take(event, context)
         found: list[Refused] = context.get(Destinations).refused(event.table, event.subnet, context.get(Native).of(event.table))
         for refused in found:
             if refused.verdict is self.verdict:
                 yield hit_of(event.table, refused, "destination")
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        """Packets in front of what tells about their destination."""
+        yield from context.get(EarlyReceived).judged(context, self.verdict)
 
 
 def hit_of(table: ChunkTable, refused: Refused, end: str) -> Hit:

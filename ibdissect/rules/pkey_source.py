@@ -11,12 +11,13 @@ from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.partitions import BASE, FULL, Verdict
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span
-from ibdissect.lint.rule import ERROR, WARNING, Hit, Rule, on_event
+from ibdissect.lint.rule import ERROR, WARNING, Hit, Rule, on_end, on_event
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sa_paths import PathRecord
 
 from .pkey import hit_of, refusals
 from .pkey_columns import Native
+from .pkey_early import EarlySent
 
 ANSWERS = (0x81, 0x92, 0x94)
 SA_CLASS = 0x03
@@ -40,10 +41,16 @@ class NotInSourceTable(Rule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        context.get(EarlySent).take(event, context)
         native: Native = context.get(Native).of(event.table)
         for refused in sorted(refusals(event.table, event.subnet, native, native.slid), key=lambda refused: refused.row):
             if refused.verdict is Verdict.ABSENT:
                 yield hit_of(event.table, refused, "sender")
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        """Packets in front of what tells about their sender."""
+        yield from context.get(EarlySent).judged(context, Verdict.ABSENT)
 
 
 class PathNotShared(Rule):

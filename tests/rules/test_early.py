@@ -1,0 +1,67 @@
+"""Is a capture judged the same in one piece, in many chunks, and - without hindsight - from a pipe?"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import pytest
+
+from ibdissect.capture.opening import open_capture
+from ibdissect.fabric.later import Later
+from ibdissect.lint.engine import Linter
+from ibdissect.lint.finding import Evidence, Finding
+from ibdissect.rules import load
+from ibdissect.table.table import ChunkTable
+from tests import craft
+from tests.fabric.made import answer, ask, port_info
+from tests.rules.cases_early import KEY, KEYED, NODE, REFUSED, TABLE, send
+
+RULES = [rule for rule in load() if rule.code.startswith(("PKY", "MKY"))]
+PORT_INFO = 0x15
+
+
+def lint(frames: Sequence[bytes], window: int = 1 << 20, *, hindsight: bool = True) -> list[Finding]:
+    """What the P_Key and M_Key rules find, with chunks of about `window` bytes."""
+    linter = Linter(RULES, max_findings=None)
+    linter.context.get(Later).enabled = hindsight
+    for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames)), window=window).chunks():
+        linter.feed(ChunkTable(chunk))
+    return linter.finish()
+
+
+EARLY = [*[send(0x9999, psn) for psn in range(1, 6)], send(0x1234, 6), *NODE, *TABLE]
+"""Data in front of all facts."""
+
+
+@pytest.mark.parametrize("window", [200, 400, 1000, 1 << 20])
+def test_chunks_change_nothing(window: int) -> None:
+    whole = [(f.code, f.frame, f.count, f.evidence, tuple(f.related)) for f in lint(EARLY)]
+    assert {(code, frame, count, evidence) for code, frame, count, evidence, _ in whole} == {
+        ("PKY003", 1, 5, Evidence.INFERRED), ("PKY001", 6, 1, Evidence.INFERRED),
+    }  # fmt: skip
+    assert [(f.code, f.frame, f.count, f.evidence, tuple(f.related)) for f in lint(EARLY, window)] == whole
+
+
+def test_a_pipe_is_judged_as_knowledge_comes() -> None:
+    assert lint(EARLY, hindsight=False) == []
+    assert [f.code for f in lint([*NODE, REFUSED, *KEYED])] == ["MKY002", "MKY005"]
+    assert [f.code for f in lint([*NODE, REFUSED, *KEYED], hindsight=False)] == ["MKY005"]
+
+
+def test_flows_that_share_a_slot_are_counted_apart() -> None:
+    """Many partitions at once: every flow has its own exact count."""
+    frames = [send(0x8100 + i, i + 1) for i in range(300) for _ in range(2)]
+    found = [f for f in lint([*frames, *TABLE], 20_000) if f.code == "PKY003"]
+    assert sum(f.count for f in found) == 600 and {f.count for f in found} == {2}
+
+
+HIDDEN = [ask(5, PORT_INFO), answer(5, PORT_INFO, port_info(5, m_key=KEY, m_key_protect_bits=1))]
+
+
+@pytest.mark.parametrize("window", [100, 300, 350, 1000])
+def test_a_key_shown_to_a_get_of_the_chunk_before(window: int) -> None:
+    found = [f for f in lint([*NODE, *HIDDEN], window) if f.code == "MKY004"]
+    assert [(f.frame, f.count, [one.frame for one in f.related]) for f in found] == [(4, 1, [3])]
+    knows = [ask(5, PORT_INFO, m_key=KEY), HIDDEN[1]]
+    assert "MKY004" not in {f.code for f in lint([*NODE, *knows], window)}
