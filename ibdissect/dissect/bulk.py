@@ -77,7 +77,10 @@ class _Rows:
         bit, bits = item.view * 8 + item.bit, item.bits
         matrix = self.matrix(item.piece)
         if bits <= 64:
-            values: list[Any] = extract(matrix, bit, bits).tolist()
+            found = extract(matrix, bit, bits)
+            if item.field is not None and item.field.little:
+                found = found.byteswap()
+            values: list[Any] = found.tolist()
             return [bool(v) for v in values] if item.kind == "flag" else values
         stop = (bit + bits + 7) // 8
         shift, mask = stop * 8 - bit - bits, (1 << bits) - 1

@@ -6,7 +6,7 @@ from typing import Any
 
 from ibdissect.table.secrets import Masker, is_secret
 from ibdissect.wire.spec import Field
-from ibdissect.wire.text import plain_value, value_text
+from ibdissect.wire.text import plain_value, printable, value_text
 
 from .layout import Item
 
@@ -26,6 +26,8 @@ class Presenter:
             number = int.from_bytes(value, "big") if isinstance(value, bytes) else value
             if is_secret(field.secret, number):
                 return None, self.masker.name(field.secret, number) if self.masker is not None else f"{field.secret}#?"
+        if field.kind in ("raw", "rest") and field.show is not None:
+            return value.hex(), printable(field.show(value))
         if field.kind in ("raw", "rest"):
             return value.hex(), bytes_text(value.hex(), len(value))
         return plain_value(field, value), value_text(field, value)
@@ -33,6 +35,8 @@ class Presenter:
     def present_bytes(self, item: Item, value: bytes) -> tuple[str | None, str]:
         """Raw bytes, of which some may belong to a key."""
         digits = value.hex()
+        if item.field is not None and item.field.show is not None and (self.show_keys or not item.covered_secrets):
+            return digits, printable(item.field.show(value))
         if item.covered_secrets and not self.show_keys:
             masked = mask_hex(digits, value, item.covered_secrets)
             if masked != digits:

@@ -43,7 +43,8 @@ class Number(_Shown, ScapyField):  # type: ignore[type-arg]
 
     def __init__(self, name: str, default: int | None, declared: Declared[Any]) -> None:
         self.declared = declared
-        ScapyField.__init__(self, name, default, _FORMATS[declared.bits])
+        order = _FORMATS[declared.bits]
+        ScapyField.__init__(self, name, default, order.replace("!", "<") if declared.little else order)
 
 
 class Bits(_Shown, BitField):

@@ -5,16 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
-from ibdissect.wire.around import UDP, VLAN, Ethernet
+from ibdissect.wire.around import SLL, SLL2, UDP, VLAN, Ethernet
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.link import RWH
-from ibdissect.wire.places import CmService, DestQP, Ethertype, QKey, UdpPort, VendorOui
+from ibdissect.wire.places import CmPayload, CmService, DestQP, Ethertype, Parsed, QKey, UdpPort, VendorOui
 from ibdissect.wire.spec import Field
 from ibdissect.wire.transport import BTH, DETH
+from ibdissect.wire.ulp.ipoib import IPoIB
 
+from .foreign import guarded
 from .locate import Bool, Int
 from .sa_tables import starts_data
+from .services import ACTIVE, PASSIVE
 
 if TYPE_CHECKING:
     from .table import ChunkTable
@@ -23,6 +27,8 @@ Room = tuple[Int, Int, Int]
 """Rows, starts and ends (int64[k] each) of the bytes a structure may fill; its size has not been compared yet."""
 
 CM_CLASS = 0x07
+MOST_PARSED = 4096
+"""Places in one payload that a parsing function may name."""
 VENDOR_OUI_AT = 37
 """Byte of a MAD of the vendor range 2 where the OUI stands (FACTS A1)."""
 VENDOR_DATA_AT = 40
@@ -41,6 +47,8 @@ def room(table: ChunkTable, place: object) -> Room | None:
         return _ethertype(table, place.ethertype)
     if isinstance(place, CmService):
         return _cm(table, place)
+    if isinstance(place, CmPayload):
+        return _messages(table, place)
     if isinstance(place, VendorOui):
         return _vendor(table, place)
     return None
@@ -65,15 +73,17 @@ def _udp(table: ChunkTable, port: int) -> Room:
 
 def _ethertype(table: ChunkTable, ethertype: int) -> Room:
     rows, starts = [], []
-    for struct, field in ((Ethernet, Ethernet.type), (VLAN, VLAN.type), (RWH, RWH.etype)):
-        found = table.occurrences(struct)
+    for field in (Ethernet.type, VLAN.type, SLL.type, SLL2.type, RWH.etype, IPoIB.type):
+        assert field.owner is not None
+        found = table.occurrences(field.owner)
         wanted = table.values(field) == ethertype
         rows.append(found.rows[wanted])
-        starts.append(found.at[wanted] + struct.size)
+        starts.append(found.at[wanted] + field.owner.size)
     row, start = np.concatenate(rows), np.concatenate(starts)
     order = np.lexsort((start, row))
     row, start = row[order], start[order]
-    stop = np.where(table.located.at("payload")[row] == start, table.located.payload_end[row], table.located.end[row])
+    payload = table.located.at("payload")[row]
+    stop = np.where((payload >= 0) & (payload <= start), table.located.payload_end[row], table.located.end[row])
     return row, start, stop
 
 
@@ -82,12 +92,11 @@ def _cm(table: ChunkTable, place: CmService) -> Room:
     rows, starts, stops = [], [], []
     for attribute in sorted(place.messages):
         for _, struct in table.catalog.attributes.get((CM_CLASS, attribute), ()):
-            service, private = _field(struct, "service_id"), _field(struct, "private_data")
-            if service is None or private is None:
+            private = _field(struct, "private_data")
+            if private is None:
                 continue
             found = table.occurrences(struct)
-            mask = np.uint64(place.mask)
-            wanted = (table.values(service).astype(np.uint64) & mask) == np.uint64(place.service_id & place.mask)
+            wanted = _about(table, place, table.services_of(struct))
             start = found.at[wanted] + private.bit // 8
             rows.append(found.rows[wanted])
             starts.append(start)
@@ -98,6 +107,49 @@ def _cm(table: ChunkTable, place: CmService) -> Room:
     row, start, stop = np.concatenate(rows), np.concatenate(starts), np.concatenate(stops)
     order = np.argsort(row, kind="stable")
     return row[order], start[order], stop[order]
+
+
+def _messages(table: ChunkTable, place: CmPayload) -> Room:
+    """First packets of messages about a service."""
+    rows, services, sides = table.messages()
+    wanted = _about(table, place, services)
+    if place.toward:
+        wanted &= sides == (PASSIVE if place.toward == "passive" else ACTIVE)
+    row = rows[wanted]
+    start, stop = table.located.at("payload")[row], table.located.payload_end[row]
+    if place.starts is not None:
+        mask, value = place.starts
+        right = (table.chunk.data[start] & mask) == value
+        row, start, stop = row[right], start[right], stop[right]
+    return row, start, stop
+
+
+def _about(table: ChunkTable, place: CmService | CmPayload, services: npt.NDArray[np.uint64]) -> Bool:
+    """Which of the service ids are those of the place."""
+    if place.named:
+        known = [number for number, name in list(table.services.names.items()) if name.startswith(place.named)]
+        return np.asarray(np.isin(services, np.array(known, np.uint64)), np.bool_)
+    return np.asarray((services & np.uint64(place.mask)) == np.uint64(place.service_id & place.mask), np.bool_) & (services != 0)
+
+
+def parsed(table: ChunkTable, struct: StructType, place: Parsed) -> Room:
+    """Where a function finds a structure in the bytes of a field; what does not fit is left out."""
+    owner = place.field.owner
+    assert owner is not None
+    outer = table.occurrences(owner)
+    low, size = place.field.bit // 8, place.field.bits // 8
+    found: list[tuple[int, int, int]] = []
+    keep = np.ones(len(outer), np.bool_)
+    for field, values in place.when:
+        keep &= np.isin(table.values(field), list(values))
+    for row, at, end in zip(outer.rows[keep].tolist(), outer.at[keep].tolist(), outer.stop[keep].tolist(), strict=True):
+        begin = at + low
+        stop = end if place.field.kind == "rest" else begin + size
+        data = table.chunk.data[begin:stop].tobytes()
+        spans = [span if isinstance(span, tuple) else (span, span + struct.size) for span in guarded(place.find, data, limit=MOST_PARSED)]
+        found += sorted((row, begin + a, begin + b) for a, b in spans if 0 <= a and a + struct.size <= b <= len(data))
+    columns = np.array(found, np.int64).reshape(-1, 3).T
+    return columns[0], columns[1], columns[2]
 
 
 def _field(struct: StructType, name: str) -> Field[object] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +41,22 @@ class Inside:
 
     field: Field[Any]
     when: tuple[tuple[Field[int], frozenset[int]], ...] = ()
+    skip: tuple[Field[int], int, int] | None = None
+    """(field, unit, add): the structure starts `value * unit + add` bytes into `field`, as behind a header with options."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """Where a function finds it in the bytes of a field: formats whose layout depends on what they hold (lists, TLVs, text).
+
+    `find` gets the bytes and yields where the structure starts, or (start, stop) when it ends with `rest`; whatever does not
+    fit into the bytes is left out.
+    """
+
+    field: Field[Any]
+    find: Callable[[bytes], Iterable[int | tuple[int, int]]]
+    when: tuple[tuple[Field[int], frozenset[int]], ...] = ()
+    """As in `Inside`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +109,25 @@ class CmService:
     mask: int = (1 << 64) - 1
     messages: frozenset[int] = frozenset({0x0010, 0x0017})
     """Attribute ids of the messages: REQ and SIDR_REQ name their service, any other is known by the connection it belongs to."""
+    named: str = ""
+    """Instead of an id: services whose name begins so, as an I/O controller lists them (SRP)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CmPayload:
+    """The first bytes of a message (SEND) on a connection that was set up for a service, or to the queue pair of a datagram service.
+
+    Only of connections whose REQ the capture holds: a payload is never guessed.
+    """
+
+    service_id: int
+    mask: int = (1 << 64) - 1
+    toward: str = ""
+    """`passive`: only messages to the side that listened, `active`: only to the side that asked."""
+    starts: tuple[int, int] | None = None
+    """(mask, value) of the first byte, for services whose messages say there what they are."""
+    named: str = ""
+    """As in `CmService`."""
 
 
 def smp(attr_id: int) -> tuple[Mad, Mad]:

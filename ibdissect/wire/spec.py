@@ -21,7 +21,7 @@ INT_KINDS = frozenset({"uint", "flag"})
 PROTOCOLS = frozenset(
     (
         "infiniband", "infiniband_link", "infiniband_sdp", "opa", "erf", "eth", "vlan", "sll", "ip", "ipv6", "udp", "frame", "ibdissect",
-        "ipoib", "iser", "nvme-rdma", "rpcordma",
+        "icmp", "icmpv6", "ipoib", "iscsi", "iser", "nvme", "nvme-rdma", "rpc", "rpcordma", "tcp",
     )
 )  # fmt: skip
 """First words of a filter name that is given whole (`ws=`); anything else is the last part behind `infiniband.<key>.`"""
@@ -37,7 +37,7 @@ class Field(Value, Generic[V]):
 
     __slots__ = (
         "_hi", "_lo", "_mask", "_shift", "at", "base", "bit", "bits", "count", "filter_key", "filter_name", "kind", "label",
-        "name", "of", "owner", "part_of", "secret", "show", "unit", "values", "when",
+        "little", "name", "of", "owner", "part_of", "secret", "show", "unit", "values", "when",
     )  # fmt: skip
 
     def __init__(
@@ -50,16 +50,17 @@ class Field(Value, Generic[V]):
         base: str = "dec",
         values: Mapping[int, str] | None = None,
         unit: str = "",
-        show: Callable[[int], str] | None = None,
+        show: Callable[[Any], str] | None = None,
         secret: str = "",
         ws: str = "",
+        little: bool = False,
         of: type[Struct] | None = None,
         part_of: tuple[Field[Any], int] | None = None,
         when: tuple[Field[Any], frozenset[int]] | None = None,
     ) -> None:
         self.kind, self.bits, self.label, self.at, self.base = kind, bits, label, at, base
         self.values, self.unit, self.show, self.secret, self.filter_key = values, unit, show, secret, ws
-        self.of, self.part_of, self.when = of, part_of, when
+        self.of, self.part_of, self.when, self.little = of, part_of, when, little
         self.count, self.bit, self.name, self.filter_name = 1, 0, "", ""
         self.owner: type[Struct] | None = None
 
@@ -79,6 +80,8 @@ class Field(Value, Generic[V]):
                 )
         if self.kind not in INT_KINDS | {"pad"} and bit % 8:
             raise SpecError(owner.__name__, self.name, f"{self.kind} must start on a byte, not at bit {bit}")
+        if self.little and (bit % 8 or self.bits not in (16, 32, 64)):
+            raise SpecError(owner.__name__, self.name, "a little-endian number has 16, 32 or 64 bits and starts on a byte")
         end = bit + self.bits
         self._lo, self._hi = bit // 8, (end + 7) // 8
         self._shift, self._mask = self._hi * 8 - end, (1 << self.bits) - 1
@@ -115,7 +118,7 @@ class Field(Value, Generic[V]):
     def __get__(self, obj: object, owner: type[Any]) -> Field[V] | V:
         if not isinstance(obj, Struct):
             return self
-        if self.kind == "uint" and self.count == 1:
+        if self.kind == "uint" and self.count == 1 and not self.little:
             o = obj.offset
             return cast(V, (int.from_bytes(obj.buffer[o + self._lo : o + self._hi], "big") >> self._shift) & self._mask)
         if self.count == 1:
@@ -128,6 +131,8 @@ class Field(Value, Generic[V]):
         if self.kind in ("uint", "flag", "pad"):
             end = bit + self.bits
             hi = (end + 7) // 8
+            if self.little:
+                return int.from_bytes(obj.buffer[o + bit // 8 : o + hi], "little")
             raw = (int.from_bytes(obj.buffer[o + bit // 8 : o + hi], "big") >> (hi * 8 - end)) & self._mask
             return bool(raw) if self.kind == "flag" else raw
         start = o + bit // 8
@@ -161,10 +166,14 @@ def uint(
     show: Callable[[int], str] | None = None,
     secret: str = "",
     ws: str = "",
+    little: bool = False,
     when: tuple[Field[Any], frozenset[int]] | None = None,
 ) -> Field[int]:
-    """An unsigned integer. `base`: dec or hex; `show`: value -> what a person reads; `secret`: the kind of key that masking numbers."""
-    return Field("uint", bits, label, at=at, base=base, unit=unit, show=show, secret=secret, ws=ws, when=when)
+    """An unsigned integer. `base`: dec or hex; `show`: value -> what a person reads; `secret`: the kind of key that masking numbers;
+
+    `little`: 16, 32 or 64 bits whose least significant byte comes first.
+    """
+    return Field("uint", bits, label, at=at, base=base, unit=unit, show=show, secret=secret, ws=ws, little=little, when=when)
 
 
 def enum(
@@ -175,10 +184,11 @@ def enum(
     at: str | None = None,
     base: str = "dec",
     ws: str = "",
+    little: bool = False,
     when: tuple[Field[Any], frozenset[int]] | None = None,
 ) -> Field[int]:
     """An integer whose values have names."""
-    return Field("uint", bits, label, at=at, base=base, values=values, ws=ws, when=when)
+    return Field("uint", bits, label, at=at, base=base, values=values, ws=ws, little=little, when=when)
 
 
 def flag(label: str, *, at: str | None = None, ws: str = "") -> Field[bool]:
@@ -201,14 +211,16 @@ def text(size: int, label: str, *, at: str | None = None, ws: str = "") -> Field
     return Field("text", size * 8, label, at=at, ws=ws)
 
 
-def raw(size: int, label: str, *, at: str | None = None, ws: str = "", secret: str = "") -> Field[bytes]:
-    """`size` bytes without an inner structure known to us."""
-    return Field("raw", size * 8, label, at=at, ws=ws, secret=secret)
+def raw(
+    size: int, label: str, *, at: str | None = None, ws: str = "", secret: str = "", show: Callable[[bytes], str] | None = None
+) -> Field[bytes]:
+    """`size` bytes without an inner structure known to us; `show`: bytes -> what a person reads instead of hex."""
+    return Field("raw", size * 8, label, at=at, ws=ws, secret=secret, show=show)
 
 
-def rest(label: str, *, at: str | None = None, ws: str = "") -> Field[bytes]:
-    """All bytes from here to the end of the structure's room; only as the last field."""
-    return Field("rest", 0, label, at=at, ws=ws)
+def rest(label: str, *, at: str | None = None, ws: str = "", show: Callable[[bytes], str] | None = None) -> Field[bytes]:
+    """All bytes from here to the end of the structure's room; only as the last field. `show` as in `raw`."""
+    return Field("rest", 0, label, at=at, ws=ws, show=show)
 
 
 def pad(bits: int, *, at: str | None = None, ws: str = "") -> Field[int]:
@@ -297,7 +309,10 @@ class Struct(metaclass=_StructMeta):
                 at += field.bits * field.count
             else:
                 whole, low = field.part_of
-                field.place(cls, whole.bit + whole.bits - low - field.bits)
+                if whole.little and low // 8 != (low + field.bits - 1) // 8:
+                    raise SpecError(cls.__name__, field.name, "part of a little-endian number, crosses a byte")
+                start = low // 8 * 8 + 8 - low % 8 - field.bits if whole.little else whole.bits - low - field.bits
+                field.place(cls, whole.bit + start)
                 parts.setdefault(id(whole), []).append(field)
         if at % 8:
             raise SpecError(cls.__name__, "", f"ends in the middle of a byte, at bit {at}")

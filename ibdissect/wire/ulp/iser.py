@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..cm_names import IP_CM_PREFIX
-from ..places import CmService
-from ..spec import Struct, bit, enum, flag, hole, pad, uint
+from ..places import CmPayload, CmService
+from ..spec import Struct, bit, enum, flag, hole, pad, rest, uint
 from .rdma_cm import IP_CM_SIZE
 
 ISER_PORT = 3260
@@ -43,6 +43,7 @@ class ISERControl(Struct):
     """Header of an iSCSI control-type PDU: where its data may be read and written."""
 
     key, section, size, title = "iser", "RFC 7145 9.2; kernel scsi/iser.h struct iser_ctrl", 28, "iSER"
+    carried_by = (CmPayload(SERVICE, starts=(0xF0, 0x10)),)
     opcode = enum(4, OPCODES, "Opcode", at="0", base="hex", ws="iser.flags.opcode")
     wsv = flag("WSV", at="0[4]", ws="iser.flags.wsv")
     rsv = flag("RSV", at="0[5]", ws="iser.flags.rsv")
@@ -51,12 +52,14 @@ class ISERControl(Struct):
     write_base_offset = uint(64, "Write Base Offset", at="8", base="hex", ws="iser.write_base_offset")
     read_stag = uint(32, "Read STag", at="16", base="hex", secret="R_Key", ws="iser.read_stag")
     read_base_offset = uint(64, "Read Base Offset", at="20", base="hex", ws="iser.read_base_offset")
+    pdu = rest("iSCSI PDU", at="28")
 
 
 class ISERHello(Struct):
     """The initiator's Hello."""
 
     key, section, size, title = "iser.hello", "RFC 7145 9.3", 28, "iSER Hello"
+    carried_by = (CmPayload(SERVICE, toward="passive", starts=(0xF0, 0x20)),)
     opcode = enum(4, OPCODES, "Opcode", at="0", base="hex", ws="iser.flags.opcode")
     reserved1 = pad(4, at="0[4]")
     max_version = uint(4, "MaxVer", at="1")
@@ -69,6 +72,7 @@ class ISERHelloReply(Struct):
     """The target's answer to a Hello."""
 
     key, section, size, title = "iser.helloreply", "RFC 7145 9.4", 28, "iSER HelloReply"
+    carried_by = (CmPayload(SERVICE, toward="active", starts=(0xF0, 0x30)),)
     opcode = enum(4, OPCODES, "Opcode", at="0", base="hex", ws="iser.flags.opcode")
     reserved1 = pad(3, at="0[4]")
     reject = flag("REJ", at="0[7]", ws="iser.flags.rej")

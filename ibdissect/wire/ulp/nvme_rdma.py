@@ -1,7 +1,4 @@
-"""What do NVMe over RDMA hosts and controllers put into the private data of REQ, REP and REJ?
-
-The transport's integers are little-endian; a value is the big-endian reading that Wireshark's raw bytes give, its text the number meant.
-"""
+"""What do NVMe over RDMA hosts and controllers put into the private data of REQ, REP and REJ? Their integers are little-endian."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from collections.abc import Mapping
 
 from ..cm_names import IP_CM_PREFIX
 from ..places import CmService
-from ..spec import Struct, hole, raw, uint
+from ..spec import Struct, enum, hole, raw, uint
 from .rdma_cm import IP_CM_SIZE
 
 NVME_PORT = 4420
@@ -22,29 +19,14 @@ STATUS: Mapping[int, str] = {
 """Status of a REJ (kernel linux/nvme-rdma.h enum nvme_rdma_cm_status)."""
 
 
-def little16(value: int) -> int:
-    """A 16-bit number read with its bytes the other way round."""
-    return int.from_bytes(value.to_bytes(2, "big"), "little")
-
-
-def little16_text(value: int) -> str:
-    """The number meant, in decimal."""
-    return str(little16(value))
-
-
 def queue_text(value: int) -> str:
     """A queue id; 0 is the admin queue."""
-    return f"{little16(value)} (admin)" if little16(value) == 0 else f"{little16(value)} (I/O)"
+    return f"{value} ({'I/O' if value else 'admin'})"
 
 
 def one_based_text(value: int) -> str:
     """A size whose wire form is one less."""
-    return f"{little16(value)} ({little16(value) + 1} entries)"
-
-
-def status_text(value: int) -> str:
-    """Why a controller refuses the connection."""
-    return f"{STATUS.get(little16(value), 'unknown')} ({little16(value)})"
+    return f"{value} ({value + 1} entries)"
 
 
 class NVMeConnectRequest(Struct):
@@ -54,11 +36,11 @@ class NVMeConnectRequest(Struct):
     title = "NVMe connect request"
     carried_by = (CmService(SERVICE, messages=frozenset({0x0010})),)
     header = hole(IP_CM_SIZE, "RDMA IP CM header", at="0")
-    record_format = uint(16, "Record Format", at="36", base="hex", show=little16_text, ws="recfmt")
-    queue_id = uint(16, "Queue Id", at="38", base="hex", show=queue_text, ws="qid")
-    host_receive_queue_size = uint(16, "Host Receive Queue Size", at="40", base="hex", show=little16_text, ws="hrqsize")
-    host_send_queue_size = uint(16, "Host Send Queue Size", at="42", base="hex", show=one_based_text, ws="hsqsize")
-    controller_id = uint(16, "Controller ID", at="44", base="hex", show=little16_text, ws="cntlid")
+    record_format = uint(16, "Record Format", at="36", little=True, ws="recfmt")
+    queue_id = uint(16, "Queue Id", at="38", show=queue_text, little=True, ws="qid")
+    host_receive_queue_size = uint(16, "Host Receive Queue Size", at="40", little=True, ws="hrqsize")
+    host_send_queue_size = uint(16, "Host Send Queue Size", at="42", show=one_based_text, little=True, ws="hsqsize")
+    controller_id = uint(16, "Controller ID", at="44", little=True, ws="cntlid")
     reserved = raw(22, "Reserved", at="46", ws="reserved")
 
 
@@ -68,8 +50,8 @@ class NVMeConnectReply(Struct):
     prefix, key, section, size = "nvme-rdma", "cm.rsp", "NVMe over Fabrics 7.3.6.3; kernel linux/nvme-rdma.h", 32
     title = "NVMe connect reply"
     carried_by = (CmService(SERVICE, messages=frozenset({0x0013})),)
-    record_format = uint(16, "Record Format", at="0", base="hex", show=little16_text, ws="recfmt")
-    controller_receive_queue_size = uint(16, "Controller Receive Queue Size", at="2", base="hex", show=little16_text, ws="crqsize")
+    record_format = uint(16, "Record Format", at="0", little=True, ws="recfmt")
+    controller_receive_queue_size = uint(16, "Controller Receive Queue Size", at="2", little=True, ws="crqsize")
     reserved = raw(28, "Reserved", at="4", ws="reserved")
 
 
@@ -79,5 +61,5 @@ class NVMeConnectReject(Struct):
     prefix, key, section, size = "nvme-rdma", "cm.rej", "NVMe over Fabrics 7.3.6.4; kernel linux/nvme-rdma.h", 4
     title = "NVMe connect reject"
     carried_by = (CmService(SERVICE, messages=frozenset({0x0012})),)
-    record_format = uint(16, "Record Format", at="0", base="hex", show=little16_text, ws="recfmt")
-    status = uint(16, "Status", at="2", base="hex", show=status_text)
+    record_format = uint(16, "Record Format", at="0", little=True, ws="recfmt")
+    status = enum(16, STATUS, "Status", at="2", little=True)

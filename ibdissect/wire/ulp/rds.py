@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from ..cm_names import IP_CM_PREFIX
-from ..places import CmService
-from ..spec import Field, Struct, bit, hole, pad, raw, uint
+from ..places import CmPayload, CmService
+from ..spec import Field, Struct, bit, hole, pad, raw, rest, uint
 from .rdma_cm import IP_CM_SIZE
 
 RDS_PORT = 18634
-SERVICE = IP_CM_PREFIX | 0x06 << 16 | RDS_PORT
+RDS_IPV6_PORT = 16385
+SERVICE, IPV6_SERVICE = (IP_CM_PREFIX | 0x06 << 16 | port for port in (RDS_PORT, RDS_IPV6_PORT))
 
 
 class RDSConnectRequest(Struct):
@@ -50,6 +51,7 @@ class RDSHeader(Struct):
     """Header of an RDS message."""
 
     key, section, size, title = "rds", "kernel net/rds/rds.h struct rds_header", 48, "RDS"
+    carried_by = (CmPayload(SERVICE), CmPayload(IPV6_SERVICE))
     sequence = uint(64, "Sequence", at="0")
     ack = uint(64, "Ack", at="8")
     length = uint(32, "Length", at="16", unit="bytes")
@@ -63,3 +65,4 @@ class RDSHeader(Struct):
     padding = pad(32, at="26")
     checksum = uint(16, "Checksum", at="30", base="hex")
     extension_headers = raw(16, "Extension Headers", at="32")
+    data = rest("Data", at="48")

@@ -1,11 +1,11 @@
-"""What do RPC-over-RDMA (NFS) messages hold: the private data at connection, and the transport header before each RPC?"""
+"""What do RPC-over-RDMA (NFS) messages hold: private data at connection, transport header, chunk lists, and the RPC behind them?"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ..cm_names import IP_CM_PREFIX
-from ..places import CmService, Inside
+from ..places import CmPayload, CmService, Inside, Parsed
 from ..spec import Struct, bit, enum, hole, rest, uint
 from .rdma_cm import IP_CM_SIZE
 
@@ -55,6 +55,7 @@ class RPCRDMA(Struct):
     """Transport header before an RPC message; the chunk lists follow."""
 
     key, section, size, title = "rpcrdma", "RFC 8166 4.2", 16, "RPC-over-RDMA"
+    carried_by = (CmPayload(SERVICE),)
     xid = uint(32, "XID", at="0", base="hex", ws="rpcordma.xid")
     version = uint(32, "Version", at="4", ws="rpcordma.version")
     credits = uint(32, "Credits", at="8", ws="rpcordma.flow_control")
@@ -70,3 +71,119 @@ class RPCRDMAError(Struct):
     error = enum(32, ERRORS, "Error", at="0", ws="rpcordma.errcode")
     version_low = uint(32, "Version Low", at="4", ws="rpcordma.vers_low", when=(error, frozenset({1})))
     version_high = uint(32, "Version High", at="8", ws="rpcordma.vers_high", when=(error, frozenset({1})))
+
+
+MOST = 256
+"""Segments of one message that are looked at; a header holds far fewer."""
+_MESSAGES = ((RPCRDMA.message_type, frozenset({0, 1})),)
+_INLINE = ((RPCRDMA.message_type, frozenset({0})),)
+READ_CHUNK, SEGMENT = 20, 16
+"""Bytes of an entry of the read list behind its mark, and of a segment."""
+
+
+def _word(data: bytes, at: int) -> int:
+    """The XDR number at a byte, -1 where the data ends before."""
+    return int.from_bytes(data[at : at + 4], "big") if at + 4 <= len(data) else -1
+
+
+def _lists(body: bytes) -> tuple[list[int], list[int], int]:
+    """Where read chunks and segments start, and where the RPC message does (-1: the lists do not end well)."""
+    reads: list[int] = []
+    segments: list[int] = []
+    at = 0
+    while _word(body, at) == 1 and len(reads) < MOST:
+        reads.append(at + 4)
+        at += 4 + READ_CHUNK
+    if _word(body, at) != 0:
+        return reads, segments, -1
+    at += 4
+    writing = True  # then comes the reply chunk, one at most
+    while len(segments) < MOST:
+        more, at = _word(body, at), at + 4
+        if more == 1:
+            count = _word(body, at)
+            if not 0 <= count <= MOST:
+                break
+            segments += range(at + 4, at + 4 + count * SEGMENT, SEGMENT)
+            at += 4 + count * SEGMENT
+        elif more != 0:
+            break
+        if not writing:
+            return reads, segments, at
+        writing = more == 1
+    return reads, segments, -1
+
+
+def find_reads(body: bytes) -> list[int]:
+    """Where the read chunks of a message start."""
+    return _lists(body)[0]
+
+
+def find_segments(body: bytes) -> list[int]:
+    """Where the segments of the write list and of the reply chunk start."""
+    return _lists(body)[1]
+
+
+def find_rpc(body: bytes) -> Iterator[tuple[int, int]]:
+    """The RPC message that stands behind the lists."""
+    at = _lists(body)[2]
+    if at >= 0:
+        yield at, len(body)
+
+
+class RPCRDMAReadChunk(Struct):
+    """Memory that the receiver may read: a piece of the RPC message."""
+
+    key, section, size, title = "rpcrdma.read", "RFC 8166 3.4.5", READ_CHUNK, "Read chunk"
+    carried_by = (Parsed(RPCRDMA.body, find_reads, _MESSAGES),)
+    position = uint(32, "Position", at="0", unit="bytes", ws="rpcordma.position")
+    handle = uint(32, "Handle (R_Key)", at="4", base="hex", secret="R_Key", ws="rpcordma.rdma_handle")
+    length = uint(32, "Length", at="8", unit="bytes", ws="rpcordma.rdma_length")
+    offset_ = uint(64, "Offset", at="12", base="hex", ws="rpcordma.rdma_offset")
+
+
+class RPCRDMASegment(Struct):
+    """Memory that the receiver may write: results, or the whole reply."""
+
+    key, section, size, title = "rpcrdma.segment", "RFC 8166 3.4.5", SEGMENT, "Write segment"
+    carried_by = (Parsed(RPCRDMA.body, find_segments, _MESSAGES),)
+    handle = uint(32, "Handle (R_Key)", at="0", base="hex", secret="R_Key", ws="rpcordma.rdma_handle")
+    length = uint(32, "Length", at="4", unit="bytes", ws="rpcordma.rdma_length")
+    offset_ = uint(64, "Offset", at="8", base="hex", ws="rpcordma.rdma_offset")
+
+
+PROGRAMS: Mapping[int, str] = {100000: "Portmap", 100003: "NFS", 100005: "Mount", 100021: "NLM", 100227: "NFS ACL", 0x40000000: "NFS callback"}
+"""RPC programs (IANA; the callback program is the client's choice, Linux takes this one)."""
+
+
+class RPCMessage(Struct):
+    """What every RPC message starts with."""
+
+    key, section, size, title = "rpcrdma.rpc", "RFC 5531 9", 8, "RPC"
+    carried_by = (Parsed(RPCRDMA.body, find_rpc, _INLINE),)
+    xid = uint(32, "XID", at="0", base="hex", ws="rpc.xid")
+    message_type = enum(32, {0: "Call", 1: "Reply"}, "Message Type", at="4", ws="rpc.msgtyp")
+    body = rest("Body", at="8")
+
+
+class RPCCall(Struct):
+    """A call; credentials and arguments follow."""
+
+    key, section, size, title = "rpcrdma.rpc.call", "RFC 5531 9", 24, "RPC call"
+    carried_by = (Inside(RPCMessage.body, ((RPCMessage.message_type, frozenset({0})),)),)
+    rpc_version = uint(32, "RPC Version", at="0", ws="rpc.version")
+    program = enum(32, PROGRAMS, "Program", at="4", ws="rpc.program")
+    version = uint(32, "Program Version", at="8", ws="rpc.programversion")
+    procedure = uint(32, "Procedure", at="12", ws="rpc.procedure")
+    flavor = enum(32, {0: "AUTH_NONE", 1: "AUTH_SYS", 6: "RPCSEC_GSS"}, "Flavor", at="16", ws="rpc.auth.flavor")
+    credential_length = uint(32, "Credential Length", at="20", unit="bytes", ws="rpc.auth.length")
+    arguments = rest("Credential, Verifier and Arguments", at="24")
+
+
+class RPCReply(Struct):
+    """A reply; the verifier and results follow."""
+
+    key, section, size, title = "rpcrdma.rpc.reply", "RFC 5531 9", 4, "RPC reply"
+    carried_by = (Inside(RPCMessage.body, ((RPCMessage.message_type, frozenset({1})),)),)
+    state = enum(32, {0: "accepted", 1: "denied"}, "Reply State", at="0", ws="rpc.replystat")
+    results = rest("Verifier and Results", at="4")

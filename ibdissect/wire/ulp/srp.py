@@ -1,10 +1,14 @@
-"""What do SCSI RDMA Protocol logins hold: request, response and rejection in the private data of REQ, REP and REJ?"""
+"""What do SCSI RDMA Protocol messages hold: logins in the private data of REQ, REP and REJ, commands and responses on the connection?"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..spec import Struct, bit, enum, gid, pad, part, uint
+from ..places import CmPayload, CmService
+from ..spec import Struct, bit, enum, gid, pad, part, raw, rest, uint
+
+NAME = "SRP.T10:"
+"""How the names of SRP services begin in an I/O controller's list, which is where their service ids come from (SRP r16a annex B)."""
 
 TYPES: Mapping[int, str] = {
     0x00: "SRP_LOGIN_REQ", 0x01: "SRP_TSK_MGMT", 0x02: "SRP_CMD", 0x03: "SRP_I_LOGOUT", 0xC0: "SRP_LOGIN_RSP", 0xC1: "SRP_RSP",
@@ -24,6 +28,7 @@ class SRPLoginReq(Struct):
     """A login request; where the CM message is not of RDMA IP CM, whose private data has no room for it."""
 
     key, section, size, title = "srp.loginreq", "SRP r16a 6.2; kernel scsi/srp.h struct srp_login_req", 64, "SRP_LOGIN_REQ"
+    carried_by = (CmService(0, messages=frozenset({0x0010}), named=NAME),)
     type = enum(8, TYPES, "Type", at="0", base="hex")
     reserved1 = pad(56, at="1")
     tag = uint(64, "Tag", at="8", base="hex")
@@ -46,6 +51,7 @@ class SRPLoginRsp(Struct):
     """A login that succeeded."""
 
     key, section, size, title = "srp.loginrsp", "SRP r16a 6.3; kernel scsi/srp.h struct srp_login_rsp", 52, "SRP_LOGIN_RSP"
+    carried_by = (CmService(0, messages=frozenset({0x0013}), named=NAME),)
     type = enum(8, TYPES, "Type", at="0", base="hex")
     reserved1 = pad(24, at="1")
     request_limit_delta = uint(32, "Request Limit Delta", at="4")
@@ -65,6 +71,7 @@ class SRPLoginRej(Struct):
     """A login that failed."""
 
     key, section, size, title = "srp.loginrej", "SRP r16a 6.4; kernel scsi/srp.h struct srp_login_rej", 32, "SRP_LOGIN_REJ"
+    carried_by = (CmService(0, messages=frozenset({0x0012}), named=NAME),)
     type = enum(8, TYPES, "Type", at="0", base="hex")
     reserved1 = pad(24, at="1")
     reason = enum(32, REJECT_REASONS, "Reason", at="4", base="hex")
@@ -74,3 +81,83 @@ class SRPLoginRej(Struct):
     direct = bit(buffer_formats, 1, "Direct Data Buffers")
     indirect = bit(buffer_formats, 2, "Indirect Data Buffers")
     reserved3 = pad(48, at="26")
+
+
+TASK_FUNCTIONS: Mapping[int, str] = {1: "Abort Task", 2: "Abort Task Set", 4: "Clear Task Set", 8: "LUN Reset", 0x40: "Clear ACA"}
+"""Task management functions (kernel scsi/srp.h)."""
+
+
+class SRPCommand(Struct):
+    """A SCSI command; the rest of the CDB and the data descriptors follow."""
+
+    key, section, size, title = "srp.cmd", "SRP r16a 6.8; kernel scsi/srp.h struct srp_cmd", 48, "SRP_CMD"
+    carried_by = (CmPayload(0, toward="passive", starts=(0xFF, 0x02), named=NAME),)
+    type = enum(8, TYPES, "Type", at="0", base="hex")
+    solicited_notification = uint(8, "Solicited Notification", at="1", base="hex")
+    reserved1 = pad(24, at="2")
+    buffer_formats = uint(8, "Buffer Formats", at="5", base="hex")
+    data_out = part(buffer_formats, 7, 4, "Data Out Format")
+    data_in = part(buffer_formats, 3, 0, "Data In Format")
+    data_out_count = uint(8, "Data Out Descriptor Count", at="6")
+    data_in_count = uint(8, "Data In Descriptor Count", at="7")
+    tag = uint(64, "Tag", at="8", base="hex")
+    reserved2 = pad(32, at="16")
+    lun = uint(64, "LUN", at="20", base="hex")
+    reserved3 = pad(8, at="28")
+    task_attribute = uint(8, "Task Attribute", at="29", base="hex")
+    reserved4 = pad(8, at="30")
+    additional_cdb_length = uint(8, "Additional CDB Length", at="31", base="hex")
+    cdb = raw(16, "CDB", at="32")
+    additional = rest("Additional CDB and Descriptors", at="48")
+
+
+class SRPTaskManagement(Struct):
+    """A task management request."""
+
+    key, section, size, title = "srp.tskmgmt", "SRP r16a 6.7; kernel scsi/srp.h struct srp_tsk_mgmt", 48, "SRP_TSK_MGMT"
+    carried_by = (CmPayload(0, toward="passive", starts=(0xFF, 0x01), named=NAME),)
+    type = enum(8, TYPES, "Type", at="0", base="hex")
+    solicited_notification = uint(8, "Solicited Notification", at="1", base="hex")
+    reserved1 = pad(48, at="2")
+    tag = uint(64, "Tag", at="8", base="hex")
+    reserved2 = pad(32, at="16")
+    lun = uint(64, "LUN", at="20", base="hex")
+    reserved3 = pad(16, at="28")
+    function = enum(8, TASK_FUNCTIONS, "Function", at="30", base="hex")
+    reserved4 = pad(8, at="31")
+    task_tag = uint(64, "Task Tag", at="32", base="hex")
+    reserved5 = pad(64, at="40")
+
+
+class SRPResponse(Struct):
+    """The status of a command; response and sense data follow."""
+
+    key, section, size, title = "srp.rsp", "SRP r16a 6.9; kernel scsi/srp.h struct srp_rsp", 36, "SRP_RSP"
+    carried_by = (CmPayload(0, toward="active", starts=(0xFF, 0xC1), named=NAME),)
+    type = enum(8, TYPES, "Type", at="0", base="hex")
+    solicited_notification = uint(8, "Solicited Notification", at="1", base="hex")
+    reserved1 = pad(16, at="2")
+    request_limit_delta = uint(32, "Request Limit Delta", at="4")
+    tag = uint(64, "Tag", at="8", base="hex")
+    reserved2 = pad(16, at="16")
+    flags = uint(8, "Flags", at="18", base="hex")
+    response_valid = bit(flags, 0, "RSPVALID")
+    sense_valid = bit(flags, 1, "SNSVALID")
+    status = uint(8, "Status", at="19", base="hex")
+    data_out_residual = uint(32, "Data Out Residual Count", at="20")
+    data_in_residual = uint(32, "Data In Residual Count", at="24")
+    sense_length = uint(32, "Sense Data Length", at="28", unit="bytes")
+    response_length = uint(32, "Response Data Length", at="32", unit="bytes")
+    data = rest("Response and Sense Data", at="36")
+
+
+class SRPCredit(Struct):
+    """A message that only moves credits, or ends the session: credit and event responses, logouts."""
+
+    key, section, size, title = "srp.credit", "SRP r16a 6.10; kernel scsi/srp.h", 16, "SRP"
+    carried_by = tuple(CmPayload(0, starts=(0xFF, code), named=NAME) for code in (0x03, 0x80, 0x81, 0x41, 0x42))
+    type = enum(8, TYPES, "Type", at="0", base="hex")
+    solicited_notification = uint(8, "Solicited Notification", at="1", base="hex")
+    reserved = pad(16, at="2")
+    value = uint(32, "Request Limit Delta or Reason", at="4", base="hex")
+    tag = uint(64, "Tag", at="8", base="hex")

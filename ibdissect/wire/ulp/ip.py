@@ -1,0 +1,135 @@
+"""What do the packets inside IP over InfiniBand hold: IPv4, IPv6, TCP, UDP, ICMP, under the names that Wireshark gives them anywhere?
+
+They are structures of their own, beside those of `wire.around`, so that a rule about the headers around RoCE never sees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..around import IP_PROTOCOLS, IPv4
+from ..places import Inside
+from ..spec import Field, Struct, bit, enum, rest, uint
+from .ipoib import IPoIB
+
+_FIRST = frozenset({0})
+"""Fragment offsets of packets that hold the header of the next protocol."""
+ICMP_TYPES: Mapping[int, str] = {
+    0: "Echo reply", 3: "Destination unreachable", 4: "Source quench", 5: "Redirect", 8: "Echo request", 9: "Router advertisement",
+    10: "Router solicitation", 11: "Time exceeded", 12: "Parameter problem", 13: "Timestamp", 14: "Timestamp reply",
+}  # fmt: skip
+"""Types of ICMP messages (IANA)."""
+ICMPV6_TYPES: Mapping[int, str] = {
+    1: "Destination unreachable", 2: "Packet too big", 3: "Time exceeded", 4: "Parameter problem", 128: "Echo request", 129: "Echo reply",
+    130: "Multicast listener query", 131: "Multicast listener report", 132: "Multicast listener done", 133: "Router solicitation",
+    134: "Router advertisement", 135: "Neighbor solicitation", 136: "Neighbor advertisement", 137: "Redirect",
+    143: "Multicast listener report v2",
+}  # fmt: skip
+"""Types of ICMPv6 messages (IANA)."""
+
+
+class InnerIPv4(Struct):
+    """IPv4 header inside IPoIB; options and payload follow."""
+
+    key, section, size, title = "ipoib.ip", "RFC 791", 20, "IPv4"
+    carried_by = (Inside(IPoIB.payload, ((IPoIB.type, frozenset({0x0800})),)),)
+    version = uint(4, "Version", at="0", ws="ip.version")
+    header_length = uint(4, "Header length", at="0[4]", unit="words", ws="ip.hdr_len")
+    dscp = uint(6, "DSCP", at="1", ws="ip.dsfield.dscp")
+    ecn = enum(2, IPv4.ecn.values or {}, "ECN", at="1[6]", ws="ip.dsfield.ecn")
+    total_length = uint(16, "Total length", at="2", ws="ip.len")
+    identification = uint(16, "Identification", at="4", base="hex", ws="ip.id")
+    reserved = Field[bool]("flag", 1, "Reserved bit", at="6", ws="ip.flags.rb")
+    dont_fragment = Field[bool]("flag", 1, "Don't fragment", at="6[1]", ws="ip.flags.df")
+    more_fragments = Field[bool]("flag", 1, "More fragments", at="6[2]", ws="ip.flags.mf")
+    fragment_offset = uint(13, "Fragment offset", at="6[3]", ws="ip.frag_offset")
+    ttl = uint(8, "Time to live", at="8", ws="ip.ttl")
+    protocol = enum(8, IP_PROTOCOLS, "Protocol", at="9", ws="ip.proto")
+    checksum = uint(16, "Header checksum", at="10", base="hex", ws="ip.checksum")
+    source = Field[bytes]("ip4", 32, "Source", at="12", ws="ip.src")
+    destination = Field[bytes]("ip4", 32, "Destination", at="16", ws="ip.dst")
+    payload = rest("Payload", at="20")
+
+
+class InnerIPv6(Struct):
+    """IPv6 header inside IPoIB; extension headers and payload follow."""
+
+    key, section, size, title = "ipoib.ipv6", "RFC 8200", 40, "IPv6"
+    carried_by = (Inside(IPoIB.payload, ((IPoIB.type, frozenset({0x86DD})),)),)
+    version = uint(4, "Version", at="0", ws="ipv6.version")
+    traffic_class = uint(8, "Traffic class", at="0[4]", base="hex", ws="ipv6.tclass")
+    flow_label = uint(20, "Flow label", at="1[4]", base="hex", ws="ipv6.flow")
+    payload_length = uint(16, "Payload length", at="4", ws="ipv6.plen")
+    next_header = enum(8, IP_PROTOCOLS, "Next header", at="6", ws="ipv6.nxt")
+    hop_limit = uint(8, "Hop limit", at="7", ws="ipv6.hlim")
+    source = Field[bytes]("gid", 128, "Source", at="8", ws="ipv6.src")
+    destination = Field[bytes]("gid", 128, "Destination", at="24", ws="ipv6.dst")
+    payload = rest("Payload", at="40")
+
+
+def _behind(protocol: int) -> tuple[Inside, ...]:
+    """What an IPv4 header (with options) or an IPv6 header (without extensions) announces."""
+    four = Inside(
+        InnerIPv4.payload,
+        ((InnerIPv4.protocol, frozenset({protocol})), (InnerIPv4.fragment_offset, _FIRST)),
+        skip=(InnerIPv4.header_length, 4, -IPv4.size),
+    )
+    return four, Inside(InnerIPv6.payload, ((InnerIPv6.next_header, frozenset({protocol})),))
+
+
+class TCP(Struct):
+    """TCP header inside IPoIB; options and data follow."""
+
+    key, section, size = "ipoib.tcp", "RFC 9293 3.1", 20
+    carried_by = _behind(6)
+    source_port = uint(16, "Source port", at="0", ws="tcp.srcport")
+    destination_port = uint(16, "Destination port", at="2", ws="tcp.dstport")
+    sequence = uint(32, "Sequence number", at="4", ws="tcp.seq_raw")
+    acknowledgment = uint(32, "Acknowledgment number", at="8", ws="tcp.ack_raw")
+    header_length = uint(4, "Header length", at="12", unit="words", ws="tcp.hdr_len")
+    flags = uint(12, "Flags", at="12[4]", base="hex", ws="tcp.flags")
+    ack = bit(flags, 4, "ACK", ws="tcp.flags.ack")
+    push = bit(flags, 3, "PSH", ws="tcp.flags.push")
+    reset = bit(flags, 2, "RST", ws="tcp.flags.reset")
+    syn = bit(flags, 1, "SYN", ws="tcp.flags.syn")
+    fin = bit(flags, 0, "FIN", ws="tcp.flags.fin")
+    window = uint(16, "Window", at="14", ws="tcp.window_size_value")
+    checksum = uint(16, "Checksum", at="16", base="hex", ws="tcp.checksum")
+    urgent = uint(16, "Urgent pointer", at="18", ws="tcp.urgent_pointer")
+    payload = rest("Options and data", at="20")
+
+
+class InnerUDP(Struct):
+    """UDP header inside IPoIB; data follows."""
+
+    key, section, size, title = "ipoib.udp", "RFC 768", 8, "UDP"
+    carried_by = _behind(17)
+    source_port = uint(16, "Source port", at="0", ws="udp.srcport")
+    destination_port = uint(16, "Destination port", at="2", ws="udp.dstport")
+    length = uint(16, "Length", at="4", ws="udp.length")
+    checksum = uint(16, "Checksum", at="6", base="hex", ws="udp.checksum")
+    payload = rest("Data", at="8")
+
+
+class ICMP(Struct):
+    """ICMP message inside IPoIB."""
+
+    key, section, size = "ipoib.icmp", "RFC 792", 8
+    carried_by = _behind(1)[:1]
+    type = enum(8, ICMP_TYPES, "Type", at="0", ws="icmp.type")
+    code = uint(8, "Code", at="1", ws="icmp.code")
+    checksum = uint(16, "Checksum", at="2", base="hex", ws="icmp.checksum")
+    about = uint(32, "Rest of header", at="4", base="hex")
+    payload = rest("Data", at="8")
+
+
+class ICMPv6(Struct):
+    """ICMPv6 message inside IPoIB."""
+
+    key, section, size = "ipoib.icmpv6", "RFC 4443", 8
+    carried_by = _behind(58)[1:]
+    type = enum(8, ICMPV6_TYPES, "Type", at="0", ws="icmpv6.type")
+    code = uint(8, "Code", at="1", ws="icmpv6.code")
+    checksum = uint(16, "Checksum", at="2", base="hex", ws="icmpv6.checksum")
+    about = uint(32, "Rest of header", at="4", base="hex")
+    payload = rest("Data", at="8")
