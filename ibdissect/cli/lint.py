@@ -7,20 +7,23 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ibdissect import report as formats
 from ibdissect.capture.discover import discover
-from ibdissect.cli.common import common_options, limits, loaded_catalog, painter, plugin_names, progress_bar, say, settings
+from ibdissect.cli.checking import check_options
+from ibdissect.cli.common import common_options, limits, painter, progress_bar, say, settings
 from ibdissect.errors import CaptureError, ConfigError
-from ibdissect.lint.finding import Severity
 from ibdissect.lint.result import CaptureReport
 from ibdissect.lint.rule import Rule
-from ibdissect.lint.select import select, split_codes
-from ibdissect.linting import Options, check_many
+from ibdissect.lint.select import split_codes
+from ibdissect.linting import check_many
 from ibdissect.report import text as text_report
+
+if TYPE_CHECKING:
+    from ibdissect.lint.baseline import Compared
 
 RANKS = {"error": 3, "warning": 2, "info": 1, "never": 4}
 
@@ -47,6 +50,10 @@ class MaxFindings(click.ParamType):  # type: ignore[type-arg]
 @click.option("--select", "selected", multiple=True, metavar="CODES", help="Only these rules: codes, prefixes or names, comma-separated.")
 @click.option("--ignore", "ignored", multiple=True, metavar="CODES", help="Not these rules.")
 @click.option("--fail-on", type=click.Choice(tuple(RANKS)), help="Exit 1 at this severity or worse.  [error]")
+@click.option(
+    "--baseline", type=click.Path(dir_okay=False), metavar="FILE", help="Hide what FILE knows; say what is new and what is fixed."
+)
+@click.option("--write-baseline", type=click.Path(dir_okay=False), metavar="FILE", help="Make everything found known: write it, exit 0.")
 @click.option("--max-findings", type=MaxFindings(), default=100, show_default=True, help="Shown per rule and capture; counts stay exact.")
 @click.option("--no-crc", is_flag=True, help="Do not check ICRC and VCRC.")
 @click.option("--statistics", is_flag=True, help="Print findings by rule.")
@@ -60,6 +67,8 @@ def command(
     selected: tuple[str, ...],
     ignored: tuple[str, ...],
     fail_on: str | None,
+    baseline: str | None,
+    write_baseline: str | None,
     max_findings: int,
     no_crc: bool,
     statistics: bool,
@@ -69,47 +78,44 @@ def command(
 ) -> None:
     """Check captures against the rules: files, directories (recursive), globs, `-` for standard input.
 
-    Exit status 0: nothing at or above --fail-on; 1: findings; 2: a capture could not be read, or an option is wrong.
+    Exit status 0: nothing at or above --fail-on; 1: findings; 2: a capture could not be read, or an option is wrong. Findings that
+    the baseline knows do not count.
     """
-    from ibdissect.rules import load
-
     config = settings(common)
     fail_on = fail_on or config.fail_on or "error"
-    catalog, plugin_rules = loaded_catalog(common)
-    chosen, left = split_codes(selected) or list(config.select), split_codes(ignored) + list(config.ignore)
+    baseline = baseline or (config.baseline if write_baseline is None else None)
     # What imports make stays for good: collecting garbage meanwhile, or looking through it later, finds nothing.
     gc.disable()
     try:
-        rules = select([*load(), *plugin_rules], chosen, left, crc=not no_crc)
+        options = check_options(
+            common, selected=split_codes(selected), ignored=split_codes(ignored), crc=not no_crc,
+            max_findings=None if max_findings < 0 else max_findings, timing=timing,
+        )  # fmt: skip
         gc.freeze()
     finally:
         gc.enable()
+    rules = options.rules
     files = _files(paths)
-    shown = limits(common, catalog)
-    if shown is not None and shown.needs_findings:
-        raise ConfigError("-Y", "ibdissect.code", "asks for the findings that are only being made", hint="choose rules with --select")
-    if shown is not None and shown.needs_answers:
-        raise ConfigError("-Y", "ibdissect.response_frame", "asks for answers that come later", hint="ask for ibdissect.request_frame")
-    options = Options(
-        rules=rules,
-        plugins=plugin_names(common),
-        catalog=catalog,
-        max_findings=None if max_findings < 0 else max_findings,
-        show_keys=common["show_keys"],
-        timing=timing,
-        shown=shown,
-        severities={code: Severity(name) for code, name in config.severity.items()},
-    )
+    options.shown = limits(common, options.catalog)
+    _judged_in_one_pass(options.shown)
+    known = None
+    if baseline or write_baseline:
+        from ibdissect.cli.known import Known
+
+        known = Known(baseline, write_baseline, options)
     written = format_ or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" and output is None else "text")
     stream = written == "text" and output is None
-    paint = painter(common["color"], sys.stdout) if stream else text_report.plain
+    paint = painter(common["color"] or config.color, sys.stdout) if stream else text_report.plain
     reports: list[CaptureReport] = []
     with progress_bar(files, quiet=common["quiet"]) as progress:
         for report in check_many(files, options, jobs=jobs, progress=progress):
+            if known is not None:
+                known.apply(report)
             reports.append(report)
             if stream and not common["quiet"]:
                 click.echo(text_report.capture_text(report, paint), nl=False)
-    _write(written, reports, rules, fail_on, output, stream=stream, quiet=common["quiet"])
+    compared = known.finish() if known is not None else None
+    _write(written, reports, rules, fail_on, output, compared, stream=stream, quiet=common["quiet"])
     if statistics:
         click.echo(text_report.statistics_text(reports, {rule.code: rule.name for rule in rules}), nl=False, err=not stream)
     if timing:
@@ -117,7 +123,18 @@ def command(
     for report in reports:
         if report.error is not None:
             say(f"error: {report.error}")
-    sys.exit(exit_status(reports, fail_on))
+    if known is not None and not common["quiet"]:
+        for line in known.lines():
+            say(line)
+    sys.exit(exit_status(reports, "never" if write_baseline is not None else fail_on))
+
+
+def _judged_in_one_pass(shown: Any) -> None:
+    """ConfigError for filters that ask for what is known only afterwards."""
+    if shown is not None and shown.needs_findings:
+        raise ConfigError("-Y", "ibdissect.code", "asks for the findings that are only being made", hint="choose rules with --select")
+    if shown is not None and shown.needs_answers:
+        raise ConfigError("-Y", "ibdissect.response_frame", "asks for answers that come later", hint="ask for ibdissect.request_frame")
 
 
 def exit_status(reports: Iterable[CaptureReport], fail_on: str) -> int:
@@ -141,14 +158,22 @@ def _files(paths: tuple[str, ...]) -> list[str]:
 
 
 def _write(
-    written: str, reports: list[CaptureReport], rules: list[type[Rule]], fail_on: str, output: str | None, *, stream: bool, quiet: bool
+    written: str,
+    reports: list[CaptureReport],
+    rules: list[type[Rule]],
+    fail_on: str,
+    output: str | None,
+    compared: Compared | None,
+    *,
+    stream: bool,
+    quiet: bool,
 ) -> None:
     """The report in its format, to standard output or a file."""
     if stream:
         if not quiet:
             click.echo(text_report.summary_text(reports, len(rules)), nl=False)
         return
-    result = render(written, reports, rules, fail_on)
+    result = render(written, reports, rules, fail_on, compared)
     if output is None:
         click.echo(result, nl=False)
         return
@@ -158,12 +183,12 @@ def _write(
         raise CaptureError(output, f"cannot be written: {error.strerror}") from error
 
 
-def render(written: str, reports: list[CaptureReport], rules: list[type[Rule]], fail_on: str) -> str:
+def render(written: str, reports: list[CaptureReport], rules: list[type[Rule]], fail_on: str, compared: Compared | None = None) -> str:
     """All reports in one of `report.FORMATS`."""
     if written == "json":
         from ibdissect.report.json import json_text
 
-        return json_text(reports)
+        return json_text(reports, None if compared is None else compared.object())
     if written == "jsonl":
         from ibdissect.report.json import jsonl_text
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ibdissect.cli.common import damage_text, limits, loaded_catalog, say, settings
+from ibdissect.cli.common import damage_text, limits, say
 from ibdissect.errors import CaptureError, ConfigError
 
 to_option = click.option("--to", "target", required=True, metavar="FILE", help="The file to write; replaced only when all is written.")
@@ -36,23 +36,13 @@ def require_extra(*modules: str) -> None:
 
 def findings_of(opened: Any, common: dict[str, Any], shown: Any = None, max_findings: int | None = None) -> Any:
     """The report on a capture that is read twice. CaptureError for a pipe and for what cannot be read."""
-    from ibdissect.lint.finding import Severity
-    from ibdissect.lint.select import select
-    from ibdissect.linting import Options, check
-    from ibdissect.rules import load
+    from ibdissect.linting import check
+
+    from .checking import check_options
 
     if not opened.reader.again:
         raise CaptureError(opened.path, "is read twice for its findings, which a pipe cannot give")
-    config = settings(common)
-    catalog, plugin_rules = loaded_catalog(common)
-    rules = select([*load(), *plugin_rules], list(config.select), list(config.ignore))
-    report = check(
-        opened.source,
-        Options(
-            rules=rules, catalog=catalog, max_findings=max_findings, show_keys=common["show_keys"], shown=shown,
-            severities={code: Severity(name) for code, name in config.severity.items()},
-        ),
-    )  # fmt: skip
+    report = check(opened.source, check_options(common, max_findings=max_findings, shown=shown))
     if report.error is not None:
         raise CaptureError(opened.path, report.error.removeprefix(f"{opened.path}: "))
     kept: dict[str, int] = {}

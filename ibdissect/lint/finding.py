@@ -18,7 +18,7 @@ PASSING_NAME = re.compile(
 )
 """Names in messages of numbers that differ whenever the same fault is recorded again."""
 PASSING = re.compile(
-    r"(?<=\bQP )(?:0x)?[0-9a-f]+|(?<=\bQPs )0x[0-9a-f]+ (?:and|to) 0x[0-9a-f]+|(?<=\bPSN )\d+|(?<=\bframe )\d+"
+    r"(?<=\bQP )(?:0x)?[0-9a-f#]+|(?<=\bQPs )0x[0-9a-f#]+ (?:and|to) 0x[0-9a-f#]+|(?<=\bPSN )\d+|(?<=\bframe )\d+"
     r"|(?<![\w.])\d+(?:\.\d+)?(?= (?:n|u|µ|m)?s\b)|(?<=_Key#)\d+"
 )
 """The same in texts that a rule has put together."""

@@ -60,10 +60,10 @@ def totals(reports: Iterable[CaptureReport]) -> tuple[dict[str, int], dict[str, 
     return {name: counts[name] for name in ("error", "warning", "info")}, dict(sorted(by_rule.items()))
 
 
-def json_text(reports: list[CaptureReport]) -> str:
-    """The whole result as one object."""
+def json_text(reports: list[CaptureReport], baseline: dict[str, Any] | None = None) -> str:
+    """The whole result as one object; `baseline` is what a comparison with known findings came to."""
     counts, by_rule = totals(reports)
-    result = {
+    result: dict[str, Any] = {
         "schema": SCHEMA,
         "tool": {"name": "ibdissect", "version": VERSION},
         "captures": [capture_object(report) for report in reports],
@@ -71,6 +71,8 @@ def json_text(reports: list[CaptureReport]) -> str:
         "counts": counts,
         "by_rule": by_rule,
     }
+    if baseline is not None:
+        result["baseline"] = baseline
     return json.dumps(result, indent=2, ensure_ascii=False) + "\n"
 
 

@@ -1,0 +1,89 @@
+"""How does `lint` use baselines? Reads and writes their files, and keeps enough findings to compare."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ibdissect.errors import ConfigError
+from ibdissect.lint.baseline import MOST, Baseline, Compared, Comparison, Entry, baseline_text, entries_of, parse_baseline
+from ibdissect.lint.result import CaptureReport
+from ibdissect.linting import Options
+
+SAID = 10
+"""Fixed findings that are told one by one."""
+
+
+class Known:
+    """What is known already, for a run of `lint`: hides it in reports, and collects what a new baseline will hold."""
+
+    def __init__(self, read: str | None, written: str | None, options: Options) -> None:
+        """Raises `options.max_findings`, for what is not kept cannot be compared. ConfigError when `read` is no baseline."""
+        if written is not None and options.shown is not None:
+            raise ConfigError("--write-baseline", written, "would know a part of the captures only", hint="leave out -Y and --frames")
+        self.shown = options.max_findings
+        options.max_findings = MOST
+        self.written = Baseline(written) if written is not None else None
+        self.entries: list[Entry] = []
+        self.comparison: Comparison | None = None
+        if read is not None:
+            codes = {rule.code for rule in options.rules}
+            self.comparison = Comparison(read_baseline(read), codes, whole=options.shown is None)
+        self.compared: Compared | None = None
+
+    def apply(self, report: CaptureReport) -> None:
+        """Take in the report of one capture, and leave in it what is to be told."""
+        if self.written is not None:
+            self.entries += entries_of([report], self.written)
+        if self.comparison is not None:
+            self.comparison.apply(report)
+        if self.shown is not None:
+            told = Counter[str]()
+            kept = []
+            for finding in report.findings:
+                told[finding.code] += 1
+                if told[finding.code] <= self.shown:
+                    kept.append(finding)
+            report.findings = kept
+
+    def finish(self) -> Compared | None:
+        """Write the baseline that was asked for; what the comparison came to, None without one. CaptureError when it cannot be written."""
+        if self.comparison is not None:
+            self.compared = self.comparison.finish()
+        if self.written is not None:
+            from ibdissect.export.files import replacing
+
+            with replacing(self.written.path) as file:
+                file.write(baseline_text(self.entries).encode("ascii"))
+        return self.compared
+
+    def lines(self) -> list[str]:
+        """What to say about it."""
+        lines = []
+        if self.compared is not None:
+            fixed = sum(entry.count for entry in self.compared.fixed)
+            text = f"baseline {self.compared.path}: {self.compared.known} known, {self.compared.new} new, {fixed} fixed"
+            lines.append(text + (f", {self.compared.unchecked} not checked" if self.compared.unchecked else ""))
+            for entry in self.compared.fixed[:SAID]:
+                times = f" ×{entry.count}" if entry.count > 1 else ""
+                lines.append(f"  fixed: {entry.capture}: {entry.code}{times}: {entry.message}")
+            if len(self.compared.fixed) > SAID:
+                lines.append(f"  and {len(self.compared.fixed) - SAID} more fixed")
+            if fixed and self.written is None:
+                lines.append("  --write-baseline takes what is fixed out of it")
+        if self.written is not None:
+            count = sum(entry.count for entry in self.entries)
+            lines.append(f"baseline {self.written.path}: {count} finding{'s' * (count != 1)} written")
+        return lines
+
+
+def read_baseline(path: str) -> Baseline:
+    """The baseline in a file. ConfigError when there is none, or it is damaged."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return parse_baseline(file.read(), path)
+    except FileNotFoundError as error:
+        raise ConfigError("--baseline", path, "no such file", hint=f"write it: --write-baseline {path}") from error
+    except OSError as error:
+        raise ConfigError("--baseline", path, f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(path, "file", "is a damaged baseline: no text", hint="write it anew with --write-baseline") from error

@@ -1,0 +1,141 @@
+"""Do baselines know what was there, whatever the frame number, and tell what is new and what is gone?"""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from ibdissect.errors import ConfigError
+from ibdissect.lint.baseline import BEYOND, Baseline, Comparison, baseline_text, entries_of, parse_baseline
+from ibdissect.lint.finding import Finding, Secret, Severity
+from ibdissect.lint.result import CaptureReport
+
+
+def found(code: str, frame: int, template: str = "LID {lid} is wrong, PSN {psn}", **arguments: object) -> Finding:
+    finding = Finding(
+        code=code, name="x", severity=Severity.ERROR, frame=frame, time_ns=0, template=template,
+        arguments={"lid": 1, "psn": frame, **arguments},
+    )  # fmt: skip
+    finding.finish(None)
+    return finding
+
+
+def report(path: str, *findings: Finding, beyond: int = 0) -> CaptureReport:
+    by_rule: dict[str, int] = {}
+    for finding in findings:
+        by_rule[finding.code] = by_rule.get(finding.code, 0) + 1
+    if beyond:
+        by_rule[findings[0].code] += beyond
+    counts = {"error": sum(by_rule.values()), "warning": 0, "info": 0}
+    return CaptureReport(path=path, findings=list(findings), by_rule=by_rule, counts=counts)
+
+
+def kept(*reports: CaptureReport) -> Baseline:
+    return parse_baseline(baseline_text(entries_of(reports, Baseline("base.json"))), "base.json")
+
+
+CODES = {"AAA001", "BBB001"}
+
+
+def test_frame_numbers_and_psns_do_not_count_but_what_is_said_does() -> None:
+    baseline = kept(report("a.pcap", found("AAA001", 5), found("AAA001", 6, lid=2)))
+    comparison = Comparison(baseline, CODES)
+    now = report("a.pcap", found("AAA001", 70), found("AAA001", 71, lid=3), found("BBB001", 72))
+    comparison.apply(now)
+    assert [(f.code, f.frame) for f in now.findings] == [("AAA001", 71), ("BBB001", 72)]
+    assert now.by_rule == {"AAA001": 1, "BBB001": 1} and now.counts == {"error": 2, "warning": 0, "info": 0}
+    result = comparison.finish()
+    assert (result.known, result.new, [entry.message for entry in result.fixed]) == (1, 2, ["LID 2 is wrong, PSN #"])
+
+
+def test_more_of_the_same_is_new() -> None:
+    comparison = Comparison(kept(report("a.pcap", *(found("AAA001", i) for i in range(3)))), CODES)
+    now = report("a.pcap", *(found("AAA001", 10 + i) for i in range(5)))
+    comparison.apply(now)
+    assert [f.frame for f in now.findings] == [13, 14] and now.by_rule == {"AAA001": 2}
+
+
+def test_less_of_the_same_is_fixed() -> None:
+    comparison = Comparison(kept(report("a.pcap", *(found("AAA001", i) for i in range(3)))), CODES)
+    now = report("a.pcap", found("AAA001", 1))
+    comparison.apply(now)
+    assert now.findings == [] and [entry.count for entry in comparison.finish().fixed] == [2]
+
+
+def test_findings_that_are_only_counted_count_too() -> None:
+    baseline = kept(report("a.pcap", found("AAA001", 1), beyond=7))
+    assert [entry.count for entry in baseline.entries.values() if entry.fingerprint == BEYOND] == [7]
+    comparison = Comparison(baseline, CODES)
+    now = report("a.pcap", found("AAA001", 1), beyond=9)
+    comparison.apply(now)
+    assert now.by_rule == {"AAA001": 2} and now.counts["error"] == 2 and now.findings == []
+
+
+def test_only_what_was_checked_is_fixed() -> None:
+    baseline = kept(report("a.pcap", found("AAA001", 1), found("BBB001", 2)), report("b.pcap", found("AAA001", 3)))
+    comparison = Comparison(baseline, {"AAA001"})
+    comparison.apply(report("a.pcap"))
+    result = comparison.finish()
+    assert [(e.capture, e.code) for e in result.fixed] == [("a.pcap", "AAA001")] and result.unchecked == 2
+    part = Comparison(baseline, CODES, whole=False)
+    part.apply(report("a.pcap"))
+    assert part.finish().fixed == []
+    unreadable = Comparison(baseline, CODES)
+    unreadable.apply(CaptureReport(path="a.pcap", status="unreadable", error="gone"))
+    assert unreadable.finish().fixed == []
+
+
+def test_captures_are_named_from_the_baseline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sub").mkdir()
+    monkeypatch.chdir(tmp_path / "sub")
+    assert Baseline("../base.json").name_of("x.pcap") == "sub/x.pcap"
+    assert Baseline("base.json").name_of(str(tmp_path / "x.pcap")) == "../x.pcap"
+    assert Baseline("base.json").name_of("-") == "-"
+
+
+def test_no_key_gets_in() -> None:
+    secret = found("AAA001", 1, "holds {key}", key=Secret("M_Key", 0x1122334455667788))
+    other = found("AAA001", 2, "holds {key}", key=Secret("M_Key", 0x99))
+    assert secret.message == "holds 0x1122334455667788"
+    text = baseline_text(entries_of([report("a.pcap", secret)], Baseline("b")))
+    assert "1122334455667788" not in text and str(0x1122334455667788) not in text and "holds M_Key#" in text
+    assert text == baseline_text(entries_of([report("a.pcap", other)], Baseline("b")))
+
+
+def test_the_text_is_json_in_one_order_and_merges_line_by_line() -> None:
+    findings = [found(code, i, lid=i) for i, code in enumerate(["BBB001", "AAA001"] * 4)]
+    texts = set()
+    for seed in range(5):
+        random.Random(seed).shuffle(findings)
+        texts.add(baseline_text(entries_of([report("ä.pcap", *findings)], Baseline("b"))))
+    assert len(texts) == 1
+    text = texts.pop()
+    assert len(json.loads(text)) == 9 and text.isascii()
+    lines = text.splitlines()
+    assert len(lines) == 10
+    # What a union merge of two sides makes: lines of both, in any order, some twice.
+    merged = [lines[0], *reversed(lines[1:-1]), lines[3], lines[-1]]
+    assert parse_baseline("\n".join(merged), "b").entries == parse_baseline(text, "b").entries
+
+
+ENTRY = '{"capture": "a", "code": "AAA001", "count": 1, "fingerprint": "00", "message": "m"}'
+HEAD = '[{"schema": 1, "tool": "ibdissect baseline"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no JSON"), ("{}", "is no baseline"), ("[]", "is no baseline"), ("[" * 100_000, "no JSON"), ("null", "is no baseline"),
+        ('[{"schema": 2, "tool": "ibdissect baseline"}]', "newer"), (HEAD, "line 1: is a damaged baseline"),
+        (f"{HEAD}\n,{ENTRY}\n,3]", "entry 3"), (f"{HEAD},{ENTRY.replace('1,', '0,')}]", "entry 2"),
+        (f"{HEAD},{ENTRY.replace('1,', 'true,')}]", "entry 2"), (f"{HEAD}\n<<<<<<< HEAD\n,{ENTRY}]", "conflict"),
+        (f"{HEAD},{ENTRY.replace('message', 'massage')}]", "a finding has"),
+    ],
+)  # fmt: skip
+def test_damage_is_named(text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=r"base\.json: ") as caught:
+        parse_baseline(text, "base.json")
+    assert said in str(caught.value)
