@@ -11,13 +11,12 @@ from ibdissect.fabric.events import StateEvicted
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Related, Span
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, on_chunk, on_end, on_event
+from ibdissect.lint.setting import Setting
 from ibdissect.table import locate
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 
 from .link import too_small
-
-COPY_NS = 1000
 
 
 class PacketTruncated(Rule):
@@ -126,8 +125,9 @@ class DuplicateFrames(Rule):
 
     code, name, severity = "CAP012", "duplicate-frames", INFO
     reference = "heuristic: identical bytes within 1 us"
-    message = "the same {length} bytes as the frame before, within 1 us"
+    message = "the same {length} bytes as the frame before, within {within} us"
     example = "the same frame twice with the same time"
+    within = Setting(1, "microseconds between a frame and its copy", 0)
 
     @on_chunk
     def copies(self, table: ChunkTable, _: Context) -> Iterator[Hit]:
@@ -136,7 +136,7 @@ class DuplicateFrames(Rule):
         if len(chunk) < 2:
             return
         step = np.diff(chunk.time_ns)
-        near = (step >= 0) & (step <= COPY_NS) & (chunk.caplen[1:] == chunk.caplen[:-1]) & (chunk.caplen[1:] >= 16)
+        near = (step >= 0) & (step <= self.within * 1000) & (chunk.caplen[1:] == chunk.caplen[:-1]) & (chunk.caplen[1:] >= 16)
         rows = np.flatnonzero(near) + 1
         if not rows.size:
             return
@@ -148,8 +148,9 @@ class DuplicateFrames(Rule):
         if same:
             row = same[0]
             yield Hit(
-                frame=chunk.first + row, time_ns=int(chunk.time_ns[row]), arguments={"length": int(chunk.caplen[row])}, count=len(same),
-                key="copy", related=(Related(chunk.first + row - 1, "the same bytes"),),
+                frame=chunk.first + row, time_ns=int(chunk.time_ns[row]), count=len(same), key="copy",
+                arguments={"length": int(chunk.caplen[row]), "within": self.within},
+                related=(Related(chunk.first + row - 1, "the same bytes"),),
             )  # fmt: skip
 
 

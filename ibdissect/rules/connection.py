@@ -10,13 +10,14 @@ from ibdissect.flow.reliable import Streams
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related
 from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, on_end, on_event
+from ibdissect.lint.setting import Setting
 from ibdissect.wire.cm import DREQ, REJ, REP, REQ
 from ibdissect.wire.cm_names import REJ_REASONS
 from ibdissect.wire.transport import BTH
 
 WARM_UP_NS = 60_000_000_000
 """CM gives up within a minute; what belongs to the time in front of the capture is over by then."""
-DREP_NS = 10_000_000_000
+SECOND = 1_000_000_000
 INVALID_SERVICE = 8
 LOST_AT_MOST = 1 << 10
 """A first packet so little behind the agreed PSN is taken for the first that the capture has."""
@@ -231,13 +232,15 @@ class DisconnectUnanswered(Rule):
     reference = "IBA 12.6.11, 12.6.12; seed004"
     message = "{ends}: DREQ without DREP"
     example = "REQ, REP, RTU, DREQ, and ten seconds of silence"
+    patience = Setting(10.0, "seconds that the capture must go on after the DREQ", 0.0)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         connections = context.get(Connections)
         for connection in connections.all:
             heard = {connection.active, connection.passive} <= connections.speakers
-            if heard and connection.dreq_frame and not connection.drep_frame and connections.last_ns - connection.dreq_ns >= DREP_NS:
+            waited = connections.last_ns - connection.dreq_ns >= self.patience * SECOND
+            if heard and connection.dreq_frame and not connection.drep_frame and waited:
                 yield Hit(
                     frame=connection.dreq_frame, time_ns=connection.dreq_ns, evidence=Evidence.LEARNT, field=DREQ.remote_communication_id,
                     arguments={"ends": connection.text}, related=(Related(connection.req_frame, "REQ"),),

@@ -11,6 +11,7 @@ from ibdissect.fabric.model import Port
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span, value_of
 from ibdissect.lint.rule import WARNING, Hit, Rule, on_event
+from ibdissect.lint.setting import Setting
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.sm import SMP
 
@@ -32,7 +33,7 @@ class BadMKeyStorm(TrapRule):
     message = "{port} sent {count} bad M_Key traps within a second without TrapRepress"
     example = "four SubnTrap 256 of one port within a second"
     numbers = (BAD_M_KEY,)
-    allowed = 3
+    allowed = Setting(3, "traps within a second that nobody minds", 1)
 
     def __init__(self) -> None:
         super().__init__()
@@ -118,8 +119,8 @@ class KeyGuessing(Rule):
     reference = "IBA 14.2.4; seed000 M_KeyViolations; kernel qib check_mkey; the threshold is a choice"
     message = "{count} different wrong M_Keys for {port} within {window} s"
     example = "GetResp(PortInfo) with an M_Key, then three Sets with different other keys"
-    window = 60
-    enough = 3
+    window = Setting(60, "seconds that wrong keys of one sender are remembered", 1)
+    enough = Setting(3, "different wrong keys", 2)
 
     def __init__(self) -> None:
         self.tried: dict[tuple[int, int, int], dict[int, tuple[int, int]]] = {}
@@ -135,7 +136,7 @@ class KeyGuessing(Rule):
         recent = {k: seen for k, seen in self.tried.get(key, {}).items() if event.time_ns - seen[0] <= self.window * SECOND}
         fresh = event.presented not in recent
         recent[event.presented] = (event.time_ns, event.frame)
-        while len(recent) > 8:
+        while len(recent) > max(8, self.enough):
             recent.pop(next(iter(recent)))
         self.tried[key] = recent
         if fresh and len(recent) >= self.enough:

@@ -9,12 +9,14 @@ from ibdissect.flow.reliable import Streams
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, on_end, on_event
+from ibdissect.lint.setting import Setting
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.transport import AETH, BTH
 
 from .transport import PACKET_FLOW
 
-PATIENCE_NS = 2_000_000_000
+SECOND = 1_000_000_000
+PATIENCE = 2.0
 """What is unfinished so shortly before the capture ends may still be under way."""
 RNR_NAK = 1
 
@@ -50,12 +52,13 @@ class RequestsLost(Rule):
     reference = "IBA 9.7.5.1.2; seed004 BTH.PSN"
     message = "{ends}: {missing} requests from PSN {psn} on never came, and were neither asked for nor acknowledged"
     example = "SENDs with PSN 1, 2 and 4, acknowledged up to 2, and two seconds of silence"
+    patience = Setting(PATIENCE, "seconds that the capture must go on after the gap", 0.0)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         streams = context.get(Streams)
         for stream, hole in streams.lost_requests():
-            if streams.last_ns - hole.time_ns >= PATIENCE_NS:
+            if streams.last_ns - hole.time_ns >= self.patience * SECOND:
                 yield Hit(
                     frame=hole.frame, time_ns=hole.time_ns, key=stream.ends, evidence=Evidence.LEARNT, field=BTH.psn, value=hole.start,
                     arguments={"ends": stream.ends.text, "missing": hole.count, "psn": hole.start},
@@ -183,12 +186,13 @@ class ReadUnanswered(Rule):
     reference = "IBA 9.7.5.1.9; seed004 RETH"
     message = "{ends}: RDMA READ up to PSN {psn} was not answered to its end"
     example = "a READ of 3000 bytes, its first two responses, and two seconds of silence"
+    patience = Setting(PATIENCE, "seconds that the capture must go on after the READ", 0.0)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         streams = context.get(Streams)
         for slot, frame, time_ns in streams.open_reads():
-            if streams.last_ns - time_ns >= PATIENCE_NS:
+            if streams.last_ns - time_ns >= self.patience * SECOND:
                 ends, psn = streams.ends[slot], int(streams.state["read_psn"][slot])
                 yield Hit(
                     frame=frame, time_ns=time_ns, key=ends, evidence=Evidence.LEARNT, field=BTH.psn, value=psn,

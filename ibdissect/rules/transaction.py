@@ -19,9 +19,11 @@ from ibdissect.flow.transactions import (
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, on_end, on_event
+from ibdissect.lint.setting import Setting
 from ibdissect.wire.mad import MAD, RESPONSE_OF, RMPP, method_name
 
-PATIENCE_NS = 1_000_000_000
+SECOND = 1_000_000_000
+PATIENCE_NS = SECOND
 """A request so shortly before the capture ends may still be answered."""
 ABANDONED_NS = 10_000_000_000
 """Five times the longest response time that managers use (2.2 s)."""
@@ -57,6 +59,7 @@ class RequestUnanswered(Rule):
     reference = "IBA 13.4.6; opensm OSM_DEFAULT_TRANS_TIMEOUT"
     message = "{what} to {to} was not answered, {tries} tries"
     example = "a PerformanceGet, and no answer for a second"
+    patience = Setting(PATIENCE_NS / SECOND, "seconds that the capture must go on after the last try", 0.0)
 
     @on_event(Unanswered)
     def over(self, event: Unanswered, context: Context) -> Iterator[Hit]:
@@ -66,7 +69,7 @@ class RequestUnanswered(Rule):
     def end(self, context: Context) -> Iterator[Hit]:
         transactions = context.get(Transactions)
         for request in transactions.open_requests():
-            if transactions.last_ns - request.last_ns >= PATIENCE_NS:
+            if transactions.last_ns - request.last_ns >= self.patience * SECOND:
                 yield from self._hit(request, context)
 
     @staticmethod
