@@ -13,6 +13,7 @@ from ibdissect.cli.common import common_options, loaded_catalog
 from ibdissect.errors import ConfigError
 from ibdissect.lint.rule import Rule
 from ibdissect.lint.select import select, split_codes
+from ibdissect.lint.setting import settings_of
 
 
 @click.command(short_help="List the rules, or explain one.")
@@ -54,6 +55,9 @@ def rule_object(rule: type[Rule]) -> dict[str, Any]:
         "reference": rule.reference,
         "summary": summary(rule),
         "example": rule.example,
+        "options": {
+            key: {"default": one.default, "minimum": one.minimum, "meaning": one.meaning} for key, one in settings_of(rule).items()
+        },
         "page": page(rule),
     }
 
@@ -62,6 +66,9 @@ def page(rule: type[Rule], *, markdown: bool = True) -> str:
     """The rule's documentation; as Markdown, or as plain text for a terminal."""
     doc = inspect.cleandoc(rule.__doc__ or "")
     head, _, body = doc.partition("\n")
+    told = [f"`{key} = {one.default}`: {one.meaning}" for key, one in settings_of(rule).items()]
+    if told:
+        body = f"{body.strip()}\n\n## Options\n" + "\n".join(told)
     fix = f"{body.strip()}\n\n## Example\n{rule.example}\n\n## Reference\n{rule.reference}\n"
     if markdown:
         fix = fix.replace("## ", "### ")
