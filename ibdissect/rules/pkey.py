@@ -21,7 +21,7 @@ from ibdissect.wire.mad import MAD, is_response
 from ibdissect.wire.transport import BTH
 
 from .pkey_columns import FIRST_OTHER_OPCODE, Native, distinct
-from .pkey_early import EarlyReceived
+from .pkey_early import RECEIVER, EarlyPackets
 from .site import forbidden_packets
 
 Bad = tuple[Verdict, Port, tuple[int, ...]]
@@ -138,7 +138,7 @@ class _Destination(Rule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        context.get(EarlyReceived).take(event, context)
+        context.get(EarlyPackets).take(event, context)
         found: list[Refused] = context.get(Destinations).refused(event.table, event.subnet, context.get(Native).of(event.table))
         for refused in found:
             if refused.verdict is self.verdict:
@@ -147,7 +147,7 @@ class _Destination(Rule):
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         """Packets in front of what tells about their destination."""
-        yield from context.get(EarlyReceived).judged(context, self.verdict)
+        yield from context.get(EarlyPackets).judged(context, self.verdict, RECEIVER)
 
 
 def hit_of(table: ChunkTable, refused: Refused, end: str) -> Hit:

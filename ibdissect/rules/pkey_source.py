@@ -17,7 +17,7 @@ from ibdissect.wire.sa_paths import PathRecord
 
 from .pkey import hit_of, refusals
 from .pkey_columns import Native
-from .pkey_early import EarlySent
+from .pkey_early import SENDER, EarlyPackets
 
 ANSWERS = (0x81, 0x92, 0x94)
 SA_CLASS = 0x03
@@ -41,7 +41,7 @@ class NotInSourceTable(Rule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        context.get(EarlySent).take(event, context)
+        context.get(EarlyPackets).take(event, context)
         native: Native = context.get(Native).of(event.table)
         for refused in sorted(refusals(event.table, event.subnet, native, native.slid), key=lambda refused: refused.row):
             if refused.verdict is Verdict.ABSENT:
@@ -50,7 +50,7 @@ class NotInSourceTable(Rule):
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         """Packets in front of what tells about their sender."""
-        yield from context.get(EarlySent).judged(context, Verdict.ABSENT)
+        yield from context.get(EarlyPackets).judged(context, Verdict.ABSENT, SENDER)
 
 
 class PathNotShared(Rule):
