@@ -1,0 +1,147 @@
+"""How do captures become tests? `pytest --ibdissect captures/` collects them; `assert_clean(path)` is for tests of one's own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SHOWN = 5
+"""Findings of a rule that a failure shows; it says how many there are."""
+
+
+class NotClean(AssertionError):
+    """A capture has findings, or cannot be read."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("ibdissect", "InfiniBand and RoCE captures")
+    group.addoption("--ibdissect", action="store_true", help="collect captures (*.pcap, *.pcapng, *.erf ...) as tests")
+    group.addoption("--ibdissect-select", action="append", default=[], metavar="CODES", help="only these rules: codes, prefixes, names")
+    group.addoption("--ibdissect-ignore", action="append", default=[], metavar="CODES", help="not these rules")
+    group.addoption("--ibdissect-fail-on", choices=("error", "warning", "info"), help="fail at this severity or worse (error)")
+    group.addoption("--ibdissect-baseline", metavar="FILE", help="findings that are known and do not fail")
+    group.addoption("--ibdissect-config", metavar="FILE", help="configuration file (ibdissect.toml, pyproject.toml)")
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    if not parent.config.getoption("--ibdissect"):
+        return None
+    from ibdissect.capture.discover import NAMES
+
+    # A file that was named outright is taken whatever its name, as `ibdissect lint` does; tests stay tests.
+    named = parent.session.isinitpath(file_path) and file_path.suffix != ".py"
+    if not named and not file_path.name.lower().endswith(NAMES):
+        return None
+    capture: pytest.Collector = CaptureFile.from_parent(parent, path=file_path)
+    return capture
+
+
+class CaptureFile(pytest.File):
+    """A capture, as a file of one test."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """The one test."""
+        yield CaptureItem.from_parent(self, name="lint")
+
+
+class CaptureItem(pytest.Item):
+    """Passes when the capture has no findings at or above the severity."""
+
+    def runtest(self) -> None:
+        """Check the capture."""
+        option = self.config.getoption
+        below = self.path.is_relative_to(Path.cwd())
+        assert_clean(
+            self.path.relative_to(Path.cwd()) if below else self.path,
+            select=option("--ibdissect-select"),
+            ignore=option("--ibdissect-ignore"),
+            fail_on=option("--ibdissect-fail-on"),
+            baseline=option("--ibdissect-baseline"),
+            config=option("--ibdissect-config"),
+        )
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """The findings, without the way through our own code."""
+        from ibdissect.errors import IbdissectError
+
+        if isinstance(excinfo.value, (NotClean, IbdissectError)):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """What the summary calls it."""
+        return self.path, None, f"ibdissect lint {self.path.name}"
+
+
+def assert_clean(
+    path: str | os.PathLike[str],
+    *,
+    ignore: Iterable[str] | str = (),
+    select: Iterable[str] | str = (),
+    fail_on: str | None = None,
+    baseline: str | os.PathLike[str] | None = None,
+    config: str | os.PathLike[str] | None = None,
+    plugins: Iterable[str] = (),
+) -> None:
+    """Fail the test unless a capture is free of findings at or above `fail_on` (default: the configuration's, or error).
+
+    `ignore` and `select` take codes, prefixes and names. The configuration is the file named, or the nearest one above the
+    working directory. Raises NotClean (an AssertionError) with the findings; IbdissectError when an option is wrong.
+    """
+    __tracebackhide__ = True
+    from ibdissect.cli.lint import RANKS
+    from ibdissect.linting import check
+    from ibdissect.report.text import capture_text
+
+    rank, options, known = _prepared(ignore, select, fail_on, baseline, config, plugins)
+    report = check(os.fspath(path), options)
+    if known is not None:
+        known.apply(report)
+    if report.error is not None:
+        raise NotClean(f"not readable: {report.error}")
+    bad = [finding for finding in report.findings if finding.severity.rank >= rank]
+    if not bad:
+        return
+    report.findings = bad
+    report.by_rule = {code: count for code, count in report.by_rule.items() if any(finding.code == code for finding in bad)}
+    count = sum(report.by_rule.values())
+    codes = ", ".join(report.by_rule)
+    least = next(name for name, value in RANKS.items() if value == rank)
+    head = f"{path}: {count} finding{'s' * (count != 1)} at or above {least} ({codes})"
+    raise NotClean(f"{head}\n{capture_text(report)}Explain a rule: ibdissect rules {bad[0].code}")
+
+
+def _prepared(
+    ignore: Iterable[str] | str,
+    select: Iterable[str] | str,
+    fail_on: str | None,
+    baseline: str | os.PathLike[str] | None,
+    config: str | os.PathLike[str] | None,
+    plugins: Iterable[str],
+) -> tuple[int, Any, Any]:
+    """Severity rank, options and the baseline of a check."""
+    from ibdissect.cli.checking import check_options
+    from ibdissect.cli.common import settings
+    from ibdissect.cli.known import Known
+    from ibdissect.cli.lint import RANKS
+    from ibdissect.errors import ConfigError
+    from ibdissect.lint.select import split_codes
+
+    common: dict[str, Any] = {"config": os.fspath(config) if config is not None else None, "plugins": tuple(plugins), "show_keys": False}
+    chosen, left = (split_codes([codes] if isinstance(codes, str) else codes) for codes in (select, ignore))
+    options = check_options(common, selected=chosen, ignored=left, max_findings=SHOWN)
+    fail_on = fail_on or settings(common).fail_on or "error"
+    if fail_on not in RANKS:
+        raise ConfigError("assert_clean", "fail_on", f"{fail_on!r} is none of {', '.join(RANKS)}")
+    known = os.fspath(baseline) if baseline is not None else settings(common).baseline
+    return RANKS[fail_on], options, Known(known, None, options) if known is not None else None
+
+
+@pytest.fixture(name="assert_clean", scope="session")
+def _assert_clean() -> Callable[..., None]:
+    """The function of the same name: `assert_clean(path, ignore=...)`."""
+    return assert_clean

@@ -1,0 +1,111 @@
+"""Do captures become tests with `pytest --ibdissect`, and does `assert_clean` say what is wrong?"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ibdissect.errors import ConfigError
+from ibdissect.pytest_plugin import NotClean, assert_clean
+from tests.craft import erf_pcap, smp
+
+BAD = erf_pcap([smp(1, 0x10, modifier=1), smp(1, 0x10, modifier=1, header={"transaction_id": 7})])
+WARN = erf_pcap([smp(1, 0x02, modifier=5)])
+CLEAN = erf_pcap([smp(1, 0x10)])
+MINE = """
+from ibdissect.pytest_plugin import assert_clean as check
+
+def test_good(assert_clean):
+    assert_clean("captures/clean.pcap")
+
+def test_known(assert_clean):
+    assert_clean("captures/bad.pcap", ignore="AM001,TXN")
+
+def test_bad():
+    check("captures/bad.pcap")
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    captures = tmp_path / "captures"
+    captures.mkdir()
+    for name, data in (("bad", BAD), ("warn", WARN), ("clean", CLEAN)):
+        (captures / f"{name}.pcap").write_bytes(data)
+    (captures / "text.pcapng").write_text("no capture\n" * 20)
+    (captures / "notes.txt").write_text("nothing")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    """Pytest with our plugin and no other, as in an environment where it is installed."""
+    command = [sys.executable, "-m", "pytest", "-p", "ibdissect.pytest_plugin", "-p", "no:cacheprovider", "--color=no", *words]
+    path = os.pathsep.join([str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": path}
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+
+
+def outcomes(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
+    """PASSED and FAILED by test id, of `pytest -v`."""
+    lines = [line.split() for line in done.stdout.splitlines() if " PASSED" in line or " FAILED" in line]
+    return {words[0]: words[1] for words in lines if "::" in words[0]}
+
+
+def test_captures_are_collected_when_asked_for(project: Path) -> None:
+    assert "no tests ran" in run("captures").stdout
+    done = run("-v", "--ibdissect", "captures")
+    assert done.returncode == 1
+    assert outcomes(done) == {
+        "captures/bad.pcap::lint": "FAILED", "captures/clean.pcap::lint": "PASSED", "captures/text.pcapng::lint": "FAILED",
+        "captures/warn.pcap::lint": "PASSED",
+    }  # fmt: skip
+    assert "captures/bad.pcap:1: ✖ error AM001" in done.stdout and "Explain a rule: ibdissect rules AM001" in done.stdout
+    assert "not readable: captures/text.pcapng" in done.stdout
+    assert "pytest_plugin.py" not in done.stdout
+
+
+def test_options_and_configuration_decide(project: Path) -> None:
+    only = run("-v", "--ibdissect", "--ibdissect-select", "PKY", "captures/bad.pcap")
+    assert only.returncode == 0 and outcomes(only) == {"captures/bad.pcap::lint": "PASSED"}
+    strict = run("-v", "--ibdissect", "--ibdissect-fail-on", "warning", "--ibdissect-ignore", "TXN", "captures/warn.pcap")
+    assert strict.returncode == 1 and "AM027" in strict.stdout
+    (project / "ibdissect.toml").write_text('[per-path-ignores]\n"captures/bad*" = ["AM001"]\n')
+    assert run("--ibdissect", "captures/bad.pcap").returncode == 0
+    wrong = run("--ibdissect", "--ibdissect-ignore", "AM0O1", "captures/clean.pcap")
+    assert wrong.returncode == 1 and "no rule has this code" in wrong.stdout and "Traceback" not in wrong.stdout
+
+
+def test_known_findings_do_not_fail(project: Path) -> None:
+    command = [sys.executable, "-m", "ibdissect", "lint", "-q", "captures/bad.pcap", "--write-baseline", "known.json"]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[1])}
+    assert subprocess.run(command, env=environment, timeout=60, check=False).returncode == 0
+    assert run("--ibdissect", "--ibdissect-baseline", "known.json", "captures/bad.pcap").returncode == 0
+    (project / "captures/bad.pcap").write_bytes(erf_pcap([smp(1, 0x10, modifier=3)]))
+    again = run("--ibdissect", "--ibdissect-baseline", "known.json", "captures/bad.pcap")
+    assert again.returncode == 1 and "1 finding at or above error (AM001)" in again.stdout
+
+
+def test_the_function_and_the_fixture(project: Path) -> None:
+    (project / "test_mine.py").write_text(MINE)
+    done = run("-v", "test_mine.py")
+    assert outcomes(done) == {"test_mine.py::test_good": "PASSED", "test_mine.py::test_known": "PASSED", "test_mine.py::test_bad": "FAILED"}
+    assert "NotClean: captures/bad.pcap: 2 findings at or above error (AM001)" in done.stdout
+    assert "_prepared" not in done.stdout  # no way through our own code
+
+
+def test_called_without_pytest(project: Path) -> None:
+    assert_clean(project / "captures/clean.pcap")
+    assert_clean(project / "captures/bad.pcap", select=["PKY", "MKY"])
+    assert_clean(project / "captures/bad.pcap", fail_on="never")
+    with pytest.raises(NotClean, match="AM001") as caught:
+        assert_clean("captures/bad.pcap", ignore=["TXN"])
+    assert isinstance(caught.value, AssertionError)
+    with pytest.raises(NotClean, match="not readable"):
+        assert_clean("captures/missing.pcap")
+    with pytest.raises(ConfigError, match="loud"):
+        assert_clean("captures/clean.pcap", fail_on="loud")
