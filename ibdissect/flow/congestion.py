@@ -1,0 +1,248 @@
+"""Where was congestion marked and told of (ECN, FECN, BECN, CNP), and how do RoCE flows use their path: source ports, fragments?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ibdissect.table.locate import Bool, Int, u16, u24
+from ibdissect.table.table import ChunkTable, gather
+from ibdissect.wire.opcodes import CNP_OPCODE
+from ibdissect.wire.text import gid_text
+from ibdissect.wire.transport import BTH
+
+from .asked import mixed
+from .columns import U64
+
+FECN, BECN, CE = 0x80, 0x40, 3
+PATIENCE_NS = 1_000_000_000
+"""A notification follows within microseconds; after a second there is none."""
+MAX_PAIRS, MAX_PORTS = 65536, 64
+SPECIAL_QP, MULTICAST_QP = 1, 0xFFFFFF
+SLOTS = 1 << 16
+UDP_PROTOCOL, IP6_FRAGMENT = 17, 44
+_PLACES = (("lrh", 6, 2, 2), ("grh", 8, 24, 16), ("ip6", 8, 24, 16), ("ip4", 12, 16, 4))
+"""Header, offset of source and destination, size; a later one that is present counts."""
+
+
+@dataclass(slots=True)
+class Pair:
+    """What one port sends to another."""
+
+    source: bytes
+    """Two bytes are a LID, four an IPv4 address, sixteen a GID or IPv6 address."""
+    destination: bytes
+    first_frame: int
+    first_ns: int
+    ce: int = 0
+    """Packets that switches marked (ECN 11)."""
+    fecn: int = 0
+    becn: int = 0
+    """Without notifications of their own (CNP)."""
+    notifications: int = 0
+    """CNPs."""
+    fragments: int = 0
+    """Pieces of fragmented UDP datagrams."""
+    ports: set[int] = field(default_factory=set)
+    """UDP source ports of connections, at most MAX_PORTS."""
+    queue_pairs: set[int] = field(default_factory=set)
+    """Their destination queue pairs, at most MAX_PORTS."""
+    open_frame: int = 0
+    """The first marked packet since the last notification came back; 0 when there is none."""
+    open_ns: int = 0
+    ignored_frame: int = 0
+    """The first marked packet that no notification followed in time."""
+    ignored_ns: int = 0
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        """Both addresses as people write them."""
+        return _text(self.source), _text(self.destination)
+
+
+def _text(address: bytes) -> str:
+    if len(address) == 2:
+        return f"LID {int.from_bytes(address, 'big')}"
+    return ".".join(map(str, address)) if len(address) == 4 else gid_text(address)
+
+
+class Congestion:
+    """All pairs of ports with marks, RoCE connections or fragments; bounded. `of` every chunk in order, by whoever asks first."""
+
+    def __init__(self) -> None:
+        self._of: ChunkTable | None = None
+        self.pairs: dict[tuple[bytes, bytes], Pair] = {}
+        self.last_ns = 0
+
+    def of(self, table: ChunkTable) -> Congestion:
+        """Take in a chunk."""
+        if self._of is not table:
+            self._of = table
+            if len(table):
+                self.last_ns = int(table.chunk.time_ns[-1])
+            bth = table.located.start.get("bth")
+            rows = np.flatnonzero(bth >= 0) if bth is not None else np.empty(0, np.int64)
+            if len(rows):
+                self._marks(table, rows)
+                self._ports(table, rows)
+            self._fragments(table)
+        return self
+
+    def finish(self) -> None:
+        """At the end of the capture: marks that were left without notification for long enough."""
+        for pair in self.pairs.values():
+            if pair.open_frame and self.last_ns - pair.open_ns >= PATIENCE_NS:
+                self._ignored(pair)
+
+    @staticmethod
+    def _ignored(pair: Pair) -> None:
+        if not pair.ignored_frame:
+            pair.ignored_frame, pair.ignored_ns = pair.open_frame, pair.open_ns
+        pair.open_frame = 0
+
+    def _pair(self, table: ChunkTable, row: int) -> Pair | None:
+        near = far = b""
+        for name, source, destination, size in _PLACES:
+            at = int(table.located.start[name][row]) if name in table.located.start else -1
+            if at >= 0:
+                near, far = (table.chunk.data[at + offset : at + offset + size].tobytes() for offset in (source, destination))
+        found = self.pairs.get((near, far))
+        if found is None and len(self.pairs) < MAX_PAIRS:
+            found = self.pairs[near, far] = Pair(near, far, table.chunk.first + row, int(table.chunk.time_ns[row]))
+        return sorted(found)
+
+    def _marks(self, table: ChunkTable, rows: Int) -> None:
+        """Packets with a mark, and notifications: usually none."""
+        loc, data = table.located, table.chunk.data
+        bits = data[loc.start["bth"][rows] + BTH.fecn.bit // 8] & (FECN | BECN)
+        told = loc.opcode[rows] == CNP_OPCODE
+        ce = ecn(table, rows) == CE
+        some = np.flatnonzero(ce | told | (bits != 0))
+        if not len(some):
+            return
+        rows, bits, told, ce = rows[some], bits[some], told[some], ce[some]
+        ends = ends_hash(table, rows)
+        times = table.chunk.time_ns[rows]
+        order = np.argsort(ends, kind="stable")
+        starts = np.flatnonzero(np.concatenate(([True], ends[order][1:] != ends[order][:-1])))
+        none = order[:0]
+        seen: dict[tuple[bytes, bytes], Int] = {}
+        for mine in np.split(order, starts[1:]):
+            pair = self._pair(table, int(rows[mine[0]]))
+            if pair is not None:
+                pair.ce += int(np.count_nonzero(ce[mine]))
+                pair.notifications += int(np.count_nonzero(told[mine]))
+                pair.fecn += int(np.count_nonzero(bits[mine] & FECN))
+                pair.becn += int(np.count_nonzero((bits[mine] & BECN != 0) & ~told[mine]))
+                seen[pair.source, pair.destination] = mine
+        for near, far in dict.fromkeys((*seen, *((far, near) for near, far in seen))):
+            pair = self.pairs.get((near, far))
+            if pair is not None:
+                mine, back = seen.get((near, far), none), seen.get((far, near), none)
+                marked = mine[ce[mine]]
+                self._match(pair, table.chunk.first + rows[marked], times[marked], times[back[told[back]]])
+
+    def _match(self, pair: Pair, frames: Int, times: Int, told: Int) -> None:
+        """Marked packets of a pair, and the notifications that came back, both in order of time."""
+        if pair.open_frame:
+            frames, times = np.concatenate(([pair.open_frame], frames)), np.concatenate(([pair.open_ns], times))
+        if not len(frames):
+            return
+        after = np.searchsorted(told, times)
+        late = np.flatnonzero((after < len(told)) & (np.append(told, 0)[np.minimum(after, len(told))] - times > PATIENCE_NS))
+        if len(late):
+            pair.open_frame, pair.open_ns = int(frames[late[0]]), int(times[late[0]])
+            self._ignored(pair)
+        open_ = np.flatnonzero(after == len(told))
+        pair.open_frame, pair.open_ns = (int(frames[open_[0]]), int(times[open_[0]])) if len(open_) else (0, 0)
+        if len(open_) and int(times[-1]) - pair.open_ns > PATIENCE_NS:
+            self._ignored(pair)
+            pair.open_frame, pair.open_ns = int(frames[-1]), int(times[-1])
+
+    def _ports(self, table: ChunkTable, rows: Int) -> None:
+        """Each distinct source port and queue pair of RoCE connections once."""
+        loc, data = table.located, table.chunk.data
+        udp = loc.start.get("udp")
+        if udp is None:
+            return
+        rows = rows[udp[rows] >= 0]
+        if not len(rows):
+            return
+        port = u16(data, udp[rows])
+        queue_pair = u24(data, loc.start["bth"][rows] + BTH.destqp.bit // 8)
+        connected = (queue_pair > SPECIAL_QP) & (queue_pair != MULTICAST_QP)
+        rows, port, queue_pair = rows[connected], port[connected], queue_pair[connected]
+        if not len(rows):
+            return
+        key = ends_hash(table, rows) ^ ((port << 24 | queue_pair).astype(np.uint64) * np.uint64(0xC2B2AE3D27D4EB4F))
+        for i in distinct(key):
+            pair = self._pair(table, int(rows[i]))
+            if pair is not None:
+                for seen, value in ((pair.ports, int(port[i])), (pair.queue_pairs, int(queue_pair[i]))):
+                    if len(seen) < MAX_PORTS:
+                        seen.add(value)
+
+    def _fragments(self, table: ChunkTable) -> None:
+        """Pieces of UDP datagrams; all but the first have no port."""
+        start, data = table.located.start, table.chunk.data
+        for name, test in (("ip4", _split_4), ("ip6", _split_6)):
+            if name not in start:
+                continue
+            rows = np.flatnonzero(start[name] >= 0)
+            rows = rows[test(data, start[name][rows])]
+            if len(rows):
+                ends = ends_hash(table, rows)
+                _, first, counts = np.unique(ends, return_index=True, return_counts=True)
+                for i, count in zip(first.tolist(), counts.tolist(), strict=True):
+                    pair = self._pair(table, int(rows[i]))
+                    if pair is not None:
+                        pair.fragments += count
+
+
+def _split_4(data: np.ndarray[tuple[int], np.dtype[np.uint8]], at: Int) -> Bool:
+    split: Bool = (u16(data, at + 6) & 0x3FFF != 0) & (data[at + 9] == UDP_PROTOCOL)
+    return split
+
+
+def _split_6(data: np.ndarray[tuple[int], np.dtype[np.uint8]], at: Int) -> Bool:
+    split: Bool = data[at + 6] == IP6_FRAGMENT
+    return split
+
+
+def ecn(table: ChunkTable, rows: Int) -> Int:
+    """The ECN bits of IP of each row; 0 without IP."""
+    start, data = table.located.start, table.chunk.data
+    found = np.zeros(len(rows), np.int64)
+    for name, offset, shift in (("ip4", 1, 0), ("ip6", 1, 4)):
+        if name in start:
+            index = np.flatnonzero(start[name][rows] >= 0)
+            found[index] = data[start[name][rows[index]] + offset] >> shift & 3
+    return sorted(found)
+
+
+def ends_hash(table: ChunkTable, rows: Int) -> U64:
+    """A number for source and destination of each row."""
+    out = np.zeros(len(rows), np.uint64)
+    for name, source, destination, size in _PLACES:
+        if name not in table.located.start:
+            continue
+        index = np.flatnonzero(table.located.start[name][rows] >= 0)
+        at = table.located.start[name][rows[index]]
+        both = np.zeros((len(index), 2 * max(size, 4)), np.uint8)
+        both[:, :size] = gather(table.chunk.data, at + source, size)
+        both[:, -size:] = gather(table.chunk.data, at + destination, size)
+        out[index] = mixed(both)
+    return out
+
+
+def distinct(key: U64) -> list[int]:
+    """Where each distinct value occurs first, in order; sorts only what shares a slot with another value."""
+    place = (key >> np.uint64(48)).astype(np.int64)
+    holder = np.full(SLOTS, -1, np.int64)
+    holder[place[::-1]] = np.arange(len(key))[::-1]
+    crowded = np.flatnonzero(key[holder[place]] != key)
+    found: list[int] = holder[holder >= 0].tolist()
+    if len(crowded):
+        found += crowded[np.unique(key[crowded], return_index=True)[1]].tolist()
+    return sorted(found)

@@ -1,0 +1,196 @@
+"""Congestion control that contradicts what a node told: keys, tables that are too long, settings without effect (CC)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ibdissect.flow.addresses import addresses_of
+from ibdissect.flow.asked import Asked
+from ibdissect.flow.transactions import Answered, Transactions, Unanswered
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related, Span, value_of
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, Seen, on_chunk, on_end, on_event, on_struct
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.cc import CACongestionSetting, CongestionControlFormat, CongestionControlTable, CongestionInfo, CongestionKeyInfo
+from ibdissect.wire.mad import MAD, method_name
+
+from .cc import CC_CLASS
+from .content import GET_RESP, SET
+from .transaction import PATIENCE_NS
+
+CONTROL_TABLE = 0x0017
+MAX_NODES = 65536
+
+
+def rows_of_cc(table: ChunkTable, context: Context) -> tuple[Asked, list[int]]:
+    """The requests and answers of the class, as indices into `Asked`."""
+    if not any(mgmt_class == CC_CLASS for mgmt_class, _ in table.attributes()):
+        return context.get(Asked), []
+    asked = context.get(Asked).of(table)
+    return asked, np.flatnonzero(asked.mgmt_class == CC_CLASS).tolist()
+
+
+@dataclass(slots=True)
+class Suspect:
+    """A request with another key than its target told."""
+
+    frame: int
+    time_ns: int
+    key: int
+    held: int
+    taught: int
+    at: int
+    what: str
+    place: int
+
+
+class CCKeyWrong(Rule):
+    """A congestion control request has another CC_Key than its target, and the target does not do it.
+
+    ## Why it matters
+    A node whose key is set and protected ignores requests with another one: the switch or adapter keeps its old settings.
+
+    ## What to do
+    Give the tool the key (`ibccconfig -c`, opensm `cc_key`), or look for a second manager.
+    """
+
+    code, name, severity = "CC001", "cc-key-mismatch", ERROR
+    reference = "IBA A10.4.1, A10.4.3.4; opensm cc_key"
+    message = "{what} with {key}, the target holds {held}; it was not done"
+    example = "an accepted Set(CongestionKeyInfo) with CC_Key 7 and the protect bit, then a Get with CC_Key 9 without an answer"
+
+    def __init__(self) -> None:
+        self.held: dict[int, tuple[int, int]] = {}
+        """Protected keys by address, and the frames that told them."""
+        self.suspects: dict[int, Suspect] = {}
+        """By frame."""
+        self.refused: set[int] = set()
+        """Frames of requests that were not answered, or with an error."""
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> None:
+        """Accepted answers teach keys; requests are compared with them, in frame order."""
+        asked, mine = rows_of_cc(table, context)
+        for i in mine:
+            row = int(asked.rows[i])
+            seen = Seen(table, row)
+            if not asked.asks[i]:
+                info, mad = seen.first(CongestionKeyInfo), seen.first(MAD)
+                if info is not None and mad.method == GET_RESP and not mad.status and len(self.held) < MAX_NODES:
+                    if info.cc_key and info.cc_key_protect_bit:
+                        self.held[int(asked.source[i])] = info.cc_key, seen.frame
+                    else:
+                        self.held.pop(int(asked.source[i]), None)
+                continue
+            held = self.held.get(int(asked.destination[i]))
+            head = seen.first(CongestionControlFormat)
+            if held is not None and head is not None and head.cc_key != held[0] and len(self.suspects) < MAX_NODES:
+                what = f"{method_name(CC_CLASS, int(asked.method[i]))}(attribute 0x{int(asked.attribute[i]):04x})"
+                at = head.offset + CongestionControlFormat.cc_key.bit // 8
+                self.suspects[seen.frame] = Suspect(
+                    seen.frame, seen.time_ns, head.cc_key, held[0], held[1], at, what, int(asked.destination[i])
+                )  # fmt: skip
+
+    @on_event(Unanswered)
+    def nobody(self, event: Unanswered, _context: Context) -> None:
+        if event.request.mgmt_class == CC_CLASS and len(self.refused) < MAX_NODES:
+            self.refused.add(event.request.frame)
+
+    @on_event(Answered)
+    def answered(self, event: Answered, _context: Context) -> None:
+        if event.request.mgmt_class == CC_CLASS and event.status and len(self.refused) < MAX_NODES:
+            self.refused.add(event.request.frame)
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        """A node that did what it was asked does not hold the key that it told."""
+        transactions = context.get(Transactions)
+        late = {request.frame for request in transactions.open_requests() if transactions.last_ns - request.last_ns >= PATIENCE_NS}
+        for frame, suspect in self.suspects.items():
+            if frame in self.refused or (frame in late and transactions.answers):
+                value = value_of(CongestionControlFormat.cc_key, suspect.key)
+                yield Hit(
+                    frame=frame, time_ns=suspect.time_ns, field=CongestionControlFormat.cc_key, value=value, evidence=Evidence.LEARNT,
+                    spans=(Span(frame, suspect.at, 8),), related=(Related(suspect.taught, "CongestionKeyInfo"),), key=suspect.place,
+                    arguments={"what": suspect.what, "key": value, "held": value_of(CongestionKeyInfo.cc_key, suspect.held)},
+                )  # fmt: skip
+
+
+class ControlTableBeyond(Rule):
+    """A block of a congestion control table is beyond what the adapter can hold.
+
+    ## Why it matters
+    The adapter refuses the block or drops it; delays for heavy congestion are missing.
+
+    ## What to do
+    Ask the adapter for CongestionInfo first; ControlTableCap is the number of blocks of 64 entries.
+    """
+
+    code, name, severity = "CC003", "cct-beyond-cap", WARNING
+    reference = "IBA A10.4.3.3, A10.4.3.9; opensm cc table"
+    message = "block {block} of the CongestionControlTable, the adapter has {cap}"
+    example = "GetResp(CongestionInfo) with ControlTableCap 2, then Set(CongestionControlTable) for block 2"
+
+    def __init__(self) -> None:
+        self.caps: dict[int, tuple[int, int]] = {}
+        """ControlTableCap by address, and the frame that told it."""
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        """CongestionInfo teaches; a ControlTableCap of 0 is what nodes without a table say."""
+        asked, mine = rows_of_cc(table, context)
+        for i in mine:
+            row = int(asked.rows[i])
+            seen = Seen(table, row)
+            if not asked.asks[i]:
+                info, mad = seen.first(CongestionInfo), seen.first(MAD)
+                if info is not None and mad.method == GET_RESP and not mad.status and info.control_table_cap and len(self.caps) < MAX_NODES:
+                    self.caps[int(asked.source[i])] = info.control_table_cap, seen.frame
+                continue
+            known = self.caps.get(int(asked.destination[i]))
+            if known is not None and asked.attribute[i] == CONTROL_TABLE and asked.modifier[i] >= known[0]:
+                hit = self.hit(seen, seen.first(MAD), MAD.attribute_modifier, block=int(asked.modifier[i]), cap=known[0])
+                hit.related, hit.evidence, hit.key = (Related(known[1], "CongestionInfo"),), Evidence.LEARNT, int(asked.destination[i])
+                yield hit
+
+
+class CongestionInert(Rule):
+    """An adapter is told to react to congestion by nothing.
+
+    ## Why it matters
+    With CCTI_Increase 0 a notification (BECN) does not move the index into the table of delays, and with CCTI_Limit 0 the index
+    cannot leave 0: marking of packets goes on without any effect.
+
+    ## What to do
+    Set CCTI_Increase and the length of the table, or leave the service level out of Control_Map.
+    """
+
+    code, name, severity = "CC004", "cn-settings", INFO
+    reference = "IBA A10.2.2, A10.4.3.8; ibdiagnet CACongestionEntry, PSM2 ips_cca_adjust_rate"
+    message = "{what}: congestion notifications have no effect"
+    example = "Set(CACongestionSetting) with Control_Map 1 and CCTI_Increase 0 for service level 0"
+
+    @on_struct(CACongestionSetting)
+    def settings(self, view: CACongestionSetting, seen: Seen) -> Iterator[Hit]:
+        """Service levels that Control_Map names."""
+        if seen.first(MAD).method != SET:
+            return
+        still = [sl for sl, entry in enumerate(view.entry) if view.control_map >> sl & 1 and not entry.ccti_increase]
+        if still:
+            what = "CCTI_Increase is 0 for service level " + ", ".join(map(str, still))
+            yield self._of(self.hit(seen, view, CACongestionSetting.control_map, what=what), seen)
+
+    @on_struct(CongestionControlTable)
+    def limit(self, view: CongestionControlTable, seen: Seen) -> Iterator[Hit]:
+        """Every block repeats the limit."""
+        mad = seen.first(MAD)
+        if mad.method == SET and not mad.attribute_modifier and not view.ccti_limit:
+            yield self._of(self.hit(seen, view, CongestionControlTable.ccti_limit, what="CCTI_Limit is 0"), seen)
+
+    @staticmethod
+    def _of(hit: Hit, seen: Seen) -> Hit:
+        hit.key = hit.arguments["what"], addresses_of(seen.table, seen.row)
+        return hit

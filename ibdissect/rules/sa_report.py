@@ -1,0 +1,85 @@
+"""Which reports go to somebody who has cancelled the subscription (SA)?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ibdissect.flow.asked import Asked
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related, value_of
+from ibdissect.lint.rule import INFO, Hit, Rule, Seen, on_chunk
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.classport import InformInfo
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.notice import Notice
+
+from .content import GET_RESP, REPORT, SA_CLASS
+
+INFORM, NOTICE = 0x0003, 0x0002
+GRACE_NS = 1_000_000_000
+"""A report may be under way, or repeated, while its subscription ends."""
+MAX_RECEIVERS = 65536
+
+
+class ReportUnwanted(Rule):
+    """The SA reports an event to somebody who has cancelled the subscription to it.
+
+    ## Why it matters
+    The receiver does not expect the report and answers with an error or not at all; the SA repeats it. Only subscriptions
+    whose beginning and end the capture shows are judged.
+
+    ## What to do
+    Look at the SA; a restart of opensm with `--subnet-database` may bring old subscriptions back.
+    """
+
+    code, name, severity = "SA020", "report-without-subscription", INFO
+    reference = "IBA 13.4.8.3, 15.4.1; opensm o13-17"
+    message = "Report of trap {trap} to {receiver}, which has cancelled all subscriptions that were seen"
+    example = "InformInfo for trap 144, its cancellation, both accepted, and a Report of trap 144 two seconds later"
+
+    def __init__(self) -> None:
+        self.wanted: dict[int, set[int]] = {}
+        """Trap numbers of the subscriptions in force, by receiver."""
+        self.ended: dict[int, tuple[int, int]] = {}
+        """Frame and time of the cancellation that left a receiver without any."""
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        """Accepted subscriptions and reports in frame order: both are rare."""
+        groups = table.attributes()
+        if (SA_CLASS, INFORM) not in groups and (SA_CLASS, NOTICE) not in groups:
+            return
+        asked = context.get(Asked).of(table)
+        status = table.of_rows(MAD.status)[0]
+        accepted = (asked.attribute == INFORM) & (asked.method == GET_RESP) & (status[asked.rows] == 0)
+        reports = (asked.attribute == NOTICE) & (asked.method == REPORT)
+        for i in np.flatnonzero((asked.mgmt_class == SA_CLASS) & (accepted | reports)).tolist():
+            row, receiver = int(asked.rows[i]), int(asked.destination[i])
+            seen = Seen(table, row)
+            if accepted[i]:
+                info = seen.first(InformInfo)
+                if info is not None:
+                    self._subscription(info, receiver, seen)
+                continue
+            notice, ended = seen.first(Notice), self.ended.get(receiver)
+            if notice is None or ended is None or seen.time_ns - ended[1] < GRACE_NS:
+                continue
+            hit = self.hit(seen, notice, Notice.trap_number, trap=value_of(Notice.trap_number, notice.trap_number),
+                           receiver=f"LID {receiver}" if receiver < 1 << 16 else "this address")  # fmt: skip
+            hit.related, hit.evidence, hit.key = (Related(ended[0], "cancelled"),), Evidence.INFERRED, receiver
+            yield hit
+
+    def _subscription(self, info: InformInfo, receiver: int, seen: Seen) -> None:
+        wanted = self.wanted.get(receiver)
+        if info.subscribe:
+            if wanted is None and len(self.wanted) < MAX_RECEIVERS:
+                wanted = self.wanted[receiver] = set()
+            if wanted is not None:
+                wanted.add(info.trap_number)
+            self.ended.pop(receiver, None)
+        elif wanted is not None and info.trap_number in wanted:
+            wanted.discard(info.trap_number)
+            if not wanted:
+                self.ended[receiver] = seen.frame, seen.time_ns
