@@ -7,10 +7,14 @@ import os
 import sys
 from importlib import import_module
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import click
 
 from ibdissect.errors import IbdissectError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 COMMANDS: dict[str, str] = {
     "tui": "Open a capture in the terminal UI.",
@@ -28,6 +32,8 @@ COMMANDS: dict[str, str] = {
 }
 """Every command with its line in the help; a command is the `command` object of the module of its name, loaded when it is called."""
 
+COMPLETE = "_IBDISSECT_COMPLETE"
+"""Set by a shell that asks what may be typed next."""
 INTERRUPTED, BROKEN_PIPE = 130, 141
 
 
@@ -43,13 +49,23 @@ class Commands(click.Group):
         if name not in COMMANDS or find_spec(f"{__name__}.{name}") is None:
             return None
         command: click.Command = import_module(f"{__name__}.{name}").command
+        if COMPLETE in os.environ:
+            from ibdissect.cli.completion import teach
+
+            teach(command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The first word: a command, else a file to open."""
+        from ibdissect.cli.completion import files
+
+        return super().shell_complete(ctx, incomplete) or files(ctx, None, incomplete)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """An existing file or `-` as first word means `tui`; any other unknown word is an error that names the nearest command."""
         name = args[0]
         known = self.list_commands(ctx)
-        if name in known:
+        if name in known or ctx.resilient_parsing:  # completion only looks
             return super().resolve_command(ctx, args)
         if name == "-" or os.path.exists(name):
             if "tui" not in known:
@@ -71,6 +87,12 @@ def group() -> None:
     """Dissect, analyze and lint InfiniBand and RoCE captures.
 
     `ibdissect CAPTURE` opens a capture in the terminal UI.
+
+    \b
+    Completion of commands, options, rule codes and filter names, in a shell's start-up file:
+      bash  eval "$(_IBDISSECT_COMPLETE=bash_source ibdissect)"
+      zsh   eval "$(_IBDISSECT_COMPLETE=zsh_source ibdissect)"
+      fish  _IBDISSECT_COMPLETE=fish_source ibdissect | source
     """
 
 
@@ -88,7 +110,7 @@ def run(arguments: list[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        if "_IBDISSECT_COMPLETE" in os.environ:  # the shell asks what could be typed next
+        if COMPLETE in os.environ:  # the shell asks what could be typed next
             group.main(args=arguments, prog_name="ibdissect")
         # Not `main`: that turns a broken pipe into status 1, which means findings here.
         with group.make_context("ibdissect", sys.argv[1:] if arguments is None else list(arguments)) as context:

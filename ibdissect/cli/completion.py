@@ -1,0 +1,65 @@
+"""What may be typed next on the command line? Captures, rule codes and filter names, for the completion of bash, zsh and fish."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import click
+from click.shell_completion import CompletionItem
+
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def teach(command: click.Command) -> click.Command:
+    """Make a command complete its own arguments and options; only a shell that asks needs it."""
+    for parameter in command.params:
+        found = BY_NAME.get(parameter.name or "")
+        if found is not None:
+            parameter._custom_shell_complete = found  # what the argument `shell_complete` of click's decorators sets
+    return command
+
+
+def files(_context: click.Context, _parameter: click.Parameter | None, incomplete: str) -> list[CompletionItem]:
+    """The shell completes names of files better than we do."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+def codes(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Rule codes, families and names; also behind a comma."""
+    from ibdissect.rules import load
+
+    before, comma, word = incomplete.rpartition(",")
+    rules = load()
+    families = sorted({rule.code.rstrip("0123456789") for rule in rules})
+    named = [(family, "all of them") for family in families]
+    named += [(rule.code, rule.name) for rule in rules]
+    named += [(rule.name, rule.code) for rule in rules if word and word[0].islower()]
+    return [CompletionItem(before + comma + text, help=label) for text, label in named if text.lower().startswith(word.lower())]
+
+
+def filters(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """What may stand at the end of a display filter."""
+    from ibdissect.dfilter.complete import complete
+
+    found = complete(incomplete, len(incomplete))
+    return [CompletionItem(incomplete[: one.start] + one.text, help=one.label) for one in found]
+
+
+def names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of fields; the leading `infiniband.` may be left out, as in filters."""
+    from ibdissect.wire.catalog import builtin
+
+    return _starting(sorted(builtin().names), incomplete)
+
+
+def _starting(known: Iterable[str], incomplete: str) -> list[CompletionItem]:
+    full = [name for name in known if name.startswith(incomplete)]
+    short = [name.removeprefix("infiniband.") for name in known if name.startswith("infiniband." + incomplete)] if incomplete else []
+    return [CompletionItem(name) for name in (*full, *short)]
+
+
+BY_NAME: dict[str, Complete] = {
+    "capture": files, "paths": files, "config": files, "plugins": files, "target": files, "output": files, "baseline": files,
+    "write_baseline": files, "codes": codes, "selected": codes, "ignored": codes, "filter": filters, "prefix": names, "names": names,
+}  # fmt: skip
+"""By the name of a parameter, the same in every command."""

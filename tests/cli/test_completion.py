@@ -1,0 +1,112 @@
+"""Does a shell complete commands, files, rule codes and filter names? Asked in real shells, with a Tab key."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).resolve().parents[2]
+START = {
+    "bash": ["bash", "--norc", "--noprofile", "-i"],
+    "zsh": ["zsh", "-f", "-i"],
+}
+PREPARE = {
+    "bash": 'eval "$(_IBDISSECT_COMPLETE=bash_source ibdissect)"; bind "set bell-style none"',
+    "zsh": 'autoload -U compinit; compinit -u -d "$PWD/dump"; eval "$(_IBDISSECT_COMPLETE=zsh_source ibdissect)"',
+}
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """A folder with a capture, and `ibdissect` on the PATH."""
+    program = tmp_path / "bin" / "ibdissect"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ibdissect "$@"\n')
+    program.chmod(0o755)
+    (tmp_path / "capture-of-today.pcap").write_bytes(b"")
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    return os.environ | {"PATH": path, "PYTHONPATH": str(REPO), "TERM": "dumb", "HOME": str(tmp_path), "PS1": "> ", "HISTFILE": ""}
+
+
+class Terminal:
+    """A shell behind a pseudo terminal."""
+
+    def __init__(self, shell: str, environment: dict[str, str], cwd: Path) -> None:
+        self.master, slave = pty.openpty()
+        self.process = subprocess.Popen(
+            START[shell], stdin=slave, stdout=slave, stderr=slave, env=environment, cwd=cwd, start_new_session=True
+        )
+        os.close(slave)
+
+    def close(self) -> None:
+        """End the shell."""
+        self.process.kill()
+        self.process.wait()
+        os.close(self.master)
+
+    def type(self, text: str, wanted: str) -> str:
+        """Type, and read until `wanted` shows; what was read."""
+        os.write(self.master, text.encode())
+        read, deadline = "", time.monotonic() + 30
+        while wanted not in read and time.monotonic() < deadline:
+            if select.select([self.master], [], [], 0.2)[0]:
+                read += os.read(self.master, 65536).decode(errors="replace")
+        return read
+
+
+@pytest.fixture(params=sorted(START))
+def terminal(request: pytest.FixtureRequest, environment: dict[str, str], tmp_path: Path) -> Iterator[Terminal]:
+    if shutil.which(request.param) is None:
+        pytest.skip(f"needs {request.param}")
+    opened = Terminal(request.param, environment, tmp_path)
+    opened.type(PREPARE[request.param] + "; echo ready$((1+1))\n", "ready2")
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize(
+    ("typed", "rest"),
+    [
+        ("ibdissect annot", "ate"),
+        ("ibdissect lint --write-b", "aseline"),
+        ("ibdissect lint capture-o", "f-today.pcap"),
+        ("ibdissect capture-o", "f-today.pcap"),
+        ("ibdissect lint --select PKY001,limited-to", "-limited"),
+        ("ibdissect show -Y infiniband.bth.opc", "ode"),
+        ("ibdissect fields infiniband.deth.q", "_key"),
+    ],
+)
+def test_a_tab_completes(terminal: Terminal, typed: str, rest: str) -> None:
+    assert rest in terminal.type(typed + "\t", rest)
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [("ibdissect annot", "annotate"), ("ibdissect lint --fail-on w", "warning"), ("ibdissect rules PKY00", "PKY001"),
+     ("ibdissect show -e infiniband.deth.q", "infiniband.deth.q_key"), ("ibdissect lint capture-o", "capture-of-today.pcap")],
+)  # fmt: skip
+def test_fish_completes(environment: dict[str, str], tmp_path: Path, typed: str, completed: str) -> None:
+    script = f"_IBDISSECT_COMPLETE=fish_source ibdissect | source; complete -C '{typed}'"
+    done = subprocess.run(["fish", "-c", script], capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=60, check=False)
+    assert completed in [line.split("\t")[0] for line in done.stdout.splitlines()], done.stderr
+
+
+def test_an_unknown_command_completes_nothing_and_does_not_fail(environment: dict[str, str]) -> None:
+    asked = environment | {"_IBDISSECT_COMPLETE": "bash_complete", "COMP_WORDS": "ibdissect nosuch x", "COMP_CWORD": "2"}
+    done = subprocess.run([sys.executable, "-m", "ibdissect"], capture_output=True, text=True, env=asked, timeout=60, check=False)
+    assert done.returncode == 0 and "Traceback" not in done.stderr
+
+
+def test_help_says_how() -> None:
+    done = subprocess.run([sys.executable, "-m", "ibdissect", "--help"], capture_output=True, text=True, timeout=60, check=False)
+    assert all(f"_IBDISSECT_COMPLETE={shell}_source" in done.stdout for shell in ("bash", "zsh", "fish"))
