@@ -37,6 +37,20 @@ class Checked:
     """The packet holds zero instead of its CRC: it was captured before the hardware filled it in, bool[n]."""
 
 
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """CRCs of the packets that have one and are all there."""
+
+    rows: Int
+    """Rows of the chunk, int64[k], ascending."""
+    at: Int
+    """Where the CRC stands in `chunk.data`, int64[k]."""
+    stored: npt.NDArray[np.uint32]
+    """What stands there, uint32[k]."""
+    wanted: npt.NDArray[np.uint32]
+    """What should, uint32[k]."""
+
+
 _ICRC: WeakKeyDictionary[ChunkTable, Checked] = WeakKeyDictionary()
 _VCRC: WeakKeyDictionary[ChunkTable, Checked] = WeakKeyDictionary()
 
@@ -45,7 +59,7 @@ def icrc(table: ChunkTable) -> Checked:
     """ICRC of every packet that is all there: native (with GRH or not), RoCE v1, RoCE v2 over IPv4 and IPv6; computed once a chunk."""
     found = _ICRC.get(table)
     if found is None:
-        found = _ICRC[table] = _check_icrc(table)
+        found = _ICRC[table] = _verdicts(table, icrc_sums(table))
     return found
 
 
@@ -53,16 +67,17 @@ def vcrc(table: ChunkTable) -> Checked:
     """VCRC of every native packet that is all there and has one; computed once a chunk."""
     found = _VCRC.get(table)
     if found is None:
-        found = _VCRC[table] = _check_vcrc(table)
+        found = _VCRC[table] = _verdicts(table, vcrc_sums(table))
     return found
 
 
-def _check_icrc(table: ChunkTable) -> Checked:
+def icrc_sums(table: ChunkTable) -> Sums:
+    """The ICRCs of a chunk, from its bytes as they are now."""
     loc = table.located
     data = table.chunk.data
     place = loc.start.get("icrc")
     if place is None:
-        return _verdicts(table, _NO_ROWS, _NO_CRCS, _NO_CRCS)
+        return _NOTHING
     rows = np.flatnonzero((place >= 0) & ~loc.snapped)
     starts = np.empty(len(rows), np.int64)
     fix = np.zeros(len(rows), np.uint32)
@@ -88,21 +103,22 @@ def _check_icrc(table: ChunkTable) -> Checked:
     for i in np.flatnonzero(long).tolist():
         wanted[i] = _slow(table, int(rows[i]), data[starts[i] : ends[i]].tobytes())
     stored = np.ndarray((data.size - 3,), "<u4", data.data, 0, (1,))[ends]
-    return _verdicts(table, rows, stored, wanted)
+    return Sums(rows, ends, stored, wanted)
 
 
-def _check_vcrc(table: ChunkTable) -> Checked:
+def vcrc_sums(table: ChunkTable) -> Sums:
+    """The VCRCs of a chunk, from its bytes as they are now."""
     loc, data = table.located, table.chunk.data
     at = loc.start.get("vcrc")
     if at is None:
-        return _verdicts(table, _NO_ROWS, _NO_CRCS, _NO_CRCS)
+        return _NOTHING
     rows = np.flatnonzero((at >= 0) & ~loc.snapped)
     starts, ends = table.chunk.offset[rows], at[rows]
     memory = data.data
     pieces = map(memory.__getitem__, map(slice, starts.tolist(), ends.tolist()))
     wanted = np.fromiter(map(crc.crc16(), pieces), np.uint32, len(rows))
     stored = np.ndarray((data.size - 1,), "<u2", data.data, 0, (1,))[ends].astype(np.uint32)
-    return _verdicts(table, rows, stored, wanted)
+    return Sums(rows, ends, stored, wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +183,13 @@ def _slow(table: ChunkTable, row: int, data: bytes) -> int:
     return crc.icrc_roce1(data)
 
 
-_NO_ROWS, _NO_CRCS = np.empty(0, np.int64), np.empty(0, np.uint32)
+_NOTHING = Sums(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint32))
 
 
-def _verdicts(table: ChunkTable, rows: Int, stored: npt.NDArray[np.uint32], wanted: npt.NDArray[np.uint32]) -> Checked:
+def _verdicts(table: ChunkTable, sums: Sums) -> Checked:
     bad, zero = np.zeros(len(table), np.bool_), np.zeros(len(table), np.bool_)
-    wrong = stored != wanted
-    bad[rows], zero[rows] = wrong & (stored != 0), wrong & (stored == 0)
+    wrong = sums.stored != sums.wanted
+    bad[sums.rows], zero[sums.rows] = wrong & (sums.stored != 0), wrong & (sums.stored == 0)
     return Checked(bad, zero)
 
 

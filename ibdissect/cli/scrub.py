@@ -1,0 +1,36 @@
+"""`ibdissect scrub`: writes a capture fit for sharing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ibdissect.cli.common import common_options, plugin_names, say
+from ibdissect.cli.output import FRAME_ENDINGS, done, ending_of, shown_of, to_option
+
+
+@click.command(short_help="Make a capture fit for sharing.")
+@click.argument("capture", metavar="CAPTURE")
+@to_option
+@common_options
+def command(capture: str, target: str, **common: Any) -> int:
+    """Write CAPTURE without secrets and identities: fit for sharing, and lint says the same about it.
+
+    Keys become their numbers, GUIDs, GIDs, LIDs, QPNs, IP and MAC addresses substitutes by first appearance, the same
+    everywhere. Names, payload, private data, comments and every byte without a declared meaning are gone; CRCs are right
+    where they were right. Times, sizes, P_Keys, port numbers and service IDs stay.
+    """
+    ending = ending_of(target, FRAME_ENDINGS)
+    from ibdissect.export.files import replacing
+    from ibdissect.scrub.copy import write_scrubbed
+    from ibdissect.session import Capture
+
+    with Capture(capture, plugins=plugin_names(common), show_keys=common["show_keys"]) as opened:
+        shown = shown_of(opened, common)
+        with replacing(target, capture) as file:
+            count = write_scrubbed(opened, shown, file, FRAME_ENDINGS[ending])
+        if not common["quiet"]:
+            say("note: times, sizes, P_Keys, port numbers and service IDs are as they were; look before you share")
+        done(opened, common, f"{count} frames written to {target}")
+    return 0

@@ -1,0 +1,77 @@
+"""Which checksums does a scrubbed packet get? Right ones where they were right, wrong ones where they were wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.table import crcs
+from ibdissect.table.table import ChunkTable
+
+Bytes = npt.NDArray[np.uint8]
+
+IP_CHECKSUM, IP_WORDS = 5, 10
+UDP_CHECKSUM, UDP_LENGTH = 6, 4
+
+
+def seal(old: ChunkTable, new: ChunkTable) -> None:
+    """Write the checksums of `new`, whose packets lie where those of `old` do; a missing (zero) one stays missing."""
+    _ip4(old, new)
+    _crc(crcs.icrc_sums(old), crcs.icrc_sums(new), new.chunk.data, 4)
+    _crc(crcs.vcrc_sums(old), crcs.vcrc_sums(new), new.chunk.data, 2)
+    _udp(old, new)
+
+
+def _crc(old: crcs.Sums, new: crcs.Sums, data: Bytes, size: int) -> None:
+    ones = np.uint32((1 << 8 * size) - 1)
+    right = new.wanted
+    wrong = np.where(right == ones, right ^ np.uint32(1), right ^ ones)
+    value = np.where(old.stored == old.wanted, right, np.where(old.stored == 0, np.uint32(0), wrong)).astype("<u4")
+    data[new.at[:, None] + np.arange(size)] = value.view(np.uint8).reshape(-1, 4)[:, :size]
+
+
+def _ip4(old: ChunkTable, new: ChunkTable) -> None:
+    """Header checksums, carried over by what changed in the header (RFC 1624): the error of a wrong one stays."""
+    start = old.located.at("ip4")
+    at = start[start >= 0]
+    if not at.size:
+        return
+    index = at[:, None] + np.arange(2 * IP_WORDS)
+    words = [table.chunk.data[index].view(">u2").astype(np.int64) for table in (old, new)]
+    sums = [found.sum(axis=1) - found[:, IP_CHECKSUM] for found in words]
+    # Options behind the header are zero now.
+    options = np.zeros(len(at), np.int64)
+    for i in np.flatnonzero(old.chunk.data[at] & 15 > 5).tolist():
+        options[i] = _sum(old.chunk.data, int(at[i]) + 20, int(at[i]) + 4 * (int(old.chunk.data[at[i]]) & 15))
+    rest = (0xFFFF - words[0][:, IP_CHECKSUM] - sums[0] - options + sums[1]) % 0xFFFF
+    value = np.where(rest == 0, 0, 0xFFFF - rest).astype(">u2")
+    new.chunk.data[at[:, None] + 2 * IP_CHECKSUM + np.arange(2)] = value.view(np.uint8).reshape(-1, 2)
+
+
+def _udp(old: ChunkTable, new: ChunkTable) -> None:
+    """Checksums of whole datagrams; where a part was not captured, one that nobody can check."""
+    located, before, after = old.located, old.chunk.data, new.chunk.data
+    udp = located.at("udp")
+    rows = np.flatnonzero(udp >= 0)
+    used = (before[udp[rows] + UDP_CHECKSUM] | before[udp[rows] + UDP_CHECKSUM + 1]) != 0
+    for row in rows[used].tolist():
+        at = int(udp[row])
+        stop = at + int.from_bytes(before[at + UDP_LENGTH : at + UDP_LENGTH + 2].tobytes(), "big")
+        ip4, ip6 = int(located.at("ip4")[row]), int(located.at("ip6")[row])
+        addresses = (ip4 + 12, ip4 + 20) if ip4 >= 0 else (ip6 + 8, ip6 + 40)
+        after[at + UDP_CHECKSUM : at + UDP_CHECKSUM + 2] = 0
+        if stop > int(located.end[row]) or stop < at + 8:
+            after[at + UDP_CHECKSUM + 1] = 1
+            continue
+        pseudo = 17 + stop - at
+        right = (_sum(before, *addresses) + _sum(before, at, stop) + pseudo) % 0xFFFF == 0
+        value = 0xFFFF - (_sum(after, *addresses) + _sum(after, at, stop) + pseudo) % 0xFFFF
+        if not right:
+            value = value % 0xFFFF + 1
+        after[at + UDP_CHECKSUM : at + UDP_CHECKSUM + 2] = np.frombuffer(value.to_bytes(2, "big"), np.uint8)
+
+
+def _sum(data: Bytes, start: int, stop: int) -> int:
+    """The 16-bit words of some bytes, in ones' complement; an odd last byte counts as the upper half of one."""
+    taken = data[start:stop].tobytes()
+    return int.from_bytes(taken + bytes(len(taken) % 2), "big") % 0xFFFF
