@@ -110,7 +110,7 @@ class Congestion:
         found = self.pairs.get((near, far))
         if found is None and len(self.pairs) < MAX_PAIRS:
             found = self.pairs[near, far] = Pair(near, far, table.chunk.first + row, int(table.chunk.time_ns[row]))
-        return sorted(found)
+        return found
 
     def _marks(self, table: ChunkTable, rows: Int) -> None:
         """Packets with a mark, and notifications: usually none."""
@@ -218,7 +218,7 @@ def ecn(table: ChunkTable, rows: Int) -> Int:
         if name in start:
             index = np.flatnonzero(start[name][rows] >= 0)
             found[index] = data[start[name][rows[index]] + offset] >> shift & 3
-    return sorted(found)
+    return found
 
 
 def ends_hash(table: ChunkTable, rows: Int) -> U64:

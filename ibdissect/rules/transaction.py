@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ibdissect.flow.asked import Asked
 from ibdissect.flow.datagrams import address_text
+from ibdissect.flow.heard import Heard
 from ibdissect.flow.rmpp import LengthDisagrees, SegmentAlone, SegmentMissing, TransferEvent, WindowBehind
 from ibdissect.flow.transactions import (
     Answered,
@@ -18,8 +20,9 @@ from ibdissect.flow.transactions import (
 )
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, on_end, on_event
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, on_chunk, on_end, on_event
 from ibdissect.lint.setting import Setting
+from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD, RESPONSE_OF, RMPP, method_name
 
 SECOND = 1_000_000_000
@@ -61,20 +64,32 @@ class RequestUnanswered(Rule):
     example = "a PerformanceGet, and no answer for a second"
     patience = Setting(PATIENCE_NS / SECOND, "seconds that the capture must go on after the last try", 0.0)
 
+    def __init__(self) -> None:
+        self.over: list[Request] = []
+        """Requests given up in this chunk."""
+
     @on_event(Unanswered)
-    def over(self, event: Unanswered, context: Context) -> Iterator[Hit]:
-        yield from self._hit(event.request, context)
+    def given_up(self, event: Unanswered, _context: Context) -> None:
+        self.over.append(event.request)
+
+    @on_chunk
+    def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        """To whom the capture shows answers is known once the whole chunk is."""
+        heard = context.get(Heard).of(table, context.get(Asked).of(table))
+        for request in self.over:
+            yield from self._hit(request, heard)
+        self.over.clear()
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         transactions = context.get(Transactions)
         for request in transactions.open_requests():
             if transactions.last_ns - request.last_ns >= self.patience * SECOND:
-                yield from self._hit(request, context)
+                yield from self._hit(request, context.get(Heard))
 
     @staticmethod
-    def _hit(request: Request, context: Context) -> Iterator[Hit]:
-        if not context.get(Transactions).answers:
+    def _hit(request: Request, heard: Heard) -> Iterator[Hit]:
+        if not heard.hears(request):
             return  # the capture may show one direction only
         related = (Related(request.last_frame, "last try"),) if request.tries > 1 else ()
         yield Hit(

@@ -54,10 +54,10 @@ def counters(method: int, transaction: int = 7, **values: Any) -> bytes:
 # TXN002
 ONE, OTHER = counters(GET), perf(GET, 0x1D, build(PortCountersExtended, port_select=1))
 DONE = [counters(GET_RESP), perf(GET_RESP, 0x1D, build(PortCountersExtended, port_select=1))]
-case("TXN002", [ONE, OTHER, *DONE], [ONE, DONE[0], OTHER, DONE[1]], frames=[2], also=["TXN003"])
-case("TXN002", [ONE, OTHER, *DONE], [ONE, ONE, *DONE[:1]], also=["TXN003"])
+case("TXN002", [ONE, OTHER, *DONE], [ONE, DONE[0], OTHER, DONE[1]], frames=[2], also=["TXN001", "TXN003"])
+case("TXN002", [ONE, OTHER, *DONE], [ONE, ONE, *DONE[:1]], also=["TXN001", "TXN003"])
 # ibdump may have missed the first answer
-case("TXN002", [ONE, OTHER, *DONE], [ONE, OTHER, DONE[1]], also=["TXN003"])
+case("TXN002", [ONE, OTHER, *DONE], [ONE, OTHER, DONE[1]], also=["TXN001", "TXN003"], twin_also=["TXN001"])
 
 # TXN004
 case("TXN004", [*agent(), counters(GET, 8), counters(GET_RESP, 8)], [*agent(resp_time_value=21), counters(GET, 8), counters(GET_RESP, 8)],
@@ -162,7 +162,7 @@ case("SA023", [*TABLED, service(0x8001)], [*TABLED, service(0x0123)], frames=[4]
 case("SA023", [*TABLED, service(0x8001)], [*TABLED, service(0x8001, ("service_id",))], frames=[4])
 
 STANDBY, MASTER = ([*KNOWN, answer(5, 0x20, build(SMInfo, guid=0x0002C90300001051, sm_state=state))] for state in (2, 3))
-LOST = [sa(GET, SERVICE_RECORD, mask=1, slid=7, dlid=5), perf(GET, 0x12, b"\0\1"), perf(GET_RESP, 0x12, b"\0\1"), *WAIT]
+LOST = [sa(GET, SERVICE_RECORD, mask=1, slid=1, dlid=5), *WAIT]
 case("SA024", [*STANDBY, *LOST], [*MASTER, *LOST], frames=[4], also=["TXN001"], twin_also=["TXN001"], file=SECONDS)
 
 # PM

@@ -43,6 +43,9 @@ case("TXN001", [*DONE, perf(GET, 2), other(1), other(2)], [*DONE, perf(GET, 2), 
 # one direction only
 case("TXN001", [*DONE, perf(GET, 2), perf(GET, 2), other(1), other(2)], [perf(GET, 1), perf(GET, 2), other(1), other(2)], frames=[3],
      file=SLOW)  # fmt: skip
+# answers go to others only
+TO_OTHERS = [perf(GET_RESP, 1, dlid=9), perf(GET_RESP, 2, dlid=9)]
+case("TXN001", [*DONE, perf(GET, 2), *TO_OTHERS], [*TO_OTHERS, perf(GET, 2), other(1), other(2)], frames=[3], file=SLOW)
 # the end of the capture
 case("TXN001", [*DONE, perf(GET, 2), other(1)], [*DONE, perf(GET, 2)], frames=[3], file=SLOW)
 case("TXN003", [*DONE, perf(GET_RESP, 1)], [*DONE, perf(GET, 1), perf(GET_RESP, 1)], frames=[3])
