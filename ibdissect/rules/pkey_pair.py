@@ -17,6 +17,7 @@ from ibdissect.table.locate import EXTENDED_AT, Bool, Int, u24
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.transport import BTH, DETH
 
+from .cm_pairs import CmPairs, Pair
 from .pkey_columns import SLOTS, Native, slot
 
 MAX_FLOWS = 65536
@@ -69,6 +70,8 @@ class BothLimited(Rule):
     @on_chunk
     def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
         native = context.get(Native).of(table)
+        pairs: CmPairs = context.get(CmPairs)
+        pairs.take(table)
         if not len(native.rows):
             return
         ordinary = (native.dest_qp > 1) & (native.dlid > 0) & (native.dlid < FIRST_MULTICAST)
@@ -91,7 +94,9 @@ class BothLimited(Rule):
         for i in np.argsort(first).tolist():
             lids, src_qp, dest_qp, key = (int(column[first[i]]) for column in keys)
             flow = (lids >> 16, src_qp, lids & 0xFFFF, dest_qp)
-            yield from self._direction(table, flow, key, int(native.rows[index[first[i]]]), int(counts[i]), src_qp != 0)
+            row = int(native.rows[index[first[i]]])
+            pair = pairs.at((flow[2], dest_qp), table.chunk.first + row) if not src_qp else None
+            yield from self._direction(table, flow, key, row, int(counts[i]), pair)
 
     @staticmethod
     def _sources(table: ChunkTable, rows: Int, opcode: Int) -> Int:
@@ -121,7 +126,7 @@ class BothLimited(Rule):
                 self.only[lids] = MANY
         self.latest[place] = ways
 
-    def _direction(self, table: ChunkTable, flow: Flow, key: int, row: int, count: int, datagrams: bool) -> Iterator[Hit]:
+    def _direction(self, table: ChunkTable, flow: Flow, key: int, row: int, count: int, agreed: Pair | None) -> Iterator[Hit]:
         if key & FULL or not key & BASE:
             self.limited.pop(flow, None)
             return
@@ -134,12 +139,20 @@ class BothLimited(Rule):
             frame, at = table.chunk.first + row, int(table.located.at("bth")[row] - table.chunk.offset[row])
             seen = self.limited[flow] = Direction(base, frame, int(table.chunk.time_ns[row]), Span(frame, at + low, high - low), 0)
         seen.count += count
-        back = (flow[2], flow[3], flow[0], flow[1]) if datagrams else (flow[2], 0, flow[0], self.only.get((flow[2], flow[0]), MANY))
+        near = agreed.far((flow[2], flow[3])) if agreed is not None else None
+        if near is not None and near[0] == flow[0]:
+            back = (flow[2], 0, flow[0], near[1])
+        elif flow[1]:
+            back = (flow[2], flow[3], flow[0], flow[1])
+        else:
+            near, back = None, (flow[2], 0, flow[0], self.only.get((flow[2], flow[0]), MANY))
         other = self.limited.get(back)
         if other is None or other.base != base:
             return
         pair = (flow, back) if flow < back else (back, flow)
-        if datagrams:
+        if agreed is not None and near is not None:
+            yield self._hit(flow, seen, back, other, count, pair, agreed)
+        elif flow[1]:
             yield self._hit(flow, seen, back, other, count, pair)
         elif len(self.paired) < MAX_FLOWS:
             self.paired.setdefault(pair, (seen, other) if pair[0] == flow else (other, seen))
@@ -153,7 +166,7 @@ class BothLimited(Rule):
                     flow, back, seen, other = back, flow, other, seen
                 yield self._hit(flow, seen, back, other, seen.count + other.count, None)
 
-    def _hit(self, flow: Flow, seen: Direction, back: Flow, other: Direction, count: int, key: object) -> Hit:
+    def _hit(self, flow: Flow, seen: Direction, back: Flow, other: Direction, count: int, key: object, agreed: Pair | None = None) -> Hit:
         """The fault is proven by the direction seen later."""
         return Hit(
             frame=seen.frame,
@@ -162,8 +175,11 @@ class BothLimited(Rule):
             spans=(seen.span,),
             field=BTH.p_key,
             value=seen.base,
-            related=(Related(other.frame, "the other direction"),),
-            evidence=Evidence.SEEN if flow[1] else Evidence.INFERRED,
+            related=(
+                Related(other.frame, "the other direction"),
+                *([Related(agreed.rep_frame, "REP of the connection")] if agreed is not None else []),
+            ),
+            evidence=Evidence.LEARNT if agreed is not None else Evidence.SEEN if flow[1] else Evidence.INFERRED,
             count=count,
             key=key,
         )
