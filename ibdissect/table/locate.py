@@ -126,7 +126,8 @@ def locate(chunk: Chunk) -> Located:
         loc.start["erf"] = chunk.pseudo
     # Every row that has a BTH gets it here, with the byte behind its ICRC.
     finder = _Finder(chunk, loc)
-    for link in np.unique(chunk.link).tolist():
+    first = int(chunk.link[0])
+    for link in [first] if (chunk.link == first).all() else np.unique(chunk.link).tolist():
         rows = np.flatnonzero(chunk.link == link)
         if link == LINK_INFINIBAND:
             finder.native(rows)
@@ -162,7 +163,8 @@ class _Finder:
             self.bad(rows[~there], NO_ERF)
             rows, pseudo = rows[there], pseudo[there]
         kind = self.loc.front.part(rows, pseudo + 8, 1)[:, 0] & 0x7F
-        self.native(rows[kind == 21])
+        infiniband = kind == 21
+        self.native(rows if infiniband.all() else rows[infiniband])
         flow = rows[kind == 25]
         if flow.size:
             at = self.chunk.offset[flow]
@@ -194,7 +196,8 @@ class _Finder:
         if local.all():
             self.transport(rows, at + 8, stop)
             return
-        self.transport(rows[local], at[local] + 8, stop[local])
+        some = np.flatnonzero(local)
+        self.transport(rows[some], at[some] + 8, stop[some])
         self.grh(rows[world], at[world] + 8, stop[world])
         raw = lnh == 0
         if raw.any():
@@ -226,17 +229,20 @@ class _Finder:
         }[link]  # fmt: skip
         at = self.chunk.offset[rows]
         good = at + size <= self.loc.end[rows]
-        rows, at = rows[good], at[good]
+        if not good.all():
+            rows, at = rows[good], at[good]
         if not rows.size:
             return
         if name:
             self.loc.at(name)[rows] = at
         else:
             self.loc.at("grh")[rows] = at
-        ethertype = u16(self.data, at + type_at)
+        ethertype = front.u16(self.loc.front.part(rows, at + type_at, 2), 0)
         at = at + size
         for tag in ("vlan", "vlan2", "vlan3"):
             tagged = (ethertype == 0x8100) | (ethertype == 0x88A8)
+            if not tagged.any():
+                break
             tagged &= at + 4 <= self.loc.end[rows]
             if not tagged.any():
                 break
@@ -264,16 +270,19 @@ class _Finder:
         if not rows.size:
             return
         good = at + 20 <= self.loc.end[rows]
-        rows, at = rows[good], at[good]
-        first = self.data[at]
-        header = (first & 15).astype(np.int64) * 4
-        good = (first >> 4 == 4) & (header >= 20)
-        rows, at, header = rows[good], at[good], header[good]
+        if not good.all():
+            rows, at = rows[good], at[good]
+        head = self.loc.front.part(rows, at, 20)
+        header = (head[:, 0] & 15).astype(np.int64) * 4
+        good = (head[:, 0] >> 4 == 4) & (header >= 20)
+        if not good.all():
+            rows, at, header, head = rows[good], at[good], header[good], head[good]
         self.loc.at("ip4")[rows] = at
-        fragment = u16(self.data, at + 6) & 0x1FFF
-        datagram = (self.data[at + 9] == 17) & (fragment == 0)
-        stop = at + u16(self.data, at + 2)
-        self.udp(rows[datagram], (at + header)[datagram], stop[datagram])
+        datagram = (head[:, 9] == 17) & (head[:, 6] & 0x1F == 0) & (head[:, 7] == 0)  # UDP, and no later fragment
+        stop, at = at + front.u16(head, 2), at + header
+        if not datagram.all():
+            rows, at, stop = rows[datagram], at[datagram], stop[datagram]
+        self.udp(rows, at, stop)
 
     def ip6(self, rows: Int, at: Int) -> None:
         if not rows.size:
@@ -287,12 +296,14 @@ class _Finder:
 
     def udp(self, rows: Int, at: Int, stop: Int) -> None:
         good = at + 8 <= self.loc.end[rows]
-        rows, at, stop = rows[good], at[good], stop[good]
+        if not good.all():
+            rows, at, stop = rows[good], at[good], stop[good]
         if not rows.size:
             return
         self.loc.at("udp")[rows] = at
-        roce = u16(self.data, at + 2) == around.ROCE_PORT
-        rows, at, stop = rows[roce], at[roce], stop[roce]
+        roce = front.u16(self.loc.front.part(rows, at + 2, 2), 0) == around.ROCE_PORT
+        if not roce.all():
+            rows, at, stop = rows[roce], at[roce], stop[roce]
         long = stop - self.chunk.offset[rows] > self.chunk.length[rows]
         if long.any():
             self.bad(rows[long], IP_LARGE)
@@ -322,7 +333,10 @@ class _Finder:
             self.bad(rows[short], NO_EXTENDED)
         pad = ((head[:, 1] >> 4) & 3).astype(np.int64)
         stop = np.where(complete, np.maximum(limit - pad, payload), limit)
-        self.payload(rows[~short], payload[~short], stop[~short])
+        if short.any():
+            self.payload(rows[~short], payload[~short], stop[~short])
+        else:
+            self.payload(rows, payload, stop)
         datagram = ~short & ((opcode == 0x64) | (opcode == 0x65))
         if datagram.any():
             datagram &= (head[:, 5] == 0) & (head[:, 6] == 0) & (head[:, 7] <= 1)
@@ -333,8 +347,8 @@ class _Finder:
             loc.at("mad")[r[fits]] = a[fits]
 
     def payload(self, rows: Int, at: Int, stop: Int) -> None:
-        some = stop > at
-        if not some.all():
+        some = np.flatnonzero(stop > at)
+        if len(some) < len(rows):
             rows, at, stop = rows[some], at[some], stop[some]
         self.loc.at("payload")[rows] = at
         self.loc.payload_end[rows] = stop
