@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ibdissect.rules import load
 from ibdissect.tui.app import TuiApp
-from ibdissect.tui.filters import History
+from ibdissect.tui.memory import History, Memory
 from ibdissect.tui.model import CaptureModel
 
 HERE = Path(__file__).resolve().parent
@@ -55,7 +55,8 @@ def firm(svg: str) -> str:
 
 async def shoot(captures: Path, name: str, capture: str, keys: tuple[str, ...], folder: Path) -> None:
     """One picture."""
-    app = TuiApp(CaptureModel(str(captures / capture)), load, history=History(folder / ".none" / "filters"))
+    nowhere = folder / ".none"
+    app = TuiApp(CaptureModel(str(captures / capture)), load, history=History(nowhere / "filters"), memory=Memory(nowhere / "screen.json"))
     async with app.run_test(size=SIZE) as pilot:
         if name == "light":
             app.theme = "ibdissect-light"

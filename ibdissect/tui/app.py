@@ -27,10 +27,9 @@ from .messages import ExplainFinding, FilterEntered, SnapshotReady, ThreadFailed
 from .page_screen import PageScreen
 from .pages import finding_page, help_page
 from .prompt import Prompt
-from .search import Search
 from .statistics_screen import StatisticsScreen
-from .study import Snapshot
 from .summary_screen import SummaryScreen
+from .together import Together
 from .view import POLL
 
 
@@ -38,7 +37,7 @@ def _keys(*entries: tuple[str, str, str]) -> list[BindingType]:
     return [Binding(key, action, what, show=False) for key, action, what in entries]
 
 
-class TuiApp(Search):
+class TuiApp(Together):
     """A capture on the screen. `run` it; the model is closed when it ends."""
 
     ENABLE_COMMAND_PALETTE = True
@@ -49,7 +48,9 @@ class TuiApp(Search):
         ("S", "summary", "Findings summary"), ("m", "mark", "Mark the frame"), ("M", "mark_all", "Mark all displayed frames, or none"),
         ("a", "as_filter(True)", "Apply the selected field as filter"), ("p", "as_filter(False)", "Prepare the selected field as filter"),
         ("y", "copy", "Copy"), ("t", "time_format", "Time format"), ("s", "statistics", "Statistics"),
-        ("c", "conversations", "Conversations"), ("b", "fabric", "Fabric"), ("x", "bytes", "Bytes pane"), ("v", "columns", "Columns"),
+        ("c", "follow", "Follow the conversation of the frame, or all frames again"), ("C", "conversations", "Conversations"),
+        ("r", "counterpart", "Request or answer of the frame"), ("R", "transfer", "Reassembled transfer"),
+        ("b", "fabric", "Fabric"), ("x", "bytes", "Bytes pane"), ("v", "columns", "Columns"),
         ("plus", "add_column", "Add the selected field as a column"), ("w", "write", "Write frames to a file"),
         ("question_mark,f1", "help", "Help"),
     )  # fmt: skip
@@ -97,9 +98,13 @@ class TuiApp(Search):
         shot = message.snapshot
         if asked == "statistics":
             times = [finding.time_ns for finding in self.model.findings.all()]
-            self.push_screen(StatisticsScreen(shot, times))
+            self.push_screen(StatisticsScreen(shot, times, self.model.catalog))
         elif asked == "conversations":
             self.push_screen(ConversationScreen(shot), self._filter_chosen)
+        elif asked == "follow":
+            self.follow(shot.talks)
+        elif asked == "counterpart":
+            self.find_counterpart(shot.talks)
         elif asked == "fabric":
             self.push_screen(FabricScreen(shot.fabric), self.jump)
 
@@ -167,14 +172,6 @@ class TuiApp(Search):
     def action_time_format(self) -> None:
         self.key_bar.say(f"time: {self.packets.next_time_format().value}")
 
-    def _ask(self, what: str) -> None:
-        self._asked = what
-
-        def ready(shot: Snapshot) -> None:
-            self.post_message(SnapshotReady(shot))
-
-        self.study.want(ready)
-
     def action_statistics(self) -> None:
         self._ask("statistics")
 
@@ -189,12 +186,12 @@ class TuiApp(Search):
 
     def action_columns(self) -> None:
         packets = self.packets
-        extra = [column for column in packets.columns if column.field]
-        offered = [*columns.COLUMNS[:-1], *extra, columns.COLUMNS[-1]]
+        extra = [column for column in packets.columns if column.field and column not in columns.ANSWERS]
+        offered = [*columns.COLUMNS[:-1], *columns.ANSWERS, *extra, columns.COLUMNS[-1]]
 
         def done(keys: list[str] | None) -> None:
             if keys:
-                packets.set_columns([column for column in offered if column.key in keys])
+                self._show_columns([column for column in offered if column.key in keys])
 
         self.push_screen(ColumnChoice(offered, [column.key for column in packets.columns]), done)
 
@@ -203,7 +200,11 @@ class TuiApp(Search):
         if node is None or node.field is None or node.field.kind in ("raw", "rest", "hole", "nested"):
             self.notify("Select a field of the tree that has a value", markup=False)
         elif all(column.key != node.name for column in packets.columns):
-            packets.set_columns([*packets.columns[:-1], columns.added(node.name), packets.columns[-1]])
+            self._show_columns([*packets.columns[:-1], columns.added(node.name), packets.columns[-1]])
+
+    def _show_columns(self, chosen: list[columns.Column]) -> None:
+        self.packets.set_columns(chosen)
+        self.memory.keep_columns([column.key for column in chosen])
 
     def action_copy(self) -> None:
         node, line = self.tree_pane.node, self.packets.line(self.packets.cursor)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from ibdissect.wire.catalog import Catalog
+
 from .model import Line
 
 
@@ -47,6 +49,12 @@ COLUMNS = (
 )
 BY_KEY = {column.key: column for column in COLUMNS}
 DEFAULT = tuple(column.key for column in COLUMNS)
+ANSWERS = (
+    Column("ibdissect.request_frame", "Answers", "right", 7, 10, 4, "ibdissect.request_frame"),
+    Column("ibdissect.response_frame", "Answered in", "right", 11, 11, 4, "ibdissect.response_frame"),
+    Column("ibdissect.response_time", "Response", "right", 8, 8, 4, "ibdissect.response_time"),
+)
+"""Columns that the capture as a whole fills; shown when they are asked for."""
 LEAST_INFO = 24
 GUTTER = 4
 """Mark and finding, in front of the first column."""
@@ -55,6 +63,20 @@ GUTTER = 4
 def added(field: str) -> Column:
     """A column for any field."""
     return Column(field, field.removeprefix("infiniband.").rpartition(".")[2], "left", 8, 24, 4, field)
+
+
+def recalled(keys: Sequence[str], catalog: Catalog) -> tuple[list[Column], list[str]]:
+    """The columns of remembered keys, and the keys that mean nothing."""
+    known = BY_KEY | {column.key: column for column in ANSWERS}
+    found, unknown = [], []
+    for key in keys:
+        if key in known:
+            found.append(known[key])
+        elif catalog.names.get(key):
+            found.append(added(key))
+        else:
+            unknown.append(key)
+    return found, unknown
 
 
 def time_text(line: Line, how: TimeFormat, first_ns: int, before_ns: int | None) -> str:

@@ -1,39 +1,33 @@
-"""Who talks to whom: one-way flows to a queue pair, and management requests with their answers. Fed chunk by chunk.
-
-An RC packet names only the queue pair it goes to, so a flow is one direction: from an address to an address and QP.
-"""
+"""Who sends to which queue pair? One-way flows with their time lines, and packets that were sent before. Fed chunk by chunk."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.table.locate import Int, u16, u24
+from ibdissect.table.locate import EXTENDED_AT, Int, u24
 from ibdissect.table.table import ChunkTable, gather
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.text import gid_text
 
-from .tally import class_name
-
 MAX_FLOWS = 65536
 """Flows kept; packets of later ones are counted together."""
-MAX_PENDING = 65536
-"""Requests that wait for their answer; the oldest is given up first."""
+KEPT = 16384
+"""The busiest flows that a snapshot shows."""
 SPARK = 64
 """Points of a flow's time line."""
 REQUESTS = np.array([code in OPCODES and OPCODES[code].request for code in range(256)])
-ACKNOWLEDGES = np.array([code in OPCODES and "AETH" in OPCODES[code].headers for code in range(256)])
 SERVICES = {0: "RC", 1: "UC", 2: "RD", 3: "UD", 4: "CNP", 5: "XRC"}
 RETRYING = (0, 1, 5)
 """Services whose requests carry consecutive PSNs."""
 HALF = 1 << 23
 MAX_REPEATED = 100_000
 """Repeated requests remembered by frame."""
-LATENCIES = 40
-"""Steps of the latency histogram: powers of two, in nanoseconds."""
+DETH_AT = EXTENDED_AT["DETH"]
+PLACES = (("ip6", 8, 24, 16), ("ip4", 12, 16, 4), ("grh", 8, 24, 16), ("lrh", 6, 2, 2))
+"""Header, offset of source and destination, size; the last one present counts."""
 
 
 @dataclass(slots=True)
@@ -44,11 +38,10 @@ class Flow:
     destination: str
     qp: int
     service: str
+    source_qp: int = -1
+    """-1 where the packets do not name it."""
     packets: int = 0
     octets: int = 0
-    naks: int = 0
-    repeats: int = 0
-    """Requests whose PSN was not beyond the highest before: retransmitted or reordered."""
     first_frame: int = 0
     last_psn: int = -1
     """Highest PSN of a request so far, -1 before the first."""
@@ -58,43 +51,16 @@ class Flow:
     """Packets over time, over the whole capture so far; only in a snapshot."""
 
 
-@dataclass(slots=True)
-class Exchange:
-    """Requests of one management class between two addresses, and their answers."""
-
-    requester: str
-    responder: str
-    kind: str
-    mgmt_class: int
-    requests: int = 0
-    answers: int = 0
-    first_frame: int = 0
-    latency: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(LATENCIES, np.int64))
-    """Answers by log2 of their time in nanoseconds."""
-
-    def quantile(self, share: float) -> int | None:
-        """Nanoseconds within which that share of the answers came, to a power of two; None without answers."""
-        total = int(self.latency.sum())
-        if not total:
-            return None
-        step = int(np.searchsorted(np.cumsum(self.latency), share * total))
-        return 1 << min(step + 1, LATENCIES)
-
-
 class Conversations:
-    """Flows and exchanges so far."""
+    """Flows so far."""
 
     def __init__(self) -> None:
         self.flows: dict[bytes, Flow] = {}
-        self.exchanges: dict[tuple[str, str, int], Exchange] = {}
-        self.latency: npt.NDArray[np.int64] = np.zeros(LATENCIES, np.int64)
-        """All answers by log2 of their time in nanoseconds."""
         self.repeated: set[int] = set()
-        """Frames of such requests."""
+        """Frames of requests that were sent before."""
         self.start_ns = 0
         self.step_ns = 1_000_000
         self._sparks: npt.NDArray[np.int64] = np.zeros((64, SPARK), np.int64)
-        self._pending: OrderedDict[tuple[int, int, int], tuple[int, Exchange]] = OrderedDict()
 
     def feed(self, table: ChunkTable) -> None:
         """Count a chunk."""
@@ -104,7 +70,6 @@ class Conversations:
             self.start_ns = int(table.chunk.time_ns[0])
         self._stretch(int(table.chunk.time_ns.max()) - self.start_ns)
         self._flows(table)
-        self._exchanges(table)
 
     def _stretch(self, last: int) -> None:
         while last // self.step_ns >= SPARK:
@@ -119,16 +84,19 @@ class Conversations:
             return
         keys, names = addresses(table, rows)
         bth = located.at("bth")[rows]
-        keys = np.concatenate([keys, gather(chunk.data, bth + 5, 3), (located.opcode[rows] >> 5)[:, None]], axis=1)
+        code = located.opcode[rows]
+        sender = np.zeros((len(rows), 4), np.uint8)
+        named = np.flatnonzero((DETH_AT[code] >= 0) & (bth + 12 + DETH_AT[code] + 8 <= located.limit[rows]))
+        sender[named, 0] = 1
+        sender[named, 1:] = gather(chunk.data, bth[named] + 12 + DETH_AT[code[named]] + 5, 3)
+        keys = np.concatenate([keys, sender, gather(chunk.data, bth + 5, 3), (code >> 5)[:, None]], axis=1)
         packed = np.ascontiguousarray(keys).view(f"V{keys.shape[1]}").ravel()
         order = np.argsort(_hash(keys), kind="stable")
         rows, bth, ordered = rows[order], bth[order], packed[order]
         edge = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
         opcode, psn = located.opcode[rows], u24(chunk.data, bth + 9)
-        syndrome = np.where(ACKNOWLEDGES[opcode], chunk.data[np.minimum(bth + 12, chunk.data.size - 1)] >> 5 & 3, 0)
         packets = np.diff(np.append(edge, len(rows))).tolist()
         octets = np.add.reduceat(chunk.length[rows], edge).tolist()
-        naks = np.add.reduceat((syndrome & 1).astype(np.int64), edge).tolist()
         group = np.repeat(np.arange(len(edge)), packets)
         flows = [self._flow(ordered[i].tobytes(), names, int(order[i]), chunk.first + int(rows[i])) for i in edge.tolist()]
         # Requests carry consecutive PSNs: one that is not beyond the highest of its flow was sent before.
@@ -145,19 +113,14 @@ class Conversations:
             top = np.maximum.accumulate(np.maximum(ahead, of << 26))
             before = np.maximum(np.concatenate([[0], top[:-1]]), of << 26)
             again = ahead <= before
-            repeats = np.bincount(of[again], minlength=len(edge)).tolist()
             if again.any() and len(self.repeated) < MAX_REPEATED:
                 self.repeated.update((rows[asked[again]] + chunk.first).tolist())
             last = np.append(first[1:], len(asked)) - 1
             for i, step in zip(of[last].tolist(), (top[last] - (of[last] << 26)).tolist(), strict=True):
                 flows[i].last_psn = (flows[i].last_psn + step) & 0xFFFFFF
-        else:
-            repeats = [0] * len(edge)
-        for flow, *counts in zip(flows, packets, octets, naks, repeats, strict=True):
-            flow.packets += counts[0]
-            flow.octets += counts[1]
-            flow.naks += counts[2]
-            flow.repeats += counts[3]
+        for flow, count, size in zip(flows, packets, octets, strict=True):
+            flow.packets += count
+            flow.octets += size
         bucket = np.clip((chunk.time_ns[rows] - self.start_ns) // self.step_ns, 0, SPARK - 1)
         place = np.array([flow.place for flow in flows])[group] * SPARK + bucket
         used, counts_ = np.unique(place, return_counts=True)
@@ -174,91 +137,25 @@ class Conversations:
         if place < MAX_FLOWS:
             source, destination = names(row)
             service = SERVICES.get(key[-1], f"0x{key[-1]:x}")
-            flow = Flow(source, destination, int.from_bytes(key[-4:-1], "big"), service, place=place, first_frame=frame)
+            sender = int.from_bytes(key[-7:-4], "big") if key[-8] else -1
+            flow = Flow(source, destination, int.from_bytes(key[-4:-1], "big"), service, sender, place=place, first_frame=frame)
         else:
             key = b""
-            flow = self.flows.get(key) or Flow("further flows", "", 0, "", place=place, first_frame=frame)
+            flow = self.flows.get(key) or Flow("further flows", "?", 0, "", place=place, first_frame=frame)
         self.flows[key] = flow
         return flow
 
-    def _exchanges(self, table: ChunkTable) -> None:
-        located, chunk = table.located, table.chunk
-        rows = np.flatnonzero(located.at("mad") >= 0)
-        if not len(rows):
-            return
-        mad = located.at("mad")[rows]
-        head = gather(chunk.data, mad, 24)
-        tid = head[:, 8:16].copy().view(">u8").ravel().tolist()
-        attribute = u16(chunk.data, mad + 16).tolist()
-        _, names = addresses(table, rows)
-        times = chunk.time_ns[rows].tolist()
-        for i, (mgmt_class, method) in enumerate(zip(head[:, 1].tolist(), head[:, 3].tolist(), strict=True)):
-            if mgmt_class == 0x07:
-                continue  # communication management has messages, not requests with responses
-            key = (tid[i], mgmt_class, attribute[i])
-            if method & 0x80:
-                asked = self._pending.pop(key, None)
-                if asked is not None:
-                    since, exchange = asked
-                    exchange.answers += 1
-                    place = min(max(times[i] - since, 1).bit_length() - 1, LATENCIES - 1)
-                    exchange.latency[place] += 1
-                    self.latency[place] += 1
-                continue
-            source, destination = names(i)
-            found = self.exchanges.get((source, destination, mgmt_class))
-            if found is None:
-                if len(self.exchanges) >= MAX_FLOWS:
-                    continue
-                found = Exchange(source, destination, class_name(mgmt_class), mgmt_class, first_frame=chunk.first + int(rows[i]))
-                self.exchanges[source, destination, mgmt_class] = found
-            found.requests += 1
-            if method in (0x05, 0x06, 0x07):
-                continue  # Trap, Report and TrapRepress want no response of their own
-            if len(self._pending) >= MAX_PENDING:
-                self._pending.popitem(last=False)
-            self._pending.setdefault(key, (times[i], found))
-
-    def snapshot(self) -> tuple[list[Flow], list[Exchange], npt.NDArray[np.int64]]:
+    def snapshot(self) -> list[Flow]:
         """Copies that no longer change: busiest first."""
         flows = sorted(self.flows.values(), key=lambda flow: -flow.packets)
-        exchanges = sorted(self.exchanges.values(), key=lambda exchange: -exchange.requests)
-        return (
-            [replace(flow, spark=tuple(self._sparks[flow.place].tolist())) for flow in flows[:4096]],
-            [replace(exchange, latency=exchange.latency.copy()) for exchange in exchanges[:4096]],
-            self.latency.copy(),
-        )
-
-
-def flow_filter(flow: Flow) -> str:
-    """The display filter that shows a flow and nothing else."""
-    return f"{_endpoints(flow.source, flow.destination)} && infiniband.bth.destqp == 0x{flow.qp:06x}"
-
-
-def exchange_filter(exchange: Exchange) -> str:
-    """The display filter that shows the requests of an exchange and what comes back."""
-    there, back = _endpoints(exchange.requester, exchange.responder), _endpoints(exchange.responder, exchange.requester)
-    return f"infiniband.mad.mgmtclass == 0x{exchange.mgmt_class:02x} && (({there}) || ({back}))"
-
-
-def _endpoints(source: str, destination: str) -> str:
-    parts = []
-    for name, lid, ip4, ip6 in (
-        (source, "infiniband.lrh.slid", "ip.src", "ipv6.src"),
-        (destination, "infiniband.lrh.dlid", "ip.dst", "ipv6.dst"),
-    ):
-        if name.startswith("LID "):
-            parts.append(f"{lid} == {name[4:]}")
-        elif name != "?":
-            parts.append(f"{ip6 if ':' in name else ip4} == {name}")
-    return " && ".join(parts) or "infiniband"
+        return [replace(flow, spark=tuple(self._sparks[flow.place].tolist())) for flow in flows[:KEPT]]
 
 
 def addresses(table: ChunkTable, rows: Int) -> tuple[npt.NDArray[np.uint8], Names]:
     """Source and destination of rows, as comparable bytes uint8[n, 33] and as a function that names those of row i."""
     located, data = table.located, table.chunk.data
     key = np.zeros((len(rows), 33), np.uint8)
-    for kind, (name, source, destination, size) in enumerate((("ip6", 8, 24, 16), ("ip4", 12, 16, 4), ("lrh", 6, 2, 2)), start=1):
+    for kind, (name, source, destination, size) in enumerate(PLACES, start=1):
         start = located.at(name)[rows]
         there = np.flatnonzero(start >= 0)
         if len(there):
@@ -286,11 +183,11 @@ class Names:
 
 
 def _name(kind: int, value: bytes) -> str:
-    if kind == 3:
+    if kind == 4:
         return f"LID {int.from_bytes(value[:2], 'big')}"
     if kind == 2:
         return ".".join(map(str, value[:4]))
-    return gid_text(value) if kind == 1 else "?"
+    return gid_text(value) if kind in (1, 3) else "?"
 
 
 def _hash(keys: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:

@@ -15,8 +15,8 @@ from textual.widgets.option_list import Option
 
 from ibdissect.errors import FilterError
 
-from .filters import History
 from .ink import fit, number, width_of
+from .memory import History
 from .messages import FilterEntered, FilterLeft
 
 if TYPE_CHECKING:

@@ -1,9 +1,7 @@
-"""How does the screen speak the filter language: compile, complete, turn a field into a filter, remember what was asked?"""
+"""How does the screen speak the filter language: compile, complete, turn a field into a filter?"""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ibdissect.dissect.tree import Node
@@ -13,9 +11,6 @@ from ibdissect.wire.catalog import Catalog
 if TYPE_CHECKING:
     from ibdissect.dfilter.compile import Filter
     from ibdissect.dfilter.complete import Completion
-
-KEPT = 200
-"""Filters remembered."""
 
 
 def checked(text: str, catalog: Catalog | None, first_ns: int) -> tuple[Filter | None, FilterError | None]:
@@ -61,28 +56,3 @@ def as_filter(node: Node | None) -> str | None:
     if not raw:
         return name
     return f"{name}[0:{min(len(raw) // 2, 16)}] == {':'.join(raw[i : i + 2] for i in range(0, min(len(raw), 32), 2))}"
-
-
-class History:
-    """Filters entered before, newest last; kept between runs in the user's state folder, if that can be written."""
-
-    def __init__(self, path: Path | None = None) -> None:
-        state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-        self.path = path if path is not None else Path(state) / "ibdissect" / "filters"
-        self.texts: list[str] = []
-        try:
-            self.texts = [line for line in self.path.read_text(encoding="utf-8").splitlines() if line][-KEPT:]
-        except (OSError, UnicodeDecodeError):
-            self.texts = []
-
-    def add(self, text: str) -> None:
-        """Remember a filter."""
-        text = " ".join(text.split())
-        if not text:
-            return
-        self.texts = [*(old for old in self.texts if old != text), text][-KEPT:]
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.write_text("\n".join(self.texts) + "\n", encoding="utf-8")
-        except OSError:
-            return  # a history that cannot be kept is no reason to stop anybody

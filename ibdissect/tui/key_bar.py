@@ -11,9 +11,10 @@ from .ink import cut
 KEYS = (
     ("/", "filter", "app.filter", 1), ("f", "next finding", "app.next_finding", 2), ("e", "explain", "app.explain", 5),
     ("g", "go to", "app.go_to", 6), ("^F", "find", "app.find", 7), ("a", "apply as filter", "app.as_filter(True)", 8),
-    ("F", "findings", "app.findings", 9), ("c", "conversations", "app.conversations", 11), ("b", "fabric", "app.fabric", 12),
-    ("s", "statistics", "app.statistics", 10), ("m", "mark", "app.mark", 13), ("w", "write", "app.write", 14),
-    ("y", "copy", "app.copy", 15), ("t", "time", "app.time_format", 16), ("?", "help", "app.help", 3), ("q", "quit", "app.quit", 4),
+    ("F", "findings", "app.findings", 9), ("c", "follow", "app.follow", 11), ("r", "answer", "app.counterpart", 12),
+    ("C", "conversations", "app.conversations", 14), ("b", "fabric", "app.fabric", 13),
+    ("s", "statistics", "app.statistics", 10), ("m", "mark", "app.mark", 15), ("w", "write", "app.write", 16),
+    ("y", "copy", "app.copy", 17), ("t", "time", "app.time_format", 18), ("?", "help", "app.help", 3), ("q", "quit", "app.quit", 4),
 )  # fmt: skip
 """Key, what it does, action, rank: keys with a high rank go first when there is no room."""
 

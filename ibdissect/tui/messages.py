@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
+from ibdissect.dissect.rmpp import Transfer
 from ibdissect.dissect.tree import Node
 from ibdissect.lint.finding import Finding
 
@@ -74,6 +75,22 @@ class SearchEnded(Message):
     query: Query
     row: int | None
     round_: bool
+
+
+@dataclass
+class CounterpartFound(Message):
+    """The answer to a frame's request, or the request of its answer; None when there is none."""
+
+    frame: int
+    other: int | None
+
+
+@dataclass
+class TransferFound(Message):
+    """The RMPP transfer of a frame; None when it belongs to none."""
+
+    frame: int
+    transfer: Transfer | None
 
 
 @dataclass

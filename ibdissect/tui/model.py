@@ -13,19 +13,22 @@ import numpy.typing as npt
 from ibdissect.capture.chunk import LINK_NAMES, Chunk, Damage
 from ibdissect.capture.index import FrameIndex
 from ibdissect.capture.opening import open_capture
+from ibdissect.dfilter.answers import Answers
 from ibdissect.dissect.named import Run, fields_named, runs
 from ibdissect.dissect.summary import summaries
 from ibdissect.dissect.tree import Tree, dissect_row
 from ibdissect.dissect.value import Presenter
 from ibdissect.errors import CaptureError
 from ibdissect.table.secrets import Masker
+from ibdissect.table.services import Services
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.catalog import Catalog, builtin
 from ibdissect.wire.spec import BYTE_KINDS, decode_text
 from ibdissect.wire.text import printable
 from ibdissect.wire.transport import BTH
 
 from .findings_store import FindingsStore
+from .ink import duration
 from .rows import AllRows, FilteredRows
 
 PIECE = 4 << 20
@@ -41,7 +44,17 @@ class Matcher(Protocol):
     def codes(self) -> bool:
         """Whether it asks for findings."""
 
-    def rows(self, table: ChunkTable, findings: Mapping[int, Sequence[str]] | None = None) -> npt.NDArray[np.bool_]: ...
+    @property
+    def pairs(self) -> bool:
+        """Whether it asks which request a frame answers, or the other way round."""
+
+    @property
+    def ahead(self) -> bool:
+        """Whether it asks for answers that come later."""
+
+    def rows(
+        self, table: ChunkTable, findings: Mapping[int, Sequence[str]] | None = None, answers: Answers | None = None
+    ) -> npt.NDArray[np.bool_]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +81,21 @@ class CaptureModel:
     def __init__(self, source: str | IO[bytes], *, catalog: Catalog | None = None, show_keys: bool = False, follow: bool = False) -> None:
         self.reader = open_capture(source, follow=follow, window=PIECE)
         self.path = printable(self.reader.path) if isinstance(source, str) and source != "-" else "standard input"
-        self.source, self.catalog, self.show_keys, self.follow = source, catalog, show_keys, follow
+        self.source, self.show_keys, self.follow = source, show_keys, follow
+        self.catalog = catalog if catalog is not None else builtin()
         self.live = follow or not self.reader.again
         self.masker = Masker()
         self.masked_to = 0
         """Keys of frames up to this one have their numbers."""
+        self.services = Services()
+        """What each connection is for, as learnt from the frames studied so far."""
         self.findings = FindingsStore()
+        self.answers = Answers()
+        """Requests and answers of the frames studied so far."""
+        self.studied_to = 0
+        """Findings and answers of frames up to this one are known."""
+        self.studied = False
+        """The whole capture was studied: no finding and no answer is to come."""
         self.rows = AllRows()
         self.marked: set[int] = set()
         self.first_ns = self.last_ns = 0
@@ -150,7 +172,7 @@ class CaptureModel:
 
     def table(self, frames: Sequence[int]) -> ChunkTable:
         """The given frames (ascending) as columns; row i is frames[i]."""
-        return ChunkTable(self.index.chunk(frames), self.catalog)
+        return ChunkTable(self.index.chunk(frames), self.catalog, self.services)
 
     def lines(self, frames: Sequence[int]) -> list[Line]:
         """Lines of the given frames, ascending."""
@@ -189,18 +211,29 @@ class CaptureModel:
                     found.setdefault(frames[row], {}).setdefault(name, printable(text))
         return found
 
+    def answer_text(self, frame: int, name: str) -> str:
+        """One of ANSWER_NAMES as it is known now, empty where it is not."""
+        _, value = self.answers.values(name, frame, 1)
+        if not len(value):
+            return ""
+        return duration(int(value[0])) if name.endswith("_time") else str(value[0])
+
     # -- matching
 
     def matches(self, matcher: Matcher, chunk: Chunk) -> npt.NDArray[np.bool_]:
         """Which rows of consecutive frames match."""
-        return matcher.rows(ChunkTable(chunk, self.catalog), self.findings.codes)
+        return matcher.rows(ChunkTable(chunk, self.catalog, self.services), self.findings.codes, self.answers)
+
+    def _known(self, matcher: Matcher) -> int:
+        """How many frames a filter can be asked about: what asks for findings or answers follows behind the thread that finds them."""
+        if matcher.ahead and not (self.studied or self.live):
+            return 0  # the answer to a request may be any number of frames away
+        return self.studied_to if matcher.codes or matcher.pairs else self.index.frames
 
     def fill(self, rows: FilteredRows, matcher: Matcher, wanted: Callable[[], bool], grew: Callable[[], None]) -> None:
         """Put every matching frame into `rows`, in order, until the capture ends or `wanted` says no; runs in a thread."""
         while wanted() and not self.stopped:
-            # What asks for findings follows behind the thread that finds them.
-            known = self.masked_to if matcher.codes else self.index.frames
-            chunk = self.index.after(rows.checked, min(STEP, known - rows.checked))
+            chunk = self.index.after(rows.checked, max(min(STEP, self._known(matcher) - rows.checked), 0))
             if not len(chunk):
                 if self.complete and rows.checked >= self.index.frames:
                     break

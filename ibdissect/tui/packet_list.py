@@ -11,6 +11,8 @@ from textual.cache import LRUCache
 from textual.message import Message
 from textual.timer import Timer
 
+from ibdissect.dissect.named import ANSWER_NAMES
+
 from . import columns
 from .columns import BY_KEY, GUTTER, Column, TimeFormat
 from .ink import SHAPES, fit, width_of
@@ -135,7 +137,7 @@ class PacketList(LineList):
         if page is None:
             frames = self.rows.frames(number * PAGE, (number + 1) * PAGE)
             page = self._pages[number] = self.model.lines(frames)
-            fields = [column.field for column in self.columns if column.field]
+            fields = [column.field for column in self.columns if column.field and column.field not in ANSWER_NAMES]
             if fields and frames:
                 self._extra.update(self.model.fields(frames, fields))
             if page and self._measure(page):
@@ -182,6 +184,8 @@ class PacketList(LineList):
 
     def _text(self, row: int, line: Line, column: Column) -> str:
         key = column.key
+        if column.field in ANSWER_NAMES:  # asked anew each time: the answer may come later
+            return self.model.answer_text(line.frame, column.field)
         if column.field:
             return self._extra.get(line.frame, {}).get(column.field, "")
         if key == "number":

@@ -24,13 +24,19 @@ HELP: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         ("Ctrl+F", "find text, bytes in hex, or a filter"),
         ("n  N", "next, previous match"),
     )),
+    ("Follow", (
+        ("c", "only the conversation of this frame; c again shows what was shown before"),
+        ("r", "from a request to its answer, and back: management, CM, packets and what acknowledges them"),
+        ("R", "the reassembled RMPP transfer of this frame"),
+    )),
     ("Findings", (
         ("f", "next frame with a finding"), ("F", "findings pane; o groups by rule"),
         ("e", "explain: what, why, what to do, which frames prove it"),
         ("S", "findings summary by rule"),
     )),
     ("Look", (
-        ("s", "statistics"), ("c", "conversations"), ("b", "fabric: nodes, ports, partitions, subnet managers"), ("x", "bytes pane"),
+        ("s", "statistics"), ("C", "conversations, with what was sent again or refused"),
+        ("b", "fabric: nodes, ports, partitions, subnet managers"), ("x", "bytes pane"),
         ("t", "time format"), ("v", "columns"), ("+", "add the selected field as a column"), ("Ctrl+P", "all commands, themes"),
     )),
     ("Keep", (

@@ -1,4 +1,4 @@
-"""The statistics: packets and bytes over time with the findings on the time line, the mix of OpCodes and classes, who talks."""
+"""The statistics: packets and bytes over time with the findings on the time line, who talks of what, how fast, and what was lost."""
 
 from __future__ import annotations
 
@@ -13,14 +13,23 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from .conversations import LATENCIES
+from ibdissect.dissect.summary_mad import attribute_name
+from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.mad import method_name
+
+from .exchanges import FASTEST, OCTAVES, Exchange, Kind, octaves
+from .heads import Head
 from .ink import BLOCKS, duration, fit, number, octets, squeeze
+from .plain_table import PlainTable
 from .study import Snapshot
+from .talks import Talk
 
 AXIS = 10
 """Cells left of a plot for its scale."""
 SHOWN = 12
 """Bars of one kind."""
+MOST = 30
+"""Rows of a table."""
 
 
 class Plot(Widget):
@@ -107,9 +116,9 @@ class StatisticsScreen(Screen[None]):
 
     BINDINGS = [Binding("escape,q,s", "dismiss(None)", "back")]
 
-    def __init__(self, snapshot: Snapshot, findings: list[int]) -> None:
+    def __init__(self, snapshot: Snapshot, findings: list[int], catalog: Catalog) -> None:
         super().__init__()
-        self.snapshot, self.findings = snapshot, findings
+        self.snapshot, self.findings, self.catalog = snapshot, findings, catalog
 
     def compose(self) -> ComposeResult:
         shot = self.snapshot
@@ -129,20 +138,71 @@ class StatisticsScreen(Screen[None]):
                 yield Bars("OpCodes", tally.opcode_mix(), empty="no InfiniBand transport")
                 yield Bars("Management classes", tally.class_mix(), two=True, empty="no management datagrams")
             with Horizontal(classes="bar-row"):
+                yield Bars("Partitions", tally.p_key_mix(), empty="no InfiniBand transport")
+                yield Bars("Response time of management requests", _latencies(shot.kinds), two=True, empty="no request was answered")
+            with Horizontal(classes="bar-row"):
                 yield Bars("Top talkers (packets sent)", tally.talkers.most_common(50), empty="no addresses")
-                times = _latencies(shot.latency.tolist())
-                yield Bars("Response time of management requests", times, two=True, empty="no request was answered")
+                pairs = [(_pair(talk), talk.total) for talk in shot.talks]
+                yield Bars("Conversations between queue pairs (packets)", pairs, two=True, empty="no data packets")
+            with Horizontal(classes="bar-row"):
+                yield response_times(shot.kinds, self.catalog)
+            with Horizontal(classes="bar-row"):
+                yield troubles(shot.talks)
         yield Static(" ↑ ↓ scroll · Esc back", classes="screen-keys", markup=False)
 
     def on_mount(self) -> None:
         self.query_one("#statistics").focus()
 
 
-def _latencies(counts: list[int]) -> list[tuple[str, int]]:
-    """Steps of the histogram from the first to the last that has answers; factors of four where there are many."""
-    used = [place for place in range(LATENCIES) if counts[place]]
+def _latencies(kinds: list[tuple[Kind, Exchange]]) -> list[tuple[str, int]]:
+    """Answers by how long they took, from the first octave that has any to the last; factors of four where there are many."""
+    counts = [sum(column) for column in zip(*(octaves(exchange.times) for _, exchange in kinds), strict=True)]
+    used = [place for place, count in enumerate(counts) if count]
     if not used:
         return []
     step = 1 if used[-1] - used[0] < 9 else 2
     first = used[0] // step * step
-    return [(f"≤ {duration(1 << (place + step))}", sum(counts[place : place + step])) for place in range(first, used[-1] + 1, step)]
+    places = range(first, min(used[-1] + 1, OCTAVES), step)
+    return [(f"≤ {duration(1 << (FASTEST + place + step))}", sum(counts[place : place + step])) for place in places]
+
+
+def _pair(talk: Talk) -> str:
+    near = f" 0x{talk.near_qp:06x}" if talk.near_qp >= 0 else ""
+    return f"{talk.service} {talk.near}{near} {'⇄' if talk.packets[1] else '→'} {talk.far} 0x{talk.far_qp:06x}"
+
+
+def response_times(kinds: list[tuple[Kind, Exchange]], catalog: Catalog) -> PlainTable:
+    """Percentiles by management class and attribute."""
+    rows = []
+    for (mgmt_class, method, attribute), exchange in kinds[:MOST]:
+        name = f"{method_name(mgmt_class, method)}({attribute_name(catalog, mgmt_class, attribute, method)})"
+        row = {"class": exchange.kind, "name": name, "answered": number(exchange.answered)}
+        row |= {key: number(value) for key, value in (("none", exchange.unanswered), ("retries", exchange.retries)) if value}
+        if exchange.times.count:
+            row |= {f"p{share}": duration(exchange.times.percentile(share / 100)) for share in (50, 90, 99)}
+            row["most"] = duration(exchange.times.most)
+        rows.append(row)
+    heads = (
+        Head("class", "Class", 14, "left"), Head("name", "Request", 36, "left"), Head("answered", "Answered", 9),
+        Head("none", "Unanswered", 10), Head("retries", "Retries", 7, rank=3), Head("p50", "p50", 8), Head("p90", "p90", 8, rank=2),
+        Head("p99", "p99", 8), Head("most", "most", 8, rank=1),
+    )  # fmt: skip
+    return PlainTable("Response times by class and attribute", heads, rows, empty="no management requests", more=max(len(kinds) - MOST, 0))
+
+
+def troubles(talks: list[Talk]) -> PlainTable:
+    """What was sent again, lost or refused, by conversation."""
+    found = [talk for talk in talks if talk.repeated or talk.missing or talk.naks or talk.not_ready]
+    found.sort(key=lambda talk: -(talk.repeated + talk.missing + talk.naks + talk.not_ready))
+    rows = []
+    for talk in found[:MOST]:
+        row = {"pair": _pair(talk), "packets": number(talk.total), "share": f"{talk.repeated / talk.total:.2%}"}
+        counts = (("repeated", talk.repeated), ("missing", talk.missing), ("naks", talk.naks), ("not_ready", talk.not_ready))
+        rows.append(row | {key: number(value) for key, value in counts if value})
+    heads = (
+        Head("pair", "Conversation", 62, "left"), Head("packets", "Packets", 10), Head("repeated", "Repeated", 9),
+        Head("share", "of all", 7, rank=2), Head("missing", "Missing", 8), Head("naks", "NAKs", 6),
+        Head("not_ready", "RNR NAKs", 8, rank=1),
+    )  # fmt: skip
+    quiet = "nothing was sent again, lost or refused" if talks else "no data packets"
+    return PlainTable("Retransmissions, losses and NAKs", heads, rows, empty=quiet, more=max(len(found) - MOST, 0))

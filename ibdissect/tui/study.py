@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from ibdissect.fabric import Follower
+from ibdissect.fabric.model import Subnet
+from ibdissect.flow.connections import Connections
+from ibdissect.flow.reliable import Streams
+from ibdissect.flow.transactions import Transactions, Unanswered
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Finding, Secret, Severity
 from ibdissect.lint.rule import Rule
 from ibdissect.table.table import ChunkTable
 
-from .conversations import Conversations, Exchange, Flow
-from .fabric_view import FabricView, port_name, view_of
+from .conversations import Conversations
+from .exchanges import Exchange, Exchanges, Kind
+from .fabric_view import FabricView, view_of
 from .model import CaptureModel
+from .talks import Talk, talks_of
 from .tally import Tally
 
 KEPT = 1000
@@ -41,10 +44,24 @@ class Snapshot:
 
     frames: int
     tally: Tally
-    flows: list[Flow]
+    talks: list[Talk]
     exchanges: list[Exchange]
-    latency: npt.NDArray[np.int64]
+    kinds: list[tuple[Kind, Exchange]]
+    """Requests by management class, method and attribute."""
     fabric: FabricView
+
+
+class Overheard:
+    """A source of the linter that tells somebody else of its events, too."""
+
+    def __init__(self, source: Any, hear: Callable[[object], None]) -> None:  # Any: the engine asks for nothing but `feed`
+        self.source, self.hear = source, hear
+
+    def feed(self, table: ChunkTable) -> Iterator[object]:
+        """Take in a chunk; yields what happened."""
+        for event in self.source.feed(table):
+            self.hear(event)
+            yield event
 
 
 class Study:
@@ -58,9 +75,10 @@ class Study:
         """Frames studied."""
         self.finished = False
         """Everything was judged, also what only the end of the capture shows."""
-        self.tally, self.conversations = Tally(), Conversations()
+        self.tally, self.conversations, self.exchanges = Tally(), Conversations(), Exchanges()
         self._linter = Linter(())
-        self._follower = Follower()
+        self._follower, self._transactions = Follower(), Transactions()
+        self._streams, self._connections = Streams(), Connections()
         self._wanted: Callable[[Snapshot], None] | None = None
 
     def run(self, progress: Callable[[], None]) -> None:
@@ -74,8 +92,8 @@ class Study:
                 self._answer()
             chunk = model.index.after(self.done, STEP)
             if len(chunk):
-                self._feed(ChunkTable(chunk, model.catalog))
-                self.done = chunk.first + len(chunk) - 1
+                self._feed(ChunkTable(chunk, model.catalog, model.services))
+                self.done = model.studied_to = chunk.first + len(chunk) - 1
             elif model.complete and self.done >= model.index.frames:
                 break
             elif model.wait(PAUSE):
@@ -89,7 +107,9 @@ class Study:
             return
         self._linter.context.damage = model.damage
         self._linter.finish()
-        self.finished = True
+        for request in self._transactions.open_requests():
+            self.exchanges.take(Unanswered(request.frame, request.time_ns, request))
+        self.finished = model.studied = True
         self._count()
         progress()
         while not model.wait(ANSWER):
@@ -99,13 +119,22 @@ class Study:
         rules = self.load()
         self.rules = {rule.code: rule for rule in rules}
         self._linter = Linter(rules, max_findings=KEPT, damage=self.model.damage, on_finding=self._found)
-        self._follower = self._linter.context.get(Follower)
+        get = self._linter.context.get
+        self._follower, self._transactions = get(Follower), get(Transactions)
+        self._streams, self._connections = get(Streams), get(Connections)
         sources: list[Any] = self._linter.sources  # Any: the engine asks for nothing but `feed`
-        if self._follower not in sources:
-            sources.append(self._follower)
+        for source in (self._follower, self._transactions, self._streams, self._connections):
+            if source not in sources:
+                sources.append(source)
+        sources[sources.index(self._transactions)] = Overheard(self._transactions, self._heard)
+
+    def _heard(self, event: object) -> None:
+        self.model.answers.take(event)
+        self.exchanges.take(event)
 
     def _feed(self, table: ChunkTable) -> None:
         model = self.model
+        model.services.feed(table)
         model.masker.feed(table)
         model.masked_to = table.chunk.first + len(table) - 1
         self._linter.feed(table)
@@ -123,13 +152,20 @@ class Study:
 
     def snapshot(self) -> Snapshot:
         """The numbers now; only from the thread that feeds, or when none does."""
-        flows, exchanges, latency = self.conversations.snapshot()
-        return Snapshot(self.done, self.tally.copy(), flows, exchanges, latency, view_of(self._follower.subnet))
+        return Snapshot(
+            self.done, self.tally.copy(), talks_of(self.conversations.snapshot(), self._streams, self._connections),
+            self.exchanges.busiest(), self.exchanges.kinds(), view_of(self._follower.subnet),
+        )  # fmt: skip
 
-    def owner(self, lid: int, frame: int) -> tuple[str, int]:
-        """Which port had a LID when a frame was sent, and the frame that taught it; ("", 0) when that is not known."""
-        port, since = self._follower.subnet.owner(lid, frame)
-        return (port_name(port), since) if port is not None and port.node.name else ("", 0)
+    @property
+    def subnet(self) -> Subnet:
+        """The subnet as learnt so far; another thread goes on teaching it."""
+        return self._follower.subnet
+
+    @property
+    def connections(self) -> Connections:
+        """Connections so far; another thread adds to them."""
+        return self._connections
 
     def _found(self, finding: Finding) -> None:
         self._finish(finding)

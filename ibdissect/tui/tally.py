@@ -82,6 +82,8 @@ class Tally:
     octets: int = 0
     opcodes: Counts = field(default_factory=lambda: np.zeros(256, np.int64))
     classes: Counts = field(default_factory=lambda: np.zeros(256, np.int64))
+    p_keys: Counts = field(default_factory=lambda: np.zeros(1 << 16, np.int64))
+    """Packets by BTH.P_Key."""
     talkers: Counter[str] = field(default_factory=Counter)
     """Packets by sender."""
     others: int = 0
@@ -96,6 +98,8 @@ class Tally:
         bth = located.at("bth") >= 0
         self.opcodes += np.bincount(located.opcode[bth], minlength=256)[:256]
         self.others += int(np.count_nonzero(~bth))
+        keys, counts = np.unique(u16(chunk.data, located.at("bth")[bth] + 2), return_counts=True)
+        self.p_keys[keys] += counts
         mad = located.at("mad")
         self.classes += np.bincount(chunk.data[mad[mad >= 0] + 1], minlength=256)
         lrh = located.at("lrh")
@@ -114,12 +118,20 @@ class Tally:
     def copy(self) -> Tally:
         """A copy that no longer changes."""
         return Tally(
-            self.line.copy(), self.frames, self.octets, self.opcodes.copy(), self.classes.copy(), Counter(self.talkers), self.others
-        )
+            self.line.copy(), self.frames, self.octets, self.opcodes.copy(), self.classes.copy(), self.p_keys.copy(),
+            Counter(self.talkers), self.others,
+        )  # fmt: skip
 
     def opcode_mix(self) -> list[tuple[str, int]]:
         """Packets by OpCode, most first."""
         found = [(opcode_name(code), count) for code, count in enumerate(self.opcodes.tolist()) if count]
+        return sorted(found, key=lambda entry: (-entry[1], entry[0]))
+
+    def p_key_mix(self) -> list[tuple[str, int]]:
+        """Packets by P_Key, most first; a limited member's key says so."""
+        keys = np.flatnonzero(self.p_keys)
+        found = [(f"0x{key:04x}" + ("" if key & 0x8000 else " limited"), count)
+                 for key, count in zip(keys.tolist(), self.p_keys[keys].tolist(), strict=True)]  # fmt: skip
         return sorted(found, key=lambda entry: (-entry[1], entry[0]))
 
     def class_mix(self) -> list[tuple[str, int]]:

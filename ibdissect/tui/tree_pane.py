@@ -40,7 +40,7 @@ class TreePane(LineList):
     empty = "Select a frame: its headers and fields are shown here."
     BINDINGS = [("right,l", "open", "open"), ("left,h", "shut", "close"), ("asterisk", "open_all", "open all")]
 
-    def __init__(self, knowledge: Callable[[Node, int], str]) -> None:
+    def __init__(self, knowledge: Callable[[Node, Tree], str]) -> None:
         super().__init__(id="tree")
         self.knowledge = knowledge
         self.frame_tree: Tree | None = None
@@ -183,7 +183,7 @@ class TreePane(LineList):
             parts += [(f"{indent}{arrow} ", self.ink("dim")), (node.label, self.ink("strong"))]
             parts.append(("  " + note if note else "", self.ink("dim")))
         else:
-            known = self.knowledge(node, self.frame_tree.frame) if self.frame_tree is not None else ""
+            known = self.knowledge(node, self.frame_tree) if self.frame_tree is not None else ""
             start = len(indent) + 2
             label = max(min(LABEL + 2 - start + 4, width // 2 - start), 8)
             parts += [

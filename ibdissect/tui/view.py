@@ -9,19 +9,22 @@ from textual.app import App, ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 
-from ibdissect.dissect.tree import Node
+from ibdissect.dissect.named import ANSWER_NAMES
 from ibdissect.lint.rule import Rule
+from ibdissect.wire.text import printable
 
-from . import themes, workers
+from . import columns, themes, workers
 from .bit_line import BitLine
 from .bytes_pane import BytesPane
 from .column_header import ColumnHeader
 from .filter_bar import FilterBar
-from .filters import History, checked, completions
+from .filters import checked, completions
 from .find import Query
 from .findings_pane import FindingsPane
-from .ink import number
+from .ink import cut, number
 from .key_bar import KeyBar
+from .knowledge import Knowledge
+from .memory import History, Memory
 from .messages import ByteSelected, FrameSelected, NodeSelected
 from .model import CaptureModel
 from .packet_list import PacketList
@@ -43,11 +46,14 @@ class View(App[None]):
     TITLE = "ibdissect"
 
     def __init__(
-        self, model: CaptureModel, load: Callable[[], Sequence[type[Rule]]], *, display_filter: str = "", history: History | None = None
-    ) -> None:
+        self, model: CaptureModel, load: Callable[[], Sequence[type[Rule]]], *, display_filter: str = "", history: History | None = None,
+        memory: Memory | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.model, self.study = model, Study(model, load)
         self.history = history if history is not None else History()
+        self.memory = memory if memory is not None else Memory()
+        self.known = Knowledge(lambda: self.study.subnet, lambda: self.study.connections)
         self.panes = Panes()
         self.first_filter = display_filter
         # Kept here, so that the last messages of a closing application still find them.
@@ -58,9 +64,10 @@ class View(App[None]):
         )
         self.column_header = ColumnHeader()
         self.packets = PacketList(model, self.study.conversations.repeated.__contains__)
-        self.tree_pane, self.bytes_pane = TreePane(self.knowledge), BytesPane()
+        self.tree_pane, self.bytes_pane = TreePane(self.known.of), BytesPane()
         self.bit_line = BitLine(self.bytes_pane)
         self.findings_pane, self.key_bar = FindingsPane(model.findings), KeyBar()
+        self._recall_columns()
         self.filtering, self.searching = workers.Latest(), workers.Latest()
         self.filter_text = ""
         self.search_query: Query | None = None
@@ -68,6 +75,17 @@ class View(App[None]):
         """(frame, row) to stay at while a filter is still finding frames."""
         self._asked = ""
         self._tail = False
+        self._studied = 0
+
+    def _recall_columns(self) -> None:
+        """The columns of the last run; those that nobody knows any more are left out, with a note."""
+        memory = self.memory
+        found, unknown = columns.recalled(memory.columns, self.model.catalog)
+        if found:
+            self.packets.columns = found
+        if unknown:
+            memory.note = f"columns of the last run that are unknown now: {', '.join(map(printable, unknown[:3]))}"
+        self.key_bar.note = cut(memory.note or self.history.note, 90)
 
     def compose(self) -> ComposeResult:
         yield self.title_bar
@@ -133,8 +151,9 @@ class View(App[None]):
         self._say_empty(len(rows))
         self.filter_bar.say(len(rows) if self.filter_text else None, self.model.index.frames, self.filtering.busy)
         findings, before = self.findings_pane, self.model.findings.generation
-        if findings._seen != before:
+        if findings._seen != before or (self.study.done != self._studied and any(c.field in ANSWER_NAMES for c in packets.columns)):
             packets.redraw()
+        self._studied = self.study.done
         done = f"No findings: {number(self.study.done)} frames checked with {len(self.study.rules)} rules."
         findings.update(done if self.study.finished else "Looking for findings…")
 
@@ -166,13 +185,6 @@ class View(App[None]):
         if self.packets.empty != text:
             self.packets.empty = text
             self.packets.refresh()
-
-    def knowledge(self, node: Node, frame: int) -> str:
-        """What the capture taught about a field's value."""
-        if node.name not in ("infiniband.lrh.slid", "infiniband.lrh.dlid") or not isinstance(node.value, int):
-            return ""
-        name, since = self.study.owner(node.value, frame)
-        return f"{name}, learnt in frame {since}" if name else ""
 
     def on_packet_list_laid_out(self) -> None:
         self.column_header.show(self.packets.header)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ibdissect.rules import load
 from ibdissect.tui.app import TuiApp
-from ibdissect.tui.filters import History
+from ibdissect.tui.memory import History, Memory
 from ibdissect.tui.model import CaptureModel
 from tests.craft import erf_pcap, gmp, native, rc, ud
 from tests.fabric.made import answer, ask, node, p_keys
@@ -45,4 +45,5 @@ def capture(folder: Path, *, name: str = "made.pcap", repeat: int = 1) -> Path:
 def app_on(path: Path, *, follow: bool = False, show_keys: bool = False, display_filter: str = "") -> TuiApp:
     """The application on a capture, with a history of its own."""
     model = CaptureModel(str(path), follow=follow, show_keys=show_keys)
-    return TuiApp(model, load, history=History(path.parent / "history"), display_filter=display_filter)
+    history, memory = History(path.parent / "history"), Memory(path.parent / "screen.json")
+    return TuiApp(model, load, history=history, memory=memory, display_filter=display_filter)

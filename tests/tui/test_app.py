@@ -18,7 +18,7 @@ from ibdissect.tui.bytes_pane import BytesPane
 from ibdissect.tui.choice import Choice
 from ibdissect.tui.column_choice import ColumnChoice
 from ibdissect.tui.column_header import ColumnHeader
-from ibdissect.tui.conversation_screen import ConversationScreen, ExchangeTable, FlowTable
+from ibdissect.tui.conversation_screen import ConversationScreen, ExchangeTable, TalkTable
 from ibdissect.tui.fabric_screen import DetailTable, FabricScreen, FabricTree
 from ibdissect.tui.findings_pane import FindingsPane
 from ibdissect.tui.key_bar import KeyBar
@@ -401,14 +401,19 @@ async def test_statistics(tmp_path: Path) -> None:
 
 async def test_conversations(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
-        await pilot.press("c")
+        await pilot.press("C")
         await until(pilot, lambda: isinstance(app.screen, ConversationScreen))
-        flows = app.screen.query_one(FlowTable)
-        assert flows.has_focus and flows.flows[0].qp == 0x50
+        talks = app.screen.query_one(TalkTable)
+        first = talks.talks[0]
+        assert talks.has_focus and (first.far_qp, first.near_qp, first.packets) == (0x50, 0x60, (12, 1))
+        assert first.repeated == 1 and first.naks == 1 and first.known_by == "PSN"
+        drawn = "".join(segment.text for segment in talks.parts(0, 118))
+        assert "LID 3" in drawn and "0x000060" in drawn and "⇄" in drawn
         await pilot.press("tab")
         assert app.screen.query_one(ExchangeTable).has_focus
         await pilot.press("tab", "enter")
-        await until(pilot, lambda: len(app.packets.rows) == 12)
+        await until(pilot, lambda: len(app.packets.rows) == 13)
+        assert 21 in app.packets.rows.frames(0, 99)  # the NAK goes the other way
 
 
 async def test_fabric(tmp_path: Path) -> None:

@@ -209,11 +209,14 @@ def test_study(tmp_path: Path) -> None:
     assert all(finding.message for finding in store.all())
     assert sum(store.by_rule.values()) == sum(store.counts.values()) >= len(store) > 0
     assert shot.frames == TOTAL == shot.tally.frames
-    flow = next(flow for flow in shot.flows if flow.qp == 0x50)
-    assert (flow.source, flow.destination, flow.service, flow.packets, flow.repeats) == ("LID 3", "LID 5", "RC", 12, 1)
-    assert sum(flow.spark) == 12
-    nak = next(flow for flow in shot.flows if flow.qp == 0x60)
-    assert nak.naks == 1 and study.conversations.repeated == {20}
+    talk = next(talk for talk in shot.talks if talk.far_qp == 0x50)
+    assert (talk.near, talk.far, talk.service, talk.packets, talk.near_qp) == ("LID 3", "LID 5", "RC", (12, 1), 0x60)
+    assert sum(talk.spark) == 13 and (talk.repeated, talk.naks) == (1, 1)
+    assert study.conversations.repeated == {20}
+    datagrams = next(talk for talk in shot.talks if talk.service == "UD")
+    assert (datagrams.near_qp, datagrams.far_qp, datagrams.known_by) == (0x41, 0x40, "DETH")
+    assert [(one.kind, one.answered, one.unanswered) for one in shot.exchanges] == [("SM (LID routed)", 0, 1), ("PM", 0, 1)]
+    assert dict(shot.tally.p_key_mix())["0x9999"] == 1
     assert shot.fabric.nodes == 1 and shot.fabric.partitions == 2
     assert sum(shot.tally.line.packets) == TOTAL and int(shot.tally.opcodes.sum()) == TOTAL
     assert dict(shot.tally.talkers)["LID 3"] > 10

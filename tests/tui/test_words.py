@@ -11,12 +11,15 @@ from ibdissect.dfilter.compile import compile_filter
 from ibdissect.table.table import ChunkTable
 from ibdissect.tui import columns
 from ibdissect.tui.columns import COLUMNS, TimeFormat, seconds_text, time_text, widths
-from ibdissect.tui.conversations import Flow, exchange_filter, flow_filter
+from ibdissect.tui.conversation_screen import exchange_filter
+from ibdissect.tui.exchanges import ROUTES, Exchange
 from ibdissect.tui.fabric_view import FabricView
-from ibdissect.tui.filters import History, as_filter, checked
+from ibdissect.tui.filters import as_filter, checked
 from ibdissect.tui.ink import cut, duration, fit, octets, spark, squeeze, width_of
+from ibdissect.tui.memory import History
 from ibdissect.tui.model import CaptureModel, Line
 from ibdissect.tui.panes import Panes
+from ibdissect.tui.talks import Talk, talk_filter
 from ibdissect.tui.tally import TimeLine
 from ibdissect.tui.workers import overwrites, unwritable
 from tests.conftest import REPO
@@ -135,11 +138,11 @@ def test_time_line_stretches_and_keeps_the_sum() -> None:
 
 
 def test_filters_of_conversations_compile() -> None:
-    from ibdissect.tui.conversations import Exchange
-
-    for source, destination in (("LID 1", "LID 2"), ("10.0.0.1", "10.0.0.2"), ("fe80::1", "fe80::2")):
-        compile_filter(flow_filter(Flow(source, destination, 0x12, "RC")))
-        compile_filter(exchange_filter(Exchange(source, destination, "SA", 3)))
+    for near, far in (("LID 1", "LID 2"), ("10.0.0.1", "10.0.0.2"), ("fe80::1", "fe80::2")):
+        for service, qp in (("RC", 0x11), ("UD", 0x11), ("UC", -1)):
+            compile_filter(talk_filter(Talk(service, near, qp, far, 0x12, (1, 1), (9, 9), (), 1)))
+        compile_filter(exchange_filter(Exchange(near, far, 3)))
+    assert exchange_filter(Exchange("LID 65535", ROUTES, 0x81)) == "infiniband.mad.mgmtclass == 0x81"
 
 
 def test_where_frames_may_be_written(tmp_path: Path) -> None:

@@ -1,0 +1,46 @@
+"""Which columns of a table fit the screen, and what stands above them?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .ink import fit
+
+MARGIN = 2
+"""Cells in front of the first column."""
+GAP = 2
+"""Cells between two columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A column of a table."""
+
+    key: str
+    title: str
+    width: int
+    align: str = "right"
+    rank: int = 0
+    """Columns with a higher rank go first when there is no room; 0 stays."""
+
+
+def fitting(heads: Sequence[Head], width: int, rest: int = 0) -> list[Head]:
+    """The columns that fit, in order, with `rest` cells left behind them."""
+    shown = list(heads)
+    while MARGIN + sum(head.width + GAP for head in shown) + rest > width:
+        least = max(shown, key=lambda head: head.rank)
+        if not least.rank:
+            break
+        shown.remove(least)
+    return shown
+
+
+def room_behind(heads: Sequence[Head], width: int) -> int:
+    """Cells left behind the columns."""
+    return max(width - MARGIN - sum(head.width + GAP for head in heads), 0)
+
+
+def titles(heads: Sequence[Head], last: str = "") -> str:
+    """The line above a table."""
+    return " " * MARGIN + "".join(fit(head.title, head.width, head.align) + " " * GAP for head in heads) + last

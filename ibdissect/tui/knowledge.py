@@ -1,0 +1,97 @@
+"""Whose LID, GID, GUID, P_Key or queue pair is that, and which frame said so? What the capture taught about a field's value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ibdissect.dissect.tree import Node, Tree
+from ibdissect.fabric.model import FIRST_MULTICAST, Port, Subnet
+from ibdissect.fabric.partitions import BLOCK
+from ibdissect.flow.connections import Connection, Connections
+
+from .fabric_view import node_name, port_name
+
+QPS = {"infiniband.bth.destqp": "destination", "infiniband.deth.srcqp": "source"}
+"""Names of queue pairs, and at which end of the packet each is."""
+
+
+class Knowledge:
+    """Asked by the screen while another thread teaches the subnet: what is iterated is copied first."""
+
+    def __init__(self, subnet: Callable[[], Subnet], connections: Callable[[], Connections]) -> None:
+        self._subnet, self._connections = subnet, connections
+        self._by_guid: tuple[tuple[int, int], dict[int, Port]] = ((-1, -1), {})
+        self._by_qp: tuple[int, dict[tuple[str, int], Connection]] = (-1, {})
+
+    def of(self, node: Node, tree: Tree) -> str:
+        """`host07 port 1, learnt in frame 206`; empty for a field whose value says nothing more."""
+        value, field, name = node.value, node.field, node.name
+        if field is None or value is None:
+            return ""
+        if name == "infiniband.bth.p_key" and isinstance(value, int):
+            return self._p_key(value, tree)
+        if name in QPS and isinstance(value, int):
+            return self._queue_pair(value, QPS[name], tree)
+        if field.kind == "gid" and isinstance(value, str):
+            return self._guid(int.from_bytes(node.raw[8:16], "big")) if len(node.raw) == 16 else ""
+        if isinstance(value, int) and field.base == "guid" and node.bits == 64:
+            return self._guid(value)
+        if isinstance(value, int) and node.bits == 16 and name.endswith("lid"):
+            return self._lid(value, tree.frame)
+        return ""
+
+    def _lid(self, lid: int, frame: int) -> str:
+        if not 0 < lid < FIRST_MULTICAST:
+            return ""
+        port, since = self._subnet().owner(lid, frame)
+        return _learnt(port_name(port), since) if port is not None and port.node.name else ""
+
+    def _guid(self, guid: int) -> str:
+        """A port by its PortGUID, which a GID ends with, else a node by its NodeGUID."""
+        if not guid:
+            return ""
+        subnet = self._subnet()
+        state = (subnet.port_count, len(subnet.slots))
+        if self._by_guid[0] != state:
+            ports = [port for node in list(subnet.slots.values()) for port in list(node.ports.values())]
+            self._by_guid = state, {port.guid: port for port in ports if port.guid}
+        node, port = subnet.nodes.get(guid), self._by_guid[1].get(guid)
+        if port is not None and port.node.alive and port.node.name and port.node is not node:
+            return _learnt(port_name(port), port.node.frame)
+        return _learnt(node_name(node), node.frame) if node is not None and node.name else ""
+
+    def _p_key(self, p_key: int, tree: Tree) -> str:
+        """Where the key stands in the sender's table."""
+        slid = next((n.value for n in tree.walk() if n.name == "infiniband.lrh.slid"), 0)
+        port, _ = self._subnet().owner(slid, tree.frame) if slid else (None, 0)
+        if port is None or port.p_keys is None:
+            return ""
+        for block in port.p_keys.blocks:
+            entries, since = block.at(tree.frame)
+            for i in range(0, len(entries or b""), 2):
+                if entries is not None and int.from_bytes(entries[i : i + 2], "big") == p_key:
+                    return _learnt(f"index {block.number * BLOCK + i // 2} of {port_name(port)}", since)
+        return ""
+
+    def _queue_pair(self, qp: int, end: str, tree: Tree) -> str:
+        """The connection that a queue pair was set up for."""
+        address = getattr(tree.summary, end)
+        connections = self._connections()
+        count = sum(one.passive_qpn >= 0 for one in connections.all[-1:]) + len(connections.all)
+        if self._by_qp[0] != count:
+            found: dict[tuple[str, int], Connection] = {}
+            for one in connections.all.copy():
+                found[one.active, one.active_qpn] = one
+                if one.passive_qpn >= 0:
+                    found[one.passive, one.passive_qpn] = one
+            self._by_qp = count, found
+        one_ = self._by_qp[1].get((address, qp))
+        if one_ is None:
+            return ""
+        here = (address, qp) == (one_.active, one_.active_qpn)
+        peer, far = (one_.passive, one_.passive_qpn) if here else (one_.active, one_.active_qpn)
+        return _learnt(f"connected with {peer}" + (f" QP 0x{far:06x}" if far >= 0 else ""), one_.req_frame if here else one_.rep_frame)
+
+
+def _learnt(what: str, frame: int) -> str:
+    return f"{what}, learnt in frame {frame}" if frame else what
