@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from ibdissect.fabric.events import ChunkFollowed, MKeyShown, WrongMKey
+from ibdissect.fabric.events import ChunkFollowed, MKeyShown, TrapSeen, WrongMKey
 from ibdissect.fabric.keys import GET, MKey, refuses
 from ibdissect.fabric.told import PortInfos
 from ibdissect.lint.engine import Context
@@ -12,31 +13,57 @@ from ibdissect.lint.finding import Evidence, Related, Span, value_of
 from ibdissect.lint.rule import ERROR, WARNING, Hit, Rule, on_end, on_event
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.mad import METHODS
+from ibdissect.wire.notice import Notice, TrapMKey
 from ibdissect.wire.sm import SMP
 from ibdissect.wire.sm_port import PortInfo
 
 from .learnt import DATA_AT
 from .mkey_early import EarlyWrites, LatestGets
 from .site import foreign_keys
+from .trap_state import BAD_M_KEY
 
 
 def _attribute(number: int) -> str:
     """What the standard calls an attribute of subnet management."""
-    found = builtin().attributes.get((0x01, number))
-    return found[0][1].__name__ if found else f"attribute 0x{number:04x}"
+    found = [struct for place, struct in builtin().attributes.get((0x01, number), ()) if place.base_version == 1]
+    return found[0].__name__ if found else f"attribute 0x{number:04x}"
 
 
 class _WrongKey(Rule):
-    """What the rules about requests with a wrong M_Key share: one finding per sender and port."""
+    """What the rules about requests with a wrong M_Key share: one finding per sender and port, with the trap that it led to."""
+
+    def __init__(self) -> None:
+        self.refused: list[WrongMKey] = []
+        """Requests of the present chunk; a trap is looked for among its frames."""
 
     def judged(self, event: WrongMKey) -> bool:
         """Whether this rule is about the request."""
         raise NotImplementedError
 
     @on_event(WrongMKey)
-    def request(self, event: WrongMKey, context: Context) -> Iterator[Hit]:
+    def request(self, event: WrongMKey, context: Context) -> None:
         if self.judged(event):
-            yield self.found(event, Evidence.LEARNT)
+            self.refused.append(event)
+
+    @on_event(TrapSeen)
+    def trap(self, event: TrapSeen, context: Context) -> None:
+        """The port complains: about the first request that the trap describes and that no other trap was about."""
+        notice = Notice(event.notice)
+        if event.port is None or not notice.is_generic or notice.trap_number != BAD_M_KEY:
+            return
+        bad = TrapMKey(event.notice, Notice.data_details.bit // 8)
+        for i, one in enumerate(self.refused):
+            told = (one.method, one.attribute, one.presented)
+            if one.port is event.port and not one.trap and told == (bad.method, bad.attributeid, bad.mkey):
+                self.refused[i] = replace(one, trap=event.frame)
+                return
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        """By now the traps that the requests led to are known."""
+        refused, self.refused = self.refused, []
+        for one in refused:
+            yield self.found(one, Evidence.LEARNT)
 
     def found(self, event: WrongMKey, evidence: Evidence) -> Hit:
         """The finding about a request."""
