@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ibdissect.table.locate import Bool, Int, u16, u24
-from ibdissect.table.table import ChunkTable, gather
+from ibdissect.table.locate import Bool, Int
+from ibdissect.table.table import ChunkTable
 from ibdissect.wire.opcodes import CNP_OPCODE
 from ibdissect.wire.text import gid_text
 from ibdissect.wire.transport import BTH
 
 from .asked import mixed
-from .columns import U64
+from .columns import U64, Bytes
 
 FECN, BECN, CE = 0x80, 0x40, 3
 PATIENCE_NS = 1_000_000_000
@@ -74,6 +74,8 @@ class Congestion:
         self._of: ChunkTable | None = None
         self.pairs: dict[tuple[bytes, bytes], Pair] = {}
         self.last_ns = 0
+        self._known = np.zeros(SLOTS, np.uint64)
+        """Connections met lately, by their slot: most packets are of one of them and need no second look."""
 
     def of(self, table: ChunkTable) -> Congestion:
         """Take in a chunk."""
@@ -114,8 +116,8 @@ class Congestion:
 
     def _marks(self, table: ChunkTable, rows: Int) -> None:
         """Packets with a mark, and notifications: usually none."""
-        loc, data = table.located, table.chunk.data
-        bits = data[loc.start["bth"][rows] + BTH.fecn.bit // 8] & (FECN | BECN)
+        loc = table.located
+        bits = loc.front.part(rows, loc.start["bth"][rows] + BTH.fecn.bit // 8, 1)[:, 0] & (FECN | BECN)
         told = loc.opcode[rows] == CNP_OPCODE
         ce = ecn(table, rows) == CE
         some = np.flatnonzero(ce | told | (bits != 0))
@@ -162,21 +164,24 @@ class Congestion:
 
     def _ports(self, table: ChunkTable, rows: Int) -> None:
         """Each distinct source port and queue pair of RoCE connections once."""
-        loc, data = table.located, table.chunk.data
+        loc = table.located
         udp = loc.start.get("udp")
         if udp is None:
             return
         rows = rows[udp[rows] >= 0]
         if not len(rows):
             return
-        port = u16(data, udp[rows])
-        queue_pair = u24(data, loc.start["bth"][rows] + BTH.destqp.bit // 8)
+        port = loc.front.part(rows, udp[rows], 2).view(">u2")[:, 0].astype(np.int64)
+        queue_pair = loc.front.part(rows, loc.start["bth"][rows] + BTH.destqp.bit // 8 - 1, 4).view(">u4")[:, 0].astype(np.int64) & 0xFFFFFF
         connected = (queue_pair > SPECIAL_QP) & (queue_pair != MULTICAST_QP)
         rows, port, queue_pair = rows[connected], port[connected], queue_pair[connected]
         if not len(rows):
             return
         key = ends_hash(table, rows) ^ ((port << 24 | queue_pair).astype(np.uint64) * np.uint64(0xC2B2AE3D27D4EB4F))
-        for i in distinct(key):
+        place = key >> np.uint64(48)
+        fresh = np.flatnonzero(self._known[place] != key)
+        self._known[place[fresh]] = key[fresh]
+        for i in fresh[distinct(key[fresh])].tolist():
             pair = self._pair(table, int(rows[i]))
             if pair is not None:
                 for seen, value in ((pair.ports, int(port[i])), (pair.queue_pairs, int(queue_pair[i]))):
@@ -185,12 +190,12 @@ class Congestion:
 
     def _fragments(self, table: ChunkTable) -> None:
         """Pieces of UDP datagrams; all but the first have no port."""
-        start, data = table.located.start, table.chunk.data
+        start = table.located.start
         for name, test in (("ip4", _split_4), ("ip6", _split_6)):
             if name not in start:
                 continue
             rows = np.flatnonzero(start[name] >= 0)
-            rows = rows[test(data, start[name][rows])]
+            rows = rows[test(table.located.front.part(rows, start[name][rows], 10))]
             if len(rows):
                 ends = ends_hash(table, rows)
                 _, first, counts = np.unique(ends, return_index=True, return_counts=True)
@@ -200,24 +205,25 @@ class Congestion:
                         pair.fragments += count
 
 
-def _split_4(data: np.ndarray[tuple[int], np.dtype[np.uint8]], at: Int) -> Bool:
-    split: Bool = (u16(data, at + 6) & 0x3FFF != 0) & (data[at + 9] == UDP_PROTOCOL)
+def _split_4(head: Bytes) -> Bool:
+    split: Bool = ((head[:, 6] & 0x3F != 0) | (head[:, 7] != 0)) & (head[:, 9] == UDP_PROTOCOL)
     return split
 
 
-def _split_6(data: np.ndarray[tuple[int], np.dtype[np.uint8]], at: Int) -> Bool:
-    split: Bool = data[at + 6] == IP6_FRAGMENT
+def _split_6(head: Bytes) -> Bool:
+    split: Bool = head[:, 6] == IP6_FRAGMENT
     return split
 
 
 def ecn(table: ChunkTable, rows: Int) -> Int:
     """The ECN bits of IP of each row; 0 without IP."""
-    start, data = table.located.start, table.chunk.data
+    start = table.located.start
     found = np.zeros(len(rows), np.int64)
     for name, offset, shift in (("ip4", 1, 0), ("ip6", 1, 4)):
         if name in start:
             index = np.flatnonzero(start[name][rows] >= 0)
-            found[index] = data[start[name][rows[index]] + offset] >> shift & 3
+            some = rows[index]
+            found[index] = table.located.front.part(some, start[name][some] + offset, 1)[:, 0] >> shift & 3
     return found
 
 
@@ -228,10 +234,11 @@ def ends_hash(table: ChunkTable, rows: Int) -> U64:
         if name not in table.located.start:
             continue
         index = np.flatnonzero(table.located.start[name][rows] >= 0)
-        at = table.located.start[name][rows[index]]
+        some = rows[index]
+        at = table.located.start[name][some]
         both = np.zeros((len(index), 2 * max(size, 4)), np.uint8)
-        both[:, :size] = gather(table.chunk.data, at + source, size)
-        both[:, -size:] = gather(table.chunk.data, at + destination, size)
+        both[:, :size] = table.located.front.part(some, at + source, size)
+        both[:, -size:] = table.located.front.part(some, at + destination, size)
         out[index] = mixed(both)
     return out
 
