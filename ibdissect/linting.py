@@ -21,6 +21,7 @@ from ibdissect.lint.result import CaptureReport
 from ibdissect.lint.rule import REGISTRY, Rule
 from ibdissect.rules import load
 from ibdissect.table.secrets import Masker
+from ibdissect.table.services import Services
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
 
@@ -121,8 +122,10 @@ def _check(reader: CaptureReader, path: str, options: Options, progress: Progres
 
         linter.context.get(Later).enabled = False
     masker = None if options.show_keys or reader.again else Masker()
+    services = Services()
     for chunk in reader.chunks():
-        table = ChunkTable(chunk, options.catalog)
+        table = ChunkTable(chunk, options.catalog, services)
+        services.feed(table)
         shown = options.shown.rows(table) if options.shown is not None else None
         if masker is not None:
             masker.feed(table)
@@ -172,10 +175,12 @@ def _describe(findings: list[Finding], table: ChunkTable) -> None:
 
 def _numbered(reader: CaptureReader, findings: list[Finding]) -> Masker:
     """Keys are numbered by first appearance in the whole capture: read it again, only when a finding shows one."""
-    masker = Masker()
+    masker, services = Masker(), Services()
     if any(secret.value for finding in findings for secret in finding.secrets()):
         for chunk in reader.chunks():
-            masker.feed(ChunkTable(chunk))
+            table = ChunkTable(chunk, None, services)
+            services.feed(table)
+            masker.feed(table)
     return masker
 
 

@@ -20,6 +20,7 @@ from ibdissect.errors import CaptureError
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.rule import Rule
 from ibdissect.table.secrets import Masker
+from ibdissect.table.services import Services
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
 
@@ -53,7 +54,9 @@ class Capture:
         self.show_keys = show_keys
         self.reader = open_capture(source, follow=follow)
         self.masker = Masker()
-        self._masked_to = 0
+        self.services = Services()
+        """What each connection is for, as learnt from the frames read so far."""
+        self._learnt_to = 0
         self._index: FrameIndex | None = None
         self._columns: Columns | None = None
         self._answers: Answers | None = None
@@ -88,16 +91,17 @@ class Capture:
     def tables(self) -> Iterator[ChunkTable]:
         """The same as tables; keys are numbered on the way."""
         for chunk in self.chunks():
-            table = ChunkTable(chunk, self.catalog)
-            if not self.show_keys:
-                self._learn(table)
+            table = ChunkTable(chunk, self.catalog, self.services)
+            self._learn(table)
             yield table
 
     def _learn(self, table: ChunkTable) -> None:
         first = table.chunk.first
-        if first == self._masked_to + 1:
-            self.masker.feed(table)
-            self._masked_to = first + len(table) - 1
+        if first == self._learnt_to + 1:
+            self.services.feed(table)
+            if not self.show_keys:
+                self.masker.feed(table)
+            self._learnt_to = first + len(table) - 1
 
     def presenter(self) -> Presenter:
         """Turns values into what is shown, with keys masked as this capture was opened."""
@@ -116,10 +120,10 @@ class Capture:
 
     def dissect(self, number: int) -> Tree:
         """One frame as a tree of layers and fields. IndexError when the capture has none of that number."""
-        table = ChunkTable(self._one(number), self.catalog)
-        if not self.show_keys and self._masked_to < number:
+        table = ChunkTable(self._one(number), self.catalog, self.services)
+        if self._learnt_to < number:
             for _ in self.tables():
-                if self._masked_to >= number:
+                if self._learnt_to >= number:
                     break
         return dissect_row(table, 0, self.presenter())
 
@@ -159,8 +163,8 @@ class Capture:
             self._index = FrameIndex(self._plain_path())
             for chunk in self.chunks():
                 self._index.add(chunk)
-                if not self.reader.again and not self.show_keys:
-                    self._learn(ChunkTable(chunk, self.catalog))
+                if not self.reader.again:
+                    self._learn(ChunkTable(chunk, self.catalog, self.services))
         return self._index
 
     def _plain_path(self) -> str | None:

@@ -10,6 +10,7 @@ from ibdissect.dissect.named import ANSWER_NAMES
 from ibdissect.table.locate import Int, u16
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.around import IPv4, IPv6
+from ibdissect.wire.ulp.ip import TCP as TcpHeader
 
 from .series import Blobs, Numbers, Series, State, blobs_of
 
@@ -70,7 +71,20 @@ def _payload(table: ChunkTable) -> Blobs:
 
 
 def _tcp_ports(name: str, table: ChunkTable) -> Numbers:
-    """Ports of TCP right behind an IP header; TCP has no structure of its own here."""
+    """Ports of TCP, also where a snap length leaves nothing else of its header."""
+    found = table.occurrences(TcpHeader)
+    rows, at = _cut_off(table)
+    short = ~np.isin(rows, found.rows)
+    rows, at = np.concatenate([found.rows, rows[short]]), np.concatenate([found.at, at[short]])
+    places = {"tcp.srcport": (0,), "tcp.dstport": (2,), "tcp.port": (0, 2)}[name]
+    values = np.concatenate([u16(table.chunk.data, at + place) for place in places])
+    rows = np.tile(rows, len(places))
+    order = np.argsort(rows, kind="stable")
+    return Numbers(rows[order], values[order])
+
+
+def _cut_off(table: ChunkTable) -> tuple[Int, Int]:
+    """Rows and starts of TCP headers of which at least the ports were captured."""
     four, six = table.occurrences(IPv4), table.occurrences(IPv6)
     is_tcp = (table.values(IPv4.protocol) == TCP) & (table.values(IPv4.fragment_offset) == 0)
     behind = table.values(IPv6.next_header) == TCP
@@ -78,9 +92,4 @@ def _tcp_ports(name: str, table: ChunkTable) -> Numbers:
     rows = np.concatenate([four.rows[is_tcp], six.rows[behind]])
     at = np.concatenate([(four.at + header)[is_tcp], six.stop[behind]])
     good = at + 4 <= table.located.end[rows]
-    rows, at = rows[good], at[good]
-    places = {"tcp.srcport": (0,), "tcp.dstport": (2,), "tcp.port": (0, 2)}[name]
-    values = np.concatenate([u16(table.chunk.data, at + place) for place in places])
-    rows = np.tile(rows, len(places))
-    order = np.argsort(rows, kind="stable")
-    return Numbers(rows[order], values[order])
+    return rows[good], at[good]

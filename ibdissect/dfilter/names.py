@@ -14,6 +14,7 @@ from ibdissect.wire.expr import Compare, Expr, Or, Present
 from ibdissect.wire.link import FlowControl
 from ibdissect.wire.mad import BASE_VERSION_OPA, MAD
 from ibdissect.wire.spec import Field
+from ibdissect.wire.ulp import ip
 from ibdissect.wire.ulp.ipoib import IPoIB
 
 Kind = Literal["uint", "bool", "bytes", "string", "ether", "ipv4", "ipv6", "abstime", "reltime", "none"]
@@ -54,9 +55,12 @@ LABELS: Mapping[str, str] = {
 }  # fmt: skip
 
 EITHER: Mapping[str, tuple[Field[Any], ...]] = {
-    "ip.addr": (around.IPv4.source, around.IPv4.destination), "ipv6.addr": (around.IPv6.source, around.IPv6.destination),
+    "ip.addr": (around.IPv4.source, around.IPv4.destination, ip.InnerIPv4.source, ip.InnerIPv4.destination),
+    "ipv6.addr": (around.IPv6.source, around.IPv6.destination, ip.InnerIPv6.source, ip.InnerIPv6.destination),
     "eth.addr": (around.Ethernet.destination, around.Ethernet.source),
-    "udp.port": (around.UDP.source_port, around.UDP.destination_port),
+    "udp.port": (
+        around.UDP.source_port, around.UDP.destination_port, ip.InnerUDP.source_port, ip.InnerUDP.destination_port,
+    ),
 }  # fmt: skip
 """Names for several fields at once."""
 
@@ -67,12 +71,15 @@ def _ethertype(number: int) -> Expr:
 
 
 def _ip_protocol(number: int) -> Expr:
-    return Or((Compare("==", around.IPv4.protocol, number), Compare("==", around.IPv6.next_header, number)))
+    fields = (around.IPv4.protocol, around.IPv6.next_header, ip.InnerIPv4.protocol, ip.InnerIPv6.next_header)
+    return Or(tuple(Compare("==", field, number) for field in fields))
 
 
 MARKS: Mapping[str, Expr] = {
-    "arp": _ethertype(0x0806), "icmp": Compare("==", around.IPv4.protocol, 1), "tcp": _ip_protocol(6),
-    "icmpv6": Compare("==", around.IPv6.next_header, 58), "opa": Compare("==", MAD.base_version, BASE_VERSION_OPA),
+    "arp": _ethertype(0x0806), "tcp": _ip_protocol(6),
+    "icmp": Or((Compare("==", around.IPv4.protocol, 1), Compare("==", ip.InnerIPv4.protocol, 1))),
+    "icmpv6": Or((Compare("==", around.IPv6.next_header, 58), Compare("==", ip.InnerIPv6.next_header, 58))),
+    "opa": Compare("==", MAD.base_version, BASE_VERSION_OPA),
     "infiniband_link": Present(FlowControl),
 }  # fmt: skip
 """Protocols that are no declared structure, known by what announces them."""
@@ -125,6 +132,8 @@ class Names:
             for name in (f"{struct.prefix}.{struct.key}", *(_WHOLE & {struct.key})):
                 structs.setdefault(name, []).append(struct)
         structs["sll"] = [around.SLL, around.SLL2]
+        for name, inner in (("ip", ip.InnerIPv4), ("ipv6", ip.InnerIPv6), ("udp", ip.InnerUDP)):
+            structs[name].append(inner)
         self._structs = {name: tuple(found) for name, found in structs.items()}
 
     def find(self, word: str) -> Source | None:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ibdissect.session import Capture
 from ibdissect.table.locate import Int
+from ibdissect.table.services import Services
 from ibdissect.table.table import ChunkTable
 
 
@@ -24,14 +25,22 @@ class Shown(Protocol):
 
 def selected(opened: Capture, shown: Shown | None, *, number_keys: bool = False) -> Iterator[tuple[ChunkTable, Int]]:
     """Tables with the rows that are wanted, up to the last frame that can be. `number_keys`: masked keys get their numbers."""
-    tables = opened.tables() if number_keys else (ChunkTable(chunk, opened.catalog) for chunk in opened.chunks())
-    for table in tables:
+    for table in opened.tables() if number_keys else _tables(opened):
         if shown is None:
             yield table, np.arange(len(table))
             continue
         yield table, np.flatnonzero(shown.rows(table))
         if table.chunk.first + len(table) > shown.last:
             return
+
+
+def _tables(opened: Capture) -> Iterator[ChunkTable]:
+    """The capture without numbers for its keys, which cost a look at every structure that holds one."""
+    services = Services()
+    for chunk in opened.chunks():
+        table = ChunkTable(chunk, opened.catalog, services)
+        services.feed(table)
+        yield table
 
 
 def write_frames(

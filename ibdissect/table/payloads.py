@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ibdissect.wire.around import SLL, SLL2, UDP, VLAN, Ethernet
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.link import RWH
-from ibdissect.wire.places import CmPayload, CmService, DestQP, Ethertype, Parsed, QKey, UdpPort, VendorOui
+from ibdissect.wire.places import Behind, CmPayload, CmService, DestQP, Ethertype, Parsed, QKey, UdpPort, VendorOui
 from ibdissect.wire.spec import Field
 from ibdissect.wire.transport import BTH, DETH
 from ibdissect.wire.ulp.ipoib import IPoIB
@@ -49,6 +49,8 @@ def room(table: ChunkTable, place: object) -> Room | None:
         return _cm(table, place)
     if isinstance(place, CmPayload):
         return _messages(table, place)
+    if isinstance(place, Behind):
+        return _behind(table, place)
     if isinstance(place, VendorOui):
         return _vendor(table, place)
     return None
@@ -109,6 +111,20 @@ def _cm(table: ChunkTable, place: CmService) -> Room:
     return row[order], start[order], stop[order]
 
 
+def _behind(table: ChunkTable, place: Behind) -> Room:
+    """Behind a header that says how long it is."""
+    field, unit, add = place.length
+    assert field.owner is not None
+    found = table.occurrences(field.owner)
+    wanted = np.ones(len(found), np.bool_)
+    for other, values in place.when:
+        wanted &= np.isin(table.values(other), list(values))
+    size = table.values(field)[wanted].astype(np.int64) * unit + add
+    rows, at = found.rows[wanted], found.at[wanted]
+    whole = size >= field.owner.size
+    return rows[whole], (at + size)[whole], table.located.end[rows[whole]]
+
+
 def _messages(table: ChunkTable, place: CmPayload) -> Room:
     """First packets of messages about a service."""
     rows, services, sides = table.messages()
@@ -129,7 +145,8 @@ def _about(table: ChunkTable, place: CmService | CmPayload, services: npt.NDArra
     if place.named:
         known = [number for number, name in list(table.services.names.items()) if name.startswith(place.named)]
         return np.asarray(np.isin(services, np.array(known, np.uint64)), np.bool_)
-    return np.asarray((services & np.uint64(place.mask)) == np.uint64(place.service_id & place.mask), np.bool_) & (services != 0)
+    same: Bool = (services & np.uint64(place.mask)) == np.uint64(place.service_id & place.mask)
+    return same & (services != 0)
 
 
 def parsed(table: ChunkTable, struct: StructType, place: Parsed) -> Room:
@@ -147,7 +164,7 @@ def parsed(table: ChunkTable, struct: StructType, place: Parsed) -> Room:
         stop = end if place.field.kind == "rest" else begin + size
         data = table.chunk.data[begin:stop].tobytes()
         spans = [span if isinstance(span, tuple) else (span, span + struct.size) for span in guarded(place.find, data, limit=MOST_PARSED)]
-        found += sorted((row, begin + a, begin + b) for a, b in spans if 0 <= a and a + struct.size <= b <= len(data))
+        found += sorted((row, begin + a, begin + b) for a, b in spans if a >= 0 and a + struct.size <= b <= len(data))
     columns = np.array(found, np.int64).reshape(-1, 3).T
     return columns[0], columns[1], columns[2]
 

@@ -148,6 +148,8 @@ class Services:
         qps = table.of_rows(BTH.destqp)[0][rows].astype(np.int64)
         known = np.isin(qps, np.fromiter(list(self._ends), np.int64))
         rows, qps = rows[known], qps[known]
+        if not len(rows):
+            return empty
         order = np.argsort(qps, kind="stable")
         rows, qps = rows[order], qps[order]
         found: list[tuple[int, int, int]] = []

@@ -13,7 +13,7 @@ from typing import Any
 from ibdissect import wire
 from ibdissect.errors import PluginError, SpecError
 
-from .places import CmPayload, CmService, DestQP, Ethertype, Inside, Mad, MadFormat, Parsed, QKey, SaPiece, UdpPort, VendorOui
+from .places import Behind, CmPayload, CmService, DestQP, Ethertype, Inside, Mad, MadFormat, Parsed, QKey, SaPiece, UdpPort, VendorOui
 from .spec import Field, Struct
 
 StructType = type[Struct]
@@ -44,7 +44,7 @@ class Catalog:
                 elif isinstance(place, Inside):
                     assert place.field.owner is not None
                     inside.setdefault(place.field.owner, []).append((place, struct))
-                elif isinstance(place, (VendorOui, UdpPort, Ethertype, DestQP, QKey, CmService, CmPayload, Parsed, SaPiece)):
+                elif isinstance(place, (Behind, VendorOui, UdpPort, Ethertype, DestQP, QKey, CmService, CmPayload, Parsed, SaPiece)):
                     others.append((place, struct))
                 else:
                     raise SpecError(struct.__name__, "carried_by", f"{place!r} is no place")

@@ -46,6 +46,15 @@ class Inside:
 
 
 @dataclass(frozen=True, slots=True)
+class Behind:
+    """Right behind a header whose length one of its fields tells, when all conditions hold; up to the end of the frame."""
+
+    length: tuple[Field[int], int, int]
+    """(field, unit, add): the header is `value * unit + add` bytes long."""
+    when: tuple[tuple[Field[int], frozenset[int]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Parsed:
     """Where a function finds it in the bytes of a field: formats whose layout depends on what they hold (lists, TLVs, text).
 

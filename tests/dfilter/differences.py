@@ -40,7 +40,6 @@ BY_FILTER: dict[str, str] = {
     "len(erf) == 16": "tshark's ERF layer has no bytes",
     "frame.interface_id == 0": "tshark numbers interfaces as they appear, CONTRACT.md takes the bits of the ERF flags",
     "infiniband.payload contains 00:01": "tshark hands IPoIB payloads on and takes off their header",
-    "ip": "tshark decodes IP over InfiniBand under the same names",
 }
 """Single filters."""
 
@@ -48,10 +47,9 @@ BY_NAME: dict[str, tuple[str, tuple[str, ...]]] = {
     "infiniband.smpdirected.d": ("tshark masks one byte with 0x8000: always 0", ("",)),
     "ip.hdr_len": ("tshark shows bytes, the field counts words", ("",)),
     "erf.ts": ("compared as a time by tshark, as the number that the bytes make here", ("",)),
-    "ip": ("tshark decodes IP over InfiniBand under the same names", ("real/",)),
-    "ip.version": ("tshark names the version of IPv6 so, too", ("uc_send_lat_v6", "k612")),
-    "ipv6": ("tshark decodes IP over InfiniBand under the same names", ("real/",)),
-    "udp": ("tshark decodes IP over InfiniBand under the same names", ("real/",)),
+    "ip.version": ("tshark names the version of IPv6 so, too", ("uc_send_lat_v6", "k612", "real/")),
+    "tcp.hdr_len": ("tshark shows bytes, the field counts words", ("",)),
+    "icmpv6": ("extension headers in front of it are not walked here", ("",)),
     "ipoib": ("tshark has the names for another link type only", ("real/",)),
     "infiniband.rwh.etype": ("tshark shows the type of an IPoIB header under the name, too", ("real/",)),
     "infiniband.sa.subnetadmindata": ("tshark shows the bytes only where it knows no attribute", ("real/",)),

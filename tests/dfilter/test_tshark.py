@@ -75,7 +75,8 @@ def filters_of_every_field(capture: Path, known: list[str]) -> list[str]:
         assert source is not None
         if source.kind not in ("uint", "bool"):
             continue
-        values = np.concatenate([table.column(field).values.ravel() for field in source.fields])
+        columns = [table.column(field).values.ravel() for field in source.fields]
+        values = np.concatenate(columns) if columns else np.empty(0)  # a name that no declaration has (tcp.srcport)
         if len(values):
             found, counts = np.unique(values, return_counts=True)
             value = int(found[counts.argmax()])

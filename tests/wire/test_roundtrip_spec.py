@@ -38,7 +38,8 @@ def slow_places(struct: type[Struct]) -> dict[str, list[int]]:
             at += field.bits * field.count
         else:
             whole, low = field.part_of
-            places[field.name] = [places[whole.name][0] + whole.bits - low - field.bits]
+            start = low // 8 * 8 + 8 - low % 8 - field.bits if whole.little else whole.bits - low - field.bits
+            places[field.name] = [places[whole.name][0] + start]
     return places
 
 
@@ -48,7 +49,8 @@ def slow_value(field: Field[Any], bits: str, first: int) -> Any:
     if field.kind == "flag":
         return own == "1"
     if field.kind in ("uint", "pad"):
-        return int(own, 2)
+        octets = [own[n : n + 8] for n in range(0, len(own), 8)]
+        return int("".join(reversed(octets)) if field.little else own, 2)
     octets = bytes(int(own[n : n + 8], 2) for n in range(0, len(own), 8))
     if field.kind == "text":
         return octets.split(b"\0")[0].decode("utf-8", "replace")

@@ -1,15 +1,16 @@
 """What do the packets inside IP over InfiniBand hold: IPv4, IPv6, TCP, UDP, ICMP, under the names that Wireshark gives them anywhere?
 
-They are structures of their own, beside those of `wire.around`, so that a rule about the headers around RoCE never sees them.
+IPv4, IPv6 and UDP are structures of their own, beside those of `wire.around`, so that a rule about the headers around RoCE never
+sees them. TCP and ICMP are found in both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..around import IP_PROTOCOLS, IPv4
-from ..places import Inside
-from ..spec import Field, Struct, bit, enum, rest, uint
+from ..around import ECN, IP_PROTOCOLS, IPv4, IPv6
+from ..places import Behind, Inside
+from ..spec import Field, Struct, bit, enum, part, rest, uint
 from .ipoib import IPoIB
 
 _FIRST = frozenset({0})
@@ -35,8 +36,9 @@ class InnerIPv4(Struct):
     carried_by = (Inside(IPoIB.payload, ((IPoIB.type, frozenset({0x0800})),)),)
     version = uint(4, "Version", at="0", ws="ip.version")
     header_length = uint(4, "Header length", at="0[4]", unit="words", ws="ip.hdr_len")
-    dscp = uint(6, "DSCP", at="1", ws="ip.dsfield.dscp")
-    ecn = enum(2, IPv4.ecn.values or {}, "ECN", at="1[6]", ws="ip.dsfield.ecn")
+    dsfield = uint(8, "Differentiated Services Field", at="1", base="hex", ws="ip.dsfield")
+    dscp = part(dsfield, 7, 2, "DSCP", ws="ip.dsfield.dscp")
+    ecn = part(dsfield, 1, 0, "ECN", values=ECN, ws="ip.dsfield.ecn")
     total_length = uint(16, "Total length", at="2", ws="ip.len")
     identification = uint(16, "Identification", at="4", base="hex", ws="ip.id")
     reserved = Field[bool]("flag", 1, "Reserved bit", at="6", ws="ip.flags.rb")
@@ -58,6 +60,8 @@ class InnerIPv6(Struct):
     carried_by = (Inside(IPoIB.payload, ((IPoIB.type, frozenset({0x86DD})),)),)
     version = uint(4, "Version", at="0", ws="ipv6.version")
     traffic_class = uint(8, "Traffic class", at="0[4]", base="hex", ws="ipv6.tclass")
+    dscp = part(traffic_class, 7, 2, "DSCP", ws="ipv6.tclass.dscp")
+    ecn = part(traffic_class, 1, 0, "ECN", values=ECN, ws="ipv6.tclass.ecn")
     flow_label = uint(20, "Flow label", at="1[4]", base="hex", ws="ipv6.flow")
     payload_length = uint(16, "Payload length", at="4", ws="ipv6.plen")
     next_header = enum(8, IP_PROTOCOLS, "Next header", at="6", ws="ipv6.nxt")
@@ -67,8 +71,8 @@ class InnerIPv6(Struct):
     payload = rest("Payload", at="40")
 
 
-def _behind(protocol: int) -> tuple[Inside, ...]:
-    """What an IPv4 header (with options) or an IPv6 header (without extensions) announces."""
+def _inside(protocol: int) -> tuple[Inside, Inside]:
+    """What an inner IPv4 header (with options) or IPv6 header (without extensions) announces."""
     four = Inside(
         InnerIPv4.payload,
         ((InnerIPv4.protocol, frozenset({protocol})), (InnerIPv4.fragment_offset, _FIRST)),
@@ -77,11 +81,17 @@ def _behind(protocol: int) -> tuple[Inside, ...]:
     return four, Inside(InnerIPv6.payload, ((InnerIPv6.next_header, frozenset({protocol})),))
 
 
-class TCP(Struct):
-    """TCP header inside IPoIB; options and data follow."""
+def _outside(protocol: int) -> tuple[Behind, Behind]:
+    """The same around InfiniBand."""
+    four = Behind((IPv4.header_length, 4, 0), ((IPv4.protocol, frozenset({protocol})), (IPv4.fragment_offset, _FIRST)))
+    return four, Behind((IPv6.version, 0, IPv6.size), ((IPv6.next_header, frozenset({protocol})),))
 
-    key, section, size = "ipoib.tcp", "RFC 9293 3.1", 20
-    carried_by = _behind(6)
+
+class TCP(Struct):
+    """TCP header; options and data follow."""
+
+    key, section, size = "tcp", "RFC 9293 3.1", 20
+    carried_by = (*_inside(6), *_outside(6))
     source_port = uint(16, "Source port", at="0", ws="tcp.srcport")
     destination_port = uint(16, "Destination port", at="2", ws="tcp.dstport")
     sequence = uint(32, "Sequence number", at="4", ws="tcp.seq_raw")
@@ -103,7 +113,7 @@ class InnerUDP(Struct):
     """UDP header inside IPoIB; data follows."""
 
     key, section, size, title = "ipoib.udp", "RFC 768", 8, "UDP"
-    carried_by = _behind(17)
+    carried_by = _inside(17)
     source_port = uint(16, "Source port", at="0", ws="udp.srcport")
     destination_port = uint(16, "Destination port", at="2", ws="udp.dstport")
     length = uint(16, "Length", at="4", ws="udp.length")
@@ -112,10 +122,10 @@ class InnerUDP(Struct):
 
 
 class ICMP(Struct):
-    """ICMP message inside IPoIB."""
+    """ICMP message."""
 
-    key, section, size = "ipoib.icmp", "RFC 792", 8
-    carried_by = _behind(1)[:1]
+    key, section, size = "icmp", "RFC 792", 8
+    carried_by = (_inside(1)[0], _outside(1)[0])
     type = enum(8, ICMP_TYPES, "Type", at="0", ws="icmp.type")
     code = uint(8, "Code", at="1", ws="icmp.code")
     checksum = uint(16, "Checksum", at="2", base="hex", ws="icmp.checksum")
@@ -124,10 +134,10 @@ class ICMP(Struct):
 
 
 class ICMPv6(Struct):
-    """ICMPv6 message inside IPoIB."""
+    """ICMPv6 message."""
 
-    key, section, size = "ipoib.icmpv6", "RFC 4443", 8
-    carried_by = _behind(58)[1:]
+    key, section, size = "icmpv6", "RFC 4443", 8
+    carried_by = (_inside(58)[1], _outside(58)[1])
     type = enum(8, ICMPV6_TYPES, "Type", at="0", ws="icmpv6.type")
     code = uint(8, "Code", at="1", ws="icmpv6.code")
     checksum = uint(16, "Checksum", at="2", base="hex", ws="icmpv6.checksum")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..cm_names import IPOIB_CM_MASK, IPOIB_CM_PREFIX
-from ..places import CmService, Inside, QKey
+from ..places import CmPayload, CmService, Inside, QKey
 from ..spec import Field, Struct, enum, gid, pad, rest, uint
 
 IPOIB_Q_KEY = 0x0000_0B1B
@@ -22,7 +22,7 @@ class IPoIB(Struct):
     """Encapsulation header of IP over InfiniBand; the IP packet or ARP message follows."""
 
     key, section, size = "ipoib", "RFC 4391 6", 4
-    carried_by = (QKey(IPOIB_Q_KEY),)
+    carried_by = (QKey(IPOIB_Q_KEY), CmPayload(IPOIB_CM_PREFIX, IPOIB_CM_MASK))
     type = enum(16, PROTOCOLS, "Type", at="0", base="hex", ws="ipoib.type")
     reserved = pad(16, at="2", ws="ipoib.reserved")
     payload = rest("Payload", at="4")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ..places import Inside, Parsed
-from ..spec import Struct, bit, enum, pad, part, raw, rest, uint
+from ..spec import Struct, bit, enum, flag, pad, part, raw, rest, uint
 from .iser import ISERControl
 
 OPCODES: Mapping[int, str] = {
@@ -26,11 +26,11 @@ class ISCSI(Struct):
 
     key, section, size, title = "iser.iscsi", "RFC 7143 11.2.1", 20, "iSCSI"
     carried_by = (Inside(ISERControl.pdu),)
-    reserved = pad(1, at="0", ws="iscsi.X")
-    immediate = uint(1, "Immediate", at="0[1]", ws="iscsi.I")
+    reserved = pad(1, at="0")
+    immediate = flag("Immediate", at="0[1]", ws="iscsi.immediate")
     opcode = enum(6, OPCODES, "Opcode", at="0[2]", base="hex", ws="iscsi.opcode")
     flags = uint(8, "Flags", at="1", base="hex", ws="iscsi.flags")
-    final = bit(flags, 7, "Final", ws="iscsi.scsicommand.F")
+    final = bit(flags, 7, "Final", ws="iscsi.final")
     opcode_specific = raw(2, "Opcode specific", at="2", ws="iscsi.opcodespecific")
     total_ahs_length = uint(8, "TotalAHSLength", at="4", unit="words", ws="iscsi.totalahslength")
     data_segment_length = uint(24, "DataSegmentLength", at="5", unit="bytes", ws="iscsi.datasegmentlength")
@@ -44,9 +44,7 @@ class ISCSICommand(Struct):
 
     key, section, size, title = "iser.iscsi.command", "RFC 7143 11.3", 28, "SCSI Command"
     carried_by = (Inside(ISCSI.body, ((ISCSI.opcode, frozenset({0x01})),)),)
-    expected_length = uint(
-        32, "ExpectedDataTransferLength", at="0", unit="bytes", ws="iscsi.scsicommand.expecteddatatransferlength"
-    )
+    expected_length = uint(32, "ExpectedDataTransferLength", at="0", unit="bytes", ws="iscsi.scsicommand.expecteddatatransferlength")
     command_number = uint(32, "CmdSN", at="4", ws="iscsi.cmdsn")
     expected_status_number = uint(32, "ExpStatSN", at="8", ws="iscsi.expstatsn")
     cdb = raw(16, "CDB", at="12")

@@ -15,8 +15,9 @@ FABRICS = 0x7F
 _OTHERS = frozenset(range(256)) - {FABRICS}
 
 OPCODES: Mapping[int, str] = {
-    0x00: "Flush or Delete I/O SQ", 0x01: "Write or Create I/O SQ", 0x02: "Read or Get Log Page", 0x04: "Write Uncorrectable or Delete I/O CQ",
-    0x05: "Compare or Create I/O CQ", 0x06: "Identify", 0x08: "Write Zeroes or Abort", 0x09: "Dataset Management or Set Features",
+    0x00: "Flush or Delete I/O SQ", 0x01: "Write or Create I/O SQ", 0x02: "Read or Get Log Page",
+    0x04: "Write Uncorrectable or Delete I/O CQ", 0x05: "Compare or Create I/O CQ",
+    0x06: "Identify", 0x08: "Write Zeroes or Abort", 0x09: "Dataset Management or Set Features",
     0x0A: "Get Features", 0x0C: "Verify or Asynchronous Event Request", 0x0D: "Reservation Register or Namespace Management",
     0x0E: "Reservation Report", 0x10: "Firmware Commit", 0x11: "Reservation Acquire or Firmware Image Download",
     0x14: "Device Self-test", 0x15: "Reservation Release or Namespace Attachment", 0x18: "Keep Alive", 0x19: "Copy or Directive Send",
@@ -33,8 +34,12 @@ FABRICS_COMMANDS: Mapping[int, str] = {
 PROPERTIES: Mapping[int, str] = {0x00: "CAP", 0x08: "VS", 0x14: "CC", 0x1C: "CSTS", 0x20: "NSSR"}
 """Offsets of controller properties (NVMe 1.4 3.1)."""
 
-DESCRIPTORS: Mapping[int, str] = {0: "Data Block", 1: "Bit Bucket", 2: "Segment", 3: "Last Segment", 4: "Keyed Data Block", 5: "Transport Data Block"}
-STATUS_TYPES: Mapping[int, str] = {0: "Generic", 1: "Command specific", 2: "Media and data integrity", 3: "Path related", 7: "Vendor specific"}
+DESCRIPTORS: Mapping[int, str] = {
+    0: "Data Block", 1: "Bit Bucket", 2: "Segment", 3: "Last Segment", 4: "Keyed Data Block", 5: "Transport Data Block",
+}  # fmt: skip
+STATUS_TYPES: Mapping[int, str] = {
+    0: "Generic", 1: "Command specific", 2: "Media and data integrity", 3: "Path related", 7: "Vendor specific",
+}  # fmt: skip
 GENERIC_STATUS: Mapping[int, str] = {
     0x00: "Successful Completion", 0x01: "Invalid Command Opcode", 0x02: "Invalid Field in Command", 0x03: "Command ID Conflict",
     0x04: "Data Transfer Error", 0x06: "Internal Error", 0x07: "Command Abort Requested", 0x0B: "Invalid Namespace or Format",
@@ -154,7 +159,8 @@ class NVMeProperty(Struct):
 class NVMeResponse(Struct):
     """What a controller answers: a completion queue entry."""
 
-    prefix, key, section, size, title = "nvme", "cqe", "NVMe 1.4 figure 123; kernel linux/nvme.h struct nvme_completion", 16, "NVMe response"
+    prefix, key, section, size = "nvme", "cqe", "NVMe 1.4 figure 123; kernel linux/nvme.h struct nvme_completion", 16
+    title = "NVMe response"
     carried_by = tuple(CmPayload(service, toward="active") for service in _SERVICES)
     dword0 = uint(32, "DWORD0", at="0", base="hex", little=True)
     dword1 = uint(32, "DWORD1", at="4", base="hex", little=True)

@@ -152,7 +152,9 @@ class RPCRDMASegment(Struct):
     offset_ = uint(64, "Offset", at="8", base="hex", ws="rpcordma.rdma_offset")
 
 
-PROGRAMS: Mapping[int, str] = {100000: "Portmap", 100003: "NFS", 100005: "Mount", 100021: "NLM", 100227: "NFS ACL", 0x40000000: "NFS callback"}
+PROGRAMS: Mapping[int, str] = {
+    100000: "Portmap", 100003: "NFS", 100005: "Mount", 100021: "NLM", 100227: "NFS ACL", 0x40000000: "NFS callback",
+}  # fmt: skip
 """RPC programs (IANA; the callback program is the client's choice, Linux takes this one)."""
 
 
