@@ -53,12 +53,19 @@ def _pattern(glob: str) -> re.Pattern[str]:
         elif token == "?":
             parts.append("[^/]")
         elif len(token) > 2 and token.startswith("["):
-            negated = token[1] == "!"
-            inner = re.sub(r"([\\\[\]^&~|])", r"\\\1", token[1 + negated : -1])
-            parts.append(f"[{'^/' if negated else ''}{inner}]")
+            parts.append(_choice(token))
         else:
             parts.append(re.escape(token))
+    return re.compile("".join(parts) + "(?:/.*)?", re.S)
+
+
+def _choice(token: str) -> str:
+    """`[abc]`, `[a-c]`, `[!abc]` as a part of a regular expression."""
+    negated = token[1] == "!"
+    inner = re.sub(r"([\\\[\]^&~|])", r"\\\1", token[1 + negated : -1])
+    text = f"[{'^/' if negated else ''}{inner}]"
     try:
-        return re.compile("".join(parts) + "(?:/.*)?", re.S)
+        re.compile(text)
     except re.error:  # a range turned round, as in [z-a]: the characters are meant as they stand
-        return re.compile(re.escape(glob), re.S)
+        return re.escape(token)
+    return text

@@ -1,0 +1,126 @@
+"""Do `--write-baseline` and `--baseline` hide what was there, tell what is new and what is fixed, and refuse what is damaged?"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.craft import erf_pcap, rc, smp
+
+REPO = Path(__file__).resolve().parents[2]
+OLD = [smp(1, 0x10, modifier=1), smp(1, 0x10, modifier=2, header={"transaction_id": 5})]
+NEW = smp(1, 0x10, modifier=3, header={"transaction_id": 6})
+
+
+def lint(cwd: Path, *words: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {key: value for key, value in os.environ.items() if key != "GITHUB_ACTIONS"} | {"PYTHONPATH": str(REPO)}
+    command = [sys.executable, "-m", "ibdissect", "lint", "--select", "AM", *words]
+    done = subprocess.run(command, cwd=cwd, env=environment, input=stdin, capture_output=True, timeout=120, check=False)
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A capture with two findings, both known."""
+    (tmp_path / "captures").mkdir()
+    (tmp_path / "captures/a.pcap").write_bytes(erf_pcap(OLD))
+    done = lint(tmp_path, "captures", "--write-baseline", "known.json")
+    assert done.returncode == 0 and "baseline known.json: 2 findings written" in done.stderr
+    assert "Found 2 errors" in done.stdout  # what becomes known is told once more
+    return tmp_path
+
+
+def test_what_is_known_is_hidden_even_when_frames_move(project: Path) -> None:
+    (project / "captures/a.pcap").write_bytes(erf_pcap([rc(0x04, bytes(8)), *OLD]))
+    done = lint(project, "captures", "--baseline", "known.json")
+    assert done.returncode == 0 and "No findings" in done.stdout
+    assert "baseline known.json: 2 known, 0 new, 0 fixed" in done.stderr
+    assert lint(project, "-q", "captures", "--baseline", "known.json").stderr == ""
+
+
+def test_new_and_fixed_in_text_and_json(project: Path) -> None:
+    (project / "captures/a.pcap").write_bytes(erf_pcap([OLD[1], NEW]))
+    done = lint(project, "captures", "--baseline", "known.json")
+    assert done.returncode == 1 and "captures/a.pcap:2: ✖ error AM001" in done.stdout and "Found 1 error:" in done.stdout
+    assert "1 known, 1 new, 1 fixed" in done.stderr and "fixed: captures/a.pcap: AM001: " in done.stderr
+    result = json.loads(lint(project, "captures", "--baseline", "known.json", "--format", "json").stdout)
+    assert [finding["frame"] for finding in result["findings"]] == [2]
+    assert result["counts"]["error"] == 1 and result["by_rule"] == {"AM001": 1}
+    fixed = result["baseline"].pop("fixed")
+    assert result["baseline"] == {"path": "known.json", "known": 1, "new": 1, "unchecked": 0}
+    assert [(entry["capture"], entry["code"], entry["count"]) for entry in fixed] == [("captures/a.pcap", "AM001", 1)]
+    assert "baseline" not in json.loads(lint(project, "captures", "--format", "json").stdout)
+
+
+def test_the_configuration_may_name_it_and_it_may_be_renewed(project: Path) -> None:
+    (project / "ibdissect.toml").write_text('baseline = "known.json"\n')
+    assert lint(project / "captures", "a.pcap").returncode == 0
+    (project / "captures/a.pcap").write_bytes(erf_pcap([*OLD, NEW]))
+    assert lint(project, "captures").returncode == 1
+    before = (project / "known.json").read_text()
+    assert lint(project, "captures", "--write-baseline", "known.json").returncode == 0
+    after = (project / "known.json").read_text()
+    assert set(before.splitlines()) < set(after.splitlines()) and after.count("\n,") == 3
+    assert lint(project, "captures").returncode == 0
+
+
+def test_the_same_whatever_jobs_is_and_however_often(project: Path) -> None:
+    (project / "captures/b.pcap").write_bytes(erf_pcap([NEW]))
+    for name, jobs in (("one.json", "1"), ("two.json", "2")):
+        assert lint(project, "captures", "--write-baseline", name, "--jobs", jobs).returncode == 0
+    assert (project / "one.json").read_bytes() == (project / "two.json").read_bytes()
+    assert [path.name for path in project.iterdir() if path.name.startswith(".")] == []
+
+
+def test_no_key_is_written_even_when_keys_are_shown(tmp_path: Path) -> None:
+    capture = str(REPO / "captures/mkey-enforced.pcap.gz")
+    for extra in ((), ("--show-keys",)):
+        assert lint(tmp_path, "--select", "MKY", capture, "--write-baseline", f"{len(extra)}.json", *extra).returncode == 0
+    text = (tmp_path / "1.json").read_text()
+    assert "MKY002" in text and "1122334455667788" not in text
+    assert text == (tmp_path / "0.json").read_text()
+    assert "1 fixed" not in lint(tmp_path, "--select", "MKY", capture, "--baseline", "0.json", "--show-keys").stderr
+
+
+def test_more_than_are_shown_are_known(tmp_path: Path) -> None:
+    (tmp_path / "a.pcap").write_bytes(erf_pcap([smp(1, 0x10, modifier=i, header={"transaction_id": i}) for i in range(1, 9)]))
+    assert lint(tmp_path, "a.pcap", "--write-baseline", "b.json", "--max-findings", "2").returncode == 0
+    assert "8 known, 0 new" in lint(tmp_path, "a.pcap", "--baseline", "b.json", "--max-findings", "2").stderr
+    (tmp_path / "a.pcap").write_bytes(erf_pcap([smp(1, 0x10, modifier=i, header={"transaction_id": i}) for i in range(5, 15)]))
+    result = json.loads(lint(tmp_path, "a.pcap", "--baseline", "b.json", "--max-findings", "2", "--format", "json").stdout)
+    assert [f["frame"] for f in result["findings"]] == [5, 6] and result["by_rule"] == {"AM001": 6}
+
+
+def test_a_pipe_is_compared_too(project: Path) -> None:
+    data = erf_pcap(OLD)
+    assert lint(project, "-", "--write-baseline", "pipe.json", stdin=data).returncode == 0
+    assert lint(project, "-", "--baseline", "pipe.json", stdin=data).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--baseline", "missing.json"], "no such file; write it: --write-baseline missing.json"),
+        (["--baseline", "broken.json"], "broken.json: line 3: is a damaged baseline"),
+        (["--baseline", "bytes.json"], "bytes.json: file: is a damaged baseline: no text"),
+        (["--baseline", "captures"], "is a directory"),
+        (["--write-baseline", "no/where.json"], "no/where.json: cannot be written"),
+        (["--write-baseline", "part.json", "--frames", "1"], "would know a part of the captures only"),
+    ],
+)
+def test_mistakes_and_damage_are_status_2(project: Path, words: list[str], said: str) -> None:
+    (project / "broken.json").write_text((project / "known.json").read_text()[:-80])
+    (project / "bytes.json").write_bytes(b"\xff\xfe")
+    done = lint(project, "captures", *words)
+    assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr
+
+
+def test_an_unreadable_capture_is_still_status_2(project: Path) -> None:
+    (project / "captures/text.pcap").write_text("no capture\n" * 9)
+    done = lint(project, "captures", "--baseline", "known.json")
+    assert done.returncode == 2 and "2 known, 0 new, 0 fixed" in done.stderr

@@ -1,0 +1,52 @@
+"""Do globs of per-path ignores mean the captures that they say, from wherever the tool is called?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ibdissect.lint.paths import PathIgnores
+from ibdissect.lint.rule import Rule
+from ibdissect.rules import load
+
+
+def codes(rules: list[type[Rule]]) -> set[str]:
+    return {rule.code for rule in rules}
+
+
+@pytest.mark.parametrize(
+    ("glob", "hit", "missed"),
+    [
+        ("captures/*.pcap", ["captures/a.pcap"], ["captures/deep/a.pcap", "a.pcap", "captures/a.pcapng"]),
+        ("captures/**/*.pcap", ["captures/a.pcap", "captures/x/y/a.pcap"], ["a.pcap"]),
+        ("captures", ["captures/a.pcap", "x/captures/a.pcap"], ["captures2/a.pcap", "a.pcap"]),
+        ("./captures/", ["captures/a.pcap"], ["a.pcap"]),
+        ("lab-?.pcap", ["lab-1.pcap", "deep/lab-2.pcap"], ["lab-10.pcap", "lab-/.pcap"]),
+        ("lab-[12].pcap", ["lab-1.pcap"], ["lab-3.pcap"]),
+        ("lab-[!12].pcap", ["lab-3.pcap"], ["lab-1.pcap"]),
+        ("lab-[z-a].pcap", ["lab-[z-a].pcap"], ["lab-b.pcap"]),
+        ("a+b(1).pcap", ["a+b(1).pcap"], ["aab1.pcap"]),
+        ("**", ["a.pcap", "x/a.pcap"], []),
+    ],
+)
+def test_globs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, glob: str, hit: list[str], missed: list[str]) -> None:
+    ignores = PathIgnores(str(tmp_path), ((glob, ("PKY001",)),))
+    rules = [rule for rule in load() if rule.code in ("PKY001", "PKY002")]
+    monkeypatch.chdir(tmp_path)
+    for path in hit:
+        assert codes(ignores.left(path, rules)) == {"PKY002"}, path
+        assert codes(ignores.left(str(tmp_path / path), rules)) == {"PKY002"}, path
+    for path in missed:
+        assert codes(ignores.left(path, rules)) == {"PKY001", "PKY002"}, path
+
+
+def test_an_absolute_glob_and_links(tmp_path: Path) -> None:
+    real = tmp_path / "real"
+    real.mkdir()
+    (tmp_path / "link").symlink_to(real)
+    rules = load()
+    assert "PKY001" not in codes(PathIgnores(str(tmp_path / "link"), (("sub/*.pcap", ("PKY",)),)).left(str(real / "sub/a.pcap"), rules))
+    assert "PKY001" not in codes(
+        PathIgnores("/elsewhere", ((f"{real}/*.pcap", ("limited-to-limited",)),)).left(str(real / "a.pcap"), rules)
+    )

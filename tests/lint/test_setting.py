@@ -1,0 +1,51 @@
+"""Are options of rules typed, bounded and named, and does every rule that has some work with them?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ibdissect.errors import ConfigError
+from ibdissect.lint.rule import Rule
+from ibdissect.lint.setting import Setting, checked_settings, settings_of
+from ibdissect.rules import load
+
+RULES = {rule.code: rule for rule in load()}
+HAVING = [rule for rule in RULES.values() if settings_of(rule)]
+
+
+@pytest.mark.parametrize("rule", HAVING, ids=lambda rule: rule.code)
+def test_defaults_keep_their_own_bounds_and_can_be_changed(rule: type[Rule]) -> None:
+    for key, setting in settings_of(rule).items():
+        assert setting.checked(setting.default, "file", key) == setting.default and setting.meaning
+        one, other = rule(), rule()
+        vars(one).update(checked_settings({rule.code: {key: setting.default + 1}}, RULES, "file")[rule.code])
+        assert getattr(one, setting.name) == setting.default + 1 and getattr(other, setting.name) == setting.default
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "said"),
+    [
+        ({"TXN1": {}}, "options.TXN1", "did you mean TXN"), ({"PKY001": {}}, "options.PKY001", "no options"),
+        ({"TXN001": {"patience": "1"}}, "options.TXN001.patience", "must be a number"),
+        ({"TXN001": {"patience": True}}, "options.TXN001.patience", "must be a number"),
+        ({"TXN001": {"patience": -1}}, "options.TXN001.patience", "at least 0"),
+        ({"TXN001": {"patience": float("nan")}}, "options.TXN001.patience", "at least 0"),
+        ({"TXN001": {"patience": float("inf")}}, "options.TXN001.patience", "at least 0"),
+        ({"MKY015": {"enough": 2.5}}, "options.MKY015.enough", "must be a whole number"),
+        ({"MKY015": {"enuff": 2}}, "options.MKY015.enuff", "did you mean enough?"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named(table: dict[str, Any], key: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        checked_settings(table, RULES, "x.toml")
+    assert (caught.value.source, caught.value.key) == ("x.toml", key) and said in str(caught.value)
+
+
+def test_a_rule_may_be_named_and_keys_have_hyphens() -> None:
+    class Told:
+        long_name = Setting(1.5, "seconds", 0.0)
+
+    assert Told.long_name.key == "long-name" and Told().long_name == 1.5
+    assert checked_settings({"request-unanswered": {"patience": 3}}, RULES, "f") == {"TXN001": {"patience": 3.0}}
