@@ -90,6 +90,8 @@ class Rule:
     """Whether `--no-crc` switches the rule off."""
     flow: ClassVar[tuple[Field[Any], ...]] = ()
     """Fields that make up a flow: hits that agree in them are one finding with a count."""
+    needs: ClassVar[tuple[type[Any], ...]] = ()
+    """Followers that the rule asks at the end without listening to any of their events."""
     example: ClassVar[str] = ""
     """How to see it: what a capture that triggers it holds."""
 
@@ -161,5 +163,12 @@ def handlers(rule: Rule, mark: str) -> Iterator[tuple[Any, Any]]:
 @cache
 def _marked(kind: type[Rule], mark: str) -> tuple[tuple[Any, str], ...]:
     """What the marked methods of a rule class listen to, and their names; looked for once, not for every capture."""
-    found = ((getattr(getattr(kind, name, None), mark, None), name) for name in dir(kind))
+    found = ((getattr(getattr(kind, name), mark, None), name) for name in _noted(kind))  # type: ignore[arg-type]  # as above
     return tuple((listens, name) for listens, name in found if listens is not None)
+
+
+@cache
+def _noted(kind: type[Rule]) -> tuple[str, ...]:
+    """Names of the functions of a rule class that carry notes, in order; `dir` of all rules costs 30 ms."""
+    noted = {name for base in kind.__mro__ for name, value in vars(base).items() if callable(value) and getattr(value, "__dict__", None)}
+    return tuple(sorted(noted))

@@ -196,13 +196,17 @@ def _verdicts(table: ChunkTable, sums: Sums) -> Checked:
 @cache
 def _behind() -> npt.NDArray[np.uint32]:
     """uint32[REACH, 256]: what byte `b` followed by `k` zero bytes sums to, without ones before and after."""
-    table = np.empty((REACH, 256), np.uint32)
     first = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         first = np.where(first & 1, (first >> 1) ^ np.uint32(0xEDB88320), first >> 1).astype(np.uint32)
-    table[0] = first
-    for k in range(1, REACH):
-        table[k] = (table[k - 1] >> 8) ^ first[table[k - 1] & 0xFF]
+    after, bits = first.tolist(), []
+    row = [after[1 << bit] for bit in range(8)]
+    for _ in range(REACH):
+        bits.append(row)
+        row = [value >> 8 ^ after[value & 0xFF] for value in row]
+    of_bit, table = np.array(bits, np.uint32), np.zeros((REACH, 256), np.uint32)
+    for bit in range(8):  # a byte sums to what its bits sum to
+        table[:, 1 << bit : 2 << bit] = table[:, : 1 << bit] ^ of_bit[:, bit : bit + 1]
     return table
 
 
