@@ -6,12 +6,15 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ibdissect.cli.common import common_options, damage_text, loaded_catalog, painter, progress_bar, say
 from ibdissect.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ibdissect.fabric.story import Story
 
 Paint = Callable[[str, str], str]
 
@@ -48,11 +51,12 @@ def _learnt(path: str, at: int | None, common: dict[str, Any]) -> dict[str, Any]
     from ibdissect.capture.opening import open_capture
     from ibdissect.fabric import Follower
     from ibdissect.fabric.describe import describe
+    from ibdissect.fabric.story import Story
     from ibdissect.table.secrets import Masker, is_secret
     from ibdissect.table.table import ChunkTable
 
     catalog, _ = loaded_catalog(common)
-    follower, masker = Follower(), Masker()
+    follower, masker, story = Follower(), Masker(), Story()
     frames = 0
     with open_capture(path) as reader, progress_bar([path], quiet=common["quiet"]) as progress:
         for chunk in reader.chunks():
@@ -61,8 +65,8 @@ def _learnt(path: str, at: int | None, common: dict[str, Any]) -> dict[str, Any]
             if len(chunk):
                 table = ChunkTable(chunk, catalog)
                 masker.feed(table)
-                for _ in follower.feed(table):
-                    pass
+                for event in follower.feed(table):
+                    story.take(event)
                 frames = chunk.first + len(chunk) - 1
             if progress is not None:
                 progress(frames, chunk.base + chunk.data.size)
@@ -74,7 +78,20 @@ def _learnt(path: str, at: int | None, common: dict[str, Any]) -> dict[str, Any]
     def key_text(kind: str, value: int) -> str | None:
         return None if common["show_keys"] or not is_secret(kind, value) else masker.name(kind, value)
 
-    return {"schema": 1, "capture": path, "frame": frames, **describe(follower.subnet, key_text)}
+    return {"schema": 1, "capture": path, "frame": frames, **describe(follower.subnet, key_text), "events": _events(story)}
+
+
+def _events(story: Story) -> list[dict[str, Any]]:
+    return [
+        {
+            "frame": one.frame,
+            "time_ns": one.time_ns,
+            "kind": one.kind,
+            "text": one.text,
+            **({"repressed": one.repressed} if one.kind == "trap" else {}),
+        }
+        for one in story.happened
+    ]
 
 
 def _up_to(chunk: Any, frame: int) -> Any:
@@ -119,6 +136,17 @@ def lines(result: dict[str, Any], paint: Paint, *, quiet: bool = False) -> Itera
             if not quiet:
                 for member in group["members"]:
                     yield f"    {member['port_gid']}  {', '.join(member['join_state'])}  {_frame(member['frame'], paint)}"
+    if result["events"]:
+        yield from ("", paint("Events", "path"))
+        for event in result["events"]:
+            answer = (
+                ""
+                if "repressed" not in event
+                else f", repressed in frame {event['repressed']}"
+                if event["repressed"]
+                else ", not repressed"
+            )
+            yield f"  {event['text']}{answer}  {_frame(event['frame'], paint)}"
 
 
 def _node(node: dict[str, Any], paint: Paint, quiet: bool) -> Iterator[str]:

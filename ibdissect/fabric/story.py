@@ -1,0 +1,119 @@
+"""What happened in the subnet while it was watched: managers, links, LIDs, keys, traps - without the discovery itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ibdissect.wire.notice import Notice
+
+from .events import FabricEvent, LidAssigned, LinkFound, LinkLost, MKeyLearnt, PKeysLearnt, RepressSeen, SmSeen, TrapSeen
+from .model import Port
+
+SM_STATES = {0: "not active", 1: "discovering", 2: "standby", 3: "master"}
+MAX_KEPT = 20000
+"""Happenings remembered; later ones are only counted."""
+MAX_WAITING = 4096
+"""Traps that wait for their TrapRepress, and ports whose earlier links and LIDs are remembered per kind."""
+
+
+@dataclass(slots=True)
+class Happening:
+    """One thing that happened."""
+
+    frame: int
+    time_ns: int
+    kind: str
+    """sm, link-lost, link-found, lid, m-key, p-keys or trap."""
+    text: str
+    repressed: int | None = None
+    """Frame that acknowledged a trap."""
+
+
+class Story:
+    """Takes the follower's events in order."""
+
+    def __init__(self) -> None:
+        self.happened: list[Happening] = []
+        self.dropped = 0
+        """Happenings beyond MAX_KEPT."""
+        self._waiting: dict[tuple[int, int, int, int], Happening] = {}
+        """Traps by slot, port, transaction and number, the oldest without TrapRepress."""
+        self._linked: set[tuple[int, int]] = set()
+        """Ports that lost a link: the next one is news."""
+        self._lids: dict[tuple[int, int], int] = {}
+        self._tables: set[tuple[int, int, int]] = set()
+
+    def take(self, event: FabricEvent) -> None:
+        """An event, of whatever kind."""
+        if isinstance(event, SmSeen):
+            self._manager(event)
+        elif isinstance(event, LinkLost):
+            self._linked.update((_key(event.near), _key(event.far)) if len(self._linked) < MAX_WAITING else ())
+            self._add(event, "link-lost", f"{event.near} and {event.far} do not face each other any more")
+        elif isinstance(event, LinkFound):
+            if self._linked & {_key(event.near), _key(event.far)}:
+                self._linked -= {_key(event.near), _key(event.far)}
+                self._add(event, "link-found", f"{event.near} and {event.far} face each other")
+        elif isinstance(event, LidAssigned):
+            self._lid(event)
+        elif isinstance(event, MKeyLearnt):
+            if event.before is not None and event.before.key != event.held.key:
+                what = "has no M_Key any more" if not event.held.key else "has an M_Key" if not event.before.key else "has another M_Key"
+                self._add(event, "m-key", f"{event.port} {what}")
+        elif isinstance(event, PKeysLearnt):
+            self._p_keys(event)
+        elif isinstance(event, TrapSeen):
+            self._trap(event)
+        elif isinstance(event, RepressSeen) and event.port is not None:
+            number = Notice(event.notice).trap_number
+            found = self._waiting.pop((*_key(event.port), event.transaction, number), None)
+            if found is not None:
+                found.repressed = event.frame
+
+    def _add(self, event: FabricEvent, kind: str, text: str) -> Happening | None:
+        if len(self.happened) >= MAX_KEPT:
+            self.dropped += 1
+            return None
+        made = Happening(event.frame, event.time_ns, kind, text)
+        self.happened.append(made)
+        return made
+
+    def _manager(self, event: SmSeen) -> None:
+        sm, state = event.sm, SM_STATES.get(event.sm.state, str(event.sm.state))
+        name = f"subnet manager 0x{sm.guid:016x}" + (f" (LID {sm.lid})" if sm.lid else "")
+        if event.before is None:
+            self._add(event, "sm", f"{name} is {state}, priority {sm.priority}")
+        elif event.before != sm.state:
+            before = SM_STATES.get(event.before, str(event.before))
+            self._add(event, "sm", f"{name} was {before}, is {state}, priority {sm.priority}")
+        elif event.priority_before != sm.priority:
+            self._add(event, "sm", f"{name} has priority {sm.priority}, had {event.priority_before}")
+
+    def _lid(self, event: LidAssigned) -> None:
+        key = _key(event.port)
+        before = self._lids.get(key)
+        if before is not None and before != event.lid:
+            self._add(event, "lid", f"{event.port} had LID {before}")
+        elif event.taken_from is not None:
+            self._add(event, "lid", f"{event.port} has a LID of {event.taken_from}")
+        if before is not None or len(self._lids) < MAX_WAITING * 16:
+            self._lids[key] = event.lid
+
+    def _p_keys(self, event: PKeysLearnt) -> None:
+        key = (*_key(event.port), event.block)
+        if key in self._tables:
+            self._add(event, "p-keys", f"block {event.block} of the P_Key table of {event.port} was written")
+        elif len(self._tables) < MAX_WAITING * 16:
+            self._tables.add(key)
+
+    def _trap(self, event: TrapSeen) -> None:
+        notice = Notice(event.notice)
+        sender = str(event.port) if event.port is not None else f"LID {event.slid}"
+        what = f"trap {notice.trap_number}" if notice.is_generic else "trap of a vendor"
+        made = self._add(event, "trap", f"{what} of {sender}")
+        if made is not None and event.port is not None and len(self._waiting) < MAX_WAITING:
+            self._waiting.setdefault((*_key(event.port), event.transaction, notice.trap_number), made)
+
+
+def _key(port: Port) -> tuple[int, int]:
+    return port.node.slot, port.number

@@ -1,0 +1,70 @@
+"""Is what happened told in order, without the discovery, within bounds and without keys?"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import pytest
+
+from ibdissect.capture.opening import open_capture
+from ibdissect.fabric import Follower, story
+from ibdissect.fabric.story import Happening, Story
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.notice import Notice
+from tests import craft
+from tests.fabric.made import REPRESS, answer, ask, node, p_keys, port_info
+
+NODE_INFO, PORT_INFO, P_KEY_TABLE, NOTICE = 0x11, 0x15, 0x16, 0x02
+KNOWN = [answer(5, NODE_INFO, node(5)), answer(5, PORT_INFO, port_info(5)), answer(5, P_KEY_TABLE, p_keys(0xFFFF))]
+BODY = craft.build(Notice, 64, is_generic=1, notice_type=4, producer_type=1, trap_number=144, issuer_lid=5)
+TRAP = craft.smp(0x05, NOTICE, BODY, slid=5, dlid=1, header={"transaction_id": 9})
+
+
+def repress(transaction: int) -> bytes:
+    """The manager acknowledges a trap."""
+    return ask(5, NOTICE, method=REPRESS, body=BODY, header={"transaction_id": transaction})
+
+
+def told(frames: Sequence[bytes]) -> list[Happening]:
+    """What happened in a capture of these frames."""
+    follower, kept = Follower(), Story()
+    for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks():
+        for event in follower.feed(ChunkTable(chunk)):
+            kept.take(event)
+    return kept.happened
+
+
+def test_discovery_is_no_news() -> None:
+    assert told(KNOWN) == []
+
+
+def test_a_repress_belongs_to_the_trap_of_its_transaction() -> None:
+    assert [(one.kind, one.frame, one.repressed) for one in told([*KNOWN, TRAP, repress(8), repress(9)])] == [("trap", 4, 6)]
+    assert [one.repressed for one in told([*KNOWN, TRAP, repress(8)])] == [None]
+
+
+def test_changes_are_told_without_keys() -> None:
+    key = 0x4142434445464748
+    frames = [
+        *KNOWN, answer(5, PORT_INFO, port_info(5, m_key=key)), answer(5, PORT_INFO, port_info(5, m_key=key + 1)),
+        answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x8001)),
+    ]  # fmt: skip
+    found = told(frames)
+    assert [(one.kind, one.frame) for one in found] == [("m-key", 5), ("p-keys", 6)]
+    assert all("4142" not in one.text for one in found)
+
+
+def test_a_lid_that_moves() -> None:
+    moved = [answer(7, NODE_INFO, node(5)), answer(7, PORT_INFO, port_info(7))]
+    assert ("lid", "LID 5") in [(one.kind, one.text[-5:]) for one in told([*KNOWN, *moved])]
+
+
+def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(story, "MAX_KEPT", 3)
+    kept = Story()
+    follower = Follower()
+    for chunk in open_capture(io.BytesIO(craft.erf_pcap([*KNOWN, *[TRAP] * 5]))).chunks():
+        for event in follower.feed(ChunkTable(chunk)):
+            kept.take(event)
+    assert len(kept.happened) == 3 and kept.dropped == 2
