@@ -17,7 +17,7 @@ from tests.fabric.made import REPRESS, answer, ask, node, p_keys, port_info
 
 NODE_INFO, PORT_INFO, P_KEY_TABLE, NOTICE = 0x11, 0x15, 0x16, 0x02
 KNOWN = [answer(5, NODE_INFO, node(5)), answer(5, PORT_INFO, port_info(5)), answer(5, P_KEY_TABLE, p_keys(0xFFFF))]
-BODY = craft.build(Notice, 64, is_generic=1, notice_type=4, producer_type=1, trap_number=144, issuer_lid=5)
+BODY = craft.build(Notice, 64, is_generic=1, trap_number=144)
 TRAP = craft.smp(0x05, NOTICE, BODY, slid=5, dlid=1, header={"transaction_id": 9})
 
 
@@ -56,8 +56,9 @@ def test_changes_are_told_without_keys() -> None:
 
 
 def test_a_lid_that_moves() -> None:
-    moved = [answer(7, NODE_INFO, node(5)), answer(7, PORT_INFO, port_info(7))]
-    assert ("lid", "LID 5") in [(one.kind, one.text[-5:]) for one in told([*KNOWN, *moved])]
+    shown = [(NODE_INFO, node(5)), (PORT_INFO, port_info(5)), (PORT_INFO, port_info(7)), (PORT_INFO, port_info(7))]
+    found = told([craft.smp(0x81, attribute, body, path=[1, 2]) for attribute, body in shown])
+    assert [(one.kind, one.frame, one.text[-9:]) for one in found] == [("lid", 3, "had LID 5")]
 
 
 def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
