@@ -53,6 +53,8 @@ class Hole:
     refused: bool = False
     """The responder asked for them (NAK sequence error)."""
     unproven: bool = False
+    refused_ns: int = 0
+    """When it asked last."""
 
 
 @dataclass(slots=True)
@@ -208,19 +210,19 @@ class Stream:
                     packet.frame, packet.time_ns, self.ends, self.slot, packet.psn, self.tries + 1, self.retries_allowed, self.retry_frame
                 )  # fmt: skip
 
-    def refused(self, psn: int) -> None:
+    def refused(self, psn: int, time_ns: int) -> None:
         """The responder asked for `psn` again (NAK or RNR NAK): that is no time-out, and what was missing is known to it."""
         self.tries = 0
         for hole in self.holes:
             if -hole.count < distance(hole.start, psn) <= 0:
-                hole.refused = True
+                hole.refused, hole.refused_ns = True, time_ns
 
     def _fill(self, psn: int) -> bool:
         """Whether the PSN was missing; then it is not any more."""
         for i, hole in enumerate(self.holes):
             at = distance(psn, hole.start)
             if 0 <= at < hole.count:
-                rest = Hole((psn + 1) % PSNS, hole.count - at - 1, hole.frame, hole.time_ns, hole.refused, hole.unproven)
+                rest = Hole((psn + 1) % PSNS, hole.count - at - 1, hole.frame, hole.time_ns, hole.refused, hole.unproven, hole.refused_ns)
                 hole.count = at
                 self.holes[i : i + 1] = [part for part in (hole, rest) if part.count]
                 return True

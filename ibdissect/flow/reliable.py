@@ -15,7 +15,7 @@ from ibdissect.wire.opcodes import SERVICES
 from .addresses import ends_of
 from .columns import GOES_ON, IS_RESPONSE, LEAVES, OPERATION, READ_REQUEST, SERVICE, STARTS_WRITE, UNKNOWN, Packets, packets
 from .events import Ends, LengthWrong, Repeated, StreamEvent, Wrapped
-from .recovery import FAR, MTUS, NAK, PSNS, RNR, Hole, Packet, Stream, distance
+from .recovery import FAR, MAX_RETRIES, MTUS, NAK, PSNS, RNR, Hole, Packet, Stream, distance
 
 MAX_STREAMS = 65536
 """Streams remembered; the oldest goes first."""
@@ -45,6 +45,8 @@ class Streams:
         """By slot."""
         self.between: dict[tuple[str, str, str, bool], list[int]] = {}
         """Slots by service, source, destination and whether responses."""
+        self.retries: dict[tuple[str, str, str, int], int] = {}
+        """Retry counts that connection management agreed on, by service, source, destination and its queue pair."""
         self.troubled: dict[int, Stream] = {}
         """Streams that were not clean at some time, by slot."""
         self.state = {name: np.full(1024, empty, kind) for name, (kind, empty) in _STATE.items()}
@@ -334,7 +336,7 @@ class Streams:
             if stream.ends.response:
                 yield from stream.response(packet)
                 if packet.syndrome >> 5 in (RNR, NAK) and back is not None:
-                    back.refused(packet.psn)
+                    back.refused(packet.psn, packet.time_ns)
             else:
                 yield from stream.request(packet, back)
             self.state["high"][slot] = stream.high
@@ -349,7 +351,10 @@ class Streams:
         """The state of one stream as an object."""
         stream = self.troubled.get(slot)
         if stream is None:
-            stream = self.troubled[slot] = Stream(slot, self.ends[slot])
+            ends = self.ends[slot]
+            stream = self.troubled[slot] = Stream(slot, ends)
+            way = (ends.service, ends.source, ends.destination, ends.dest_qp)
+            stream.retries_allowed = self.retries.get(way, MAX_RETRIES)
         for name in _SHARED:
             setattr(stream, name, int(self.state[name][slot]))
         return stream

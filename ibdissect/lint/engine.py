@@ -93,6 +93,7 @@ class Linter:
             self.of_chunk += [(rule, method) for _, method in handlers(rule, "listens_to_chunks")]
             self.at_end += [(rule, method) for _, method in handlers(rule, "listens_to_end")]
         wanted = {event.source for event in self.of_event if hasattr(event, "source")}
+        wanted |= {kind for rule in self.rules for kind in rule.needs}
         self.sources: list[Source] = [self.context.get(kind) for kind in sorted(wanted, key=lambda kind: kind.__name__)]
 
     def feed(self, table: ChunkTable, shown: Bool | None = None) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, TypeVar
 
-from ibdissect.errors import PluginError
+from ibdissect.errors import PluginError, defined_in
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Expr
 from ibdissect.wire.spec import Field, Struct
@@ -102,7 +102,7 @@ class Rule:
             return  # a base for several rules
         other = REGISTRY.get(code)
         if other is not None and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
-            raise PluginError(cls.__module__, f"rule {code} is already {other.__module__}.{other.__qualname__}")
+            raise PluginError(defined_in(cls), f"rule {code} of {cls.__qualname__} is already {other.__qualname__} ({defined_in(other)})")
         if not re.fullmatch(r"[A-Z]{2,8}[0-9]{3}", code):
             raise PluginError(cls.__module__, f"{cls.__qualname__}: {code!r} is no rule code (letters and three digits)")
         REGISTRY[code] = cls

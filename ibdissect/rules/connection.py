@@ -149,6 +149,7 @@ class StartingPSN(Rule):
 
     code, name, severity = "CM008", "cm-psn-mismatch", WARNING
     reference = "IBA 12.7.31; seed004 REQ, REP"
+    needs = (Connections, Streams)
     message = "{ends}: begins with PSN {psn}, the {what} said {wanted}"
     example = "a REQ with starting PSN 100, a REP with 200, and a SEND of the requester with PSN 100"
 
@@ -177,6 +178,7 @@ class AgreedMTU(Rule):
 
     code, name, severity = "CM009", "cm-mtu", WARNING
     reference = "IBA 12.7.14; seed004 REQ"
+    needs = (Connections, Streams)
     message = "{ends}: packets with {found} bytes, the REQ said {agreed}"
     example = "a REQ with path MTU 256, and a SEND First with 512 bytes"
 
@@ -230,6 +232,7 @@ class DisconnectUnanswered(Rule):
 
     code, name, severity = "CM017", "cm-drep-missing", WARNING
     reference = "IBA 12.6.11, 12.6.12; seed004"
+    needs = (Connections,)
     message = "{ends}: DREQ without DREP"
     example = "REQ, REP, RTU, DREQ, and ten seconds of silence"
     patience = Setting(10.0, "seconds that the capture must go on after the DREQ", 0.0)

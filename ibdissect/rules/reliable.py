@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ibdissect.flow.connections import Replied
 from ibdissect.flow.events import Exhausted, Gap, LengthWrong, MsnFell, MsnJumped, OrderWrong, Repeated, StreamEvent, Wrapped
+from ibdissect.flow.recovery import distance
 from ibdissect.flow.reliable import Streams
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related
@@ -19,6 +21,7 @@ SECOND = 1_000_000_000
 PATIENCE = 2.0
 """What is unfinished so shortly before the capture ends may still be under way."""
 RNR_NAK = 1
+MAX_WAYS = 131072
 
 
 def of_stream(event: StreamEvent, related: tuple[Related, ...] = (), count: int = 1, **arguments: object) -> Hit:
@@ -50,6 +53,7 @@ class RequestsLost(Rule):
 
     code, name, severity = "RC001", "psn-gap", WARNING
     reference = "IBA 9.7.5.1.2; seed004 BTH.PSN"
+    needs = (Streams,)
     message = "{ends}: {missing} requests from PSN {psn} on never came, and were neither asked for nor acknowledged"
     example = "SENDs with PSN 1, 2 and 4, acknowledged up to 2, and two seconds of silence"
     patience = Setting(PATIENCE, "seconds that the capture must go on after the gap", 0.0)
@@ -184,6 +188,7 @@ class ReadUnanswered(Rule):
 
     code, name, severity = "RC012", "read-response-missing", WARNING
     reference = "IBA 9.7.5.1.9; seed004 RETH"
+    needs = (Streams,)
     message = "{ends}: RDMA READ up to PSN {psn} was not answered to its end"
     example = "a READ of 3000 bytes, its first two responses, and two seconds of silence"
     patience = Setting(PATIENCE, "seconds that the capture must go on after the READ", 0.0)
@@ -242,23 +247,64 @@ class OpcodeOrder(Rule):
 
 
 class RetriesExhausted(Rule):
-    """A packet was sent more often than any retry counter allows.
+    """A packet was sent more often than its connection's retry counter allows.
 
     ## Why it matters
-    The counter has three bits: after seven time-outs a connection has to end. One that goes on hides a dead path.
+    After as many time-outs as the REQ's Retry Count says, a connection has to end; one that goes on hides a dead path. Where the
+    capture does not show the REQ, seven retries are allowed: the counter has three bits.
 
     ## What to do
     Look at the responder, which does not answer, and at the requester's driver, which does not give up.
     """
 
     code, name, severity = "RC019", "retry-exhausted", ERROR
-    reference = "IBA 9.9.2.1.1; seed004 REQ.RetryCount"
+    reference = "IBA 9.9.2.1.1, 12.7.38; seed004 REQ.RetryCount"
     message = "{ends}: PSN {psn} was sent {sent} times, {allowed} repetitions are allowed"
     example = "a SEND that is sent nine times, 100 ms apart, without a NAK in between"
+
+    @on_event(Replied)
+    def agreed(self, event: Replied, context: Context) -> None:
+        """Both sides take the REQ's retry count (Linux core/cm.c)."""
+        streams, connection = context.get(Streams), event.connection
+        for service in ("RC", "XRC") if len(streams.retries) < MAX_WAYS else ():
+            streams.retries[service, connection.active, connection.passive, connection.passive_qpn] = connection.retry_count
+            streams.retries[service, connection.passive, connection.active, connection.active_qpn] = connection.retry_count
 
     @on_event(Exhausted)
     def exhausted(self, event: Exhausted, _context: Context) -> Iterator[Hit]:
         yield of_stream(event, (Related(event.first, "first repetition"),), sent=event.sent, allowed=event.allowed)
+
+
+class NakIgnored(Rule):
+    """A responder asked for a packet again, and the requester never sent it again.
+
+    ## Why it matters
+    A NAK with a PSN sequence error tells the requester where to go on. One that stays silent has given up: its retry counter
+    was used up, or its queue pair went to the error state.
+
+    ## What to do
+    Look at the requester's completion errors. Captures of ibdump are not judged: it may miss packets itself.
+    """
+
+    code, name, severity = "RC011", "sequence-error-retry", WARNING
+    reference = "IBA 9.7.5.2.4; Linux rxe_comp.c (COMPST_ERROR_RETRY)"
+    needs = (Streams,)
+    message = "{ends}: {missing} requests from PSN {psn} on were asked for by a NAK and never sent again"
+    example = "SENDs with PSN 1 and 3, a NAK sequence error for 2, and two seconds of silence"
+    patience = Setting(PATIENCE, "seconds that the capture must go on after the NAK", 0.0)
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        streams = context.get(Streams)
+        for slot, stream in streams.troubled.items():
+            peer = streams.other(slot) if stream.holes and not stream.ends.response else None
+            for hole in stream.holes if peer is not None else ():
+                open_ = distance(hole.start, int(streams.state["high"][peer])) > 0
+                if hole.refused and open_ and not hole.unproven and streams.last_ns - hole.refused_ns >= self.patience * SECOND:
+                    yield Hit(
+                        frame=hole.frame, time_ns=hole.time_ns, key=stream.ends, evidence=Evidence.LEARNT, field=BTH.psn, value=hole.start,
+                        arguments={"ends": stream.ends.text, "missing": hole.count, "psn": hole.start},
+                    )  # fmt: skip
 
 
 class MessageLost(Rule):

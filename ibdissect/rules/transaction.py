@@ -335,6 +335,7 @@ class TransferAbandoned(Rule):
 
     code, name, severity = "TXN020", "rmpp-abandoned", INFO
     reference = "IBA 13.6.3"
+    needs = (Transactions,)
     message = "{ends}: nothing followed segment {segment}"
     example = "segment 1 of a table with several, and ten seconds of silence"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from ibdissect.wire.cm import DREP, DREQ, REJ, REP, REQ, RTU
-from tests.craft import build, erf_pcap, gmp, rc, ud
+from ibdissect.wire.cm import DREP, DREQ, MRA, REJ, REP, REQ, RTU
+from ibdissect.wire.cm_path import APR, LAP
+from tests.craft import build, erf_pcap, ethernet_pcap, gmp, rc, roce2, ud
 from tests.rules.cases import case
 
 CM, SEND = 0x07, 0x03
@@ -55,3 +56,44 @@ case("CM009", [request(), reply(), READY, data(900, 0x00, bytes(512))],
 case("CM012", [request(), REFUSED], [request(), message(0x12, REJ, BACK, PASSIVE, reason=28, message_rejected=0)], frames=[2])
 LEAVE, LEFT = message(0x15, DREQ, IDS, ACTIVE, remote_qpn=0x200), message(0x16, DREP, BACK, PASSIVE)
 case("CM017", [request(), reply(), READY, LEAVE, *WAIT[:3]], [request(), reply(), READY, LEAVE, LEFT, *WAIT[:3]], frames=[4], file=SLOW)
+BROKEN = [request(), reply(), READY]
+case("CM004", [request(), message(0x13, REP, IDS, ACTIVE, local_qpn=0x100)], [request(), reply()], frames=[2])
+case("CM004", [request(), REFUSED, reply()], [request(), REFUSED, request(), reply()], frames=[3], also=["CM012"], twin_also=["CM012"])
+case("CM004", [*BROKEN[:2], message(0x14, RTU, BACK, PASSIVE)], BROKEN, frames=[3])
+GIVEN_UP = message(0x12, REJ, IDS, ACTIVE, reason=28, message_rejected=1)
+case("CM004", [*BROKEN[:2], GIVEN_UP, READY], [*BROKEN, GIVEN_UP], frames=[4])
+
+
+def patient(code: int, of: int = 0) -> bytes:
+    """The passive side asks for 4.096 us * 2^code more."""
+    return message(0x11, MRA, BACK, PASSIVE, message_mraed=of, service_timeout=code)
+
+
+LONG: Any = partial(erf_pcap, step_ns=4_000_000_000)
+case("TXN010", [request(), patient(18), reply()], [request(), patient(20), reply()], frames=[3], file=LONG)
+case("TXN010", [request(), patient(18), REFUSED], [request(), patient(18), patient(20), REFUSED], frames=[3], also=["CM012"],
+     twin_also=["CM012"], file=LONG)  # fmt: skip
+LOAD = message(0x19, LAP, IDS, ACTIVE, remote_qpn=0x200, remote_cm_response_timeout=20)
+LOADED = message(0x1A, APR, BACK, PASSIVE)
+case("TXN010", [*BROKEN, LOAD, patient(18, 2), LOADED], [*BROKEN, LOAD, patient(20, 2), LOADED], frames=[6], file=LONG)
+
+
+def over_ethernet(frame: bytes, source: int) -> bytes:
+    """The management datagram of a native frame between two hosts of RoCE."""
+    there = {"source": bytes([192, 168, 0, source]), "destination": bytes([192, 168, 0, 3 - source])}
+    return roce2(0x64, frame[28:284], ext={"DETH": {"q_key": 0x80010000, "srcqp": 1}}, bth={"destqp": 1, "m": 0}, ip=there)
+
+
+# silence proves something only where the capture misses nothing
+SILENT = [over_ethernet(request(), 1), over_ethernet(patient(18), 2), roce2(0x64, b"idle", ext={"DETH": {}}, bth={"destqp": 9})]
+case("TXN010", ethernet_pcap(SILENT, step_ns=4_000_000_000), LONG([request(), patient(18), WAIT[0]]), file=None)  # type: ignore[arg-type]
+
+# the retry count of the REQ
+FEW, MORE = (
+    [over_ethernet(request(retry_count=count), 1), over_ethernet(reply(), 2),
+     *[roce2(0x04, b"data", bth={"destqp": 0x200, "psn": psn}) for psn in (900, 901)],
+     roce2(0x11, ext={"AETH": {"syndrome": 0x1F, "msn": 1}}, bth={"destqp": 0x100, "psn": 900},
+           ip={"source": bytes([192, 168, 0, 2]), "destination": bytes([192, 168, 0, 1])}),
+     *[roce2(0x04, b"data", bth={"destqp": 0x200, "psn": 901})] * 3] for count in (2, 3)
+)  # fmt: skip
+case("RC019", FEW, MORE, frames=[8], also=["RC002"], twin_also=["RC002"], file=partial(ethernet_pcap, step_ns=1_000_000_000))

@@ -28,7 +28,7 @@ IDLE = [roce2(0x64, b"idle", ext={"DETH": {"q_key": 5, "srcqp": 7}}, bth={"destq
 
 case("RC001", [ask(1), ask(2), answer(2, 2), ask(4), *IDLE], [ask(1), ask(2), answer(2, 2), ask(4), ask(3), *IDLE], frames=[4], file=SLOW)
 case("RC001", [ask(1), answer(1, 1), ask(3), *IDLE], [ask(1), answer(1, 1), ask(3), answer(2, 1, syndrome=0x60), *IDLE], frames=[3],
-     twin_also=["RC004"], file=SLOW)  # fmt: skip
+     twin_also=["RC004", "RC011"], file=SLOW)  # fmt: skip
 case("RC001", [ask(1), answer(1, 1), ask(3), *IDLE], [ask(1), answer(1, 1), ask(3), answer(3, 3), *IDLE], file=SLOW)
 case("RC002", [ask(1), ask(2), ask(1)], [ask(1), ask(2), ask(3)], frames=[3], file=ethernet_pcap)
 case("RC003", [ask(0xFFFFFF), ask(0), ask(1), ask(2)], [ask(0xFFFFFD), ask(0xFFFFFE)], file=ethernet_pcap)
@@ -39,6 +39,10 @@ case("RC009", [answer(5, 3), answer(6, 2)], [answer(5, 0xFFFFFF), answer(6, 0)],
 case("RC009", [answer(5, 3), answer(6, 2)], [answer(6, 3), answer(5, 2)], file=ethernet_pcap)
 case("RC010", [answer(5, 3), answer(6, 100)], [answer(5, 3), answer(105, 100)], frames=[2], file=ethernet_pcap)
 ASK_3000 = ask(1, READ, b"", RETH={"r_key": 7, "dmalen": 3000})
+MISSED = [ask(1), answer(1, 1), ask(3), answer(2, 1, syndrome=0x60)]
+case("RC011", [*MISSED, *IDLE], [*MISSED, ask(2), *IDLE], frames=[3], also=["RC004"], twin_also=["RC004"], file=SLOW)
+# the end of the capture
+case("RC011", [*MISSED, *IDLE], [*MISSED, *IDLE[:1]], also=["RC004"], twin_also=["RC004"], file=SLOW)
 case("RC012", [ASK_3000, answer(1, 1, READ_FIRST, bytes(1024)), answer(2, 0, READ_MIDDLE, bytes(1024)), *IDLE],
      [ASK_3000, answer(1, 1, READ_FIRST, bytes(1024)), answer(2, 0, READ_MIDDLE, bytes(1024)), answer(3, 1, READ_LAST, bytes(952)), *IDLE],
      frames=[1], file=SLOW)  # fmt: skip
