@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.model import FIRST_MULTICAST, ROUTER, Port, Subnet
-from ibdissect.fabric.partitions import BASE, Verdict
+from ibdissect.fabric.model import FIRST_MULTICAST, ROUTER, SWITCH, Port, Subnet
+from ibdissect.fabric.partitions import BASE, FULL, PKeys, Verdict
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span
 from ibdissect.lint.policy import SitePolicy
@@ -18,6 +18,7 @@ from ibdissect.table.locate import Int, u16
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD, is_response
+from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.transport import BTH
 
 from .pkey_columns import FIRST_OTHER_OPCODE, Native, distinct
@@ -25,6 +26,7 @@ from .pkey_early import RECEIVER, EarlyPackets
 from .site import forbidden_packets
 
 Bad = tuple[Verdict, Port, tuple[int, ...]]
+ENFORCED = "P_Key 0x{p_key:04x} from LID {slid} to QP 0x{qp:x}: {port} checks P_Keys, and its table does not hold that partition"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +56,19 @@ class Destinations:
         """What the destinations refuse, by first row."""
         if self._of is not table:
             self._of = table
-            self._refused = sorted(refusals(table, subnet, native, native.dlid), key=lambda refused: refused.row)
+            self._refused = sorted(refusals(table, subnet, native, outbound=True), key=lambda refused: refused.row)
         return self._refused
 
 
-def refusals(table: ChunkTable, subnet: Subnet, native: Native, lids: Int) -> Iterator[Refused]:
-    """Packets whose P_Key the table of the port with the LID in `lids` (their source or destination, int64[n]) does not accept."""
+def refusals(table: ChunkTable, subnet: Subnet, native: Native, *, outbound: bool) -> Iterator[Refused]:
+    """Packets that the table of their destination refuses, or that of the switch port in front of it; not `outbound`: of their source."""
     if not subnet.lids:
         return
+    lids = native.dlid if outbound else native.slid
     keep = (native.opcode < FIRST_OTHER_OPCODE) & (native.dest_qp != 0)  # QP0 is a member of all partitions and checks nothing (seed002)
     known = np.zeros(1 << 16, np.bool_)
     for lid in np.flatnonzero(np.bincount(lids, minlength=1 << 16)).tolist():
-        known[lid] = 0 < lid < FIRST_MULTICAST and any(port.p_keys is not None for port in _owners(subnet, lid))
+        known[lid] = 0 < lid < FIRST_MULTICAST and any(keys is not None for port in _owners(subnet, lid) for keys in _tables(port))
     keep &= known[lids]
     if not keep.any():
         return
@@ -74,7 +77,7 @@ def refusals(table: ChunkTable, subnet: Subnet, native: Native, lids: Int) -> It
     for combination in distinct(combined):
         lid, p_key = combination >> 16, combination & 0xFFFF
         if p_key & BASE:  # partition 0 is PKY002
-            for of_them, bad in _spans(table, subnet, rows, combined, combination, lid, p_key):
+            for of_them, bad in _spans(table, subnet, rows, combined, combination, outbound):
                 yield from _flows(table, of_them, qp[np.searchsorted(rows, of_them)], p_key, bad)
 
 
@@ -83,25 +86,49 @@ def _owners(subnet: Subnet, lid: int) -> set[Port]:
     return {port for port in (track.now, *(value for value, _ in track.past)) if port is not None} if track is not None else set()
 
 
-def _judge(subnet: Subnet, lid: int, p_key: int, frame: int) -> Bad | None:
+def _tables(port: Port) -> tuple[PKeys | None, ...]:
+    """The tables that guard a port: its own, and that of the switch port it is cabled to."""
+    return port.p_keys, port.peer.p_keys if port.peer is not None else None
+
+
+def _judge(subnet: Subnet, lid: int, p_key: int, frame: int, outbound: bool) -> Bad | None:
     port, since = subnet.owner(lid, frame)
-    if port is None or port.p_keys is None or port.node.kind == ROUTER:  # behind a router another subnet's table decides
+    if port is None or port.node.kind == ROUTER:  # behind a router another subnet's table decides
         return None
-    verdict, taught = port.p_keys.judge(p_key, frame, port.p_key_capacity)
-    return (verdict, port, (*taught, since)) if verdict in (Verdict.LIMITED, Verdict.ABSENT) else None
+    if port.p_keys is not None:
+        verdict, taught = port.p_keys.judge(p_key, frame, port.p_key_capacity)
+        if verdict in (Verdict.LIMITED, Verdict.ABSENT):
+            return verdict, port, (*taught, since)
+    near = _enforcer(port, frame, outbound)
+    if near is None or near.p_keys is None:
+        return None
+    verdict, taught = near.p_keys.judge(p_key | FULL, frame, near.p_key_capacity)  # a switch compares the partition (seed002)
+    return (verdict, near, (*taught, since, near.info_frame, near.peer_frame)) if verdict is Verdict.ABSENT else None
 
 
-def _spans(
-    table: ChunkTable, subnet: Subnet, rows: Int, combined: Int, combination: int, lid: int, p_key: int
-) -> Iterator[tuple[Int, Bad]]:
+def _enforcer(port: Port, frame: int, outbound: bool) -> Port | None:
+    """The switch port in front of a port that checks P_Keys of packets going out to it, or coming in from it; None where it does not."""
+    near = port.peer
+    if near is None or near.node.kind != SWITCH or not near.number or near.p_keys is None or max(near.info_frame, near.peer_frame) > frame:
+        return None
+    info = near.info
+    asked = PortInfo.partition_enforcement_outbound if outbound else PortInfo.partition_enforcement_inbound
+    return near if info is not None and asked.__get__(info, PortInfo) else None
+
+
+def _spans(table: ChunkTable, subnet: Subnet, rows: Int, combined: Int, combination: int, outbound: bool) -> Iterator[tuple[Int, Bad]]:
     """Rows of one destination and P_Key that are refused; the chunk is cut where the table or the LID's owner changed."""
+    lid, p_key = combination >> 16, combination & 0xFFFF
     first, last = table.chunk.first, table.chunk.first + len(table) - 1
     cuts = set(subnet.lids[lid].changes())
     for port in _owners(subnet, lid):
-        if port.p_keys is not None:
-            cuts.update(port.p_keys.changes())
+        for keys in _tables(port):
+            if keys is not None:
+                cuts.update(keys.changes())
+        if port.peer is not None:
+            cuts.update((port.peer.info_frame, port.peer.peer_frame))
     edges = [first, *sorted(cut for cut in cuts if first < cut <= last), last + 1]
-    verdicts = [_judge(subnet, lid, p_key, start) for start in edges[:-1]]
+    verdicts = [_judge(subnet, lid, p_key, start, outbound) for start in edges[:-1]]
     if not any(verdicts):
         return
     mine = rows[combined == combination]
@@ -151,7 +178,8 @@ class _Destination(Rule):
 
 
 def hit_of(table: ChunkTable, refused: Refused, end: str) -> Hit:
-    """The finding about them; `end` says whose table it is."""
+    """The finding about them; `end` says whose table it is, unless a switch port in front of it refuses them."""
+    enforced = refused.port.node.kind == SWITCH and refused.port.number > 0
     frame = table.chunk.first + refused.row
     return Hit(
         frame=frame,
@@ -164,6 +192,7 @@ def hit_of(table: ChunkTable, refused: Refused, end: str) -> Hit:
         evidence=Evidence.LEARNT,
         count=refused.count,
         key=(refused.port.node.slot, refused.port.number, refused.slid, refused.dest_qp, refused.p_key),
+        message=ENFORCED if enforced else "",
     )
 
 

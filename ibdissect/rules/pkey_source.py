@@ -43,7 +43,7 @@ class NotInSourceTable(Rule):
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         context.get(EarlyPackets).take(event, context)
         native: Native = context.get(Native).of(event.table)
-        for refused in sorted(refusals(event.table, event.subnet, native, native.slid), key=lambda refused: refused.row):
+        for refused in sorted(refusals(event.table, event.subnet, native, outbound=False), key=lambda refused: refused.row):
             if refused.verdict is Verdict.ABSENT:
                 yield hit_of(event.table, refused, "sender")
 

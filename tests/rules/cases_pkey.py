@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.craft import gmp, native, rc, ud
-from tests.fabric.made import SET, answer, ask, node, p_keys
+from tests.craft import gmp, native, rc, smp, ud
+from tests.fabric.made import ANSWER, SET, answer, ask, node, p_keys, port_info, switch, switch_info
 from tests.rules.cases import case
 
 P_KEY_TABLE, NODE_INFO = 0x16, 0x11
@@ -54,3 +54,21 @@ case("PKY021",
       ud(bytes(8), dest_qp=0x50, src_qp=0x40, q_key=7, bth={"p_key": 0x123}, slid=5, dlid=3)],
      [ud(bytes(8), dest_qp=0x40, src_qp=0x50, q_key=7, bth={"p_key": 0x123}, **TO_5),
       ud(bytes(8), dest_qp=0x51, src_qp=0x40, q_key=7, bth={"p_key": 0x123}, slid=5, dlid=3)], frames=[2])  # fmt: skip
+
+
+# a switch port that checks P_Keys of what goes out to a host; the host's own table was never shown
+def behind_a_switch(outbound: int, *keys: int, inbound: int = 0) -> list[bytes]:
+    """LID 3 at port 1 and LID 5 at port 2 of a switch, seen from LID 3; `keys` are the table of port 2."""
+    checks = port_info(0, local_port_num=1, partition_enforcement_outbound=outbound, partition_enforcement_inbound=inbound)
+    shown = [
+        ([], NODE_INFO, node(3), 0), ([1], NODE_INFO, switch(9), 0), ([1], 0x12, switch_info(inbound_enforcement_cap=1,
+         outbound_enforcement_cap=1), 0), ([1, 2], NODE_INFO, node(5), 0), ([1, 2], 0x15, port_info(5), 1), ([1], 0x15, checks, 2),
+        ([1], P_KEY_TABLE, p_keys(*keys), 2 << 16),
+    ]  # fmt: skip
+    return [smp(ANSWER, attribute, body, path=path, modifier=modifier) for path, attribute, body, modifier in shown]
+
+
+case("PKY003", [*behind_a_switch(1, 0xFFFF), send(0x9999)], [*behind_a_switch(0, 0xFFFF), send(0x9999)], frames=[8])
+case("PKY003", [*behind_a_switch(1, 0xFFFF), send(0x9999)], [*behind_a_switch(1, 0x1999), send(0x9999)], frames=[8])
+OUT = send(0x9999, slid=5, dlid=3)
+case("PKY004", [*behind_a_switch(0, 0xFFFF, inbound=1), OUT], [*behind_a_switch(1, 0xFFFF), OUT], frames=[8])
