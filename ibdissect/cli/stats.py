@@ -73,13 +73,51 @@ def lines(result: dict[str, Any], paint: Callable[[str, str], str]) -> Iterator[
     if result["connections"]["requested"]:
         yield ""
         yield paint("Connections", "path") + "  " + ", ".join(f"{count} {name}" for name, count in result["connections"].items())
+    yield from table("", [
+        (str(e["frame"]), e["service"], e["active"], _queue_pair(e["active_qpn"]), e["passive"], _queue_pair(e["passive_qpn"]),
+         _or_dash(e["mtu"]), str(e["retry_count"]), _time(e["setup_ns"]), e["outcome"], e["alternate_path"] or "")
+        for e in result["connection_list"]
+    ], ("frame", "", "active", "QP", "passive", "QP", "MTU", "retries", "set up in", "outcome", "alternate path"), paint)  # fmt: skip
+    yield from table("Datagram services (SIDR)", [
+        (str(e["frame"]), e["source"], e["destination"], f"0x{e['service_id']:016x}", str(e["requests"]), _queue_pair(e["qpn"]),
+         e["outcome"]) for e in result["datagram_services"]
+    ], ("frame", "from", "to", "service", "requests", "QP", "outcome"), paint)  # fmt: skip
     yield from table("Streams", [
-        (f"{e['service']} {'responses' if e['responses'] else 'requests'}", e["source"], e["destination"], f"0x{e['dest_qp']:06x}",
-         *(str(e[name]) for name in _TROUBLE)) for e in result["streams"]
-    ], ("", "from", "to", "QP", "packets", "bytes", "repeated", "missing", "NAK", "RNR"), paint)  # fmt: skip
+        (f"{e['service']} {'responses' if e['responses'] else 'requests'}", e["source"], e["destination"], _queue_pair(e["dest_qp"]),
+         *(str(e[name]) for name in _TROUBLE), _codes(e["nak_codes"]), str(e["rnr_naks"]), _or_dash(e["least_credits"]))
+        for e in result["streams"]
+    ], ("", "from", "to", "QP", "packets", "bytes", "repeated", "in message", "READs", "missing", "NAK (code)", "RNR", "credits"),
+        paint)  # fmt: skip
+    yield from table("Multicast senders", [
+        (e["source"], _queue_pair(e["source_qp"]), e["group"], f"0x{e['p_key']:04x}", str(e["packets"]), str(e["payload_bytes"]),
+         str(e["largest"]), _or_dash(e["group_mtu"]), _rate(e["bits_per_second"]), e["group_rate"] or "-",
+         "-" if e["disagrees"] is None else ", ".join(e["disagrees"]) or "no") for e in result["multicast"]
+    ], ("from", "QP", "group", "P_Key", "packets", "bytes", "largest", "MTU", "rate", "group's", "disagrees"), paint)  # fmt: skip
+    marked = [e for e in result["congestion"] if any(e[name] for name in _MARKS) or e["queue_pairs"]]
+    yield from table("Congestion and paths", [
+        (e["source"], e["destination"], *(str(e[name]) for name in _MARKS), str(e["queue_pairs"]), str(e["source_ports"])) for e in marked
+    ], ("from", "to", "ECN CE", "FECN", "BECN", "CNP", "fragments", "QPs", "source ports"), paint)  # fmt: skip
 
 
-_TROUBLE = ("packets", "payload_bytes", "repeated", "missing", "naks", "rnr_naks")
+_TROUBLE = ("packets", "payload_bytes", "repeated", "middle_restarts", "repeated_reads", "missing")
+_MARKS = ("ce", "fecn", "becn", "cnp", "fragments")
+
+
+def _queue_pair(number: int | None) -> str:
+    return "-" if number is None else f"0x{number:06x}"
+
+
+def _or_dash(number: int | None) -> str:
+    return "-" if number is None else str(number)
+
+
+def _codes(naks: dict[str, int]) -> str:
+    """`4 (0), 1 (2)`."""
+    return ", ".join(f"{count} ({code})" for code, count in naks.items()) or "0"
+
+
+def _rate(bits_per_second: int | None) -> str:
+    return "-" if bits_per_second is None else f"{bits_per_second / 1e6:.3f} Mb/s"
 
 
 def table(title: str, rows: Iterable[tuple[str, ...]], heads: tuple[str, ...], paint: Callable[[str, str], str]) -> Iterator[str]:
@@ -89,8 +127,9 @@ def table(title: str, rows: Iterable[tuple[str, ...]], heads: tuple[str, ...], p
         return
     widths = [max(len(head), *(len(row[i]) for row in rows)) for i, head in enumerate(heads)]
     right = [all(_is_number(row[i]) for row in rows) for i in range(len(heads))]
-    yield ""
-    yield paint(title, "path")
+    if title:
+        yield ""
+        yield paint(title, "path")
     for row, style in ((heads, "faint"), *((row, "") for row in rows)):
         cells = [cell.rjust(width) if to_right else cell.ljust(width) for cell, width, to_right in zip(row, widths, right, strict=True)]
         text = "  " + "  ".join(cells).rstrip()

@@ -1,4 +1,4 @@
-"""Which packets of a chunk belong to RC, UC and XRC streams, and what do they say? Arrays, sorted by stream."""
+"""Which packets of a chunk belong to RC, UC, RD and XRC streams, and what do they say? Arrays, sorted by stream."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.table.distinct import order_of
 from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE, Bool, Int
 from ibdissect.table.table import ChunkTable, gather
-from ibdissect.wire.opcodes import OPCODES, RC, UC, XRC
-from ibdissect.wire.transport import AETH, BTH, RETH
+from ibdissect.wire.opcodes import OPCODES, RC, RD, UC, XRC
+from ibdissect.wire.transport import AETH, BTH, RDETH, RETH
 
 U64 = npt.NDArray[np.uint64]
 Bytes = npt.NDArray[np.uint8]
@@ -29,7 +29,7 @@ def _by_opcode() -> tuple[Bool, Bool, npt.NDArray[np.uint8], npt.NDArray[np.uint
     goes_on, leaves = np.zeros(256, np.uint8), np.zeros(256, np.uint8)
     kinds = (("SEND", SEND), ("RDMA WRITE", WRITE), ("RDMA READ Response", READ))
     for code, opcode in OPCODES.items():
-        if code & SERVICE not in (RC, UC, XRC) or opcode.operation == "RESYNC":
+        if code & SERVICE not in (RC, UC, RD, XRC) or opcode.operation == "RESYNC":
             continue
         stream[code], response[code] = True, not opcode.request
         for name, kind in kinds:
@@ -53,7 +53,7 @@ class Packets:
     rows: Int
     """Row of the chunk."""
     key: U64
-    """Hash of source, destination, destination QP, service, and whether it is a response."""
+    """Hash of source, destination, destination QP (RD: end-to-end context), service, and whether it is a response."""
     psn: Int
     opcode: npt.NDArray[np.uint8]
     length: Int
@@ -65,6 +65,7 @@ class Packets:
     msn: Int
     """AETH.MSN, -1 without an AETH."""
     dest_qp: Int
+    """BTH.DestQP; of RD the end-to-end context."""
     starts: Int
     """Index of the first packet of each stream."""
     unproven: Bool
@@ -86,6 +87,8 @@ def packets(table: ChunkTable) -> Packets | None:
     at, opcode = bth[rows], loc.opcode[rows]
     words = loc.front.part(rows, at, BTH.size)[:, 4:].view(">u4")  # DestQP and PSN, each behind a byte of flags
     dest, psn = (words[:, i].astype(np.int64) & 0xFFFFFF for i in range(2))
+    has, rdeth = _extended(table, rows, at, opcode, "RDETH", RDETH.size)
+    dest[has] = rdeth.view(">u4")[:, 0] & 0xFFFFFF
     tag = (opcode & SERVICE).astype(np.uint64) | IS_RESPONSE[opcode]
     key = (_addresses(table, rows) ^ ((dest.astype(np.uint64) << np.uint64(8)) | tag)) * _A
     payload = loc.at("payload")[rows]

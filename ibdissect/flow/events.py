@@ -11,17 +11,19 @@ class Ends:
     """Where a stream comes from and goes to."""
 
     service: str
-    """RC, UC or XRC."""
+    """RC, UC, RD or XRC."""
     source: str
     """LID, GID or IP address, as text."""
     destination: str
     dest_qp: int
+    """Destination queue pair; of RD the end-to-end context, which counts PSNs there."""
     response: bool
 
     @property
     def text(self) -> str:
         """`RC LID 3 → LID 5 QP 0x000012`."""
-        return f"{self.service} {self.source} → {self.destination} QP 0x{self.dest_qp:06x}"
+        what = "EE context" if self.service == "RD" else "QP"
+        return f"{self.service} {self.source} → {self.destination} {what} 0x{self.dest_qp:06x}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,12 @@ from ibdissect.wire.opcodes import OPCODE_NAMES, SERVICES
 from ibdissect.wire.text import gid_text
 from ibdissect.wire.transport import BTH
 
+from . import summaries
+from .congestion import Congestion
 from .connections import Connections
+from .credits import Credits
+from .events import Ends
+from .multicast import Multicast
 from .recovery import Counts
 from .reliable import Streams
 from .transactions import Answered, Transactions, Unanswered
@@ -111,6 +116,7 @@ class Statistics:
         self.times: dict[tuple[int, int, int], Times] = {}
         self.unanswered: Counter[tuple[int, int, int]] = Counter()
         self.transactions, self.streams, self.connections = Transactions(), Streams(), Connections()
+        self.multicast, self.congestion, self.credits = Multicast(), Congestion(), Credits()
 
     def feed(self, table: ChunkTable, shown: Bool | None = None) -> None:
         """Count a chunk."""
@@ -142,6 +148,9 @@ class Statistics:
         for source in (self.streams, self.connections):
             for _ in source.feed(table):
                 pass  # what happened is kept in the state
+        self.multicast.of(table)
+        self.congestion.of(table)
+        self.credits.feed(table)
 
     def _layers(self, table: ChunkTable, rows: Int, sizes: Int) -> None:
         """One number a frame: a bit for each header, the service and the management class."""
@@ -210,7 +219,11 @@ class Statistics:
             "conversations": self._conversations(top),
             "response_times": self._response_times(),
             "connections": self._connections(),
+            "connection_list": summaries.connections(self.connections, top),
+            "datagram_services": summaries.resolutions(self.connections, top),
             "streams": self._streams(top),
+            "multicast": summaries.multicast(self.multicast, top),
+            "congestion": summaries.congestion(self.congestion, top),
         }  # fmt: skip
 
     def _kind(self, mgmt_class: int, method: int, attribute: int) -> dict[str, Any]:
@@ -281,9 +294,17 @@ class Statistics:
                 "service": ends.service, "source": ends.source, "destination": ends.destination, "dest_qp": ends.dest_qp,
                 "responses": ends.response, "packets": int(state["packets"][slot]), "payload_bytes": int(state["bytes"][slot]),
                 "repeated": counts.repeated, "missing": counts.missing, "naks": sum(counts.naks.values()), "rnr_naks": counts.rnr,
+                "restarts": counts.restarts, "middle_restarts": counts.middle_restarts, "repeated_reads": counts.repeated_reads,
+                "nak_codes": {str(code): number for code, number in sorted(counts.naks.items())},
                 "repeated_responses": counts.repeated_responses, "missing_responses": counts.missing_responses,
+                **self._room(ends),
             })  # fmt: skip
         return result
+
+    def _room(self, ends: Ends) -> dict[str, int | None]:
+        """End-to-end credits that a responder told."""
+        room = self.credits.by_way.get((ends.source, ends.destination, ends.dest_qp)) if ends.response else None
+        return {"least_credits": room.least if room is not None else None, "no_credits": room.none if room is not None else None}
 
 
 def _numbers(rows: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:

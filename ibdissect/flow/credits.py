@@ -1,0 +1,64 @@
+"""How many messages did responders say that they have room for (end-to-end credits in the AETH)?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.transport import AETH, BTH
+
+from .addresses import addresses_of
+from .congestion import ends_hash
+
+CREDITS = (
+    0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384,
+    24576, 32768,
+)  # fmt: skip
+"""Messages by code (IBA 9.7.7.2.4; Linux rdmavt credit_table); code 31 says nothing."""
+SILENT = 31
+MAX_STREAMS = 65536
+Way = tuple[str, str, int]
+"""Source and destination of the acknowledgements as text, and their destination queue pair."""
+
+
+@dataclass(slots=True)
+class Room:
+    """What the acknowledgements of one responder said."""
+
+    told: int = 0
+    """Acknowledgements with credits."""
+    least: int = CREDITS[-1]
+    none: int = 0
+    """Acknowledgements with 0 credits: the requester may send one message at a time."""
+
+
+class Credits:
+    """Credits of all responders; feed every chunk in order."""
+
+    def __init__(self) -> None:
+        self.by_way: dict[Way, Room] = {}
+
+    def feed(self, table: ChunkTable) -> None:
+        """Take in a chunk."""
+        found = table.occurrences(AETH)
+        if not len(found):
+            return
+        syndrome = table.values(AETH.syndrome)
+        index = np.flatnonzero((syndrome >> 5 == 0) & (syndrome != SILENT))
+        if not len(index):
+            return
+        rows, code = found.rows[index], syndrome[index].astype(np.int64)
+        queue_pair = table.of_rows(BTH.destqp)[0][rows]
+        _, first, which = np.unique(ends_hash(table, rows) ^ queue_pair.astype(np.uint64), return_index=True, return_inverse=True)
+        least = np.full(len(first), SILENT, np.int64)
+        np.minimum.at(least, which.ravel(), code)
+        told, none = np.bincount(which.ravel()), np.bincount(which.ravel(), weights=code == 0).astype(np.int64)
+        for k, i in enumerate(first.tolist()):
+            way = (*addresses_of(table, int(rows[i])), int(queue_pair[i]))
+            if way in self.by_way or len(self.by_way) < MAX_STREAMS:
+                room = self.by_way.setdefault(way, Room())
+                room.told += int(told[k])
+                room.least = min(room.least, CREDITS[int(least[k])])
+                room.none += int(none[k])
