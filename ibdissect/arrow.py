@@ -17,6 +17,7 @@ from ibdissect.table.locate import EXTENDED_STRUCTS, MALFORMED, Bool, Int
 from ibdissect.table.secrets import PUBLIC, is_secret, secret_fields
 from ibdissect.table.table import HEADERS, ChunkTable
 from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.column import ComputedField
 from ibdissect.wire.spec import BYTE_KINDS, Field, decode_text
 from ibdissect.wire.text import plain_value
 
@@ -70,6 +71,8 @@ def named_columns(catalog: Catalog, names: Iterable[str], *, first: bool = False
 def _type(fields: tuple[Field[Any], ...]) -> pa.DataType:
     if all(field.kind == "flag" for field in fields):
         return pa.bool_()
+    if any(isinstance(field, ComputedField) and field.kind == "uint" for field in fields):
+        return pa.int64()  # differences may be negative
     if all(field.kind in ("uint", "flag", "pad") and field.bits <= 64 for field in fields):
         bits = max(field.bits for field in fields)
         return next(kind for width, kind in ((8, pa.uint8()), (16, pa.uint16()), (32, pa.uint32()), (64, pa.uint64())) if bits <= width)

@@ -5,6 +5,13 @@ Bad *wire data* is never an exception: it is a malformed node in the tree and a 
 
 from __future__ import annotations
 
+import sys
+
+
+def defined_in(kind: type) -> str:
+    """The file that a class stands in; the module's name where there is none."""
+    return str(getattr(sys.modules.get(kind.__module__), "__file__", None) or kind.__module__)
+
 
 class IbdissectError(Exception):
     """Root of everything this package raises on purpose; the command line turns it into exit status 2."""

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import importlib
 import importlib.util
+import string
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, wraps
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ibdissect.errors import ConfigError, IbdissectError, PluginError
+from ibdissect.errors import ConfigError, IbdissectError, PluginError, defined_in
 from ibdissect.lint.rule import REGISTRY, Rule
+from ibdissect.table.foreign import complain
 from ibdissect.wire.catalog import Catalog, builtin, builtin_modules
 
 if TYPE_CHECKING:
@@ -34,6 +37,8 @@ class Loaded:
     """Rules of the plugins, by code."""
     names: tuple[str, ...] = ()
     """The plugins, as they were named."""
+    columns: tuple[str, ...] = ()
+    """Filter names that the packet list of the terminal UI shows as columns (`COLUMNS` of a plugin)."""
 
 
 def load(names: Iterable[str]) -> Loaded:
@@ -44,11 +49,122 @@ def load(names: Iterable[str]) -> Loaded:
 
 @lru_cache(maxsize=8)
 def _load(names: tuple[str, ...]) -> Loaded:
-    modules = [_module(name) for name in names]
+    modules: list[ModuleType] = []
+    for name in names:
+        before = set(REGISTRY)
+        try:
+            modules += _with_parts(_module(name))
+            for module in modules:
+                _FILES[getattr(module, "__file__", None) or module.__name__] = name
+                _declare_packets(name, module)
+        except (PluginError, ConfigError):
+            for code in set(REGISTRY) - before:
+                if not REGISTRY[code].__module__.startswith("ibdissect."):
+                    del REGISTRY[code]
+            raise
     catalog = Catalog([*builtin_modules(), *modules])
     own = {module.__name__ for module in modules}
     rules = tuple(rule for _, rule in sorted(REGISTRY.items()) if rule.__module__ in own)
-    return Loaded(catalog, rules, names)
+    for rule in rules:
+        _guard(rule)
+        _check_message(rule, catalog)
+    return Loaded(catalog, rules, names, _columns(modules, catalog))
+
+
+_FILES: dict[str, str] = {}
+"""File of a loaded plugin module -> the name that it was loaded by."""
+
+
+def blamed(error: BaseException) -> str | None:
+    """The plugin in whose code an exception was raised; None when it is nobody's but ours."""
+    trace = error.__traceback__
+    name = None
+    while trace is not None:
+        name = _FILES.get(trace.tb_frame.f_code.co_filename, name)
+        trace = trace.tb_next
+    return name
+
+
+def _with_parts(module: ModuleType) -> list[ModuleType]:
+    """A package with the modules of its own that it has imported."""
+    if not hasattr(module, "__path__"):
+        return [module]
+    parts = [part for name, part in sorted(sys.modules.items()) if name.startswith(f"{module.__name__}.") and part is not None]
+    return [module, *parts]
+
+
+def _declare_packets(name: str, module: ModuleType) -> None:
+    """Make structures of the Scapy classes that say where they are carried; Scapy is loaded only if the plugin has loaded it."""
+    packet = getattr(sys.modules.get("scapy.packet"), "Packet", None)
+    if packet is None:
+        return
+    found = [
+        value for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, packet) and value.__module__ == module.__name__ and "carried_by" in vars(value)
+    ]  # fmt: skip
+    if found:
+        from ibdissect.layers.plugin import structures_of
+
+        for kind in found:
+            try:
+                made = structures_of(kind)
+            except IbdissectError as error:
+                raise PluginError(name, str(error)) from error
+            for struct in made:
+                setattr(module, f"{struct.__name__}_structure", struct)
+
+
+def _guard(rule: type[Rule]) -> None:
+    """Let a handler that raises cost its own findings only."""
+    for name, method in list(vars(rule).items()):
+        if callable(method) and any(mark.startswith("listens_to") for mark in getattr(method, "__dict__", ())):
+            setattr(rule, name, _guarded(method))
+
+
+def _guarded(method: Any) -> Any:
+    if hasattr(method, "__wrapped__"):
+        return method
+
+    @wraps(method)
+    def careful(*arguments: Any) -> Iterator[Any]:
+        try:
+            yield from method(*arguments) or ()
+        except Exception as error:  # foreign code
+            complain(method, error)
+
+    return careful
+
+
+def _check_message(rule: type[Rule], catalog: Catalog) -> None:
+    """PluginError when the message of a stateless rule speaks of something that does not exist: better now than at its first finding."""
+    if rule.on is None or rule.when is None:
+        return
+    known = {struct.__name__ for struct in catalog.structs} | {field.name for field in rule.on.fields}
+    try:
+        words = [name.split(".")[0].split("[")[0] for _, name, _, _ in string.Formatter().parse(rule.message) if name]
+    except ValueError as error:
+        raise PluginError(defined_in(rule), f"rule {rule.code}: its message is no format string: {error}") from error
+    for word in words:
+        if word not in known:
+            near = difflib.get_close_matches(word, known, 1, 0.6)
+            hint = f", did you mean {near[0]}?" if near else ""
+            raise PluginError(defined_in(rule), f"rule {rule.code}: its message names {word!r}, which is no field and no structure{hint}")
+
+
+def _columns(modules: list[ModuleType], catalog: Catalog) -> tuple[str, ...]:
+    """The columns that plugins add to the terminal UI, as full filter names."""
+    wanted: list[str] = []
+    for module in modules:
+        for name in getattr(module, "COLUMNS", ()):
+            fields = catalog.fields(name) if isinstance(name, str) else ()
+            if not fields:
+                near = catalog.nearest(str(name))
+                raise PluginError(
+                    getattr(module, "__file__", None) or module.__name__,
+                    f"COLUMNS: there is no field {name!r}" + (f", did you mean {near[0]}?" if near else ""),
+                )
+            wanted.append(fields[0].filter_name)
+    return tuple(dict.fromkeys(wanted))
 
 
 def available() -> list[str]:
@@ -80,10 +196,8 @@ def _module(name: str) -> ModuleType:
         raise
     except ModuleNotFoundError as error:
         if error.name == name.partition(".")[0]:
-            raise PluginError(
-                name,
-                "is neither a file, an installed plugin nor a module",
-            ) from error
+            known = f"; installed plugins: {', '.join(available())}" if available() else ""
+            raise PluginError(name, f"is neither a file, an installed plugin nor a module{known}") from error
         raise PluginError(name, f"cannot be imported: {error}") from error
     except (IbdissectError, SyntaxError) as error:
         raise PluginError(name, str(error)) from error

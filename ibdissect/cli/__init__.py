@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import sys
+import warnings
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -109,6 +110,7 @@ def run(arguments: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    show, warnings.showwarning = warnings.showwarning, _warned
     try:
         if COMPLETE in os.environ:  # the shell asks what could be typed next
             group.main(args=arguments, prog_name="ibdissect")
@@ -133,3 +135,22 @@ def run(arguments: list[str] | None = None) -> int:
         # Whoever read our output has seen enough; what is still buffered must not complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
+    except Exception as error:
+        # Foreign code may raise anything. What is nobody's but ours keeps its traceback.
+        plugins = sys.modules.get("ibdissect.plugins")
+        name = plugins.blamed(error) if plugins is not None else None
+        if name is None:
+            raise
+        from ibdissect.cli.common import say
+
+        say(f"error: plugin {name} failed: {type(error).__name__}: {error}")
+        return 2
+    finally:
+        warnings.showwarning = show
+
+
+def _warned(message: Warning | str, category: type[Warning], *where: object) -> None:
+    """Warnings are talk: one line each on standard error."""
+    from ibdissect.cli.common import say
+
+    say(f"warning: {message}")

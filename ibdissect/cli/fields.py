@@ -23,7 +23,8 @@ def command(prefix: str, format_: str, **common: Any) -> None:
     from ibdissect.wire.catalog import builtin
 
     catalog = loaded_catalog(common)[0] or builtin()
-    found = [row for struct in catalog.structs for row in _rows(struct) if matches(row["name"], prefix)]
+    extra = catalog.computed
+    found = [row for struct in catalog.structs for row in _rows(struct, extra.get(struct, ())) if matches(row["name"], prefix)]
     if not found:
         near = catalog.nearest(prefix)
         raise FilterError(prefix, f'no field starts with "{prefix}"', hint=f"did you mean {' or '.join(near)}?" if near else "")
@@ -41,13 +42,15 @@ def matches(name: str, prefix: str) -> bool:
     return name.startswith(prefix) or name.removeprefix("infiniband.").startswith(prefix)
 
 
-def _rows(struct: Any) -> list[dict[str, Any]]:
+def _rows(struct: Any, computed: Any = ()) -> list[dict[str, Any]]:
     carried = where(struct)
     rows = []
-    for field in struct.fields:
+    for field in (*struct.fields, *computed):
         if field.kind in ("hole", "nested"):
             continue
         bits = f"{field.bit // 8}[{field.bit % 8}]+{field.bits}" if field.bit % 8 or field.bits % 8 else f"{field.bit // 8}+{field.bits}"
+        if field in computed:
+            bits = "computed"
         row = {
             "name": field.filter_name, "type": TYPES.get(field.kind, field.kind), "label": field.label, "structure": struct.__name__,
             "carried_by": carried, "bits": bits if field.count == 1 else f"{bits} x{field.count}", "section": struct.section,

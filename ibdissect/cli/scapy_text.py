@@ -9,8 +9,9 @@ from typing import Any
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL, LINK_SLL2
 from ibdissect.dissect.tree import Tree, dissect_row
 from ibdissect.dissect.value import Presenter
-from ibdissect.layers import ERF, LRH
+from ibdissect.layers import ERF, LRH, layer
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.places import CmPayload, QKey
 from ibdissect.wire.text import printable
 
 _LINE = re.compile(r"^(?P<indent>[\s|]*)(?P<name>\w+)(?P<middle>\s*=\s)(?P<value>.*)$")
@@ -25,9 +26,27 @@ def shown(table: ChunkTable, row: int, presenter: Presenter) -> str:
     chunk = table.chunk
     pseudo, offset = int(chunk.pseudo[row]), int(chunk.offset[row])
     front = chunk.data[pseudo:offset].tobytes() if pseudo >= 0 else b""
-    text: str = _first(int(chunk.link[row]), len(data))(front + bytes(data)).show(dump=True)
+    packet = _first(int(chunk.link[row]), len(data))(front + bytes(data))
+    _conversed(packet, table, row)
+    text: str = packet.show(dump=True)
     lines = [printable(line) for line in text.split("\n")]
     return "\n".join(_named_keys(lines, tree) if tree.secret_bytes else lines)
+
+
+def _conversed(packet: Any, table: ChunkTable, row: int) -> None:
+    """Put the layer in place of the raw payload that only the connection it belongs to tells: Scapy sees one packet at a time."""
+    from scapy.packet import Raw
+
+    payload = int(table.located.at("payload")[row])
+    if payload < 0 or Raw not in packet:
+        return
+    for place, struct in table.catalog.others:
+        if isinstance(place, (CmPayload, QKey)):
+            found = table.placed(struct, place)
+            if ((found.rows == row) & (found.at == payload)).any():
+                raw = packet[Raw]
+                raw.underlayer.payload = layer(struct)(raw.load, _underlayer=raw.underlayer)
+                return
 
 
 def _first(link: int, size: int) -> Any:  # Any: Scapy's classes have no useful type

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.mask import rows_where
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.column import ComputedField
 from ibdissect.wire.spec import Field
 from ibdissect.wire.text import gid_text
 
@@ -237,6 +238,8 @@ def _stretches(field: Field[Any], table: ChunkTable) -> Blobs:
     assert field.owner is not None
     found = table.occurrences(field.owner)
     rows, start, stop = found.rows, found.at, found.stop
+    if isinstance(field, ComputedField):
+        return blobs_of(rows, [row.tobytes().rstrip(b"\0") for row in table.values(field)])
     if field.when is not None:
         keep = np.isin(table.values(field.when[0]), list(field.when[1]))
         rows, start, stop = rows[keep], start[keep], stop[keep]

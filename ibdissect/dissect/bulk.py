@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.table.computed import value_of
 from ibdissect.table.locate import MALFORMED, Int
 from ibdissect.table.table import ChunkTable, extract, gather
 from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.column import ComputedField
 from ibdissect.wire.spec import Field, decode_text
 from ibdissect.wire.text import plain_value
 
@@ -91,6 +93,12 @@ class _Rows:
         part = np.ascontiguousarray(self.matrix(item.piece)[:, start:stop])
         found: list[bytes] = part.view(f"V{stop - start}").ravel().tolist()
         return found
+
+    def computed(self, item: Item, field: ComputedField) -> list[int | str]:
+        """A field without bytes, in every row."""
+        data, starts, stops = self.data.data, self.at[item.piece].tolist(), self.stop[item.piece].tolist()
+        # The view gets a copy that starts at 0: a plugin's function must not see other frames.
+        return [value_of(field, item.struct(bytes(data[a:b]), 0, b - a)) for a, b in zip(starts, stops, strict=True)]
 
     def rest(self, item: Item) -> list[bytes]:
         """From the item to the end of its piece, in every row."""
@@ -226,6 +234,8 @@ class JsonLines:
         assert field is not None
         if item.kind == "nested":
             return 'null, "text": ' + _literal(item.title), []
+        if isinstance(field, ComputedField):
+            return "%s", [[_computed_json(self.presenter, field, value) for value in rows.computed(item, field)]]
         if field in NAMES:
             return "%s", [self._in_context(field, item, rows)]
         if item.kind in BYTES and not field.secret:
@@ -282,6 +292,11 @@ class JsonLines:
 def _bytes_json(presenter: Presenter, item: Item, value: bytes) -> str:
     plain, text = presenter.present_bytes(item, value)
     return f'{json.dumps(plain)}, "text": {quoted(item.title or text)}'
+
+
+def _computed_json(presenter: Presenter, field: ComputedField, value: int | str) -> str:
+    plain, text = presenter.present(field, value)
+    return f'{json.dumps(plain)}, "text": {quoted(text)}'
 
 
 def _literal(text: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ibdissect.wire.catalog import StructType
+from ibdissect.wire.places import Parsed
 from ibdissect.wire.spec import Field, Struct
 
 from .walk import ERF_HEADER, TAIL, Placement, Shape, Walk
@@ -105,22 +106,29 @@ def layout_of(walk: Walk, shape: Shape) -> Layout:
     """Build the items of a shape."""
     layout = Layout([], [])
     holders: dict[int, Item] = {}
+    by_field: dict[int, Item] = {}
     for number, (kind, relative) in enumerate(shape.pieces):
         placement = walk.placement(kind)
         struct = placement.struct
         items = list(_items(struct, number, 0))
+        items += [Item(struct, field_, field_.label, number, 0, 0, 0) for field_ in walk.table.catalog.computed.get(struct, ())]
         # Bytes that one structure leaves raw and another explains: the explanation belongs below them.
         holder = holders.get(relative) if placement.place is not None else None
+        if isinstance(placement.place, Parsed):
+            outer = placement.place.field
+            family = outer.owner is not None and outer.owner.key == struct.key
+            holder = by_field.get(id(outer)) if family else None
         layer = None
         if holder is not None:
             holder.children += items
-            holder.title = holder.title or struct.title
+            holder.title = holder.title or ("" if isinstance(placement.place, Parsed) else struct.title)
         elif items:  # a format that is nothing but holes has nothing to show
             layer = Item(struct, None, struct.title, number, 0, 0, struct.size * 8, items)
             layout.layers.append(layer)
         layout.pieces.append(Piece(placement, relative, layer))
         for item in items:
             for inner in item.walk():
+                by_field[id(inner.field)] = inner
                 if inner.kind in BYTES and not layout.pieces[number].moving:
                     holders[relative + inner.byte] = inner
     _mark_secrets(layout)

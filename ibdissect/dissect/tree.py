@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.table.computed import value_of
 from ibdissect.table.locate import MALFORMED, Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import StructType
+from ibdissect.wire.column import ComputedField
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.spec import Field
 
@@ -188,4 +190,4 @@ class _Maker:
         assert item.field is not None
         start = self.at[item.piece] - self.start
         view = item.struct(self.buffer, start + item.view, self.stop[item.piece] - self.start)
-        return item.field.read(view, item.bit)
+        return value_of(item.field, view) if isinstance(item.field, ComputedField) else item.field.read(view, item.bit)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from scapy.config import conf
 from scapy.layers.inet import UDP
-from scapy.layers.l2 import Ether
+from scapy.layers.l2 import Dot1Q, Ether
 from scapy.packet import Packet, bind_layers
 
 from ibdissect.wire import catalog as _catalog
@@ -26,6 +26,9 @@ def catalog() -> _catalog.Catalog:
 def use_catalog(chosen: _catalog.Catalog) -> None:
     """Look layers up in another catalog, one that holds the structures of plugins."""
     _in_use[:] = [chosen]
+    for place, struct in chosen.others:
+        if struct not in _catalog.builtin().structs:
+            _bind(place, struct)
 
 
 def register(struct: StructType) -> type[Layer]:
@@ -35,12 +38,19 @@ def register(struct: StructType) -> type[Layer]:
     """
     made = layer(struct)
     for place in struct.carried_by:
-        if isinstance(place, UdpPort):
-            bind_layers(UDP, made, dport=place.port)
-        elif isinstance(place, Ethertype):
-            bind_layers(Ether, made, type=place.ethertype)
+        _bind(place, struct)
         _own.append((place, struct))
     return made
+
+
+def _bind(place: object, struct: StructType) -> None:
+    """What Scapy's own layers decide by a number of theirs."""
+    if isinstance(place, UdpPort):
+        bind_layers(UDP, layer(struct), dport=place.port)
+        bind_layers(UDP, layer(struct), sport=place.port)
+    elif isinstance(place, Ethertype):
+        bind_layers(Ether, layer(struct), type=place.ethertype)
+        bind_layers(Dot1Q, layer(struct), type=place.ethertype)
 
 
 def _others() -> Iterator[tuple[object, StructType]]:

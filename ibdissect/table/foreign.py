@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+_TOLD: set[tuple[object, type[Exception]]] = set()
 
 
 class PluginWarning(UserWarning):
@@ -28,6 +29,9 @@ def guarded(function: Callable[..., Iterable[T] | None], *arguments: Any, limit:
 def complain(function: Callable[..., Any], error: Exception) -> None:
     """Warn about a function that raised: by file and name, once for each kind of error."""
     code = getattr(function, "__code__", None)
+    if (code or function, type(error)) in _TOLD:
+        return
+    _TOLD.add((code or function, type(error)))
     where = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else getattr(function, "__module__", "?")
     name = getattr(function, "__qualname__", repr(function))
     warnings.warn(f"plugin function {name} ({where}) failed: {type(error).__name__}: {error}", PluginWarning, stacklevel=3)

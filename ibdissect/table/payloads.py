@@ -154,7 +154,7 @@ def parsed(table: ChunkTable, struct: StructType, place: Parsed) -> Room:
     owner = place.field.owner
     assert owner is not None
     outer = table.occurrences(owner)
-    low, size = place.field.bit // 8, place.field.bits // 8
+    low, size = 0 if place.whole else place.field.bit // 8, place.field.bits // 8
     found: list[tuple[int, int, int]] = []
     keep = np.ones(len(outer), np.bool_)
     for field, values in place.when:

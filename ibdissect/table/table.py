@@ -13,11 +13,13 @@ from ibdissect.capture.chunk import Chunk
 from ibdissect.wire import around, link, network, transport
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.catalog import builtin as builtin_catalog
+from ibdissect.wire.column import ComputedField
 from ibdissect.wire.mad import MAD, RMPP_CLASSES
 from ibdissect.wire.places import Inside, Mad, MadFormat, Parsed, SaPiece
 from ibdissect.wire.spec import BYTE_KINDS, Field
 
 from . import sa_tables
+from .computed import values_of
 from .front import gather as gather
 from .locate import EXTENDED_AT, EXTENDED_STRUCTS, Bool, Int, Located, locate, u16
 from .payloads import parsed, room
@@ -268,6 +270,8 @@ class ChunkTable:
 
     def _extracted(self, field: Field[Any]) -> npt.NDArray[Any]:
         assert field.owner is not None
+        if isinstance(field, ComputedField):
+            return values_of(field, self)
         rows = self.matrix(field.owner)
         if field.kind in BYTE_KINDS or field.kind in ("hole", "nested"):
             return rows[:, field.bit // 8 : field.bit // 8 + field.bits * field.count // 8]

@@ -11,10 +11,11 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from ibdissect import wire
-from ibdissect.errors import PluginError, SpecError
+from ibdissect.errors import PluginError, SpecError, defined_in
 
+from .column import ComputedField
 from .places import Behind, CmPayload, CmService, DestQP, Ethertype, Inside, Mad, MadFormat, Parsed, QKey, SaPiece, UdpPort, VendorOui
-from .spec import Field, Struct
+from .spec import INT_KINDS, Field, Struct
 
 StructType = type[Struct]
 
@@ -30,6 +31,8 @@ class Catalog:
         inside: dict[StructType, list[tuple[Inside, StructType]]] = {}
         nesting: dict[StructType, list[Field[Any]]] = {}
         others: list[tuple[object, StructType]] = []
+        computed: dict[StructType, list[ComputedField]] = {}
+        modules = list(modules)
         for struct in self.structs:
             for field in struct.fields:
                 names.setdefault(field.filter_name, []).append(field)
@@ -48,13 +51,21 @@ class Catalog:
                     others.append((place, struct))
                 else:
                     raise SpecError(struct.__name__, "carried_by", f"{place!r} is no place")
+        for column in _columns(modules):
+            assert column.owner is not None
+            names.setdefault(column.filter_name, []).append(column)
+            computed.setdefault(column.owner, []).append(column)
         _refuse_clashes(attributes)
+        _refuse_equal_places(others)
+        _refuse_mixed_names(names)
         self.names = MappingProxyType({name: tuple(fields) for name, fields in names.items()})
         self.formats = MappingProxyType({number: tuple(found) for number, found in formats.items()})
         self.attributes = MappingProxyType({place: tuple(found) for place, found in attributes.items()})
         self.inside = MappingProxyType({owner: tuple(found) for owner, found in inside.items()})
         self.nesting = MappingProxyType({struct: tuple(found) for struct, found in nesting.items()})
         self.others = tuple(others)
+        self.computed = MappingProxyType({struct: tuple(found) for struct, found in computed.items()})
+        """Fields without bytes, by the structure that they belong to."""
 
     def data_at(self, mgmt_class: int, base_version: int) -> int:
         """Byte of a MAD where the attribute of a class starts: the `data` field of the class's format, else behind the common header."""
@@ -90,10 +101,48 @@ def _refuse_clashes(attributes: dict[tuple[int, int], list[tuple[Mad, StructType
                     place.methods is None or other_place.methods is None or place.methods & other_place.methods
                 ):
                     raise PluginError(
-                        struct.__module__,
-                        f"class 0x{mgmt_class:02x} attribute 0x{attr_id:04x} is claimed by {struct.__module__}.{struct.__name__}"
-                        f" and by {other.__module__}.{other.__name__}",
+                        defined_in(struct),
+                        f"class 0x{mgmt_class:02x} attribute 0x{attr_id:04x} is claimed by {said(struct)} and by {said(other)}",
                     )
+
+
+def _columns(modules: Iterable[ModuleType]) -> Iterator[ComputedField]:
+    for module in modules:
+        yield from (value for value in vars(module).values() if isinstance(value, ComputedField))
+
+
+def _refuse_equal_places(others: list[tuple[object, StructType]]) -> None:
+    """Two files that claim the same payload: which one is right nobody could tell from what is shown."""
+    first: dict[object, StructType] = {}
+    for place, struct in others:
+        if isinstance(place, (Parsed, Behind, SaPiece)):
+            continue
+        other = first.setdefault(place, struct)
+        if defined_in(other) != defined_in(struct):
+            raise PluginError(defined_in(struct), f"{place} is claimed by {said(struct)} and by {said(other)}")
+
+
+def _refuse_mixed_names(names: dict[str, list[Field[Any]]]) -> None:
+    """One filter name for a number in one file and for bytes in another."""
+    for name, fields in names.items():
+        for field in fields[1:]:
+            numbers = [f.kind in INT_KINDS | {"pad"} for f in (field, fields[0])]
+            if numbers[0] != numbers[1] and _foreign(field) != _foreign(fields[0]):
+                assert field.owner is not None and fields[0].owner is not None
+                raise PluginError(
+                    defined_in(field.owner),
+                    f"{name} is a number in one and none in the other: {said(field.owner)}, {said(fields[0].owner)}",
+                )
+
+
+def _foreign(field: Field[Any]) -> bool:
+    """Whether a field is a plugin's."""
+    return field.owner is not None and not field.owner.__module__.startswith(f"{wire.__name__}.")
+
+
+def said(struct: type) -> str:
+    """`AcmeBuffers (docs/examples/acme.py)`: what a message calls a class and the file that it stands in."""
+    return f"{struct.__name__} ({defined_in(struct)})"
 
 
 def builtin_modules() -> list[ModuleType]:

@@ -66,6 +66,8 @@ class Parsed:
     find: Callable[[bytes], Iterable[int | tuple[int, int]]]
     when: tuple[tuple[Field[int], frozenset[int]], ...] = ()
     """As in `Inside`."""
+    whole: bool = False
+    """`find` gets the bytes from the start of the structure that the field is the end of, and counts from there."""
 
 
 @dataclass(frozen=True, slots=True)

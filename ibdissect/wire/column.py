@@ -1,0 +1,70 @@
+"""How is a field declared that stands on no bytes of its own, but is computed from other fields of its structure?"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ibdissect.errors import SpecError
+
+from .expr import Arith
+from .spec import Field, Struct
+
+_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "&": operator.and_, ">>": operator.rshift, "<<": operator.lshift, "+": operator.add, "-": operator.sub, "*": operator.mul,
+}  # fmt: skip
+
+
+class ComputedField(Field[Any]):
+    """A field that `column` makes: it has a name, a type and a value for each occurrence of its structure, but no bytes."""
+
+    __slots__ = ("formula",)
+
+    def __init__(self, of: type[Struct], name: str, formula: Any, kind: str, label: str, **options: Any) -> None:
+        super().__init__(kind, 64 if kind == "uint" else 0, label, **options)
+        self.formula, self.owner = formula, of
+        self.name = name.rpartition(".")[2]
+        self.filter_name = name if "." in name else f"{of.prefix}.{of.key}.{name}"
+        self._lo = self._hi = self._shift = 0
+        self._mask = (1 << 64) - 1
+
+    def read(self, obj: Struct, bit: int) -> Any:
+        """The value for one occurrence."""
+        return evaluate(self.formula, lambda field: field.read(obj, field.bit)) if isinstance(self.formula, Arith) else self.formula(obj)
+
+
+def evaluate(formula: Any, value_of: Callable[[Field[Any]], Any]) -> Any:
+    """What arithmetic on fields amounts to; `value_of` gives a field's value, a number or an array of them."""
+    if isinstance(formula, Field):
+        return value_of(formula)
+    if isinstance(formula, Arith):
+        return _OPERATORS[formula.op](evaluate(formula.left, value_of), evaluate(formula.right, value_of))
+    return formula
+
+
+def column(
+    of: type[Struct],
+    name: str,
+    formula: Arith | Callable[[Any], int] | Callable[[Any], str],
+    label: str,
+    *,
+    kind: str = "uint",
+    unit: str = "",
+    values: Mapping[int, str] | None = None,
+    base: str = "dec",
+) -> ComputedField:
+    """A value for every occurrence of a structure, under a filter name (in full, with a dot; else `<structure>.<name>`).
+
+    `formula`: arithmetic on fields of `of` (`BTH.destqp & 0xFF`), which is as fast as any column; or a function of a view of it, called
+    for one occurrence at a time. `kind`: `uint` for whole numbers, `text` for a function that returns strings. SpecError for anything else.
+    """
+    if kind not in ("uint", "text"):
+        raise SpecError(of.__name__, name, f"a computed column is uint or text, not {kind}")
+    if isinstance(formula, Arith):
+        foreign = [field for field in formula.fields() if field.owner is not of or field.count > 1 or field.kind not in ("uint", "flag")]
+        if foreign or kind == "text":
+            raise SpecError(of.__name__, name, f"arithmetic is on single numbers of {of.__name__}, {foreign} is something else")
+    elif not callable(formula):
+        raise SpecError(of.__name__, name, f"{formula!r} is neither arithmetic on fields nor a function")
+    return ComputedField(of, name, formula, kind, label, unit=unit, values=values, base=base)
