@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ibdissect.flow.multicast import Multicast, Sender
-from ibdissect.flow.transactions import Answered
+from ibdissect.flow.transactions import AnsweredMany
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span
 from ibdissect.lint.rule import WARNING, Hit, Rule, on_chunk, on_event
@@ -74,11 +74,12 @@ class BroadcastOutside(Rule):
         self.answers: list[tuple[int, int, int, int]] = []
         """Request, frame, time and status of answers in this chunk."""
 
-    @on_event(Answered)
-    def answered(self, event: Answered, _context: Context) -> None:
-        request = event.request
-        if request.mgmt_class == SA_CLASS and request.attribute == MEMBER_RECORD and request.method in (SET, DELETE):
-            self.answers.append((request.frame, event.frame, event.time_ns, event.status))
+    @on_event(AnsweredMany)
+    def answered(self, event: AnsweredMany, _context: Context) -> None:
+        of_members = (event.mgmt_class == SA_CLASS) & (event.attribute == MEMBER_RECORD)
+        index = np.flatnonzero(of_members & ((event.request_method == SET) | (event.request_method == DELETE)))
+        columns = (event.request_frames, event.frames, event.times_ns, event.status)
+        self.answers += zip(*(column[index].tolist() for column in columns), strict=True)
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
@@ -96,7 +97,7 @@ class BroadcastOutside(Rule):
             if wish is not None:
                 self._settle(wish, frame, time_ns, status)
         self.answers.clear()
-        for sender, rows in context.get(Multicast).of(table).now:
+        for sender, rows in context.get(Multicast).of(table).now if self.steps else ():
             if (sender.group, sender.source) in self.steps:
                 yield from self._judge(table, sender, rows)
 

@@ -33,7 +33,8 @@ class OneSourcePort(Rule):
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> None:
-        context.get(Congestion).of(table)
+        if "udp" in table.located.start:
+            context.get(Congestion).of(table)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
@@ -66,7 +67,8 @@ class CongestionUntold(Rule):
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> None:
-        context.get(Congestion).of(table)
+        if "udp" in table.located.start:
+            context.get(Congestion).of(table)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
