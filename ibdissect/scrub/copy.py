@@ -6,8 +6,10 @@ import dataclasses
 from typing import IO
 
 from ibdissect.capture.writing import CaptureWriter
+from ibdissect.errors import CaptureError
 from ibdissect.export.frames import Shown, selected
 from ibdissect.session import Capture
+from ibdissect.table.table import ChunkTable
 
 from .rewrite import Scrubber
 
@@ -16,15 +18,19 @@ def write_scrubbed(opened: Capture, shown: Shown | None, file: IO[bytes], contai
     """Write the wanted frames scrubbed and return how many.
 
     Substitutes are handed out over all frames up to the last that is wanted, so that any choice of frames gets the same
-    ones. CaptureError when the container cannot hold a frame (a pcap has one link type).
+    ones. CaptureError for a pipe, and when the container cannot hold a frame (a pcap has one link type).
     """
+    if not opened.reader.again:
+        raise CaptureError(opened.path, "is read twice, first for what its LIDs belong to, which a pipe cannot give")
     scrubber = Scrubber(opened.catalog)
+    for chunk in opened.chunks():
+        scrubber.survey(ChunkTable(chunk, opened.catalog))
     with CaptureWriter(file, container=container) as writer:
         for table, rows in selected(opened, shown):
             known = opened.reader.interfaces
             if known is not None:
                 writer.interfaces = dataclasses.replace(known, options=[()] * len(known))
-            chunk = scrubber.scrub(table.chunk)
+            scrubbed = scrubber.scrub(table.chunk)
             for row in rows.tolist():
-                writer.add(chunk, row)
+                writer.add(scrubbed, row)
         return writer.frames

@@ -9,9 +9,10 @@ from typing import Any
 
 from ibdissect.table.locate import EXTENDED_STRUCTS
 from ibdissect.table.table import HEADERS
-from ibdissect.wire import cc, cc_log, notice, opa, opa_notice, opa_tables, sm, sm_tables, transport, vendor_mlnx
-from ibdissect.wire.catalog import StructType
+from ibdissect.wire import cc, cc_log, mad, notice, opa, opa_notice, opa_tables, sm, sm_tables, transport, vendor_mlnx
+from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.convert import lid_text
+from ibdissect.wire.places import Inside, Mad, MadFormat, VendorOui
 from ibdissect.wire.spec import Field
 
 
@@ -57,7 +58,8 @@ _DATA = frozenset((
 ))  # fmt: skip
 """Numbers that are what applications send, or the contents of a device's registers."""
 _NO_LIDS = frozenset(("lid_by_vport_index", "max_lid"))
-_TRANSPORT = (frozenset(HEADERS) | frozenset(EXTENDED_STRUCTS)) - {transport.Payload}
+_TRANSPORT = (frozenset(HEADERS) | frozenset(EXTENDED_STRUCTS)) - {transport.Payload, mad.MAD}
+_OF_MADS = (MadFormat, Mad, VendorOui)
 
 
 @cache
@@ -82,6 +84,19 @@ def kind_of(field: Field[Any]) -> Kind:
     return Kind.KEEP
 
 
-def stands_anywhere(struct: StructType) -> bool:
-    """Whether a structure is a header of link, network or transport; all others survive inside management datagrams only."""
-    return struct in _TRANSPORT
+def survivors(catalog: Catalog) -> tuple[tuple[StructType, ...], tuple[StructType, ...]]:
+    """Structures of which declared fields survive: headers of link, network and transport; parts of management datagrams.
+
+    What is carried in payloads, and in the private data of connection management, is not among them.
+    """
+    inside = [struct for struct in catalog.structs if struct not in _TRANSPORT and struct is not transport.Payload]
+    known = {struct for struct in inside if struct is mad.MAD or any(isinstance(place, _OF_MADS) for place in struct.carried_by)}
+    before = 0
+    while before < len(known):
+        before = len(known)
+        for struct in inside:
+            owners = [place.field.owner for place in struct.carried_by if isinstance(place, Inside)]
+            owners += [field.owner for field in catalog.nesting.get(struct, ())]
+            if any(owner in known for owner in owners):
+                known.add(struct)
+    return tuple(struct for struct in catalog.structs if struct in _TRANSPORT), tuple(s for s in inside if s in known)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,15 +14,21 @@ from ibdissect.capture.chunk import LINK_IPOIB, Chunk
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable, gather
 from ibdissect.wire.catalog import Catalog, StructType
+from ibdissect.wire.classport import InformInfo
+from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
+from ibdissect.wire.opa import STLSwitchInfo
+from ibdissect.wire.opa_notice import STLInformInfo
+from ibdissect.wire.opa_port import STLPortInfo
 from ibdissect.wire.sa_records import LinearForwardingTableRecord
 from ibdissect.wire.sm import SwitchInfo
+from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import LinearForwardingTable
 from ibdissect.wire.spec import Field
 
 from . import checksums
 from . import substitutes as subs
-from .kinds import IDENTITIES, Kind, kind_of, stands_anywhere
+from .kinds import IDENTITIES, Kind, kind_of, survivors
 
 Bytes = npt.NDArray[np.uint8]
 U64 = npt.NDArray[np.uint64]
@@ -31,6 +37,11 @@ ERF_HEADER = 16
 TYPE_AT = 40
 """Where the Ethertype stands behind the addresses of link type 242."""
 UNICAST_BLOCKS = subs.LIDS_16 // subs.BLOCK
+RANGES = (
+    (InformInfo.lid_range_begin, InformInfo.lid_range_end),
+    (STLInformInfo.lid_range_begin, STLInformInfo.lid_range_end),
+)
+RMPP_AT = 24
 RECORD_TABLE = LinearForwardingTableRecord.linear_forwarding_table.span[0]
 
 
@@ -43,29 +54,45 @@ class _Spot:
     values: U64
 
 
+class Substitutes(Protocol):
+    """What stands for values: told them in the order of their appearance, then asked."""
+
+    def learn(self, values: Iterable[int]) -> None: ...
+    def __getitem__(self, value: int) -> int: ...
+
+
 class _Map:
     """One kind of number: which values stay, and what stands for the others."""
 
-    def __init__(self, make: Callable[[int, int], int], special: Callable[[U64], Bool]) -> None:
-        self.numbers: subs.Numbers | subs.Lids = subs.Numbers(make)
-        self.special = special
+    def __init__(self, numbers: Substitutes, special: Callable[[U64], Bool]) -> None:
+        self.numbers, self.special = numbers, special
 
 
 class Scrubber:
-    """Scrubs the chunks of one capture; feed them in order."""
+    """Scrubs the chunks of one capture: `survey` all of them, then `scrub` them, each time in order."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
         self.maps = {
-            "guid": _Map(subs.guid, subs.special_guids), "prefix": _Map(subs.prefix, subs.special_prefixes),
-            "site": _Map(lambda number, value: value >> 48 << 48 | number, lambda values: np.zeros(len(values), np.bool_)),
-            "group": _Map(subs.group_id, subs.special_groups), "qpn": _Map(subs.qpn, subs.special_qpns),
-            "ip4": _Map(subs.ip4, subs.special_ip4), "mac": _Map(subs.mac, subs.special_macs),
+            "guid": _Map(subs.Numbers(subs.guid), subs.special_guids), "prefix": _Map(subs.Numbers(subs.prefix), subs.special_prefixes),
+            "site": _Map(subs.Numbers(subs.site), _never), "group": _Map(subs.Numbers(subs.group_id), subs.special_groups),
+            "qpn": _Map(subs.Numbers(subs.qpn), subs.special_qpns), "ip4": _Map(subs.Addresses(), subs.special_ip4),
+            "mac": _Map(subs.Numbers(subs.mac), subs.special_macs),
         }  # fmt: skip
         self.lids = subs.Lids()
+        self._lmc, self._tops = 0, set[int]()
         self.texts = subs.Numbers(subs.text)
         self.wide_keys: dict[str, subs.Numbers] = {}
+        self.headers, self.management = survivors(catalog)
         self._templates: dict[StructType, Bytes] = {}
+
+    def survey(self, table: ChunkTable) -> None:
+        """Learn from a chunk how many LIDs a port may have, and where forwarding tables end."""
+        for lmc in (PortInfo.lmc, STLPortInfo.lmc):
+            self._lmc = max(self._lmc, int(table.values(lmc).max(initial=0)))
+        for top in (SwitchInfo.linear_fdb_top, STLSwitchInfo.linear_fdb_top):
+            self._tops.update(np.unique(table.values(top)).tolist())
+        self.lids = subs.Lids(self._lmc, self._tops)
 
     def scrub(self, chunk: Chunk) -> Chunk:
         """The chunk with other bytes, records where they were."""
@@ -75,7 +102,7 @@ class Scrubber:
         spots: dict[str, list[_Spot]] = {}
         marks: list[tuple[Int, Int, Bytes]] = []
         texts: list[tuple[int, str, int, bytes]] = []
-        for struct in self.catalog.structs:
+        for struct in (*self.headers, *self.management):
             at = self._places(table, struct)
             if not len(at):
                 continue
@@ -87,6 +114,7 @@ class Scrubber:
                     self._look(field, at, rows, spots, marks, texts)
         self._numbers(table, data, spots)
         self._texts(data, texts)
+        _management(table, data)
         for at, width, mask in marks:
             _mark(data, at, int(width[0]), mask)
         scrubbed = dataclasses.replace(chunk, data=data)
@@ -96,7 +124,7 @@ class Scrubber:
     def _places(self, table: ChunkTable, struct: StructType) -> Int:
         """Where a structure occurs and counts: headers everywhere, all others in management datagrams."""
         found = table.occurrences(struct)
-        if stands_anywhere(struct) or not len(found):
+        if struct in self.headers or not len(found):
             return found.at
         mad = table.located.at("mad")[found.rows]
         return found.at[(mad >= 0) & (found.at >= mad)]
@@ -107,7 +135,10 @@ class Scrubber:
         if found is None:
             bits = 0
             for field in struct.fields:
-                if field.kind != "rest" and (kind_of(field) is Kind.KEEP or kind_of(field) in IDENTITIES):
+                whole = field if field.part_of is None else field.part_of[0]
+                # Named bits of reserved ones are none; those of raw bytes are a reading of data.
+                kind = kind_of(whole) if kind_of(whole) is not Kind.MARK else kind_of(field)
+                if field.kind != "rest" and (kind is Kind.KEEP or kind in IDENTITIES):
                     for start in field.entries():
                         bits |= ((1 << field.bits) - 1) << (struct.size * 8 - start - field.bits)
             found = self._templates[struct] = np.frombuffer(bits.to_bytes(struct.size, "big"), np.uint8)
@@ -155,29 +186,31 @@ class Scrubber:
 
     def _keys(self, kind: str) -> _Map:
         make = subs.q_key if kind == "Q_Key" else subs.key
-        return _Map(make, lambda values: subs.special_keys(kind, values))
+        return _Map(subs.Numbers(make), lambda values: subs.special_keys(kind, values))
 
     def _lids(self, table: ChunkTable, data: Bytes, found: list[_Spot]) -> None:
         """LIDs, and what is listed by LID."""
         where = [subs.unicast_lids(spot.values, spot.bits) for spot in found]
         named = [(spot.at[keep], spot.values[keep]) for spot, keep in zip(found, where, strict=True)]
         tables, blocks = _forwarding(table, self._places(table, LinearForwardingTable))
-        groups = np.arange(0, subs.BLOCK, subs.GROUP)
-        named.append((np.repeat(tables, len(groups)), (blocks[:, None] * subs.BLOCK + groups).ravel().astype(np.uint64)))
+        units = np.arange(0, subs.BLOCK, self.lids.unit)
+        named.append((np.repeat(tables, len(units)), (blocks[:, None] * subs.BLOCK + units).ravel().astype(np.uint64)))
         _learn(self.lids, named)
         for spot, keep in zip(found, where, strict=True):
             _replace(data, spot, keep, self.lids)
         if len(tables):
-            ports = gather(table.chunk.data, tables, subs.BLOCK).reshape(-1, len(groups), subs.GROUP)
-            targets = np.array([[self._group(block * subs.BLOCK + first) for first in groups.tolist()] for block in blocks.tolist()])
+            ports = gather(table.chunk.data, tables, subs.BLOCK).reshape(-1, len(units), self.lids.unit)
+            targets = np.array([[self._unit(block * subs.BLOCK + first) for first in units.tolist()] for block in blocks.tolist()])
             permuted = np.empty_like(ports)
             permuted[np.arange(len(ports))[:, None], targets] = ports
             data[tables[:, None] + np.arange(subs.BLOCK)] = permuted.reshape(-1, subs.BLOCK)
-        _tops(table, data, self._places(table, SwitchInfo))
+        for begin, end in RANGES:
+            assert begin.owner is not None
+            _ranges(table, data, self._places(table, begin.owner), begin, end)
 
-    def _group(self, lid: int) -> int:
-        """Which group of its block a LID is moved to."""
-        return self.lids[lid] % subs.BLOCK // subs.GROUP
+    def _unit(self, lid: int) -> int:
+        """Which unit of its block a LID is moved to."""
+        return self.lids[lid] % subs.BLOCK // self.lids.unit
 
     def _texts(self, data: Bytes, texts: list[tuple[int, str, int, bytes]]) -> None:
         """Strings, and keys too wide for a number, in the order of their bytes."""
@@ -224,7 +257,7 @@ def _integers(rows: Bytes) -> U64:
     return wide.view(">u8").ravel().astype(np.uint64)
 
 
-def _learn(numbers: subs.Numbers | subs.Lids, found: Iterable[tuple[Int, U64]]) -> None:
+def _learn(numbers: Substitutes, found: Iterable[tuple[Int, U64]]) -> None:
     """Tell a map the values of a chunk in the order of their bytes."""
     pieces = list(found)
     if not pieces:
@@ -235,7 +268,7 @@ def _learn(numbers: subs.Numbers | subs.Lids, found: Iterable[tuple[Int, U64]]) 
     numbers.learn(unique[np.argsort(first)].tolist())
 
 
-def _replace(data: Bytes, spot: _Spot, keep: Bool, numbers: subs.Numbers | subs.Lids) -> None:
+def _replace(data: Bytes, spot: _Spot, keep: Bool, numbers: Substitutes) -> None:
     """Write the substitutes of the values that have one."""
     unique, which = np.unique(spot.values[keep], return_inverse=True)
     new = np.array([numbers[value] for value in unique.tolist()], np.uint64)[which]
@@ -267,10 +300,33 @@ def _forwarding(table: ChunkTable, at: Int) -> tuple[Int, Int]:
     return at[good], blocks[good]
 
 
-def _tops(table: ChunkTable, data: Bytes, at: Int) -> None:
-    """LinearFDBTop at the end of its block: any LID of the block may have been moved there."""
-    rows = gather(table.chunk.data, at, SwitchInfo.size)
-    top, cap = (_integers(rows[:, slice(*field.span)]).astype(np.int64) for field in (SwitchInfo.linear_fdb_top, SwitchInfo.linear_fdb_cap))
-    new = np.where((top > 0) & (top < subs.LIDS_16), np.maximum(top, np.minimum(top | subs.BLOCK - 1, cap - 1)), top)
-    index = at[:, None] + np.arange(*SwitchInfo.linear_fdb_top.span)
-    data[index] = new.astype(">u2").view(np.uint8).reshape(-1, 2)
+def _ranges(table: ChunkTable, data: Bytes, at: Int, begin: Field[int], end: Field[int]) -> None:
+    """Keep the ends of LID ranges in order where they were."""
+    size = begin.bits // 8
+    first, last = (at[:, None] + field.bit // 8 + np.arange(size) for field in (begin, end))
+    was, new = ([_integers(where[index]) for index in (first, last)] for where in (table.chunk.data, data))
+    swap = (was[0] <= was[1]) != (new[0] <= new[1])
+    first, last = first[swap], last[swap]
+    data[first], data[last] = data[last], data[first]
+
+
+def _management(table: ChunkTable, data: Bytes) -> None:
+    """Bytes that rules read beyond the declared fields: RMPP headers of classes that have none, SMPs sent to other queue pairs."""
+    before, located = table.chunk.data, table.located
+    mad = located.at("mad")
+    mad = mad[(mad >= 0) & (mad + RMPP_AT + 3 <= located.end)]
+    head = before[mad[:, None] + RMPP_AT + np.arange(3)]
+    mad = mad[(head[:, 0] == 1) & (head[:, 1] >= 1) & (head[:, 1] <= 4) & (head[:, 2] & 1 == 1)]
+    data[mad + RMPP_AT], data[mad + RMPP_AT + 1] = 1, before[mad + RMPP_AT + 1]
+    data[mad + RMPP_AT + 2] |= 1
+    lane, there = table.of_rows(LRH.vl)
+    payload = located.at("payload")
+    rows = np.flatnonzero(there & (lane == 15) & (located.at("mad") < 0) & (payload >= 0) & (payload + MAD.size <= located.end))
+    start = payload[rows]
+    start = start[(before[start] == 1) & np.isin(before[start + 1], (0x01, 0x81))]
+    for byte in (0, 1, 3):
+        data[start + byte] = before[start + byte]
+
+
+def _never(values: U64) -> Bool:
+    return np.zeros(len(values), np.bool_)

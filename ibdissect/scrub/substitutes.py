@@ -6,7 +6,9 @@ a substitute from the value, which could be guessed back.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,17 +22,14 @@ Bool = npt.NDArray[np.bool_]
 LINK_LOCAL, ALL_ONES = 0xFE80_0000_0000_0000, (1 << 64) - 1
 MGID_SIGNATURES = frozenset({0, 0x401B, 0x601B, 0xA01B})
 """Bits 47-32 of the upper half of a multicast GID: none, IPoIB over IPv4 and IPv6 (RFC 4391), and what OpenSM makes for others."""
+MARK = 0x5C72
+"""Stands in substitutes, so that they are not taken for the addresses with small numbers that people give."""
 WELL_KNOWN = 0xFF
 """Group numbers up to here are assigned by standards and say nothing about a site."""
-GROUP = 8
-"""LIDs that keep their order: a port has up to 2**LMC of them in a row, and its base LID keeps zeros at the end."""
 BLOCK = 64
 """LIDs of one block of a forwarding table; a LID stays in its block."""
 LIDS_16, LIDS_32 = 0xC000, 0xF000_0000
 """Behind the unicast LIDs, of 16 bits and of 32."""
-_TARGETS = (5, 2, 7, 4, 1, 6, 3, 0)
-"""In which order the groups of a block are handed out."""
-HOSTS = 254
 
 
 class Numbers:
@@ -51,28 +50,84 @@ class Numbers:
 
 
 class Lids:
-    """A permutation of the groups of eight LIDs inside each block of 64."""
+    """A permutation of LIDs inside each block of 64, in units of the LIDs that one port may have.
 
-    def __init__(self) -> None:
-        self._group: dict[int, int] = {}
+    `lmc` is the greatest of the capture, `tops` are the values of LinearFDBTop: no LID crosses one of them.
+    """
+
+    def __init__(self, lmc: int = 0, tops: Iterable[int] = ()) -> None:
+        self.unit = min(1 << lmc, BLOCK)
+        """LIDs that stay together and in order; a whole block is not moved."""
+        self._tops = sorted(set(tops))
+        self._place: dict[int, int] = {}
         self._used: dict[int, set[int]] = {}
 
     def learn(self, values: Iterable[int]) -> None:
         """Take in unicast LIDs in the order of their appearance."""
+        places = BLOCK // self.unit
         for value in values:
-            group = value // GROUP
-            if group in self._group:
+            unit = value // self.unit
+            if unit in self._place:
                 continue
-            block, own = divmod(group, BLOCK // GROUP)
-            used = self._used.setdefault(block, {0} if block == 0 else set())
-            # LID 0 is nobody's: the first group of all stays where it is. Others move, as long as there is room.
-            free = [target for target in _TARGETS if target not in used]
-            target = 0 if group == 0 else next((t for t in free if t != own), free[0])
-            used.add(target)
-            self._group[group] = block * (BLOCK // GROUP) + target
+            first = unit // places * places
+            # LID 0 is nobody's: the first unit of all stays where it is. Others move, as long as there is room.
+            used, side = self._used.setdefault(first, {0} if first == 0 else set()), self._side(unit)
+            free = (first + place for place in _order(places) if place not in used and first + place != unit)
+            found = 0 if unit == 0 else next((other for other in free if self._side(other) == side), unit)
+            used.add(found - first)
+            self._place[unit] = found
+
+    def _side(self, unit: int) -> tuple[int, int]:
+        """Between which tops the LIDs of a unit lie."""
+        return bisect_left(self._tops, unit * self.unit), bisect_left(self._tops, (unit + 1) * self.unit - 1)
 
     def __getitem__(self, value: int) -> int:
-        return self._group[value // GROUP] * GROUP + value % GROUP
+        return self._place[value // self.unit] * self.unit + value % self.unit
+
+
+class Addresses:
+    """IPv4 addresses: those of a network (the first byte, the first three) stay in one network; multicast stays multicast."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, int] = {}
+        self._first: dict[int, int] = {}
+        self._nets: dict[int, dict[int, int]] = {}
+        self._hosts: dict[int, dict[int, int]] = {}
+        self._groups: dict[int, int] = {}
+
+    def learn(self, values: Iterable[int]) -> None:
+        """Take in addresses in the order of their appearance."""
+        for value in values:
+            if value not in self._known:
+                self._known[value] = self._substitute(value)
+
+    def _substitute(self, value: int) -> int:
+        if value >> 28 >= 0xE:
+            return 0xEF00_0000 | MARK << 8 | _numbered(self._groups, value)
+        first = _FIRST_BYTES[_numbered(self._first, value >> 24) - 1]
+        net = _numbered(self._nets.setdefault(first, {}), value >> 8) - 1
+        host = value & 0xFF
+        if host not in (0, 0xFF):  # both mean something by themselves
+            host = _numbered(self._hosts.setdefault(value >> 8, {}), host)
+        return first << 24 | net << 8 | host
+
+    def __getitem__(self, value: int) -> int:
+        return self._known[value]
+
+
+_FIRST_BYTES: tuple[int, ...] = (*range(126, 0, -1), *range(223, 127, -1), 0)
+
+
+def _numbered(known: dict[int, int], value: int) -> int:
+    """The number of a value, from 1; a new one gets the next."""
+    number: int = known.setdefault(value, len(known) + 1)
+    return number
+
+
+@cache
+def _order(places: int) -> tuple[int, ...]:
+    """In which order the places of a block are handed out: all over it, so that LIDs in a row are scattered."""
+    return tuple((37 * i + 11) % places for i in range(places))
 
 
 def unicast_lids(values: U64, bits: int) -> Bool:
@@ -89,13 +144,13 @@ def special_guids(values: U64) -> Bool:
 
 def guid(number: int, _value: int) -> int:
     """A locally administered EUI-64."""
-    return 0x0200 << 48 | number
+    return 0x025C_7275_6200_0000 | number
 
 
 def prefix(number: int, value: int) -> int:
     """A subnet prefix of the same class: link-local, site-local, or one from the documentation range."""
     if value >> 54 in (0xFE80 >> 6, 0xFEC0 >> 6):
-        return value >> 48 << 48 | number
+        return value >> 48 << 48 | MARK << 16 | number
     return 0x2001_0DB8 << 32 | number
 
 
@@ -107,7 +162,8 @@ def special_prefixes(values: U64) -> Bool:
 
 def qpn(number: int, _value: int) -> int:
     """A queue pair number of applications."""
-    return 0xFF + number
+    found = 0x5C_0000 + number
+    return found if found < 0xFF_FFFF else found - 0xFF_FFFF + 2
 
 
 def special_qpns(values: U64) -> Bool:
@@ -132,14 +188,6 @@ def special_keys(kind: str, values: npt.NDArray[Any]) -> Bool:
     return public
 
 
-def ip4(number: int, value: int) -> int:
-    """An address of the same class: multicast, link-local, or a private one."""
-    if value >> 28 == 0xE:
-        return 0xEF00_0000 | number + WELL_KNOWN
-    net, host = divmod(number - 1, HOSTS)
-    return (0xA9FE_0000 if value >> 16 == 0xA9FE else 0x0A00_0000) | net << 8 | host + 1
-
-
 def special_ip4(values: U64) -> Bool:
     """Unspecified, broadcast, loopback and the groups that standards assigned."""
     found: Bool = (values == 0) | (values == 0xFFFF_FFFF) | (values >> 24 == 127) | (values >> 8 == 0xE0_0000)
@@ -149,10 +197,10 @@ def special_ip4(values: U64) -> Bool:
 def mac(number: int, value: int) -> int:
     """A locally administered address; a group address of the same kind."""
     if value >> 24 == 0x01005E:
-        return 0x01005E << 24 | number + WELL_KNOWN
+        return 0x01005E << 24 | MARK << 8 | number
     if value >> 32 == 0x3333:
-        return 0x3333 << 32 | number + WELL_KNOWN
-    return (0x0300 if value >> 40 & 1 else 0x0200) << 32 | number
+        return 0x3333 << 32 | MARK << 16 | number
+    return (0x035C_72 if value >> 40 & 1 else 0x025C_72) << 24 | number
 
 
 def special_macs(values: U64) -> Bool:
@@ -165,8 +213,13 @@ def special_macs(values: U64) -> Bool:
 def group_id(number: int, value: int) -> int:
     """The lower half of a multicast GID; of a solicited-node group (RFC 4291 2.7.1) the part that is not an address stays."""
     if value >> 24 == 0x1FF:
-        return 0x1FF << 24 | number + WELL_KNOWN
-    return number + WELL_KNOWN
+        return 0x1FF << 24 | MARK << 8 | number
+    return MARK << 16 | number
+
+
+def site(number: int, value: int) -> int:
+    """The upper half of a multicast GID that is made from a subnet prefix: flags and scope stay."""
+    return value >> 48 << 48 | MARK << 16 | number
 
 
 def special_groups(values: U64) -> Bool:

@@ -1,0 +1,295 @@
+"""Is a scrubbed capture clean of everything planted in it, and does it lint the same?"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import random
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ibdissect.capture.writing import CaptureWriter
+from ibdissect.lint.policy import SitePolicy
+from ibdissect.linting import Options, check
+from ibdissect.rules import load
+from ibdissect.scrub.copy import write_scrubbed
+from ibdissect.scrub.kinds import IDENTITIES, Kind, kind_of, survivors
+from ibdissect.session import Capture
+from ibdissect.table import crcs
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.catalog import builtin
+from ibdissect.wire.cm import REQ
+from ibdissect.wire.link import LRH
+from ibdissect.wire.network import GRH
+from ibdissect.wire.sm import NodeDescription, NodeInfo
+from ibdissect.wire.sm_port import PortInfo
+from ibdissect.wire.sm_tables import LinearForwardingTable
+from ibdissect.wire.transport import BTH
+from tests.conftest import shared_captures
+from tests.craft import build, erf_pcap, ethernet_pcap, gmp, native, put, rc, roce2, smp, ud
+from tests.rules.cases import CASES, Case
+
+RULES = load()
+for path in sorted((Path(__file__).parents[1] / "rules").glob("cases_*.py")):
+    importlib.import_module(f"tests.rules.{path.stem}")
+
+NAME, GUID, PREFIX, M_KEY, PRIVATE = b"vault-17 HCA-2", 0x0002C9A1B2C3D4E5, 0xFE80000000BADC0D, 0xDEADBEEFCAFEF00D, b"my private words"
+
+
+def scrubbed(blob: bytes, container: str = "pcap") -> bytes:
+    out = io.BytesIO()
+    with Capture(io.BytesIO(blob)) as opened:
+        write_scrubbed(opened, None, out, container)
+    return out.getvalue()
+
+
+def table_of(blob: bytes) -> ChunkTable:
+    with Capture(io.BytesIO(blob)) as opened:
+        return next(iter(opened.tables()))
+
+
+def findings(source: Any, policy: SitePolicy | None = None) -> tuple[list[tuple[str, int, int]], dict[str, int]]:
+    report = check(source, Options(rules=list(RULES), max_findings=None, **({"policy": policy} if policy is not None else {})))
+    assert report.error is None
+    return sorted((f.code, f.frame, f.count) for f in report.findings), report.by_rule
+
+
+@pytest.mark.parametrize(
+    "proof", [case for code, cases in CASES.items() for case in cases if case.policy is None], ids=lambda case: case.code
+)
+def test_proofs_of_rules_lint_the_same(proof: Case) -> None:
+    for blob in (proof.bad, proof.twin):
+        before, after = (
+            findings(io.BytesIO(blob)),
+            findings(io.BytesIO(scrubbed(blob, "pcapng" if blob[:4] == b"\x0a\x0d\x0d\x0a" else "pcap"))),
+        )
+        # What is wrong with a file is not copied into the new one.
+        assert [f for f in before[0] if f[0] not in ("CAP013", "CAP014")] == after[0]
+
+
+@pytest.mark.parametrize("path", [p for p in shared_captures() if p.stat().st_size < 2_500_000], ids=lambda path: path.name)
+def test_captures_lint_the_same(path: Path, tmp_path: Path) -> None:
+    target = tmp_path / "x.pcap"
+    target.write_bytes(scrubbed(path.read_bytes()))
+    assert findings(str(path)) == findings(str(target))
+
+
+def attributes() -> list[bytes]:
+    """Every attribute of every class, its bytes drawn by lot."""
+    rnd = random.Random(8)
+    frames = []
+    for (mgmt_class, attribute), found in sorted(builtin().attributes.items()):
+        for place, _ in found:
+            method = min(place.methods) if place.methods else 0x81
+            if place.base_version != 1:
+                continue
+            frame = bytearray(gmp(mgmt_class, method, attribute, rnd.randbytes(232), at=24))
+            if mgmt_class in (0x03, 0x04, 0x06):  # no RMPP header by chance
+                frame[28 + 24 : 28 + 36] = bytes(12)
+            frames.append(bytes(frame))
+    return frames
+
+
+def transports() -> list[bytes]:
+    """Every OpCode, its headers and payload drawn by lot, over native links, with a GRH and over RoCE v2."""
+    from ibdissect.wire.opcodes import OPCODES
+
+    rnd = random.Random(9)
+    frames = []
+    for opcode in OPCODES:
+        drawn = rnd.randbytes(120)
+        grh = {"sgid": PREFIX.to_bytes(8, "big") + rnd.randbytes(8), "dgid": b"\xff\x12\x40\x1b\xff\xff\0\0" + rnd.randbytes(8)}
+        bth = {"destqp": rnd.randrange(0x1000, 0x500000)}
+        frames += [native(opcode, drawn, bth=bth), native(opcode, drawn, grh=grh, bth=bth)]
+    return frames
+
+
+def planted(table: ChunkTable) -> list[tuple[str, bytes]]:
+    """The bytes of every field of four bytes and more that must not survive, by name."""
+    found = []
+    for struct_ in (s for group in survivors(table.catalog) for s in group):
+        for field in struct_.fields:
+            kind = kind_of(field)
+            if field.kind in ("nested", "hole", "rest") or field.part_of is not None or field.bits < 32 or field.bits % 8:
+                continue
+            if kind not in (*IDENTITIES, Kind.DROP, Kind.MARK):
+                continue
+            size = field.bits // 8
+            for row in table.matrix(struct_):
+                found += [(field.filter_name, row[bit // 8 : bit // 8 + size].tobytes()) for bit in field.entries()]
+    return found
+
+
+@pytest.mark.parametrize("frames", [attributes, transports], ids=lambda made: made.__name__)
+def test_nothing_planted_survives(frames: Any) -> None:
+    blob = erf_pcap(frames())
+    after = scrubbed(blob)
+    before = planted(table_of(blob))
+    assert len({name for name, _ in before}) >= (100 if frames is attributes else 10)
+    public = (b"\x80\x01\0\0", b"\xff" * 4)
+    left = {name for name, value in before if value.strip(b"\0") and value not in public and value in after}
+    assert not left
+
+
+def test_small_identities_change_field_by_field() -> None:
+    frames = [ud(b"x", slid=100 + i, dlid=300 + i, dest_qp=0x1234 + i, src_qp=0x9876 + i, q_key=0x1111 + i) for i in range(20)]
+    old, new = (table_of(blob) for blob in (erf_pcap(frames), scrubbed(erf_pcap(frames))))
+    for name in ("lrh.slid", "lrh.dlid", "bth.destqp", "deth.srcqp", "deth.q_key"):
+        field = builtin().fields(name)[0]
+        was, now = old.values(field).tolist(), new.values(field).tolist()
+        assert len(set(now)) == 20 and all(a != b for a, b in zip(was, now, strict=True))
+
+
+def sweep() -> list[bytes]:
+    """The same identities in many places: SMPs, GRH, connection management, descriptions."""
+    description, info = bytearray(64), build(NodeInfo, node_guid=GUID, port_guid=GUID + 1, system_image_guid=GUID)
+    put(description, NodeDescription.node_string, NAME)
+    gid = PREFIX.to_bytes(8, "big") + (GUID + 1).to_bytes(8, "big")
+    request = build(REQ, local_ca_guid=GUID, primary_local_port_gid=gid, primary_local_port_lid=77, local_qpn=0xABCDE, private_data=PRIVATE)
+    port = build(PortInfo, m_key=M_KEY, gid_prefix=PREFIX, lid=77, master_sm_lid=3)
+    return [
+        smp(0x81, 0x0010, bytes(description), path=[1, 2], m_key=M_KEY),
+        smp(0x81, 0x0011, info, path=[1, 2], m_key=M_KEY),
+        smp(0x81, 0x0015, port, path=[1, 2], m_key=M_KEY),
+        smp(0x01, 0x7777, PRIVATE * 4),
+        gmp(0x07, 0x03, 0x0010, request, at=24, slid=77),
+        native(0x04, PRIVATE, grh={"sgid": gid, "dgid": gid}, slid=77, bth={"destqp": 0xABCDE}),
+        native(0x04, b"", bth={"destqp": 0xABCDE}) + PRIVATE,
+        rc(0x0A, PRIVATE, ext={"RETH": {"va": 0x1000, "r_key": 0xFEEDF00D, "dmalen": len(PRIVATE)}}),
+    ]
+
+
+def test_the_same_value_has_the_same_substitute_everywhere() -> None:
+    after = table_of(scrubbed(erf_pcap(sweep())))
+
+    def values(field: Any) -> list[Any]:
+        found = after.values(field)
+        return [row.tobytes() for row in found] if field.kind == "gid" else [int(value) for value in found]
+
+    guid, other = values(NodeInfo.node_guid)[0], values(NodeInfo.port_guid)[0]
+    assert guid not in (GUID, other) and values(NodeInfo.system_image_guid) == values(REQ.local_ca_guid) == [guid]
+    gids = values(GRH.sgid) + values(GRH.dgid) + values(REQ.primary_local_port_gid)
+    assert len(gids) == 3 and set(gids) == {values(PortInfo.gid_prefix)[0].to_bytes(8, "big") + other.to_bytes(8, "big")}
+    assert values(PortInfo.gid_prefix)[0] != PREFIX
+    assert values(REQ.local_qpn)[0] == values(BTH.destqp)[5] == values(BTH.destqp)[6] != 0xABCDE
+    lids = values(PortInfo.lid) + values(REQ.primary_local_port_lid) + values(LRH.slid)[4:6]
+    assert len(set(lids)) == 1 and lids[0] != 77
+    assert values(PortInfo.m_key) == [1]  # M_Key#1 of the other commands
+
+
+def test_no_word_of_it_is_left_in_any_container(tmp_path: Path) -> None:
+    source, target = tmp_path / "in.pcapng", tmp_path / "out.pcapng"
+    with CaptureWriter(source) as writer:
+        writer.comments = ["recorded in vault-17"]
+        for number, frame in enumerate(sweep()):
+            extension = bytes([0x80 | 5]) + PRIVATE[:7] + bytes([5]) + PRIVATE[7:14]
+            head = struct.pack(">BBHHH", 0x80 | 21, 4, 16 + 16 + len(frame), 0, len(frame))
+            writer.write(
+                struct.pack("<Q", 5 << 32) + head + extension + frame, link=197, time_ns=5 * 10**9, comments=[f"vault-17 port {number}"]
+            )
+        arp = bytes.fromhex("ffffffffffff0002c9a1b2c3080600010800060400010002c9a1b2c3c0a84d01000000000000c0a84d02")
+        writer.write(arp + PRIVATE, link=1, time_ns=6 * 10**9)
+        writer.write(PRIVATE * 3, link=113, time_ns=6 * 10**9)
+    words = [sys.executable, "-m", "ibdissect", "scrub", str(source), "--to", str(target)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert "10 frames written" in done.stderr
+    text = target.read_bytes()
+    secrets = [b"vault", PRIVATE[:7], PRIVATE[7:14], GUID.to_bytes(8, "big")[:7], PREFIX.to_bytes(8, "big"), M_KEY.to_bytes(8, "big")]
+    secrets += [(0xFEEDF00D).to_bytes(4, "big"), bytes.fromhex("0002c9a1b2c3"), bytes.fromhex("c0a84d")]
+    assert [secret for secret in secrets if secret not in source.read_bytes()] == []
+    assert [secret for secret in secrets if secret in text] == []
+    old, new = table_of(source.read_bytes()), table_of(text)
+    assert old.chunk.time_ns.tolist() == new.chunk.time_ns.tolist() and old.chunk.caplen.tolist() == new.chunk.caplen.tolist()
+    if which("tshark"):
+        lines = subprocess.run(
+            ["tshark", "-r", str(target), "-T", "fields", "-e", "frame.comment"], capture_output=True, text=True, check=True
+        )
+        assert lines.stdout == "\n" * 10
+
+
+def test_checksums_are_right_where_they_were_right() -> None:
+    def corrupted(frame: bytes, at: int) -> bytes:
+        return frame[:at] + bytes([frame[at] ^ 0x55]) + frame[at + 1 :]
+
+    good = native(0x04, PRIVATE)
+    frames = [good, corrupted(good, -1), corrupted(good, -4), corrupted(good, 25), native(0x04, PRIVATE, crc=False)]
+    frames += [native(0x04, PRIVATE, grh={"hop_lmt": 3}), good[:30]]
+    old, new = (table_of(blob) for blob in (erf_pcap(frames), scrubbed(erf_pcap(frames))))
+    for kind in (crcs.icrc, crcs.vcrc):
+        assert (kind(old).bad == kind(new).bad).all() and (kind(old).zero == kind(new).zero).all()
+    assert crcs.icrc(new).bad.tolist()[:5] == [False, False, True, True, False]
+
+
+def ones(data: bytes) -> int:
+    """The sum that an Internet checksum makes all ones, word by word (RFC 1071)."""
+    total = 0
+    for i in range(0, len(data), 2):
+        total += int.from_bytes(data[i : i + 2].ljust(2, b"\0"), "big")
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_internet_checksums_too(wrong: bool) -> None:
+    frame = bytearray(roce2(0x04, PRIVATE + b"odd"))
+    udp = bytes(frame[26:34]) + struct.pack(">HH", 17, len(frame) - 34) + bytes(frame[34:])
+    frame[40:42] = struct.pack(">H", 0xFFFF - ones(udp))
+    if wrong:
+        frame[41] ^= 1
+        frame[25] ^= 1
+    after = table_of(scrubbed(ethernet_pcap([bytes(frame)]))).chunk.frame_bytes(0)
+    assert PRIVATE not in after and after[26:34] != bytes(frame[26:34])
+    assert (ones(after[14:34]) == 0xFFFF) is not wrong
+    assert (ones(after[26:34] + struct.pack(">HH", 17, len(after) - 34) + after[34:]) == 0xFFFF) is not wrong
+    assert not crcs.icrc(table_of(scrubbed(ethernet_pcap([bytes(frame)])))).bad.any()
+
+
+def test_forwarding_tables_follow_their_lids() -> None:
+    ports = list(range(1, 65))
+    frames = [smp(0x81, 0x0019, build(LinearForwardingTable, port=ports), modifier=2, path=[1])]
+    frames += [native(0x04, b"", slid=128 + i, dlid=2000, bth={"psn": i}) for i in range(64)]
+    after = table_of(scrubbed(erf_pcap(frames)))
+    table = after.values(LinearForwardingTable.port)[0].tolist()
+    lids = after.values(builtin().fields("lrh.slid")[0])[1:].tolist()
+    assert sorted(table) == ports and table != ports and set(lids) == set(range(128, 192))
+    assert [table[lid - 128] for lid in lids] == ports
+
+
+def test_substitutes_do_not_depend_on_how_the_file_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ibdissect import session
+    from ibdissect.capture.opening import open_capture
+
+    blob = erf_pcap([*sweep(), *attributes()])
+    whole = scrubbed(blob)
+    monkeypatch.setattr(session, "open_capture", lambda source, follow: open_capture(source, window=2000, follow=follow))
+    with Capture(io.BytesIO(blob)) as opened:
+        assert sum(1 for _ in opened.chunks()) > 10
+    assert scrubbed(blob) == whole
+
+
+def test_no_bytes_are_too_strange(repo: Path) -> None:
+    rnd = random.Random(3)
+    frames = [rnd.randbytes(rnd.randrange(0, 400)) for _ in range(200)]
+    damaged = [bytes(byte ^ (rnd.random() < 0.02) * rnd.randrange(256) for byte in frame) for frame in [*sweep(), *attributes()]]
+    for blob in (erf_pcap([*frames, *damaged]), ethernet_pcap([*frames, *(roce2(0x04, b"x")[:n] for n in range(70))])):
+        after = table_of(scrubbed(blob))
+        assert np.array_equal(after.chunk.caplen, table_of(blob).chunk.caplen)
+        assert np.array_equal(after.located.malformed, table_of(blob).located.malformed)
+
+
+def test_a_choice_of_frames_gets_the_same_substitutes(tmp_path: Path) -> None:
+    source = tmp_path / "in.pcap"
+    source.write_bytes(erf_pcap(sweep()))
+    for name, more in (("all", []), ("some", ["--frames", "5-6"])):
+        words = [sys.executable, "-m", "ibdissect", "scrub", str(source), "--to", str(tmp_path / f"{name}.pcap"), "-q", *more]
+        assert subprocess.run(words, capture_output=True, check=True).stderr == b""
+    every, some = (table_of((tmp_path / f"{name}.pcap").read_bytes()).chunk for name in ("all", "some"))
+    assert [some.frame_bytes(i) for i in range(len(some))] == [every.frame_bytes(i) for i in (4, 5)]

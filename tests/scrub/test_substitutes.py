@@ -1,0 +1,86 @@
+"""Do substitutes keep what rules look at, differ where values differ, and say nothing of the value?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ibdissect.scrub import substitutes as subs
+
+
+@given(st.integers(0, 7), st.lists(st.integers(1, 0xBFFF), max_size=5), st.lists(st.integers(0, 0xBFFF), min_size=1, max_size=200))
+def test_lids_are_permuted_inside_blocks(lmc: int, tops: list[int], values: list[int]) -> None:
+    lids = subs.Lids(lmc, tops)
+    whole = [block + i for block in {value // 64 * 64 for value in values} for i in range(64)]
+    lids.learn(values)
+    lids.learn(whole)
+    moved = {value: lids[value] for value in whole}
+    assert sorted(moved) == sorted(moved.values())
+    for value, new in moved.items():
+        assert value // 64 == new // 64 and (value == 0) == (new == 0)
+        # The low LMC bits, of a port's base LID zero, stay; so do neighbours; no LID crosses the top of a table.
+        assert value % min(1 << lmc, 64) == new % min(1 << lmc, 64)
+        assert all((value <= top) == (new <= top) for top in tops)
+
+
+def test_lids_move() -> None:
+    lids = subs.Lids()
+    lids.learn(range(1, 64))
+    assert sum(lids[value] != value for value in range(1, 64)) >= 62
+    assert [lids[value] for value in range(1, 5)] == [11, 48, 21, 58]
+
+
+@given(st.lists(st.integers(0, 0xFFFFFFFF), unique=True, max_size=300))
+def test_addresses_keep_their_networks(values: list[int]) -> None:
+    taken = [value for value, special in zip(values, subs.special_ip4(np.array(values, np.uint64)), strict=True) if not special]
+    addresses = subs.Addresses()
+    addresses.learn(taken)
+    new = [addresses[value] for value in taken]
+    assert len(set(new)) == len(taken)
+    for i, value in enumerate(taken[1:]):
+        unicast = value < 0xE0000000 and taken[i] < 0xE0000000
+        assert not unicast or (value >> 24 == taken[i] >> 24) == (new[i + 1] >> 24 == new[i] >> 24)
+        assert not unicast or (value >> 8 == taken[i] >> 8) == (new[i + 1] >> 8 == new[i] >> 8)
+        assert (value >= 0xE0000000) == (new[i + 1] >= 0xE0000000)
+
+
+@pytest.mark.parametrize(
+    ("make", "values"),
+    [
+        (subs.guid, [0x0002C90300001491, 5, 1 << 63]),
+        (subs.prefix, [0xFE80000000000001, 0xFEC0000000000007, 0x2001DB8AAAA0001]),
+        (subs.qpn, [2, 0x12, 0xFFFFFE]),
+        (subs.mac, [0x0002C9123456, 0x3333FF123456, 0x01005E7F0102, 0x0302C9123456]),
+        (subs.group_id, [0x100, 0x1FF123456, 1 << 63]),
+        (subs.site, [0xFF3E004020010DB8, 0xFF12AAAAFFFF0001]),
+    ],
+)
+def test_numbers_tell_values_apart_by_appearance_alone(make: object, values: Sequence[int]) -> None:
+    one, other = subs.Numbers(make), subs.Numbers(make)  # type: ignore[arg-type]
+    one.learn([*values, *values])
+    other.learn([value ^ 0x5500 for value in values])
+    new = [one[value] for value in values]
+    assert len(set(new)) == len(new) and not set(new) & set(values)
+    assert new == [other[value ^ 0x5500] for value in values]
+
+
+def test_classes_of_addresses_stay() -> None:
+    assert subs.prefix(3, 0xFE80_0000_0000_1234) >> 54 == 0xFE80 >> 6
+    assert subs.prefix(3, 0xFEC0_0000_0000_1234) >> 54 == 0xFEC0 >> 6
+    assert subs.mac(3, 0x01005E7F0102) >> 24 == 0x01005E and subs.mac(3, 0x3333FF123456) >> 32 == 0x3333
+    assert subs.mac(3, 0x0002C9123456) >> 40 == 2
+    assert subs.q_key(3, 0x80001234) == 0x80000003 and subs.q_key(3, 0x1234) == 3
+    assert subs.special_keys("Q_Key", np.array([0, 0x80010000, 5], np.uint64)).tolist() == [True, True, False]
+    assert subs.special_qpns(np.array([0, 1, 2, 0xFFFFFF], np.uint64)).tolist() == [True, True, False, True]
+
+
+def test_a_text_that_was_no_utf8_is_none_again() -> None:
+    texts = subs.Numbers(subs.text)
+    texts.learn([("node_string", b"storage-7"), ("node_string", b"\xff\xfe")])
+    assert texts["node_string", b"storage-7"] == b"node_string 1"
+    with pytest.raises(UnicodeDecodeError):
+        texts["node_string", b"\xff\xfe"].decode()
