@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ibdissect.flow.transactions import Answered, Transactions
+from ibdissect.flow.transactions import AnsweredMany, Transactions
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 
@@ -33,16 +33,16 @@ class Answers:
 
     def take(self, event: object) -> None:
         """Take in what a `Transactions` said; everything but answers is passed over."""
-        if not isinstance(event, Answered):
+        if not isinstance(event, AnsweredMany):
             return
-        count = self._count
-        if count == len(self._rows):
-            grown = np.empty((2 * count, 4), np.int64)
-            grown[:count] = self._rows
+        old, new = self._count, self._count + len(event)
+        if new > len(self._rows):
+            grown = np.empty((2 * new, 4), np.int64)
+            grown[:old] = self._rows[:old]
             self._rows = grown
-        request = event.request
-        self._rows[count] = event.frame, request.frame, request.last_frame, max(event.latency_ns, 0)
-        self._count = count + 1
+        for at, column in enumerate((event.frames, event.request_frames, event.last_frames, np.maximum(event.latency_ns, 0))):
+            self._rows[old:new, at] = column
+        self._count = new
 
     def request_of(self, frame: int) -> int | None:
         """The request (its latest try) that a frame answers; None when it is no answer."""
@@ -79,4 +79,3 @@ class Answers:
             answers = np.tile(rows[:, _ANSWER], 2)[first]
             self._by_request = count, frames, answers
         return frames, answers
-

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from .datagrams import Address, Datagrams, address_text
+from .datagrams import Address, Listed, address_text
 
 DATA, ACK, STOP, ABORT = 1, 2, 3, 4
 FIRST, LAST = 2, 4
@@ -91,7 +91,7 @@ class Transfers:
     def __init__(self) -> None:
         self.open: dict[Key, Transfer] = {}
 
-    def take(self, mads: Datagrams, i: int) -> Iterator[TransferEvent]:
+    def take(self, mads: Listed, i: int) -> Iterator[TransferEvent]:
         """Take in a MAD with an active RMPP header."""
         kind = mads.rmpp_type[i]
         if kind == DATA:
@@ -103,7 +103,7 @@ class Transfers:
                 self.open.pop(self._key(mads, i, back), None)
 
     @staticmethod
-    def _key(mads: Datagrams, i: int, back: bool) -> Key:
+    def _key(mads: Listed, i: int, back: bool) -> Key:
         """Data and its acknowledgement differ in direction and in the response bit."""
         near, far = mads.source[i], mads.destination[i]
         bit = mads.method[i] & 0x80
@@ -111,7 +111,7 @@ class Transfers:
             near, far, bit = far, near, bit ^ 0x80
         return mads.mgmt_class[i], mads.transaction[i], near, far, bit
 
-    def _data(self, mads: Datagrams, i: int) -> Iterator[TransferEvent]:
+    def _data(self, mads: Listed, i: int) -> Iterator[TransferEvent]:
         key, segment = self._key(mads, i, False), mads.segment[i]
         frame, time_ns, length = mads.frames[i], mads.times[i], mads.data2[i]
         transfer = self.open.get(key)
@@ -144,7 +144,7 @@ class Transfers:
                 yield LengthDisagrees(frame, time_ns, transfer, segment, found)
             yield TransferEnded(frame, time_ns, transfer, segment)
 
-    def _ack(self, mads: Datagrams, i: int) -> Iterator[TransferEvent]:
+    def _ack(self, mads: Listed, i: int) -> Iterator[TransferEvent]:
         segment, window = mads.segment[i], mads.data2[i]
         transfer = self.open.get(self._key(mads, i, True))
         if window < segment:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,7 +31,7 @@ from .events import Ends
 from .multicast import Multicast
 from .recovery import Counts
 from .reliable import Streams
-from .transactions import Answered, Transactions, Unanswered
+from .transactions import AnsweredMany, Transactions, Unanswered
 
 LAYERS = (
     ("erf", "ERF"), ("eth", "Ethernet"), ("vlan", "VLAN"), ("sll", "Linux cooked v1"), ("sll2", "Linux cooked v2"), ("lrh", "LRH"),
@@ -58,11 +57,18 @@ class Times:
 
     def add(self, ns: int) -> None:
         """One more answer."""
-        ns = max(ns, 0)
-        self.least = ns if not self.count else min(self.least, ns)
-        self.most = max(self.most, ns)
-        self.count += 1
-        self.buckets[int(math.log2(ns + 1) * BUCKETS_PER_OCTAVE)] += 1
+        self.add_many(np.array([ns]))
+
+    def add_many(self, ns: Int) -> None:
+        """More answers: how long each took, int64[n], not empty."""
+        ns = np.maximum(ns, 0)
+        least, most = int(ns.min()), int(ns.max())
+        self.least = least if not self.count else min(self.least, least)
+        self.most = max(self.most, most)
+        self.count += len(ns)
+        buckets, counts = np.unique((np.log2(ns + 1.0) * BUCKETS_PER_OCTAVE).astype(np.int64), return_counts=True)
+        for bucket, count in zip(buckets.tolist(), counts.tolist(), strict=True):
+            self.buckets[bucket] += count
 
     def percentile(self, share: float) -> int:
         """Nanoseconds that a share of the answers did not exceed; exact to a bucket, never outside what was seen."""
@@ -138,11 +144,8 @@ class Statistics:
 
     def _follow(self, table: ChunkTable) -> None:
         for event in self.transactions.feed(table):
-            if isinstance(event, Answered):
-                request = event.request
-                key = (request.mgmt_class, request.method, request.attribute)
-                if key in self.times or len(self.times) < MAX_KEYS:
-                    self.times.setdefault(key, Times(Counter())).add(event.latency_ns)
+            if isinstance(event, AnsweredMany):
+                self._answered(event)
             elif isinstance(event, Unanswered):
                 self.unanswered[event.request.mgmt_class, event.request.method, event.request.attribute] += 1
         for source in (self.streams, self.connections):
@@ -151,6 +154,13 @@ class Statistics:
         self.multicast.of(table)
         self.congestion.of(table)
         self.credits.feed(table)
+
+    def _answered(self, event: AnsweredMany) -> None:
+        kinds = event.mgmt_class.astype(np.int64) << 24 | event.request_method.astype(np.int64) << 16 | event.attribute
+        for kind in np.unique(kinds).tolist():
+            key = (kind >> 24, kind >> 16 & 0xFF, kind & 0xFFFF)
+            if key in self.times or len(self.times) < MAX_KEYS:
+                self.times.setdefault(key, Times(Counter())).add_many(event.latency_ns[kinds == kind])
 
     def _layers(self, table: ChunkTable, rows: Int, sizes: Int) -> None:
         """One number a frame: a bit for each header, the service and the management class."""

@@ -4,12 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.table.distinct import U64
+from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import RESPONSE_OF
 
-from .datagrams import DIRECTED, Address, Datagrams, address_text
+from .datagrams import DIRECTED, Address, Datagrams, Listed
+from .pairs import ANSWERS, NOTHING, OTHER, Pairs, among, mark, pair
+from .pairs import ASKS as ASKING
+from .requests import (
+    Answered,
+    AnsweredAgain,
+    AnsweredFromElsewhere,
+    AnsweredMany,
+    MadEvent,
+    RepressAlone,
+    Request,
+    TrapAnswered,
+    Unanswered,
+    answered,
+    request_of,
+)
 from .rmpp import TransferEvent, Transfers
 
 TRAP, TRAP_REPRESS, GET_RESP = 0x05, 0x07, 0x81
@@ -21,153 +41,136 @@ ASKS = frozenset(RESPONSE_OF) - {TRAP}
 """Methods that must be answered."""
 PATIENCE_NS = 10_000_000_000
 """After this time without an answer, and without another try, a request is over."""
-MAX_OPEN, MAX_ANSWERED, MAX_TRAPS = 65536, 4096, 4096
+MAX_OPEN, MAX_TRAPS = 65536, 4096
+MAX_ANSWERED = 4096
+"""So many latest answers are remembered to know a second one."""
 Key = tuple[Any, ...]
 """Class, transaction id, and the way there: requester and target, or the directed route."""
 
 
-@dataclass(slots=True)
-class Request:
-    """A request that waits for its answer."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Recent:
+    """Answered requests of a chunk that were matched by columns, the latest ones, for answers that come again."""
 
-    frame: int
-    time_ns: int
-    mgmt_class: int
-    method: int
-    attribute: int
-    modifier: int
-    source: Address
-    target: Address
-    route: bytes | None
-    """Directed route behind the origin; None for LID-routed ones."""
-    last_frame: int
-    last_ns: int
-    tries: int = 1
-
-    @property
-    def to(self) -> str:
-        """Where it went, as text."""
-        if self.route is None:
-            return address_text(self.target)
-        return "route " + ",".join(map(str, (0, *self.route[4:])))
-
-
-@dataclass(frozen=True, slots=True)
-class MadEvent:
-    """Something that happened to a management transaction."""
-
-    source: ClassVar[type[Any]]
-    """The follower that raises it."""
-    frame: int
-    time_ns: int
-    request: Request
-
-
-@dataclass(frozen=True, slots=True)
-class Answered(MadEvent):
-    """A request and its answer found each other; `frame` is the answer's."""
-
-    method: int
-    status: int
-
-    @property
-    def latency_ns(self) -> int:
-        """Time from the latest try to the answer."""
-        return self.time_ns - self.request.last_ns
-
-
-@dataclass(frozen=True, slots=True)
-class Unanswered(MadEvent):
-    """Nobody answered; `frame` is the first try."""
-
-
-@dataclass(frozen=True, slots=True)
-class AnsweredAgain(MadEvent):
-    """A second answer to the same request; `before` is the frame of the first."""
-
-    before: int
-
-
-@dataclass(frozen=True, slots=True)
-class AnsweredFromElsewhere(MadEvent):
-    """An answer came from another address than the one asked."""
-
-    sender: Address
-
-
-@dataclass(frozen=True, slots=True)
-class TrapAnswered(MadEvent):
-    """A Trap was answered by something else than TrapRepress; `request` is the trap."""
-
-    method: int
-
-
-@dataclass(frozen=True, slots=True)
-class RepressAlone(MadEvent):
-    """A TrapRepress for no trap that was seen; `request` is the TrapRepress."""
+    requests: Datagrams
+    marks: U64
+    frames: Int
+    """Of the answers."""
+    ordinals: Int
+    """Numbers of the answers."""
 
 
 class Transactions:
-    """Matches requests and answers. One per capture; chunks in order, then `open_requests` for the end."""
+    """Matches requests and answers. One per capture; chunks in order, then `open_requests` for the end.
+
+    What is clean within a chunk is matched by columns (`pairs`), the rest one by one: requests without answer or with another
+    try, answers without request, traps, and what belongs to a request of an earlier chunk.
+    """
 
     def __init__(self) -> None:
         self.open: dict[Key, Request] = {}
-        self.answered: dict[Key, tuple[Request, int]] = {}
-        """Answered lately: the request, and the frame of its answer."""
+        self.answered: dict[Key, tuple[Request, int, int]] = {}
+        """Answered lately, of those that go one by one: the request, the frame and the number of its answer."""
+        self.recent: list[_Recent] = []
+        """All others that were answered lately."""
         self.traps: dict[Key, Request] = {}
-        self.asked: dict[tuple[int, int, Address], Key] = {}
-        """Open LID-routed requests by class, transaction and requester."""
+        self.asked: dict[tuple[int, int, Address], tuple[Key, int]] = {}
+        """Open LID-routed requests by class, transaction and requester; with the hash of these three."""
         self.transfers = Transfers()
         self.answers = 0
         """Answers seen at all: without one, the capture shows one direction only."""
         self.first_ns = self.last_ns = 0
 
     def feed(self, table: ChunkTable) -> Iterator[object]:
-        """Take in a chunk; yields what happened, in frame order."""
+        """Take in a chunk; yields what happened in frame order, then all answers that found their requests."""
         if len(table):
             self.first_ns = self.first_ns or int(table.chunk.time_ns[0])
             self.last_ns = int(table.chunk.time_ns[-1])
         mads = Datagrams(table)
-        for i in range(len(mads)):
-            if mads.mgmt_class[i] == CM_CLASS:
-                continue
-            kind = mads.rmpp_type[i]
-            if kind:
-                yield from self.transfers.take(mads, i)
-                if kind != DATA or mads.segment[i] > 1:
-                    continue  # what follows the first segment belongs to the same request or answer
-            method = mads.method[i]
-            if method & RESPONSE_BIT:
-                yield from self._answer(mads, i)
-            elif method in ASKS:
-                yield from self._ask(mads, i)
-            elif method == TRAP:
-                self._trap(mads, i)
-            elif method == TRAP_REPRESS:
-                yield from self._repress(mads, i)
+        if len(mads):
+            yield from self._chunk(mads)
         yield from self._expire()
 
     def open_requests(self) -> Iterator[Request]:
         """Requests without an answer so far, oldest first."""
         yield from self.open.values()
 
-    def _key(self, mads: Datagrams, i: int, back: bool) -> tuple[Key, bytes | None]:
-        mgmt_class, transaction = mads.mgmt_class[i], mads.transaction[i]
-        if mgmt_class == DIRECTED:
-            route = mads.route(i)
-            return (mgmt_class, transaction, route), route
-        ends = (mads.destination[i], mads.source[i]) if back else (mads.source[i], mads.destination[i])
-        return (mgmt_class, transaction, *ends), None
+    def _chunk(self, mads: Datagrams) -> Iterator[object]:
+        role, segments = _roles(mads)
+        columns = mads.keys((mads.method >= RESPONSE_BIT) | (mads.method == TRAP_REPRESS))
+        marks, askers = mark(columns), mark(_asker(columns))
+        waiting = np.array([request.mark for request in self.open.values()], np.uint64)
+        pairs = self._sure(pair(marks, columns, role, waiting), role == ANSWERS, askers)
+        before, ordinals = self.answers, np.cumsum(role == ANSWERS) + self.answers
+        self._recall(marks[pairs.rest[role[pairs.rest] == ANSWERS]])
+        alone = np.zeros(len(mads), np.bool_)
+        alone[pairs.rest] = True
+        index = np.flatnonzero(alone | segments)
+        found: list[tuple[int, Request]] = []
+        if len(index):
+            each = Listed(mads, index, marks, askers)
+            matters, numbers = alone[index].tolist(), ordinals[index].tolist()
+            for i in range(len(each)):
+                self.answers = numbers[i]
+                if each.rmpp_type[i]:
+                    yield from self.transfers.take(each, i)
+                if matters[i]:
+                    yield from self._take(each, i, found)
+        self.answers = before if not len(ordinals) else int(ordinals[-1])
+        self._remember(mads, pairs, marks, ordinals)
+        self.asked = {asker: known for asker, known in self.asked.items() if known[0] in self.open}
+        if len(pairs.answers) or found:
+            yield answered(mads, pairs, index, found)
 
-    def _request(self, mads: Datagrams, i: int, route: bytes | None) -> Request:
-        frame, time_ns = mads.frames[i], mads.times[i]
-        return Request(
-            frame, time_ns, mads.mgmt_class[i], mads.method[i], mads.attribute[i], mads.modifier[i], mads.source[i], mads.destination[i],
-            route, frame, time_ns,
-        )  # fmt: skip
+    def _sure(self, pairs: Pairs, answering: Bool, askers: U64) -> Pairs:
+        """Pairs without those whose request an answer from elsewhere may be for; these go one by one."""
+        lone = pairs.rest[answering[pairs.rest]]
+        known = np.array([hashed for _, hashed in self.asked.values()], np.uint64)
+        doubtful = among(askers[pairs.requests], np.append(askers[lone], known))
+        if not doubtful.any():
+            return pairs
+        rest = np.concatenate([pairs.rest, pairs.requests[doubtful], pairs.answers[doubtful]])
+        return Pairs(pairs.requests[~doubtful], pairs.answers[~doubtful], np.sort(rest))
 
-    def _ask(self, mads: Datagrams, i: int) -> Iterator[MadEvent]:
-        key, route = self._key(mads, i, False)
+    def _recall(self, marks: U64) -> None:
+        """Look up what answers without request may repeat."""
+        for recent in self.recent if len(marks) else ():
+            hits = np.flatnonzero(among(recent.marks, marks))
+            requests = Listed(recent.requests, hits)
+            for i, k in enumerate(hits.tolist()):
+                key, ordinal = _key(requests, i, False), int(recent.ordinals[k])
+                known = self.answered.get(key)
+                if known is None or known[2] < ordinal:
+                    self._keep(key, request_of(requests, i), int(recent.frames[k]), ordinal)
+
+    def _keep(self, key: Key, request: Request, frame: int, ordinal: int) -> None:
+        self.answered.pop(key, None)
+        if len(self.answered) >= MAX_ANSWERED:
+            self.answered.pop(next(iter(self.answered)))
+        self.answered[key] = request, frame, ordinal
+
+    def _remember(self, mads: Datagrams, pairs: Pairs, marks: U64, ordinals: Int) -> None:
+        """Keep the latest requests that were matched by columns, and forget what is too old."""
+        oldest = self.answers - MAX_ANSWERED
+        late = ordinals[pairs.answers] > oldest
+        if late.any():
+            requests, answers = pairs.requests[late], pairs.answers[late]
+            self.recent.append(_Recent(mads.take(requests), marks[requests], mads.frames[answers], ordinals[answers]))
+        self.recent = [recent for recent in self.recent if recent.ordinals[-1] > oldest]
+
+    def _take(self, mads: Listed, i: int, found: list[tuple[int, Request]]) -> Iterator[MadEvent]:
+        method = mads.method[i]
+        if method & RESPONSE_BIT:
+            yield from self._answer(mads, i, found)
+        elif method in ASKS:
+            yield from self._ask(mads, i)
+        elif method == TRAP:
+            self._trap(mads, i)
+        else:
+            yield from self._repress(mads, i)
+
+    def _ask(self, mads: Listed, i: int) -> Iterator[MadEvent]:
+        key = _key(mads, i, False)
         before = self.open.get(key)
         if before is not None:
             same = (before.method, before.attribute, before.modifier) == (mads.method[i], mads.attribute[i], mads.modifier[i])
@@ -180,48 +183,43 @@ class Transactions:
         elif len(self.open) >= MAX_OPEN:
             gone = self.open.pop(next(iter(self.open)))
             yield Unanswered(gone.frame, gone.time_ns, gone)
-        self.open[key] = self._request(mads, i, route)
-        if route is None:
+        self.open[key] = request_of(mads, i)
+        if mads.mgmt_class[i] != DIRECTED:
             if len(self.asked) >= MAX_OPEN:
                 self.asked.pop(next(iter(self.asked)))
-            self.asked[mads.mgmt_class[i], mads.transaction[i], mads.source[i]] = key
+            self.asked[mads.mgmt_class[i], mads.transaction[i], mads.source[i]] = key, mads.askers[i]
 
-    def _answer(self, mads: Datagrams, i: int) -> Iterator[MadEvent]:
-        self.answers += 1
-        key, _ = self._key(mads, i, True)
+    def _answer(self, mads: Listed, i: int, found: list[tuple[int, Request]]) -> Iterator[MadEvent]:
+        key = _key(mads, i, True)
         frame, time_ns = mads.frames[i], mads.times[i]
         request = self.open.pop(key, None)
         if request is not None:
-            if len(self.answered) >= MAX_ANSWERED:
-                self.answered.pop(next(iter(self.answered)))
-            self.answered.pop(key, None)
-            self.answered[key] = request, frame
-            yield Answered(frame, time_ns, request, mads.method[i], mads.status[i])
+            self._keep(key, request, frame, self.answers)
+            found.append((i, request))
             return
         known = self.answered.get(key)
-        if known is not None:
-            yield AnsweredAgain(frame, time_ns, *known)
+        if known is not None and self.answers - known[2] <= MAX_ANSWERED:
+            yield AnsweredAgain(frame, time_ns, known[0], known[1])
             return
         trap = self.traps.get(key)
         if trap is not None and mads.transaction[i]:
             yield TrapAnswered(frame, time_ns, trap, mads.method[i])
             return
         other = self.asked.get((mads.mgmt_class[i], mads.transaction[i], mads.destination[i]))
-        request = self.open.get(other) if other is not None else None
+        request = self.open.get(other[0]) if other is not None else None
         if request is not None and request.attribute == mads.attribute[i] and mads.method[i] in RESPONSE_OF[request.method]:
             yield AnsweredFromElsewhere(frame, time_ns, request, mads.source[i])
 
-    def _trap(self, mads: Datagrams, i: int) -> None:
-        key, route = self._key(mads, i, False)
+    def _trap(self, mads: Listed, i: int) -> None:
+        key = _key(mads, i, False)
         if len(self.traps) >= MAX_TRAPS:
             self.traps.pop(next(iter(self.traps)))
         self.traps.pop(key, None)
-        self.traps[key] = self._request(mads, i, route)
+        self.traps[key] = request_of(mads, i)
 
-    def _repress(self, mads: Datagrams, i: int) -> Iterator[MadEvent]:
-        key, route = self._key(mads, i, True)
-        if key not in self.traps:
-            yield RepressAlone(mads.frames[i], mads.times[i], self._request(mads, i, route))
+    def _repress(self, mads: Listed, i: int) -> Iterator[MadEvent]:
+        if _key(mads, i, True) not in self.traps:
+            yield RepressAlone(mads.frames[i], mads.times[i], request_of(mads, i))
 
     def _expire(self) -> Iterator[MadEvent]:
         """Give up what is over; the dictionary is in the order of first tries."""
@@ -233,4 +231,45 @@ class Transactions:
                 yield Unanswered(request.frame, request.time_ns, request)
 
 
-MadEvent.source = TransferEvent.source = Transactions
+def _role_of_method() -> npt.NDArray[np.uint8]:
+    role = np.full(256, NOTHING, np.uint8)
+    role[list(ASKS)] = ASKING
+    role[[TRAP, TRAP_REPRESS]] = OTHER
+    role[RESPONSE_BIT:] = ANSWERS
+    return role
+
+
+_ROLES = _role_of_method()
+
+
+def _roles(mads: Datagrams) -> tuple[npt.NDArray[np.uint8], Bool]:
+    """What each datagram is to the matching, and whether it belongs to a multi-packet transfer."""
+    role, kind = _ROLES[mads.method], mads.rmpp_type
+    segments = kind != 0
+    if segments.any():
+        # What follows the first segment belongs to the same request or answer.
+        role[segments & ((kind != DATA) | (mads.segment > 1))] = NOTHING
+    other = mads.mgmt_class == CM_CLASS
+    role[other] = NOTHING
+    return role, segments & ~other
+
+
+def _asker(columns: list[U64]) -> list[U64]:
+    """Of the key columns: class, transaction and requester."""
+    return [columns[0] & np.uint64(0xFFFF), *columns[1:3], *columns[4:5]]
+
+
+def _key(mads: Listed, i: int, back: bool) -> Key:
+    mgmt_class, transaction = mads.mgmt_class[i], mads.transaction[i]
+    if mgmt_class == DIRECTED:
+        return mgmt_class, transaction, mads.routes[i]
+    ends = (mads.destination[i], mads.source[i]) if back else (mads.source[i], mads.destination[i])
+    return mgmt_class, transaction, *ends
+
+
+MadEvent.source = AnsweredMany.source = TransferEvent.source = Transactions
+
+__all__ = [
+    "Answered", "AnsweredAgain", "AnsweredFromElsewhere", "AnsweredMany", "MadEvent", "RepressAlone", "Request", "Transactions",
+    "TrapAnswered", "Unanswered",
+]  # fmt: skip

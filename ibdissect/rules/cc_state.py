@@ -9,7 +9,7 @@ import numpy as np
 
 from ibdissect.flow.addresses import addresses_of
 from ibdissect.flow.asked import Asked
-from ibdissect.flow.transactions import Answered, Transactions, Unanswered
+from ibdissect.flow.transactions import AnsweredMany, Transactions, Unanswered
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span, value_of
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, Seen, on_chunk, on_end, on_event, on_struct
@@ -99,10 +99,10 @@ class CCKeyWrong(Rule):
         if event.request.mgmt_class == CC_CLASS and len(self.refused) < MAX_NODES:
             self.refused.add(event.request.frame)
 
-    @on_event(Answered)
-    def answered(self, event: Answered, _context: Context) -> None:
-        if event.request.mgmt_class == CC_CLASS and event.status and len(self.refused) < MAX_NODES:
-            self.refused.add(event.request.frame)
+    @on_event(AnsweredMany)
+    def answered(self, event: AnsweredMany, _context: Context) -> None:
+        refused = event.request_frames[(event.mgmt_class == CC_CLASS) & (event.status != 0)]
+        self.refused.update(refused[: MAX_NODES - len(self.refused)].tolist())
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:

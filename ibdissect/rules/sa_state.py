@@ -10,7 +10,7 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import FIRST_MULTICAST, SWITCH, Port, Subnet
 from ibdissect.fabric.partitions import Verdict
 from ibdissect.flow.asked import Asked
-from ibdissect.flow.transactions import Answered
+from ibdissect.flow.transactions import AnsweredMany
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, value_of
 from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, Seen, on_chunk, on_event
@@ -68,13 +68,14 @@ class SendOnlyNoGroup(Rule):
                 hit.key = bytes(view.mgid), bytes(view.port_gid)
                 self.joins[hit.frame] = hit
 
-    @on_event(Answered)
-    def answered(self, event: Answered, _context: Context) -> Iterator[Hit]:
-        hit = self.joins.pop(event.request.frame, None) if event.request.mgmt_class == SA_CLASS else None
-        if hit is not None and event.status >> 8 in SA_STATUS:
-            hit.arguments["status"], hit.evidence = event.status >> 8, Evidence.INFERRED
-            hit.related = (Related(event.frame, "refused"),)
-            yield hit
+    @on_event(AnsweredMany)
+    def answered(self, event: AnsweredMany, _context: Context) -> Iterator[Hit]:
+        for one in event.some(event.mgmt_class == SA_CLASS) if self.joins else ():
+            hit = self.joins.pop(one.request.frame, None)
+            if hit is not None and one.status >> 8 in SA_STATUS:
+                hit.arguments["status"], hit.evidence = one.status >> 8, Evidence.INFERRED
+                hit.related = (Related(one.frame, "refused"),)
+                yield hit
 
 
 class PathLids(Rule):

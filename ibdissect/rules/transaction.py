@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from ibdissect.flow.asked import Asked
 from ibdissect.flow.datagrams import address_text
 from ibdissect.flow.heard import Heard
 from ibdissect.flow.rmpp import LengthDisagrees, SegmentAlone, SegmentMissing, TransferEvent, WindowBehind
 from ibdissect.flow.transactions import (
-    Answered,
     AnsweredAgain,
     AnsweredFromElsewhere,
+    AnsweredMany,
     RepressAlone,
     Request,
     Transactions,
@@ -22,6 +24,7 @@ from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, on_chunk, on_end, on_event
 from ibdissect.lint.setting import Setting
+from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD, RESPONSE_OF, RMPP, method_name
 
@@ -34,6 +37,17 @@ ABANDONED_NS = 10_000_000_000
 
 WARM_UP_NS = 10_000_000_000
 """What belongs to the time in front of the capture is over by then."""
+
+
+def _fits() -> Bool:
+    fits = np.zeros((256, 256), np.bool_)
+    for method, answers in RESPONSE_OF.items():
+        fits[method, list(answers)] = True
+    return fits
+
+
+FITS = _fits()
+"""Which methods answer which, bool[256, 256]: request, answer."""
 
 
 def warm(time_ns: int, context: Context) -> bool:
@@ -167,17 +181,17 @@ class AnswerOfOtherMethod(Rule):
     message = "{what} is answered with {answer}"
     example = "a PerformanceGet answered with ReportResp"
 
-    @on_event(Answered)
-    def answered(self, event: Answered, _context: Context) -> Iterator[Hit]:
-        request = event.request
+    @on_event(AnsweredMany)
+    def answered(self, event: AnsweredMany, _context: Context) -> Iterator[Hit]:
         # A table may be refused with a plain GetResp.
-        if event.method in RESPONSE_OF[request.method] or (event.method == 0x81 and event.status):
-            return
-        yield Hit(
-            frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, related=(Related(request.frame, "request"),),
-            arguments={"what": name_of(request), "answer": method_name(request.mgmt_class, event.method)}, field=MAD.method,
-            value=event.method,
-        )  # fmt: skip
+        wrong = ~FITS[event.request_method, event.method] & ((event.method != 0x81) | (event.status == 0))
+        for one in event.some(wrong):
+            request = one.request
+            yield Hit(
+                frame=one.frame, time_ns=one.time_ns, evidence=Evidence.LEARNT, related=(Related(request.frame, "request"),),
+                arguments={"what": name_of(request), "answer": method_name(request.mgmt_class, one.method)}, field=MAD.method,
+                value=one.method,
+            )  # fmt: skip
 
 
 class TrapWithResponse(Rule):

@@ -11,7 +11,7 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import FIRST_MULTICAST, Subnet
 from ibdissect.flow.agents import Agents
 from ibdissect.flow.asked import DIRECTED, Asked, mixed
-from ibdissect.flow.transactions import Answered
+from ibdissect.flow.transactions import Answered, AnsweredMany
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related
 from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, on_chunk, on_event
@@ -114,10 +114,9 @@ class AnswerLate(Rule):
         """Answers of this chunk that did not come at once."""
         self.subnet: Subnet | None = None
 
-    @on_event(Answered)
-    def answered(self, event: Answered, _context: Context) -> None:
-        if event.latency_ns > SLOW_NS and event.request.route is None:
-            self.slow.append(event)
+    @on_event(AnsweredMany)
+    def answered(self, event: AnsweredMany, _context: Context) -> None:
+        self.slow += event.some((event.latency_ns > SLOW_NS) & (event.mgmt_class != DIRECTED))
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, _context: Context) -> None:

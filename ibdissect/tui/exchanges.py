@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from ibdissect.flow.datagrams import DIRECTED, address_text
 from ibdissect.flow.statistics import BUCKETS_PER_OCTAVE, Times
-from ibdissect.flow.transactions import Answered, Request, Unanswered
+from ibdissect.flow.transactions import Answered, AnsweredMany, Request, Unanswered
 
 from .tally import class_name
 
@@ -83,6 +83,9 @@ class Exchanges:
 
     def take(self, event: object) -> None:
         """Take in an event; only answers, and requests that nobody answered, count."""
+        if isinstance(event, AnsweredMany):
+            for one in event.each():
+                self.take(one)
         if not isinstance(event, (Answered, Unanswered)):
             return
         request = event.request

@@ -5,25 +5,30 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.flow.transactions import Answered, Transactions, Unanswered
+from ibdissect.flow.transactions import Answered, AnsweredMany, Transactions, Unanswered
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.transport import DETH
 from tests import craft
 from tests.conftest import SHARED
 
 
 def followed(source: object, window: int = 16 << 20) -> tuple[Counter[str], int, list[Answered]]:
     """Events by name, requests without answer, and the answered ones."""
-    transactions, seen, answered = Transactions(), Counter[str](), []
+    transactions, seen, answered = Transactions(), Counter[str](), list[Answered]()
     for chunk in open_capture(source, window=window).chunks():  # type: ignore[arg-type]
         for event in transactions.feed(ChunkTable(chunk)):
-            seen[type(event).__name__] += 1
-            if isinstance(event, Answered):
-                answered.append(event)
+            if isinstance(event, AnsweredMany):
+                answered += event.each()
+            else:
+                seen[type(event).__name__] += 1
     return seen, seen[Unanswered.__name__] + sum(1 for _ in transactions.open_requests()), answered
 
 
@@ -73,3 +78,66 @@ def test_open_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     frames = [craft.gmp(4, 1, 0x12, slid=1, dlid=2, header={"transaction_id": i}) for i in range(1, 31)]
     seen, unanswered, _ = followed(io.BytesIO(craft.erf_pcap(frames)))
     assert seen["Unanswered"] == 20 and unanswered == 30
+
+
+def answers_of(event: AnsweredMany, names: Sequence[str]) -> list[tuple[object, ...]]:
+    return list(zip(*(getattr(event, name).tolist() for name in names), strict=True))
+
+
+def told(frames: list[bytes], window: int) -> tuple[list[object], list[tuple[object, ...]]]:
+    """What happened in order, and the answers."""
+    transactions, answers = Transactions(), list[tuple[object, ...]]()
+    events: list[object] = []
+    for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames)), window=window).chunks():
+        for event in transactions.feed(ChunkTable(chunk)):
+            if isinstance(event, AnsweredMany):
+                answers += answers_of(event, COLUMNS)
+                each = list(event.each())
+                assert [(one.request.frame, one.request.last_frame) for one in each] == answers_of(event, COLUMNS[-3:-1])
+                assert [(one.frame, one.latency_ns) for one in each] == answers_of(event, ("frames", "latency_ns"))
+            else:
+                events.append(event)
+    return [*events, *transactions.open_requests(), transactions.answers], answers
+
+
+COLUMNS = (
+    "frames", "times_ns", "method", "status", "mgmt_class", "request_method", "attribute", "request_frames", "last_frames", "latency_ns",
+)  # fmt: skip
+LIDS = st.integers(1, 3)
+GMPS = st.builds(
+    lambda method, attribute, tid, slid, dlid: craft.gmp(4, method, attribute, slid=slid, dlid=dlid, header={"transaction_id": tid}),
+    st.sampled_from([1, 2, 3, 5, 7, 0x81]), st.sampled_from([0x12, 0x1D]), st.integers(0, 2), LIDS, LIDS,
+)  # fmt: skip
+SMPS = st.builds(
+    lambda method, path, tid: craft.smp(method, 0x11, path=path, header={"transaction_id": tid}),
+    st.sampled_from([1, 0x81]), st.sampled_from([[], [1], [1, 2], [1] * 9]), st.integers(1, 2),
+)  # fmt: skip
+
+
+@given(st.lists(st.one_of(GMPS, SMPS), min_size=1, max_size=25))
+def test_columns_say_what_one_by_one_says(frames: list[bytes]) -> None:
+    # In a chunk of its own a datagram has no partner that columns could find.
+    assert told(frames, 16 << 20) == told(frames, 16)
+
+
+def test_an_answer_that_comes_again_in_a_later_chunk() -> None:
+    ask, answer = craft.gmp(4, 1, 0x12, slid=1, dlid=2), craft.gmp(4, 0x81, 0x12, slid=2, dlid=1)
+    fill = [craft.gmp(4, 3, 0x12, slid=1, dlid=2)] * 30
+    seen, _, answered = followed(io.BytesIO(craft.erf_pcap([ask, answer, *fill, answer])), window=4096)
+    assert seen["AnsweredAgain"] == 1 and len(answered) == 1
+
+
+def over_ip(method: int, source: int, destination: int) -> bytes:
+    """A PerfMgt datagram over RoCE v2; addresses are the last byte of 10.0.0.0."""
+    payload = craft.mad(4, method, 0x12)
+    headers = craft.build(DETH, q_key=craft.GSI_KEY, srcqp=1)
+    ends = {"source": bytes([10, 0, 0, source]), "destination": bytes([10, 0, 0, destination])}
+    return craft.roce2(0x64, payload, headers=headers, bth={"destqp": 1, "m": 0}, ip=ends)
+
+
+@pytest.mark.parametrize("window", [16, 16 << 20])
+def test_ip_addresses_tell_requesters_apart(window: int) -> None:
+    frames = [over_ip(1, 1, 2), over_ip(1, 3, 2), over_ip(0x81, 2, 3), over_ip(0x81, 2, 4)]
+    _, unanswered, answered = followed(io.BytesIO(craft.ethernet_pcap(frames)), window=window)
+    assert unanswered == 1 and len(answered) == 1
+    assert (answered[0].request.frame, answered[0].request.to) == (2, "10.0.0.2")
