@@ -85,13 +85,14 @@ class Linter:
         self.of_chunk: list[tuple[Rule, Any]] = []
         self.at_end: list[tuple[Rule, Any]] = []
         for rule in self.rules:
-            for structs, method in handlers(rule, "listens_to"):
-                self.of_struct += [(rule, struct, method) for struct in structs]
-            for events, method in handlers(rule, "listens_to_events"):
-                for event in events:
-                    self.of_event.setdefault(event, []).append((rule, method))
-            self.of_chunk += [(rule, method) for _, method in handlers(rule, "listens_to_chunks")]
-            self.at_end += [(rule, method) for _, method in handlers(rule, "listens_to_end")]
+            for mark, listens, method in handlers(rule):
+                if mark == "listens_to":
+                    self.of_struct += [(rule, struct, method) for struct in listens]
+                elif mark == "listens_to_events":
+                    for event in listens:
+                        self.of_event.setdefault(event, []).append((rule, method))
+                else:
+                    (self.of_chunk if mark == "listens_to_chunks" else self.at_end).append((rule, method))
         wanted = {event.source for event in self.of_event if hasattr(event, "source")}
         wanted |= {kind for rule in self.rules for kind in rule.needs}
         self.sources: list[Source] = [self.context.get(kind) for kind in sorted(wanted, key=lambda kind: kind.__name__)]

@@ -154,21 +154,21 @@ def on_end(method: H) -> H:
     return method
 
 
-def handlers(rule: Rule, mark: str) -> Iterator[tuple[Any, Any]]:
-    """(what it listens to, bound method) of a rule's marked methods."""
-    for listens, name in _marked(type(rule), mark):  # type: ignore[arg-type]  # mypy takes the hash of instances for that of the class
-        yield listens, getattr(rule, name)
+def handlers(rule: Rule) -> Iterator[tuple[str, Any, Any]]:
+    """(mark, what it listens to, bound method) of a rule's marked methods."""
+    for mark, listens, name in _marked(type(rule)):  # type: ignore[arg-type]  # mypy takes the hash of instances for that of the class
+        yield mark, listens, getattr(rule, name)
+
+
+MARKS = ("listens_to", "listens_to_events", "listens_to_chunks", "listens_to_end")
 
 
 @cache
-def _marked(kind: type[Rule], mark: str) -> tuple[tuple[Any, str], ...]:
-    """What the marked methods of a rule class listen to, and their names; looked for once, not for every capture."""
-    found = ((getattr(getattr(kind, name), mark, None), name) for name in _noted(kind))  # type: ignore[arg-type]  # as above
-    return tuple((listens, name) for listens, name in found if listens is not None)
+def _marked(kind: type[Rule]) -> tuple[tuple[str, Any, str], ...]:
+    """Mark, what is listened to, and name of the marked methods of a rule class, in order; looked for once, not for every capture.
 
-
-@cache
-def _noted(kind: type[Rule]) -> tuple[str, ...]:
-    """Names of the functions of a rule class that carry notes, in order; `dir` of all rules costs 30 ms."""
+    Only functions that carry notes are looked at: `dir` of all rules costs 30 ms.
+    """
     noted = {name for base in kind.__mro__ for name, value in vars(base).items() if callable(value) and getattr(value, "__dict__", None)}
-    return tuple(sorted(noted))
+    found = [(mark, getattr(getattr(kind, name), mark, None), name) for mark in MARKS for name in sorted(noted)]
+    return tuple((mark, listens, name) for mark, listens, name in found if listens is not None)

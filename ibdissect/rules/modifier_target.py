@@ -87,7 +87,7 @@ class ModifierRule(Rule):
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         requests = event.requests
-        index = np.flatnonzero(np.isin(requests.attribute, list(self.attributes)) & np.isin(requests.method, list(self.methods)))
+        index = np.flatnonzero(_among(requests.attribute, self.attributes) & _among(requests.method, self.methods))
         if not len(index):
             return
         for i in index[self.suspicious(Many(requests, index))].tolist():
@@ -115,6 +115,14 @@ class ModifierRule(Rule):
                 evidence=Evidence.LEARNT if related else Evidence.SEEN,
                 key=(node.slot, attribute, modifier) if node is not None else None,
             )
+
+
+def _among(values: Any, choices: frozenset[int]) -> Mask:
+    """Whether values are among a few choices, bool[n]; np.isin takes ten times as long for the few requests of a chunk."""
+    hits: Mask = np.zeros(len(values), np.bool_)
+    for choice in choices:
+        hits |= values == choice
+    return hits
 
 
 def _name(node: Node | None, entered: int) -> str:
