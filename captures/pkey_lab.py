@@ -2,6 +2,8 @@
 
     python captures/pkey_lab.py captures/pkey-lab.pcap
 
+`pkey_lab_full.py` builds the large one, with all ways in which P_Keys matter.
+
 Everything is made here with ibdissect.layers; nothing was recorded. One switch, four hosts. All hosts hold the default partition;
 partition 0x0123 has two limited members (hosts 2 and 3) and a full one (host 4):
 
@@ -19,7 +21,7 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from scapy.packet import Packet, Raw
 
@@ -96,15 +98,20 @@ def packets() -> Iterator[Packet]:
     yield from pair(2, 3, 0x200, (LIMITED, FULL), 21)
 
 
-def capture() -> bytes:
-    """The laboratory as a pcap of link type 197, as ibdump writes it."""
+def as_pcap(packets: Iterable[Packet]) -> bytes:
+    """Packets as a pcap of link type 197, as ibdump writes it."""
     out = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 197)]
-    for i, packet in enumerate(packets()):
+    for i, packet in enumerate(packets):
         data = bytes(packet)
         micros = i * STEP_US
         erf = struct.pack("<Q", START << 32 | (micros << 32) // 1_000_000) + struct.pack(">BBHHH", 21, 4, 16 + len(data), 0, len(data))
         out.append(struct.pack("<IIII", START, micros, 16 + len(data), 16 + len(data)) + erf + data)
     return b"".join(out)
+
+
+def capture() -> bytes:
+    """The laboratory as a file."""
+    return as_pcap(packets())
 
 
 if __name__ == "__main__":

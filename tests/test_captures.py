@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 from pathlib import Path
 
@@ -19,6 +20,32 @@ EXPECTED: dict[str, dict[int, set[str]]] = {
     "rxe-nak-bad-rkey.pcap": {},
     "rxe-atomic-write.pcap": {},
     "pkey-lab.pcap": {31: {"PKY001"}, 32: {"PKY001", "PKY021"}, 33: {"PKY003", "PKY004"}},
+    "pkey-lab-full.pcap": {
+        1: {"PKY001"},
+        5: {"PKY003", "PKY004"},
+        78: {"PKY001"},
+        80: {"PKY001", "PKY021"},
+        84: {"PKY001"},
+        85: {"PKY001", "PKY021"},
+        86: {"PKY001"},
+        88: {"PKY001"},
+        89: {"PKY001"},
+        90: {"PKY001", "PKY021"},
+        94: {"PKY005"},
+        98: {"PKY001"},
+        101: {"PKY003"},
+        106: {"PKY001"},
+        115: {"PKY001"},
+        116: {"PKY001"},
+        117: {"PKY002"},
+        122: {"PKY017", "PKY020"},
+        123: {"PKY004"},
+        125: {"PKY003"},
+        126: {"PKY003"},
+        127: {"PKY001"},
+        135: {"PKY003"},
+        136: {"PKY004"},
+    },
 }
 """Errors by frame; every other frame is free of errors."""
 
@@ -39,6 +66,42 @@ def test_errors_of_a_sample(repo: Path, name: str) -> None:
 def test_the_laboratory_is_what_its_script_makes(repo: Path) -> None:
     made = runpy.run_path(str(repo / "captures/pkey_lab.py"))["capture"]()
     assert made == (repo / "captures/pkey-lab.pcap").read_bytes()
+
+
+@pytest.fixture
+def full_laboratory(repo: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[bytes, str]:
+    """The large laboratory and its truth, built anew."""
+    monkeypatch.syspath_prepend(str(repo / "captures"))
+    made: tuple[bytes, str] = runpy.run_path(str(repo / "captures/pkey_lab_full.py"))["build"]()
+    return made
+
+
+def test_the_full_laboratory_is_what_its_script_makes(repo: Path, full_laboratory: tuple[bytes, str]) -> None:
+    capture, truth = full_laboratory
+    assert capture == (repo / "captures/pkey-lab-full.pcap").read_bytes()
+    assert truth == (repo / "captures/pkey-lab-full.json").read_text()
+
+
+@pytest.mark.parametrize("window", [1 << 20, 3000])
+def test_all_rules_find_the_truth_of_the_full_laboratory_and_nothing_else(repo: Path, window: int) -> None:
+    linter = Linter(load(), max_findings=None)
+    for chunk in open_capture(str(repo / "captures/pkey-lab-full.pcap"), window=window).chunks():
+        linter.feed(ChunkTable(chunk))
+    truth = json.loads((repo / "captures/pkey-lab-full.json").read_text())["findings"]
+    expected = sorted((one["frame"], one["code"], one["count"]) for one in truth)
+    assert sorted((finding.frame, finding.code, finding.count) for finding in linter.finish()) == expected
+    assert len({code for _, code, _ in expected}) > 12
+
+
+def test_the_full_laboratory_in_errors(repo: Path) -> None:
+    """EXPECTED repeats the errors of the truth."""
+    truth = json.loads((repo / "captures/pkey-lab-full.json").read_text())["findings"]
+    severity = {rule.code: rule.severity for rule in load()}
+    errors: dict[int, set[str]] = {}
+    for one in truth:
+        if severity[one["code"]] == "error":
+            errors.setdefault(one["frame"], set()).add(one["code"])
+    assert errors == EXPECTED["pkey-lab-full.pcap"]
 
 
 def test_every_sample_has_its_provenance(repo: Path) -> None:

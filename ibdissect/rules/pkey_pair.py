@@ -67,6 +67,9 @@ class BothLimited(Rule):
         self.paired: dict[tuple[Flow, Flow], tuple[Direction, Direction]] = {}
         """Connected directions that belong together as long as no other QP shows up between their LIDs."""
 
+        self.told: set[tuple[Flow, Flow]] = set()
+        """Pairs that were reported with all packets until then."""
+
     @on_chunk
     def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
         native = context.get(Native).of(table)
@@ -150,10 +153,11 @@ class BothLimited(Rule):
         if other is None or other.base != base:
             return
         pair = (flow, back) if flow < back else (back, flow)
-        if agreed is not None and near is not None:
-            yield self._hit(flow, seen, back, other, count, pair, agreed)
-        elif flow[1]:
-            yield self._hit(flow, seen, back, other, count, pair)
+        if flow[1] or near is not None:
+            told = pair in self.told
+            if not told and len(self.told) < MAX_FLOWS:
+                self.told.add(pair)
+            yield self._hit(flow, seen, back, other, count if told else seen.count + other.count, pair, None if flow[1] else agreed)
         elif len(self.paired) < MAX_FLOWS:
             self.paired.setdefault(pair, (seen, other) if pair[0] == flow else (other, seen))
 
