@@ -27,6 +27,7 @@ from ibdissect.wire.text import gid_text
 from .content import GET_TABLE, SA_ANSWER, SA_CLASS, SA_REQUEST, SET
 
 FULL_MEMBER = 1
+MEMBER_RECORD = 0x0038
 MAX_KEPT = 4096
 _REVERSIBLE = mask_for(PathRecord, ("reversible",))
 _NUMB_PATH = mask_for(PathRecord, ("numb_path",))
