@@ -43,6 +43,8 @@ def command(capture: str, follow: bool, **common: Any) -> None:
 
         return [*load(), *plugin_rules]
 
+    # The thread that draws must not wait long for those that compute.
+    sys.setswitchinterval(0.001)
     try:
         TuiApp(model, rules, display_filter=common["filter"] or "").run()
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache, partial
-from importlib.resources import files
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -215,7 +215,7 @@ def _parser() -> Any:  # lark.Lark; imported late, for the commands that filter 
 
     builder = _Builder()
     rules = {name: partial(_spread, getattr(builder, name)) for name in vars(_Builder) if not name.startswith("_")}
-    grammar = files(__package__).joinpath("grammar.lark").read_text("utf-8")
+    grammar = Path(__file__).with_name("grammar.lark").read_text("utf-8")
     return Lark(grammar, parser="lalr", lexer="basic", transformer=SimpleNamespace(**rules))
 
 

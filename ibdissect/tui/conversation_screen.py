@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from .exchanges import ROUTES, Exchange, octaves
 from .heads import GAP, MARGIN, Head, fitting, room_behind, titles
-from .ink import duration, fit, number, octets, spark, width_of
+from .ink import duration, fit, number, octets, spark, squeeze, width_of
 from .line_list import LineList
 from .study import Snapshot
 from .talks import Talk, addressed, talk_filter
@@ -58,7 +58,8 @@ class HeadedList(LineList):
             text, ink = self.cell(index, head.key)
             segments += [Segment(fit(text, head.width, head.align), self.ink(ink) if ink else None), Segment(" " * GAP)]
         values, ink = self.drawn(index)
-        segments.append(Segment(spark(values)[: max(room_behind(heads, width) - 1, 0)], self.ink(ink)))
+        room = max(room_behind(heads, width) - 1, 0)
+        segments.append(Segment(spark(squeeze(values, room) if room < len(values) else values), self.ink(ink)))
         return segments
 
 
