@@ -62,6 +62,11 @@ class SegmentMissing(TransferEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class SegmentRepeated(TransferEvent):
+    """A segment in front of the latest was sent again, or came late."""
+
+
+@dataclass(frozen=True, slots=True)
 class SegmentAlone(TransferEvent):
     """A segment behind the first came without a transfer."""
 
@@ -131,7 +136,8 @@ class Transfers:
             return
         transfer.last_ns = time_ns
         if segment < transfer.next:
-            return  # sent again
+            yield SegmentRepeated(frame, time_ns, transfer, segment)
+            return
         if segment > transfer.next:
             transfer.whole = False
             yield SegmentMissing(frame, time_ns, transfer, segment, transfer.next)
