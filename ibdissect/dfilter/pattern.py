@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from .needle import WORTH, holding, literal
 from .regex import ALL_BYTES, MAX_NODES, BadPattern, Item, Reader
 
 MAX_PATTERN = 512
@@ -28,6 +29,8 @@ class Pattern:
             raise reader.bad("a closing parenthesis has no opening one")
         if tree.size > MAX_NODES:
             raise BadPattern("the regular expression is too large", 0)
+        self.literal = literal(tree)
+        """Bytes in small letters that whatever is found holds; may be empty."""
         self._kind: list[int] = [ACCEPT]
         self._next: list[tuple[int, ...]] = [()]
         self._set: list[int] = [0]
@@ -117,7 +120,16 @@ class Pattern:
         self._ends = np.array(ends, np.bool_)
 
     def search(self, data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], stop: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Which of the stretches `data[at:stop]` hold a match, bool[k]; all of them one byte further at a time."""
+        """Which of the stretches `data[at:stop]` hold a match, bool[k]."""
+        if len(self.literal) < WORTH:
+            return self._search(data, at, stop)
+        result = holding(data, at, stop, self.literal, fold=True)
+        if result.any():
+            result[result] = self._search(data, at[result], stop[result])
+        return result
+
+    def _search(self, data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], stop: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """As `search`, whatever the bytes: all stretches one byte further at a time."""
         state = np.full(len(at), self._begin, np.int16)
         result = np.zeros(len(at), np.bool_)
         index, place = np.arange(len(at)), at

@@ -14,6 +14,7 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable, gather
 
 from .literals import Network
+from .needle import holding
 from .pattern import Pattern
 from .series import Blobs, Numbers, Series, State, alike, blobs_of, pairs
 from .values import Constant, Named, Operand
@@ -131,19 +132,10 @@ def against_constant(op: str, left: Series, constant: Constant, table: ChunkTabl
         return _in_network(op, left, value)
     if isinstance(left, Blobs) and isinstance(value, bytes) and op not in ("<", "<=", ">", ">="):
         if op == "contains":
-            return _found(left, value)
+            return holding(left.data, left.at, left.stop, value)  # as in Wireshark, the empty string is nowhere
         same = _equal(left, value)
         return ~same if op in ("!=", "!==") else same
     return _compared(op, left, constant.series(table, state), constant.kind == "string")
-
-
-def _found(left: Blobs, value: bytes) -> Bool:
-    """Which sequences hold the bytes; Wireshark finds nothing in the empty string."""
-    if not value:
-        return np.zeros(len(left.at), np.bool_)
-    data = left.data.tobytes()
-    hits = [data.find(value, at, stop) >= 0 for at, stop in zip(left.at.tolist(), left.stop.tolist(), strict=True)]
-    return np.array(hits, np.bool_)
 
 
 def _equal(left: Blobs, value: bytes) -> Bool:
