@@ -94,3 +94,96 @@ def test_a_broken_plugin_is_named(repo: Path, tmp_path: Path, capture: str, text
 def test_a_missing_plugin_is_named(repo: Path, capture: str) -> None:
     done = ibdissect(repo, "show", "--plugin", "no_such_thing", capture)
     assert done.returncode == 2 and "no_such_thing" in done.stderr
+
+
+WORDS = """
+from ibdissect.lint.rule import *
+from ibdissect.lint.rule import on_struct, on_chunk
+from ibdissect.wire.spec import *
+from ibdissect.wire.places import *
+from ibdissect.wire.column import column
+"""
+BEAT = """
+class Beat(Struct):
+    key, section, size = "beat", "x", 2
+    carried_by = (DestQP(0xACE),)
+    first = uint(16, "First")
+    body = rest("Body")
+"""
+
+
+def plugin(folder: Path, text: str, name: str = "mine.py") -> str:
+    path = folder / name
+    path.write_text(WORDS + BEAT + text)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("def find(data):\n    yield 1 // (data[0] - data[0])\nclass Inner(Struct):\n    key, section, size = 'inner', 'x', 1\n"
+         "    carried_by = (Parsed(Beat.body, find),)\n    a = uint(8, 'A')\n", 0, "find"),
+        ("half = column(Beat, 'half', lambda beat: 1 // 0, 'Half')\n", 0, "ZeroDivisionError"),
+        ("class Bad(Rule):\n    'Raises.'\n    code, name, message = 'BAD001', 'bad', 'x'\n    @on_struct(Beat)\n"
+         "    def look(self, beat, seen):\n        raise KeyError('nothing')\n", 0, "Bad.look"),
+        ("class Bad(Rule):\n    'Names nothing.'\n    code, name, message = 'BAD002', 'bad', '{frist}'\n    on, when = Beat, Beat.first >= 0\n",
+         2, "did you mean first?"),
+        ("COLUMNS = ('infiniband.beat.frist',)\n", 2, "did you mean infiniband.beat.first?"),
+        ("from scapy.packet import Packet\nfrom scapy.fields import BitField, StrLenField\nclass Odd(Packet):\n    carried_by = (DestQP(1),)\n"
+         "    fields_desc = [BitField('a', 0, 3), StrLenField('b', b'', length_from=lambda pkt: 1)]\n", 2, "Odd.b"),
+        ("odd = column(Beat, 'odd', Beat.first & 1, 'Odd', kind='float')\n", 2, "uint or text"),
+    ],
+    ids=["parser", "column", "handler", "message", "COLUMNS", "packet", "kind"],
+)  # fmt: skip
+def test_a_plugin_that_fails_costs_its_own_results(repo: Path, tmp_path: Path, capture: str, text: str, code: int, said: str) -> None:
+    """0: it is named and the work goes on; 2: it is refused before the work starts."""
+    path = plugin(tmp_path, text)
+    shown = ibdissect(repo, "show", "--plugin", path, "--format", "jsonl", capture)
+    linted = ibdissect(repo, "lint", "--plugin", path, "--fail-on", "never", capture)
+    assert (shown.returncode, linted.returncode) == (code, code), shown.stderr + linted.stderr
+    assert said in shown.stderr + linted.stderr and "mine.py" in shown.stderr + linted.stderr
+    assert "Traceback" not in shown.stderr + linted.stderr
+    if code == 0:
+        assert len(shown.stdout.splitlines()) == 3 and "infiniband.beat.first" in shown.stdout
+        assert (shown.stderr + linted.stderr).count("warning:") <= 2, "once for each command"
+
+
+def test_a_condition_that_raises_is_the_plugins_fault(repo: Path, tmp_path: Path, capture: str) -> None:
+    path = plugin(tmp_path, "from ibdissect.wire.expr import Where\nclass Bad(Rule):\n    'Raises.'\n    code, name, message = 'BAD003', 'bad', 'x'\n"
+                  "    on, when = Beat, Where(Beat, lambda table: table.nothing)\n")  # fmt: skip
+    done = ibdissect(repo, "lint", "--plugin", path, capture)
+    assert done.returncode == 2 and path in done.stderr and "Traceback" not in done.stderr
+
+
+def test_two_plugins_that_claim_one_payload_are_both_named(repo: Path, tmp_path: Path, capture: str) -> None:
+    first, second = plugin(tmp_path, ""), plugin(tmp_path, "", "other.py")
+    done = ibdissect(repo, "show", "--plugin", first, "--plugin", second, capture)
+    assert done.returncode == 2 and "mine.py" in done.stderr and "other.py" in done.stderr and "2766" in done.stderr
+
+
+def test_one_name_for_a_number_and_for_bytes_is_refused(repo: Path, tmp_path: Path, capture: str) -> None:
+    text = (
+        "class Taken(Struct):\n    key, section, size = 'bth', 'x', 4\n    carried_by = (DestQP(9),)\n    psn = raw(4, 'PSN', ws='psn')\n"
+    )
+    done = ibdissect(repo, "show", "--plugin", plugin(tmp_path, text), capture)
+    assert done.returncode == 2 and "mine.py" in done.stderr and "transport.py" in done.stderr
+
+
+def test_a_rule_code_that_is_taken_names_both_files(repo: Path, tmp_path: Path, capture: str) -> None:
+    text = "from ibdissect.rules import load\nload()\nclass Mine(Rule):\n    'A rule that takes a code.'\n    code, name = 'AM001', 'x'\n"
+    done = ibdissect(repo, "lint", "--plugin", plugin(tmp_path, text), capture)
+    assert done.returncode == 2 and "mine.py" in done.stderr and "modifier" in done.stderr
+
+
+def test_little_endian_fields(repo: Path, tmp_path: Path, capture: str) -> None:
+    text = (
+        "class Turned(Struct):\n    key, section, size = 'turned', 'x', 4\n    carried_by = (Inside(Beat.body),)\n"
+        "    a = uint(32, 'A', little=True)\n    low = part(a, 7, 4, 'Low')\n"
+    )
+    path = plugin(tmp_path, text)
+    names = ("-e", "infiniband.turned.a", "-e", "infiniband.turned.low", "-Y", "turned")
+    assert ibdissect(repo, "show", "--plugin", path, *names, capture).stdout == "2\t0\n"
+    tree = json.loads(ibdissect(repo, "show", "--plugin", path, "--format", "jsonl", "-Y", "turned.a == 2", capture).stdout)
+    beat = next(layer for layer in tree["layers"] if layer["layer"] == "Beat")
+    (turned,) = beat["fields"][1]["fields"]
+    assert (turned["value"], turned["offset"], turned["fields"][0]["offset"]) == (2, 22, 22)

@@ -47,6 +47,8 @@ class _LRH(Carrier):
         return s[:end]
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
+        if self.pktlen * 4 < _LEAST:
+            return conf.raw_layer
         if self.lnh == _IPV6:
             return super().guess_payload_class(payload)
         return _next_layers()[self.lnh]

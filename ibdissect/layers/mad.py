@@ -21,6 +21,11 @@ MAD_SIZE, OPA_MAD_SIZE = 256, 2048
 """Bytes of a MAD; Omni-Path's may be shorter, these are the most."""
 _COMPUTED = dict.fromkeys(("base_version", "mgmt_class", "class_version", "method", "attribute_id"))
 _SEND, _GET = 0x03, 0x01
+_SUBNET_ADM, _DEVICE_MGT = 0x03, 0x06
+_RESPONSE, _TABLES = 0x80, (0x92, 0x93, 0x94)
+_FAILED = 0xFF1D
+"""Status bits that leave a response without data: not a redirection, which carries its ClassPortInfo (IBA 13.5.2)."""
+_DATA, _LAST, _RMPP_END = 1, 4, 36
 
 
 class MadLayer(Layer):
@@ -66,13 +71,29 @@ class MadLayer(Layer):
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
         """The attribute's layer where it is known, fits, and is no later segment of an RMPP transfer."""
-        rmpp = self.fields.get("rmpp")
-        if rmpp is not None and rmpp.rmpp_type and (rmpp.rmpp_type != 1 or rmpp.data1 > 1):
-            return conf.raw_layer
-        found = attribute_of(self.mgmt_class, self.attribute_id, self.base_version, self.method, self.fields.get("oui"))
-        if found is not None and found[1].size <= len(payload):
+        room = self.room(len(payload))
+        version = _version(self.base_version)
+        found = attribute_of(self.mgmt_class, self.attribute_id, version, self.method, self.fields.get("oui")) if room else None
+        if found is not None and found[1].size <= room:
             return layer(found[1])
-        return super().guess_payload_class(payload)
+        return conf.raw_layer if not room else super().guess_payload_class(payload)
+
+    def room(self, size: int) -> int:
+        """How many of `size` bytes behind the headers may be an attribute: none in later RMPP segments and failed responses."""
+        rmpp, mgmt_class = self.fields.get("rmpp"), self.mgmt_class
+        if rmpp is None:
+            return size
+        segmented = rmpp.rmpp_type and (mgmt_class != _DEVICE_MGT or rmpp.rmpp_version)
+        if segmented and (rmpp.rmpp_type != _DATA or rmpp.data1 != 1):
+            return 0
+        if mgmt_class not in (_SUBNET_ADM, _DEVICE_MGT):
+            return size
+        if self.method & _RESPONSE and self.status & _FAILED:
+            return 0
+        if mgmt_class == _SUBNET_ADM and self.method in _TABLES and not self.attribute_offset:
+            return 0
+        data = rmpp.data2 - (self.hole[0] - _RMPP_END)
+        return max(data, 0) if segmented and rmpp.rmpp_flags & _LAST and data <= size else size
 
     def do_dissect_payload(self, s: bytes) -> None:
         """Zeros that only fill up the MAD are left away: building puts them back."""
@@ -129,6 +150,9 @@ class _Bare(MadLayer):
         return super().guess_payload_class(payload)
 
     def do_dissect_payload(self, s: bytes) -> None:
+        if not s:  # a header alone stays one: nothing fills it up when it is built
+            self.add_payload(conf.raw_layer(b""))
+            return
         found = self.guess_payload_class(s)
         if issubclass(found, Layer) and mad.MAD.size + len(s) == self.full() and not any(s[found.declared.size :]):
             s = s[: found.declared.size]
@@ -200,12 +224,17 @@ def make_format(struct: type[Struct]) -> type[Layer]:
 
 
 MAKERS[MadFormat] = make_format
-MAD = make(mad.MAD, _Bare, fields=scapy_fields(mad.MAD.fields, layer, _COMPUTED), least=mad.MAD.size + 1)
+MAD = make(mad.MAD, _Bare, fields=scapy_fields(mad.MAD.fields, layer, _COMPUTED))
+
+
+def _version(base_version: int) -> int:
+    """Whatever is not Omni-Path's base version is read as InfiniBand's."""
+    return mad.BASE_VERSION_OPA if base_version == mad.BASE_VERSION_OPA else mad.BASE_VERSION_IB
 
 
 def mad_class(s: bytes) -> type[Packet]:
     """The layer of the MAD that starts `s`: its class's form, the common header where that does not fit, else Raw."""
-    if len(s) <= mad.MAD.size:
+    if len(s) < mad.MAD.size:
         return conf.raw_layer
-    form = format_of(s[1], s[0])
+    form = format_of(s[1], _version(s[0]))
     return layer(form) if form is not None and form.size <= len(s) else MAD

@@ -48,6 +48,11 @@ def _fixed(field: Any) -> bool:
     return bool(field.length_from.__defaults__ == (field.sz,))
 
 
+def _attribute(name: str) -> str:
+    """The attribute that a field becomes: what every structure has already (`size`, `key`) gets an underscore behind it."""
+    return f"{name}_" if hasattr(Struct, name) else name
+
+
 def _number(field: Any, bits: int, label: str, *, little: bool = False) -> Field[Any]:
     names = {number: str(name) for number, name in (getattr(field, "i2s", None) or {}).items() if isinstance(number, int)}
     made: Field[Any] = uint(bits, label, base="hex" if isinstance(field, _HEX) else "dec", little=little)
@@ -63,7 +68,7 @@ def from_scapy(cls: type[Packet], **attributes: Any) -> type[Struct]:
     namespace: dict[str, Any] = {"__module__": cls.__module__, "__doc__": cls.__doc__}
     namespace |= {"key": cls.__name__.lower(), "section": cls.__module__}
     for field in cls.fields_desc:
-        namespace[field.name] = _declared(cls.__name__, field)
+        namespace[_attribute(field.name)] = _declared(cls.__name__, field)
     metaclass: Any = type(Struct)
     made: type[Struct] = metaclass(cls.__name__, (Struct,), {**namespace, **attributes})
     return made
@@ -83,7 +88,7 @@ def structures_of(cls: type[Packet]) -> list[type[Struct]]:
         if declared is None:
             loose.append(field)
         else:
-            fixed[field.name] = declared
+            fixed[_attribute(field.name)] = declared
     if not loose:
         return [from_scapy(cls, **given)]
     if sum(field.bits for field in fixed.values()) % 8:
@@ -97,7 +102,7 @@ def structures_of(cls: type[Packet]) -> list[type[Struct]]:
         if declared is None or declared.bits % 8:
             declared = rest(field.name.replace("_", " "), show=_text)
         place = Parsed(whole.fields[-1], partial(_places, cls, field.name), whole=True)
-        made.append(_made(cls, f"{cls.__name__}_{field.name}", {**given, "carried_by": (place,), field.name: declared}))
+        made.append(_made(cls, f"{cls.__name__}_{field.name}", {**given, "carried_by": (place,), _attribute(field.name): declared}))
     return made
 
 

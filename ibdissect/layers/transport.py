@@ -19,7 +19,7 @@ from .known import payload_of_qp
 from .link import GRH, LRH, management_qp
 from .mad import mad_class
 
-_ICRC, _SEND_ONLY, _WELL_KNOWN_Q_KEY = 4, 0x04, 0x8001_0000
+_UDP, _ICRC, _SEND_ONLY, _WELL_KNOWN_Q_KEY = 8, 4, 0x04, 0x8001_0000
 _UD = (0x64, 0x65)
 _WHOLE_MESSAGE = (*_UD, 0x04, 0x24)
 """SEND Only of UD, RC and UC: an IPoIB packet in one piece."""
@@ -66,7 +66,7 @@ class _BTH(_Chained):
         if isinstance(below, (LRH, GRH)):
             self.whole = below.whole
         else:
-            self.whole = not isinstance(below, UDP) or below.len == len(s) + 8
+            self.whole = not isinstance(below, UDP) or len(s) + _UDP == min(below.len, ip_room(below))
         size = transport.BTH.size
         if not self.whole or len(s) < size + _ICRC:
             return s
@@ -144,12 +144,34 @@ class _DETH(_Chained):
         return pkt + pay
 
 
+def ip_room(udp: Packet) -> int:
+    """Bytes that the IP header below a datagram grants it; all where no IP header is below."""
+    ip: Any = udp.underlayer
+    if isinstance(ip, IP):
+        return int(ip.len - ip.ihl * 4) if ip.version == 4 and ip.ihl >= 5 else 0
+    if isinstance(ip, IPv6):
+        return int(ip.plen) if ip.version == 6 else 0
+    return 0xFFFF if ip is None else 0
+
+
+def _dispatch(cls: type[Packet], _pkt: bytes | None = None, *args: Any, **kargs: Any) -> type[Packet]:
+    """Too few bytes for a BTH are Raw, and so is what stands behind IP and UDP headers that leave no room for one."""
+    if not _pkt:
+        return cls
+    below = kargs.get("_underlayer")
+    short = len(_pkt) < transport.BTH.size
+    if not short and isinstance(below, UDP):
+        short = min(below.len, ip_room(below)) < _UDP + transport.BTH.size
+    raw: type[Packet] = conf.raw_layer
+    return raw if short else cls
+
+
 def _bth_fields() -> list[Any]:
     computed = {"opcode": None, "padcnt": None, "destqp": None, "p_key": 0xFFFF}
     return [*scapy_fields(transport.BTH.fields, layer, computed), Trailer("pad_bytes", 24), Trailer("icrc", 32)]
 
 
-BTH = make(transport.BTH, _BTH, fields=_bth_fields())
+BTH = make(transport.BTH, _BTH, fields=_bth_fields(), dispatch_hook=classmethod(_dispatch))
 DETH = make(transport.DETH, _DETH, fields=scapy_fields(transport.DETH.fields, layer, {"q_key": None, "srcqp": None}))
 for _struct in _EXTENDED.values():
     if _struct not in LAYERS:
