@@ -78,4 +78,4 @@ case("CAP013", WHOLE[:-10], WHOLE, file=None, frames=[1])
 case("CAP014", bytes(HOLE), erf_pcap(TWO_OR_MORE), file=None, frames=[2])
 case("CAP015", ud(gmp(4, 1, 0x12)[28:128]), gmp(4, 1, 0x12))
 # More open PortInfo requests than are remembered (4096); the frames differ in their transaction only and hold no CRCs.
-case("CAP016", asking(4097), asking(4096), file=None, also=["MKY005", "ROC005"], twin_also=["MKY005", "ROC005"])
+case("CAP016", asking(4097), asking(4096), file=None, also=["MKY005", "ROC005", "TXN018"], twin_also=["MKY005", "ROC005", "TXN018"])
