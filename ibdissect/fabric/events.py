@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from ibdissect.record import record
 
 if TYPE_CHECKING:
     from ibdissect.table.table import ChunkTable
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from .model import Node, Port, Sm, Subnet
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FabricEvent:
     """Something that a frame taught about the subnet."""
 
@@ -23,14 +24,14 @@ class FabricEvent:
     time_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NodeFound(FabricEvent):
     """A node showed its identity for the first time."""
 
     node: Node
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LidAssigned(FabricEvent):
     """A port showed LIDs `lid` to `lid + 2**lmc - 1`; `taken_from` had one of them before and never gave it up."""
 
@@ -40,7 +41,7 @@ class LidAssigned(FabricEvent):
     taken_from: Port | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PortStateChanged(FabricEvent):
     """A port is in another PortState; `before` is 0 at first sight."""
 
@@ -49,7 +50,7 @@ class PortStateChanged(FabricEvent):
     state: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LinkFound(FabricEvent):
     """Two ports face each other."""
 
@@ -57,7 +58,7 @@ class LinkFound(FabricEvent):
     far: Port
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LinkLost(FabricEvent):
     """Two ports do not face each other any more: one is down, or faces another."""
 
@@ -65,7 +66,7 @@ class LinkLost(FabricEvent):
     far: Port
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PKeysLearnt(FabricEvent):
     """A block of a port's P_Key table has other contents than known before."""
 
@@ -73,7 +74,7 @@ class PKeysLearnt(FabricEvent):
     block: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MKeyLearnt(FabricEvent):
     """A port's M_Key, protect bits or lease are other than known before."""
 
@@ -82,7 +83,7 @@ class MKeyLearnt(FabricEvent):
     held: MKey
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SmSeen(FabricEvent):
     """A subnet manager showed another state or priority; `before` is None at first sight."""
 
@@ -96,7 +97,7 @@ class SmSeen(FabricEvent):
     mad: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TrapSeen(FabricEvent):
     """A subnet management trap was sent."""
 
@@ -111,7 +112,7 @@ class TrapSeen(FabricEvent):
     mad: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RepressSeen(FabricEvent):
     """A trap was acknowledged."""
 
@@ -121,7 +122,7 @@ class RepressSeen(FabricEvent):
     notice: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WrongMKey(FabricEvent):
     """A Get, Set or TrapRepress reached a port whose M_Key it does not carry."""
 
@@ -142,7 +143,7 @@ class WrongMKey(FabricEvent):
     """Frame of the bad M_Key trap that told which port it was; then the event comes with the trap, behind its frame. Else 0."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MKeyShown(FabricEvent):
     """A GetResp showed a non-zero M_Key to a Get that did not carry it, at protect bits 1."""
 
@@ -155,7 +156,7 @@ class MKeyShown(FabricEvent):
     mad: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StateEvicted(FabricEvent):
     """A bound on what is remembered was reached; the oldest of its kind was dropped."""
 
@@ -165,7 +166,7 @@ class StateEvicted(FabricEvent):
     """How many were dropped in this chunk."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ChunkFollowed(FabricEvent):
     """All subnet management of a chunk was taken in; its columns may now be judged."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ibdissect.capture.chunk import LINK_ERF
+from ibdissect.record import record
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire import cm
 from ibdissect.wire.cm_path import APR, LAP, SIDRRep, SIDRReq
@@ -92,7 +93,7 @@ class Resolution:
     qpn: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConnectionEvent:
     """A message of connection management came."""
 
@@ -103,38 +104,38 @@ class ConnectionEvent:
     connection: Connection
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Requested(ConnectionEvent):
     """A REQ, the first or a repeated one."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Replied(ConnectionEvent):
     """A REP, the first or a repeated one."""
 
     sender: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Confirmed(ConnectionEvent):
     """An RTU, the first or a repeated one."""
 
     sender: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PathAnswered(ConnectionEvent):
     """An APR answered the request for an alternate path."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rejected(ConnectionEvent):
     """A REJ of a connection whose REQ was seen."""
 
     reason: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RejectedAlone:
     """A REJ that belongs to no REQ that was seen."""
 

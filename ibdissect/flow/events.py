@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ibdissect.record import record
 
-@dataclass(frozen=True, slots=True)
+
+@record
 class Ends:
     """Where a stream comes from and goes to."""
 
@@ -26,7 +27,7 @@ class Ends:
         return f"{self.service} {self.source} → {self.destination} {what} 0x{self.dest_qp:06x}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StreamEvent:
     """Something that happened in one direction of one service between two queue pairs."""
 
@@ -40,7 +41,7 @@ class StreamEvent:
     psn: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Gap(StreamEvent):
     """Requests are missing in front of this one."""
 
@@ -51,7 +52,7 @@ class Gap(StreamEvent):
     """The capture may have missed them."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Repeated(StreamEvent):
     """A request was sent again: its PSN was seen before."""
 
@@ -65,7 +66,7 @@ class Repeated(StreamEvent):
     """Packets, this one and those behind it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Exhausted(StreamEvent):
     """A packet was sent more often than its retry counter allows."""
 
@@ -75,12 +76,12 @@ class Exhausted(StreamEvent):
     """Frame of its first repetition."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Wrapped(StreamEvent):
     """PSN 0xffffff was used; 0 follows."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LengthWrong(StreamEvent):
     """The payloads of a whole RDMA WRITE of several packets do not add up to its DMALen."""
 
@@ -89,7 +90,7 @@ class LengthWrong(StreamEvent):
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OrderWrong(StreamEvent):
     """A packet cannot follow the one in front of it, whose PSN is one less."""
 
@@ -98,7 +99,7 @@ class OrderWrong(StreamEvent):
     """OpCode in front."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MsnFell(StreamEvent):
     """An acknowledgement of a later PSN has an earlier message number."""
 
@@ -108,7 +109,7 @@ class MsnFell(StreamEvent):
     """Frame of the acknowledgement with `before`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MsnJumped(StreamEvent):
     """More messages were completed between two acknowledgements than there were packets."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.record import record
 from ibdissect.table.distinct import U64, order_of
 from ibdissect.table.locate import Bool, Int
 
@@ -20,7 +20,7 @@ _ODD = (
 """Odd multipliers that spread small numbers over 64 bits, one for each of the first columns, then over again."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pairs:
     """Indices of datagrams; the first two have one length, the answers ascend."""
 

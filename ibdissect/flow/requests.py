@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.record import record
 from ibdissect.table.locate import Bool, Int
 
 from .datagrams import Address, Datagrams, Listed, address_text
@@ -43,7 +44,7 @@ class Request:
         return "route " + ",".join(map(str, (0, *self.route[4:])))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MadEvent:
     """Something that happened to a management transaction."""
 
@@ -54,7 +55,7 @@ class MadEvent:
     request: Request
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Answered:
     """A request and its answer found each other; `frame` is the answer's. One of `AnsweredMany`."""
 
@@ -113,33 +114,33 @@ class AnsweredMany:
             yield Answered(frame, time_ns, self.singles.get(k) or request_of(requests, i), method, status)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Unanswered(MadEvent):
     """Nobody answered; `frame` is the first try."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AnsweredAgain(MadEvent):
     """A second answer to the same request; `before` is the frame of the first."""
 
     before: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AnsweredFromElsewhere(MadEvent):
     """An answer came from another address than the one asked."""
 
     sender: Address
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TrapAnswered(MadEvent):
     """A Trap was answered by something else than TrapRepress; `request` is the trap."""
 
     method: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RepressAlone(MadEvent):
     """A TrapRepress for no trap that was seen; `request` is the TrapRepress."""
 

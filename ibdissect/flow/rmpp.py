@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ibdissect.record import record
+
 from .datagrams import Address, Listed, address_text
 
 DATA, ACK, STOP, ABORT = 1, 2, 3, 4
@@ -42,7 +44,7 @@ class Transfer:
         return f"{address_text(self.source)} → {address_text(self.destination)}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TransferEvent:
     """Something that happened to a transfer."""
 
@@ -54,38 +56,38 @@ class TransferEvent:
     segment: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SegmentMissing(TransferEvent):
     """A segment was skipped; `expected` is its number."""
 
     expected: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SegmentRepeated(TransferEvent):
     """A segment in front of the latest was sent again, or came late."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SegmentAlone(TransferEvent):
     """A segment behind the first came without a transfer."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LengthDisagrees(TransferEvent):
     """The last segment ends a whole transfer elsewhere than the first announced."""
 
     found: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WindowBehind(TransferEvent):
     """An acknowledgement allows fewer segments than it acknowledges."""
 
     window: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TransferEnded(TransferEvent):
     """All segments up to the last came."""
 

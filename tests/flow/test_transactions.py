@@ -6,7 +6,9 @@ import io
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import astuple
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -96,8 +98,13 @@ def told(frames: list[bytes], window: int) -> tuple[list[object], list[tuple[obj
                 assert [(one.request.frame, one.request.last_frame) for one in each] == answers_of(event, COLUMNS[-3:-1])
                 assert [(one.frame, one.latency_ns) for one in each] == answers_of(event, ("frames", "latency_ns"))
             else:
-                events.append(event)
-    return [*events, *transactions.open_requests(), transactions.answers], answers
+                events.append(said(event))
+    return [*events, *map(said, transactions.open_requests()), transactions.answers], answers
+
+
+def said(event: Any) -> tuple[object, ...]:
+    """An event as something that can be compared."""
+    return type(event).__name__, *astuple(event)
 
 
 COLUMNS = (
