@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
-from multiprocessing.context import ForkServerContext
+from multiprocessing.context import BaseContext
 
 from ibdissect.lint.result import CaptureReport
 
@@ -64,8 +65,13 @@ def _pool(jobs: int, check: Check) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(jobs, mp_context=_context(), initializer=_start, initargs=(check,))
 
 
-def _context() -> ForkServerContext:
-    """Workers are forked from a server that has imported what this process has: they start at once, and no thread is copied."""
+def _context() -> BaseContext:
+    """How processes start: as copies of this one, which has imported everything, unless a thread runs that cannot be copied.
+
+    Otherwise they are forked from a server that imports the same first, which costs as much as our own start.
+    """
+    if sys.platform == "linux" and threading.active_count() == 1:
+        return get_context("fork")
     context = get_context("forkserver")
     context.set_forkserver_preload([name for name in sys.modules if name.partition(".")[0] in ("ibdissect", "numpy")])
     return context

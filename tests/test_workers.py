@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -18,6 +20,19 @@ def checked(path: str) -> CaptureReport:
     if path == "raise":
         raise KeyError(path)
     return CaptureReport(path=path, frames=len(path))
+
+
+@pytest.fixture(params=["alone", "beside a thread"], autouse=True)
+def thread(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Processes start in another way where a thread runs, as that of a progress bar."""
+    over = threading.Event()
+    other = threading.Thread(target=over.wait)
+    if request.param != "alone":
+        other.start()
+    yield
+    over.set()
+    if other.ident is not None:
+        other.join()
 
 
 def test_reports_come_in_order() -> None:
