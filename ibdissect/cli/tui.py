@@ -8,7 +8,7 @@ from typing import IO, Any
 
 import click
 
-from ibdissect.cli.common import common_options, loaded_catalog
+from ibdissect.cli.common import common_options, loaded_catalog, plugin_names
 from ibdissect.errors import CaptureError, ConfigError
 
 
@@ -21,7 +21,8 @@ def command(capture: str, follow: bool, **common: Any) -> None:
 
     Exit status 2: the capture cannot be opened, or standard output is no terminal (use `ibdissect show` there).
     """
-    if not sys.stdout.isatty():
+    in_browser = os.environ.get("TEXTUAL_DRIVER", "").startswith("textual.drivers.web_driver:")  # `ibdissect serve` draws it
+    if not sys.stdout.isatty() and not in_browser:
         hint = f"print the frames with: ibdissect show {capture}"
         raise CaptureError(capture, "the terminal UI needs a terminal on standard output", hint=hint)
     if common["frames"]:
@@ -36,7 +37,8 @@ def command(capture: str, follow: bool, **common: Any) -> None:
 
     source = standard_input() if capture == "-" else capture
     model = CaptureModel(source, catalog=catalog, show_keys=common["show_keys"], follow=follow)
-    _terminal_for_output()
+    if not in_browser:
+        _terminal_for_output()
 
     def rules() -> list[Any]:
         from ibdissect.rules import load
@@ -45,8 +47,14 @@ def command(capture: str, follow: bool, **common: Any) -> None:
 
     # The thread that draws must not wait long for those that compute.
     sys.setswitchinterval(0.001)
+    app = TuiApp(model, rules, display_filter=common["filter"] or "")
+    if names := plugin_names(common):
+        from ibdissect.plugins import load as load_plugins
+        from ibdissect.tui.columns import with_fields
+
+        app.packets.columns = with_fields(app.packets.columns, load_plugins(names).columns)
     try:
-        TuiApp(model, rules, display_filter=common["filter"] or "").run()
+        app.run()
     finally:
         model.close()
 

@@ -65,6 +65,12 @@ def added(field: str) -> Column:
     return Column(field, field.removeprefix("infiniband.").rpartition(".")[2], "left", 8, 24, 4, field)
 
 
+def with_fields(shown: Sequence[Column], fields: Sequence[str]) -> list[Column]:
+    """The columns with those of fields (a plugin's) in front of the last one; each once."""
+    known = {column.key for column in shown}
+    return [*shown[:-1], *(added(field) for field in fields if field not in known), *shown[-1:]]
+
+
 def recalled(keys: Sequence[str], catalog: Catalog) -> tuple[list[Column], list[str]]:
     """The columns of remembered keys, and the keys that mean nothing."""
     known = BY_KEY | {column.key: column for column in ANSWERS}

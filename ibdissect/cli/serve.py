@@ -1,0 +1,79 @@
+"""`ibdissect serve`: the terminal UI in a browser, for this machine alone."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import socket
+import sys
+from typing import Any
+
+import click
+
+from ibdissect.cli.common import common_options, plugin_names, say
+from ibdissect.errors import CaptureError, ConfigError
+
+HOST = "127.0.0.1"
+INSTALL = "pip install 'ibdissect[serve]'"
+
+
+@click.command(short_help="Open the terminal UI in a browser.")
+@click.argument("capture", metavar="CAPTURE")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1.  [any free one]")
+@click.option("--follow", is_flag=True, help="Go on reading while the file grows.")
+@common_options
+def command(capture: str, port: int, follow: bool, **common: Any) -> None:
+    """Show the terminal UI for CAPTURE in a browser on this machine: http://127.0.0.1:PORT, until Ctrl+C.
+
+    Every window of the browser opens the capture anew. Nobody else reaches it: only this machine can connect, and pages of other sites
+    are refused.
+    """
+    if capture == "-":
+        raise CaptureError("-", "a pipe can be read only once, a browser opens the capture for every window", hint="give a file")
+    if common["frames"]:
+        raise ConfigError("--frames", common["frames"], "the terminal UI shows all frames", hint="use -Y 'frame.number in {1..10}'")
+    from ibdissect.session import Capture
+
+    with Capture(capture, plugins=plugin_names(common)) as opened:  # what is wrong with it is said here, not in the browser
+        if common["filter"]:
+            from ibdissect.dfilter.compile import compile_filter
+
+            compile_filter(common["filter"], opened.catalog)
+    try:
+        from ibdissect.cli.browser import LocalServer
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("textual_serve", "aiohttp", "aiohttp_jinja2", "jinja2"):
+            raise
+        raise ConfigError("serve", "textual-serve", "is not installed", hint=INSTALL) from error
+    chosen = free_port(port)
+    words = ["tui", os.path.abspath(capture), *(["--follow"] if follow else []), *passed_on(common)]
+    server = LocalServer(command_line(words), HOST, chosen, f"ibdissect {os.path.basename(capture)}")
+    if not common["quiet"]:
+        say(f"{capture} is at http://{HOST}:{chosen}  (Ctrl+C ends it)")
+    server.serve()
+
+
+def command_line(words: list[str]) -> str:
+    """The command that opens a window, for the shell that runs it: every word is quoted, whatever a path holds."""
+    return shlex.join([sys.executable, "-P", "-m", "ibdissect", *words])
+
+
+def passed_on(common: dict[str, Any]) -> list[str]:
+    """The common options, as words for the terminal UI."""
+    words = [f"--plugin={name}" for name in common["plugins"]]
+    for option, key in (("--config", "config"), ("--filter", "filter"), ("--color", "color")):
+        if common[key]:
+            words.append(f"{option}={common[key]}")
+    return [*words, *(["--show-keys"] if common["show_keys"] else [])]
+
+
+def free_port(wanted: int) -> int:
+    """The port, or any free one for 0. ConfigError when somebody has it."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, wanted))
+        except OSError as error:
+            raise ConfigError("--port", str(wanted), f"cannot be used: {error.strerror}") from error
+        number: int = probe.getsockname()[1]
+        return number

@@ -1,0 +1,118 @@
+"""Does `serve` put the terminal UI into a browser, on this machine alone?"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibdissect.cli.serve import command_line, passed_on
+
+NAME = "two words & $(touch hacked) 'quoted'.pcap"
+
+
+@pytest.fixture
+def served(repo: Path, tmp_path: Path) -> Iterator[tuple[str, int]]:
+    """A running server; its host and port."""
+    pytest.importorskip("textual_serve")
+    (tmp_path / NAME).write_bytes((repo / "captures/pkey-lab.pcap").read_bytes())
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ibdissect", "serve", str(tmp_path / NAME)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    try:
+        line = process.stderr.readline()
+        found = re.search(r"http://([0-9.]+):(\d+)", line)
+        assert found is not None, line + process.stderr.read()
+        yield found[1], int(found[2])
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=30)
+        process.stderr.close()
+        assert process.stdout is not None
+        process.stdout.close()
+    assert not (tmp_path / "hacked").exists()
+
+
+def fetch(host: str, port: int, headers: dict[str, str] | None = None) -> tuple[int, str]:
+    """The page, once the server listens."""
+    for _ in range(100):
+        connection = http.client.HTTPConnection(host, port, timeout=10)
+        try:
+            connection.request("GET", "/", headers=headers or {})
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        except ConnectionRefusedError:
+            asyncio.run(asyncio.sleep(0.1))
+        finally:
+            connection.close()
+    raise AssertionError("the server never answered")
+
+
+async def screen(host: str, port: int) -> bytes:
+    """What the first screen draws, asked for as the page does."""
+    import aiohttp
+
+    async with aiohttp.ClientSession() as session, session.ws_connect(f"http://{host}:{port}/ws?width=120&height=40") as socket:
+        drawn = b""
+        async with asyncio.timeout(60):
+            async for message in socket:
+                if message.type == aiohttp.WSMsgType.BINARY:
+                    drawn += message.data
+                if b"LID" in drawn and b"SMP" in drawn:
+                    return drawn
+    return drawn
+
+
+def test_the_page_and_the_screen_are_there(served: tuple[str, int]) -> None:
+    assert served[0] == "127.0.0.1"
+    status, page = fetch(*served)
+    assert status == 200 and "textual" in page
+    assert b"SMP" in asyncio.run(screen(*served))
+
+
+@pytest.mark.parametrize("headers", [{"Host": "evil.example:80"}, {"Origin": "http://evil.example"}], ids=["rebinding", "other site"])
+def test_nobody_else_is_let_in(served: tuple[str, int], headers: dict[str, str]) -> None:
+    assert fetch(*served, headers)[0] == 403
+
+
+def test_every_word_is_quoted() -> None:
+    words = ["tui", f"/tmp/{NAME}", "--filter=ip.src == 1.2.3.4 && !arp"]
+    assert shlex.split(command_line(words)) == [sys.executable, "-P", "-m", "ibdissect", *words]
+
+
+def test_options_are_passed_on() -> None:
+    common: dict[str, Any] = {"plugins": ("-x.py", "b"), "config": None, "filter": "-1 == 1", "color": None, "show_keys": True}
+    assert passed_on(common) == ["--plugin=-x.py", "--plugin=b", "--filter=-1 == 1", "--show-keys"]
+
+
+def run(repo: Path, *words: str, prelude: str = "") -> subprocess.CompletedProcess[str]:
+    script = f"import sys\n{prelude}\nfrom ibdissect.cli import run\nsys.exit(run({json.dumps(list(words))}))"
+    return subprocess.run([sys.executable, "-c", script], cwd=repo, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_without_textual_serve_it_says_how_to_install_it(repo: Path) -> None:
+    done = run(repo, "serve", "captures/pkey-lab.pcap", prelude="sys.modules['textual_serve'] = None")
+    assert done.returncode == 2 and "pip install 'ibdissect[serve]'" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [("no-such.pcap",), ("-",), ("README.md",), ("captures/pkey-lab.pcap", "-Y", "nothing == 1")])
+def test_what_cannot_be_shown_is_said_at_once(repo: Path, words: tuple[str, ...]) -> None:
+    done = run(repo, "serve", *words)
+    assert done.returncode == 2 and done.stderr.startswith("error:")
+
+
+def test_a_port_in_use_is_named(repo: Path, served: tuple[str, int]) -> None:
+    fetch(*served)
+    done = run(repo, "serve", "captures/pkey-lab.pcap", "--port", str(served[1]))
+    assert done.returncode == 2 and str(served[1]) in done.stderr
