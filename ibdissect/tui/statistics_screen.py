@@ -183,7 +183,7 @@ def response_times(kinds: list[tuple[Kind, Exchange]], catalog: Catalog) -> Plai
             row["most"] = duration(exchange.times.most)
         rows.append(row)
     heads = (
-        Head("class", "Class", 14, "left"), Head("name", "Request", 36, "left"), Head("answered", "Answered", 9),
+        Head("class", "Class", 15, "left"), Head("name", "Request", 36, "left"), Head("answered", "Answered", 9),
         Head("none", "Unanswered", 10), Head("retries", "Retries", 7, rank=3), Head("p50", "p50", 8), Head("p90", "p90", 8, rank=2),
         Head("p99", "p99", 8), Head("most", "most", 8, rank=1),
     )  # fmt: skip

@@ -47,7 +47,10 @@ def test_literals(pattern: str, wanted: bytes) -> None:
 
 
 @settings(max_examples=300)
-@given(st.lists(letters, min_size=1, max_size=6), st.sampled_from(["aab", "ab[ab]?b", "(aba)+b?", "^abb", "bab$", "a(bb|aa)bab", "(?-i)aBa"]))
+@given(
+    st.lists(letters, min_size=1, max_size=6),
+    st.sampled_from(["aab", "ab[ab]?b", "(aba)+b?", "^abb", "bab$", "a(bb|aa)bab", "(?-i)aBa"]),
+)
 def test_patterns_find_the_same_as_before(parts: list[bytes], text: str) -> None:
     data = b"".join(parts)
     stop = np.cumsum([len(part) for part in parts])

@@ -1,0 +1,87 @@
+"""Do the screens look as they did when somebody last looked at them?
+
+Pictures are compared byte for byte where they are drawn by the versions of Rich and Textual that drew them last, else by
+their text: what libraries draw around it is not ours. `pytest --update-golden` draws them anew; look at them then.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input
+
+from ibdissect.lint.rule import REGISTRY
+from ibdissect.rules import load
+from ibdissect.tui.app import TuiApp
+from ibdissect.tui.memory import History, Memory
+from ibdissect.tui.model import CaptureModel
+from tests.tui import made
+from tests.tui.test_app import until
+
+GOLDEN = Path(__file__).with_name("golden")
+VERSIONS = f"rich {version('rich')}, textual {version('textual')}\n"
+RULES = ("PKY003", "CAP001")
+"""Few rules, so that a new one changes no picture."""
+SHOTS: dict[str, tuple[tuple[int, int], str, tuple[str, ...]]] = {
+    "main": ((120, 36), "ibdissect-dark", ("f", "tab", *["down"] * 9)),
+    "small": ((80, 24), "ibdissect-dark", ("f",)),
+    "light": ((100, 30), "ibdissect-light", ("down", "m", "down", "m", "F")),
+    "contrast": ((100, 24), "ibdissect-contrast", ("end",)),
+    "completion": ((100, 24), "ibdissect-dark", ("slash", *"bth.o")),
+    "wrong-filter": ((100, 24), "ibdissect-dark", ("slash", *"bth.p_key", "space", "equals_sign", *"x", "escape")),
+    "explain": ((100, 36), "ibdissect-dark", ("f", "e")),
+    "conversations": ((120, 24), "ibdissect-dark", ("C",)),
+    "fabric": ((120, 24), "ibdissect-dark", ("b", "down", "down", "right", "down")),
+    "statistics": ((120, 60), "ibdissect-dark", ("s",)),
+}
+
+
+def text_of(svg: str) -> list[str]:
+    """The lines of a picture: its texts by their height."""
+    lines: dict[float, list[tuple[float, str]]] = {}
+    for x, y, text in re.findall(r'<text class="[^"]*" x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>', svg):
+        lines.setdefault(float(y), []).append((float(x), html.unescape(text)))
+    found = ["".join(text for _, text in sorted(lines[y])).replace("\xa0", " ").split() for y in sorted(lines)]
+    return [" ".join(words) for words in found]
+
+
+@pytest.mark.parametrize("name", SHOTS)
+async def test_looks_the_same(tmp_path: Path, name: str, golden: Callable[[str, bytes], None], request: pytest.FixtureRequest) -> None:
+    size, theme, keys = SHOTS[name]
+
+    def rules() -> list[type]:
+        load()
+        return [REGISTRY[code] for code in RULES]
+
+    model = CaptureModel(str(made.capture(tmp_path)))
+    app = TuiApp(model, rules, history=History(tmp_path / "history"), memory=Memory(tmp_path / "screen.json"))
+    async with app.run_test(size=size) as pilot:
+        app.theme = theme
+        for input_ in app.query(Input):
+            input_.cursor_blink = False
+        await until(pilot, lambda: app.study.finished and app.tree_pane.lines)
+        await pilot.pause(0.3)
+        for key in keys:
+            before = app.screen
+            await pilot.press({".": "full_stop", "_": "underscore"}.get(key, key))
+            if key in "Cbs" and "slash" not in keys:
+                await until(pilot, lambda before=before: app.screen is not before)
+        await pilot.pause(0.3)
+        svg = app.export_screenshot(title=name)
+    known = GOLDEN / f"{name}.svg"
+    if request.config.getoption("--update-golden") or (GOLDEN / "versions.txt").read_text() == VERSIONS:
+        golden(f"{name}.svg", svg.encode())
+        golden("versions.txt", VERSIONS.encode())
+    else:
+        assert text_of(svg) == text_of(known.read_text())
+
+
+def test_there_are_few_pictures_and_none_is_left_over() -> None:
+    assert len(SHOTS) <= 10
+    assert {path.name for path in GOLDEN.iterdir()} == {f"{name}.svg" for name in SHOTS} | {"versions.txt"}
+    assert all(len(text_of((GOLDEN / f"{name}.svg").read_text())) > 15 for name in SHOTS)
