@@ -72,6 +72,8 @@ class EarlyWrites:
             for i, port in zip(index[early].tolist(), number[early].tolist(), strict=True):
                 if len(self.writes) < MAX_WRITES:
                     self.writes.append(_write(event, i, port))
+                else:
+                    event.subnet.count_drop("requests in front of what tells about their ports")
         if self.writes:
             self._answered(event)
 

@@ -100,7 +100,8 @@ class EarlyPackets:
             known = self.flows.get(value)
             if known is None:
                 if len(self.flows) >= MAX_FLOWS:
-                    break
+                    event.subnet.count_drop("flows in front of what tells about their ports")
+                    continue
                 known = self.flows[value] = _early(event, native, int(index[first[i]]))
                 where = int(place[first[i]])
                 if self._holder[where] == -1:

@@ -1,0 +1,120 @@
+"""M_Keys in the wrong byte order, and leases shorter than the manager's visits (SMP, MKY)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ibdissect.fabric.columns import GET, SET
+from ibdissect.fabric.events import ChunkFollowed, MKeyLearnt, WrongMKey
+from ibdissect.fabric.model import SWITCH, Port
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related, Span, value_of
+from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, on_event
+from ibdissect.table.table import extract, gather
+from ibdissect.wire.sm import SMP
+
+SECOND = 1_000_000_000
+MAX_PORTS = 65536
+
+
+class ReversedMKey(Rule):
+    """A request carries the M_Key of its port with the bytes in reverse order.
+
+    ## Why it matters
+    Keys are big-endian on the wire. The port drops the request and counts a violation, although its sender knows the key: a
+    mistake of a program on a little-endian machine.
+
+    ## What to do
+    Swap the bytes in the tool or in its key file.
+    """
+
+    code, name, severity = "SMP023", "smp-mkey-bytes-endianness", WARNING
+    reference = "IBA 14.2.1.1 (big-endian M_Key); the conclusion is by comparison"
+    message = "{presented} to {port} is {held} with the bytes reversed"
+    example = "a port with M_Key 0x1122334455667788, and a Set with 0x8877665544332211"
+
+    @on_event(WrongMKey)
+    def request(self, event: WrongMKey, context: Context) -> Iterator[Hit]:
+        if event.presented != int.from_bytes(event.held.key.to_bytes(8, "big"), "little"):
+            return
+        low, high = SMP.m_key.span
+        yield Hit(
+            frame=event.frame,
+            time_ns=event.time_ns,
+            arguments={
+                "port": str(event.port),
+                "presented": value_of(SMP.m_key, event.presented),
+                "held": value_of(SMP.m_key, event.held.key),
+            },
+            spans=(Span(event.frame, event.mad + low, high - low),),
+            field=SMP.m_key,
+            value=value_of(SMP.m_key, event.presented),
+            related=(Related(event.taught, "showed the port's M_Key"),),
+            evidence=Evidence.LEARNT,
+            key=event.sender,
+        )
+
+
+class LeaseTooShort(Rule):
+    """A port's M_Key lease is shorter than the time between two visits of its manager.
+
+    ## Why it matters
+    A request with a wrong key starts the lease; only one with the right key stops it. When the manager comes by more seldom
+    than that, anybody can open the port by asking once and waiting.
+
+    ## What to do
+    Choose a lease longer than the sweep interval, or 0 (it never runs out). Light sweeps do not visit hosts.
+    """
+
+    code, name, severity = "MKY009", "mkey-lease-less-than-sweep", INFO
+    reference = "IBA 14.2.4; seed000 M_KeyLeasePeriod; opensm osm_subnet.c"
+    message = "{port} has a lease of {lease} s, and got nothing with its M_Key for {gap:.0f} s"
+    example = "a port with M_Key and M_KeyLeasePeriod 1, and two Gets with the key, 2 s apart"
+
+    def __init__(self) -> None:
+        self.leased: dict[int, tuple[Port, int, int, int]] = {}
+        """Port, key, and time and frame of the latest request with it, by slot and port number."""
+
+    @on_event(MKeyLearnt)
+    def learnt(self, event: MKeyLearnt, context: Context) -> None:
+        key = event.port.node.slot << 8 | event.port.number
+        self.leased.pop(key, None)
+        if event.held.key and event.held.lease and len(self.leased) < MAX_PORTS:
+            self.leased[key] = (event.port, event.held.key, event.time_ns, event.frame)
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        if not self.leased:
+            return
+        asks, table = event.requests, event.table
+        index = np.flatnonzero(((asks.method == GET) | (asks.method == SET)) & (asks.slot >= 0))
+        kinds = asks.kinds[asks.which[index]]
+        port = asks.slot[index] << 8 | np.where(kinds == SWITCH, 0, asks.entered[index])
+        at = table.chunk.offset[asks.rows[index]] + asks.mad[index] + SMP.m_key.bit // 8
+        presented = extract(gather(table.chunk.data, at, 8), 0, 64).astype(np.uint64)
+        mine = np.flatnonzero(np.isin(port, list(self.leased)))
+        for j in mine[np.argsort(port[mine], kind="stable")].tolist():
+            key = int(port[j])
+            about, m_key, latest, before = self.leased[key]
+            row = int(asks.rows[index[j]])
+            time_ns, frame = int(table.chunk.time_ns[row]), table.chunk.first + row
+            if int(presented[j]) != m_key or frame <= before:
+                continue
+            self.leased[key] = (about, m_key, time_ns, frame)
+            held = about.guard.held.now if about.guard is not None else None
+            if held is None or held.key != m_key or not held.lease or time_ns - latest < held.lease * SECOND:
+                continue
+            low, high = SMP.m_key.span
+            yield Hit(
+                frame=frame,
+                time_ns=time_ns,
+                arguments={"port": str(about), "lease": held.lease, "gap": (time_ns - latest) / SECOND},
+                spans=(Span(frame, int(asks.mad[index[j]]) + low, high - low),),
+                field=SMP.m_key,
+                value=value_of(SMP.m_key, m_key),
+                related=(Related(before, "the latest request with the key"),),
+                evidence=Evidence.LEARNT,
+                key=key,
+            )

@@ -1,0 +1,113 @@
+"""Proofs of rules that compare packets with SL to VL tables, GIDs, leases and port states that the capture showed."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from ibdissect.wire.opa import STLSwitchInfo
+from tests.craft import build, erf_pcap, mad, native, smp, ud
+from tests.fabric.made import ANSWER, GUID, SET, answer, ask, node, port_info, switch, switch_info
+from tests.rules.cases import case
+
+NODE_INFO, SWITCH_INFO, PORT_INFO, SL_TO_VL, P_KEY_TABLE = 0x11, 0x12, 0x15, 0x17, 0x16
+SLOW: Any = partial(erf_pcap, step_ns=1_000_000_000)
+
+
+def send(sl: int = 0, vl: int = 0, *, slid: int = 3, dlid: int = 5) -> bytes:
+    """An RC SEND Only."""
+    return native(0x04, bytes(8), slid=slid, dlid=dlid, lrh={"sl": sl, "vl": vl}, bth={"destqp": 0x12})
+
+
+def lanes(*vls: int) -> bytes:
+    """An SL to VL table: the lane of each SL; SLs beyond those named go to VL 0."""
+    all_vls = [*vls, *[0] * (16 - len(vls))]
+    return bytes(all_vls[i] << 4 | all_vls[i + 1] for i in range(0, 16, 2)).ljust(64, b"\0")
+
+
+# the sender's own table drops SL 5
+DROPS = [answer(3, NODE_INFO, node(3)), answer(3, SL_TO_VL, lanes(0, 0, 0, 0, 0, 15))]
+case("LNK018", [*DROPS, send(5), send(5)], [*DROPS, send(4)], frames=[3], also=["RC002"])
+case("LNK018", [*DROPS, send(5)], [send(5), *DROPS], frames=[3])
+
+
+# two hosts at a switch; all four tables are known
+def swept(*tables: tuple[list[int], int, bytes]) -> list[bytes]:
+    """LID 3 at port 1 and LID 5 at port 2 of a switch, and some SL to VL tables: path, modifier, content."""
+    shown = [
+        ([], NODE_INFO, node(3), 0), ([], PORT_INFO, port_info(3), 1), ([1], NODE_INFO, switch(9), 0), ([1], SWITCH_INFO, switch_info(), 0),
+        ([1, 2], NODE_INFO, node(5), 0), ([1, 2], PORT_INFO, port_info(5), 1),
+        *[(path, SL_TO_VL, body, modifier) for path, modifier, body in tables],
+    ]  # fmt: skip
+    return [smp(ANSWER, attribute, body, path=path, modifier=modifier) for path, attribute, body, modifier in shown]
+
+
+TO_1, TO_0 = lanes(0, 1), lanes(0, 0)
+ALL = swept(([], 0, TO_1), ([1], 1 << 8 | 2, TO_1), ([1], 2 << 8 | 1, TO_1), ([1, 2], 0, TO_1))
+SOME = swept(([], 0, TO_1), ([1], 1 << 8 | 2, TO_1), ([1, 2], 0, TO_1))
+OTHERS = swept(([], 0, TO_1), ([1], 1 << 8 | 2, TO_0), ([1], 2 << 8 | 1, TO_1), ([1, 2], 0, TO_1))
+case("LNK017", [*ALL, send(0, 1)], [*ALL, send(1, 1)], frames=[11])
+case("LNK017", [*ALL, send(1, 0)], [*OTHERS, send(1, 0)], frames=[11])
+case("LNK017", [*ALL, send(0, 1)], [*SOME, send(0, 1)], frames=[11])
+
+# the GID of host 3 with the LID of host 5
+HOSTS = [one for lid in (3, 5) for one in (answer(lid, NODE_INFO, node(lid)), answer(lid, PORT_INFO, port_info(lid)))]
+
+
+def global_packet(slid: int, guid: int) -> bytes:
+    """A datagram with a GRH."""
+    sgid, dgid = bytes([0xFE, 0x80, *bytes(6)]) + guid.to_bytes(8, "big"), bytes([0xFE, 0x80, *bytes(6), *bytes(7), 9])
+    return ud(bytes(8), dest_qp=0x40, src_qp=0x50, q_key=7, slid=slid, dlid=9, grh={"sgid": sgid, "dgid": dgid})
+
+
+case("LNK019", [*HOSTS, global_packet(5, GUID + (3 << 4) + 1)], [*HOSTS, global_packet(3, GUID + (3 << 4) + 1)], frames=[5])
+case("LNK019", [*HOSTS, global_packet(5, GUID + (3 << 4) + 1)], [*HOSTS, global_packet(5, 0x1234)], frames=[5])
+
+# port states: Active without Armed
+INIT = [answer(5, NODE_INFO, node(5)), answer(5, PORT_INFO, port_info(5, port_state=2))]
+
+
+def sets(state: int) -> bytes:
+    """The manager asks for a port state."""
+    return ask(5, PORT_INFO, method=SET, body=port_info(5, port_state=state, port_physical_state=0))
+
+
+case("SEM012", [*INIT, sets(4)], [*INIT, sets(3), sets(4)], frames=[3])
+case("SEM012", [*INIT, sets(4)], [*INIT, answer(5, PORT_INFO, port_info(5, port_state=3)), sets(4)], frames=[3])
+
+# M_Keys
+KEY = 0x1122334455667788
+HELD = [answer(5, NODE_INFO, node(5)), answer(5, PORT_INFO, port_info(5, m_key=KEY, m_key_lease_period=2), m_key=KEY)]
+SEEN = ["MKY005"]
+
+
+def read(key: int, method: int = 1) -> bytes:
+    """A request for a P_Key table."""
+    return ask(5, P_KEY_TABLE, method=method, m_key=key)
+
+
+case("SMP023", [*HELD, read(0x8877665544332211, SET)], [*HELD, read(0x8877665544332212, SET)], frames=[3],
+     also=["MKY002", *SEEN], twin_also=["MKY002", *SEEN])  # fmt: skip
+IDLE = [send(slid=7, dlid=8)]
+case(
+    "MKY009",
+    [*HELD, read(KEY), *IDLE, read(KEY)],
+    [*HELD, read(KEY), read(KEY), read(KEY)],
+    frames=[5],
+    also=SEEN,
+    twin_also=SEEN,
+    file=SLOW,
+)
+
+
+def omni(method: int, **values: Any) -> bytes:
+    """SwitchInfo of Omni-Path."""
+    ends: dict[str, Any] = {"slid": 2, "dlid": 1} if method == ANSWER else {"slid": 1, "dlid": 2}
+    body = mad(0x01, method, SWITCH_INFO, build(STLSwitchInfo, **values), at=32, base_version=0x80, class_version=0x80)
+    return ud(body, dest_qp=0, src_qp=0, q_key=0, lrh={"vl": 15}, **ends)
+
+
+SHOWN, OMNI = omni(ANSWER, multicast_mask=4), ["OPA001"]
+case("OPA005", [SHOWN, omni(SET, multicast_mask=3)], [SHOWN, omni(SET, multicast_mask=4)], frames=[2], also=OMNI, twin_also=OMNI)
+CAN = omni(ANSWER, multicast_mask=4, is_addr_range_config_supported=1)
+case("OPA005", [SHOWN, omni(SET, multicast_mask=3)], [CAN, omni(SET, multicast_mask=3)], frames=[2], also=OMNI, twin_also=OMNI)
