@@ -12,12 +12,12 @@ from typing import Any
 from ibdissect.wire.spec import Field, Struct
 from ibdissect.wire.text import gid_text, printable, value_text
 
-PASSING_NAME = re.compile(
+PASSING_NAME = (
     r"(?:^|[._])(?:psn|msn|tid|transaction_id|va|qp|destqp|srcqp|seconds|milliseconds|microseconds|tries|count|packets|window|segment|offset"
     r"|loss_counter|following|captured)$|counter|violations|port_(?:rcv|xmit)_"
 )
-"""Names in messages of numbers that differ whenever the same fault is recorded again."""
-PASSING = re.compile(
+"""Names in messages of numbers that differ whenever the same fault is recorded again (compiled when the first finding needs it)."""
+PASSING = (
     r"(?<=\bQP )(?:0x)?[0-9a-f#]+|(?<=\bQPs )0x[0-9a-f#]+ (?:and|to) 0x[0-9a-f#]+|(?<=\bPSN )\d+|(?<=\bframe )\d+"
     r"|(?<![\w.])\d+(?:\.\d+)?(?= (?:n|u|µ|m)?s\b)|(?<=_Key#)\d+"
 )
@@ -112,7 +112,7 @@ class Finding:
     def finish(self, mask: Callable[[Secret], str] | None) -> None:
         """Make message and value final: keys through `mask` (None: shown), strings harmless; drops the arguments."""
         self.message = _Message(mask).vformat(self.template, (), self.arguments)
-        self.stable = PASSING.sub("#", _Stable(None).vformat(self.template, (), self.arguments))
+        self.stable = re.sub(PASSING, "#", _Stable(None).vformat(self.template, (), self.arguments))
         if isinstance(self.value, Secret):
             self.value = self.value.value if mask is None or not self.value.value else None
         elif isinstance(self.value, bytes):
@@ -166,7 +166,7 @@ class _Stable(_Message):
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         value, head = super().get_field(field_name, args, kwargs)
-        passing = PASSING_NAME.search(field_name) and isinstance(value, (int, float))
+        passing = re.search(PASSING_NAME, field_name) and isinstance(value, (int, float))
         return (_BLANK if passing or isinstance(value, float) else value), head
 
     def format_field(self, value: Any, format_spec: str) -> str:

@@ -6,8 +6,9 @@ Evaluation over arrays lives in `ibdissect.table.mask`; nothing here touches a p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Union
+
+from ibdissect.record import record
 
 if TYPE_CHECKING:
     from .spec import Field, Struct
@@ -89,7 +90,7 @@ class Value:
         return And((Compare(">=", self, low), Compare("<=", self, high)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record
 class Arith(Value):
     """`left op right` with op one of & >> << + - *; 64-bit signed unless an operand needs unsigned."""
 
@@ -102,7 +103,7 @@ class Arith(Value):
         yield from _fields_of(self.right)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Compare(Expr):
     """`left op right`; when a field occurs several times in a packet, `==` is true if any occurrence agrees, `!=` if all differ."""
 
@@ -119,7 +120,7 @@ class Compare(Expr):
         raise TypeError("a field comparison has no truth value of its own; combine with & | ~")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class In(Expr):
     """The value is one of a set."""
 
@@ -127,35 +128,35 @@ class In(Expr):
     choices: frozenset[Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class And(Expr):
     """All parts hold."""
 
     parts: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Or(Expr):
     """At least one part holds."""
 
     parts: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Not(Expr):
     """The part does not hold."""
 
     part: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Present(Expr):
     """The structure or field is in the packet."""
 
     what: type[Struct] | Field[Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Where(Expr):
     """What no arithmetic on fields says: `holds(table)` gives a truth value for each occurrence of `of`, or for each row if None."""
 
