@@ -23,7 +23,7 @@ from ibdissect.wire.sm import SMP, SMPDirected
 from ibdissect.wire.sm_port import PortInfo
 
 MAX_WRITES = 4096
-"""Requests remembered; later ones are not judged."""
+"""Requests remembered; the oldest is forgotten first."""
 DIRECTED = 0x81
 DIRECTED_SENDER = 1 << 16
 
@@ -70,9 +70,9 @@ class EarlyWrites:
             frames = asks.rows[index] + event.table.chunk.first
             early = later.infos.untold(asks.slot[index] << 8 | number, frames)
             for i, port in zip(index[early].tolist(), number[early].tolist(), strict=True):
-                if len(self.writes) < MAX_WRITES:
-                    self.writes.append(_write(event, i, port))
-                else:
+                self.writes.append(_write(event, i, port))
+                if len(self.writes) > MAX_WRITES:
+                    self.writes.pop(0)
                     event.subnet.count_drop("requests in front of what tells about their ports")
         if self.writes:
             self._answered(event)

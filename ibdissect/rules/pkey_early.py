@@ -22,7 +22,7 @@ from ibdissect.wire.transport import BTH
 from .pkey_columns import FIRST_OTHER_OPCODE, SLOTS, Native, slot
 
 MAX_FLOWS = 65536
-"""Combinations of sender, receiver and P_Key remembered; later ones are not judged."""
+"""Combinations of sender, receiver and P_Key remembered; the oldest is forgotten first."""
 NOT_YET = 1 << 62
 LIDS = 1 << 16
 SENDER, RECEIVER = 32, 16
@@ -100,8 +100,8 @@ class EarlyPackets:
             known = self.flows.get(value)
             if known is None:
                 if len(self.flows) >= MAX_FLOWS:
+                    self._forget(next(iter(self.flows)))
                     event.subnet.count_drop("flows in front of what tells about their ports")
-                    continue
                 known = self.flows[value] = _early(event, native, int(index[first[i]]))
                 where = int(place[first[i]])
                 if self._holder[where] == -1:
@@ -109,6 +109,14 @@ class EarlyPackets:
                     continue
             for end, mine in counts.items():
                 known.counts[end] += int(mine[i])
+
+    def _forget(self, flow: int) -> None:
+        del self.flows[flow]
+        place = int(slot(np.array([flow]))[0])
+        if self._holder[place] == flow:
+            self._holder[place] = -1
+            for counts in self._counts.values():
+                counts[place] = 0
 
     def judged(self, context: Context, verdict: Verdict, end: int) -> Iterator[Hit]:
         """What the tables of the senders or receivers refuse, if they never changed and nothing contradicts; at the capture's end."""

@@ -11,7 +11,7 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.fabric.later import Later
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Evidence, Finding
-from ibdissect.rules import load
+from ibdissect.rules import load, pkey_early
 from ibdissect.table.table import ChunkTable
 from tests import craft
 from tests.fabric.made import answer, ask, port_info
@@ -54,6 +54,19 @@ def test_flows_that_share_a_slot_are_counted_apart() -> None:
     frames = [send(0x8100 + i, i + 1) for i in range(300) for _ in range(2)]
     found = [f for f in lint([*frames, *TABLE], 20_000) if f.code == "PKY003"]
     assert sum(f.count for f in found) == 600 and {f.count for f in found} == {2}
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest flows go first, their counts with them, and it is said (CAP016)."""
+    monkeypatch.setattr(pkey_early, "MAX_FLOWS", 4)
+    capped = [rule for rule in load() if rule.code in ("PKY003", "CAP016")]
+    linter = Linter(capped, max_findings=None)
+    frames = [send(0x8100 + i // 3, i + 1) for i in range(30)]
+    for chunk in open_capture(io.BytesIO(craft.erf_pcap([*frames, *TABLE])), window=400).chunks():
+        linter.feed(ChunkTable(chunk))
+    found = linter.finish()
+    assert [(f.frame, f.count) for f in found if f.code == "PKY003"] == [(19, 3), (22, 3), (25, 3), (28, 3)]
+    assert [f.count for f in found if f.code == "CAP016"] == [6]
 
 
 HIDDEN = [ask(5, PORT_INFO), answer(5, PORT_INFO, port_info(5, m_key=KEY, m_key_protect_bits=1))]
