@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.fabric.events import ChunkFollowed
@@ -30,13 +32,15 @@ SMP_CLASSES = (0x01, 0x81)
 SET = 0x02
 MIXED_NS = 10_000_000_000
 MILLISECOND = 1_000_000
+MAX_KEPT = 65536
+Column = npt.NDArray[Any]
 LONGEST_NS = 4096 << 18
 """A subnet's packet lifetime where none was told: 1.07 s, what managers set by default."""
 
 
-def what_of(asked: Asked, i: int) -> str:
+def _what(request: dict[str, int]) -> str:
     """`PerfGet(attribute 0x0012)`."""
-    return f"{method_name(int(asked.mgmt_class[i]), int(asked.method[i]))}(attribute 0x{int(asked.attribute[i]):04x})"
+    return f"{method_name(request['mgmt_class'], request['method'])}(attribute 0x{request['attribute']:04x})"
 
 
 class TransactionReused(Rule):
@@ -55,41 +59,55 @@ class TransactionReused(Rule):
     message = "{what} has the transaction id of {other} in frame {frame}, which is not answered yet"
     example = "PerformanceGet of PortCounters and of PortCountersExtended with one transaction id, 1 ms apart, without an answer"
 
+    def __init__(self) -> None:
+        self.kept: dict[str, Column] = {}
+        """The last second in front of the chunk."""
+
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
         """Requests by LID: a directed route does not tell who asks."""
         asked = context.get(Asked).of(table)
         index = np.flatnonzero(np.isin(asked.mgmt_class, COUNTED_CLASSES) & (asked.transaction != 0))
-        if len(index) < 2:
+        if not len(index):
             return
-        asks = asked.asks[index]
-        near = np.where(asks, asked.source[index], asked.destination[index])
-        far = np.where(asks, asked.destination[index], asked.source[index])
-        order = np.lexsort((far, near, asked.transaction[index], asked.mgmt_class[index]))
-        near, far, index = near[order], far[order], index[order]
-        one, two = index[:-1], index[1:]
-        same = (near[:-1] == near[1:]) & (far[:-1] == far[1:]) & (asked.transaction[one] == asked.transaction[two])
-        same &= (asked.mgmt_class[one] == asked.mgmt_class[two]) & asked.asks[one] & asked.asks[two]
-        other = asked.method[one] != asked.method[two]
-        for column in (asked.attribute, asked.modifier):
-            other |= column[one] != column[two]
-        times = table.chunk.time_ns[asked.rows]
-        wrong = same & other & (times[two] - times[one] < SHORTEST_TIMEOUT_NS)
-        for k in np.flatnonzero(wrong & self._proven(table, asked, index)).tolist():
-            i, j = int(one[k]), int(two[k])
-            frame, row = table.chunk.first + int(asked.rows[i]), int(asked.rows[j])
+        now = self._columns(table, asked, index)
+        fresh = np.arange(len(index) + len(self.kept.get("frame", ()))) >= len(self.kept.get("frame", ()))
+        rows = {name: np.concatenate((self.kept[name], column)) if self.kept else column for name, column in now.items()}
+        late = np.flatnonzero(rows["time"] > rows["time"][-1] - SECOND_NS)[-MAX_KEPT:]
+        self.kept = {name: column[late] for name, column in rows.items()}
+        order = np.lexsort((rows["far"], rows["near"], rows["transaction"], rows["mgmt_class"]))
+        rows, fresh = {name: column[order] for name, column in rows.items()}, fresh[order]
+        same = rows["asks"][:-1] & rows["asks"][1:]
+        for name in ("far", "near", "transaction", "mgmt_class"):
+            same &= rows[name][:-1] == rows[name][1:]
+        other = np.zeros(len(same), np.bool_)
+        for name in ("method", "attribute", "modifier"):
+            other |= rows[name][:-1] != rows[name][1:]
+        wrong = same & other & (rows["time"][1:] - rows["time"][:-1] < SHORTEST_TIMEOUT_NS)
+        for i in np.flatnonzero(wrong & self._proven(rows, fresh)).tolist():
+            one, two = ({name: int(column[k]) for name, column in rows.items()} for k in (i, i + 1))
             yield Hit(
-                frame=table.chunk.first + row, time_ns=int(times[j]), related=(Related(frame, "the other request"),),
-                arguments={"what": what_of(asked, j), "other": what_of(asked, i), "frame": frame}, field=MAD.transaction_id,
-                key=(int(asked.mgmt_class[j]), int(near[k]), int(far[k])), evidence=Evidence.LEARNT,
+                frame=two["frame"], time_ns=two["time"], related=(Related(one["frame"], "the other request"),), evidence=Evidence.LEARNT,
+                arguments={"what": _what(two), "other": _what(one), "frame": one["frame"]}, field=MAD.transaction_id,
+                key=(two["mgmt_class"], two["near"], two["far"]),
             )  # fmt: skip
 
     @staticmethod
-    def _proven(table: ChunkTable, asked: Asked, index: Int) -> Bool:
-        """Of each pair: whether the capture misses nothing, or two answers behind it show that both were under way."""
-        proven: Bool = table.chunk.link[asked.rows[index[:-1]]] != LINK_ERF
-        answers = ~asked.asks[index]
-        proven[:-2] |= answers[2:-1] & answers[3:]
+    def _columns(table: ChunkTable, asked: Asked, index: Int) -> dict[str, Column]:
+        asks, rows = asked.asks[index], asked.rows[index]
+        columns = {name: getattr(asked, name)[index] for name in ("mgmt_class", "method", "attribute", "modifier", "transaction")}
+        return columns | {
+            "asks": asks, "near": np.where(asks, asked.source[index], asked.destination[index]),
+            "far": np.where(asks, asked.destination[index], asked.source[index]), "frame": table.chunk.first + rows,
+            "time": table.chunk.time_ns[rows], "unproven": table.chunk.link[rows] == LINK_ERF,
+        }  # fmt: skip
+
+    @staticmethod
+    def _proven(rows: dict[str, Column], fresh: Bool) -> Bool:
+        """Of each pair: whether the capture misses nothing, or two answers behind it show that both were under way; each once."""
+        proven: Bool = ~rows["unproven"][1:] & fresh[1:]
+        answers = ~rows["asks"]
+        proven[:-2] |= rows["unproven"][1:-2] & answers[2:-1] & answers[3:] & fresh[3:]
         return proven
 
 
@@ -198,9 +216,10 @@ class Flood(Rule):
                 continue
             i = int(index[late[0] - before])
             row = int(asked.rows[i])
+            what = _what({name: int(getattr(asked, name)[i]) for name in ("mgmt_class", "method", "attribute")})
             yield Hit(
                 frame=table.chunk.first + row, time_ns=int(table.chunk.time_ns[row]), field=MAD.method, value=int(asked.method[i]),
-                arguments={"what": what_of(asked, i), "count": FLOOD + 1}, count=len(late), key=int(value),
+                arguments={"what": what, "count": FLOOD + 1}, count=len(late), key=int(value),
             )  # fmt: skip
 
     @staticmethod
@@ -234,36 +253,35 @@ class TwoManagers(Rule):
     message = "SubnSet to LID {dlid} from the managers at LID {one} and LID {two}, {milliseconds} ms apart"
     example = "SMInfos that show two managers, and SubnSets of both to one LID within a second"
 
+    def __init__(self) -> None:
+        self.last: dict[int, tuple[int, int, int]] = {}
+        """Sender, frame and time of the latest Set to each LID in front of the chunk."""
+
     @on_event(ChunkFollowed)
-    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+    def chunk(self, event: ChunkFollowed, _context: Context) -> Iterator[Hit]:
         managers = {sm.lid: sm.since for sm in event.subnet.sms.values() if 0 < sm.lid < FIRST_MULTICAST}
-        asks = event.requests
+        asks, table = event.requests, event.table
         sets = np.flatnonzero(asks.method == SET)
         if len(managers) < 2 or not len(sets):
             return
-        table = event.table
-        rows = asks.rows[sets]
+        rows, data = asks.rows[sets], table.chunk.data
         lrh = table.located.at("lrh")[rows]
-        sets, rows, lrh = sets[lrh >= 0], rows[lrh >= 0], lrh[lrh >= 0]
-        data = table.chunk.data
-        directed = data[table.chunk.offset[rows] + asks.mad[sets] + MAD.mgmt_class.bit // 8] == DIRECTED
-        rows, lrh = rows[~directed], lrh[~directed]
+        by_lid = (lrh >= 0) & (data[table.chunk.offset[rows] + asks.mad[sets] + MAD.mgmt_class.bit // 8] != DIRECTED)
+        rows, lrh = rows[by_lid], lrh[by_lid]
         slid, dlid = u16(data, lrh + 6), u16(data, lrh + 2)
-        known = np.isin(slid, list(managers))
-        rows, slid, dlid = rows[known], slid[known], dlid[known]
-        times = table.chunk.time_ns[rows]
-        order = np.argsort(dlid, kind="stable")
-        one, two = order[:-1], order[1:]
-        mixed_up = (dlid[one] == dlid[two]) & (slid[one] != slid[two]) & (times[two] - times[one] < MIXED_NS)
-        for k in np.flatnonzero(mixed_up).tolist():
-            i, j = int(one[k]), int(two[k])
-            first, frame = table.chunk.first + int(rows[i]), table.chunk.first + int(rows[j])
-            if max(managers[int(slid[i])], managers[int(slid[j])]) > first:
-                continue  # a state changed since: a handover
-            yield Hit(
-                frame=frame, time_ns=int(times[j]), related=(Related(first, "the other manager's"),), evidence=Evidence.LEARNT,
-                arguments={
-                    "dlid": int(dlid[j]), "one": int(slid[i]), "two": int(slid[j]), "milliseconds": int(times[j] - times[i]) // MILLISECOND,
-                },
-                field=MAD.method, value=SET, key=int(dlid[j]),
-            )  # fmt: skip
+        for i in np.flatnonzero(np.isin(slid, list(managers))).tolist():  # managers set by directed routes: these are few
+            sender, target, row = int(slid[i]), int(dlid[i]), int(rows[i])
+            frame, time_ns = table.chunk.first + row, int(table.chunk.time_ns[row])
+            before = self.last.get(target)
+            if before is not None or len(self.last) < MAX_KEPT:
+                self.last[target] = sender, frame, time_ns
+            if before is None or before[0] == sender or time_ns - before[2] >= MIXED_NS:
+                continue
+            if max(managers[sender], managers.get(before[0], frame)) <= before[1]:  # else a state changed since: a handover
+                yield Hit(
+                    frame=frame, time_ns=time_ns, related=(Related(before[1], "the other manager's"),), evidence=Evidence.LEARNT,
+                    arguments={
+                        "dlid": target, "one": before[0], "two": sender, "milliseconds": (time_ns - before[2]) // MILLISECOND,
+                    },
+                    field=MAD.method, value=SET, key=target,
+                )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Does every rule find its fault without the help of others: with --select of that rule alone?"""
+"""Does every rule find its fault alone, as with --select, and do rules about conversations find it in chunks of any size?"""
 
 from __future__ import annotations
 
@@ -27,3 +27,21 @@ def test_alone(proof: Case) -> None:
         linter.feed(ChunkTable(chunk))
     linter.context.damage = reader.damage
     assert {finding.code for finding in linter.finish()} == {proof.code}
+
+
+CONVERSATIONS = ("TXN", "SA", "CM", "PM", "CC", "RC", "MCG", "ROC")
+
+
+@pytest.mark.parametrize(
+    "proof",
+    [case for code, cases in test_rules.CASES.items() if code.startswith(CONVERSATIONS) for case in cases],
+    ids=lambda case: case.code,
+)
+def test_chunks_make_no_difference(proof: Case) -> None:
+    def found(window: int) -> list[tuple[str, int, int]]:
+        linter = Linter([RULES[proof.code]])
+        for chunk in open_capture(io.BytesIO(proof.bad), window=window).chunks():
+            linter.feed(ChunkTable(chunk))
+        return [(finding.code, finding.frame, finding.count) for finding in linter.finish()]
+
+    assert found(1000) == found(16 << 20)
