@@ -48,7 +48,7 @@ case("PKY003", [send(0x9999), *TABLE], [send(0x9999), *TABLE[:4], TABLE[5]], fra
 BACK = rc(0x11, slid=5, dlid=3, bth={"p_key": 0x9999, "destqp": 0x13})
 case("PKY003", [send(0x9999), *TABLE], [send(0x9999), BACK, *TABLE], frames=[1])
 # another port had that LID
-OTHER = [ask(5, PORT_INFO, header={"transaction_id": 70}), answer(5, NODE_INFO, node(6), header={"transaction_id": 70})]
+OTHER = told(5, NODE_INFO, node(6), 70)
 case("PKY003", [send(0x9999), *TABLE], [send(0x9999), *OTHER, *TABLE], frames=[1])
 
 # M_Keys: a Set that nobody answers, in front of the port's first PortInfo

@@ -79,7 +79,7 @@ def tried(key: int) -> bytes:
 
 
 LATE = [held(m_key_lease_period=1), tried(9), CA]
-case("MKY008", erf_pcap(LATE, step_ns=1_500_000_000), erf_pcap([*LATE[:2], tried(KEY), CA], step_ns=700_000_000),
+case("MKY008", erf_pcap(LATE, step_ns=1_500_000_000), erf_pcap([*LATE[:2], tried(KEY), CA], step_ns=400_000_000),
      file=None, frames=[3], also=[*ALSO, "MKY002"], twin_also=[*ALSO, "MKY002"])  # fmt: skip
 case("MKY015", [held(), tried(1), tried(2), tried(3)], [held(), tried(1), tried(2), tried(2)], frames=[4],
      also=[*ALSO, "MKY002"], twin_also=[*ALSO, "MKY002"])  # fmt: skip
