@@ -8,7 +8,7 @@ from aiohttp import web
 from textual_serve.server import Server
 
 
-class LocalServer(Server):  # type: ignore[misc]  # textual-serve has no types
+class LocalServer(Server):  # type: ignore[misc, unused-ignore]  # where textual-serve is not installed
     """Serves one command on the loopback interface. The screen can write files, so no other site's page may open it."""
 
     def __init__(self, command: str, host: str, port: int, title: str) -> None:

@@ -62,7 +62,7 @@ def _rows(struct: Any, computed: Any = ()) -> list[dict[str, Any]]:
 def where(struct: Any) -> str:
     """The places of a structure in words: `SMP 0x0015`, `inside Notice.data_details`."""
     from ibdissect.wire.mad import CLASS_SHORT
-    from ibdissect.wire.places import Inside, Mad, MadFormat
+    from ibdissect.wire.places import Behind, CmPayload, CmService, Inside, Mad, MadFormat, Parsed
 
     said = []
     for place in struct.carried_by:
@@ -71,11 +71,23 @@ def where(struct: Any) -> str:
         elif isinstance(place, Mad):
             said.append(f"{CLASS_SHORT.get(place.mgmt_class, f'class 0x{place.mgmt_class:02x}')} attribute 0x{place.attr_id:04x}")
         elif isinstance(place, Inside):
-            owner = place.field.owner.__name__ if place.field.owner is not None else "?"
-            said.append(f"inside {owner}.{place.field.name}")
+            said.append(f"inside {_field(place.field)}")
+        elif isinstance(place, Parsed):
+            said.append(f"found in {_field(place.field)}")
+        elif isinstance(place, Behind):
+            said.append(f"behind {place.length[0].owner.__name__}" if place.length[0].owner is not None else "behind a header")
+        elif isinstance(place, (CmService, CmPayload)):
+            what = "private data" if isinstance(place, CmService) else "messages"
+            side = f" to the {place.toward} side" if isinstance(place, CmPayload) and place.toward else ""
+            mask = "" if place.mask == (1 << 64) - 1 else f"/0x{place.mask:x}"
+            said.append(f"{what}{side} of service " + (f"{place.named}*" if place.named else f"0x{place.service_id:x}{mask}"))
         else:
             said.append(f"{type(place).__name__} {', '.join(_value(place, name) for name in place.__dataclass_fields__)}")
     return "; ".join(dict.fromkeys(said)) or struct.title
+
+
+def _field(field: Any) -> str:
+    return f"{field.owner.__name__ if field.owner is not None else '?'}.{field.name}"
 
 
 def _value(place: Any, name: str) -> str:

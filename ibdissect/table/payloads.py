@@ -146,7 +146,8 @@ def _about(table: ChunkTable, place: CmService | CmPayload, services: npt.NDArra
         known = [number for number, name in list(table.services.names.items()) if name.startswith(place.named)]
         return np.asarray(np.isin(services, np.array(known, np.uint64)), np.bool_)
     same: Bool = (services & np.uint64(place.mask)) == np.uint64(place.service_id & place.mask)
-    return same & (services != 0)
+    known_service: Bool = services != 0
+    return np.asarray(same & known_service, np.bool_)
 
 
 def parsed(table: ChunkTable, struct: StructType, place: Parsed) -> Room:

@@ -1,0 +1,49 @@
+"""Is the code that the pages about plugins show the code of their example files, and is their capture the one that tests build?"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ibdissect.plugins import load
+from tests.acme import capture
+
+
+def blocks(page: Path) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
+
+
+@pytest.mark.parametrize(
+    ("page", "example"),
+    [("first-dissector.md", "docs/examples/first_dissector.py"), ("first-rule.md", "docs/examples/first_rule.py"),
+     ("plugins.md", "tests/plugin_package/src/acme_ib/stream.py")],
+)  # fmt: skip
+def test_code_of_the_page_is_in_the_file(repo: Path, page: str, example: str) -> None:
+    """Line by line; imports may be grouped in another way."""
+    text = (repo / example).read_text(encoding="utf-8")
+    shown = [line for block in blocks(repo / "docs" / page) for line in block.splitlines()]
+    statements = [line for line in shown if line.strip() and not line.startswith(("from ", "import "))]
+    assert len(statements) > 6
+    known = {line.strip() for line in text.splitlines()}
+    assert [line for line in statements if line.strip() not in known] == []
+
+
+def test_the_examples_load_together_and_alone(repo: Path) -> None:
+    for name in ("acme.py", "first_dissector.py", "first_rule.py"):
+        loaded = load([str(repo / "docs/examples" / name)])
+        assert len(loaded.catalog.structs) > 300
+    assert load([str(repo / "docs/examples/first_dissector.py")]).columns == ("acme.temperature.celsius",)
+
+
+def test_the_capture_is_the_one_built_here(repo: Path) -> None:
+    assert (repo / "docs/examples/acme.pcap").read_bytes() == capture()
+
+
+def test_every_place_is_on_the_page(repo: Path) -> None:
+    from ibdissect.wire import places
+
+    page = (repo / "docs/plugins.md").read_text(encoding="utf-8")
+    words = [name for name, value in vars(places).items() if isinstance(value, type) and value.__module__ == places.__name__]
+    assert [word for word in words if f"`{word}(" not in page] == ["SaPiece"], "SaPiece is the record finder's own"
