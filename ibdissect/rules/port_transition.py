@@ -38,13 +38,17 @@ class ActiveWithoutArmed(TellingRule):
     def __init__(self) -> None:
         self.armed: dict[int, int] = {}
         """Frame of the latest Set to Armed, by port."""
+        self.forgotten = 0
+        """Frame up to which they were forgotten."""
 
     def suspicious(self, told: Told, context: Context) -> Mask:
         state = told.now(PortInfo.port_state)
-        for i in np.flatnonzero(told.sets & (state == ARMED) & (told.key != -1)).tolist():
-            if len(self.armed) < MAX_PORTS or int(told.key[i]) in self.armed:
-                self.armed[int(told.key[i])] = int(told.frames[i])
+        armed = np.flatnonzero(told.sets & (state == ARMED))
+        self.armed.update(zip(told.key[armed].tolist(), told.frames[armed].tolist(), strict=True))
+        if len(self.armed) > MAX_PORTS:
+            self.armed.clear()
+            self.forgotten = int(told.frames[-1])
         return told.sets & (state == ACTIVE) & (told.since > 0) & (told.was(PortInfo.port_state) == INIT)
 
     def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        return None if self.armed.get(int(told.key[i]), 0) > int(told.since[i]) else {}
+        return None if max(self.armed.get(int(told.key[i]), 0), self.forgotten) > int(told.since[i]) else {}
