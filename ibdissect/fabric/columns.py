@@ -30,9 +30,9 @@ TEACHING = (NODE_DESCRIPTION, NODE_INFO, SWITCH_INFO, PORT_INFO, P_KEY_TABLE, *T
 """Attributes whose answers are read."""
 PLACE_ONLY, ASKS, TEACHES, COMPLAINS = 0, 1, 2, 3
 """What an SMP needs of the follower: only the port that it goes to or comes from, or more."""
-WAY = 67
-"""Bytes of `Smps.ways` per SMP: high half of the transaction id, and InitialPath without its unused first byte."""
-WAY_HEAD = 4
+HOPS_AT, WAY_HEAD = 4, 5
+"""A way: high half of the transaction id, the number of hops, and InitialPath without its unused first byte."""
+MAX_HOPS, WORD = 63, 8
 PERMISSIVE = 0xFFFF
 
 _READ: dict[int, tuple[Field[Any], ...]] = {
@@ -83,22 +83,17 @@ class Smps:
         self._transaction = column(MAD.transaction_id)
         self._m_key = column(SMPDirected.m_key)
         hops = column(SMPDirected.hop_count).astype(np.int64)
-        self.hops: list[int] = hops.tolist()
         slid, dlid = column(SMPDirected.dr_slid), column(SMPDirected.dr_dlid)
         self.dr_slid, self.dr_dlid = slid, dlid
-        self.pure: list[bool] = (directed & (slid == PERMISSIVE) & (dlid == PERMISSIVE)).tolist()
+        self.pure: npt.NDArray[np.bool_] = directed & (slid == PERMISSIVE) & (dlid == PERMISSIVE)
         """Directed from end to end."""
         lrh = loc.at("lrh")[rows]
         near, far = u16(data, lrh + LRH.slid.bit // 8), u16(data, lrh + LRH.dlid.bit // 8)
         self.slid: list[int] = near.tolist()
         self.dlid: list[int] = far.tolist()
-        ways = np.empty((len(rows), WAY), np.uint8)
-        ways[:, :WAY_HEAD] = head[:, MAD.transaction_id.bit // 8 : MAD.transaction_id.bit // 8 + WAY_HEAD]
-        ways[:, WAY_HEAD:] = gather(data, at + PATH_AT + 1, WAY - WAY_HEAD)
-        self.ways = ways.tobytes()
-        starts = np.arange(len(rows)) * WAY
-        self.way_at: list[int] = starts.tolist()
-        self.way_end: list[int] = (starts + WAY_HEAD + np.minimum(hops, 63)).tolist()
+        self.ways = _ways(data, at, head, np.minimum(hops, MAX_HOPS).astype(np.uint8))
+        """The way of each SMP, zeros behind it, uint8[n, words * WORD]; `way` and `path` read it."""
+        self._way_bytes, self._way_size = self.ways.tobytes(), self.ways.shape[1]
         self.bodies = gather(data, at + DATA_AT, 64)
         self._raw = self.bodies.tobytes()
         self.facts: list[tuple[int, ...] | None] = [None] * len(rows)
@@ -140,11 +135,30 @@ class Smps:
 
     def path(self, i: int) -> bytes:
         """The directed route of SMP `i`, without the unused first byte; HopCount above 63 is cut there."""
-        return self.ways[self.way_at[i] + WAY_HEAD : self.way_end[i]]
+        at, ways = i * self._way_size, self._way_bytes
+        return ways[at + WAY_HEAD : at + WAY_HEAD + ways[at + HOPS_AT]]
+
+    def high(self, i: int) -> bytes:
+        """High half of the transaction id of SMP `i`, 4 bytes."""
+        at = i * self._way_size
+        return self._way_bytes[at : at + HOPS_AT]
 
     def body(self, i: int) -> bytes:
         """The 64 bytes of the attribute of SMP `i`."""
         return self._raw[i * 64 : i * 64 + 64]
+
+
+def _ways(data: npt.NDArray[np.uint8], at: Int, head: npt.NDArray[np.uint8], hops: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    longest = int(hops.max()) if len(hops) else 0
+    ways = np.zeros((len(at), -(-(WAY_HEAD + longest) // WORD) * WORD), np.uint8)
+    start = MAD.transaction_id.bit // 8
+    ways[:, :HOPS_AT] = head[:, start : start + HOPS_AT]
+    ways[:, HOPS_AT] = hops
+    if longest:
+        path = gather(data, at + PATH_AT + 1, longest)
+        path *= np.arange(longest, dtype=np.uint8) < hops[:, None]
+        ways[:, WAY_HEAD : WAY_HEAD + longest] = path
+    return ways
 
 
 def _rows(table: ChunkTable) -> Int:

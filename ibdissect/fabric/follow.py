@@ -22,8 +22,10 @@ from .events import ChunkFollowed, FabricEvent, RepressSeen, StateEvicted, TrapS
 from .keys import refuses
 from .learn import Asked, Learner, Smp
 from .model import FIRST_MULTICAST, PERMISSIVE, SWITCH, Node, Port, Subnet
+from .places import Places
 from .records import learn_records
 from .routes import Hop, Routes
+from .slmaps import SlMaps
 
 MAX_ASKED = 4096
 """PortInfo requests that wait for their answer."""
@@ -72,27 +74,29 @@ class Follower:
         self.learner = Learner(self.subnet, self.routes)
         self.asked: dict[tuple[object, ...], Asked] = {}
         """PortInfo requests by transaction, modifier and way, as far as M_Keys are in play."""
+        self.done = 0
+        """SMPs of the chunk that are taken in."""
         self.unplaced: dict[tuple[int, ...], tuple[Smp, int]] = {}
         """Directed requests whose port is not known, by what a bad M_Key trap repeats of them; and the offset of their MAD."""
 
     def feed(self, table: ChunkTable) -> Iterator[FabricEvent]:
         """Take in a chunk; yields events while the state is as of their frame. Exhaust it."""
         smps = Smps(table, keyed=self.subnet.keyed)
-        slots, entered = [-1] * len(smps.rows), [0] * len(smps.rows)
-        yield from self._each(smps, table, slots, entered)
+        places = Places(smps, self.routes)
+        yield from self._each(smps, table, places)
         last = table.chunk.first + len(table) - 1
         time_ns = int(table.chunk.time_ns[-1]) if len(table) else 0
         learn_records(self.subnet, table)
         for what, count in sorted(self.subnet.dropped.items()):
             yield StateEvicted(last, time_ns, what, count)
         self.subnet.dropped.clear()
-        slot, port = np.array(slots, np.int64), np.array(entered, np.int64)
         asks = np.flatnonzero(~smps.answers & (smps.method != c.TRAP))
-        requests = self._of(smps, asks, slot, port)
-        answers = self._of(smps, np.flatnonzero(smps.answers), slot, port)
+        requests = self._of(smps, asks, places)
+        answers = self._of(smps, np.flatnonzero(smps.answers), places)
         yield ChunkFollowed(last, time_ns, table, self.subnet, requests, answers)
 
-    def _of(self, smps: Smps, index: Int, slots: Int, entered: Int) -> Requests:
+    def _of(self, smps: Smps, index: Int, places: Places) -> Requests:
+        slots, entered = places.slot, places.entered
         distinct, which = np.unique(slots[index], return_inverse=True)
         attribute = smps.attribute[index]
         of_attribute = {number: np.flatnonzero(attribute == number) for number in np.unique(attribute).tolist()}
@@ -104,26 +108,43 @@ class Follower:
             np.array([node.num_ports if node is not None else 0 for node in nodes], np.int64),
         )  # fmt: skip
 
-    def _each(self, smps: Smps, table: ChunkTable, slots: list[int], entered: list[int]) -> Iterator[FabricEvent]:
-        """The loop over all SMPs: where each goes is looked up in `ways` first; the state in a stable subnet is what it was."""
-        first, learner, routes = table.chunk.first, self.learner, self.routes
-        out = learner.out
+    def _each(self, smps: Smps, table: ChunkTable, places: Places) -> Iterator[FabricEvent]:
+        """The steps that some SMPs need one by one, and the columns of the others.
+
+        Columns are right as long as every route leads where it led: when one turns, or a node goes, all behind have their own step.
+        """
+        maps, n = SlMaps(smps, places), len(smps.rows)
+        self.done = 0
+        if not self.routes.turned:
+            need = np.array(smps.kind) != c.PLACE_ONLY
+            yield from self._walk(smps, table, places, np.flatnonzero(need & ~maps.batched | ~places.sure), first=True)
+        places.settle(self.done)
+        maps.learn(self.subnet, table.chunk.first, self.done)
+        if self.done < n:
+            yield from self._walk(smps, table, places, np.arange(self.done, n), first=False)
+            places.settle(n)
+
+    def _walk(self, smps: Smps, table: ChunkTable, places: Places, steps: Int, *, first: bool) -> Iterator[FabricEvent]:
+        """Take in SMPs one by one; where the columns are right no more it stops, in the first walk. `done`: all before are taken in."""
+        number, learner, routes, dropped = table.chunk.first, self.learner, self.routes, self.subnet.dropped
+        out, hops, group, kinds, sure = learner.out, places.hops, places.group, smps.kind, places.sure.tolist()
         modifiers, attributes, methods = smps.modifier.tolist(), smps.attribute.tolist(), smps.method.tolist()
         times, rows = table.chunk.time_ns[smps.rows].tolist(), smps.rows.tolist()
-        pure, ways, way_at, way_end = smps.pure, smps.ways, smps.way_at, smps.way_end
-        known: dict[bytes, Hop] = {}
         keyed = smps.keyed
-        for i, kind in enumerate(smps.kind):
+        learner.lost = False
+        plain = Smp(0, 0, 0, 0, None, b"", None, 0, False)
+        """For answers of which neither the way nor the sender matters."""
+        for i in steps.tolist():
+            kind = kinds[i]
             if kind == c.COMPLAINS:
-                self._trap(smps, i, first + rows[i], times[i])
+                self._trap(smps, i, number + rows[i], times[i])
             else:
                 hop = None
-                if pure[i]:
-                    hop = known.get(way := ways[way_at[i] : way_end[i]])
+                way = group[i]
+                if way >= 0:
+                    hop = hops[way]
                     if hop is None or not hop.node.alive or routes.turned:
-                        hop = routes.known(way)
-                        if hop is not None:
-                            known[way] = hop
+                        hop = places.known(way)
                 smp = None
                 if hop is None:
                     smp = self._address(smps, i)
@@ -134,34 +155,38 @@ class Follower:
                         node = hop.node
                         port = node.ports.get(modifiers[i] & 0xFF if node.kind == SWITCH else hop.entered)
                         if port is not None and port.guard is None and port.body == smps.body(i):  # as usual in a subnet at rest
-                            slots[i], entered[i] = node.slot, hop.entered
+                            if not sure[i]:
+                                places.put(i, hop)
                             continue
-                    if smp is None and (keyed or attribute == c.NODE_INFO):
-                        smp = self._made(smps, i, hop)
-                    if smp is None:  # neither the way nor the sender matters
-                        smp = Smp(i, first + rows[i], times[i], modifiers[i], None, b"", hop, 0, False)
-                    else:
-                        smp.frame, smp.time_ns, smp.modifier = first + rows[i], times[i], modifiers[i]
+                    if smp is None:
+                        smp = self._made(smps, i, hop) if keyed or attribute == c.NODE_INFO else plain
+                    smp.i, smp.hop, smp.frame, smp.time_ns, smp.modifier = i, hop, number + rows[i], times[i], modifiers[i]
                     asked = None
                     if keyed and attribute == c.PORT_INFO:
                         asked = self.asked.pop(self._way(smps, smp, smps.dlid[i], smps.slid[i]), None)
                     learner.answer(smps, smp, attribute, asked)
                     hop = smp.hop
-                    if attribute == c.NODE_INFO and hop is None and smp.origin is not None:
-                        hop = routes.directed(smp.origin, smp.path)
+                    if attribute == c.NODE_INFO:
+                        places.taught(i)
+                        if hop is None and smp.origin is not None:
+                            hop = routes.directed(smp.origin, smp.path)
                 elif kind == c.ASKS:
                     smp = smp or self._made(smps, i, hop)
-                    smp.frame, smp.time_ns, smp.modifier = first + rows[i], times[i], modifiers[i]
+                    smp.frame, smp.time_ns, smp.modifier = number + rows[i], times[i], modifiers[i]
                     self._ask(smps, smp, methods[i], attributes[i])
-                if hop is not None:
-                    slots[i], entered[i] = hop.node.slot, hop.entered
+                if hop is not None and (not sure[i] or routes.turned):
+                    places.put(i, hop)
             if out:
                 yield from out
                 out.clear()
+            if first and (routes.turned or learner.lost or places.missed or dropped):
+                self.done = i + 1
+                return
+        self.done = len(smps.rows)
 
     def _made(self, smps: Smps, i: int, hop: Hop | None) -> Smp:
         """What `_address` says of a directed SMP whose port is known already."""
-        high = int.from_bytes(smps.ways[smps.way_at[i] : smps.way_at[i] + c.WAY_HEAD], "big")
+        high = int.from_bytes(smps.high(i), "big")
         path = smps.path(i)
         return Smp(i, 0, 0, 0, self.routes.origin(high), path, hop, DIRECTED_SENDER + high, not path)
 

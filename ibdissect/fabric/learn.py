@@ -21,7 +21,7 @@ from .events import (
     SmSeen,
 )
 from .keys import Guard, MKey, hides
-from .model import ACTIVE, ARMED, DOWN, FIRST_MULTICAST, INIT, KEPT_PAGES, SWITCH, Node, Port, Subnet, SwitchFacts
+from .model import ACTIVE, ARMED, DOWN, FIRST_MULTICAST, INIT, KEPT_PAGES, STATE_AT, SWITCH, Node, Port, Subnet, SwitchFacts
 from .partitions import PKeys
 from .routes import Hop, Origin, Routes
 from .tables import Forwarding, Qos
@@ -57,6 +57,8 @@ class Learner:
     def __init__(self, subnet: Subnet, routes: Routes) -> None:
         self.subnet, self.routes = subnet, routes
         self.out: list[FabricEvent] = []
+        self.lost = False
+        """A node that had no name was dropped for one that has."""
 
     def answer(self, smps: Smps, smp: Smp, attribute: int, asked: Asked | None) -> None:
         """Take in an answer with status 0 other than those that only repeat what is known."""
@@ -107,6 +109,7 @@ class Learner:
             return
         if smp.hop is not None and not smp.hop.node.guid:
             self.subnet.drop(smp.hop.node)
+            self.lost = True
         node, new = self.subnet.node(guid, smp.frame)
         node.kind, node.num_ports, node.system_guid = kind, num_ports, system_guid
         node.partition_cap, node.device_id, node.vendor_id = partition_cap, device_id, vendor_id
@@ -141,8 +144,7 @@ class Learner:
                 if number != receiver:
                     return None
                 number = hop.entered
-        found = node.ports.get(number)
-        return found if found is not None else self.subnet.port(node, number)
+        return node.ports.get(number) or self.subnet.port(node, number)
 
     def table_port(self, hop: Hop, number: int) -> Port | None:
         """The port that the modifier of a port's table selects: adapters and routers ignore it."""
@@ -152,24 +154,28 @@ class Learner:
 
     def port_info(self, smps: Smps, smp: Smp, hop: Hop, facts: tuple[int, ...], asked: Asked | None) -> None:
         """A port showed its PortInfo."""
-        port = self.about(hop, smp.modifier & 0xFF, facts[3])
-        if port is None:
-            return
-        lid, lmc, state, number, diag_code, key, protect, lease = facts
-        own = port is hop.node.manager(hop.entered)
-        if own and hop.node.kind not in (0, SWITCH) and number != port.number:
-            return  # not the port that the route was thought to lead to
-        body = smps.body(smp.i)
-        if body != port.body:
-            was = port.state
+        lid, lmc, state, local, diag_code, key, protect, lease = facts
+        node, number = hop.node, smp.modifier & 0xFF
+        if node.kind == SWITCH:
+            port, own = node.ports.get(number) or self.subnet.port(node, number), number == 0
+        else:
+            about = self.about(hop, number, local)
+            if about is None:
+                return
+            port, own = about, about is node.ports.get(hop.entered)
+            if own and node.kind and local != port.number:
+                return  # not the port that the route was thought to lead to
+        body, before = smps.body(smp.i), port.body
+        if body != before:
+            was = before[STATE_AT] & 15 if before is not None else 0
             port.body, port.info_frame = body, smp.frame
             if was != state:
                 self._state_changed(smp, port, was, state)
             if diag_code & 0x8000:
                 self._add_page(port, diag_code >> 4 & 0x7FF)
             if not body[LOW_CAP_AT] or not body[HIGH_CAP_AT]:
-                port.node.unarbitrated = True
-        if hop.node.kind != SWITCH or own:
+                node.unarbitrated = True
+        if node.kind != SWITCH or own:
             if lid < FIRST_MULTICAST and port.lids.now != ((lid, lmc) if lid else None):
                 taken = self.subnet.assign(port, lid, lmc, smp.frame)
                 if lid:

@@ -132,6 +132,18 @@ class Qos:
         self.inputs |= 1 << input_port
         self.frame = frame
 
+    def learn_same(self, input_ports: list[int], entries: bytes, frame: int) -> bool:
+        """One table was shown from several input ports, last in `frame`; False, and nothing is learnt, where that takes single steps."""
+        mask = sum(1 << port for port in set(input_ports))
+        if self.inputs and (self.others or self.first != entries):
+            return False
+        if self.inputs | mask == self.inputs:
+            return True
+        if self.inputs or mask.bit_count() != len(input_ports):
+            return False
+        self.first, self.inputs, self.frame = entries, mask, frame
+        return True
+
     def map(self, input_port: int) -> bytes | None:
         """The 8 bytes that map SLs of packets from an input port; None where they are not known."""
         if not self.inputs >> input_port & 1:

@@ -1,0 +1,63 @@
+"""What do the SL to VL tables of a chunk say? There is one for each pair of ports of a switch, so they are learnt by output port."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from ibdissect.table.locate import Bool
+
+from . import columns as c
+from .columns import Smps
+from .model import SWITCH, Subnet
+from .places import Places
+from .tables import Qos
+
+
+class SlMaps:
+    """The answers that show SL to VL tables; learnt together where the place of each is known without a step of its own."""
+
+    def __init__(self, smps: Smps, places: Places) -> None:
+        self.smps, self.places = smps, places
+        shown = smps.answers & (smps.attribute == c.SL_TO_VL)
+        batch = bool((places.sure | ~shown).all())
+        self.batched: Bool = shown if batch else np.zeros(len(shown), np.bool_)
+        """Answers that need no step: all that show tables, or none, so that their order stays."""
+
+    def learn(self, subnet: Subnet, first: int, until: int) -> None:
+        """Take in those before `until`; `first` is the number of the chunk's first frame. Places must be settled."""
+        smps, places = self.smps, self.places
+        index = np.flatnonzero(self.batched[:until])
+        if not len(index):
+            return
+        slot, modifier = places.slot[index], smps.modifier[index].astype(np.int64)
+        numbers = sorted(set(slot.tolist()))
+        nodes = [subnet.slots[number] for number in numbers]
+        which = np.searchsorted(np.array(numbers), slot)
+        switch = np.array([node.kind == SWITCH for node in nodes])[which]
+        ports = np.array([node.num_ports for node in nodes])[which]
+        output = np.where(switch, modifier >> 8 & 0xFF, places.entered[index])
+        # Wildcards of the optimised form (bits 17-16) select many ports and are not followed.
+        good = ~switch | ((modifier >> 16 == 0) & (output <= ports))
+        index, which, output = index[good], which[good], output[good]
+        if not len(index):
+            return
+        inputs = np.where(switch, modifier & 0xFF, 0)[good]
+        order = np.lexsort((index, output, which))
+        index, which, output, inputs = index[order], which[order], output[order], inputs[order]
+        entries = np.ascontiguousarray(smps.bodies[index, :8])
+        words, raw = entries.view(np.uint64).ravel(), entries.tobytes()
+        frames = (first + smps.rows[index]).tolist()
+        starts = np.flatnonzero(np.append(True, (which[1:] != which[:-1]) | (output[1:] != output[:-1])))
+        same = words == np.repeat(words[starts], np.diff(starts, append=len(words)))
+        alike = np.logical_and.reduceat(same, starts).tolist()
+        for (low, high), one in zip(pairwise([*starts.tolist(), len(index)]), alike, strict=True):
+            port = subnet.port(nodes[int(which[low])], int(output[low]))
+            if port.qos is None:
+                port.qos = Qos()
+            some = inputs[low:high].tolist()
+            if one and port.qos.learn_same(some, subnet.share(raw[low * 8 : low * 8 + 8]), frames[high - 1]):
+                continue
+            for i, number in enumerate(some, low):
+                port.qos.learn_map(number, subnet.share(raw[i * 8 : i * 8 + 8]), frames[i])
