@@ -178,7 +178,8 @@ def _tables(value: Any, _path: Path) -> tuple[dict[str, Any], ...]:
 def _file(value: Any, path: Path) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError("must be the name of a file")
-    return str(path.parent / value)
+    full = path.parent / value
+    return str(full.relative_to(Path.cwd())) if full.is_relative_to(Path.cwd()) else str(full)  # reports show it
 
 
 def _choice(name: str) -> Reader:

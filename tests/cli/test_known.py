@@ -59,6 +59,7 @@ def test_new_and_fixed_in_text_and_json(project: Path) -> None:
 
 def test_the_configuration_may_name_it_and_it_may_be_renewed(project: Path) -> None:
     (project / "ibdissect.toml").write_text('baseline = "known.json"\n')
+    assert "baseline known.json: 2 known" in lint(project, "captures").stderr
     assert lint(project / "captures", "a.pcap").returncode == 0
     (project / "captures/a.pcap").write_bytes(erf_pcap([*OLD, NEW]))
     assert lint(project, "captures").returncode == 1
