@@ -29,6 +29,8 @@ class SlMaps:
         """Take in those before `until`; `first` is the number of the chunk's first frame. Places must be settled."""
         smps, places = self.smps, self.places
         index = np.flatnonzero(self.batched[:until])
+        # A node that was dropped meanwhile has taken its tables along.
+        index = index[np.array([slot in subnet.slots for slot in places.slot[index].tolist()], np.bool_)]
         if not len(index):
             return
         slot, modifier = places.slot[index], smps.modifier[index].astype(np.int64)

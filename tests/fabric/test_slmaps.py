@@ -62,3 +62,12 @@ def test_what_single_steps_would_do() -> None:
     assert qos.learn_same([1, 2], b"a" * 8, 5) and (qos.inputs, qos.frame) == (0b110, 5)
     assert qos.learn_same([2], b"a" * 8, 6) and qos.frame == 5
     assert not qos.learn_same([2], b"b" * 8, 7) and not qos.learn_same([3], b"a" * 8, 7) and qos.map(3) is None
+
+
+def test_tables_of_a_node_that_gets_its_name_and_goes() -> None:
+    show = craft.smp(ANSWER, 0x17, bytes(8), modifier=0x0101, path=[1])
+    follower = Follower()
+    for frames in ([show], [show, craft.smp(ANSWER, 0x11, switch(2, ports=4), path=[1]), show]):
+        (chunk,) = open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks()
+        list(follower.feed(ChunkTable(chunk)))
+    assert [(port.node.guid > 0, port.qos.inputs) for port in follower.subnet.ports() if port.qos is not None] == [(True, 0b10)]
