@@ -8,6 +8,7 @@ import sys
 import warnings
 from importlib import import_module
 from importlib.util import find_spec
+from typing import TextIO
 from typing import TYPE_CHECKING
 
 import click
@@ -149,7 +150,9 @@ def run(arguments: list[str] | None = None) -> int:
         warnings.showwarning = show
 
 
-def _warned(message: Warning | str, category: type[Warning], *where: object) -> None:
+def _warned(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None, line: str | None = None
+) -> None:
     """Warnings are talk: one line each on standard error."""
     from ibdissect.cli.common import say
 
