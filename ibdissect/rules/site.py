@@ -12,8 +12,8 @@ import numpy as np
 from ibdissect.fabric import Follower
 from ibdissect.fabric.columns import SET, TRAP_REPRESS
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.model import FIRST_MULTICAST, PERMISSIVE
-from ibdissect.fabric.told import PKeyTables, PortInfos
+from ibdissect.fabric.model import FIRST_MULTICAST, PERMISSIVE, SWITCH
+from ibdissect.fabric.told import PKeyTables, PortInfos, port_key
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span, value_of
 from ibdissect.lint.policy import SitePolicy
@@ -133,7 +133,7 @@ def _foreign(table: ChunkTable, row: int, start: int, field: Field[int], lid: in
 
 
 def foreign_keys(event: ChunkFollowed, context: Context, *, zero: bool) -> Iterator[Hit]:
-    """Sets and TrapRepresses that carry an M_Key which is none of the site's; `zero`: those that carry none."""
+    """Sets and TrapRepresses that carry an M_Key which is none of the site's; `zero`: none, to a port that is not known to have none."""
     policy: SitePolicy = context.get(SitePolicy)
     if not policy.m_keys:
         return
@@ -142,6 +142,8 @@ def foreign_keys(event: ChunkFollowed, context: Context, *, zero: bool) -> Itera
     at = event.table.chunk.offset[asks.rows[index]] + asks.mad[index]
     key = extract(gather(event.table.chunk.data, at + SMP.m_key.bit // 8, 8), 0, 64).astype(np.uint64)
     wrong = ~np.isin(key, np.array(sorted(policy.m_keys), np.uint64)) & ((key == 0) == zero)
+    if zero:
+        wrong &= ~_open(event, context, index)
     sender, directed = _senders(event.table, asks.rows[index], asks.mad[index])
     low, high = SMP.m_key.span
     for j in np.flatnonzero(wrong).tolist():
@@ -163,6 +165,18 @@ def foreign_keys(event: ChunkFollowed, context: Context, *, zero: bool) -> Itera
         )  # fmt: skip
 
 
+def _open(event: ChunkFollowed, context: Context, index: Int) -> Bool:
+    """Which requests go to ports that showed last that they have no M_Key, and hide none: a manager installs the first one without."""
+    asks = event.requests
+    infos: PortInfos = context.get(PortInfos)
+    infos.of(event)
+    number = np.where(asks.kinds[asks.which[index]] == SWITCH, 0, asks.entered[index])
+    bodies, since = infos.at(port_key(asks.slot[index], number), asks.rows[index] + event.table.chunk.first)
+    protect = extract(bodies, PortInfo.m_key_protect_bits.bit, PortInfo.m_key_protect_bits.bits)
+    free: Bool = (since > 0) & ~bodies[:, :8].any(axis=1) & (protect == 0)
+    return free
+
+
 def foreign_keys_held(event: ChunkFollowed, context: Context, *, zero: bool) -> Iterator[Hit]:
     """M_Keys written to a port, or shown by one, that are none of the site's; `zero`: Sets that take the key away."""
     policy: SitePolicy = context.get(SitePolicy)
@@ -172,7 +186,7 @@ def foreign_keys_held(event: ChunkFollowed, context: Context, *, zero: bool) -> 
     key = told.now(PortInfo.m_key).astype(np.uint64)
     wrong = ~np.isin(key, np.array(sorted(policy.m_keys), np.uint64))
     wrong &= (key == 0) & told.sets if zero else (key != 0) & (told.sets | told.answers)
-    wrong &= ~((told.kind == 2) & (told.number > 0))  # the key of a switch is that of its port 0
+    wrong &= ~((told.kind == SWITCH) & (told.number > 0))  # the key of a switch is that of its port 0
     low, high = PortInfo.m_key.span
     for i in np.flatnonzero(wrong).tolist():
         frame = int(told.frames[i])

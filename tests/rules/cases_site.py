@@ -47,7 +47,10 @@ case("SMP025", [*KNOWN, ask(5, PORT_INFO, method=SET, body=WRITES, slid=4)], [*K
 # M_Keys: carried by requests, written to ports, held by them
 KEYS = SitePolicy(m_keys=frozenset({KEY}))
 FREE = answer(5, PORT_INFO, port_info(5))
-case("MKY001", [FREE, ask(5, 0x16, method=SET)], [FREE, ask(5, 0x16, method=SET, m_key=KEY)], frames=[2], policy=KEYS)
+HELD = answer(5, PORT_INFO, port_info(5, m_key_protect_bits=1))
+case("MKY001", [HELD, ask(5, 0x16, method=SET)], [HELD, ask(5, 0x16, method=SET, m_key=KEY)], frames=[2], policy=KEYS)
+# a port without a key gets its first one without
+case("MKY001", [HELD, ask(5, 0x16, method=SET)], [node_info(5), FREE, ask(5, 0x16, method=SET)], frames=[2], policy=KEYS)
 case("MKY002", [FREE, ask(5, 0x16, method=SET, m_key=OTHER)], [FREE, ask(5, 0x16, method=SET, m_key=KEY)], frames=[2], policy=KEYS)
 case("MKY013", answer(5, PORT_INFO, port_info(5, m_key=OTHER)), answer(5, PORT_INFO, port_info(5, m_key=KEY)),
      frames=[1], also=["MKY005"], twin_also=["MKY005"], policy=KEYS)  # fmt: skip
