@@ -146,7 +146,10 @@ class Follower:
                     if hop is None or not hop.node.alive or routes.turned:
                         hop = places.known(way)
                 smp = None
-                if hop is None:
+                if hop is None and way >= 0 and kind == c.PLACE_ONLY:
+                    where = places.ways[way]
+                    hop = routes.directed(routes.origin(int.from_bytes(where[: c.HOPS_AT], "big")), where[c.HOPS_AT :])
+                elif hop is None:
                     smp = self._address(smps, i)
                     hop = smp.hop
                 if kind == c.TEACHES:

@@ -83,8 +83,11 @@ class VlOutOfRange(_QosRule):
         """The highest VL that a table names, by SMP."""
 
         def highest() -> Any:
-            halves = np.concatenate([told.bodies[:, :8] >> 4, told.bodies[:, :8] & 15], axis=1)
-            return np.where(halves == DROP, 0, halves).max(axis=1)
+            found = np.zeros(len(told), np.uint8)
+            for entry in np.ascontiguousarray(told.bodies[:, :8].T):
+                for vl in (entry >> 4, entry & 15):
+                    np.maximum(found, np.where(vl == DROP, 0, vl), out=found)
+            return found
 
         return told.kept("highest VL", highest)
 

@@ -104,8 +104,11 @@ class NoReturnPath(Rule):
         back = ((values(SMPDirected.smp_status) & 0x8000) != 0) & (pointer > 0) & (pointer < 64)
         back &= pointer <= values(SMPDirected.hop_count)
         index = np.flatnonzero(back)
-        path = values(SMPDirected.return_path)[index]
-        ahead = (np.arange(64) >= 1) & (np.arange(64) <= pointer[index][:, None])
+        if not len(index):
+            return
+        hops = np.arange(int(pointer[index].max()) + 1, dtype=np.uint8)
+        path = values(SMPDirected.return_path)[index, : len(hops)]
+        ahead = (hops >= 1) & (hops <= pointer[index][:, None])
         for j in np.flatnonzero(((path == 0) & ahead).any(axis=1)).tolist():
             i, row = int(index[j]), int(found.rows[index[j]])
             frame = event.table.chunk.first + row
