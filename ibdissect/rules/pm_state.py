@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import gt
 
 import numpy as np
 
@@ -18,7 +19,6 @@ from ibdissect.wire.expr import Or
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.pm import PortCounters, PortCountersExtended
-from ibdissect.wire.spec import Field
 
 from .content import GET_RESP, NO_ERROR, PM_CLASS, SET
 
@@ -36,7 +36,7 @@ WIDE = (
 """Counters of 16 bits."""
 NARROW = (C.link_error_recovery_counter, C.link_downed_counter, C.port_xmit_constraint_errors, C.port_rcv_constraint_errors)
 """Counters of 8 bits."""
-TRAFFIC = (C.port_xmit_data, C.port_rcv_data, C.port_xmit_pkts, C.port_rcv_pkts)
+COUNTERS = (*WIDE, *NARROW, C.port_xmit_data, C.port_rcv_data, C.port_xmit_pkts, C.port_rcv_pkts)
 
 
 class AgentRule(Rule):
@@ -168,8 +168,8 @@ class CountersFell(Rule):
     example = "two GetResp(PortCounters) of a port, SymbolErrorCounter 5 and 3"
 
     def __init__(self) -> None:
-        self.last: dict[int, tuple[int, bytes]] = {}
-        """Frame and content of the latest answer by address and port; frame 0 where the answer to a Set comes next."""
+        self.last: dict[int, tuple[int, list[int]]] = {}
+        """Frame and counters of the latest answer by address and port; frame 0 where the answer to a Set comes next."""
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
@@ -185,31 +185,27 @@ class CountersFell(Rule):
         at = place[found.rows[index]]
         ports = table.values(PortCounters.port_select)[index].astype(np.uint64)
         keys = np.where(told[index], asked.source[at], asked.destination[at]) << np.uint64(8) | ports
-        rows = table.matrix(PortCounters)
-        for i, key in zip(index.tolist(), keys.tolist(), strict=True):
+        counters = np.stack([table.values(field)[index].astype(np.int64) for field in COUNTERS], axis=1).tolist()
+        for i, key, now in zip(index.tolist(), keys.tolist(), counters, strict=True):
             if written[i]:
                 for known in [key] if key & 0xFF != ALL_PORTS else [k for k in self.last if k >> 8 == key >> 8]:
-                    self.last[known] = 0, b""
+                    self.last[known] = 0, now
                 continue
             if key & 0xFF == ALL_PORTS:
                 continue
-            body = rows[i].tobytes()
             before = self.last.pop(key, None)
             if before is not None and not before[0]:
                 continue
             if len(self.last) >= MAX_PORTS:
                 self.last.pop(next(iter(self.last)))
-            self.last[key] = table.chunk.first + int(found.rows[i]), body
-            if before is not None and before[1] != body:
-                yield from self._compared(table, i, key, before)
+            self.last[key] = table.chunk.first + int(found.rows[i]), now
+            if before is not None and any(map(gt, before[1], now)):
+                yield self._made(table, i, key, before, now)
 
-    def _compared(self, table: ChunkTable, i: int, key: int, before: tuple[int, bytes]) -> Iterator[Hit]:
-        view, was = table.view(PortCounters, i), PortCounters(before[1])
-        fallen: list[Field[int]] = [f for f in (*WIDE, *NARROW, *TRAFFIC) if f.__get__(view, C) < f.__get__(was, C)]
-        if fallen:
-            field = fallen[0]
-            owner = f"LID {key >> 8}" if key >> 8 < 1 << 16 else "this address"
-            hit = self.hit(Seen(table, int(table.occurrences(PortCounters).rows[i])), view, field, port=key & 0xFF, owner=owner,
-                           counter=field.label, before=field.__get__(was, C), now=field.__get__(view, C))  # fmt: skip
-            hit.related, hit.evidence, hit.key = (Related(before[0], "the reading before"),), Evidence.INFERRED, key
-            yield hit
+    def _made(self, table: ChunkTable, i: int, key: int, before: tuple[int, list[int]], now: list[int]) -> Hit:
+        k = next(k for k in range(len(now)) if before[1][k] > now[k])
+        owner = f"LID {key >> 8}" if key >> 8 < 1 << 16 else "this address"
+        hit = self.hit(Seen(table, int(table.occurrences(PortCounters).rows[i])), table.view(PortCounters, i), COUNTERS[k],
+                       port=key & 0xFF, owner=owner, counter=COUNTERS[k].label, before=before[1][k], now=now[k])  # fmt: skip
+        hit.related, hit.evidence, hit.key = (Related(before[0], "the reading before"),), Evidence.INFERRED, key
+        return hit
