@@ -116,21 +116,18 @@ class Columns(Mapping[str, Column]):
             yield made.batch(table, rows)
 
     def to_arrow(self, *names: str, first: bool = False) -> pa.Table:
-        """The same as one Arrow table: `.to_pandas()` makes a pandas frame of it, `polars.from_arrow()` a polars one."""
+        """The same as one Arrow table: `.to_pandas()` makes a pandas frame of it, `polars.DataFrame(table)` a polars one."""
         made = self._arrow(names, first)
         import pyarrow as pa
 
         return pa.Table.from_batches([made.batch(table, rows) for table, rows in self._chosen()], schema=made.schema)
 
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The Arrow PyCapsule interface: what takes Arrow data takes these columns (`polars.DataFrame(columns)`)."""
-        return self.to_arrow().__arrow_c_stream__(requested_schema)
-
     def __iter__(self) -> Iterator[str]:
-        return iter(self._capture.catalog.names)
+        names = self._capture.catalog.names
+        return (name for name in names if any(field.kind not in ("nested", "hole") for field in names[name]))
 
     def __len__(self) -> int:
-        return len(self._capture.catalog.names)
+        return sum(1 for _ in self)
 
     def _arrow(self, names: tuple[str, ...], first: bool) -> Any:
         try:

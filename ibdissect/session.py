@@ -52,6 +52,9 @@ class Capture:
         self.catalog: Catalog = loaded.catalog
         self.plugin_rules: tuple[type[Rule], ...] = loaded.rules
         self.show_keys = show_keys
+        self._start: int | None = None
+        if not isinstance(source, str | os.PathLike) and getattr(source, "seekable", bool)():
+            self._start = source.tell()
         self.reader = open_capture(source, follow=follow)
         self.masker = Masker()
         self.services = Services()
@@ -190,6 +193,8 @@ class Capture:
             source: Source = os.fspath(self.source)
         else:
             source = self.source
+            if self._start is not None and not isinstance(source, str | os.PathLike):
+                source.seek(self._start)
         rules = [*load(), *self.plugin_rules]
         report = check(source, Options(rules=rules, catalog=self.catalog, max_findings=None, show_keys=self.show_keys))
         if report.error is not None:

@@ -1,0 +1,42 @@
+"""Does the tour of the Python interface run, on its own capture and on others?"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+
+@pytest.mark.parametrize("capture", ["captures/pkey-lab.pcap", "captures/opensm-first-sweep.pcap", "captures/rxe-rping.pcap"])
+def test_tutorial_runs(repo: Path, capture: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "docs/examples/tutorial.py", capture], cwd=repo, capture_output=True, text=True, timeout=120, check=False,
+        env={"PYTHONPATH": str(repo), "PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{capture}: ") and "rows in batches" in done.stdout
+    if capture == "captures/pkey-lab.pcap":
+        assert "37 frames" in done.stdout and "P_Key 0x8999: 1 packets, first in frame 33" in done.stdout
+
+
+def test_python_of_the_page(repo: Path) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```$", (repo / "docs/getting-data-out.md").read_text(encoding="utf-8"), re.M | re.S)
+    assert len(blocks) == 1
+    done = subprocess.run([sys.executable, "-c", blocks[0]], cwd=repo, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_rule_of_the_page_is_that_of_its_file(repo: Path) -> None:
+    import tomllib
+
+    page = (repo / "docs/getting-data-out.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```toml\n(.*?)^```$", page, re.M | re.S)
+    (shown,), (whole,) = (
+        tomllib.loads(text)["rule"] for text in (block, (repo / "docs/examples/site-rules.toml").read_text(encoding="utf-8"))
+    )
+    assert shown == {key: value for key, value in whole.items() if key in shown} and set(whole) - set(shown) == {"docs", "reference"}
