@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
+import tempfile
 from pathlib import Path
 
 from ibdissect.rules import load
@@ -25,7 +26,8 @@ SHOTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("filter", "rxe/netem_loss_send_bw.pcap", ("slash", *"bth.p")),
     ("explain", "opensm/10-partitions.pcap", ("f", "e")),
     ("findings", "opensm/33-mkey-enforced-prot2.pcap", ("S",)),
-    ("conversations", "opensm/23-perfmgr.pcap", ("c",)),
+    ("conversations", "rxe/rc_write_mtu1024.pcap", ("C",)),
+    ("transfer", "opensm/31-saquery-rmpp-ft36.pcap", ("slash", *"rmpp.segmentnumber", *["equals_sign"] * 2, "3", "enter", "R", "right")),
     ("fabric", "opensm/10-partitions.pcap", ("b", "down", "down", "down", "right", "down", "down")),
     ("statistics", "opensm/16-diags-gs-vendor-cc.pcap", ("s",)),
 )
@@ -54,9 +56,14 @@ def firm(svg: str) -> str:
 
 
 async def shoot(captures: Path, name: str, capture: str, keys: tuple[str, ...], folder: Path) -> None:
-    """One picture."""
-    nowhere = folder / ".none"
-    app = TuiApp(CaptureModel(str(captures / capture)), load, history=History(nowhere / "filters"), memory=Memory(nowhere / "screen.json"))
+    """One picture, by somebody who remembers nothing of earlier runs."""
+    with tempfile.TemporaryDirectory() as state:
+        history, memory = History(Path(state) / "filters"), Memory(Path(state) / "screen.json")
+        app = TuiApp(CaptureModel(str(captures / capture)), load, history=history, memory=memory)
+        await _drawn(app, name, keys, folder)
+
+
+async def _drawn(app: TuiApp, name: str, keys: tuple[str, ...], folder: Path) -> None:
     async with app.run_test(size=SIZE) as pilot:
         if name == "light":
             app.theme = "ibdissect-light"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .ink import fit
 
 MARGIN = 2
 """Cells in front of the first column."""
+NARROW = 12
+"""Cells that the widest column keeps."""
 GAP = 2
 """Cells between two columns."""
 
@@ -26,11 +28,13 @@ class Head:
 
 
 def fitting(heads: Sequence[Head], width: int, rest: int = 0) -> list[Head]:
-    """The columns that fit, in order, with `rest` cells left behind them."""
+    """The columns that fit, in order, with `rest` cells left behind them; at last the widest one is narrowed."""
     shown = list(heads)
-    while MARGIN + sum(head.width + GAP for head in shown) + rest > width:
+    while (over := MARGIN + sum(head.width + GAP for head in shown) + rest - width) > 0:
         least = max(shown, key=lambda head: head.rank)
         if not least.rank:
+            widest = max(range(len(shown)), key=lambda i: shown[i].width)
+            shown[widest] = replace(shown[widest], width=max(shown[widest].width - over, min(NARROW, shown[widest].width)))
             break
         shown.remove(least)
     return shown

@@ -38,6 +38,7 @@ class PlainTable(Widget):
                 cell = row.get(head.key, "")
                 line.append(fit(cell or ("·" if head.align == "right" else ""), head.width, head.align), None if cell else ink("dim"))
                 line.append(" " * GAP)
+            line.truncate(self.size.width)
             lines.append(line)
         if self.more:
             lines.append(Text(f" and {self.more} more", ink("dim")))

@@ -183,7 +183,7 @@ def response_times(kinds: list[tuple[Kind, Exchange]], catalog: Catalog) -> Plai
             row["most"] = duration(exchange.times.most)
         rows.append(row)
     heads = (
-        Head("class", "Class", 15, "left"), Head("name", "Request", 36, "left"), Head("answered", "Answered", 9),
+        Head("class", "Class", 15, "left", 4), Head("name", "Request", 40, "left"), Head("answered", "Answered", 9),
         Head("none", "Unanswered", 10), Head("retries", "Retries", 7, rank=3), Head("p50", "p50", 8), Head("p90", "p90", 8, rank=2),
         Head("p99", "p99", 8), Head("most", "most", 8, rank=1),
     )  # fmt: skip
@@ -200,7 +200,7 @@ def troubles(talks: list[Talk]) -> PlainTable:
         counts = (("repeated", talk.repeated), ("missing", talk.missing), ("naks", talk.naks), ("not_ready", talk.not_ready))
         rows.append(row | {key: number(value) for key, value in counts if value})
     heads = (
-        Head("pair", "Conversation", 62, "left"), Head("packets", "Packets", 10), Head("repeated", "Repeated", 9),
+        Head("pair", "Conversation", 64, "left"), Head("packets", "Packets", 10), Head("repeated", "Repeated", 9),
         Head("share", "of all", 7, rank=2), Head("missing", "Missing", 8), Head("naks", "NAKs", 6),
         Head("not_ready", "RNR NAKs", 8, rank=1),
     )  # fmt: skip

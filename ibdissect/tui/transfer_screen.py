@@ -21,6 +21,15 @@ from .line_list import LineList
 
 LABEL = 30
 """Cells of a field's label before its value."""
+ABOUT = 34
+"""Cells that say what a record is about."""
+
+
+def about(record: Node) -> str:
+    """What a person would call a record: its LIDs or GIDs, and its name."""
+    ends = [f"{node.label} {node.text}" for node in record.children if node.bits in (16, 128) and node.name.endswith(("lid", "gid"))]
+    names = [node.text for node in record.walk() if node.field is not None and node.field.kind == "text" and node.text]
+    return printable(", ".join([*ends[:2], *names[:1]]))
 
 
 class RecordTree(LineList):
@@ -35,6 +44,7 @@ class RecordTree(LineList):
         """Each with the frame where it begins."""
         self.opened: set[int] = {id(found[0][0])} if found else set()
         self.lines: list[tuple[int, Node, int]] = []
+        self.wide = max((len(node.label) for node, _ in found), default=0)
         self._flatten()
 
     def _flatten(self) -> None:
@@ -57,7 +67,9 @@ class RecordTree(LineList):
         arrow = " " if not node.children else "▾" if id(node) in self.opened else "▸"
         indent, dim = " " + "  " * depth, self.ink("dim")
         if not depth:
-            return line_of(((f"{indent}{arrow} ", dim), (node.label, self.ink("strong")), (f"  {node.text}", dim)), width)
+            label = fit(node.label, self.wide)
+            return line_of(((f"{indent}{arrow} ", dim), (label, self.ink("strong")), (f"  {fit(about(node), ABOUT)}", None),
+                            (f"  {node.text}", dim)), width)  # fmt: skip
         label = fit(node.label, max(min(LABEL, width // 2) - 2 * depth, 8))
         masked = self.ink("key") if node.value is None and node.masked else None
         return line_of(((f"{indent}{arrow} ", dim), (label, dim), ("  " + printable(node.text), masked)), width)
