@@ -1,0 +1,81 @@
+"""Do NVMe, iSER with iSCSI, and RPC-over-RDMA messages of kernel captures say here what they say in tshark?"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from ibdissect.session import Capture
+
+pytestmark = pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")
+
+NAMES = {
+    "ul_iser": (
+        "iser.flags.opcode", "iser.flags.rsv", "iser.write_base_offset", "iser.read_base_offset", "iscsi.opcode", "iscsi.initiatortasktag",
+        "iscsi.datasegmentlength", "iscsi.scsicommand.expecteddatatransferlength", "iscsi.scsiresponse.residualcount",
+    ),
+    "ul_nfs_v4_2": (
+        "rpcordma.xid", "rpcordma.version", "rpcordma.flow_control", "rpcordma.msg_type", "rpcordma.position", "rpcordma.rdma_length",
+        "rpcordma.rdma_offset",
+    ),
+    "ul_nvme_connect_io": (
+        "nvme.cmd.cid", "nvme.cmd.nsid", "nvme.cmd.opc", "nvme.cqe.sqhd", "nvme.cqe.sqid", "nvme.cqe.cid", "nvme-rdma.cm.req.qid",
+        "nvme-rdma.cm.req.hsqsize", "nvme-rdma.cm.rsp.crqsize", "nvme.fabrics.cmd.fctype", "nvme.fabrics.cmd.connect.sqsize",
+    ),
+}  # fmt: skip
+LEFT_OUT = {"ul_nvme_connect_io": {"nvme.cmd.cid", "nvme.cmd.opc"}}
+"""tshark has other names for these in Fabrics commands; they are compared where both have a value."""
+
+
+def ours(path: Path, names: tuple[str, ...]) -> dict[str, dict[int, list[int]]]:
+    found: dict[str, dict[int, list[int]]] = {name: defaultdict(list) for name in names}
+    with Capture(str(path), show_keys=True) as capture:
+        columns = capture.table()
+        columns.read(names)
+        for name in names:
+            for frame, value in zip(columns[name].frame.tolist(), columns[name].value.tolist(), strict=True):
+                found[name][frame].append(int(value))
+    return found
+
+
+def theirs(path: Path, names: tuple[str, ...]) -> dict[str, dict[int, list[int]]]:
+    words = [word for name in names for word in ("-e", name)]
+    done = subprocess.run(
+        ["tshark", "-r", str(path), "-T", "fields", "-e", "frame.number", *words], capture_output=True, text=True, check=True, timeout=60
+    )
+    found: dict[str, dict[int, list[int]]] = {name: {} for name in names}
+    for line in done.stdout.splitlines():
+        number, *values = line.split("\t")
+        for name, value in zip(names, values, strict=True):
+            if value:
+                found[name][int(number)] = [int(one, 0) for one in value.split(",")]
+    return found
+
+
+@pytest.mark.parametrize("capture", sorted(NAMES))
+def test_messages_say_the_same(shared: Path, capture: str) -> None:
+    path, names = shared / f"captures/rxe/{capture}.pcap", NAMES[capture]
+    mine, tshark = ours(path, names), theirs(path, names)
+    for name in names:
+        assert tshark[name], name
+        if name in LEFT_OUT.get(capture, ()):
+            both = set(mine[name]) & set(tshark[name])
+            assert len(both) > 20 and all(mine[name][frame] == tshark[name][frame] for frame in both), name
+        else:
+            different = {
+                frame: (mine[name].get(frame), values) for frame, values in tshark[name].items() if mine[name].get(frame) != values
+            }
+            assert not different, name
+            assert set(mine[name]) == set(tshark[name]), name
+
+
+def test_rds_is_known_here_where_tshark_guesses_nfs(shared: Path) -> None:
+    path = shared / "captures/rxe/ul_rds.pcap"
+    sequence = ours(path, ("infiniband.rds.sequence",))["infiniband.rds.sequence"]
+    assert len(sequence) == 73 and all(values[0] < 100 for values in sequence.values())
+    assert theirs(path, ("rpcordma.version",))["rpcordma.version"], "tshark takes an RDS message for RPC-over-RDMA"
+    assert not ours(path, ("rpcordma.version",))["rpcordma.version"]
