@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from ibdissect.capture.opening import open_capture
 from ibdissect.flow.congestion import Congestion
 from ibdissect.flow.credits import CREDITS
+from ibdissect.flow.events import Gap
 from ibdissect.flow.reliable import Streams
 from ibdissect.flow.statistics import Statistics
 from ibdissect.table.table import ChunkTable
@@ -173,4 +175,22 @@ def test_reliable_datagrams_count_by_their_context() -> None:
     for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks():
         events += list(streams.feed(ChunkTable(chunk)))
     assert {ends.text for ends in streams.ends} == {f"RD LID 1 → LID 2 EE context 0x00000{n}" for n in (7, 8)}
-    assert [type(event).__name__ for event in events] == ["Gap"] and events[0].missing == 2
+    assert [event.missing for event in events if isinstance(event, Gap)] == [2] and len(events) == 1
+
+
+def test_extended_reliable_connections_are_streams() -> None:
+    xrc = [craft.rc(0xA4, b"data", ext={"XRCETH": {"xrcsrq": 3}}, bth={"psn": psn}) for psn in (1, 2, 2)]
+    (stream,) = of_frames(xrc, native=True)["streams"]
+    assert (stream["service"], stream["packets"], stream["repeated"]) == ("XRC", 3, 1)
+
+
+def test_random_bytes_never_raise() -> None:
+    rnd = random.Random(11)
+    frames = []
+    for _ in range(1500):
+        body = rnd.randbytes(rnd.randrange(60))
+        address = {"source": rnd.randbytes(4), "destination": bytes([rnd.choice((192, 224)), *rnd.randbytes(3)]), "ecn": rnd.randrange(4)}
+        bth = {"destqp": rnd.choice((1, 9, 0xFFFFFF)), "psn": rnd.randrange(9), "fecn": rnd.randrange(2), "becn": rnd.randrange(2)}
+        frames.append(craft.roce2(rnd.choice((0x04, 0x11, 0x44, 0x64, 0x65, 0x81, 0xA4)), body, headers=b"", bth=bth, ip=address))
+    result = of_frames(frames)
+    assert result["multicast"] and result["congestion"] and result["frames"] == 1500
