@@ -140,7 +140,8 @@ def test_ip_inside_ipoib(tmp_path: Path) -> None:
     with opened(tmp_path, frames) as capture:
         asked = {"tcp.port == 22": [1], "tcp.flags.syn": [1], "ip": [1, 2, 3, 5], "icmp.type == 8": [3],
                  "udp.port == 53": [4],
-                 "ipv6": [4], "ip.src == 10.0.0.1": [1, 2, 3, 5], "udp": [4], "ip.ttl == 9": [1, 2, 3, 5], "ip.addr == 10.0.0.2": [1, 2, 3, 5]}  # fmt: skip
+                 "ipv6": [4], "ip.src == 10.0.0.1": [1, 2, 3, 5], "udp": [4], "ip.ttl == 9": [1, 2, 3, 5],
+                 "ip.addr == 10.0.0.2": [1, 2, 3, 5]}  # fmt: skip
         for text, frames_wanted in asked.items():
             assert matching(capture, text) == frames_wanted, text
         tcp = next(node for node in capture.dissect(1).walk() if node.name == "tcp.dstport")

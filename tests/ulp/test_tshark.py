@@ -60,17 +60,17 @@ def theirs(path: Path, names: tuple[str, ...]) -> dict[str, dict[int, list[int]]
 def test_messages_say_the_same(shared: Path, capture: str) -> None:
     path, names = shared / f"captures/rxe/{capture}.pcap", NAMES[capture]
     mine, tshark = ours(path, names), theirs(path, names)
+    # The first packet of a longer message: its header is shown here, tshark waits for the rest.
+    firsts = {frame for frame, codes in ours(path, ("infiniband.bth.opcode",))["infiniband.bth.opcode"].items() if codes == [0]}
     for name in names:
         assert tshark[name], name
         if name in LEFT_OUT.get(capture, ()):
             both = set(mine[name]) & set(tshark[name])
             assert len(both) > 20 and all(mine[name][frame] == tshark[name][frame] for frame in both), name
         else:
-            different = {
-                frame: (mine[name].get(frame), values) for frame, values in tshark[name].items() if mine[name].get(frame) != values
-            }
+            different = {frame: values for frame, values in tshark[name].items() if mine[name].get(frame) != values}
             assert not different, name
-            assert set(mine[name]) == set(tshark[name]), name
+            assert set(mine[name]) - set(tshark[name]) <= firsts, name
 
 
 def test_rds_is_known_here_where_tshark_guesses_nfs(shared: Path) -> None:
