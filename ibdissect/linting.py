@@ -123,6 +123,7 @@ def _check(reader: CaptureReader, path: str, options: Options, progress: Progres
         linter.context.get(Later).enabled = False
     masker = None if options.show_keys or reader.again else Masker()
     services = Services()
+    table = None
     for chunk in reader.chunks():
         table = ChunkTable(chunk, options.catalog, services)
         services.feed(table)
@@ -141,6 +142,8 @@ def _check(reader: CaptureReader, path: str, options: Options, progress: Progres
             progress(report.frames, chunk.base + chunk.data.size)
     linter.context.damage = reader.damage
     report.findings = linter.finish()
+    if table is not None:
+        _describe(fresh, table)  # what was found at the end, as far as its frame is in the last chunk
     if not options.show_keys:
         masker = masker or _numbered(reader, report.findings)
     severity = {rule.code: options.severities.get(rule.code, rule.severity) for rule in rules}
