@@ -101,7 +101,7 @@ class Smps:
         self.kind, self.keyed = self._kinds(answer, trap, keyed)
         """What each SMP needs of the follower; whether M_Keys are in play."""
 
-    def _kinds(self, answer: npt.NDArray[np.bool_], trap: npt.NDArray[np.bool_], keyed: bool) -> tuple[list[int], bool]:
+    def _kinds(self, answer: npt.NDArray[np.bool_], trap: npt.NDArray[np.bool_], keyed: bool) -> tuple[Int, bool]:
         sets = (self.method == SET) & (self.attribute == PORT_INFO)
         about_ports = np.flatnonzero((answer & (self.attribute == PORT_INFO)) | sets)
         keyed = keyed or bool(self.bodies[about_ports, :8].any())
@@ -122,8 +122,7 @@ class Smps:
                 values = [extract(body, field.bit, field.bits).tolist() for field in fields]
                 for i, facts in zip(index.tolist(), zip(*values, strict=True), strict=True):
                     self.facts[i] = facts
-        kinds: list[int] = kind.tolist()
-        return kinds, keyed
+        return kind, keyed
 
     def transaction(self, i: int) -> int:
         """Transaction id of SMP `i`."""

@@ -116,7 +116,7 @@ class Follower:
         maps, n = SlMaps(smps, places), len(smps.rows)
         self.done = 0
         if not self.routes.turned:
-            need = np.array(smps.kind) != c.PLACE_ONLY
+            need = smps.kind != c.PLACE_ONLY
             yield from self._walk(smps, table, places, np.flatnonzero(need & ~maps.batched | ~places.sure), first=True)
         places.settle(self.done)
         maps.learn(self.subnet, table.chunk.first, self.done)
@@ -126,21 +126,21 @@ class Follower:
 
     def _walk(self, smps: Smps, table: ChunkTable, places: Places, steps: Int, *, first: bool) -> Iterator[FabricEvent]:
         """Take in SMPs one by one; where the columns are right no more it stops, in the first walk. `done`: all before are taken in."""
-        number, learner, routes, dropped = table.chunk.first, self.learner, self.routes, self.subnet.dropped
-        out, hops, group, kinds, sure = learner.out, places.hops, places.group, smps.kind, places.sure.tolist()
-        modifiers, attributes, methods = smps.modifier.tolist(), smps.attribute.tolist(), smps.method.tolist()
-        times, rows = table.chunk.time_ns[smps.rows].tolist(), smps.rows.tolist()
-        keyed = smps.keyed
+        learner, routes, dropped, keyed = self.learner, self.routes, self.subnet.dropped, smps.keyed
+        out, hops = learner.out, places.hops
+        rows = smps.rows[steps]
+        columns = (
+            steps, smps.kind[steps], places.group[steps], smps.modifier[steps], smps.attribute[steps], smps.method[steps],
+            table.chunk.first + rows, table.chunk.time_ns[rows], places.sure[steps],
+        )  # fmt: skip
         learner.lost = False
         plain = Smp(0, 0, 0, 0, None, b"", None, 0, False)
         """For answers of which neither the way nor the sender matters."""
-        for i in steps.tolist():
-            kind = kinds[i]
+        for i, kind, way, modifier, attribute, method, frame, time_ns, sure in zip(*(column.tolist() for column in columns), strict=True):
             if kind == c.COMPLAINS:
-                self._trap(smps, i, number + rows[i], times[i])
+                self._trap(smps, i, frame, time_ns)
             else:
                 hop = None
-                way = group[i]
                 if way >= 0:
                     hop = hops[way]
                     if hop is None or not hop.node.alive or routes.turned:
@@ -153,17 +153,16 @@ class Follower:
                     smp = self._address(smps, i)
                     hop = smp.hop
                 if kind == c.TEACHES:
-                    attribute = attributes[i]
                     if hop is not None and attribute == c.PORT_INFO and not keyed:
                         node = hop.node
-                        port = node.ports.get(modifiers[i] & 0xFF if node.kind == SWITCH else hop.entered)
+                        port = node.ports.get(modifier & 0xFF if node.kind == SWITCH else hop.entered)
                         if port is not None and port.guard is None and port.body == smps.body(i):  # as usual in a subnet at rest
-                            if not sure[i]:
+                            if not sure:
                                 places.put(i, hop)
                             continue
                     if smp is None:
                         smp = self._made(smps, i, hop) if keyed or attribute == c.NODE_INFO else plain
-                    smp.i, smp.hop, smp.frame, smp.time_ns, smp.modifier = i, hop, number + rows[i], times[i], modifiers[i]
+                    smp.i, smp.hop, smp.frame, smp.time_ns, smp.modifier = i, hop, frame, time_ns, modifier
                     asked = None
                     if keyed and attribute == c.PORT_INFO:
                         asked = self.asked.pop(self._way(smps, smp, smps.dlid[i], smps.slid[i]), None)
@@ -175,9 +174,9 @@ class Follower:
                             hop = routes.directed(smp.origin, smp.path)
                 elif kind == c.ASKS:
                     smp = smp or self._made(smps, i, hop)
-                    smp.frame, smp.time_ns, smp.modifier = number + rows[i], times[i], modifiers[i]
-                    self._ask(smps, smp, methods[i], attributes[i])
-                if hop is not None and (not sure[i] or routes.turned):
+                    smp.frame, smp.time_ns, smp.modifier = frame, time_ns, modifier
+                    self._ask(smps, smp, method, attribute)
+                if hop is not None and (not sure or routes.turned):
                     places.put(i, hop)
             if out:
                 yield from out

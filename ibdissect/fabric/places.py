@@ -27,8 +27,7 @@ class Places:
         first, which = groups(list(np.ascontiguousarray(words.T)))
         group = np.full(n, -1, np.int64)
         group[pure] = which
-        self._group = group
-        self.group: list[int] = group.tolist()
+        self.group: Int = group
         """Number of the route of each SMP, -1 for those that are not directed from end to end."""
         samples = pure[first].tolist()
         self.ways = [smps.high(i) + smps.path(i) for i in samples]
@@ -58,7 +57,7 @@ class Places:
 
     def taught(self, i: int) -> None:
         """NodeInfo has come back with SMP `i`."""
-        group = self.group[i]
+        group = int(self.group[i])
         if group >= 0 and self.hops[group] is None and self.known(group) is None:
             self.missed = True
 
@@ -72,7 +71,7 @@ class Places:
     def settle(self, until: int) -> None:
         """Fill in the sure places before `until`, and those that were put; no further one is sure then."""
         index = np.flatnonzero(self.sure[:until])
-        group = self._group[index]
+        group = self.group[index]
         self.slot[index], self.entered[index] = np.array(self._slots, np.int64)[group], np.array(self._entered, np.int64)[group]
         self.sure[:] = False
         if self._own:
