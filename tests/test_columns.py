@@ -75,8 +75,8 @@ def test_polars_and_duckdb_read_tables_and_files(frames: bytes, tmp_path: Path) 
 
     names = ("frame.time", "lrh.slid", "infiniband.smp.initialpath", "grh.sgid")
     with ibdissect.open(io.BytesIO(frames)) as capture:
-        names = tuple(name for name in names if name.startswith("frame.") or capture.catalog.fields(name))
-        arrow = capture.table().to_arrow(*names)
+        known = [name for name in names if name.startswith("frame.") or capture.catalog.fields(name)]
+        arrow = capture.table().to_arrow(*known)
         direct = pl.DataFrame(capture.table().filter("lrh.slid == 9").to_arrow())
     assert direct["_ws.col.source"].to_list() == ["LID 9"]
     assert pl.DataFrame(arrow)["infiniband.lrh.slid"].to_list() == [7, 1, 9]

@@ -177,16 +177,15 @@ class Scrubber:
                 continue
             known = self.maps.get(name)
             if known is None:
-                known = self.maps[name] = self._keys(name.removeprefix("key "))
+                known = self.maps[name] = self._keys(name.removeprefix("key "), found[0].bits)
             where = [~known.special(spot.values) for spot in found]
             _learn(known.numbers, [(spot.at[keep], spot.values[keep]) for spot, keep in zip(found, where, strict=True)])
             for spot, keep in zip(found, where, strict=True):
                 _replace(data, spot, keep, known.numbers)
         self._lids(table, data, spots.get("lid", []))
 
-    def _keys(self, kind: str) -> _Map:
-        make = subs.q_key if kind == "Q_Key" else subs.key
-        return _Map(subs.Numbers(make), lambda values: subs.special_keys(kind, values))
+    def _keys(self, kind: str, bits: int) -> _Map:
+        return _Map(subs.Keys(bits, privileged=kind == "Q_Key"), lambda values: subs.special_keys(kind, values))
 
     def _lids(self, table: ChunkTable, data: Bytes, found: list[_Spot]) -> None:
         """LIDs, and what is listed by LID."""

@@ -49,6 +49,24 @@ class Numbers:
         return self._known[value]
 
 
+class Keys(Numbers):
+    """The numbers under which keys are masked elsewhere; of two keys that are each other's bytes reversed, so are the substitutes."""
+
+    def __init__(self, bits: int, *, privileged: bool) -> None:
+        super().__init__(self._key)
+        self._size, self._privileged = bits // 8, privileged
+
+    def _key(self, number: int, value: int) -> int:
+        twin = self._known.get(self._reversed(value))
+        if twin is not None:
+            return self._reversed(twin)
+        # Bit 31 makes a Q_Key a privileged one.
+        return (value & 0x8000_0000) | number if self._privileged else number
+
+    def _reversed(self, value: int) -> int:
+        return int.from_bytes(value.to_bytes(self._size, "big"), "little")
+
+
 class Lids:
     """A permutation of LIDs inside each block of 64, in units of the LIDs that one port may have.
 
@@ -170,16 +188,6 @@ def special_qpns(values: U64) -> Bool:
     """QP0, QP1 and the multicast number."""
     found: Bool = (values <= 1) | (values == 0xFFFFFF)
     return found
-
-
-def key(number: int, value: int) -> int:
-    """The number under which the key is masked elsewhere."""
-    return number
-
-
-def q_key(number: int, value: int) -> int:
-    """The same; bit 31, which makes a Q_Key a privileged one, stays."""
-    return (value & 0x8000_0000) | number
 
 
 def special_keys(kind: str, values: npt.NDArray[Any]) -> Bool:

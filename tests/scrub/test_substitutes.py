@@ -73,9 +73,17 @@ def test_classes_of_addresses_stay() -> None:
     assert subs.prefix(3, 0xFEC0_0000_0000_1234) >> 54 == 0xFEC0 >> 6
     assert subs.mac(3, 0x01005E7F0102) >> 24 == 0x01005E and subs.mac(3, 0x3333FF123456) >> 32 == 0x3333
     assert subs.mac(3, 0x0002C9123456) >> 40 == 2
-    assert subs.q_key(3, 0x80001234) == 0x80000003 and subs.q_key(3, 0x1234) == 3
     assert subs.special_keys("Q_Key", np.array([0, 0x80010000, 5], np.uint64)).tolist() == [True, True, False]
     assert subs.special_qpns(np.array([0, 1, 2, 0xFFFFFF], np.uint64)).tolist() == [True, True, False, True]
+
+
+def test_keys_become_their_numbers() -> None:
+    keys, m_keys = subs.Keys(32, privileged=True), subs.Keys(64, privileged=False)
+    keys.learn([0x1234, 0x80001234, 0x1234])
+    assert (keys[0x1234], keys[0x80001234]) == (1, 0x80000002)
+    m_keys.learn([0x8000000000000005, 0x1122334455667788, 0x8877665544332211, 0x9900000000000099])
+    assert m_keys[0x8000000000000005] == 1 and m_keys[0x1122334455667788] == 2 and m_keys[0x9900000000000099] == 4
+    assert m_keys[0x8877665544332211] == 0x0200000000000000  # the bytes of 2, reversed
 
 
 def test_a_text_that_was_no_utf8_is_none_again() -> None:
