@@ -168,7 +168,8 @@ class Learner:
         body, before = smps.body(smp.i), port.body
         if body != before:
             was = before[STATE_AT] & 15 if before is not None else 0
-            port.body, port.info_frame = body, smp.frame
+            # External ports of a switch have no LIDs and often say the same.
+            port.body, port.info_frame = body if own else self.subnet.share(body), smp.frame
             if was != state:
                 self._state_changed(smp, port, was, state)
             if diag_code & 0x8000:
