@@ -27,7 +27,7 @@ def test_filters_narrow_the_frames() -> None:
         method = answers["mad.method"]
         assert (method.frame.tolist(), method.value.tolist()) == ([2, 3, 4], [0x81, 0x81, 0x05])
         assert len(table["mad.method"]) == 7  # the whole is as it was
-        with pytest.raises(FilterError, match="column 1: .mad.no_such"):
+        with pytest.raises(FilterError, match=r"column 1: .mad\.no_such"):
             mads.filter("mad.no_such == 1")
 
 

@@ -159,6 +159,24 @@ def test_frames_keep_times_interfaces_and_comments(tmp_path: Path) -> None:
     assert "remark" in seen[1][0]
 
 
+@pytest.mark.skipif(shutil.which("capinfos") is None, reason="needs capinfos")
+def test_tshark_and_capinfos_read_all_that_is_written(native: Path, tmp_path: Path) -> None:
+    ethernet = tmp_path / "ethernet.pcap"
+    ethernet.write_bytes(ethernet_pcap(ethernet_frames()))
+    for source, frames in ((native, len(all_frames())), (ethernet, len(ethernet_frames()))):
+        for command, name in (
+            ("export", "a.pcap"), ("export", "b.pcapng"), ("annotate", "c.pcapng"), ("scrub", "d.pcap"), ("scrub", "e.pcapng"),
+        ):  # fmt: skip
+            target = str(tmp_path / name)
+            assert run(command, str(source), "--to", target).returncode == 0
+            counted = subprocess.run(["capinfos", "-M", "-c", target], capture_output=True, text=True, check=True)
+            assert counted.stdout.split()[-1] == str(frames) and not counted.stderr
+            read = subprocess.run(
+                ["tshark", "-n", "-r", target, "-T", "fields", "-e", "frame.number"], capture_output=True, text=True, check=True
+            )
+            assert read.stdout.split() == [str(number + 1) for number in range(frames)]
+
+
 def test_findings_and_annotations(native: Path, tmp_path: Path) -> None:
     linted = json.loads(run("lint", str(native), "--format", "json", "--max-findings", "none").stdout)["findings"]
     run("export", str(native), "--to", str(tmp_path / "f.jsonl"), "--findings")
@@ -202,12 +220,15 @@ def test_errors_leave_the_old_file(native: Path, tmp_path: Path) -> None:
     assert (target.read_text(), os.listdir(tmp_path)) == ("old", ["x.csv"])
 
 
-def test_killed_while_writing_leaves_the_old_file(tmp_path: Path) -> None:
-    source, target = tmp_path / "in.pcap", tmp_path / "out.csv"
+@pytest.mark.parametrize(
+    ("command", "name"), [("export", "out.csv"), ("export", "out.parquet"), ("export", "out.pcapng"), ("scrub", "out.pcap")]
+)
+def test_killed_while_writing_leaves_the_old_file(tmp_path: Path, command: str, name: str) -> None:
+    source, target = tmp_path / "in.pcap", tmp_path / name
     source.write_bytes(ethernet_pcap(ethernet_frames() * 40_000))
     target.write_text("old")
-    child = subprocess.Popen([sys.executable, "-m", "ibdissect", "export", str(source), "--to", str(target), "-q"])
-    while not list(tmp_path.glob(".out.csv.*")) and child.poll() is None:
+    child = subprocess.Popen([sys.executable, "-m", "ibdissect", command, str(source), "--to", str(target), "-q"])
+    while not list(tmp_path.glob(f".{name}.*")) and child.poll() is None:
         time.sleep(0.001)
     child.send_signal(signal.SIGKILL)
     assert child.wait(60) == -signal.SIGKILL
