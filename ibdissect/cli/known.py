@@ -20,14 +20,13 @@ class Known:
         """Raises `options.max_findings`, for what is not kept cannot be compared. ConfigError when `read` is no baseline."""
         if written is not None and options.shown is not None:
             raise ConfigError("--write-baseline", written, "would know a part of the captures only", hint="leave out -Y and --frames")
-        self.shown = options.max_findings
+        self.options, self.shown = options, options.max_findings
         options.max_findings = MOST
         self.written = Baseline(written) if written is not None else None
         self.entries: list[Entry] = []
         self.comparison: Comparison | None = None
         if read is not None:
-            codes = {rule.code for rule in options.rules}
-            self.comparison = Comparison(read_baseline(read), codes, whole=options.shown is None)
+            self.comparison = Comparison(read_baseline(read), whole=options.shown is None)
         self.compared: Compared | None = None
 
     def apply(self, report: CaptureReport) -> None:
@@ -35,7 +34,7 @@ class Known:
         if self.written is not None:
             self.entries += entries_of([report], self.written)
         if self.comparison is not None:
-            self.comparison.apply(report)
+            self.comparison.apply(report, {rule.code for rule in self.options.rules_for(report.path)})
         if self.shown is not None:
             told = Counter[str]()
             kept = []

@@ -141,19 +141,19 @@ def parse_baseline(text: str, path: str) -> Baseline:
 class Comparison:
     """Takes known findings out of reports, one report after the other; then `finish`."""
 
-    def __init__(self, baseline: Baseline, codes: Collection[str], *, whole: bool = True) -> None:
-        """`codes` are those of the rules that run; `whole` says that reports are about all frames, so what is not found is gone."""
-        self.baseline, self.codes, self.whole = baseline, codes, whole
+    def __init__(self, baseline: Baseline, *, whole: bool = True) -> None:
+        """`whole` says that reports are about all frames, so what is not found is gone."""
+        self.baseline, self.whole = baseline, whole
         self.left = {key: entry.count for key, entry in baseline.entries.items()}
-        self.checked: set[str] = set()
+        self.checked: dict[str, Collection[str]] = {}
         self.result = Compared(baseline.path)
 
-    def apply(self, report: CaptureReport) -> None:
-        """Leave in a report what is new; its counts and numbers by rule become those of the new findings."""
+    def apply(self, report: CaptureReport, codes: Collection[str]) -> None:
+        """Leave in a report what is new; its counts and numbers by rule become those. `codes` are the rules that judged the capture."""
         if report.error is not None:
             return
         name = self.baseline.name_of(report.path)
-        self.checked.add(name)
+        self.checked[name] = codes
         before, new = Counter(report.by_rule), Counter[str]()
         severity = {finding.code: finding.severity.value for finding in report.findings}
         beyond, kept = Counter(before), []
@@ -186,7 +186,7 @@ class Comparison:
             entry = self.baseline.entries[key]
             if not count:
                 continue
-            if self.whole and entry.capture in self.checked and entry.code in self.codes:
+            if self.whole and entry.code in self.checked.get(entry.capture, ()):
                 self.result.fixed.append(Entry(*key, entry.message, count))
             else:
                 self.result.unchecked += count

@@ -97,6 +97,11 @@ def test_more_than_are_shown_are_known(tmp_path: Path) -> None:
     assert [f["frame"] for f in result["findings"]] == [5, 6] and result["by_rule"] == {"AM001": 6}
 
 
+def test_rules_that_a_path_ignores_are_not_fixed_there(project: Path) -> None:
+    (project / "ibdissect.toml").write_text('[per-path-ignores]\n"captures/a.pcap" = ["AM001"]\n')
+    assert "0 known, 0 new, 0 fixed, 2 not checked" in lint(project, "captures", "--baseline", "known.json").stderr
+
+
 def test_a_pipe_is_compared_too(project: Path) -> None:
     data = erf_pcap(OLD)
     assert lint(project, "-", "--write-baseline", "pipe.json", stdin=data).returncode == 0

@@ -42,9 +42,9 @@ CODES = {"AAA001", "BBB001"}
 
 def test_frame_numbers_and_psns_do_not_count_but_what_is_said_does() -> None:
     baseline = kept(report("a.pcap", found("AAA001", 5), found("AAA001", 6, lid=2)))
-    comparison = Comparison(baseline, CODES)
+    comparison = Comparison(baseline)
     now = report("a.pcap", found("AAA001", 70), found("AAA001", 71, lid=3), found("BBB001", 72))
-    comparison.apply(now)
+    comparison.apply(now, CODES)
     assert [(f.code, f.frame) for f in now.findings] == [("AAA001", 71), ("BBB001", 72)]
     assert now.by_rule == {"AAA001": 1, "BBB001": 1} and now.counts == {"error": 2, "warning": 0, "info": 0}
     result = comparison.finish()
@@ -52,39 +52,39 @@ def test_frame_numbers_and_psns_do_not_count_but_what_is_said_does() -> None:
 
 
 def test_more_of_the_same_is_new() -> None:
-    comparison = Comparison(kept(report("a.pcap", *(found("AAA001", i) for i in range(3)))), CODES)
+    comparison = Comparison(kept(report("a.pcap", *(found("AAA001", i) for i in range(3)))))
     now = report("a.pcap", *(found("AAA001", 10 + i) for i in range(5)))
-    comparison.apply(now)
+    comparison.apply(now, CODES)
     assert [f.frame for f in now.findings] == [13, 14] and now.by_rule == {"AAA001": 2}
 
 
 def test_less_of_the_same_is_fixed() -> None:
-    comparison = Comparison(kept(report("a.pcap", *(found("AAA001", i) for i in range(3)))), CODES)
+    comparison = Comparison(kept(report("a.pcap", *(found("AAA001", i) for i in range(3)))))
     now = report("a.pcap", found("AAA001", 1))
-    comparison.apply(now)
+    comparison.apply(now, CODES)
     assert now.findings == [] and [entry.count for entry in comparison.finish().fixed] == [2]
 
 
 def test_findings_that_are_only_counted_count_too() -> None:
     baseline = kept(report("a.pcap", found("AAA001", 1), beyond=7))
     assert [entry.count for entry in baseline.entries.values() if entry.fingerprint == BEYOND] == [7]
-    comparison = Comparison(baseline, CODES)
+    comparison = Comparison(baseline)
     now = report("a.pcap", found("AAA001", 1), beyond=9)
-    comparison.apply(now)
+    comparison.apply(now, CODES)
     assert now.by_rule == {"AAA001": 2} and now.counts["error"] == 2 and now.findings == []
 
 
 def test_only_what_was_checked_is_fixed() -> None:
     baseline = kept(report("a.pcap", found("AAA001", 1), found("BBB001", 2)), report("b.pcap", found("AAA001", 3)))
-    comparison = Comparison(baseline, {"AAA001"})
-    comparison.apply(report("a.pcap"))
+    comparison = Comparison(baseline)
+    comparison.apply(report("a.pcap"), {"AAA001"})
     result = comparison.finish()
     assert [(e.capture, e.code) for e in result.fixed] == [("a.pcap", "AAA001")] and result.unchecked == 2
-    part = Comparison(baseline, CODES, whole=False)
-    part.apply(report("a.pcap"))
+    part = Comparison(baseline, whole=False)
+    part.apply(report("a.pcap"), CODES)
     assert part.finish().fixed == []
-    unreadable = Comparison(baseline, CODES)
-    unreadable.apply(CaptureReport(path="a.pcap", status="unreadable", error="gone"))
+    unreadable = Comparison(baseline)
+    unreadable.apply(CaptureReport(path="a.pcap", status="unreadable", error="gone"), CODES)
     assert unreadable.finish().fixed == []
 
 
