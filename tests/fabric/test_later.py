@@ -1,0 +1,82 @@
+"""Which facts hold for earlier packets: only those that a port was asked for before anybody wrote them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import pytest
+
+from ibdissect.capture.opening import open_capture
+from ibdissect.fabric import Follower
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.later import NEVER, Later
+from ibdissect.fabric.told import PKeyTables, PortInfos
+from ibdissect.table.table import ChunkTable
+from tests import craft
+from tests.fabric.made import SET, answer, ask, node, p_keys, port_info
+
+NODE_INFO, PORT_INFO, P_KEY_TABLE = 0x11, 0x15, 0x16
+BODIES = {NODE_INFO: node(5), PORT_INFO: port_info(5), P_KEY_TABLE: p_keys(0xFFFF)}
+
+
+def told(attribute: int, transaction: int, *, method: int = 1, m_key: int = 0) -> list[bytes]:
+    """A request and its answer; `m_key` is that of the port."""
+    header = {"transaction_id": transaction}
+    body = port_info(5, m_key=m_key) if m_key else BODIES[attribute]
+    return [ask(5, attribute, method=method, body=body if method == SET else b"", header=header), answer(5, attribute, body, header=header)]
+
+
+def followed(frames: Sequence[bytes], window: int = 1 << 20) -> tuple[Later, Follower]:
+    """A capture taken in."""
+    later, follower, infos, tables = Later(), Follower(), PortInfos(), PKeyTables()
+    for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames)), window=window).chunks():
+        for event in follower.feed(ChunkTable(chunk)):
+            if isinstance(event, ChunkFollowed):
+                later.take(infos.of(event), tables.of(event))
+    return later, follower
+
+
+KNOWN = [*told(NODE_INFO, 1), *told(PORT_INFO, 2)]
+READ, WRITTEN = told(P_KEY_TABLE, 3), told(P_KEY_TABLE, 4, method=SET)
+
+
+@pytest.mark.parametrize("window", [100, 500, 1 << 20])
+@pytest.mark.parametrize(
+    ("frames", "sure"),
+    [
+        ([*KNOWN, *READ], True),
+        ([*KNOWN, *READ, *told(P_KEY_TABLE, 9)], True),
+        ([*KNOWN, *WRITTEN], False),
+        ([*KNOWN, *WRITTEN, *READ], False),
+        ([*KNOWN, *READ, *WRITTEN], False),
+        ([*KNOWN, READ[1]], False),
+        ([*KNOWN, ask(5, P_KEY_TABLE, method=SET, body=p_keys(1), header={"transaction_id": 3}), READ[1]], False),
+        ([ask(6, P_KEY_TABLE, method=SET, body=p_keys(1)), *KNOWN, *READ], False),
+    ],
+    ids=[
+        "read",
+        "read-twice",
+        "written",
+        "written-then-read",
+        "read-then-written",
+        "no-request",
+        "answer-to-a-set",
+        "set-to-an-unknown-port",
+    ],
+)
+def test_tables(frames: list[bytes], sure: bool, window: int) -> None:
+    later, follower = followed(frames, window)
+    port = follower.subnet.by_lid(5)
+    assert port is not None and later.p_keys(port) is sure
+
+
+def test_owner_and_m_key() -> None:
+    later, follower = followed([*told(NODE_INFO, 1), *told(PORT_INFO, 2, m_key=7)])
+    port = follower.subnet.by_lid(5)
+    assert port is not None
+    assert later.owner(follower.subnet, 5) == (port, 4) and later.m_key(port) == 4
+    assert later.owner(follower.subnet, 6) is None
+    later, follower = followed([*told(NODE_INFO, 1), *told(PORT_INFO, 2, method=SET, m_key=7)])
+    port = follower.subnet.by_lid(5)
+    assert port is not None and later.owner(follower.subnet, 5) is None and later.m_key(port) == NEVER
