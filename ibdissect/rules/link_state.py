@@ -219,7 +219,7 @@ class UnassignedLid(_LinkRule):
     A switch drops it. A stale LID (after a restart of the subnet manager with other LIDs) or a wrong configuration does this.
 
     ## What to do
-    Let the sender ask for the path again.
+    Let the sender ask for the path again. With a site policy, LIDs outside of its ranges are reported as well.
     """
 
     code, name, severity = "LNK020", "lid-not-assigned", WARNING

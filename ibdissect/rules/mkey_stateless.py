@@ -62,7 +62,8 @@ class ProtectionWithoutKey(Rule):
     An M_Key of 0 switches the check off: the port stays open to everybody, whatever the protect bits say.
 
     ## What to do
-    Set m_key in the configuration of the subnet manager, or the protection level to 0.
+    Set m_key in the configuration of the subnet manager, or the protection level to 0. Where a site policy names M_Keys, every Set
+    that takes the key away is reported.
     """
 
     code, name, severity = "MKY007", "mkey-zero-with-protection", WARNING

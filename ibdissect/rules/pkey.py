@@ -228,7 +228,7 @@ class NotInDestinationTable(_Destination):
 
     ## What to do
     Compare the partitions of both ports (smpquery pkeys): either the destination is missing in partitions.conf, or the sender uses
-    a wrong P_Key index.
+    a wrong P_Key index. A switch port that checks P_Keys counts as the destination's; a site policy can forbid partitions altogether.
     """
 
     code, name, severity = "PKY003", "pkey-not-in-dest-table", ERROR

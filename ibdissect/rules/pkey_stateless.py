@@ -179,7 +179,8 @@ class FullMemberOfNothing(Rule):
     Partition 0 does not exist; an empty entry is 0x0000. Ports may refuse the whole block, or count the entry as used.
 
     ## What to do
-    Look for a partition with number 0 in the subnet manager's configuration.
+    Look for a partition with number 0 in the subnet manager's configuration. With a site policy, partitions that it does not allow
+    are reported as well.
     """
 
     code, name, severity = "PKY010", "pkey-set-invalid-value", WARNING
