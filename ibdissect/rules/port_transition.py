@@ -24,7 +24,8 @@ class ActiveWithoutArmed(TellingRule):
     A link goes from Initialize to Armed to Active. A port in Initialize refuses to become Active, and the link carries no data.
 
     ## What to do
-    Set the port, and the one it faces, to Armed first. Other steps are not judged: a port goes down and comes up by itself, unseen.
+    Set the port, and the one it faces, to Armed first. Ports that were armed once are not judged, nor are other steps: a port goes
+    down and comes up by itself, unseen.
     """
 
     code, name, severity = "SEM012", "portstate-transition", ERROR
@@ -36,19 +37,15 @@ class ActiveWithoutArmed(TellingRule):
     why = "PortState Initialize"
 
     def __init__(self) -> None:
-        self.armed: dict[int, int] = {}
-        """Frame of the latest Set to Armed, by port."""
-        self.forgotten = 0
-        """Frame up to which they were forgotten."""
+        self.armed: set[int] = set()
+        """Ports that somebody set to Armed; an answer may still show the state before, so once is enough."""
 
     def suspicious(self, told: Told, context: Context) -> Mask:
         state = told.now(PortInfo.port_state)
         armed = np.flatnonzero(told.sets & (state == ARMED))
-        self.armed.update(zip(told.key[armed].tolist(), told.frames[armed].tolist(), strict=True))
-        if len(self.armed) > MAX_PORTS:
-            self.armed.clear()
-            self.forgotten = int(told.frames[-1])
+        if len(self.armed) < MAX_PORTS:
+            self.armed.update(told.key[armed].tolist())
         return told.sets & (state == ACTIVE) & (told.since > 0) & (told.was(PortInfo.port_state) == INIT)
 
     def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        return None if max(self.armed.get(int(told.key[i]), 0), self.forgotten) > int(told.since[i]) else {}
+        return None if int(told.key[i]) in self.armed or len(self.armed) >= MAX_PORTS else {}
