@@ -28,6 +28,8 @@ from .walk import Shape, Walk
 
 BATCH = 2048
 """Summary lines made at once."""
+LAYOUTS = 2048
+"""Shapes of frames remembered; hostile captures hold a new one in every frame."""
 CACHED = 1 << 16
 """Texts remembered for each field."""
 SEPARATOR = "\x02"
@@ -136,6 +138,8 @@ class JsonLines:
         """The layers of each row of a shape, in order of the rows."""
         layout = self._layouts.get(shape.key)
         if layout is None:
+            if len(self._layouts) >= LAYOUTS:
+                self._layouts.clear()
             layout = self._layouts[shape.key] = layout_of(walk, shape)
         first = walk.start[shape.rows]
         group = _Rows(

@@ -149,9 +149,10 @@ class _Finder:
         rows = rows[~self.loc.snapped[rows]]
         self.loc.malformed[rows[self.loc.malformed[rows] == 0]] = reason
 
-    def fit(self, rows: Int, at: Int, size: int, reason: int) -> Bool:
-        """Which of `rows` hold `size` bytes from `at` on; the others are marked."""
-        good = at + size <= self.loc.end[rows]
+    def fit(self, rows: Int, at: Int, size: int, reason: int, stop: Int | None = None) -> Bool:
+        """Which of `rows` hold `size` bytes from `at` on, in front of `stop` if given; the others are marked."""
+        end = self.loc.end[rows]
+        good = at + size <= (end if stop is None else np.minimum(stop, end))
         if not good.all():
             self.bad(rows[~good], reason)
         return good
@@ -202,10 +203,11 @@ class _Finder:
         raw = lnh == 0
         if raw.any():
             r, a = rows[raw], at[raw] + 8
-            good = self.fit(r, a, 4, PKTLEN_SMALL)
+            good = self.fit(r, a, 4, PKTLEN_SMALL, stop[raw])
             self.loc.at("rwh")[r[good]] = a[good]
             self.payload(r[good], a[good] + 4, np.minimum(stop[raw][good], self.loc.end[r[good]]))
         ipv6 = lnh == 1
+        ipv6 &= at + 48 <= stop
         if ipv6.any():
             self.ip6(rows[ipv6], at[ipv6] + 8)
 
@@ -213,7 +215,7 @@ class _Finder:
         """GRH, then the transport; `stop` is the byte behind the ICRC."""
         if not rows.size:
             return
-        good = self.fit(rows, at, 40, NO_GRH)
+        good = self.fit(rows, at, 40, NO_GRH, stop)
         rows, at, stop = rows[good], at[good], stop[good]
         self.loc.at("grh")[rows] = at
         iba = self.data[at + 6] == 0x1B
@@ -295,19 +297,21 @@ class _Finder:
         self.udp(rows[datagram], (at + 40)[datagram], stop[datagram])
 
     def udp(self, rows: Int, at: Int, stop: Int) -> None:
-        good = at + 8 <= self.loc.end[rows]
+        good = at + 8 <= np.minimum(stop, self.loc.end[rows])
         if not good.all():
             rows, at, stop = rows[good], at[good], stop[good]
         if not rows.size:
             return
         self.loc.at("udp")[rows] = at
-        roce = front.u16(self.loc.front.part(rows, at + 2, 2), 0) == around.ROCE_PORT
+        head = self.loc.front.part(rows, at + 2, 4)
+        roce = front.u16(head, 0) == around.ROCE_PORT
         if not roce.all():
-            rows, at, stop = rows[roce], at[roce], stop[roce]
+            rows, at, stop, head = rows[roce], at[roce], stop[roce], head[roce]
         long = stop - self.chunk.offset[rows] > self.chunk.length[rows]
         if long.any():
             self.bad(rows[long], IP_LARGE)
-        self.transport(rows, at + 8, stop)
+        # A datagram may end before its IP packet does, never behind it.
+        self.transport(rows, at + 8, np.minimum(stop, at + front.u16(head, 2)))
 
     def transport(self, rows: Int, at: Int, stop: Int) -> None:
         """BTH, extended headers, payload; `stop` is the byte behind the ICRC as the lengths claim it."""

@@ -1,0 +1,275 @@
+"""How many broken packets and captures does ibdissect survive, and do its views agree on every one?
+
+    python benchmarks/fuzz.py --packets 2000000 --containers 200000 --captures DIR --failing DIR
+
+One core, reproducible by --seed: batch `i` of a run depends on the seed and `i` alone. Prints one JSON object at the end, and
+after every 100 batches. Exit status 1 when anything crashed, hung, disagreed or grew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import logging
+import random
+import resource
+import signal
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from ibdissect.dfilter.compile import compile_filter  # noqa: E402
+from ibdissect.dissect.printers import dotted, dump, outline  # noqa: E402
+from ibdissect.dissect.summary import summaries  # noqa: E402
+from ibdissect.dissect.transfers import Transfers, records  # noqa: E402
+from ibdissect.dissect.tree import dissect_row  # noqa: E402
+from ibdissect.dissect.value import Presenter  # noqa: E402
+from ibdissect.errors import CaptureError  # noqa: E402
+from ibdissect.fabric.follow import Follower  # noqa: E402
+from ibdissect.flow.statistics import Statistics  # noqa: E402
+from ibdissect.linting import Options, check  # noqa: E402
+from ibdissect.rules import load  # noqa: E402
+from ibdissect.session import Capture  # noqa: E402
+from ibdissect.table.table import ChunkTable  # noqa: E402
+from tests.fuzz import agree, container, mutate, seeds  # noqa: E402
+from tests.fuzz.second import opposed  # noqa: E402
+
+BATCH = 4000
+MANY = 200
+"""Crashes after which single packets are no longer looked for."""
+HUNG = 120
+"""Seconds of CPU after which a batch is interrupted."""
+RSS = 500 << 20
+LONG, LONG_SHARE = 420, 0.04
+"""Bytes of a packet above which it is taken seldom (Omni-Path MADs of thousands of fields), and how seldom."""
+PRINTED = 50
+"""Every so many packets all printers run on the tree."""
+FILTERS = (
+    "mad", "infiniband.bth.opcode == 100 && !(lrh.vl == 15)", "infiniband.mad.attributeid in {0x11, 0x15..0x20}", "ip.addr == 192.168.0.1",
+    'infiniband.nodedescription.nodestring matches "(a+)+$"', "infiniband.smpdirected.initialpath contains 00:01",
+    "_ws.malformed or frame.len < 60", "infiniband.grh.sgid == fe80::1", "infiniband.grh.sgid[0:2] == fe:80",
+)  # fmt: skip
+
+
+class Hung(BaseException):
+    """The clock ran out."""
+
+
+def _expired(*_: object) -> None:
+    raise Hung
+
+
+class Run:
+    """Counts, and keeps what fails."""
+
+    def __init__(self, told: argparse.Namespace) -> None:
+        self.failing: Path | None = told.failing
+        self.json_every, self.scapy_every, self.lint_every = told.json_every, told.scapy_every, told.lint_every
+        self.counts: Counter[str] = Counter()
+        self.kinds: Counter[str] = Counter()
+        self.slowest = 0.0
+        self.rules = load()
+        self.views = agree.Views()
+
+    def note(self, kind: str, what: str, data: bytes, name: str) -> None:
+        """One failure; the input goes into the folder for failing ones, at most a few of each kind."""
+        self.counts[kind] += 1
+        self.kinds[f"{kind}: {what}"] += 1
+        if self.kinds[f"{kind}: {what}"] <= 3:
+            print(f"{name}: {kind}: {what}", file=sys.stderr, flush=True)
+            if self.failing is not None:
+                self.failing.mkdir(parents=True, exist_ok=True)
+                (self.failing / f"{name}-{self.counts[kind]}.{kind}").write_bytes(data)
+
+    def guarded(self, name: str, data: bytes, work: Callable[[], None]) -> bool:
+        """Run one step: whatever it raises is a crash, more CPU than allowed a hang."""
+        signal.setitimer(signal.ITIMER_VIRTUAL, HUNG)
+        try:
+            work()
+        except Hung:
+            self.note("hang", f"more than {HUNG} s", data, name)
+            return False
+        except Exception as error:
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            self.note("crash", f"{type(error).__name__} {error} at {frame.filename.rpartition('/')[2]}:{frame.lineno}", data, name)
+            return False
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 > RSS:
+            self.note("memory", f"more than {RSS >> 20} MB", data, name)
+        return True
+
+    def packets(self, packets: Sequence[mutate.Packet], name: str) -> None:
+        """All views of one batch."""
+        data = container.pcapng(packets)
+        if not self.guarded(name, data, lambda: self._batch(packets, data, name)) and self.counts["crash"] < MANY:
+            self._single(packets, name)
+        self.counts["packets"] += len(packets)
+
+    def _single(self, packets: Sequence[mutate.Packet], name: str) -> None:
+        """Find the packets of a failed batch that fail alone."""
+        for number, packet in enumerate(packets):
+            alone = container.pcapng([packet])
+            began = process_time()
+            self.guarded(f"{name}-{number}", alone, lambda alone=alone, packet=packet: self._batch([packet], alone, name))  # type: ignore[misc]
+            if process_time() - began > agree.SLOW:
+                self.note("hang", f"{process_time() - began:.1f} s", alone, f"{name}-{number}")
+
+    def _batch(self, packets: Sequence[mutate.Packet], data: bytes, name: str) -> None:
+        began = process_time()
+        report = check(io.BytesIO(data), Options(rules=self.rules))
+        if report.status != "ok" or report.frames != len(packets):
+            self.note("crash", f"{report.frames} of {len(packets)} frames, {report.status} {report.error}", data, name)
+        for finding in report.findings:
+            if not finding.message or not 0 <= finding.frame <= report.frames:
+                self.note("disagreement", f"finding {finding.code} without a place", data, name)
+        statistics, transfers = Statistics(), Transfers()
+        follower = Follower()
+        with Capture(io.BytesIO(data), show_keys=True) as capture:
+            for table in capture.tables():
+                if len(table):
+                    self._table(table, data, name)
+                    statistics.feed(table, None)
+                    for _ in follower.feed(table):
+                        pass
+                    for transfer in transfers.feed(table).values():
+                        for _ in records(transfer, table.catalog):
+                            pass
+        statistics.result(20)
+        for transfer in transfers.unfinished():
+            for _ in transfer.records():
+                pass
+        spent = process_time() - began
+        self.slowest = max(self.slowest, spent / len(packets))
+
+    def _table(self, table: ChunkTable, data: bytes, name: str) -> None:
+        for found in agree.columns(table):
+            self.note("disagreement", found.what, data, f"{name}-{found.rows[0]}")
+        summaries(table, np.arange(len(table)), Presenter())
+        for text in FILTERS:
+            compile_filter(text, table.catalog).rows(table)
+        base = table.chunk.first - 1
+        seen = agree.Seen()
+        for row, tree in agree.trees(table, self.views, seen, json_every=self.json_every):
+            if (base + row) % PRINTED == 0:
+                for printed in (outline(tree), dump(tree), dotted(tree)):
+                    if not printed.replace("\n", "").isprintable():
+                        self.note("disagreement", "control characters in text", data, f"{name}-{base + row}")
+        dissect_row(table, len(table) // 2, Presenter())
+        for found in seen.found:
+            self.note("disagreement", found.what, data, f"{name}-{base + found.rows[0]}")
+        for row, seconds in seen.slow:
+            self.note("hang", f"tree of one packet: {seconds:.1f} s", data, f"{name}-{base + row}")
+        self._scapy(table, data, name)
+
+    def _scapy(self, table: ChunkTable, data: bytes, name: str) -> None:
+        found, raised, count = opposed(table, every=self.scapy_every)
+        base = table.chunk.first - 1
+        self.counts["scapy"] += count
+        for one in found:
+            self.note("disagreement", one.what, data, f"{name}-{base + one.rows[0]}")
+        for row, error in raised:
+            self.note("crash", f"layers: {type(error).__name__} {error}", data, f"{name}-{base + row}")
+
+    def container(self, rnd: random.Random, packets: Sequence[mutate.Packet], name: str) -> None:
+        """One broken container through reading, lint, trees and Scapy-free views."""
+        data = container.broken(rnd, packets)
+        began = process_time()
+        linted = self.counts["containers"] % self.lint_every == 0
+        self.guarded(name, data, lambda: self._container(data, linted))
+        spent = process_time() - began
+        self.slowest = max(self.slowest, spent)
+        if spent > agree.SLOW:
+            self.note("hang", f"container: {spent:.1f} s", data, name)
+        self.counts["containers"] += 1
+
+    def _container(self, data: bytes, linted: bool) -> None:
+        """Reading gives frames or says why not; lint reads the same ones."""
+        frames, error = 0, ""
+        try:
+            with Capture(io.BytesIO(data)) as capture:
+                for frame in capture:
+                    frames += 1
+                    if frame.number != frames:
+                        raise AssertionError(f"frame {frame.number} comes {frames}th")
+                status = "damaged" if capture.damage else "ok"
+        except CaptureError as refused:
+            status, error = "unreadable", str(refused)
+        self.counts[f"containers {status}"] += 1
+        if not linted:
+            return
+        report = check(io.BytesIO(data), Options(rules=self.rules))
+        self.counts["containers linted"] += 1
+        if (report.status == "unreadable") != bool(error) or (not error and report.frames != frames):
+            raise AssertionError(f"{frames} frames read ({error}), {report.frames} checked ({report.error})")
+        for finding in report.findings:
+            if not finding.message or finding.frame > report.frames:
+                raise AssertionError(f"finding {finding.code} of frame {finding.frame}, capture has {report.frames}")
+
+    def bad(self) -> int:
+        """How much went wrong."""
+        return sum(self.counts[kind] for kind in ("crash", "hang", "memory", "disagreement"))
+
+    def summary(self, seconds: float) -> dict[str, Any]:
+        """The figures."""
+        rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        names = ("packets", "containers", "crash", "hang", "memory", "disagreement", "scapy")
+        return {
+            **{name: self.counts[name] for name in names}, "cpu_seconds": round(seconds, 1), "rss_mb": round(rss, 1),
+            "slowest_seconds": round(self.slowest, 3), "kinds": dict(self.kinds.most_common(40)),
+            "other": {name: count for name, count in self.counts.items() if name not in names},
+        }  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--packets", type=int, default=20_000)
+    parser.add_argument("--containers", type=int, default=2_000)
+    parser.add_argument("--seconds", type=float, help="stop after so much CPU time, whatever is left")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--captures", type=Path, action="append", default=[], help="further folders whose packets are broken")
+    parser.add_argument("--failing", type=Path, help="folder for inputs that fail")
+    parser.add_argument("--json-every", type=int, default=1, help="compare the JSON line with the tree on every k-th packet")
+    parser.add_argument("--lint-every", type=int, default=1, help="lint every k-th container; all are read")
+    parser.add_argument("--scapy-every", type=int, default=1, help="compare with Scapy on every k-th packet")
+    told = parser.parse_args()
+    logging.getLogger("scapy").setLevel(logging.CRITICAL)
+    signal.signal(signal.SIGVTALRM, _expired)
+    folders = [ROOT / "captures", *told.captures]
+    starts = [*seeds.of_captures(sorted(p for folder in folders for p in folder.rglob("*") if ".pcap" in p.name)), *seeds.of_declarations()]
+    short = [start for start in starts if len(start.data) <= LONG]
+    long = [start for start in starts if len(start.data) > LONG]
+
+    def pick(rnd: random.Random) -> seeds.Seed:
+        return rnd.choice(long if rnd.random() < LONG_SHARE else short)
+
+    run, began, number = Run(told), process_time(), 0
+    per_batch = max(1, told.containers * BATCH // max(told.packets, 1))
+    while run.counts["packets"] < told.packets or run.counts["containers"] < told.containers:
+        if told.seconds is not None and process_time() - began > told.seconds:
+            break
+        rnd = random.Random(f"{told.seed} {number}")
+        if run.counts["packets"] < told.packets:
+            run.packets([mutate.mutated(rnd, pick(rnd), starts) for _ in range(BATCH)], f"s{told.seed}b{number}")
+        for i in range(min(per_batch, told.containers - run.counts["containers"])):
+            few = [mutate.mutated(rnd, pick(rnd), starts) for _ in range(rnd.choice((0, 1, 2, 3, 8)))]
+            run.container(rnd, few, f"s{told.seed}b{number}c{i}")
+        number += 1
+        if number % 25 == 0:
+            print(json.dumps(run.summary(process_time() - began)), file=sys.stderr, flush=True)
+    print(json.dumps(run.summary(process_time() - began), indent=2))
+    return 1 if run.bad() else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""Do columns, trees, JSON lines and Scapy agree on broken packets? What fuzzing found once, and a small slice of it."""
+
+from __future__ import annotations
+
+import io
+import logging
+import random
+import struct
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND
+from ibdissect.session import Capture
+from tests.craft import build, gmp, native, roce2, smp, ud
+
+from .agree import Seen, Views, columns, trees
+from .container import pcapng
+from .mutate import Packet, mutated
+from .second import opposed
+from .strategies import packets, starts
+
+logging.getLogger("scapy").setLevel(logging.CRITICAL)
+
+
+def disagreements(some: Sequence[Packet]) -> list[str]:
+    """Everything on which the views of some packets differ, in words."""
+    found: list[str] = []
+    with Capture(io.BytesIO(pcapng(some)), show_keys=True) as capture:
+        for table in capture.tables():
+            found += [f"{one.what} {one.rows}" for one in columns(table)]
+            seen = Seen()
+            assert len(list(trees(table, Views(), seen))) == len(table)
+            found += [f"{one.what} {one.rows}" for one in seen.found]
+            differ, raised, _ = opposed(table)
+            found += [f"{one.what} {one.rows}" for one in differ] + [repr(error) for _, error in raised]
+    return found
+
+
+def patched(frame: bytes, at: int, value: bytes) -> bytes:
+    return frame[:at] + value + frame[at + len(value) :]
+
+
+DATA = bytes(range(64))
+MADS = {
+    "base version 0x81 is read as InfiniBand's": patched(gmp(0x07, 3, 0x10, bytes(140), at=24), 28, b"\x81"),
+    "base version 0": patched(smp(1, 0x10), 28, b"\0"),
+    "failed response without its record": gmp(0x03, 0x81, 0x11, DATA, at=56, header={"status": 0x8100}),
+    "redirected response with ClassPortInfo": gmp(0x03, 0x81, 0x01, DATA, at=56, header={"status": 2}),
+    "table answer with AttributeOffset 0": gmp(0x03, 0x92, 0x35, struct.pack(">BBBBII", 1, 1, 7, 0, 1, 220) + DATA, at=24),
+    "last segment shorter than a record": gmp(
+        0x03, 0x92, 0x35, struct.pack(">BBBBIIQHH", 1, 1, 7, 0, 1, 24, 0, 8, 0) + bytes(8) + DATA, at=24
+    ),
+    "RMPP segment 0": gmp(0x03, 0x92, 0x35, struct.pack(">BBBBIIQHH", 1, 1, 1, 0, 0, 24, 0, 8, 0) + bytes(8) + DATA, at=24),
+    "RMPP version 0 in device management": gmp(0x06, 0x81, 0x10, struct.pack(">BBBBII", 0, 2, 0, 0, 9, 9), at=24),
+    "header alone": ud(bytes([1, 3, 2, 0x81]) + bytes(20)),
+    "a byte less than a header": ud(bytes([1, 3, 2, 0x81]) + bytes(19)),
+}  # fmt: skip
+LINKS = {
+    **{f"PktLen {words}": native(4, DATA, lrh={"pktlen": words}) for words in (0, 1, 2, 3, 4, 6, 7)},
+    **{f"PktLen {words} cuts the GRH": native(4, DATA, grh={}, lrh={"pktlen": words}) for words in (3, 9, 12, 15, 16)},
+    **{f"PktLen {words} in a raw packet": native(4, DATA, lrh={"pktlen": words, "lnh": 0}) for words in (2, 3)},
+    **{f"PktLen {words} in a raw IPv6 packet": native(4, DATA, lrh={"pktlen": words, "lnh": 1}) for words in (2, 3, 12)},
+}
+DATAGRAMS = {
+    **{f"UDP length {size}": roce2(4, DATA, udp={"length": size}) for size in (0, 7, 8, 19, 20, 24, 60, 87, 89, 400, 65535)},
+    **{f"IP length {size}": roce2(4, DATA, ip={"total_length": size}) for size in (0, 1, 19, 20, 24, 28, 39, 40, 60, 65535)},
+    **{f"IP header of {words} words": roce2(4, DATA, ip={"header_length": words}) for words in (0, 1, 4, 6, 15)},
+    "IP version 6 behind Ethertype IPv4": roce2(4, DATA, ip={"version": 6}),
+    "a fragment": roce2(4, DATA, ip={"fragment_offset": 3}),
+}
+
+
+@pytest.mark.parametrize("name", [*MADS, *LINKS])
+def test_native(name: str) -> None:
+    frame = MADS.get(name) or LINKS[name]
+    assert disagreements([(LINK_INFINIBAND, frame, len(frame)), (LINK_INFINIBAND, frame, len(frame) + 40)]) == []
+
+
+@pytest.mark.parametrize("name", sorted(DATAGRAMS))
+def test_ethernet(name: str) -> None:
+    frame = DATAGRAMS[name]
+    assert disagreements([(LINK_ETHERNET, frame, len(frame)), (LINK_ETHERNET, frame, len(frame) + 40)]) == []
+
+
+def test_views_that_differ_are_noticed() -> None:
+    """The comparison itself can fail."""
+    frame = smp(1, 0x10)
+    with Capture(io.BytesIO(pcapng([(LINK_INFINIBAND, frame, len(frame))]))) as capture:
+        table = next(table for table in capture.tables() if len(table))
+        table.located.malformed[0] = 3
+        table.located.at("bth")[0] = -1
+        assert {one.what for one in opposed(table)[0]} >= {"malformed: columns and Scapy", "BTH: columns and Scapy differ in where it is"}
+
+
+def test_trees_that_differ_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ibdissect.wire.sm import NodeInfo
+
+    frame = smp(0x81, 0x11, build(NodeInfo, num_ports=36))
+    with Capture(io.BytesIO(pcapng([(LINK_INFINIBAND, frame, len(frame))]))) as capture:
+        table = next(table for table in capture.tables() if len(table))
+        table._values[NodeInfo.num_ports] = table.values(NodeInfo.num_ports) + 1
+        seen = Seen()
+        list(trees(table, Views(), seen))
+        assert [one.what for one in seen.found] == ["infiniband.nodeinfo.numports: columns and tree differ in its value"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_mutated(seed: int) -> None:
+    rnd, every = random.Random(seed), starts()
+    assert disagreements([mutated(rnd, rnd.choice(every), every) for _ in range(400)]) == []
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(packets(), min_size=1, max_size=4))
+def test_thought_up(some: list[Packet]) -> None:
+    assert disagreements(some) == []
