@@ -9,7 +9,7 @@ from typing import Any
 
 from ibdissect.table.locate import EXTENDED_STRUCTS
 from ibdissect.table.table import HEADERS
-from ibdissect.wire import cc, cc_log, mad, notice, opa, opa_notice, opa_tables, sm, sm_tables, transport, vendor_mlnx
+from ibdissect.wire import cc, cc_log, mad, notice, opa, opa_notice, opa_tables, sm, sm_tables, snmp, transport, vendor_mlnx
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.convert import lid_text
 from ibdissect.wire.places import Inside, Mad, MadFormat, VendorOui
@@ -54,9 +54,9 @@ _PORTS = frozenset((
 """Raw bytes that are port numbers or a bit for each port: where, but not who."""
 _DATA = frozenset((
     transport.AtomicETH.swapdt, transport.AtomicETH.cmpdt, transport.AtomicAckETH.origremdt, transport.ImmDt.immdt,
-    vendor_mlnx.ConfigSpaceRecord.address, vendor_mlnx.ConfigSpaceRecord.record_data, vendor_mlnx.ConfigSpaceRecord.mask,
+    snmp.SNMPTunnelingFormat.raddress, vendor_mlnx.ConfigSpaceRecord.address, vendor_mlnx.ConfigSpaceRecord.record_data, vendor_mlnx.ConfigSpaceRecord.mask,
 ))  # fmt: skip
-"""Numbers that are what applications send, or the contents of a device's registers."""
+"""Numbers that are what applications send, addresses of other networks, or the contents of a device's registers."""
 _NO_LIDS = frozenset(("lid_by_vport_index", "max_lid"))
 _TRANSPORT = (frozenset(HEADERS) | frozenset(EXTENDED_STRUCTS)) - {transport.Payload, mad.MAD}
 _OF_MADS = (MadFormat, Mad, VendorOui)
