@@ -121,8 +121,8 @@ def trees(table: ChunkTable, views: Views, seen: Seen, *, json_every: int = 1) -
     for row in rows.tolist():
         began = process_time()
         tree = tree_of(walk, layouts[row], row, presenter, shown[row])
-        line = next(lines) if row % json_every == 0 else ""
         spent = process_time() - began
+        line = next(lines) if row % json_every == 0 else ""  # the first one makes what many share: no time of one packet
         if spent > SLOW:
             seen.slow.append((row, spent))
         for layer in tree.layers:
