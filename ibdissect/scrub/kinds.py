@@ -54,7 +54,8 @@ _PORTS = frozenset((
 """Raw bytes that are port numbers or a bit for each port: where, but not who."""
 _DATA = frozenset((
     transport.AtomicETH.swapdt, transport.AtomicETH.cmpdt, transport.AtomicAckETH.origremdt, transport.ImmDt.immdt,
-    snmp.SNMPTunnelingFormat.raddress, vendor_mlnx.ConfigSpaceRecord.address, vendor_mlnx.ConfigSpaceRecord.record_data, vendor_mlnx.ConfigSpaceRecord.mask,
+    snmp.SNMPTunnelingFormat.raddress,
+    vendor_mlnx.ConfigSpaceRecord.address, vendor_mlnx.ConfigSpaceRecord.record_data, vendor_mlnx.ConfigSpaceRecord.mask,
 ))  # fmt: skip
 """Numbers that are what applications send, addresses of other networks, or the contents of a device's registers."""
 _NO_LIDS = frozenset(("lid_by_vport_index", "max_lid"))
