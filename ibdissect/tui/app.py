@@ -34,7 +34,8 @@ from .view import POLL
 
 
 def _keys(*entries: tuple[str, str, str]) -> list[BindingType]:
-    return [Binding(key, action, what, show=False) for key, action, what in entries]
+    # What is typed right behind "/" must find the focus moved: keys without priority are handed to the list before that.
+    return [Binding(key, action, what, show=False, priority=action == "filter") for key, action, what in entries]
 
 
 class TuiApp(Together):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textual.widgets import Input
+
 from . import workers
 from .filters import as_filter, checked
 from .find import FindKind, Query
@@ -63,6 +65,10 @@ class Search(View):
 
     def on_jump_to(self, message: JumpTo) -> None:
         self.jump(message.frame)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Where text is typed, "/" is text."""
+        return super().check_action(action, parameters) if action != "filter" else not isinstance(self.focused, Input)
 
     def action_filter(self) -> None:
         bar = self.filter_bar

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input, Label, OptionList, SelectionList
 
@@ -125,6 +126,16 @@ async def test_filter_bar(tmp_path: Path) -> None:
         assert app.filter_bar.input.value == ""
         await pilot.press("escape")
         assert app.packets.has_focus and not app.filter_bar.input.can_focus
+
+
+async def test_what_comes_in_one_go_behind_the_slash_is_the_filter(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        for character in "/bth.psn == 110":
+            app.post_message(events.Key({"/": "slash"}.get(character, character), character))
+        app.post_message(events.Key("enter", "\r"))
+        await until(pilot, lambda: app.filter_text == "bth.psn == 110" and len(app.packets.rows) == 3)
+        await pilot.press("ctrl+f", "slash")
+        assert app.screen.query_one(Input).value == "/"  # where text is typed it is text
 
 
 async def test_filter_completion(tmp_path: Path) -> None:
