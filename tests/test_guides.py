@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 REPO = Path(__file__).resolve().parents[1]
-PAIRS = re.findall(r"^\| `(tshark -n .*)` \| `ibdissect (.*)` \|$", (REPO / "docs/coming-from-wireshark.md").read_text(encoding="utf-8"), re.M)
+WIRESHARK = (REPO / "docs/coming-from-wireshark.md").read_text(encoding="utf-8")
+PAIRS = re.findall(r"^\| `(tshark -n .*)` \| `ibdissect (.*)` \|$", WIRESHARK, re.M)
 QUOTES = [
     (page.name, example, block)
     for page in sorted((REPO / "docs").glob("*.md"))

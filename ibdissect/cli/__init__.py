@@ -8,8 +8,7 @@ import sys
 import warnings
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TextIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 

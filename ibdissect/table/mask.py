@@ -288,6 +288,12 @@ _COMPARE_PY: dict[str, Callable[[Any, Any], bool]] = {
 }  # fmt: skip
 
 
+@lru_cache(1024)
+def _bytes_of(choices: frozenset[int]) -> bytes:
+    """Whether each byte is among `choices`, 256 bytes of 0 and 1."""
+    return bytes(n in choices for n in range(256))
+
+
 @lru_cache(256)
 def _table_of(choices: frozenset[int]) -> Bool:
     """Whether each 16-bit number is among `choices`, bool[65536]."""
@@ -305,8 +311,8 @@ def _isin(series: _Series, choices: frozenset[Any]) -> Bool:
     if len(numbers) == len(choices):
         values = series.values
         if isinstance(values, np.ndarray) and values.dtype == np.uint8:
-            chosen = bytes(n in choices for n in range(256))
-            return np.frombuffer(values.tobytes().translate(chosen), np.bool_).reshape(values.shape)  # many times faster than np.isin
+            # Many times faster than np.isin.
+            return np.frombuffer(values.tobytes().translate(_bytes_of(choices)), np.bool_).reshape(values.shape)
         if isinstance(values, np.ndarray) and values.dtype.kind in "iub":
             top = 1 if values.dtype.kind == "b" else np.iinfo(values.dtype).max
             numbers = [n for n in numbers if -(1 << 63) <= n <= top and not (n < 0 and values.dtype.kind != "i")]
