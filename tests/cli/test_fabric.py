@@ -83,3 +83,14 @@ def test_known_subnet(shared: Path) -> None:
     found = json.loads(run(str(path), "--format", "json"))
     assert (found["counts"]["switches"], found["counts"]["channel_adapters"], found["counts"]["links"]) == (36, 324, 648)
     assert len(found["lids"]) == 360 and all(sum(e["count"] for e in n["forwarding"]["linear"]) == 360 for n in found["nodes"][:36])
+
+
+def test_events(tmp_path: Path) -> None:
+    """What happened behind the discovery, up to the frame asked for, without the key."""
+    again = craft.smp(ANSWER, 0x15, port_info(1, m_key=KEY), path=[], m_key=KEY)
+    path = written(tmp_path, [*frames(m_key=KEY + 1), again])
+    text = run(path)
+    assert "\nEvents\n" in text and "has another M_Key  [frame 9]" in text and f"{KEY:x}" not in text
+    events = json.loads(run(path, "--format", "json"))["events"]
+    assert [(event["frame"], event["kind"]) for event in events] == [(9, "m-key")]
+    assert json.loads(run(path, "--format", "json", "--at", "8"))["events"] == []
