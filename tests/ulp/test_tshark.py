@@ -23,8 +23,8 @@ NAMES = {
         "rpcordma.rdma_offset",
     ),
     "ul_nvme_connect_io": (
-        "nvme.cmd.cid", "nvme.cmd.nsid", "nvme.cmd.opc", "nvme.cqe.sqhd", "nvme.cqe.sqid", "nvme.cqe.cid", "nvme-rdma.cm.req.qid",
-        "nvme-rdma.cm.req.hsqsize", "nvme-rdma.cm.rsp.crqsize", "nvme.fabrics.cmd.fctype", "nvme.fabrics.cmd.connect.sqsize",
+        "nvme.cmd.cid", "nvme.cmd.nsid", "nvme.cmd.opc", "nvme.cqe.sqhd", "nvme.cqe.sqid", "nvme.cqe.cid", "nvme.fabrics.cmd.fctype",
+        "nvme.fabrics.cmd.connect.sqsize", "nvme.fabrics.cmd.connect.qid",
     ),
 }  # fmt: skip
 LEFT_OUT = {"ul_nvme_connect_io": {"nvme.cmd.cid", "nvme.cmd.opc"}}
