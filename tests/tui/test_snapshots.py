@@ -34,7 +34,7 @@ SHOTS: dict[str, tuple[tuple[int, int], str, tuple[str, ...]]] = {
     "contrast": ((100, 24), "ibdissect-contrast", ("end",)),
     "completion": ((100, 24), "ibdissect-dark", ("slash", *"bth.o")),
     "wrong-filter": ((100, 24), "ibdissect-dark", ("slash", *"bth.p_key", "space", "equals_sign", *"x", "escape")),
-    "explain": ((100, 36), "ibdissect-dark", ("f", "e")),
+    "help": ((100, 40), "ibdissect-dark", ("question_mark",)),
     "conversations": ((120, 24), "ibdissect-dark", ("C",)),
     "fabric": ((120, 24), "ibdissect-dark", ("b", "down", "down", "right", "down")),
     "statistics": ((120, 60), "ibdissect-dark", ("s",)),
