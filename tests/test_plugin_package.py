@@ -1,4 +1,4 @@
-"""Does a plugin package of somebody else's, installed from its own pyproject, add classes, an upper layer and rules without a change here?"""
+"""Does somebody else's plugin package, installed from its own pyproject, add classes, an upper layer and rules without a change here?"""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import shutil
 import site
 import subprocess
-import sys
 import venv
 from pathlib import Path
 from typing import Any

@@ -126,10 +126,12 @@ def plugin(folder: Path, text: str, name: str = "mine.py") -> str:
         ("half = column(Beat, 'half', lambda beat: 1 // 0, 'Half')\n", 0, "ZeroDivisionError"),
         ("class Bad(Rule):\n    'Raises.'\n    code, name, message = 'BAD001', 'bad', 'x'\n    @on_struct(Beat)\n"
          "    def look(self, beat, seen):\n        raise KeyError('nothing')\n", 0, "Bad.look"),
-        ("class Bad(Rule):\n    'Names nothing.'\n    code, name, message = 'BAD002', 'bad', '{frist}'\n    on, when = Beat, Beat.first >= 0\n",
+        ("class Bad(Rule):\n    'Names nothing.'\n    code, name, message = 'BAD002', 'bad', '{frist}'\n"
+         "    on, when = Beat, Beat.first >= 0\n",
          2, "did you mean first?"),
         ("COLUMNS = ('infiniband.beat.frist',)\n", 2, "did you mean infiniband.beat.first?"),
-        ("from scapy.packet import Packet\nfrom scapy.fields import BitField, StrLenField\nclass Odd(Packet):\n    carried_by = (DestQP(1),)\n"
+        ("from scapy.packet import Packet\nfrom scapy.fields import BitField, StrLenField\nclass Odd(Packet):\n"
+         "    carried_by = (DestQP(1),)\n"
          "    fields_desc = [BitField('a', 0, 3), StrLenField('b', b'', length_from=lambda pkt: 1)]\n", 2, "Odd.b"),
         ("odd = column(Beat, 'odd', Beat.first & 1, 'Odd', kind='float')\n", 2, "uint or text"),
     ],
@@ -149,7 +151,8 @@ def test_a_plugin_that_fails_costs_its_own_results(repo: Path, tmp_path: Path, c
 
 
 def test_a_condition_that_raises_is_the_plugins_fault(repo: Path, tmp_path: Path, capture: str) -> None:
-    path = plugin(tmp_path, "from ibdissect.wire.expr import Where\nclass Bad(Rule):\n    'Raises.'\n    code, name, message = 'BAD003', 'bad', 'x'\n"
+    path = plugin(tmp_path, "from ibdissect.wire.expr import Where\nclass Bad(Rule):\n"
+                  "    'Raises.'\n    code, name, message = 'BAD003', 'bad', 'x'\n"
                   "    on, when = Beat, Where(Beat, lambda table: table.nothing)\n")  # fmt: skip
     done = ibdissect(repo, "lint", "--plugin", path, capture)
     assert done.returncode == 2 and path in done.stderr and "Traceback" not in done.stderr

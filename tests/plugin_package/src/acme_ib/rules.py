@@ -70,6 +70,5 @@ class ShortRetry(Rule):
     def answered(self, event: Any, context: Any) -> Iterator[Hit]:
         """Look at the request of an answered connection."""
         if event.connection.retry_count == 0:
-            yield Hit(
-                frame=event.frame, time_ns=event.time_ns, arguments={"connection": event.connection.text, "count": 0}, key=event.connection.text
-            )
+            text = event.connection.text
+            yield Hit(frame=event.frame, time_ns=event.time_ns, arguments={"connection": text, "count": 0}, key=text)

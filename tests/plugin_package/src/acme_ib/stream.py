@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
+from scapy.fields import FieldLenField, ShortField, StrLenField
+from scapy.packet import Packet
+
 from ibdissect.wire.column import column
 from ibdissect.wire.places import CmPayload, CmService, DestQP, Ethertype, Parsed, UdpPort
 from ibdissect.wire.spec import Struct, rest, uint
-from scapy.fields import FieldLenField, ShortField, StrLenField
-from scapy.packet import Packet
 
 SERVICE = 0x0000_00AC_E000_0001
 
