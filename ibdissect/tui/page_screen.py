@@ -30,7 +30,7 @@ class PageScreen(ModalScreen[int | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="page"):
             yield Label(self.heading, classes="heading")
-            with VerticalScroll(id="page-body"):
+            with VerticalScroll(id="page-body", classes="" if self.frames else "alone"):
                 yield Static(self.body)
             if self.frames:
                 wide = max(len(str(frame)) for frame, _ in self.frames)

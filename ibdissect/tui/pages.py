@@ -16,27 +16,27 @@ HELP: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("Move", (
         ("↑ ↓ PgUp PgDn", "one frame, one page"), ("Home End", "first, last frame"), ("g", "go to a frame number"),
         ("Tab  Shift+Tab", "next, previous pane"), ("→ ←", "open, close in the tree; next, previous byte"), ("*", "open the whole tree"),
-        ("mouse", "click selects, wheel scrolls, rules between panes can be dragged"),
+        ("mouse", "click, wheel; rules between panes are dragged"),
     )),
     ("Search", (
-        ("/", "display filter: checked while you type; Tab completes, ↑ ↓ earlier filters, Enter applies, Esc back"),
+        ("/", "display filter; Tab completes, ↑ ↓ earlier ones"),
         ("a", "apply the selected field as filter"), ("p", "prepare it in the filter bar"),
         ("Ctrl+F", "find text, bytes in hex, or a filter"),
         ("n  N", "next, previous match"),
     )),
     ("Follow", (
-        ("c", "only the conversation of this frame; c again shows what was shown before"),
-        ("r", "from a request to its answer, and back: management, CM, packets and what acknowledges them"),
+        ("c", "only this frame's conversation; again: as before"),
+        ("r", "from a request to its answer, and back"),
         ("R", "the reassembled RMPP transfer of this frame"),
     )),
     ("Findings", (
         ("f", "next frame with a finding"), ("F", "findings pane; o groups by rule"),
-        ("e", "explain: what, why, what to do, which frames prove it"),
+        ("e", "explain: what, why, what to do, what proves it"),
         ("S", "findings summary by rule"),
     )),
     ("Look", (
-        ("s", "statistics"), ("C", "conversations, with what was sent again or refused"),
-        ("b", "fabric: nodes, ports, partitions, subnet managers"), ("x", "bytes pane"),
+        ("s", "statistics"), ("C", "conversations, and what was sent again"),
+        ("b", "fabric: nodes, ports, partitions, SMs"), ("x", "bytes pane"),
         ("t", "time format"), ("v", "columns"), ("+", "add the selected field as a column"), ("Ctrl+P", "all commands, themes"),
     )),
     ("Keep", (
