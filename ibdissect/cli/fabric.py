@@ -12,6 +12,7 @@ import click
 
 from ibdissect.cli.common import common_options, damage_text, loaded_catalog, painter, progress_bar, say
 from ibdissect.errors import ConfigError
+from ibdissect.wire.text import visible_json
 
 if TYPE_CHECKING:
     from ibdissect.fabric.story import Story
@@ -41,7 +42,7 @@ def command(capture: str, format_: str, dot: bool, at: int | None, **common: Any
     if dot:
         click.echo("\n".join(graph(result)))
     elif format_ == "json":
-        click.echo(json.dumps(result, indent=2, ensure_ascii=False))
+        click.echo(visible_json(json.dumps(result, indent=2, ensure_ascii=False)))
     else:
         click.echo("\n".join(lines(result, painter(common["color"], sys.stdout), quiet=common["quiet"])))
 

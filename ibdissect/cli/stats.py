@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from ibdissect.cli.common import common_options, damage_text, limits, loaded_catalog, painter, progress_bar, say
+from ibdissect.wire.text import visible_json
 
 
 @click.command(short_help="What is in a capture: protocols, MADs, OpCodes, addresses, response times.")
@@ -42,7 +43,7 @@ def command(capture: str, format_: str, top: int, **common: Any) -> None:
             say(damage_text(capture, damage))
     result = statistics.result(top)
     if format_ == "json":
-        click.echo(json.dumps({"schema": 1, "capture": capture, **result}, indent=2, ensure_ascii=False))
+        click.echo(visible_json(json.dumps({"schema": 1, "capture": capture, **result}, indent=2, ensure_ascii=False)))
         return
     click.echo("\n".join(lines(result, painter(common["color"], sys.stdout))))
 

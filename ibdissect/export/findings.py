@@ -10,6 +10,7 @@ import pyarrow as pa
 from ibdissect.arrow import TIME
 from ibdissect.lint.finding import Finding
 from ibdissect.report.json import finding_object
+from ibdissect.wire.text import printable
 
 _SPAN = pa.struct([("frame", pa.int64()), ("offset", pa.int64()), ("length", pa.int64())])
 _RELATED = pa.struct([("frame", pa.int64()), ("why", pa.string())])
@@ -30,6 +31,7 @@ def batches(findings: Iterable[Finding]) -> Iterable[pa.RecordBatch]:
     for finding in findings:
         row = finding_object(finding)
         row["time"] = row.pop("time_ns")
+        row["capture"] = printable(row["capture"])  # a path may be no UTF-8 at all
         value = row["value"]
         row["value"] = value if value is None or isinstance(value, str) else json.dumps(value)
         rows.append(row)

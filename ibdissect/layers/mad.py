@@ -21,7 +21,7 @@ MAD_SIZE, OPA_MAD_SIZE = 256, 2048
 """Bytes of a MAD; Omni-Path's may be shorter, these are the most."""
 _COMPUTED = dict.fromkeys(("base_version", "mgmt_class", "class_version", "method", "attribute_id"))
 _SEND, _GET = 0x03, 0x01
-_SUBNET_ADM, _DEVICE_MGT = 0x03, 0x06
+_SUBNET_ADM, _DEVICE_MGT, _VENDOR = 0x03, 0x06, range(0x30, 0x50)
 _RESPONSE, _TABLES = 0x80, (0x92, 0x93, 0x94)
 _FAILED = 0xFF1D
 """Status bits that leave a response without data: not a redirection, which carries its ClassPortInfo (IBA 13.5.2)."""
@@ -86,7 +86,7 @@ class MadLayer(Layer):
         segmented = rmpp.rmpp_type and (mgmt_class != _DEVICE_MGT or rmpp.rmpp_version)
         if segmented and (rmpp.rmpp_type != _DATA or rmpp.data1 != 1):
             return 0
-        if mgmt_class not in (_SUBNET_ADM, _DEVICE_MGT):
+        if mgmt_class not in mad.RMPP_CLASSES or mgmt_class in _VENDOR:
             return size
         if self.method & _RESPONSE and self.status & _FAILED:
             return 0

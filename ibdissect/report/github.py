@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ibdissect.lint.result import CaptureReport
+from ibdissect.wire.text import printable
 
 LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
 
@@ -12,7 +13,7 @@ def _data(text: str) -> str:
 
 
 def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+    return _data(printable(text)).replace(":", "%3A").replace(",", "%2C")
 
 
 def github_text(reports: list[CaptureReport]) -> str:
@@ -20,7 +21,7 @@ def github_text(reports: list[CaptureReport]) -> str:
     lines = []
     for report in reports:
         if report.error is not None:
-            lines.append(f"::error file={_property(report.path)},title=unreadable::{_data(report.error)}")
+            lines.append(f"::error file={_property(report.path)},title=unreadable::{_data(printable(report.error))}")
         for finding in report.findings:
             title = _property(f"{finding.code} {finding.name}")
             text = _data(f"frame {finding.frame}: {finding.message}")

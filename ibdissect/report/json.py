@@ -10,6 +10,7 @@ from typing import Any
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.result import CaptureReport
 from ibdissect.version import VERSION
+from ibdissect.wire.text import visible_json
 
 SCHEMA = 1
 
@@ -73,9 +74,10 @@ def json_text(reports: list[CaptureReport], baseline: dict[str, Any] | None = No
     }
     if baseline is not None:
         result["baseline"] = baseline
-    return json.dumps(result, indent=2, ensure_ascii=False) + "\n"
+    return visible_json(json.dumps(result, indent=2, ensure_ascii=False)) + "\n"
 
 
 def jsonl_text(reports: list[CaptureReport]) -> str:
     """One finding a line."""
-    return "".join(json.dumps(finding_object(finding), ensure_ascii=False) + "\n" for report in reports for finding in report.findings)
+    lines = (json.dumps(finding_object(finding), ensure_ascii=False) for report in reports for finding in report.findings)
+    return "".join(visible_json(line) + "\n" for line in lines)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from itertools import groupby
 from xml.sax.saxutils import escape, quoteattr
 
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.result import CaptureReport
-
-# XML 1.0 allows no other control characters; `printable` has replaced them in messages, paths have not passed it.
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+from ibdissect.wire.text import printable
 
 
 def _clean(text: str) -> str:
-    return _FORBIDDEN.sub("\ufffd", text)
+    """Line by line without what is not printable, of which XML 1.0 allows next to nothing."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def _attribute(text: object) -> str:
-    return quoteattr(_clean(str(text)))
+    return quoteattr(printable(str(text)))
 
 
 def _case(path: str, code: str, findings: list[Finding], limit: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterable
 from pathlib import PurePath
@@ -14,6 +15,7 @@ from ibdissect.lint.finding import Finding
 from ibdissect.lint.result import CaptureReport
 from ibdissect.lint.rule import Rule
 from ibdissect.version import VERSION
+from ibdissect.wire.text import visible_json
 
 LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -22,7 +24,7 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 def fingerprint(finding: Finding) -> str:
     """What makes a finding the same one in another run: rule, file name, message without its numbers - never the frame number."""
     stable = re.sub(r"\d+", "#", finding.message)
-    return hashlib.sha256(f"{finding.code}\0{PurePath(finding.capture).name}\0{stable}".encode()).hexdigest()[:32]
+    return hashlib.sha256(f"{finding.code}\0{PurePath(finding.capture).name}\0{stable}".encode(errors="surrogateescape")).hexdigest()[:32]
 
 
 def rule_object(rule: type[Rule]) -> dict[str, Any]:
@@ -42,7 +44,7 @@ def rule_object(rule: type[Rule]) -> dict[str, Any]:
 
 def _uri(path: str) -> str:
     pure = PurePath(path)
-    return pure.as_uri() if pure.is_absolute() else quote(pure.as_posix())
+    return pure.as_uri() if pure.is_absolute() else quote(os.fsencode(pure.as_posix()))
 
 
 def _region(finding: Finding) -> dict[str, Any]:
@@ -94,4 +96,4 @@ def sarif_text(reports: list[CaptureReport], rules: Iterable[type[Rule]]) -> str
         ],
         "results": [_result(finding, index) for report in reports for finding in report.findings],
     }
-    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False) + "\n"
+    return visible_json(json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False)) + "\n"

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 from typing import Any
 
 from .spec import Field
 
-# Control characters (C0, DEL, C1), bidi controls and lone surrogates from a capture must not reach a terminal as they are.
-_HOSTILE = frozenset(
-    code
-    for block in (
-        (0x00, 0x20), (0x7F, 0xA0), (0x061C, 0x061D), (0x200E, 0x2010), (0x2028, 0x202F), (0x2066, 0x206A), (0xD800, 0xE000),
-        (0xFEFF, 0xFF00),
-    )
-    for code in range(*block)
-)  # fmt: skip
-
 
 def printable(text: str) -> str:
-    """`text` with everything that could steer a terminal replaced by a visible escape."""
-    if text.isascii() and text.isprintable():
+    """`text` with everything that could steer a terminal, or not be seen, replaced by a visible escape.
+
+    That is what Unicode calls not printable: controls, bidi and zero-width marks, surrogates, tags, non-characters, odd spaces.
+    """
+    if text.isprintable():
         return text
-    return "".join(_escape(ord(c)) if ord(c) in _HOSTILE else c for c in text)
+    return "".join(c if c.isprintable() else _escape(ord(c)) for c in text)
 
 
 def _escape(code: int) -> str:
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def visible_json(text: str) -> str:
+    """A JSON text with what is not printable as JSON's own escapes: the same value, safe on a terminal and in any encoding."""
+    if text.replace("\n", "").isprintable():
+        return text
+    return "".join(c if c == "\n" or c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
 def gid_text(data: bytes) -> str:

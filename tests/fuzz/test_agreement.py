@@ -48,6 +48,7 @@ MADS = {
     "base version 0x81 is read as InfiniBand's": patched(gmp(0x07, 3, 0x10, bytes(140), at=24), 28, b"\x81"),
     "base version 0": patched(smp(1, 0x10), 28, b"\0"),
     "failed response without its record": gmp(0x03, 0x81, 0x11, DATA, at=56, header={"status": 0x8100}),
+    "failed response of another class with RMPP": gmp(0x10, 0x81, 0x01, DATA, at=64, header={"status": 0x8000}),
     "redirected response with ClassPortInfo": gmp(0x03, 0x81, 0x01, DATA, at=56, header={"status": 2}),
     "table answer with AttributeOffset 0": gmp(0x03, 0x92, 0x35, struct.pack(">BBBBII", 1, 1, 7, 0, 1, 220) + DATA, at=24),
     "last segment shorter than a record": gmp(
