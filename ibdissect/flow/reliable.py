@@ -12,8 +12,8 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.opcodes import SERVICES
 
-from .addresses import ends_of
-from .columns import GOES_ON, IS_RESPONSE, LEAVES, OPERATION, READ_REQUEST, SERVICE, STARTS_WRITE, UNKNOWN, Packets, packets
+from .addresses import ways_of
+from .columns import LEAVES, SERVICE, STARTS_WRITE, UNKNOWN, Packets, by_opcode, packets
 from .events import Ends, LengthWrong, Repeated, StreamEvent, Wrapped
 from .recovery import FAR, MAX_RETRIES, MTUS, NAK, PSNS, RNR, Hole, Packet, Stream, distance
 
@@ -76,14 +76,20 @@ class Streams:
         get = self.slots.get
         keys = found.key[found.starts].tolist()
         slots = [get(key, -1) for key in keys]
-        for i, slot in enumerate(slots):
-            if slot < 0:
-                slots[i] = self._new(table, found, keys[i], int(found.starts[i]))
+        if -1 in slots:
+            fresh = [i for i, slot in enumerate(slots) if slot < 0]
+            at = found.starts[fresh]
+            rows = found.rows[at]
+            numbers = found.opcode[at].tolist(), found.dest_qp[at].tolist(), found.response[at].tolist()
+            for i, opcode, dest_qp, response, way in zip(fresh, *numbers, ways_of(table, rows), strict=True):
+                slots[i] = self.slots[keys[i]] = self._new(Ends(SERVICES[opcode & SERVICE], *way, dest_qp, response))
+            index = [slots[i] for i in fresh]
+            self.state["first_frame"][index], self.state["first_psn"][index] = table.chunk.first + rows, found.psn[at]
+            self.state["unproven"][index] = found.unproven[at]
         return np.array(slots, np.int64)
 
-    def _new(self, table: ChunkTable, found: Packets, key: int, i: int) -> int:
-        opcode = int(found.opcode[i])
-        ends = ends_of(table, int(found.rows[i]), SERVICES[opcode & SERVICE], int(found.dest_qp[i]), bool(IS_RESPONSE[opcode]))
+    def _new(self, ends: Ends) -> int:
+        """A slot for another stream."""
         if len(self.slots) >= MAX_STREAMS:
             slot = self.slots.pop(next(iter(self.slots)))
             self._siblings(self.ends[slot]).remove(slot)
@@ -98,11 +104,7 @@ class Streams:
             if slot >= len(self.state["high"]):
                 for name, (kind, empty) in _STATE.items():
                     self.state[name] = np.concatenate((self.state[name], np.full(slot, empty, kind)))
-        self.slots[key] = slot
         self._siblings(ends).append(slot)
-        self.state["first_frame"][slot] = table.chunk.first + int(found.rows[i])
-        self.state["first_psn"][slot] = found.psn[i]
-        self.state["unproven"][slot] = found.unproven[i]
         return slot
 
     def _siblings(self, ends: Ends) -> list[int]:
@@ -160,47 +162,47 @@ class Streams:
     def _judge(self, p: Packets, slots: Int, group: Int) -> tuple[Int, Bool, bool]:
         """PSNs that each packet uses, which streams are not clean, bool[streams], and whether for more than an unknown path MTU."""
         state, first = self.state, p.starts
-        response = IS_RESPONSE[p.opcode]
-        read = (p.opcode & OPERATION) == READ_REQUEST
         bad, unknown = np.zeros(len(p.rows), np.bool_), np.zeros(len(slots), np.bool_)
         self._learn_mtu(p, slots, group)
         used = np.ones(len(p.rows), np.int64)
-        some = np.flatnonzero(read)
+        some = p.reads
         if len(some):
             mtu, length = state["mtu"][slots[group[some]]], p.dma_length[some]
             bad[some] = (mtu == 0) & (length > MTUS[0])
             unknown[group[some[bad[some]]]] = True
             used[some] = np.maximum(1, -(-length // np.maximum(mtu, MTUS[0])))
-        psn, goes_on = p.psn, GOES_ON[p.opcode]
+        psn, goes_on = p.psn, p.goes_on
         high = state["high"][slots]
         expected = np.empty_like(psn)
-        expected[1:] = psn[:-1] + used[:-1]
+        np.add(psn[:-1], used[:-1], out=expected[1:])
         expected[first] = state["cursor"][slots]
         step = (psn - expected) & (PSNS - 1)
         fresh = high < 0
         step[first[fresh]] = 0
-        bad |= np.where(response & (goes_on == 0), step >= FAR, step != 0)
-        before = np.empty_like(p.opcode)
-        before[1:] = p.opcode[:-1]
-        before[first] = state["last_opcode"][slots]
-        bad |= (LEAVES[before] != goes_on) & (before != UNKNOWN)
-        bad |= p.syndrome >= RNR << 5
+        loose = p.response & (goes_on == 0)
+        bad |= (step != 0) & (~loose | (step >= FAR))
+        before = np.empty_like(p.leaves)
+        before[1:] = p.leaves[:-1]
+        last_opcode = state["last_opcode"][slots]
+        before[first] = np.where(last_opcode == UNKNOWN, goes_on[first], LEAVES[last_opcode])
+        bad |= before != goes_on
+        bad[p.told] |= p.syndrome[p.told] >= RNR << 5
         dirty = np.zeros(len(slots), np.bool_)
-        dirty[group[bad]] = True
-        dirty |= self._behind(slots, response[first]) & (state["holes"][slots] > 0)
+        dirty[group[np.flatnonzero(bad)]] = True
+        dirty |= self._behind(slots, p.response[first]) & (state["holes"][slots] > 0)
         dirty[group[self._wrong_msn(p, slots, group)]] = True
         return used, dirty, bool((dirty & ~unknown).any())
 
     def _learn_mtu(self, p: Packets, slots: Int, group: Int) -> None:
         """A packet that leaves its message open is as long as the path MTU."""
-        full = np.flatnonzero(LEAVES[p.opcode] > 0)
-        length = p.length[full]
-        power = (length >= MTUS[0]) & (length <= MTUS[-1]) & ((length & (length - 1)) == 0)
-        self.state["mtu"][slots[group[full[power]]]] = length[power]
+        length = p.length
+        power = (p.leaves > 0) & (length >= MTUS[0]) & (length <= MTUS[-1]) & ((length & (length - 1)) == 0)
+        index = np.flatnonzero(power)
+        self.state["mtu"][slots[group.take(index)]] = length.take(index)
 
     def _wrong_msn(self, p: Packets, slots: Int, group: Int) -> Int:
         """Packets whose MSN fell, or rose by more than their PSN."""
-        index = np.flatnonzero(p.msn >= 0)
+        index = p.told
         if not len(index):
             return index
         g, psn, msn = group[index], p.psn[index], p.msn[index]
@@ -218,34 +220,33 @@ class Streams:
         state = self.state
         last = np.append(p.starts[1:], len(p.rows)) - 1
         state["packets"][slots] += last - p.starts + 1
-        total = np.concatenate(([0], np.cumsum(np.maximum(p.length, 0))))
-        state["bytes"][slots] += total[last + 1] - total[p.starts]
-        reads = np.flatnonzero((p.opcode & OPERATION) == READ_REQUEST)
-        at, rows = slots[group[reads]], p.rows[reads]  # of several READs the last one stays
-        state["read_psn"][at], state["read_length"][at] = p.psn[reads], p.dma_length[reads]
+        state["bytes"][slots] += p.total[last + 1] - p.total[p.starts]
+        at, rows = slots[group[p.reads]], p.rows[p.reads]  # of several READs the last one stays
+        state["read_psn"][at], state["read_length"][at] = p.psn[p.reads], p.dma_length[p.reads]
         state["read_frame"][at], state["read_ns"][at] = table.chunk.first + rows, table.chunk.time_ns[rows]
 
     def _advance(self, table: ChunkTable, p: Packets, slots: Int, group: Int, used: Int, clean: Bool) -> Iterator[StreamEvent]:
         """Bring the state of clean streams to the end of the chunk."""
         state, frame = self.state, table.chunk.first + p.rows
-        response = IS_RESPONSE[p.opcode]
         last = np.append(p.starts[1:], len(p.rows)) - 1
         yield from self._clean_messages(table, p, slots, group, clean)
-        wraps = np.flatnonzero((p.psn + used >= PSNS) & ~response & clean[group])
+        response = p.response[last]
+        wraps = np.flatnonzero(p.psn + used >= PSNS)
+        wraps = wraps[~p.response[wraps] & clean[group[wraps]]]
         for i in wraps.tolist():
             slot = int(slots[group[i]])
             yield Wrapped(int(frame[i]), int(table.chunk.time_ns[p.rows[i]]), self.ends[slot], slot, int(p.psn[i]))
-        at, end = slots[clean], last[clean]
+        at, end, response = slots[clean], last[clean], response[clean]
         after = (p.psn[end] + used[end]) % PSNS
-        behind = self._behind(at, response[end])
+        behind = self._behind(at, response)
         if behind.any():
             yield from self._repetitions(table, p, at[behind], p.starts[clean][behind], end[behind])
-        reached, high = np.where(response[end], p.psn[end], after), state["high"][at]
+        reached, high = np.where(response, p.psn[end], after), state["high"][at]
         farther = (((reached - high + (PSNS >> 1)) & (PSNS - 1)) > PSNS >> 1) | (high < 0)
         state["high"][at] = np.where(farther, reached, high)
         state["cursor"][at] = after
         state["last_opcode"][at], state["last_frame"][at] = p.opcode[end], frame[end]
-        told = np.flatnonzero((p.msn >= 0) & clean[group])
+        told = p.told[clean[group[p.told]]]
         at = slots[group[told]]
         state["msn"][at], state["msn_psn"][at], state["msn_frame"][at] = p.msn[told], p.psn[told], frame[told]
 
@@ -265,9 +266,9 @@ class Streams:
             if stream.ends.response:
                 stream.counts.repeated_responses += count
             elif count:
-                reads = (p.opcode[start : end + 1] & OPERATION) == READ_REQUEST
+                reads = p.reads[np.searchsorted(p.reads, start) : np.searchsorted(p.reads, end + 1)]
                 stream.counts.repeated += count
-                stream.counts.repeated_reads += int(np.count_nonzero(reads & old))
+                stream.counts.repeated_reads += int(np.count_nonzero(old[reads - start]))
                 row = int(p.rows[start])
                 frame, time_ns = table.chunk.first + row, int(table.chunk.time_ns[row])
                 yield Repeated(frame, time_ns, stream.ends, slot, int(p.psn[start]), False, False, False, count)
@@ -275,35 +276,44 @@ class Streams:
     def _clean_messages(self, table: ChunkTable, p: Packets, slots: Int, group: Int, clean: Bool) -> Iterator[StreamEvent]:
         """Add up each WRITE of clean streams against its DMALen, and keep the message that is open at the end."""
         state, n = self.state, len(p.rows)
-        index = np.arange(n)
-        opens = GOES_ON[p.opcode] == 0
-        begin = np.maximum.accumulate(np.where(opens, index, -1))
-        carried = begin < p.starts[group]
-        total = np.concatenate(([0], np.cumsum(np.maximum(p.length, 0))))
-        unknown = np.concatenate(([0], np.cumsum(p.length < 0)))
-        start = np.where(carried, p.starts[group], begin)
-        size = total[index + 1] - total[start]
-        lost = unknown[index + 1] != unknown[start]
-        claimed = np.where(STARTS_WRITE[p.opcode[start]], p.dma_length[start], -1)
-        if carried.any():
-            of = slots[group[carried]]
-            claimed[carried] = state["dma_length"][of]
-            size[carried] += state["sent"][of]
-            lost[carried] |= state["sent"][of] < 0
-        ends = LEAVES[p.opcode] == 0
-        wrong = np.flatnonzero(ends & ~opens & (claimed > 0) & ~lost & (size != claimed) & clean[group])
+        begin = np.maximum.accumulate(np.where(p.goes_on == 0, np.arange(n), -1))
+        unknown = None if p.length.min() >= 0 else np.concatenate(([0], np.cumsum(p.length < 0)))
+        starts_write = by_opcode(STARTS_WRITE, p.opcode)
+
+        def carry(index: Int) -> tuple[Int, Int, Bool]:
+            """Of the messages that packets belong to: DMALen (-1: none), payload up to and with the packet, whether some is missing."""
+            of = group[index]
+            start = np.maximum(begin[index], p.starts[of])
+            carried = np.flatnonzero(begin[index] < p.starts[of])
+            size = p.total[index + 1] - p.total[start]
+            lost = unknown[index + 1] != unknown[start] if unknown is not None else np.zeros(len(index), np.bool_)
+            claimed = np.where(starts_write[start], p.dma_length[start], -1)
+            slot = slots[of[carried]]
+            claimed[carried] = state["dma_length"][slot]
+            size[carried] += state["sent"][slot]
+            lost[carried] |= state["sent"][slot] < 0
+            return claimed, size, lost
+
+        ends = np.flatnonzero((p.leaves == 0) & (p.goes_on != 0))
+        claimed, size, lost = carry(ends)
+        bad = np.flatnonzero((claimed > 0) & ~lost & (size != claimed))
+        wrong = ends[bad]
+        bad, wrong = (column[clean[group[wrong]]] for column in (bad, wrong))
         if len(wrong):
-            _, one, count = np.unique(group[wrong], return_index=True, return_counts=True)
-            for i, number in zip(wrong[one].tolist(), count.tolist(), strict=True):
-                slot, row = int(slots[group[i]]), int(p.rows[i])
-                yield LengthWrong(
-                    table.chunk.first + row, int(table.chunk.time_ns[row]), self.ends[slot], slot, int(p.psn[i]),
-                    int(claimed[i]), int(size[i]), number,
-                )  # fmt: skip
+            of = group[wrong]
+            one = np.flatnonzero(np.concatenate(([True], of[1:] != of[:-1])))
+            first, rows = wrong[one], p.rows[wrong[one]]
+            columns = (
+                table.chunk.first + rows, table.chunk.time_ns[rows], slots[of[one]], p.psn[first], claimed[bad[one]], size[bad[one]],
+                np.diff(one, append=len(wrong)),
+            )  # fmt: skip
+            for frame, time_ns, slot, psn, said, found, count in zip(*(column.tolist() for column in columns), strict=True):
+                yield LengthWrong(frame, time_ns, self.ends[slot], slot, psn, said, found, count)
         last = (np.append(p.starts[1:], n) - 1)[clean]
-        open_ = ~ends[last] & ~lost[last]
-        state["sent"][slots[clean]] = np.where(open_, size[last], -1)
-        state["dma_length"][slots[clean]] = np.where(open_, claimed[last], -1)
+        claimed, size, lost = carry(last)
+        open_ = (p.leaves[last] != 0) & ~lost
+        state["sent"][slots[clean]] = np.where(open_, size, -1)
+        state["dma_length"][slots[clean]] = np.where(open_, claimed, -1)
 
     # -- the rest
 

@@ -35,18 +35,13 @@ class Front:
     def block(self) -> Bytes:
         """The WIDTH bytes from `base` on, uint8[n, WIDTH]; zeros behind the end of the data."""
         if self._block is None:
-            last = self.data.size - WIDTH
-            near = np.flatnonzero(self.base > last)  # records at the very end of the window
-            self._block = np.zeros((len(self.base), WIDTH), np.uint8) if last < 0 else gather(self.data, np.minimum(self.base, last), WIDTH)
-            for row in near.tolist():
-                rest = self.data[int(self.base[row]) :][:WIDTH]
-                self._block[row] = 0
-                self._block[row, : len(rest)] = rest
+            self._block = _padded(self.data, self.base, WIDTH)
         return self._block
 
     def part(self, rows: Int, at: Int, size: int) -> Bytes:
         """`size` bytes from `at`, an offset into the chunk's data for each of `rows`: uint8[k, size], perhaps a view.
 
+        Zeros behind the end of the data.
         Most packets of a capture have their headers at the same place; those are read from the block, the others from the data.
         """
         k = len(rows)
@@ -56,17 +51,30 @@ class Front:
         delta = at - (self.base if whole else self.base[rows])
         usual = int(delta[k // 2])
         if usual < 0 or usual + size > WIDTH:
-            return gather(self.data, at, size)
+            return _padded(self.data, at, size)
         alike = delta == usual
         block = self.block[:, usual : usual + size]
         if alike.all():
             return block if whole else _picked(block, rows)
         if np.count_nonzero(alike) * 2 < k:
-            return gather(self.data, at, size)
+            return _padded(self.data, at, size)
         part = block.copy() if whole else _picked(block, rows)
         other = np.flatnonzero(~alike)
-        part[other] = gather(self.data, at[other], size)
+        part[other] = _padded(self.data, at[other], size)
         return part
+
+
+def _padded(data: Bytes, at: Int, size: int) -> Bytes:
+    """The same as `gather`, with zeros behind the end of the data."""
+    last = data.size - size
+    if int(at.max(initial=0)) <= last:
+        return gather(data, at, size)
+    found = np.zeros((len(at), size), np.uint8) if last < 0 else gather(data, np.minimum(at, last), size)
+    for i in np.flatnonzero(at > last).tolist():
+        rest = data[int(at[i]) :][:size]
+        found[i] = 0
+        found[i, : len(rest)] = rest
+    return found
 
 
 def _picked(block: Bytes, rows: Int) -> Bytes:
