@@ -27,10 +27,12 @@ SLOW_NS = 10_000_000
 """Answers that came sooner are not looked at."""
 COUNTED_CLASSES = (0x01, 0x03, 0x04, 0x05, 0x06, 0x08, 0x21)
 """Classes whose requests are answered by the next datagram; vendors may define otherwise."""
+MAD_SIZE = 256
 FLOOD, SECOND_NS = 100, 1_000_000_000
 SMP_CLASSES = (0x01, 0x81)
 SET = 0x02
 MIXED_NS = 10_000_000_000
+NOBODY = (-1, 0, 0)
 MILLISECOND = 1_000_000
 MAX_KEPT = 65536
 Column = npt.NDArray[Any]
@@ -196,7 +198,8 @@ class Flood(Rule):
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
         """Requests that agree in everything but the low half of the transaction id."""
         asked = context.get(Asked).of(table)
-        index = np.flatnonzero(asked.asks)
+        whole = table.located.payload_end[asked.rows] - asked.at >= MAD_SIZE  # what a cut-off request asks nobody knows
+        index = np.flatnonzero(asked.asks & whole)
         if not len(index):
             return
         kind, time = self._kinds(table, asked, index), table.chunk.time_ns[asked.rows[index]]
@@ -224,25 +227,21 @@ class Flood(Rule):
 
     @staticmethod
     def _kinds(table: ChunkTable, asked: Asked, index: Int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-        """A hash of each request: who asks whom what; of the few that are many, with all that they hold."""
+        """A hash of each request: who asks whom what, with all that it holds."""
         parts = np.stack([
             asked.source[index], asked.destination[index], asked.transaction[index] >> np.uint64(32),
             asked.mgmt_class[index].astype(np.uint64) << np.uint64(48) | asked.method[index].astype(np.uint64) << np.uint64(40)
             | asked.attribute[index], asked.modifier[index].astype(np.uint64),
         ], axis=1)  # fmt: skip
-        kind = mixed(parts.view(np.uint8))
-        at = asked.at[index]
-        room = table.located.payload_end[asked.rows[index]] - at
-        whole = np.flatnonzero(room >= 256)
-        kind[whole] ^= mixed(gather(table.chunk.data, at[whole] + 24, 232))
-        return kind
+        return mixed(parts.view(np.uint8)) ^ mixed(gather(table.chunk.data, asked.at[index] + MAD.size, MAD_SIZE - MAD.size))
 
 
 class TwoManagers(Rule):
     """Two subnet managers set attributes of one port at the same time.
 
     ## Why it matters
-    Each overwrites what the other has set: LIDs, partitions and routes flap. A handover is not judged.
+    Each overwrites what the other has set: LIDs, partitions and routes flap. The first writes again after the second did: a manager
+    that takes over from a dead one is not judged, nor is a handover.
 
     ## What to do
     See SEM044: both believe to be master. Check their priorities, their SM_Keys and whether they see each other.
@@ -251,11 +250,11 @@ class TwoManagers(Rule):
     code, name, severity = "TXN019", "mixed-sm-senders", WARNING
     reference = "IBA 14.4; seed000 SMs"
     message = "SubnSet to LID {dlid} from the managers at LID {one} and LID {two}, {milliseconds} ms apart"
-    example = "SMInfos that show two managers, and SubnSets of both to one LID within a second"
+    example = "SMInfos that show two managers, and SubnSets of the first, the second and the first again to one LID within a second"
 
     def __init__(self) -> None:
-        self.last: dict[int, tuple[int, int, int]] = {}
-        """Sender, frame and time of the latest Set to each LID in front of the chunk."""
+        self.last: dict[int, tuple[tuple[int, int, int], tuple[int, int, int]]] = {}
+        """Sender, frame and time of the latest Set to each LID, and of the latest of another manager before it."""
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, _context: Context) -> Iterator[Hit]:
@@ -272,16 +271,17 @@ class TwoManagers(Rule):
         for i in np.flatnonzero(np.isin(slid, list(managers))).tolist():  # managers set by directed routes: these are few
             sender, target, row = int(slid[i]), int(dlid[i]), int(rows[i])
             frame, time_ns = table.chunk.first + row, int(table.chunk.time_ns[row])
-            before = self.last.get(target)
-            if before is not None or len(self.last) < MAX_KEPT:
-                self.last[target] = sender, frame, time_ns
-            if before is None or before[0] == sender or time_ns - before[2] >= MIXED_NS:
+            latest, other = self.last.get(target, (NOBODY, NOBODY))
+            if latest is not NOBODY or len(self.last) < MAX_KEPT:
+                self.last[target] = (sender, frame, time_ns), other if latest[0] == sender else latest
+            if latest[0] == sender or other[0] != sender or time_ns - other[2] >= MIXED_NS:
                 continue
-            if max(managers[sender], managers.get(before[0], frame)) <= before[1]:  # else a state changed since: a handover
+            if max(managers[sender], managers.get(latest[0], frame)) <= other[1]:  # else a state changed since: a handover
                 yield Hit(
-                    frame=frame, time_ns=time_ns, related=(Related(before[1], "the other manager's"),), evidence=Evidence.LEARNT,
+                    frame=frame, time_ns=time_ns, evidence=Evidence.LEARNT,
+                    related=(Related(latest[1], "the other manager's"), Related(other[1], "this manager's, before it")),
                     arguments={
-                        "dlid": target, "one": before[0], "two": sender, "milliseconds": (time_ns - before[2]) // MILLISECOND,
+                        "dlid": target, "one": latest[0], "two": sender, "milliseconds": (time_ns - latest[2]) // MILLISECOND,
                     },
                     field=MAD.method, value=SET, key=target,
                 )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -73,12 +75,29 @@ FLOOD = [counters(GET, n) for n in range(1, 102)]
 case("TXN018", FLOOD, FLOOD[:100], frames=[101])
 case("TXN018", FLOOD, [counters(GET, n, port_select=1 + n % 2) for n in range(1, 102)], frames=[101])
 
+
+def cut(frames: Sequence[bytes], size: int = 96) -> bytes:
+    """A capture with the first bytes of each frame."""
+    out = erf_pcap([frame[:size] for frame in frames])
+    whole = len(frames[0])
+    return out[:24] + b"".join(
+        out[at : at + 12] + struct.pack("<I", 16 + whole) + out[at + 16 : at + 30] + struct.pack(">H", whole) + out[at + 32 : at + 32 + size]
+        for at in range(24, len(out), 32 + size)
+    )
+
+
+# cut off in front of what tells the requests apart
+ROUTES = [smp(GET, 0x11, path=[1, n], header={"transaction_id": n}) for n in range(1, 102)]
+case("TXN018", erf_pcap(FLOOD), cut(ROUTES), file=None, frames=[101], twin_also=["CAP001"])
+
 # TXN019
 MANAGERS = [answer(lid, 0x11, node(lid)) for lid in (5, 6, 7)]
 MANAGERS += [answer(lid, 0x15, port_info(lid)) for lid in (5, 6, 7)]
 MANAGERS += [answer(lid, 0x20, build(SMInfo, guid=0x0002C90300001001 + (lid << 4), sm_state=state)) for lid, state in ((5, 3), (6, 2))]
 BY_5, BY_6 = (smp(SET, 0x10, slid=lid, dlid=7) for lid in (5, 6))
-case("TXN019", [*MANAGERS, BY_5, BY_6], [*MANAGERS, BY_5, BY_5], frames=[10])
+case("TXN019", [*MANAGERS, BY_5, BY_6, BY_5], [*MANAGERS, BY_5, BY_5, BY_5], frames=[11])
+# the second takes over from the first, which died
+case("TXN019", [*MANAGERS, BY_5, BY_6, BY_5], [*MANAGERS, BY_5, BY_6, BY_6], frames=[11])
 
 
 # SA
