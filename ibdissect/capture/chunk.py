@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from ibdissect.record import record
 
 LINK_ETHERNET, LINK_SLL, LINK_ERF, LINK_IPOIB, LINK_INFINIBAND, LINK_SLL2 = 1, 113, 197, 242, 247, 276
 
@@ -21,7 +22,7 @@ LINK_NAMES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Chunk:
     """Consecutive records of a capture; all arrays have one row a record, in file order.
 
@@ -60,7 +61,7 @@ class Chunk:
         return self.data[start : start + int(self.caplen[row])].tobytes()
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Damage:
     """A place where the container itself is broken; the reader went as far as it could."""
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ibdissect.errors import CaptureError
+from ibdissect.record import record
 
 SUFFIXES = (".pcap", ".pcapng", ".cap", ".erf", ".dmp", ".sniffer")
 PACKED = ("", ".gz", ".zst", ".xz")
 NAMES = tuple(suffix + packed for suffix in SUFFIXES for packed in PACKED)
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Found:
     """What path arguments expand to."""
 

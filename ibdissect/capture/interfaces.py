@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.scan import Ints
+from ibdissect.record import record
 
 Ticks = npt.NDArray[np.uint64]
 
@@ -22,7 +23,7 @@ FAR = 9_200_000_000
 """Seconds that still fit into 63 bits of nanoseconds; a timestamp beyond is held there."""
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Interfaces:
     """Interfaces by index over the whole file; sections number theirs from a base of their own."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from ibdissect.capture.chunk import LINK_NAMES, Chunk, Damage
 from ibdissect.capture.interfaces import Interfaces
@@ -13,12 +12,13 @@ from ibdissect.capture.pcap import no_infiniband
 from ibdissect.capture.pcapng import PcapngRecords
 from ibdissect.capture.records import Records
 from ibdissect.capture.stream import WINDOW, Windows
+from ibdissect.record import record
 
 PROBE = 1 << 18
 """Window for a first look at the interfaces of a pcapng file."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(eq=True, kw_only=True)
 class Origin:
     """Where the bytes of a capture come from."""
 

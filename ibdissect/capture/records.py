@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from ibdissect.capture import scan
 from ibdissect.capture.chunk import Chunk, Damage
 from ibdissect.capture.scan import Bytes, Ints, Mask, Stride
+from ibdissect.record import record
 
 ROWS = 1 << 17
 """Rows of a chunk at most: records can be as small as 12 bytes, and arrays must not outgrow the window."""
@@ -26,7 +26,7 @@ LONGEST = 262144
 DAY = 86400
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rows:
     """What a container found out about some records: the arrays of a `Chunk`, not yet numbered."""
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from ibdissect.record import record
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -28,7 +29,7 @@ CANDIDATES = 1 << 18
 """More places than that are not looked at: payload that is full of the key byte must not cost memory."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Stride:
     """How a record tells its own size: `max(least, field + plus)` bytes, the field `at` bytes behind its start."""
 

@@ -6,13 +6,14 @@ import string
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.chunk import Damage
+from ibdissect.record import record
 from ibdissect.table.distinct import groups
 from ibdissect.table.mask import occurrences_where, rows_where
 from ibdissect.table.table import ChunkTable
@@ -26,7 +27,7 @@ MAX_FLOWS = 65536
 """Flow keys remembered per rule; beyond it the oldest is forgotten and its next hit starts a new finding."""
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Context:
     """What every rule may know besides the chunk at hand."""
 
@@ -43,7 +44,7 @@ class Context:
         return found
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Tally:
     """What a rule found in a capture: the exact number, and the first findings."""
 

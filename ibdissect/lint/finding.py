@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
+from ibdissect.record import record
 from ibdissect.wire.spec import Field, Struct
 from ibdissect.wire.text import gid_text, printable, value_text
 
@@ -48,7 +49,7 @@ class Evidence(StrEnum):
     """It follows from something learnt later or only likely."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Span:
     """Bytes of a frame: `length` bytes from `offset` of frame number `frame`."""
 
@@ -57,7 +58,7 @@ class Span:
     length: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Related:
     """Another frame that has to do with the finding, and why."""
 
@@ -65,7 +66,7 @@ class Related:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Secret:
     """A key value in a finding's arguments; a report shows its number, or the value with --show-keys."""
 
@@ -74,7 +75,7 @@ class Secret:
     bits: int = 64
 
 
-@dataclass(slots=True, kw_only=True)
+@record(eq=True, frozen=False, kw_only=True)
 class Finding:
     """One fault, at its first frame."""
 

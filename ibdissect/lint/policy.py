@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ibdissect.errors import ConfigError
+from ibdissect.record import record
 
 PARTITION = 0x7FFF
 """The low 15 bits of a P_Key: the partition without the membership."""
@@ -15,7 +16,7 @@ KEY_BITS = 64
 KNOWN = ("partitions", "no-partitions", "managers", "m-keys", "lids")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(eq=True, kw_only=True)
 class SitePolicy:
     """What is allowed in this subnet; nothing is forbidden by an empty policy, so rules that ask it stay silent."""
 

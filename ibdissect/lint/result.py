@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from ibdissect.record import record
 
 from .finding import Finding
 
 
-@dataclass(slots=True, kw_only=True)
+@record(eq=True, frozen=False, kw_only=True)
 class CaptureReport:
     """What came of checking one capture."""
 

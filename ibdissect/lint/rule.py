@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, TypeVar
 
 from ibdissect.errors import PluginError, defined_in
+from ibdissect.record import record
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Expr
 from ibdissect.wire.spec import Field, Struct
@@ -27,7 +27,7 @@ REGISTRY: dict[str, type[Rule]] = {}
 """Every rule class by code, filled as rule modules are imported."""
 
 
-@dataclass(slots=True, kw_only=True)
+@record(eq=True, frozen=False, kw_only=True)
 class Hit:
     """What a handler yields: one fault, to be completed by the engine with the rule's own facts."""
 
@@ -46,7 +46,7 @@ class Hit:
     """A sentence instead of the rule's own, where the fault is known in another way (what the site allows)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Seen:
     """Where in the capture a structure was read."""
 

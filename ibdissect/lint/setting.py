@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
 from ibdissect.errors import ConfigError
+from ibdissect.record import record
 
 from .rule import Rule
 
 N = TypeVar("N", int, float)
 
 
-@dataclass(slots=True, eq=False)
+@record(frozen=False)
 class Setting(Generic[N]):
     """A number that a rule's judgement depends on; declared in the class, read as `self.NAME` while judging (not in `__init__`)."""
 

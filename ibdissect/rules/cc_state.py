@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from ibdissect.flow.transactions import AnsweredMany, Transactions, Unanswered
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span, value_of
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, Seen, on_chunk, on_end, on_event, on_struct
+from ibdissect.record import record
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.cc import CACongestionSetting, CongestionControlFormat, CongestionControlTable, CongestionInfo, CongestionKeyInfo
 from ibdissect.wire.mad import MAD, method_name
@@ -33,7 +33,7 @@ def rows_of_cc(table: ChunkTable, context: Context) -> tuple[Asked, list[int]]:
     return asked, np.flatnonzero(asked.mgmt_class == CC_CLASS).tolist()
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Suspect:
     """A request with another key than its target told."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ibdissect.fabric.model import FIRST_MULTICAST
+from ibdissect.record import record
 from ibdissect.table.locate import Bool, Int, u16
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.cm import DREP, DREQ, REP, REQ
@@ -24,7 +24,7 @@ End = tuple[int, int]
 """LID and queue pair number."""
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Pair:
     """A connection whose REQ and REP were seen, between ports of this subnet."""
 

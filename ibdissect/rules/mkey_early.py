@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from ibdissect.fabric.later import KEPT_TIDS, NEVER, Later, transactions
 from ibdissect.fabric.model import SWITCH
 from ibdissect.fabric.told import PKeyTables, PortInfos, Told
 from ibdissect.lint.engine import Context
+from ibdissect.record import record
 from ibdissect.table.locate import Int, u16
 from ibdissect.table.table import ChunkTable, extract, gather
 from ibdissect.wire.link import LRH
@@ -28,7 +28,7 @@ DIRECTED = 0x81
 DIRECTED_SENDER = 1 << 16
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Write:
     """A Set or TrapRepress to a port that showed no PortInfo yet."""
 

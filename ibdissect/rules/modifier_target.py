@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from ibdissect.fabric.model import CA, ROUTER, SWITCH, Node, Port
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span
 from ibdissect.lint.rule import Hit, Rule, on_event
+from ibdissect.record import record
 from ibdissect.table.locate import Int
 from ibdissect.wire.mad import MAD, METHODS
 
@@ -25,7 +25,7 @@ NAMES = {
 ADAPTERS = frozenset({CA, ROUTER})
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Asked:
     """A request: what a rule judges."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from ibdissect.flow.transactions import AnsweredMany
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span
 from ibdissect.lint.rule import WARNING, Hit, Rule, on_chunk, on_event
+from ibdissect.record import record
 from ibdissect.table.locate import Int
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable
@@ -30,7 +30,7 @@ Way = tuple[bytes, bytes]
 """MGID and port GID."""
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Step:
     """A join or leave that was answered."""
 
@@ -40,7 +40,7 @@ class Step:
     what: str
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Wish:
     """A join or leave that was sent."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import ERROR, Hit, Rule, on_chunk, on_end, on_event
+from ibdissect.record import record
 from ibdissect.table.locate import Int, u16
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
@@ -29,7 +29,7 @@ Bad = tuple[Verdict, Port, tuple[int, ...]]
 ENFORCED = "P_Key 0x{p_key:04x} from LID {slid} to QP 0x{qp:x}: {port} checks P_Keys, and its table does not hold that partition"
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Refused:
     """Packets of a chunk that agree in everything that matters, and that their destination refuses."""
 

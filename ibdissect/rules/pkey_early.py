@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from ibdissect.fabric.told import PKeyTables, PortInfos
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span
 from ibdissect.lint.rule import Hit
+from ibdissect.record import record
 from ibdissect.table.locate import Bool, Int
 from ibdissect.wire.transport import BTH
 
@@ -29,7 +29,7 @@ SENDER, RECEIVER = 32, 16
 """Places of SLID and DLID in the number of a flow, above the P_Key."""
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Early:
     """Packets of one sender, receiver and P_Key, from the first one on, in front of what tells about an end."""
 

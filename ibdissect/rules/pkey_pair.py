@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from ibdissect.fabric.partitions import BASE, FULL
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span
 from ibdissect.lint.rule import ERROR, Hit, Rule, on_chunk, on_end
+from ibdissect.record import record
 from ibdissect.table.distinct import groups
 from ibdissect.table.locate import EXTENDED_AT, Bool, Int, u24
 from ibdissect.table.table import ChunkTable
@@ -30,7 +30,7 @@ Flow = tuple[int, int, int, int]
 """Source LID and QP (0: not in the packet), destination LID and QP."""
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Direction:
     """Limited packets of one direction."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from ibdissect.flow.transactions import Request, Transactions, Unanswered
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span, value_of
 from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, on_chunk, on_end, on_event
+from ibdissect.record import record
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD, method_name
 from ibdissect.wire.sa import SAFormat
@@ -25,7 +25,7 @@ STANDBY = 2
 MAX_KEPT = 65536
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Keyed:
     """A request with an SM_Key."""
 

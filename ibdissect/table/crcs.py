@@ -7,7 +7,6 @@ they stand, and what masking would have changed in each masked byte is added fro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from itertools import repeat
 from typing import Any
@@ -16,6 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.record import record
 from ibdissect.wire import crc
 
 from .locate import Bool, Int
@@ -27,7 +27,7 @@ ONES = b"\xff" * 8
 """What stands for the LRH where there is none, or where all of it may change."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Checked:
     """Verdicts on one kind of CRC; rows without one (cut off, no such packet) are False in both."""
 
@@ -37,7 +37,7 @@ class Checked:
     """The packet holds zero instead of its CRC: it was captured before the hardware filled it in, bool[n]."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Sums:
     """CRCs of the packets that have one and are all there."""
 
@@ -121,7 +121,7 @@ def vcrc_sums(table: ChunkTable) -> Sums:
     return Sums(rows, ends, stored, wanted)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Masks:
     ones: bool
     """Eight bytes of ones stand in front of the bytes summed."""

@@ -6,7 +6,7 @@ of `chunk.data`; -1 means the header is not there. A header that does not fit it
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from ibdissect.capture.chunk import (
     LINK_SLL2,
     Chunk,
 )
+from ibdissect.record import record
 from ibdissect.wire import around, transport
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.spec import Struct
@@ -67,7 +68,7 @@ EXTENDED_AT, EXTENDED_SIZE, HAS_PAYLOAD = _chains()
 EXTENDED_STRUCTS: dict[StructType, str] = {getattr(transport, name): name for name in _EXTENDED}
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Located:
     """Offsets of the headers of every row of a chunk (int64, -1 where absent)."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.record import record
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.expr import And, Arith, Compare, Expr, In, Not, Or, Present, Where
 from ibdissect.wire.spec import BYTE_KINDS, Field, decode_text
@@ -46,7 +46,7 @@ def occurrences_where(expr: Expr, table: ChunkTable, domain: StructType) -> Bool
     return _Occurrences(table, domain).mask(expr)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Series:
     """Values of an operand: one entry an occurrence, `rows` saying which row it belongs to; a constant has no rows."""
 

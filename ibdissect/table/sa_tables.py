@@ -6,11 +6,11 @@ place of each record follows from the segment alone: the records of a transfer a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ibdissect.record import record
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.places import Mad
 
@@ -32,7 +32,7 @@ FAILED = 0xFF1D
 TABLE_RESPONSES = (0x92, 0x93, 0x94)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Runs:
     """Bytes of rows: int64[k] each."""
 
@@ -41,7 +41,7 @@ class Runs:
     stop: Int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Segments:
     """Rows that hold records, or pieces of them; offsets count from the start of `chunk.data`. int64[k] or bool[k] each."""
 

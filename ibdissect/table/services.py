@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ibdissect.record import record
 from ibdissect.wire import cm, cm_path, dm
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.transport import BTH
@@ -40,7 +40,7 @@ def _first_of_message() -> Bool:
 STARTS_MESSAGE = _first_of_message()
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class _Known:
     """A connection, as far as its messages showed it."""
 

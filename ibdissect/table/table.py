@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.chunk import Chunk
+from ibdissect.record import record
 from ibdissect.wire import around, link, network, transport
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.catalog import builtin as builtin_catalog
@@ -49,7 +49,7 @@ HEADERS: dict[StructType, tuple[str, ...]] = {
 """Structures that `locate` finds itself; every other one is found through what carries it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Occurrences:
     """Where a structure occurs in a chunk, in frame order; a row may hold it several times."""
 
@@ -64,7 +64,7 @@ class Occurrences:
         return len(self.rows)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Column:
     """The values of one field: one row an occurrence (an entry of a repeated field is one)."""
 

@@ -5,14 +5,14 @@ Sources: IBA 9.2 table 38, Annex A14 (XRC), Annex A19 (FLUSH, ATOMIC WRITE; code
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ibdissect.record import record
 
 RC, UC, RD, UD, CNP_SERVICE, XRC = 0x00, 0x20, 0x40, 0x60, 0x80, 0xA0
 SERVICES = {RC: "RC", UC: "UC", RD: "RD", UD: "UD", CNP_SERVICE: "CNP", XRC: "XRC", 0xE0: "Manufacturer"}
 CNP_OPCODE = 0x81
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Opcode:
     """One OpCode: the transport service, the operation and what stands between BTH and payload."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
+
+from ibdissect.record import record
 
 from .spec import Field
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class MadFormat:
     """The class-specific form of a whole MAD (from byte 0); its field named `data` is where the attribute lies."""
 
@@ -22,7 +23,7 @@ class MadFormat:
         object.__setattr__(self, "base_version", base_version)
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Mad:
     """An attribute of a management class, in the `data` of the class's format. `methods`: only with these, None for all."""
 
@@ -35,7 +36,7 @@ class Mad:
     """Byte of the MAD where the attribute starts, where it differs from the class's format (CongestionLog: 32)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Inside:
     """In the bytes of a field of another structure, when all conditions hold: ((field, values), ...)."""
 
@@ -45,7 +46,7 @@ class Inside:
     """(field, unit, add): the structure starts `value * unit + add` bytes into `field`, as behind a header with options."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Behind:
     """Right behind a header whose length one of its fields tells, when all conditions hold; up to the end of the frame."""
 
@@ -54,7 +55,7 @@ class Behind:
     when: tuple[tuple[Field[int], frozenset[int]], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Parsed:
     """Where a function finds it in the bytes of a field: formats whose layout depends on what they hold (lists, TLVs, text).
 
@@ -70,12 +71,12 @@ class Parsed:
     """`find` gets the bytes from the start of the structure that the field is the end of, and counts from there."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class SaPiece:
     """The bytes of an RMPP segment of subnet administration that belong to a record which the segment does not hold whole."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class VendorOui:
     """The data of a vendor-class (0x30-0x4F) MAD whose OUI is `oui`; `attr_id` None means every attribute."""
 
@@ -84,35 +85,35 @@ class VendorOui:
     attr_id: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class UdpPort:
     """The payload of UDP datagrams to (or from) a port."""
 
     port: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Ethertype:
     """The payload of Ethernet, RWH or IPoIB frames with this type."""
 
     ethertype: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class DestQP:
     """The payload of transport packets to this queue pair number."""
 
     qp: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class QKey:
     """The payload of UD packets that carry this Q_Key."""
 
     q_key: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class CmService:
     """The private data of a CM message about a service whose id agrees with `service_id` in the bits of `mask`."""
 
@@ -124,7 +125,7 @@ class CmService:
     """Instead of an id: services whose name begins so, as an I/O controller lists them (SRP)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class CmPayload:
     """The first bytes of a message (SEND) on a connection that was set up for a service, or to the queue pair of a datagram service.
 
