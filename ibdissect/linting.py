@@ -95,17 +95,22 @@ def _options(codes: list[str], rest: dict[str, Any]) -> Options:
 
 def check(source: Source, options: Options, *, progress: Progress | None = None) -> CaptureReport:
     """Check one capture. Never raises on what a capture holds: an unreadable one is a report with an error."""
-    path = source if isinstance(source, str) else str(getattr(source, "name", source))
     try:
         reader = open_capture(source)
     except CaptureError as error:
-        return CaptureReport(path=path, status="unreadable", error=str(error))
+        return CaptureReport(path=error.path, status="unreadable", error=str(error))
     try:
-        return _check(reader, path, options, progress)
-    except IbdissectError as error:
-        return CaptureReport(path=path, status="unreadable", error=str(error))
+        return check_opened(reader, options, progress=progress)
     finally:
         reader.close()
+
+
+def check_opened(reader: CaptureReader, options: Options, *, progress: Progress | None = None) -> CaptureReport:
+    """The same for a capture that is open: read from its beginning, and left open."""
+    try:
+        return _check(reader, reader.path, options, progress)
+    except IbdissectError as error:
+        return CaptureReport(path=reader.path, status="unreadable", error=str(error))
 
 
 def _check(reader: CaptureReader, path: str, options: Options, progress: Progress | None) -> CaptureReport:

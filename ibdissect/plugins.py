@@ -53,10 +53,11 @@ def _load(names: tuple[str, ...]) -> Loaded:
     for name in names:
         before = set(REGISTRY)
         try:
-            modules += _with_parts(_module(name))
-            for module in modules:
+            parts = _with_parts(_module(name))
+            for module in parts:
                 _FILES[getattr(module, "__file__", None) or module.__name__] = name
                 _declare_packets(name, module)
+            modules += parts
         except (PluginError, ConfigError):
             for code in set(REGISTRY) - before:
                 if not REGISTRY[code].__module__.startswith("ibdissect."):

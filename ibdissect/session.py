@@ -27,6 +27,8 @@ from ibdissect.wire.catalog import Catalog
 if TYPE_CHECKING:
     from ibdissect.dfilter.answers import Answers
     from ibdissect.dissect.rmpp import Transfer
+    from ibdissect.lint.result import CaptureReport
+    from ibdissect.linting import Options
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,6 @@ class Capture:
         self.catalog: Catalog = loaded.catalog
         self.plugin_rules: tuple[type[Rule], ...] = loaded.rules
         self.show_keys = show_keys
-        self._start: int | None = None
-        if not isinstance(source, str | os.PathLike) and getattr(source, "seekable", bool)():
-            self._start = source.tell()
         self.reader = open_capture(source, follow=follow)
         self.masker = Masker()
         self.services = Services()
@@ -186,17 +185,17 @@ class Capture:
 
     def lint(self) -> list[Finding]:
         """Every finding of all rules, by frame and code. CaptureError when the capture cannot be read."""
-        from ibdissect.linting import Options, check
+        from ibdissect.linting import Options
         from ibdissect.rules import load
 
-        if isinstance(self.source, (str, os.PathLike)):
-            source: Source = os.fspath(self.source)
-        else:
-            source = self.source
-            if self._start is not None and not isinstance(source, str | os.PathLike):
-                source.seek(self._start)
         rules = [*load(), *self.plugin_rules]
-        report = check(source, Options(rules=rules, catalog=self.catalog, max_findings=None, show_keys=self.show_keys))
+        return self.report(Options(rules=rules, catalog=self.catalog, max_findings=None, show_keys=self.show_keys)).findings
+
+    def report(self, options: Options) -> CaptureReport:
+        """What a check with options of one's own finds. CaptureError when the capture cannot be read, or is a pipe that was read."""
+        from ibdissect.linting import check_opened
+
+        report = check_opened(self.reader, options)
         if report.error is not None:
             raise CaptureError(self.path, report.error.removeprefix(f"{self.path}: "))
-        return report.findings
+        return report

@@ -110,3 +110,15 @@ def test_lint_finds_the_frame(path: str) -> None:
         findings = capture.lint()
     assert any(finding.frame == 13 for finding in findings)
     assert [(f.frame, f.code) for f in findings] == sorted((f.frame, f.code) for f in findings)
+
+
+def test_lint_of_a_file_object_starts_where_it_stood(path: str, tmp_path: Path) -> None:
+    blob = Path(path).read_bytes()
+    source = io.BytesIO(b"something else" + blob)
+    source.seek(14)
+    with ibdissect.open(path) as capture, ibdissect.open(source) as inside:
+        assert len(list(inside)) == len(list(capture))
+        assert [(f.code, f.frame) for f in inside.lint()] == [(f.code, f.frame) for f in capture.lint()]
+        assert {f.capture for f in inside.lint()} == {"file object"}
+    with ibdissect.open(Path(path)) as capture:
+        assert {finding.capture for finding in capture.lint()} == {path}

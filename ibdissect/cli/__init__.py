@@ -72,7 +72,7 @@ class Commands(click.Group):
             if "tui" not in known:
                 ctx.fail(f"the terminal UI is not installed; print the frames with: ibdissect show {name}")
             return "tui", self.get_command(ctx, "tui"), args
-        near = difflib.get_close_matches(name, known, 1, 0.5)
+        near = [one for one in known if name and one.startswith(name)] or difflib.get_close_matches(name, known, 1, 0.5)
         hint = f", did you mean `{near[0]}`?" if near else f" (and no such file); commands: {', '.join(known)}"
         ctx.fail(f"no such command `{name}`{hint}")
 
@@ -115,7 +115,8 @@ def run(arguments: list[str] | None = None) -> int:
         if COMPLETE in os.environ:  # the shell asks what could be typed next
             group.main(args=arguments, prog_name="ibdissect")
         # Not `main`: that turns a broken pipe into status 1, which means findings here.
-        with group.make_context("ibdissect", sys.argv[1:] if arguments is None else list(arguments)) as context:
+        # Whether to colour is ours to say (`--color`): click would take colours out where the output is no terminal.
+        with group.make_context("ibdissect", sys.argv[1:] if arguments is None else list(arguments), color=True) as context:
             result = group.invoke(context)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
@@ -132,21 +133,33 @@ def run(arguments: list[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has seen enough; what is still buffered must not complain at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()  # whoever read it has seen enough
         return BROKEN_PIPE
     except Exception as error:
         # Foreign code may raise anything. What is nobody's but ours keeps its traceback.
         plugins = sys.modules.get("ibdissect.plugins")
         name = plugins.blamed(error) if plugins is not None else None
-        if name is None:
+        if name is not None:
+            text = f"plugin {name} failed: {type(error).__name__}: {error}"
+        elif isinstance(error, OSError):  # a full disk behind standard output, a folder that is gone
+            text = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
+            _give_up_output()
+        else:
             raise
         from ibdissect.cli.common import say
 
-        say(f"error: plugin {name} failed: {type(error).__name__}: {error}")
+        say(f"error: {text}")
         return 2
     finally:
         warnings.showwarning = show
+
+
+def _give_up_output() -> None:
+    """What is still buffered for standard output must not complain at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _warned(

@@ -7,15 +7,13 @@ from typing import Any
 import click
 
 from ibdissect.cli.common import common_options, plugin_names, say
-from ibdissect.cli.output import done, ending_of, findings_of, shown_of, to_option
-
-MAX_FINDINGS = 10_000
+from ibdissect.cli.output import done, ending_of, findings_of, max_findings_option, shown_of, to_option
 
 
 @click.command(short_help="Write a pcapng with the findings as comments.")
 @click.argument("capture", metavar="CAPTURE")
 @to_option
-@click.option("--max-findings", type=click.IntRange(min=1), default=MAX_FINDINGS, show_default=True, help="Written per rule.")
+@max_findings_option
 @common_options
 def command(capture: str, target: str, max_findings: int, **common: Any) -> int:
     """Write the frames of CAPTURE to a pcapng, each with its findings as comments, which Wireshark shows.

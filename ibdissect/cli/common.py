@@ -70,7 +70,9 @@ def loaded_catalog(common: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
         catalog, rules = loaded.catalog, loaded.rules
     if config.rule:
         from ibdissect.lint.declared import rules_of
+        from ibdissect.rules import load as load_rules
 
+        load_rules()  # so that a code that is taken is the file's fault
         rules = (*rules, *rules_of(config.rule, config.source, catalog))
     return catalog, rules
 
@@ -101,6 +103,11 @@ def painter(choice: str | None, stream: IO[str]) -> Paint:
 
     known = {name: Style.parse(definition) for name, definition in STYLES.items()}
     return lambda text, style: known[style].render(text, color_system=ColorSystem.STANDARD) if style in known else text
+
+
+def paint_for(common: dict[str, Any], stream: IO[str]) -> Paint:
+    """The painter that command line and configuration ask for."""
+    return painter(common["color"] or settings(common).color, stream)
 
 
 def say(text: str) -> None:

@@ -70,7 +70,10 @@ def read_config(path: str | None) -> Config:
     """The configuration in a file, or in the nearest one above the working directory. ConfigError names file and key."""
     if path is not None:
         return _parse(Path(path), named=True)
-    here = Path.cwd()
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:  # the working directory was removed
+        return Config()
     for folder in (here, *here.parents):
         for name in (NAME, "pyproject.toml"):
             if (folder / name).is_file():

@@ -7,11 +7,10 @@ from typing import Any
 import click
 
 from ibdissect.cli.common import common_options, plugin_names, say
-from ibdissect.cli.output import FRAME_ENDINGS, done, ending_of, findings_of, require_extra, shown_of, to_option
+from ibdissect.cli.output import FRAME_ENDINGS, done, ending_of, findings_of, max_findings_option, require_extra, shown_of, to_option
 from ibdissect.errors import ConfigError
 
 TABLE_ENDINGS = (".parquet", ".arrow", ".feather", ".csv", ".jsonl", ".ndjson")
-MAX_FINDINGS = 10_000
 
 
 @click.command(short_help="Write columns or frames to a file.")
@@ -20,7 +19,7 @@ MAX_FINDINGS = 10_000
 @click.option("-e", "names", multiple=True, metavar="NAME", help="A column; repeat for more. `ibdissect fields` lists the names.")
 @click.option("--first", is_flag=True, help="Only the first value of a name in a frame, in place of lists.")
 @click.option("--findings", is_flag=True, help="Write the findings instead of the frames.")
-@click.option("--max-findings", type=click.IntRange(min=1), default=MAX_FINDINGS, show_default=True, help="Written per rule.")
+@max_findings_option
 @common_options
 def command(capture: str, target: str, names: tuple[str, ...], first: bool, findings: bool, max_findings: int, **common: Any) -> int:
     """Write CAPTURE as a table (.parquet .arrow .feather .csv .jsonl) or its frames as a capture (.pcap .pcapng).

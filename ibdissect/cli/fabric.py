@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ibdissect.cli.common import common_options, damage_text, loaded_catalog, painter, progress_bar, say
+from ibdissect.cli.common import common_options, damage_text, loaded_catalog, paint_for, progress_bar, say
 from ibdissect.errors import ConfigError
 from ibdissect.wire.text import visible_json
 
@@ -44,7 +44,7 @@ def command(capture: str, format_: str, dot: bool, at: int | None, **common: Any
     elif format_ == "json":
         click.echo(visible_json(json.dumps(result, indent=2, ensure_ascii=False)))
     else:
-        click.echo("\n".join(lines(result, painter(common["color"], sys.stdout), quiet=common["quiet"])))
+        click.echo("\n".join(lines(result, paint_for(common, sys.stdout), quiet=common["quiet"])))
 
 
 def _learnt(path: str, at: int | None, common: dict[str, Any]) -> dict[str, Any]:

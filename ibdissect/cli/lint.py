@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,7 +15,7 @@ import click
 from ibdissect import report as formats
 from ibdissect.capture.discover import discover
 from ibdissect.cli.checking import check_options
-from ibdissect.cli.common import common_options, limits, painter, progress_bar, say, settings
+from ibdissect.cli.common import common_options, limits, paint_for, progress_bar, say, settings
 from ibdissect.errors import CaptureError, ConfigError
 from ibdissect.lint.result import CaptureReport
 from ibdissect.lint.rule import Rule
@@ -38,8 +39,8 @@ class MaxFindings(click.ParamType):  # type: ignore[type-arg]
             return value
         if value == "none":
             return -1
-        if not str(value).isdecimal():
-            self.fail(f"{value!r} is neither a number nor `none`", param, ctx)
+        if not re.fullmatch("0*[1-9][0-9]{0,17}", value):
+            self.fail(f"{value!r} is neither a number from 1 on nor `none`", param, ctx)
         return int(value)
 
 
@@ -105,7 +106,7 @@ def command(
         known = Known(baseline, write_baseline, options)
     written = format_ or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" and output is None else "text")
     stream = written == "text" and output is None
-    paint = painter(common["color"] or config.color, sys.stdout) if stream else text_report.plain
+    paint = paint_for(common, sys.stdout) if stream else text_report.plain
     reports: list[CaptureReport] = []
     with progress_bar(files, quiet=common["quiet"]) as progress:
         for report in check_many(files, options, jobs=jobs, progress=progress):

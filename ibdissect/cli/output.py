@@ -11,6 +11,9 @@ import click
 from ibdissect.cli.common import damage_text, limits, say
 from ibdissect.errors import CaptureError, ConfigError
 
+max_findings_option = click.option(
+    "--max-findings", type=click.IntRange(min=1), default=10_000, show_default=True, metavar="N", help="Written per rule."
+)
 to_option = click.option("--to", "target", required=True, metavar="FILE", help="The file to write; replaced only when all is written.")
 
 FRAME_ENDINGS = {".pcap": "pcap", ".cap": "pcap", ".pcapng": "pcapng", ".ntar": "pcapng"}
@@ -36,15 +39,11 @@ def require_extra(*modules: str) -> None:
 
 def findings_of(opened: Any, common: dict[str, Any], shown: Any = None, max_findings: int | None = None) -> Any:
     """The report on a capture that is read twice. CaptureError for a pipe and for what cannot be read."""
-    from ibdissect.linting import check
-
     from .checking import check_options
 
     if not opened.reader.again:
         raise CaptureError(opened.path, "is read twice for its findings, which a pipe cannot give")
-    report = check(opened.source, check_options(common, max_findings=max_findings, shown=shown))
-    if report.error is not None:
-        raise CaptureError(opened.path, report.error.removeprefix(f"{opened.path}: "))
+    report = opened.report(check_options(common, max_findings=max_findings, shown=shown))
     kept: dict[str, int] = {}
     for finding in report.findings:
         kept[finding.code] = kept.get(finding.code, 0) + 1
@@ -69,8 +68,12 @@ def shown_of(opened: Any, common: dict[str, Any]) -> Any:
 
 def done(opened: Any, common: dict[str, Any], text: str) -> None:
     """Say what was written and what of the capture was broken."""
-    if common["quiet"]:
-        return
-    for damage in opened.damage:
+    say_damage(opened, common)
+    if not common["quiet"]:
+        say(text)
+
+
+def say_damage(opened: Any, common: dict[str, Any]) -> None:
+    """Say what of the capture was broken."""
+    for damage in () if common["quiet"] else opened.damage:
         say(damage_text(opened.path, damage))
-    say(text)

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from ibdissect.cli.common import common_options, plugin_names, say
-from ibdissect.cli.output import findings_of, require_extra, shown_of
+from ibdissect.cli.common import common_options, plugin_names
+from ibdissect.cli.output import findings_of, require_extra, say_damage, shown_of
 
 
 @click.command(short_help="Query a capture with SQL.")
@@ -36,6 +36,5 @@ def command(capture: str, query: str, names: tuple[str, ...], format_: str, **co
             else:
                 database.write(query, sys.stdout.buffer, f".{format_}")
                 sys.stdout.flush()
-        for damage in () if common["quiet"] else opened.damage:
-            say(f"warning: {opened.path}: {damage.kind} after frame {damage.frame}: {damage.reason}")
+        say_damage(opened, common)
     return 0

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ibdissect.cli.common import common_options, damage_text, limits, loaded_catalog, painter, progress_bar, say
+from ibdissect.cli.common import common_options, damage_text, limits, loaded_catalog, paint_for, progress_bar, say
 from ibdissect.wire.text import visible_json
 
 
@@ -45,7 +45,7 @@ def command(capture: str, format_: str, top: int, **common: Any) -> None:
     if format_ == "json":
         click.echo(visible_json(json.dumps({"schema": 1, "capture": capture, **result}, indent=2, ensure_ascii=False)))
         return
-    click.echo("\n".join(lines(result, painter(common["color"], sys.stdout))))
+    click.echo("\n".join(lines(result, paint_for(common, sys.stdout))))
 
 
 def lines(result: dict[str, Any], paint: Callable[[str, str], str]) -> Iterator[str]:

@@ -134,6 +134,8 @@ def _message(text: str, where: str, key: str, catalog: Catalog) -> tuple[str, di
 
 def _try(where: str, key: str, name: str, fields: tuple[Field[Any], ...], spec: str) -> None:
     """Refuse a format that the values of a field cannot have, now and not when a packet has one."""
+    if re.search("[0-9]{4}", spec):
+        raise ConfigError(where, f"{key}, message", f"{name} cannot be written as {spec!r}: too wide")
     numbers = all(field.kind in ("uint", "flag", "pad") and field.count == 1 for field in fields) and name != "_ws.malformed"
     try:
         format(1 if numbers else "", spec)

@@ -101,6 +101,7 @@ def test_site_policy_and_own_rules(project: Path) -> None:
         ("[options.TXN001]\npatients = 1", "options.TXN001.patients: there is no such option; did you mean patience?"),
         ("[site]\npartition = [1]", "site.partition: there is no such key; did you mean partitions?"),
         ('[[rule]]\ncode = "OURS001"', "is missing"),
+        (RULE.replace("OURS001", "PKY001"), "rule 1, code: rule PKY001 is already LimitedToLimited (" + str(REPO / "ibdissect/rules/pkey.py")),
         ('rule = "x"', "rule: must be an array of tables"),
         ("per-path-ignores = 3", "per-path-ignores: must be a table"),
         ('[options]\nTXN001 = "x"', "options: must be tables"),

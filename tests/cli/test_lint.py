@@ -110,6 +110,12 @@ def test_max_findings_limits_what_is_shown_and_not_what_is_counted(tmp_path: Pat
     assert [f["frame"] for f in limited["findings"]] == [2, 3] and limited["captures"][0]["checked"] == 2
 
 
+@pytest.mark.parametrize("number", ["0", "-1", "9" * 5000, "all", ""])
+def test_a_limit_is_a_number_from_1_on(files: Path, number: str) -> None:
+    done = run("bad.pcap", "--max-findings", number, cwd=files)
+    assert done.returncode == 2 and b"is neither a number from 1 on nor `none`" in done.stderr
+
+
 def test_keys_are_masked_unless_asked_for(repo: Path) -> None:
     path = str(repo / "captures/mkey-enforced.pcap.gz")
     key = "1122334455667788"

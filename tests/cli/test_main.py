@@ -36,7 +36,9 @@ def test_help_lists_what_exists() -> None:
         assert run(line.split()[0], "--help").returncode == 0
 
 
-@pytest.mark.parametrize(("word", "said"), [("shw", "did you mean `show`"), ("zzzzqq", "no such command")])
+@pytest.mark.parametrize(
+    ("word", "said"), [("shw", "did you mean `show`"), ("ru", "did you mean `rules`"), ("zzzzqq", "no such command"), ("", "no such command")]
+)
 def test_an_unknown_word(word: str, said: str) -> None:
     result = run(word)
     assert result.returncode == 2
@@ -70,3 +72,38 @@ def test_fields_lists_names() -> None:
     assert any(line.startswith("infiniband.bth.p_key ") for line in lines)
     assert run("fields", "no.such.name").returncode == 2
     assert '"name": "infiniband.bth.psn"' in run("fields", "bth.psn", "--format", "json").stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("words", [["show", "PATH"], ["show", "PATH", "--format", "json"], ["lint", "PATH"], ["stats", "PATH"], ["rules"]])
+def test_a_full_disk_behind_standard_output_is_status_2(tmp_path: Path, words: list[str]) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(erf_pcap([smp(1, 0x10, modifier=1)]))
+    command = [sys.executable, "-m", "ibdissect", *[str(path) if word == "PATH" else word for word in words]]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (2, "error: No space left on device\n")
+
+
+def test_a_working_directory_that_is_gone(tmp_path: Path) -> None:
+    path, gone = tmp_path / "a.pcap", tmp_path / "gone"
+    path.write_bytes(erf_pcap([smp(1, 0x10)]))
+    gone.mkdir()
+    script = f"import os; os.chdir({str(gone)!r}); os.rmdir({str(gone)!r}); from ibdissect.cli import run; run(['show', {str(path)!r}, '--count'])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+@pytest.mark.parametrize("words", [["lint"], ["stats"], ["fabric"], ["show", "--format", "tree"]])
+def test_colour_as_option_and_configuration_say(tmp_path: Path, words: list[str]) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(erf_pcap([smp(1, 0x10, modifier=1), smp(0x81, 0x10)]))
+    (tmp_path / "ibdissect.toml").write_text('color = "always"')
+
+    def coloured(*more: str) -> bool:
+        command = [sys.executable, "-m", "ibdissect", *words, str(path), *more]
+        return b"\x1b[" in subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120, check=False).stdout
+
+    assert coloured() and not coloured("--color", "never")
+    (tmp_path / "ibdissect.toml").unlink()
+    assert coloured("--color", "always") and not coloured()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.craft import erf_pcap, ethernet_pcap
+from tests.craft import erf_pcap, ethernet_pcap, smp
 from tests.dissect.frames import HOSTILE, M_KEY, Q_KEY, R_KEY, SM_KEY, TRAP_KEY, all_frames, ethernet_frames
 
 FORMATS = ("summary", "tree", "dump", "dotted", "scapy", "json", "jsonl")
@@ -259,3 +259,17 @@ def test_an_interrupt_is_quiet(tmp_path: Path) -> None:
 def test_colour_only_when_asked_for(native: str) -> None:
     assert b"\x1b[" not in run(native, "--format", "tree").stdout
     assert b"\x1b[" in run(native, "--format", "tree", "--color", "always").stdout
+
+
+def test_a_file_on_standard_input_may_be_read_twice(tmp_path: Path) -> None:
+    """A filter on findings, as the configuration chooses them."""
+    path = tmp_path / "a.pcap"
+    path.write_bytes(erf_pcap([smp(1, 0x10), smp(1, 0x10, modifier=1)]))
+    words = ["--format", "fields", "-e", "frame.number", "-Y", 'ibdissect.code == "AM001"']
+    assert run(str(path), *words).stdout == b"2\n"
+    command = [sys.executable, "-m", "ibdissect", "show", "-", *words]
+    with path.open("rb") as file:
+        assert subprocess.run(command, stdin=file, capture_output=True, check=True, timeout=120).stdout == b"2\n"
+    (tmp_path / "ibdissect.toml").write_text('ignore = "AM001"')
+    command[4] = str(path)
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, timeout=120).stdout == b""
