@@ -17,7 +17,9 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD, method_name
 
 LID_ROUTED = 0x01
-SA, GET_MULTI, MULTI_PATH, PATH = 0x03, 0x14, 0x3A, 0x35
+SA, MULTI_PATH, PATH, GET_TRACE = 0x03, 0x3A, 0x35, 0x13
+CLASS_PORT_INFO, REDIRECTED = 0x0001, 0x0002
+"""Who redirects (bit 1 of the status) shows where to in a ClassPortInfo, whatever was asked; eHCA does so (opensm osm_perfmgr.c)."""
 KNOWN_CLASSES = (0x01, 0x81, 0x03, 0x04, 0x06, 0x21)
 """Classes whose answers carry the attribute that was asked for; vendors may define otherwise."""
 
@@ -31,7 +33,7 @@ class OtherAttribute(Rule):
 
     ## What to do
     Correct the responder. Judged where request and answer follow each other with nothing of that transaction in between; a
-    request for MultiPathRecords may be answered with PathRecords.
+    request for MultiPathRecords may be answered with PathRecords, a redirection is a ClassPortInfo.
     """
 
     code, name, severity = "MAD005", "method-response-attr-mod", WARNING
@@ -57,6 +59,8 @@ class OtherAttribute(Rule):
         told = u16(table.chunk.data, mad + MAD.attribute_id.bit // 8)
         other = (told != event.attribute) & np.isin(event.mgmt_class, KNOWN_CLASSES)
         other &= ~((event.mgmt_class == SA) & (event.attribute == MULTI_PATH) & (told == PATH))
+        other &= event.request_method != GET_TRACE  # asks with paths, and gets TraceRecords
+        other &= ~((told == CLASS_PORT_INFO) & (event.status & REDIRECTED != 0))
         other[list(event.singles)] = False  # another request of that transaction was open
         low, high = MAD.attribute_id.span
         for i in np.flatnonzero(other).tolist():

@@ -149,18 +149,31 @@ class AnswerFromElsewhere(Rule):
     message = "{what} went to {to}, the answer comes from {sender}"
     example = "a PerformanceGet to LID 2, answered by LID 9 with the same transaction id"
 
+    def __init__(self) -> None:
+        self.seen: list[AnsweredFromElsewhere] = []
+        """Of this chunk."""
+
     @on_event(AnsweredFromElsewhere)
-    def elsewhere(self, event: AnsweredFromElsewhere, _context: Context) -> Iterator[Hit]:
-        request = event.request
-        asked = request.target
-        if request.mgmt_class == 0x01:
+    def elsewhere(self, event: AnsweredFromElsewhere, _context: Context) -> None:
+        asked = event.request.target
+        if event.request.mgmt_class == 0x01:
             return  # SMP016
         if isinstance(asked, int) and isinstance(event.sender, int) and asked >> 7 == event.sender >> 7:
             return  # may be another LID of the same port (LMC up to 7)
-        yield Hit(
-            frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, related=(Related(request.frame, "request"),),
-            arguments={"what": name_of(request), "to": request.to, "sender": address_text(event.sender)}, field=MAD.transaction_id,
-        )  # fmt: skip
+        self.seen.append(event)
+
+    @on_chunk
+    def chunk(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
+        """Native answers with a GRH may come from another subnet, through another router than their request went."""
+        for event in self.seen:
+            row, request = event.frame - table.chunk.first, event.request
+            if isinstance(event.sender, int) and table.located.at("grh")[row] >= 0:
+                continue
+            yield Hit(
+                frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, related=(Related(request.frame, "request"),),
+                arguments={"what": name_of(request), "to": request.to, "sender": address_text(event.sender)}, field=MAD.transaction_id,
+            )  # fmt: skip
+        self.seen.clear()
 
 
 class AnswerOfOtherMethod(Rule):

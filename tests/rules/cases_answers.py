@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ibdissect.wire.classport import ClassPortInfo
 from ibdissect.wire.pm import PortCounters, PortCountersExtended
 from ibdissect.wire.spec import Struct
 from tests.craft import build, gmp, smp
@@ -22,6 +23,9 @@ case("MAD005", [ASK, counters(0x1D, PortCountersExtended)], [ASK, counters(0x12,
 OTHER = gmp(PERF, GET, 0x1D, build(PortCountersExtended, port_select=1), slid=1, dlid=2)
 case("MAD005", [ASK, counters(0x1D, PortCountersExtended)], [OTHER, ASK, counters(0x1D, PortCountersExtended)],
      frames=[2], twin_also=["TXN001"])  # fmt: skip
+# it sends the asker elsewhere
+WHERE = gmp(PERF, RESPONSE, 1, build(ClassPortInfo, base_version=1, class_version=1), header={"status": 2}, slid=2, dlid=1)
+case("MAD005", [ASK, counters(0x1D, PortCountersExtended)], [ASK, WHERE], frames=[2])
 
 ASKED = smp(GET, 0x11, slid=1, dlid=2)
 case("SMP016", [ASKED, smp(RESPONSE, 0x11, node(2), slid=900, dlid=1)], [ASKED, smp(RESPONSE, 0x11, node(2), slid=2, dlid=1)], frames=[2])
