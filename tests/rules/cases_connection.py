@@ -90,10 +90,8 @@ case("TXN010", ethernet_pcap(SILENT, step_ns=4_000_000_000), LONG([request(), pa
 
 # the retry count of the REQ
 FEW, MORE = (
-    [over_ethernet(request(retry_count=count), 1), over_ethernet(reply(), 2),
-     *[roce2(0x04, b"data", bth={"destqp": 0x200, "psn": psn}) for psn in (900, 901)],
-     roce2(0x11, ext={"AETH": {"syndrome": 0x1F, "msn": 1}}, bth={"destqp": 0x100, "psn": 900},
-           ip={"source": bytes([192, 168, 0, 2]), "destination": bytes([192, 168, 0, 1])}),
-     *[roce2(0x04, b"data", bth={"destqp": 0x200, "psn": 901})] * 3] for count in (2, 3)
+    [request(retry_count=count), reply(), data(900), data(901),
+     rc(0x11, ext={"AETH": {"syndrome": 0x1F, "msn": 1}}, bth={"destqp": 0x100, "psn": 900}, **PASSIVE), *[data(901)] * 3]
+    for count in (2, 3)
 )  # fmt: skip
-case("RC019", FEW, MORE, frames=[8], also=["RC002"], twin_also=["RC002"], file=partial(ethernet_pcap, step_ns=1_000_000_000))
+case("RC019", FEW, MORE, frames=[8], also=["RC002"], twin_also=["RC002"], file=partial(erf_pcap, step_ns=1_000_000_000))

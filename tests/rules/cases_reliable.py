@@ -24,7 +24,7 @@ def answer(psn: int, msn: int, opcode: int = ACK, payload: bytes = b"", syndrome
     return roce2(opcode, payload, ext=ext, bth={"psn": psn, "destqp": 0x34}, ip={"source": BACK, "destination": THERE})
 
 
-IDLE = [roce2(0x64, b"idle", ext={"DETH": {"q_key": 5, "srcqp": 7}}, bth={"destqp": 9, "psn": i}) for i in range(3)]
+IDLE = [roce2(0x64, b"idle", ext={"DETH": {"q_key": 5, "srcqp": 7}}, bth={"destqp": 9, "psn": i}) for i in range(11)]
 
 case("RC001", [ask(1), ask(2), answer(2, 2), ask(4), *IDLE], [ask(1), ask(2), answer(2, 2), ask(4), ask(3), *IDLE], frames=[4], file=SLOW)
 case("RC001", [ask(1), answer(1, 1), ask(3), *IDLE], [ask(1), answer(1, 1), ask(3), answer(2, 1, syndrome=0x60), *IDLE], frames=[3],
@@ -42,7 +42,7 @@ ASK_3000 = ask(1, READ, b"", RETH={"r_key": 7, "dmalen": 3000})
 MISSED = [ask(1), answer(1, 1), ask(3), answer(2, 1, syndrome=0x60)]
 case("RC011", [*MISSED, *IDLE], [*MISSED, ask(2), *IDLE], frames=[3], also=["RC004"], twin_also=["RC004"], file=SLOW)
 # the end of the capture
-case("RC011", [*MISSED, *IDLE], [*MISSED, *IDLE[:1]], also=["RC004"], twin_also=["RC004"], file=SLOW)
+case("RC011", [*MISSED, *IDLE], [*MISSED, *IDLE[:9]], also=["RC004"], twin_also=["RC004"], file=SLOW)
 case("RC012", [ASK_3000, answer(1, 1, READ_FIRST, bytes(1024)), answer(2, 0, READ_MIDDLE, bytes(1024)), *IDLE],
      [ASK_3000, answer(1, 1, READ_FIRST, bytes(1024)), answer(2, 0, READ_MIDDLE, bytes(1024)), answer(3, 1, READ_LAST, bytes(952)), *IDLE],
      frames=[1], file=SLOW)  # fmt: skip
@@ -54,10 +54,17 @@ case("RC014", [BEGIN, BEGIN, ask(2, WRITE_LAST, bytes(256))], [BEGIN, BEGIN, ask
 case("RC015", [ask(1), ask(2, SEND_MIDDLE, bytes(256))], [ask(1, SEND_FIRST, bytes(256)), ask(2, SEND_MIDDLE, bytes(256))], frames=[2],
      file=ethernet_pcap)  # fmt: skip
 case("RC015", [ask(1, SEND_FIRST, bytes(256)), ask(2)], [ask(1, SEND_FIRST, bytes(256)), ask(2, SEND_LAST)], frames=[2], file=ethernet_pcap)
-TOO_OFTEN = [ask(1), answer(1, 1), *[ask(2)] * 9]
-case("RC019", TOO_OFTEN, [*TOO_OFTEN[:10]], frames=[11], also=["RC002"], twin_also=["RC002"], file=SLOW)
-case("RC019", TOO_OFTEN, [*TOO_OFTEN[:6], answer(2, 1, syndrome=0x2E), *[ask(2)] * 5], also=["RC002"], twin_also=["RC002", "RC007"],
-     file=SLOW)  # fmt: skip
+ONE, TWO = (rc(SEND, b"data", bth={"psn": psn}) for psn in (1, 2))
+ACKED, NOT_READY = (
+    rc(ACK, ext={"AETH": {"syndrome": syndrome, "msn": 1}}, bth={"psn": psn, "destqp": 0x34}, slid=2, dlid=1)
+    for psn, syndrome in ((1, 0x1F), (2, 0x2E))
+)
+TOO_OFTEN = [ONE, ACKED, *[TWO] * 9]
+SLOW_NATIVE: Any = partial(erf_pcap, step_ns=1_000_000_000)
+case("RC019", TOO_OFTEN, [*TOO_OFTEN[:10]], frames=[11], also=["RC002"], twin_also=["RC002"], file=SLOW_NATIVE)
+case("RC019", TOO_OFTEN, [*TOO_OFTEN[:6], NOT_READY, *[TWO] * 5], also=["RC002"], twin_also=["RC002", "RC007"], file=SLOW_NATIVE)
+# adaptive retransmission of RoCE
+case("RC019", SLOW_NATIVE(TOO_OFTEN), SLOW([ask(1), answer(1, 1), *[ask(2)] * 9]), file=None, also=["RC002"], twin_also=["RC002"])
 UC = [roce2(UC_SEND, b"data", bth={"psn": psn}) for psn in (1, 2, 3)]
 case("RC021", [UC[0], UC[2]], UC, frames=[2], file=ethernet_pcap)
 # ibdump may have missed it
