@@ -55,7 +55,9 @@ class FirstTold:
         if len(lost) and not self._blind:
             self._blind = int(told.frames[lost[0]])
         fresh = np.flatnonzero((told.sets | told.answers) & (told.key != NEVER))
-        fresh = fresh[~np.isin(told.key[fresh], self._keys)]
+        if len(self._keys):
+            keys = told.key[fresh]
+            fresh = fresh[self._keys[np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)] != keys]
         keys, first = np.unique(told.key[fresh], return_index=True)
         if not len(keys) or len(self._keys) + len(keys) > MAX_KEPT:
             return

@@ -218,6 +218,7 @@ class Learner:
             return
         if port.p_keys is None:
             port.p_keys = PKeys()
+            self.subnet.partitioned = True
         block = smp.modifier & 0xFFFF
         if port.p_keys.learn(block, self.subnet.share(smps.body(smp.i)), smp.frame):
             self.out.append(PKeysLearnt(smp.frame, smp.time_ns, port, block))

@@ -166,6 +166,8 @@ class Subnet:
         self.groups = Groups()
         self.keyed = False
         """Some port is known to hold an M_Key."""
+        self.partitioned = False
+        """Some port is known to have a P_Key table."""
         self.port_count = 0
         self._shared: dict[Any, Any] = {}
         self.dropped: dict[str, int] = {}

@@ -150,6 +150,7 @@ def _p_keys(subnet: Subnet, record: Any, frame: int, method: int) -> None:
     port = _at(subnet, record.lid, record.port_num)
     if port is not None:
         port.p_keys = port.p_keys or PKeys()
+        subnet.partitioned = True
         if port.p_keys.block(record.block_num) is None:
             port.p_keys.learn(record.block_num, subnet.share(_body(record, 8)), frame)
 

@@ -11,12 +11,11 @@ from ibdissect.fabric.model import CA, ROUTER, Port, Subnet
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span
 from ibdissect.lint.rule import WARNING, Hit, Rule, on_event
-from ibdissect.table.locate import u16
-from ibdissect.table.table import gather
+from ibdissect.table.distinct import common, groups
+from ibdissect.table.table import extract
 from ibdissect.wire.link import LRH
 from ibdissect.wire.network import GRH
 
-GUID_AT = GRH.sgid.bit // 8 + 8
 MAX_FLOWS = 4096
 """Different pairs of LID and GUID of a chunk that are looked at."""
 
@@ -40,23 +39,19 @@ class OtherPortsLid(Rule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        at = event.table.located.start.get("grh")
-        lrh = event.table.located.start.get("lrh")
-        if at is None or lrh is None or not event.subnet.lids:
+        if not event.subnet.lids:
             return
-        rows = np.flatnonzero((at >= 0) & (lrh >= 0))
+        table = event.table
+        rows, index, place = common(table.occurrences(GRH).rows, table.occurrences(LRH).rows)
         if not len(rows):
             return
-        data, table = event.table.chunk.data, event.table
-        slid = u16(data, lrh[rows] + LRH.slid.bit // 8)
-        guid = gather(data, at[rows] + GUID_AT, 8).view(">u8").ravel().astype(np.uint64)
+        slid, guid = table.values(LRH.slid)[place], extract(table.matrix(GRH)[index], GRH.sgid.bit + 64, 64)
+        first, which = groups((guid, slid))
         known = _ports(event.subnet)
-        near = np.flatnonzero(np.isin(guid, np.array(list(known), np.uint64)))
-        pairs, first, counts = np.unique(
-            np.column_stack((guid[near], slid[near].astype(np.uint64))), axis=0, return_index=True, return_counts=True
-        )
-        for (port_guid, lid), i, count in list(zip(pairs.tolist(), first.tolist(), counts.tolist(), strict=True))[:MAX_FLOWS]:
-            row = int(rows[near[i]])
+        pairs = zip(guid[first].tolist(), slid[first].tolist(), first.tolist(), np.bincount(which).tolist(), strict=True)
+        lrh = table.located.at("lrh")
+        for port_guid, lid, i, count in sorted(pair for pair in pairs if pair[0] in known)[:MAX_FLOWS]:
+            row = int(rows[i])
             frame = table.chunk.first + row
             found = _foreign(event.subnet, known[port_guid], lid, frame)
             if found is None:
@@ -83,7 +78,8 @@ def _ports(subnet: Subnet) -> dict[int, Port]:
     """Adapter ports with a LID by the GUID that NodeInfo showed; none where the subnet has routers, which keep the GID."""
     if any(node.kind == ROUTER for node in subnet.slots.values()):
         return {}
-    return {port.guid: port for port in subnet.ports() if port.guid and port.node.kind == CA and port.lid}
+    adapters = (node for node in subnet.slots.values() if node.kind == CA)
+    return {port.guid: port for node in adapters for port in node.ports.values() if port.guid and port.lid}
 
 
 def _foreign(subnet: Subnet, port: Port, lid: int, frame: int) -> tuple[Port, int] | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import DOWN, FIRST_MULTICAST, ROUTER, SWITCH, Port, Subnet
@@ -13,8 +14,9 @@ from ibdissect.fabric.told import PortInfos, SwitchInfos
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, on_event
+from ibdissect.table.distinct import common
 from ibdissect.table.locate import Int
-from ibdissect.table.table import ChunkTable, gather
+from ibdissect.table.table import ChunkTable, extract
 from ibdissect.wire.link import LRH
 from ibdissect.wire.network import GRH
 from ibdissect.wire.sm import SwitchInfo
@@ -38,11 +40,11 @@ class Ends:
 
     def __init__(self) -> None:
         self._of: ChunkTable | None = None
-        self.mtu: Int = np.full(LIDS, NO_LIMIT, np.int64)
+        self.mtu: npt.NDArray[np.int32] = np.full(LIDS, NO_LIMIT, np.int32)
         """Most payload that a packet over the port's link may have."""
-        self.vls: Int = np.full(LIDS, NO_LIMIT, np.int64)
+        self.vls: npt.NDArray[np.int32] = np.full(LIDS, NO_LIMIT, np.int32)
         """Data VLs of the port's link."""
-        self.top: Int = np.full(LIDS, NO_LIMIT, np.int64)
+        self.top: npt.NDArray[np.int32] = np.full(LIDS, NO_LIMIT, np.int32)
         """LinearFDBTop of the first switch behind the port."""
         self.prefix = np.zeros(LIDS, np.uint64)
         """GidPrefix of the port, 0 where it is not known."""
@@ -60,10 +62,8 @@ class Ends:
             self.prefix[self.filled] = 0
             self.filled = []
             if subnet.lids:
-                sent_to = np.bincount(native.dlid, minlength=LIDS)
-                self.unicast = np.flatnonzero(sent_to[:FIRST_MULTICAST])
-                there = np.bincount(native.slid, minlength=LIDS) + sent_to
-                for lid in np.flatnonzero(there[:FIRST_MULTICAST]).tolist():
+                self.unicast = native.dlids[native.dlids < FIRST_MULTICAST]
+                for lid in sorted({*self.unicast.tolist(), *native.slids[native.slids < FIRST_MULTICAST].tolist()}):
                     port = subnet.by_lid(lid)
                     if port is not None:
                         self._fill(lid, port)
@@ -159,8 +159,8 @@ class MtuExceeded(_LinkRule):
 
     def suspicious(self, event: ChunkFollowed, native: Native, ends: Ends) -> tuple[Int, Int]:
         located = event.table.located
-        payload = located.at("payload")[native.rows]
-        size = np.where(payload >= 0, located.payload_end[native.rows] - payload, 0)
+        payload = located.at("payload").take(native.rows)
+        size = np.where(payload >= 0, located.payload_end.take(native.rows) - payload, 0)
         index = np.flatnonzero(size > ends.smallest_mtu)
         limit = np.minimum(ends.mtu[native.slid[index]], ends.mtu[native.dlid[index]])
         index = index[(size[index] > limit) & (native.dest_qp[index] > 0)]
@@ -191,7 +191,7 @@ class VlNotOperational(_LinkRule):
     example = "GetResp(PortInfo) of two ports with OperationalVLs 1 (VL0), then a packet between them on VL 3"
 
     def suspicious(self, event: ChunkFollowed, native: Native, ends: Ends) -> tuple[Int, Int]:
-        vl = event.table.chunk.data[event.table.located.at("lrh")[native.rows]] >> 4
+        vl = native.vl
         index = np.flatnonzero((vl >= min(ends.fewest_vls, MANAGEMENT_VL)) & (vl != MANAGEMENT_VL))
         lane = vl[index].astype(np.int64)
         few = (lane >= ends.vls[native.slid[index]]) & (lane >= ends.vls[native.dlid[index]])
@@ -233,7 +233,11 @@ class UnassignedLid(_LinkRule):
 
     def suspicious(self, event: ChunkFollowed, native: Native, ends: Ends) -> tuple[Int, Int]:
         unknown = [lid for lid in ends.unicast.tolist() if lid and lid not in event.subnet.lids]
-        index = np.flatnonzero(np.isin(native.dlid, unknown)) if unknown else np.empty(0, np.int64)
+        if not unknown:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        nobodys = np.zeros(LIDS, np.bool_)
+        nobodys[unknown] = True
+        index = np.flatnonzero(nobodys[native.dlid])
         return index, np.zeros(len(index), np.int64)
 
     def judge(self, event: ChunkFollowed, context: Context, slid: int, dlid: int, value: int, frame: int) -> Any:
@@ -328,13 +332,12 @@ class OtherPrefix(_LinkRule):
         """Prefixes that the values of the present chunk stand for."""
 
     def suspicious(self, event: ChunkFollowed, native: Native, ends: Ends) -> tuple[Int, Int]:
-        at = event.table.located.start.get("grh")
-        if at is None:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        if not (at >= 0).any():
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        index = np.flatnonzero((at[native.rows] >= 0) & (ends.prefix[native.slid] != 0))
-        sgid = gather(event.table.chunk.data, at[native.rows[index]] + GRH.sgid.bit // 8, 8).view(">u8").ravel().astype(np.uint64)
+        _, routed, index = common(event.table.occurrences(GRH).rows, native.rows)
+        known = ends.prefix[native.slid[index]] != 0
+        routed, index = routed[known], index[known]
+        if not len(index):
+            return index, index
+        sgid = extract(event.table.matrix(GRH)[routed], GRH.sgid.bit, 64)
         own = ends.prefix[native.slid[index]]
         other = np.flatnonzero((sgid != own) & (sgid != LINK_LOCAL))
         prefixes, which = np.unique(sgid[other], return_inverse=True)

@@ -62,12 +62,12 @@ class Destinations:
 
 def refusals(table: ChunkTable, subnet: Subnet, native: Native, *, outbound: bool) -> Iterator[Refused]:
     """Packets that the table of their destination refuses, or that of the switch port in front of it; not `outbound`: of their source."""
-    if not subnet.lids:
+    if not subnet.lids or not subnet.partitioned:
         return
     lids = native.dlid if outbound else native.slid
     keep = (native.opcode < FIRST_OTHER_OPCODE) & (native.dest_qp != 0)  # QP0 is a member of all partitions and checks nothing (seed002)
     known = np.zeros(1 << 16, np.bool_)
-    for lid in np.flatnonzero(np.bincount(lids, minlength=1 << 16)).tolist():
+    for lid in (native.dlids if outbound else native.slids).tolist():
         known[lid] = 0 < lid < FIRST_MULTICAST and any(keys is not None for port in _owners(subnet, lid) for keys in _tables(port))
     keep &= known[lids]
     if not keep.any():

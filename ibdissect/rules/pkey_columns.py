@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from ibdissect.table.distinct import common
 from ibdissect.table.locate import Int
@@ -12,7 +15,8 @@ from ibdissect.wire.transport import BTH
 
 FIRST_OTHER_OPCODE = 0x80
 """Congestion notifications, XRC and makers' own OpCodes: which P_Key table entry guards them is not in the sources."""
-SLOTS = 1 << 16
+SLOTS = LIDS = 1 << 16
+FEW = 256
 _SPREAD = 0x9E3779B97F4A7C15
 """Odd multiplier that mixes high bits down (Knuth's multiplicative hashing)."""
 
@@ -25,6 +29,9 @@ class Native:
         self.rows: Int = np.empty(0, np.int64)
         """Row of the chunk, int64[n], as all other columns."""
         self.slid = self.dlid = self.dest_qp = self.p_key = self.opcode = self.rows
+        self.vl = self.sl = self.rows.astype(np.uint8)
+        self.slids = self.dlids = self.rows
+        """The distinct ones, ascending."""
 
     def of(self, table: ChunkTable) -> Native:
         """The columns of a chunk."""
@@ -33,14 +40,29 @@ class Native:
             link, transport = table.occurrences(LRH).rows, table.occurrences(BTH).rows
             if np.array_equal(link, transport):
                 self.rows = link
-                at_link = at_transport = np.arange(len(link))
+                at_link = at_transport = None
             else:
                 self.rows, at_link, at_transport = common(link, transport)
-            self.slid, self.dlid = (table.values(field)[at_link].astype(np.int64) for field in (LRH.slid, LRH.dlid))
+            self.slid, self.dlid = (_some(table.values(field), at_link).astype(np.int64) for field in (LRH.slid, LRH.dlid))
+            self.vl, self.sl = (_some(table.values(field), at_link) for field in (LRH.vl, LRH.sl))
             self.dest_qp, self.p_key, self.opcode = (
-                table.values(field)[at_transport].astype(np.int64) for field in (BTH.destqp, BTH.p_key, BTH.opcode)
+                _some(table.values(field), at_transport).astype(np.int64) for field in (BTH.destqp, BTH.p_key, BTH.opcode)
             )
+            self.slids, self.dlids = lids_of(self.slid), lids_of(self.dlid)
         return self
+
+
+def _some(values: npt.NDArray[Any], index: Int | None) -> npt.NDArray[Any]:
+    return values if index is None else values.take(index)
+
+
+def lids_of(values: Int) -> Int:
+    """The LIDs that occur, ascending."""
+    if len(values) < FEW:
+        return np.array(sorted(set(values.tolist())), np.int64)
+    there = np.zeros(LIDS, np.bool_)
+    there[values] = True
+    return np.flatnonzero(there)
 
 
 def slot(values: Int) -> Int:

@@ -47,8 +47,8 @@ class EarlyPackets:
     def __init__(self) -> None:
         self.flows: dict[int, Early] = {}
         """By SLID, DLID and P_Key in one number."""
-        self._holder: Int = np.full(SLOTS, -1, np.int64)
-        """The flow in each slot: most packets are of one of them and are only counted."""
+        self._holder: Int = np.zeros(SLOTS, np.int64)
+        """One more than the flow in each slot, 0 for none: most packets are of one of them and are only counted."""
         self._counts = {end: np.zeros(SLOTS, np.int64) for end in (SENDER, RECEIVER)}
         self._of: object = None
 
@@ -65,8 +65,8 @@ class EarlyPackets:
         judged = (native.opcode < FIRST_OTHER_OPCODE) & (native.dest_qp > 1) & (native.dlid < FIRST_MULTICAST)
         first = event.table.chunk.first
         early = {}
-        for end, lids in ((SENDER, native.slid), (RECEIVER, native.dlid)):
-            known = _known_from(event.subnet, lids)
+        for end, lids, some in ((SENDER, native.slid, native.slids), (RECEIVER, native.dlid, native.dlids)):
+            known = _known_from(event.subnet, some)
             if known is None:
                 early[end] = judged
             elif known.max() > first:
@@ -79,11 +79,11 @@ class EarlyPackets:
         either = ends[0][1] if len(ends) == 1 or ends[0][1] is ends[1][1] else ends[0][1] | ends[1][1]
         flows = native.slid << SENDER | native.dlid << RECEIVER | native.p_key
         place = slot(flows)
-        other = self._holder[place] != flows
+        other = self._holder.take(place) != flows + 1
         stranger = np.flatnonzero(other & either)
         if len(stranger):
             self._learn(event, native, stranger, flows[stranger], place[stranger], early)
-            other = self._holder[place] != flows
+            other = self._holder.take(place) != flows + 1
         counted = other.any()
         counts: Int | None = None
         for end, mask in ends:
@@ -96,16 +96,22 @@ class EarlyPackets:
         """Flows that are new, or that share their slot with another: the latter are counted here."""
         values, first, which = np.unique(flows, return_index=True, return_inverse=True)
         counts = {end: np.bincount(which.ravel()[mask[index]], minlength=len(values)) for end, mask in early.items()}
-        for i, value in enumerate(values.tolist()):
+        at = index[first]
+        rows, table = native.rows[at], event.table
+        starts = table.located.at("bth")[rows] - table.chunk.offset[rows]
+        columns = (values, place[first], table.chunk.first + rows, table.chunk.time_ns[rows], native.dest_qp[at], starts)
+        low, high = BTH.p_key.span
+        for i, (value, where, *early_of) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
             known = self.flows.get(value)
             if known is None:
                 if len(self.flows) >= MAX_FLOWS:
                     self._forget(next(iter(self.flows)))
                     event.subnet.count_drop("flows in front of what tells about their ports")
-                known = self.flows[value] = _early(event, native, int(index[first[i]]))
-                where = int(place[first[i]])
-                if self._holder[where] == -1:
-                    self._holder[where] = value  # counted with all others of the slot
+                frame, time_ns, dest_qp, start = early_of
+                span = Span(frame, start + low, high - low)
+                known = self.flows[value] = Early(frame, time_ns, dest_qp, span, {SENDER: 0, RECEIVER: 0})
+                if not self._holder[where]:
+                    self._holder[where] = value + 1  # counted with all others of the slot
                     continue
             for end, mine in counts.items():
                 known.counts[end] += int(mine[i])
@@ -113,8 +119,8 @@ class EarlyPackets:
     def _forget(self, flow: int) -> None:
         del self.flows[flow]
         place = int(slot(np.array([flow]))[0])
-        if self._holder[place] == flow:
-            self._holder[place] = -1
+        if self._holder[place] == flow + 1:
+            self._holder[place] = 0
             for counts in self._counts.values():
                 counts[place] = 0
 
@@ -123,7 +129,7 @@ class EarlyPackets:
         subnet, later = context.get(Follower).subnet, context.get(Later)
         for flow, early in self.flows.items():
             place = int(slot(np.array([flow]))[0])
-            count = early.counts[end] + (int(self._counts[end][place]) if self._holder[place] == flow else 0)
+            count = early.counts[end] + (int(self._counts[end][place]) if self._holder[place] == flow + 1 else 0)
             slid, dlid, p_key = flow >> SENDER, flow >> RECEIVER & 0xFFFF, flow & 0xFFFF
             found = _judge(subnet, later, flow >> end & 0xFFFF, p_key) if count else None
             if found is None or found[0] is not verdict:
@@ -147,26 +153,18 @@ class EarlyPackets:
             )
 
 
-def _early(event: ChunkFollowed, native: Native, i: int) -> Early:
-    table, row = event.table, int(native.rows[i])
-    low, high = BTH.p_key.span
-    frame, start = table.chunk.first + row, int(table.located.at("bth")[row] - table.chunk.offset[row])
-    span = Span(frame, start + low, high - low)
-    return Early(frame, int(table.chunk.time_ns[row]), int(native.dest_qp[i]), span, {SENDER: 0, RECEIVER: 0})
-
-
 def _known_from(subnet: Subnet, lids: Int) -> Int | None:
     """By LID, the frame from which on the P_Key rules can judge its packets, 0 for LIDs that do not occur; None: no LID is known."""
+    lids = lids[(lids > 0) & (lids < FIRST_MULTICAST)]
     known = np.zeros(LIDS, np.int64)
-    some = False
-    for lid in np.flatnonzero(np.bincount(lids, minlength=LIDS)[:FIRST_MULTICAST]).tolist():
+    known[lids] = NOT_YET
+    some = not len(lids)
+    for lid in lids.tolist() if subnet.partitioned else ():
         port = subnet.by_lid(lid)
         if port is not None and port.p_keys is not None and port.p_keys.blocks:
             known[lid] = max(subnet.lids[lid].changes()[0], min(block.changes()[0] for block in port.p_keys.blocks))
             some = True
-        elif lid:
-            known[lid] = NOT_YET
-    return known if some or not known.any() else None
+    return known if some else None
 
 
 def _judge(subnet: Subnet, later: Later, lid: int, p_key: int) -> tuple[Verdict, Port, tuple[int, ...]] | None:

@@ -61,8 +61,8 @@ class BothLimited(Rule):
     def __init__(self) -> None:
         self.only: dict[tuple[int, int], int] = {}
         """(SLID, DLID) to the one destination QP of connected packets, or MANY."""
-        self.latest = np.full(SLOTS, -1, np.int64)
-        """Ways learnt lately, by their slot: most packets are of one of them and need no second look."""
+        self.latest = np.zeros(SLOTS, np.int64)
+        """Ways learnt lately, by their slot, 0 for none: most packets are of one of them and need no second look."""
         self.limited: dict[Flow, Direction] = {}
         self.paired: dict[tuple[Flow, Flow], tuple[Direction, Direction]] = {}
         """Connected directions that belong together as long as no other QP shows up between their LIDs."""
@@ -80,11 +80,15 @@ class BothLimited(Rule):
         ordinary = (native.dest_qp > 1) & (native.dlid > 0) & (native.dlid < FIRST_MULTICAST)
         connected = ordinary & (native.opcode < CONNECTED_END)
         way = (native.slid << 16) | native.dlid
-        self._destinations(way, native.dest_qp, connected)
+        ways = (way << 24) | native.dest_qp
+        place = slot(ways)
+        self._destinations(ways, place, connected)
         suspicious = (native.p_key > 0) & (native.p_key < FULL)
         suspicious &= ordinary
         if self.limited:  # a full P_Key later clears the direction
-            suspicious |= ordinary & np.isin(way, [(flow[0] << 16) | flow[2] for flow in self.limited])
+            near = np.zeros(SLOTS, np.bool_)  # some that are not limited share a slot with one that is; they clear nothing
+            near[slot(np.array([flow[0] << 40 | flow[2] << 24 | flow[3] for flow in self.limited], np.int64))] = True
+            suspicious |= ordinary & near[place]
         index = np.flatnonzero(suspicious)
         if not len(index):
             return
@@ -111,19 +115,18 @@ class BothLimited(Rule):
         source[good] = u24(table.chunk.data, at[good])
         return source
 
-    def _destinations(self, way: Int, qp: Int, connected: Bool) -> None:
-        """Learn the destination QPs of connected packets; `way` is SLID and DLID in one number."""
-        ways = (way << 24) | qp
+    def _destinations(self, ways: Int, place: Int, connected: Bool) -> None:
+        """Learn the destination QPs of connected packets; a way is SLID, DLID and QP in one number, and has a place."""
         if not connected.all():
-            ways = ways[connected]
-        place = slot(ways)
-        for value in np.unique(ways[self.latest[place] != ways]).tolist():
+            ways, place = ways[connected], place[connected]
+        fresh = ways[self.latest.take(place) != ways]
+        for value in sorted(fresh[groups((fresh,))[0]].tolist()):
             lids, dest_qp = (value >> 40 & 0xFFFF, value >> 24 & 0xFFFF), value & 0xFFFFFF
             known = self.only.get(lids)
             if known is None:
                 if len(self.only) >= MAX_FLOWS:
                     self.only.pop(next(iter(self.only)))
-                    self.latest[:] = -1  # what was forgotten must be learnt again
+                    self.latest[:] = 0  # what was forgotten must be learnt again
                 self.only[lids] = dest_qp
             elif known != dest_qp:
                 self.only[lids] = MANY

@@ -14,6 +14,7 @@ from ibdissect.flow.transactions import AnsweredMany
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, value_of
 from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, Seen, on_chunk, on_event
+from ibdissect.table.distinct import groups
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.component_mask import mask_for
@@ -114,9 +115,12 @@ class PathLids(Rule):
             near = (rows[:, gid_at : gid_at + 8] == rows[:, 24:32]).all(axis=1)
             guids = np.ascontiguousarray(rows[:, gid_at + 8 : gid_at + 16]).view(">u8").ravel().astype(np.uint64)
             index = np.flatnonzero(good & near & (guids != 0))
-            pairs = np.stack([guids[index], table.values(field)[index].astype(np.uint64)], axis=1)
-            _, first, counts = np.unique(pairs, axis=0, return_index=True, return_counts=True)
-            for k, count in zip(first.tolist(), counts.tolist(), strict=True):
+            if not len(index):
+                continue
+            pairs = guids[index], table.values(field)[index]
+            first, of_pair = groups(pairs)
+            order = np.lexsort((pairs[1][first], pairs[0][first]))
+            for k, count in zip(first[order].tolist(), np.bincount(of_pair)[order].tolist(), strict=True):
                 i = int(index[k])
                 frame, lid = table.chunk.first + int(found.rows[i]), int(table.values(field)[i])
                 port = self._port(event.subnet, int(guids[i]))

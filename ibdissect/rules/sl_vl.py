@@ -11,7 +11,7 @@ from ibdissect.fabric.model import FIRST_MULTICAST, SWITCH, Port, Subnet
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span
 from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, on_event
-from ibdissect.table.locate import Bool, Int
+from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 
@@ -21,24 +21,6 @@ LIDS, SLS, VLS = 1 << 16, 16, 16
 MANAGEMENT_VL = DROPPED = 15
 MAX_KEPT = 256
 """Suspicious flows of a chunk that are looked at alone."""
-
-
-class Lanes:
-    """SL and VL of the native packets of a chunk; worked out once for all rules that ask."""
-
-    def __init__(self) -> None:
-        self._of: ChunkTable | None = None
-        self.vl: Int = np.empty(0, np.int64)
-        self.sl: Int = self.vl
-
-    def of(self, table: ChunkTable, native: Native) -> Lanes:
-        """Columns beside those of `native`, int64[n]."""
-        if self._of is not table:
-            self._of = table
-            at = table.located.at("lrh")[native.rows]
-            self.vl = (table.chunk.data[at] >> 4).astype(np.int64)
-            self.sl = (table.chunk.data[at + LRH.sl.bit // 8] >> 4).astype(np.int64)
-        return self
 
 
 class MappedToNothing(Rule):
@@ -64,22 +46,21 @@ class MappedToNothing(Rule):
         if not subnet.lids:
             return
         native: Native = context.get(Native).of(event.table)
-        dropped = np.zeros(LIDS * SLS, np.bool_)
-        since = np.zeros(LIDS, np.int64)
-        for lid in np.flatnonzero(np.bincount(native.slid, minlength=LIDS)[:FIRST_MULTICAST]).tolist():
+        drops: dict[int, tuple[list[bool], int]] = {}
+        for lid in native.slids[native.slids < FIRST_MULTICAST].tolist():
             port = subnet.by_lid(lid)
             if port is not None and port.qos is not None and port.node.kind != SWITCH:
                 entries = port.qos.map(0)
-                if entries is None or not any(pair >> 4 == DROPPED or pair & 15 == DROPPED for pair in entries):
-                    continue
-                dropped[lid * SLS : lid * SLS + SLS] = [port.qos.vl(0, sl) == DROPPED for sl in range(SLS)]
-                since[lid] = max(port.qos.frame, port.lids.since)
-        if not dropped.any():
+                if entries is not None and any(pair >> 4 == DROPPED or pair & 15 == DROPPED for pair in entries):
+                    drops[lid] = [port.qos.vl(0, sl) == DROPPED for sl in range(SLS)], max(port.qos.frame, port.lids.since)
+        if not drops:
             return
-        lanes: Lanes = context.get(Lanes).of(event.table, native)
-        index = np.flatnonzero(dropped[native.slid * SLS + lanes.sl] & (lanes.vl != MANAGEMENT_VL))
+        dropped, since = np.zeros((LIDS, SLS), np.bool_), np.zeros(LIDS, np.int64)
+        for lid, (lanes, frame) in drops.items():
+            dropped[lid], since[lid] = lanes, frame
+        index = np.flatnonzero(dropped[native.slid, native.sl] & (native.vl != MANAGEMENT_VL))
         index = index[native.rows[index] + event.table.chunk.first > since[native.slid[index]]]
-        flows, first, counts = np.unique(native.slid[index] * SLS + lanes.sl[index], return_index=True, return_counts=True)
+        flows, first, counts = np.unique(native.slid[index] * SLS + native.sl[index], return_index=True, return_counts=True)
         for flow, at, count in zip(flows.tolist(), first.tolist(), counts.tolist(), strict=True):
             lid, sl = divmod(flow, SLS)
             port = subnet.by_lid(lid)
@@ -113,13 +94,12 @@ class UnmappedLane(Rule):
         used = _mapped(subnet)
         if used is None:
             return
-        lanes: Lanes = context.get(Lanes).of(event.table, native)
-        index = np.flatnonzero(~used[lanes.sl, lanes.vl] & (lanes.vl != MANAGEMENT_VL))
+        index = np.flatnonzero(~used[native.sl, native.vl] & (native.vl != MANAGEMENT_VL))
         if not len(index):
             return
         complete = _complete(subnet)
         index = index[native.rows[index] + event.table.chunk.first > complete] if complete else index[:0]
-        lane = lanes.sl[index] << 4 | lanes.vl[index]
+        lane = native.sl[index] << 4 | native.vl[index]
         flows, first, counts = np.unique(native.slid[index] << 24 | native.dlid[index] << 8 | lane, return_index=True, return_counts=True)
         for flow, at, count in list(zip(flows.tolist(), first.tolist(), counts.tolist(), strict=True))[:MAX_KEPT]:
             sl, vl = flow >> 4 & 15, flow & 15
