@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 
+from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.flow.addresses import addresses_of
 from ibdissect.flow.asked import Asked
-from ibdissect.flow.transactions import AnsweredMany, Transactions, Unanswered
+from ibdissect.flow.heard import Heard
+from ibdissect.flow.transactions import AnsweredMany, Request, Transactions, Unanswered
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span, value_of
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, Seen, on_chunk, on_end, on_event, on_struct
@@ -45,13 +48,16 @@ class Suspect:
     at: int
     what: str
     place: int
+    unproven: bool
+    """In a capture of ibdump, which may have missed the answer."""
 
 
 class CCKeyWrong(Rule):
     """A congestion control request has another CC_Key than its target, and the target does not do it.
 
     ## Why it matters
-    A node whose key is set and protected ignores requests with another one: the switch or adapter keeps its old settings.
+    A node whose key is set and protected ignores requests with another one: the switch or adapter keeps its old settings. In
+    captures of ibdump, which may miss an answer, two requests without one count.
 
     ## What to do
     Give the tool the key (`ibccconfig -c`, opensm `cc_key`), or look for a second manager.
@@ -60,7 +66,7 @@ class CCKeyWrong(Rule):
     code, name, severity = "CC001", "cc-key-mismatch", ERROR
     reference = "IBA A10.4.1, A10.4.3.4; opensm cc_key"
     message = "{what} with {key}, the target holds {held}; it was not done"
-    example = "an accepted Set(CongestionKeyInfo) with CC_Key 7 and the protect bit, then a Get with CC_Key 9 without an answer"
+    example = "an accepted Set(CongestionKeyInfo) with CC_Key 7 and the protect bit, then two Gets with CC_Key 9 without an answer"
 
     def __init__(self) -> None:
         self.held: dict[int, tuple[int, int]] = {}
@@ -68,11 +74,18 @@ class CCKeyWrong(Rule):
         self.suspects: dict[int, Suspect] = {}
         """By frame."""
         self.refused: set[int] = set()
-        """Frames of requests that were not answered, or with an error."""
+        """Frames of requests that were answered with an error."""
+        self.silent: dict[int, Request] = {}
+        """Requests that were not answered, by frame."""
+        self.done: list[int] = []
+        """Requests that were answered well in this chunk."""
+        self.taken: set[tuple[int, int]] = set()
+        """Addresses, and the other keys that they took."""
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> None:
         """Accepted answers teach keys; requests are compared with them, in frame order."""
+        context.get(Heard).of(table, context.get(Asked).of(table))
         asked, mine = rows_of_cc(table, context)
         for i in mine:
             row = int(asked.rows[i])
@@ -91,26 +104,37 @@ class CCKeyWrong(Rule):
                 what = f"{method_name(CC_CLASS, int(asked.method[i]))}(attribute 0x{int(asked.attribute[i]):04x})"
                 at = head.offset + CongestionControlFormat.cc_key.bit // 8
                 self.suspects[seen.frame] = Suspect(
-                    seen.frame, seen.time_ns, head.cc_key, held[0], held[1], at, what, int(asked.destination[i])
+                    seen.frame, seen.time_ns, head.cc_key, held[0], held[1], at, what, int(asked.destination[i]),
+                    bool(table.chunk.link[row] == LINK_ERF),
                 )  # fmt: skip
+        for one in filter(None, map(self.suspects.get, self.done)):
+            self.taken.add((one.place, one.key))
+        self.done.clear()
 
     @on_event(Unanswered)
     def nobody(self, event: Unanswered, _context: Context) -> None:
-        if event.request.mgmt_class == CC_CLASS and len(self.refused) < MAX_NODES:
-            self.refused.add(event.request.frame)
+        if event.request.mgmt_class == CC_CLASS and len(self.silent) < MAX_NODES:
+            self.silent[event.request.frame] = event.request
 
     @on_event(AnsweredMany)
     def answered(self, event: AnsweredMany, _context: Context) -> None:
-        refused = event.request_frames[(event.mgmt_class == CC_CLASS) & (event.status != 0)]
+        mine = event.mgmt_class == CC_CLASS
+        refused = event.request_frames[mine & (event.status != 0)]
         self.refused.update(refused[: MAX_NODES - len(self.refused)].tolist())
+        self.done += event.request_frames[mine & (event.status == 0)].tolist()
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        """A node that did what it was asked does not hold the key that it told."""
-        transactions = context.get(Transactions)
-        late = {request.frame for request in transactions.open_requests() if transactions.last_ns - request.last_ns >= PATIENCE_NS}
+        """A node that did what it was asked with a key holds that key, whatever the capture showed of it."""
+        transactions, heard = context.get(Transactions), context.get(Heard)
+        late = [request for request in transactions.open_requests() if transactions.last_ns - request.last_ns >= PATIENCE_NS]
+        self.silent.update((request.frame, request) for request in late if request.mgmt_class == CC_CLASS)
+        tries = Counter((one.place, one.key) for one in self.suspects.values())
         for frame, suspect in self.suspects.items():
-            if frame in self.refused or (frame in late and transactions.answers):
+            way = suspect.place, suspect.key
+            request = self.silent.get(frame)
+            ignored = request is not None and heard.hears(request) and not (suspect.unproven and tries[way] < 2)
+            if way not in self.taken and (frame in self.refused or ignored):
                 value = value_of(CongestionControlFormat.cc_key, suspect.key)
                 yield Hit(
                     frame=frame, time_ns=suspect.time_ns, field=CongestionControlFormat.cc_key, value=value, evidence=Evidence.LEARNT,

@@ -9,6 +9,7 @@ import numpy as np
 from ibdissect.fabric.events import SmSeen
 from ibdissect.flow.asked import Asked
 from ibdissect.flow.datagrams import address_text
+from ibdissect.flow.heard import Heard
 from ibdissect.flow.transactions import Request, Transactions, Unanswered
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span, value_of
@@ -38,13 +39,14 @@ class Keyed:
 
 
 def unanswered(context: Context, seen: list[Request]) -> Iterator[Request]:
-    """Requests that nobody answered: those that `seen` holds, and those open at the end for long enough."""
-    transactions = context.get(Transactions)
-    if transactions.answers:
-        yield from seen
-        for request in transactions.open_requests():
-            if transactions.last_ns - request.last_ns >= PATIENCE_NS:
-                yield request
+    """Requests that nobody answered, of senders to whom the capture shows answers: those of `seen`, and those open at the end."""
+    transactions, heard = context.get(Transactions), context.get(Heard)
+    for request in seen:
+        if heard.hears(request):
+            yield request
+    for request in transactions.open_requests():
+        if transactions.last_ns - request.last_ns >= PATIENCE_NS and heard.hears(request):
+            yield request
 
 
 class SmKeyWrong(Rule):
@@ -52,7 +54,7 @@ class SmKeyWrong(Rule):
 
     ## Why it matters
     The SA drops requests with a wrong SM_Key silently; the requester runs into its timeout. Requests with another key were
-    answered, so the SA is there.
+    answered, so the SA is there, and none with this key.
 
     ## What to do
     Give the requester the SA's key (opensm: `sa_key`), or none for what needs no trust.
@@ -71,11 +73,12 @@ class SmKeyWrong(Rule):
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> None:
         """Remember requests with a key: few, as most requests are sent without."""
+        asked = context.get(Asked).of(table)
+        context.get(Heard).of(table, asked)
         found = table.occurrences(SAFormat)
         if not len(found):
             return
         keys = table.values(SAFormat.sm_key)
-        asked = context.get(Asked).of(table)
         place = np.full(len(table), -1, np.int64)
         place[asked.rows[asked.asks]] = np.flatnonzero(asked.asks)
         for i in np.flatnonzero((keys != 0) & (place[found.rows] >= 0)).tolist():
@@ -99,14 +102,16 @@ class SmKeyWrong(Rule):
         if not self.keyed:
             return
         silent = {request.frame: request for request in unanswered(context, self.over) if request.mgmt_class == SA_CLASS}
-        pending = {request.frame for request in context.get(Transactions).open_requests()}
+        over = {request.frame for request in (*self.over, *context.get(Transactions).open_requests())}
         taken: dict[int, Keyed] = {}
+        accepted: set[tuple[int, int]] = set()
         for keyed in self.keyed.values():
-            if keyed.frame not in silent and keyed.frame not in pending:
+            if keyed.frame not in over:
                 taken.setdefault(keyed.destination, keyed)
+                accepted.add((keyed.destination, keyed.key))
         for keyed in self.keyed.values():
             right, request = taken.get(keyed.destination), silent.get(keyed.frame)
-            if right is None or request is None or right.key == keyed.key:
+            if right is None or request is None or (keyed.destination, keyed.key) in accepted:
                 continue
             value = value_of(SAFormat.sm_key, keyed.key)
             what = f"{method_name(SA_CLASS, request.method)}(attribute 0x{request.attribute:04x})"
@@ -137,6 +142,10 @@ class AskedStandby(Rule):
         self.standby: dict[int, list[tuple[int, int]]] = {}
         """Frames and states that managers showed, by LID."""
         self.over: list[Request] = []
+
+    @on_chunk
+    def listen(self, table: ChunkTable, context: Context) -> None:
+        context.get(Heard).of(table, context.get(Asked).of(table))
 
     @on_event(SmSeen)
     def state(self, event: SmSeen, _context: Context) -> None:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.flow.asked import Asked
+from ibdissect.flow.transactions import AnsweredMany
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, value_of
-from ibdissect.lint.rule import INFO, Hit, Rule, Seen, on_chunk
+from ibdissect.lint.rule import INFO, Hit, Rule, Seen, on_chunk, on_end, on_event
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.classport import InformInfo
 from ibdissect.wire.mad import MAD
@@ -28,7 +29,8 @@ class ReportUnwanted(Rule):
 
     ## Why it matters
     The receiver does not expect the report and answers with an error or not at all; the SA repeats it. Only subscriptions
-    whose beginning and end the capture shows are judged.
+    whose beginning and end the capture shows are judged, and only reports that nobody accepts: several programs of a host may
+    subscribe.
 
     ## What to do
     Look at the SA; a restart of opensm with `--subnet-database` may bring old subscriptions back.
@@ -44,10 +46,33 @@ class ReportUnwanted(Rule):
         """Trap numbers of the subscriptions in force, by receiver."""
         self.ended: dict[int, tuple[int, int]] = {}
         """Frame and time of the cancellation that left a receiver without any."""
+        self.reports: dict[int, tuple[Hit, int]] = {}
+        """What would be said of each report that is not accepted yet, and its receiver, by frame."""
+        self.accepted: list[int] = []
+        """Reports that were accepted, as answers of this chunk say."""
+
+    @on_event(AnsweredMany)
+    def answered(self, event: AnsweredMany, _context: Context) -> None:
+        good = (event.mgmt_class == SA_CLASS) & (event.request_method == REPORT) & (event.status == 0)
+        self.accepted += event.request_frames[good].tolist()
 
     @on_chunk
-    def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
-        """Accepted subscriptions and reports in frame order: both are rare."""
+    def look(self, table: ChunkTable, context: Context) -> None:
+        """Accepted subscriptions and reports in frame order: both are rare. Then what the answers say of the reports."""
+        self._follow(table, context)
+        for frame in self.accepted:
+            found = self.reports.pop(frame, None)
+            if found is not None:  # somebody of that address wants them
+                self.ended.pop(found[1], None)
+                self.reports = {other: held for other, held in self.reports.items() if held[1] != found[1]}
+        self.accepted.clear()
+
+    @on_end
+    def end(self, _context: Context) -> Iterator[Hit]:
+        for hit, _ in self.reports.values():
+            yield hit
+
+    def _follow(self, table: ChunkTable, context: Context) -> None:
         groups = table.attributes()
         if (SA_CLASS, INFORM) not in groups and (SA_CLASS, NOTICE) not in groups:
             return
@@ -69,7 +94,8 @@ class ReportUnwanted(Rule):
             hit = self.hit(seen, notice, Notice.trap_number, trap=value_of(Notice.trap_number, notice.trap_number),
                            receiver=f"LID {receiver}" if receiver < 1 << 16 else "this address")  # fmt: skip
             hit.related, hit.evidence, hit.key = (Related(ended[0], "cancelled"),), Evidence.INFERRED, receiver
-            yield hit
+            if len(self.reports) < MAX_RECEIVERS:
+                self.reports[hit.frame] = hit, receiver
 
     def _subscription(self, info: InformInfo, receiver: int, seen: Seen) -> None:
         wanted = self.wanted.get(receiver)

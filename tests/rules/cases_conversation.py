@@ -122,6 +122,13 @@ TRUSTED = [sa(GET, SERVICE_RECORD, mask=1, key=1), sa(GET_RESP, SERVICE_RECORD, 
 case("SA006", [*TRUSTED, sa(GET, SERVICE_RECORD, mask=1, key=5, transaction=8), *WAIT],
      [*TRUSTED, sa(GET, SERVICE_RECORD, mask=1, key=1, transaction=8), *WAIT], frames=[3], also=["TXN001"], twin_also=["TXN001"],
      file=SECONDS)  # fmt: skip
+# that key was taken before
+FIFTH = [sa(GET, SERVICE_RECORD, mask=1, key=5, transaction=6), sa(GET_RESP, SERVICE_RECORD, mask=1, transaction=6)]
+LATE = sa(GET, SERVICE_RECORD, mask=1, key=5, transaction=8)
+case("SA006", [*TRUSTED, LATE, *WAIT], [*TRUSTED, *FIFTH, LATE, *WAIT], frames=[3], also=["TXN001"], twin_also=["TXN001"], file=SECONDS)
+# the capture shows no answer to that sender
+case("SA006", [*TRUSTED, LATE, *WAIT], [*TRUSTED, sa(GET, SERVICE_RECORD, mask=1, key=5, transaction=8, slid=6), *WAIT], frames=[3],
+     also=["TXN001"], file=SECONDS)  # fmt: skip
 MGID = bytes.fromhex("ff12401bffff000000000000ffffffff")
 PREFIX = bytes([0xFE, 0x80]) + bytes(6)
 
@@ -166,9 +173,12 @@ def subscription(subscribe: int, transaction: int, trap_number: int = 144) -> li
 
 NOTICE = build(Notice, 80, is_generic=1, type=4, producer_type=1, trap_number=144, issuer_lid=5, data_details=bytes([0, 0, 0, 5, 0, 1]))
 REPORTED = [WAIT[0], sa(REPORT, 2, NOTICE, transaction=9), sa(0x86, 2, NOTICE, transaction=9, slid=5, dlid=1)]
+REFUSING = [*REPORTED[:2], sa(0x86, 2, NOTICE, transaction=9, status=0x0C, slid=5, dlid=1)]
 OVER = [*subscription(1, 7), *subscription(0, 8)]
-case("SA020", [*OVER, *REPORTED], [*subscription(1, 7), *REPORTED], frames=[6], file=SECONDS)
-case("SA020", [*OVER, *REPORTED], [*subscription(1, 6, 128), *OVER, *REPORTED], frames=[6], file=SECONDS)
+case("SA020", [*OVER, *REFUSING], [*subscription(1, 7), *REFUSING], frames=[6], file=SECONDS)
+case("SA020", [*OVER, *REFUSING], [*subscription(1, 6, 128), *OVER, *REFUSING], frames=[6], file=SECONDS)
+# another program of that host takes it
+case("SA020", [*OVER, *REPORTED[:2]], [*OVER, *REPORTED], frames=[6], file=SECONDS)
 
 
 def service(p_key: int, mask: tuple[str, ...] = ("service_id", "service_p_key")) -> bytes:
@@ -213,8 +223,14 @@ def keyed(protect: int) -> list[bytes]:
     return [congestion(SET, 0x12, body), congestion(GET_RESP, 0x12, body)]
 
 
-WRONG = [congestion(GET, 0x11, key=9, transaction=8), *WAIT]
+WRONG = [congestion(GET, 0x11, key=9, transaction=8), congestion(GET, 0x11, key=9, transaction=8), *WAIT]
 case("CC001", [*keyed(1), *WRONG], [*keyed(0), *WRONG], frames=[3], also=["TXN001"], twin_also=["TXN001"], file=SECONDS)
+# ibdump may have missed the answer
+case("CC001", [*keyed(1), *WRONG], [*keyed(1), *WRONG[1:]], frames=[3], also=["TXN001"], twin_also=["TXN001"], file=SECONDS)
+# the key was changed unseen
+NEW = [congestion(GET, 0x11, key=9, transaction=9), congestion(GET_RESP, 0x11, transaction=9)]
+case("CC001", [*keyed(1), *WRONG], [*keyed(1), *NEW, *WRONG], frames=[3], also=["TXN001"], twin_also=["TXN001"], file=SECONDS)
+case("CC001", [*keyed(1), *WRONG], [*keyed(1), *WRONG, *NEW], frames=[3], also=["TXN001"], twin_also=["TXN001"], file=SECONDS)
 case("CC001", [*keyed(1), WRONG[0], congestion(GET_RESP, 0x11, transaction=8, status=0x0C)],
      [*keyed(1), WRONG[0], congestion(GET_RESP, 0x11, transaction=8)], frames=[3])  # fmt: skip
 CAP = [congestion(GET, 0x11), congestion(GET_RESP, 0x11, build(CongestionInfo, control_table_cap=2))]
