@@ -84,7 +84,8 @@ class WrongTurn(Rule):
     The receiver drops it, or answers that it does not know the connection; the two sides disagree about its state.
 
     ## What to do
-    Look at the sender's connection manager. A request that was sent again is not judged.
+    Look at the sender's connection manager. A request that was sent again is not judged, nor is one that captures of ibdump may
+    have missed.
     """
 
     code, name, severity = "CM004", "cm-sequence", WARNING
@@ -97,7 +98,7 @@ class WrongTurn(Rule):
         connection = event.connection
         if event.sender == connection.active != connection.passive:
             yield self._hit(event, "REP", event.sender, "which sent the REQ", REP.local_communication_id)
-        elif connection.rej_frame and connection.rejected_by == event.sender and connection.reqs == 1 == connection.reps:
+        elif connection.rejected_by == event.sender and connection.reqs == 1 == connection.reps and not connection.unproven:
             yield self._hit(event, "REP", event.sender, "which has rejected the REQ", REP.local_communication_id)
 
     @on_event(Confirmed)

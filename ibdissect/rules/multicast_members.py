@@ -25,14 +25,16 @@ MEMBER_RECORD = 0x0038
 IPOIB = b"\x40\x1b"
 """Signature of IPv4 over InfiniBand in an MGID (RFC 4391)."""
 GRACE_NS = 1_000_000_000
-MAX_KEPT = 65536
+CLASS_STATUS = 8
+"""Class-specific status begins at this bit; what is below says that the SA was busy or did not understand."""
+MAX_KEPT, MAX_STEPS = 65536, 8
 Way = tuple[bytes, bytes]
 """MGID and port GID."""
 
 
 @record(eq=True, frozen=False)
 class Step:
-    """A join or leave that was answered."""
+    """A join that was sent, or a join or leave that was answered."""
 
     frame: int
     time_ns: int
@@ -54,7 +56,7 @@ class BroadcastOutside(Rule):
 
     ## Why it matters
     An interface must be a full member of the broadcast group before it works (RFC 4391). Switches may not forward its packets,
-    and it gets no answers. Ports whose join the capture does not show are not judged.
+    and it gets no answers. Ports whose join the capture does not show are not judged, nor is one that has asked to join again.
 
     ## What to do
     Look at why the join was refused (partition, rate or MTU of the group), and at the interface's state.
@@ -90,8 +92,13 @@ class BroadcastOutside(Rule):
                 view: MCMemberRecord = table.view(MCMemberRecord, i)
                 row, way = int(found.rows[i]), (bytes(view.mgid), bytes(view.port_gid))
                 method = int(table.of_rows(MAD.method)[0][row])
-                if _broadcast(way[0]) and len(self.wishes) < MAX_KEPT:
-                    self.wishes[table.chunk.first + row] = Wish(way, method == DELETE, view.join_state)
+                if not _broadcast(way[0]):
+                    continue
+                frame, time_ns = table.chunk.first + row, int(table.chunk.time_ns[row])
+                if len(self.wishes) < MAX_KEPT:
+                    self.wishes[frame] = Wish(way, method == DELETE, view.join_state)
+                if method == SET:
+                    self._step(way, Step(frame, time_ns, True, ""))
         for request, frame, time_ns, status in self.answers:
             wish = self.wishes.pop(request, None)
             if wish is not None:
@@ -105,17 +112,19 @@ class BroadcastOutside(Rule):
         before = self.joined.get(wish.way, 0)
         if not wish.leaves and status == 0:
             self.joined[wish.way] = before | wish.state
-            step = Step(frame, time_ns, True, "")
-        elif not wish.leaves and not before:
-            step = Step(frame, time_ns, False, "its join was refused")
+            self._step(wish.way, Step(frame, time_ns, True, ""))
+        elif not wish.leaves and not before and status >> CLASS_STATUS:
+            self._step(wish.way, Step(frame, time_ns, False, "its join was refused"))
         elif wish.leaves and status == 0 and before and not before & ~wish.state:
             del self.joined[wish.way]
-            step = Step(frame, time_ns, False, "it has left the group")
-        else:
-            return
-        if wish.way in self.steps or len(self.steps) < MAX_KEPT:
-            self.steps.setdefault(wish.way, []).append(step)
-            del self.steps[wish.way][:-4]
+            self._step(wish.way, Step(frame, time_ns, False, "it has left the group"))
+
+    def _step(self, way: Way, step: Step) -> None:
+        if way in self.steps or len(self.steps) < MAX_KEPT:
+            steps = self.steps.setdefault(way, [])
+            steps.append(step)
+            steps.sort(key=lambda one: one.frame)
+            del steps[:-MAX_STEPS]
 
     def _judge(self, table: ChunkTable, sender: Sender, rows: Int) -> Iterator[Hit]:
         frames, times = table.chunk.first + rows, table.chunk.time_ns[rows]

@@ -56,9 +56,20 @@ case("CM009", [request(), reply(), READY, data(900, 0x00, bytes(512))],
 case("CM012", [request(), REFUSED], [request(), message(0x12, REJ, BACK, PASSIVE, reason=28, message_rejected=0)], frames=[2])
 LEAVE, LEFT = message(0x15, DREQ, IDS, ACTIVE, remote_qpn=0x200), message(0x16, DREP, BACK, PASSIVE)
 case("CM017", [request(), reply(), READY, LEAVE, *WAIT[:3]], [request(), reply(), READY, LEAVE, LEFT, *WAIT[:3]], frames=[4], file=SLOW)
+
+
+def over_ethernet(frame: bytes, source: int) -> bytes:
+    """The management datagram of a native frame between two hosts of RoCE."""
+    there = {"source": bytes([192, 168, 0, source]), "destination": bytes([192, 168, 0, 3 - source])}
+    return roce2(0x64, frame[28:284], ext={"DETH": {"q_key": 0x80010000, "srcqp": 1}}, bth={"destqp": 1, "m": 0}, ip=there)
+
+
 BROKEN = [request(), reply(), READY]
 case("CM004", [request(), message(0x13, REP, IDS, ACTIVE, local_qpn=0x100)], [request(), reply()], frames=[2])
-case("CM004", [request(), REFUSED, reply()], [request(), REFUSED, request(), reply()], frames=[3], also=["CM012"], twin_also=["CM012"])
+TURNED = [over_ethernet(request(), 1), over_ethernet(REFUSED, 2), over_ethernet(reply(), 2)]
+case("CM004", TURNED, [*TURNED[:2], TURNED[0], TURNED[2]], frames=[3], also=["CM012"], twin_also=["CM012"], file=ethernet_pcap)
+# ibdump may have missed the second request
+case("CM004", ethernet_pcap(TURNED), erf_pcap([request(), REFUSED, reply()]), file=None, also=["CM012"], twin_also=["CM012"])  # type: ignore[arg-type]
 case("CM004", [*BROKEN[:2], message(0x14, RTU, BACK, PASSIVE)], BROKEN, frames=[3])
 GIVEN_UP = message(0x12, REJ, IDS, ACTIVE, reason=28, message_rejected=1)
 case("CM004", [*BROKEN[:2], GIVEN_UP, READY], [*BROKEN, GIVEN_UP], frames=[4])
@@ -76,12 +87,6 @@ case("TXN010", [request(), patient(18), REFUSED], [request(), patient(18), patie
 LOAD = message(0x19, LAP, IDS, ACTIVE, remote_qpn=0x200, remote_cm_response_timeout=20)
 LOADED = message(0x1A, APR, BACK, PASSIVE)
 case("TXN010", [*BROKEN, LOAD, patient(18, 2), LOADED], [*BROKEN, LOAD, patient(20, 2), LOADED], frames=[6], file=LONG)
-
-
-def over_ethernet(frame: bytes, source: int) -> bytes:
-    """The management datagram of a native frame between two hosts of RoCE."""
-    there = {"source": bytes([192, 168, 0, source]), "destination": bytes([192, 168, 0, 3 - source])}
-    return roce2(0x64, frame[28:284], ext={"DETH": {"q_key": 0x80010000, "srcqp": 1}}, bth={"destqp": 1, "m": 0}, ip=there)
 
 
 # silence proves something only where the capture misses nothing

@@ -81,7 +81,7 @@ def cut(frames: Sequence[bytes], size: int = 96) -> bytes:
     out = erf_pcap([frame[:size] for frame in frames])
     whole = len(frames[0])
     return out[:24] + b"".join(
-        out[at : at + 12] + struct.pack("<I", 16 + whole) + out[at + 16 : at + 30] + struct.pack(">H", whole) + out[at + 32 : at + 32 + size]
+        out[at : at + 12] + struct.pack("<I", 16 + whole) + out[at + 16 : at + 30] + struct.pack(">H", whole) + out[at + 32 :][:size]
         for at in range(24, len(out), 32 + size)
     )
 

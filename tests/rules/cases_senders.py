@@ -24,6 +24,11 @@ case("MCG005", [*JOIN, *LEAVE, *WAIT[:2], broadcast()], [*LEAVE, *WAIT[:2], broa
 REFUSED = [member(SET), member(GET_RESP, status=0x0200)]
 case("MCG005", [*REFUSED, *WAIT[:2], broadcast()], [*REFUSED, *AGAIN, broadcast()], frames=[5], also=["SA003"], twin_also=["SA003"],
      file=SECONDS)  # fmt: skip
+# it asked again, and the answer is missing; the SA was only busy
+case("MCG005", [*JOIN, *LEAVE, *WAIT[:2], broadcast()], [*JOIN, *LEAVE, AGAIN[0], *WAIT[:2], broadcast()], frames=[7],
+     twin_also=["TXN001"], file=SECONDS)  # fmt: skip
+case("MCG005", [*REFUSED, *WAIT[:2], broadcast()], [REFUSED[0], member(GET_RESP, status=1), *WAIT[:2], broadcast()], frames=[5],
+     also=["SA003"], file=SECONDS)  # fmt: skip
 
 THERE, BACK = bytes([192, 168, 0, 1]), bytes([192, 168, 0, 2])
 
