@@ -13,6 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from ibdissect.linting import Options
 from ibdissect.rules import load
 from ibdissect.tui.app import TuiApp
 from ibdissect.tui.memory import History, Memory
@@ -59,7 +60,7 @@ async def shoot(captures: Path, name: str, capture: str, keys: tuple[str, ...], 
     """One picture, by somebody who remembers nothing of earlier runs."""
     with tempfile.TemporaryDirectory() as state:
         history, memory = History(Path(state) / "filters"), Memory(Path(state) / "screen.json")
-        app = TuiApp(CaptureModel(str(captures / capture)), load, history=history, memory=memory)
+        app = TuiApp(CaptureModel(str(captures / capture)), lambda: Options(rules=load()), history=history, memory=memory)
         await _drawn(app, name, keys, folder)
 
 

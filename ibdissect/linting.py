@@ -79,6 +79,10 @@ class Options:
         """The rules that judge the capture at a path."""
         return self.rules if self.ignored is None else self.ignored.left(path, self.rules)
 
+    def severity_of(self, rule: Rule | type[Rule]) -> Severity:
+        """How bad the findings of a rule are."""
+        return self.severities.get(rule.code, rule.severity)
+
 
 def _options(codes: list[str], rest: dict[str, Any]) -> Options:
     """The options again, in a worker process."""
@@ -113,15 +117,20 @@ def check_opened(reader: CaptureReader, options: Options, *, progress: Progress 
         return CaptureReport(path=reader.path, status="unreadable", error=str(error))
 
 
-def _check(reader: CaptureReader, path: str, options: Options, progress: Progress | None) -> CaptureReport:
-    report = CaptureReport(path=path, phases=None if reader.again else 1)
-    fresh: list[Finding] = []
-    rules = options.rules_for(path)
-    linter = Linter(rules, max_findings=options.max_findings, timing=options.timing, on_finding=fresh.append)
+def linter_of(options: Options, path: str, *, on_finding: Callable[[Finding], None]) -> Linter:
+    """What judges the capture at a path as the options say."""
+    linter = Linter(options.rules_for(path), max_findings=options.max_findings, timing=options.timing, on_finding=on_finding)
     for rule in linter.rules if options.settings else ():
         vars(rule).update(options.settings.get(rule.code, {}))
     if options.policy is not None:
         linter.context.sources[type(options.policy)] = options.policy
+    return linter
+
+
+def _check(reader: CaptureReader, path: str, options: Options, progress: Progress | None) -> CaptureReport:
+    report = CaptureReport(path=path, phases=None if reader.again else 1)
+    fresh: list[Finding] = []
+    linter = linter_of(options, path, on_finding=fresh.append)
     if not reader.again:
         from ibdissect.fabric.later import Later
 
@@ -151,7 +160,7 @@ def _check(reader: CaptureReader, path: str, options: Options, progress: Progres
         _describe(fresh, table)  # what was found at the end, as far as its frame is in the last chunk
     if not options.show_keys:
         masker = masker or _numbered(reader, report.findings)
-    severity = {rule.code: options.severities.get(rule.code, rule.severity) for rule in rules}
+    severity = {rule.code: options.severity_of(rule) for rule in linter.rules}
     for finding in report.findings:
         finding.capture = path
         finding.severity = severity[finding.code]

@@ -154,8 +154,10 @@ def test_a_condition_that_raises_is_the_plugins_fault(repo: Path, tmp_path: Path
     path = plugin(tmp_path, "from ibdissect.wire.expr import Where\nclass Bad(Rule):\n"
                   "    'Raises.'\n    code, name, message = 'BAD003', 'bad', 'x'\n"
                   "    on, when = Beat, Where(Beat, lambda table: table.nothing)\n")  # fmt: skip
-    done = ibdissect(repo, "lint", "--plugin", path, capture)
-    assert done.returncode == 2 and path in done.stderr and "Traceback" not in done.stderr
+    other = tmp_path / "innocent.py"
+    other.write_text("")
+    done = ibdissect(repo, "lint", "--plugin", path, "--plugin", str(other), capture)
+    assert done.returncode == 2 and f"plugin {path} failed" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_two_plugins_that_claim_one_payload_are_both_named(repo: Path, tmp_path: Path, capture: str) -> None:

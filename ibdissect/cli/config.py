@@ -52,6 +52,11 @@ class Config:
     """Why plugins that the file names are not loaded; empty when they are, or when there are none."""
 
     @property
+    def judges(self) -> bool:
+        """Whether it says which rules judge, or how."""
+        return bool(self.select or self.ignore or self.per_path_ignores or self.severity or self.options or self.site or self.rule)
+
+    @property
     def folder(self) -> str:
         """What paths in the file are relative to, absolute."""
         return os.path.dirname(os.path.abspath(self.source))

@@ -8,7 +8,7 @@ from typing import IO, Any
 
 import click
 
-from ibdissect.cli.common import common_options, loaded_catalog, plugin_names
+from ibdissect.cli.common import common_options, loaded_catalog, plugin_names, settings
 from ibdissect.errors import CaptureError, ConfigError
 
 
@@ -27,7 +27,10 @@ def command(capture: str, follow: bool, **common: Any) -> None:
         raise CaptureError(capture, "the terminal UI needs a terminal on standard output", hint=hint)
     if common["frames"]:
         raise ConfigError("--frames", common["frames"], "the terminal UI shows all frames", hint="use -Y 'frame.number in {1..10}'")
-    catalog, plugin_rules = loaded_catalog(common)
+    from ibdissect.cli.checking import check_options
+
+    catalog, _ = loaded_catalog(common)
+    made = check_options(common) if settings(common).judges else None  # what is wrong with it is said before the screen is drawn
     if common["filter"]:
         from ibdissect.dfilter.compile import compile_filter
 
@@ -39,15 +42,9 @@ def command(capture: str, follow: bool, **common: Any) -> None:
     model = CaptureModel(source, catalog=catalog, show_keys=common["show_keys"], follow=follow)
     if not in_browser:
         _terminal_for_output()
-
-    def rules() -> list[Any]:
-        from ibdissect.rules import load
-
-        return [*load(), *plugin_rules]
-
     # The thread that draws must not wait long for those that compute.
     sys.setswitchinterval(0.001)
-    app = TuiApp(model, rules, display_filter=common["filter"] or "")
+    app = TuiApp(model, lambda: made or check_options(common), display_filter=common["filter"] or "")
     if names := plugin_names(common):
         from ibdissect.plugins import load as load_plugins
         from ibdissect.tui.columns import with_fields

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ibdissect.fabric import Follower
@@ -16,6 +16,7 @@ from ibdissect.flow.transactions import Transactions, Unanswered
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Finding, Secret, Severity
 from ibdissect.lint.rule import Rule
+from ibdissect.linting import Options, linter_of
 from ibdissect.table.table import ChunkTable
 
 from .conversations import Conversations
@@ -67,10 +68,12 @@ class Overheard:
 class Study:
     """Runs over the indexed frames in a thread of its own, behind the scan."""
 
-    def __init__(self, model: CaptureModel, load: Callable[[], Sequence[type[Rule]]]) -> None:
+    def __init__(self, model: CaptureModel, load: Callable[[], Options]) -> None:
         self.model, self.load = model, load
+        self.options = Options(rules=[])
+        """Loaded when the study runs, for that takes longer than the first rows."""
         self.rules: dict[str, type[Rule]] = {}
-        """By code; loaded when the study runs, for that takes longer than the first rows."""
+        """Those that judge this capture, by code."""
         self.done = 0
         """Frames studied."""
         self.finished = False
@@ -116,9 +119,10 @@ class Study:
             self._answer()
 
     def _prepare(self) -> None:
-        rules = self.load()
-        self.rules = {rule.code: rule for rule in rules}
-        self._linter = Linter(rules, max_findings=KEPT, damage=self.model.damage, on_finding=self._found)
+        self.options = replace(self.load(), max_findings=KEPT)
+        self.rules = {rule.code: rule for rule in self.options.rules_for(self.model.reader.path)}
+        self._linter = linter_of(self.options, self.model.reader.path, on_finding=self._found)
+        self._linter.context.damage = self.model.damage
         get = self._linter.context.get
         self._follower, self._transactions = get(Follower), get(Transactions)
         self._streams, self._connections = get(Streams), get(Connections)
@@ -168,6 +172,7 @@ class Study:
         return self._connections
 
     def _found(self, finding: Finding) -> None:
+        finding.severity = self.options.severity_of(self.rules[finding.code])
         self._finish(finding)
         self.model.findings.add(finding)
 
@@ -181,5 +186,5 @@ class Study:
         by_rule = {code: tally.count for code, tally in self._linter.tally.items() if tally.count}
         counts: Counter[Severity] = Counter()
         for code, count in by_rule.items():
-            counts[self.rules[code].severity] += count
+            counts[self.options.severity_of(self.rules[code])] += count
         self.model.findings.set_counts(by_rule, {level: counts[level] for level in Severity})

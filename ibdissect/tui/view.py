@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from textual import events
 from textual.app import App, ComposeResult
@@ -10,7 +10,7 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 
 from ibdissect.dissect.named import ANSWER_NAMES
-from ibdissect.lint.rule import Rule
+from ibdissect.linting import Options
 from ibdissect.wire.text import printable
 
 from . import columns, themes, workers
@@ -46,7 +46,7 @@ class View(App[None]):
     TITLE = "ibdissect"
 
     def __init__(
-        self, model: CaptureModel, load: Callable[[], Sequence[type[Rule]]], *, display_filter: str = "", history: History | None = None,
+        self, model: CaptureModel, load: Callable[[], Options], *, display_filter: str = "", history: History | None = None,
         memory: Memory | None = None,
     ) -> None:  # fmt: skip
         super().__init__()

@@ -101,7 +101,7 @@ def test_site_policy_and_own_rules(project: Path) -> None:
         ("[options.TXN001]\npatients = 1", "options.TXN001.patients: there is no such option; did you mean patience?"),
         ("[site]\npartition = [1]", "site.partition: there is no such key; did you mean partitions?"),
         ('[[rule]]\ncode = "OURS001"', "is missing"),
-        (RULE.replace("OURS001", "PKY001"), "rule 1, code: rule PKY001 is already LimitedToLimited (" + str(REPO / "ibdissect/rules/pkey.py")),
+        (RULE.replace("OURS001", "PKY001"), f"rule 1, code: rule PKY001 is already LimitedToLimited ({REPO}/ibdissect/rules/pkey.py)"),
         ('rule = "x"', "rule: must be an array of tables"),
         ("per-path-ignores = 3", "per-path-ignores: must be a table"),
         ('[options]\nTXN001 = "x"', "options: must be tables"),
@@ -145,3 +145,11 @@ def test_a_folder_that_is_no_project_brings_no_plugins(project: Path) -> None:
     (project / "mine.py").write_text(PLUGIN)
     done = lint(project, "captures/a.pcap")
     assert not (project / "mine.ran").exists() and "no project's root" in done.stderr
+
+
+def test_the_terminal_ui_refuses_it_too(project: Path) -> None:
+    (project / "ibdissect.toml").write_text('ignore = ["PKX001"]\n')
+    environment = os.environ | {"PYTHONPATH": str(REPO), "TEXTUAL_DRIVER": "textual.drivers.web_driver:WebDriver"}
+    command = [sys.executable, "-m", "ibdissect", "tui", "captures/a.pcap"]
+    done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2 and "ignore: no rule has the code or name PKX001" in done.stderr and done.stdout == ""

@@ -37,7 +37,8 @@ def test_help_lists_what_exists() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "said"), [("shw", "did you mean `show`"), ("ru", "did you mean `rules`"), ("zzzzqq", "no such command"), ("", "no such command")]
+    ("word", "said"),
+    [("shw", "did you mean `show`"), ("ru", "did you mean `rules`"), ("zzzzqq", "no such command"), ("", "no such command")],
 )
 def test_an_unknown_word(word: str, said: str) -> None:
     result = run(word)
@@ -89,7 +90,8 @@ def test_a_working_directory_that_is_gone(tmp_path: Path) -> None:
     path, gone = tmp_path / "a.pcap", tmp_path / "gone"
     path.write_bytes(erf_pcap([smp(1, 0x10)]))
     gone.mkdir()
-    script = f"import os; os.chdir({str(gone)!r}); os.rmdir({str(gone)!r}); from ibdissect.cli import run; run(['show', {str(path)!r}, '--count'])"
+    before = f"import os; os.chdir({str(gone)!r}); os.rmdir({str(gone)!r})"
+    script = f"{before}\nfrom ibdissect.cli import run; run(['show', {str(path)!r}, '--count'])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
     assert (done.stdout, done.stderr) == ("1\n", "")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ibdissect.linting import Options
 from ibdissect.rules import load
 from ibdissect.tui.app import TuiApp
 from ibdissect.tui.memory import History, Memory
@@ -46,4 +47,4 @@ def app_on(path: Path, *, follow: bool = False, show_keys: bool = False, display
     """The application on a capture, with a history of its own."""
     model = CaptureModel(str(path), follow=follow, show_keys=show_keys)
     history, memory = History(path.parent / "history"), Memory(path.parent / "screen.json")
-    return TuiApp(model, load, history=history, memory=memory, display_filter=display_filter)
+    return TuiApp(model, lambda: Options(rules=load()), history=history, memory=memory, display_filter=display_filter)

@@ -6,6 +6,7 @@ import gzip
 import io
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,10 @@ from ibdissect.capture.index import FrameIndex
 from ibdissect.capture.opening import open_capture
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.errors import CaptureError
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.paths import PathIgnores
+from ibdissect.lint.policy import SitePolicy
+from ibdissect.linting import Options, check
 from ibdissect.rules import load
 from ibdissect.tui.find import FindKind, Query, find
 from ibdissect.tui.model import CaptureModel
@@ -31,9 +36,9 @@ def opened(path: Path | io.BytesIO, **kw: bool) -> CaptureModel:
     return model
 
 
-def studied(model: CaptureModel) -> tuple[Study, Snapshot]:
+def studied(model: CaptureModel, options: Options | None = None) -> tuple[Study, Snapshot]:
     """Everything learnt; the study's thread is over."""
-    study = Study(model, load)
+    study = Study(model, lambda: options or Options(rules=load()))
     shots: list[Snapshot] = []
     study.want(shots.append)
     thread = threading.Thread(target=study.run, args=(lambda: None,))
@@ -166,7 +171,7 @@ def test_filter_for_findings_follows_the_study(tmp_path: Path) -> None:
     rows = FilteredRows()
     thread = threading.Thread(target=model.fill, args=(rows, compile_filter('ibdissect.code == "PKY003"'), lambda: True, lambda: None))
     thread.start()
-    study = Study(model, load)
+    study = Study(model, lambda: Options(rules=load()))
     threading.Thread(target=study.run, args=(lambda: None,), daemon=True).start()
     thread.join(10)
     assert rows.frames(0, 9) == [3]
@@ -220,3 +225,25 @@ def test_study(tmp_path: Path) -> None:
     assert shot.fabric.nodes == 1 and shot.fabric.partitions == 2
     assert sum(shot.tally.line.packets) == TOTAL and int(shot.tally.opcodes.sum()) == TOTAL
     assert dict(shot.tally.talkers)["LID 3"] > 10
+
+
+def test_the_study_judges_as_the_project_says(tmp_path: Path) -> None:
+    """Rules that are chosen, severities, site policy, ignored paths: the findings of `lint` with the same options."""
+    path = made.capture(tmp_path)
+
+    def found(**options: Any) -> list[tuple[str, int, Severity]]:
+        given = Options(rules=load(), **options)
+        model = opened(path)
+        study, _ = studied(model, given)
+        shown = [(finding.code, finding.frame, finding.severity) for finding in model.findings.all()]
+        linted = check(str(path), given)
+        assert sorted(shown) == sorted((finding.code, finding.frame, finding.severity) for finding in linted.findings)
+        assert model.findings.counts == {Severity(name): count for name, count in linted.counts.items()}
+        assert set(study.rules) == {rule.code for rule in given.rules_for(str(path))}
+        return shown
+
+    plain = found()
+    code = plain[0][0]
+    assert {severity for one, _, severity in found(severities={code: Severity.INFO}) if one == code} == {Severity.INFO}
+    assert {one for one, _, _ in plain} - {one for one, _, _ in found(ignored=PathIgnores(str(tmp_path), (("*.pcap", (code,)),)))} == {code}
+    assert len(found(policy=SitePolicy(lids=((1000, 1001),)))) > len(plain)

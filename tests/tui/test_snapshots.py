@@ -16,6 +16,7 @@ import pytest
 from textual.widgets import Input
 
 from ibdissect.lint.rule import REGISTRY
+from ibdissect.linting import Options
 from ibdissect.rules import load
 from ibdissect.tui.app import TuiApp
 from ibdissect.tui.memory import History, Memory
@@ -54,12 +55,12 @@ def text_of(svg: str) -> list[str]:
 async def test_looks_the_same(tmp_path: Path, name: str, golden: Callable[[str, bytes], None], request: pytest.FixtureRequest) -> None:
     size, theme, keys = SHOTS[name]
 
-    def rules() -> list[type]:
+    def options() -> Options:
         load()
-        return [REGISTRY[code] for code in RULES]
+        return Options(rules=[REGISTRY[code] for code in RULES])
 
     model = CaptureModel(str(made.capture(tmp_path)))
-    app = TuiApp(model, rules, history=History(tmp_path / "history"), memory=Memory(tmp_path / "screen.json"))
+    app = TuiApp(model, options, history=History(tmp_path / "history"), memory=Memory(tmp_path / "screen.json"))
     async with app.run_test(size=size) as pilot:
         app.theme = theme
         for input_ in app.query(Input):
