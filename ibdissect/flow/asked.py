@@ -5,19 +5,16 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.table.distinct import U64
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.table import ChunkTable, extract, gather
-from ibdissect.wire.mad import MAD, RESPONSE_OF, RMPP_CLASSES
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.mad import RESPONSE_OF
 
-from .columns import U64
+from .datagrams import Datagrams, Ends
 
 TRAP, CM_CLASS, DIRECTED = 0x05, 0x07, 0x81
 DATA = 1
 RESPONSE_BIT = 0x80
-_HEAD = 28
-"""Common header and the RMPP bytes up to its flags."""
-_PLACES = (("ip4", 12, 16, 4), ("ip6", 8, 24, 16), ("grh", 8, 24, 16), ("lrh", 6, 2, 2))
-"""Header, offset of source and destination, size; a later one that is present counts."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -55,44 +52,25 @@ class Asked:
         if self._of is table:
             return self
         self._of = table
-        loc, data = table.located, table.chunk.data
-        mad = loc.start.get("mad")
-        rows = np.flatnonzero(mad >= 0) if mad is not None else np.empty(0, np.int64)
-        if mad is not None and len(rows):
-            at = mad[rows]
-            fits = at + _HEAD <= loc.payload_end[rows]
-            rows, at = rows[fits], at[fits]
-            head = gather(data, at, _HEAD)
-            mgmt_class, method = head[:, 1], head[:, 3]
-            rmpp = np.isin(mgmt_class, list(RMPP_CLASSES)) & (head[:, 26] & 1 == 1) & (head[:, 24] == 1)
-            answers = (method & RESPONSE_BIT) != 0
-            keep = (head[:, 0] == 1) & (mgmt_class != CM_CLASS) & (answers | ASKS[method]) & ~(rmpp & (head[:, 25] != DATA))
-            rows, head = rows[keep], head[keep]
-            self.at = at[keep]
-        else:
-            self.at, head = rows, np.zeros((0, _HEAD), np.uint8)
-        self.rows = rows
-        self.mgmt_class, self.method = head[:, 1], head[:, 3]
-        self.asks = (self.method & RESPONSE_BIT) == 0
-        self.transaction, self.attribute, self.modifier = (
-            extract(head, field.bit, field.bits) for field in (MAD.transaction_id, MAD.attribute_id, MAD.attribute_modifier)
-        )
-        self.source, self.destination = _ends(table, rows)
+        mads = table.once(Datagrams)
+        answers = mads.method >= RESPONSE_BIT
+        keep = np.flatnonzero((mads.mgmt_class != CM_CLASS) & (answers | ASKS[mads.method]) & ~(mads.rmpp & (mads.rmpp_type != DATA)))
+        self.rows = mads.rows[keep]
+        self.at = table.located.at("mad")[self.rows]
+        self.mgmt_class, self.method, self.asks = mads.mgmt_class[keep], mads.method[keep], ~answers[keep]
+        self.transaction, self.attribute, self.modifier = mads.transaction[keep], mads.attribute[keep], mads.modifier[keep]
+        self.source, self.destination = (_numbers(ends.take(keep)) for ends in (mads.source, mads.destination))
         return self
 
 
-def _ends(table: ChunkTable, rows: Int) -> tuple[U64, U64]:
-    """Source and destination of each row as numbers; 0 where there is none."""
-    near, far = np.zeros(len(rows), np.uint64), np.zeros(len(rows), np.uint64)
-    for name, source, destination, size in _PLACES:
-        if name not in table.located.start or not len(rows):
-            continue
-        start = table.located.start[name][rows]
-        index = np.flatnonzero(start >= 0)
-        for column, offset in ((near, source), (far, destination)):
-            found = gather(table.chunk.data, start[index] + offset, size)
-            column[index] = extract(found, 0, size * 8) if size < 16 else mixed(found)
-    return near, far
+def _numbers(ends: Ends) -> U64:
+    """Addresses as one number each: LID or IPv4 address, else a hash; 0 where there is none."""
+    wide = np.flatnonzero(ends.size == 16)
+    if not len(wide):
+        return ends.low
+    numbers = ends.low.copy()
+    numbers[wide] = mixed(np.stack([ends.high[wide], ends.low[wide]], axis=1).astype(">u8").view(np.uint8))
+    return numbers
 
 
 def mixed(block: npt.NDArray[np.uint8]) -> U64:

@@ -19,7 +19,9 @@ FECN, BECN, CE = 0x80, 0x40, 3
 PATIENCE_NS = 1_000_000_000
 """A notification follows within microseconds; after a second there is none."""
 MAX_PAIRS, MAX_PORTS = 65536, 64
-SPECIAL_QP, MULTICAST_QP = 1, 0xFFFFFF
+SPECIAL_QP = 1
+CONNECTED = np.isin(np.arange(256) >> 5, (0, 1, 5))
+"""OpCodes of RC, UC and XRC, bool[256]. Datagrams to many queue pairs may share a port: drivers take it from the flow label alone."""
 SLOTS = 1 << 16
 UDP_PROTOCOL, IP6_FRAGMENT = 17, 44
 _PLACES = (("lrh", 6, 2, 2), ("grh", 8, 24, 16), ("ip6", 8, 24, 16), ("ip4", 12, 16, 4))
@@ -173,7 +175,7 @@ class Congestion:
             return
         port = loc.front.part(rows, udp[rows], 2).view(">u2")[:, 0].astype(np.int64)
         queue_pair = loc.front.part(rows, loc.start["bth"][rows] + BTH.destqp.bit // 8 - 1, 4).view(">u4")[:, 0].astype(np.int64) & 0xFFFFFF
-        connected = (queue_pair > SPECIAL_QP) & (queue_pair != MULTICAST_QP)
+        connected = (queue_pair > SPECIAL_QP) & CONNECTED[loc.opcode[rows]]
         rows, port, queue_pair = rows[connected], port[connected], queue_pair[connected]
         if not len(rows):
             return

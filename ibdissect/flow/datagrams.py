@@ -83,6 +83,8 @@ class Datagrams:
         of_class = np.zeros(256, np.bool_)
         of_class[list(RMPP_CLASSES)] = True
         active = of_class[self.mgmt_class] & (head[:, 26] & 1 == 1) & (head[:, 24] == 1)
+        self.rmpp: Bool = active
+        """RMPP is in use; not kept by `take`."""
         self.rmpp_type: npt.NDArray[np.uint8] = np.where(active, head[:, 25], 0)
         """0 where RMPP is not in use."""
         self.rmpp_flags = column(RMPP.rmpp_flags, 24)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ibdissect.record import record
 from ibdissect.table.locate import Bool, Int
 
-from .datagrams import Address, Datagrams, Listed, address_text
+from .datagrams import LID_SIZE, Address, Datagrams, Listed, address_text
 from .pairs import Pairs
 
 
@@ -100,6 +100,14 @@ class AnsweredMany:
 
     def __len__(self) -> int:
         return len(self.frames)
+
+    def targets(self) -> Int:
+        """LIDs that the requests went to, 0 for none, -1 for GIDs and IP addresses."""
+        to = self.mads.destination.take(self.asked)
+        found = np.where(to.size == LID_SIZE, to.low.astype(np.int64), -1)
+        for k, request in self.singles.items():
+            found[k] = request.target if isinstance(request.target, int) else -1
+        return found
 
     def each(self) -> Iterator[Answered]:
         """All, one by one."""

@@ -86,7 +86,7 @@ class Transactions:
         if len(table):
             self.first_ns = self.first_ns or int(table.chunk.time_ns[0])
             self.last_ns = int(table.chunk.time_ns[-1])
-        mads = Datagrams(table)
+        mads = table.once(Datagrams)
         if len(mads):
             yield from self._chunk(mads)
         yield from self._expire()

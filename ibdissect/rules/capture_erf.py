@@ -44,9 +44,11 @@ class ErfRecordLength(Rule):
         if not len(found):
             return
         chunk = table.chunk
-        rlen = table.values(ERF.record_length).astype(np.int64)
-        before = chunk.offset[found.rows] - found.at  # header, extension headers, sub-header
-        most = before + table.values(ERF.wire_length) + 7
+        rlen = table.values(ERF.record_length)
+        most = chunk.offset.take(found.rows)
+        most -= found.at  # header, extension headers, sub-header
+        most += table.values(ERF.wire_length)
+        most += 7
         for i in np.flatnonzero((rlen < 16) | (rlen > most)).tolist():
             row = int(found.rows[i])
             view = table.view(ERF, i)
@@ -189,8 +191,10 @@ class ErfType(Rule):
         if not len(table.occurrences(ERF)):
             return
         types = table.values(ERF.type)
-        strange = ~np.isin(types, list(ERF_BESIDE))
-        self.infiniband = self.infiniband or bool(np.isin(types, ERF_INFINIBAND).any())
+        number = np.bincount(types, minlength=128)
+        self.infiniband = self.infiniband or bool(number[list(ERF_INFINIBAND)].any())
+        number[list(ERF_BESIDE)] = 0
+        strange = number[types] != 0 if number.any() else np.zeros(0, np.bool_)
         if not strange.any():
             return
         chunk, rows = table.chunk, table.occurrences(ERF).rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from operator import gt
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from ibdissect.wire.expr import Or
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.pm import PortCounters, PortCountersExtended
+from ibdissect.wire.spec import Field
 
 from .content import GET_RESP, NO_ERROR, PM_CLASS, SET
 
@@ -74,6 +76,15 @@ class AgentRule(Rule):
             yield hit
 
 
+def _held(table: ChunkTable, field: Field[Any], rows: Int) -> Int:
+    """A field of the first structure in each of some rows, int64[n]; 0 where there is none."""
+    assert field.owner is not None
+    if not len(table.occurrences(field.owner)):
+        return np.zeros(len(rows), np.int64)
+    index = table.first(field.owner)[rows]
+    return np.where(index >= 0, table.values(field)[index].astype(np.int64), 0)
+
+
 class AllPortsUnsupported(AgentRule):
     """A request is for all ports at once, to an agent that cannot add them up.
 
@@ -93,8 +104,7 @@ class AllPortsUnsupported(AgentRule):
     def suspicious(self, table: ChunkTable, rows: Int) -> Bool:
         asks = np.zeros(len(rows), np.bool_)
         for field in (PortCounters.port_select, PortCountersExtended.port_select):
-            values, there = table.of_rows(field)
-            asks |= there[rows] & (values[rows] == ALL_PORTS)
+            asks |= _held(table, field, rows) == ALL_PORTS
         return asks
 
     def made(self, seen: Seen, agent: Agent) -> Hit:
@@ -119,9 +129,7 @@ class XmitWaitUnsupported(AgentRule):
     lacks = XMIT_WAIT
 
     def suspicious(self, table: ChunkTable, rows: Int) -> Bool:
-        values, there = table.of_rows(PortCounters.select_port_xmit_wait)
-        methods, _ = table.of_rows(MAD.method)
-        clears: Bool = there[rows] & (values[rows] != 0) & (methods[rows] == SET)
+        clears: Bool = (_held(table, PortCounters.select_port_xmit_wait, rows) != 0) & (_held(table, MAD.method, rows) == SET)
         return clears
 
     def made(self, seen: Seen, agent: Agent) -> Hit:

@@ -13,10 +13,11 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import FIRST_MULTICAST, Subnet
 from ibdissect.flow.agents import Agents
 from ibdissect.flow.asked import DIRECTED, Asked, mixed
-from ibdissect.flow.transactions import Answered, AnsweredMany
+from ibdissect.flow.transactions import AnsweredMany
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related
 from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, on_chunk, on_event
+from ibdissect.table.distinct import groups, mix, order_of
 from ibdissect.table.locate import Bool, Int, u16
 from ibdissect.table.table import ChunkTable, gather
 from ibdissect.wire.mad import MAD, method_name
@@ -27,12 +28,15 @@ SLOW_NS = 10_000_000
 """Answers that came sooner are not looked at."""
 COUNTED_CLASSES = (0x01, 0x03, 0x04, 0x05, 0x06, 0x08, 0x21)
 """Classes whose requests are answered by the next datagram; vendors may define otherwise."""
+WAY = ("far", "near", "transaction", "mgmt_class")
+"""What a request and its answer have in common."""
 MAD_SIZE = 256
 FLOOD, SECOND_NS = 100, 1_000_000_000
 SMP_CLASSES = (0x01, 0x81)
 SET = 0x02
 MIXED_NS = 10_000_000_000
 NOBODY = (-1, 0, 0)
+NEVER = 1 << 62
 MILLISECOND = 1_000_000
 MAX_KEPT = 65536
 Column = npt.NDArray[Any]
@@ -77,10 +81,15 @@ class TransactionReused(Rule):
         rows = {name: np.concatenate((self.kept[name], column)) if self.kept else column for name, column in now.items()}
         late = np.flatnonzero(rows["time"] > rows["time"][-1] - SECOND_NS)[-MAX_KEPT:]
         self.kept = {name: column[late] for name, column in rows.items()}
-        order = np.lexsort((rows["far"], rows["near"], rows["transaction"], rows["mgmt_class"]))
+        marks = mix([rows[name] for name in WAY])
+        order = order_of(marks)
+        asks, marks = rows["asks"][order], marks[order]
+        if not (asks[1:] & asks[:-1] & (marks[1:] == marks[:-1])).any():
+            return
+        order = np.lexsort([rows[name] for name in WAY])
         rows, fresh = {name: column[order] for name, column in rows.items()}, fresh[order]
         same = rows["asks"][:-1] & rows["asks"][1:]
-        for name in ("far", "near", "transaction", "mgmt_class"):
+        for name in WAY:
             same &= rows[name][:-1] == rows[name][1:]
         other = np.zeros(len(same), np.bool_)
         for name in ("method", "attribute", "modifier"):
@@ -130,13 +139,13 @@ class AnswerLate(Rule):
     example = "a PerformanceGet answered after 9 s by an agent with RespTimeValue 8 (1 ms)"
 
     def __init__(self) -> None:
-        self.slow: list[Answered] = []
-        """Answers of this chunk that did not come at once."""
+        self.answers: AnsweredMany | None = None
+        """Those of this chunk."""
         self.subnet: Subnet | None = None
 
     @on_event(AnsweredMany)
     def answered(self, event: AnsweredMany, _context: Context) -> None:
-        self.slow += event.some((event.latency_ns > SLOW_NS) & (event.mgmt_class != DIRECTED))
+        self.answers = event
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, _context: Context) -> None:
@@ -146,31 +155,42 @@ class AnswerLate(Rule):
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
         """Judge the answers of this chunk by what was announced before."""
         agents = context.get(Agents).of(table, context.get(Asked).of(table))
-        for event in self.slow:
-            request, sender = event.request, event.request.target
-            if not isinstance(sender, int):
-                continue
-            port = self.subnet.by_lid(sender) if self.subnet is not None else None
-            info = port.info if port is not None else None
-            if request.mgmt_class in SMP_CLASSES:
-                if port is None or info is None or not port.info_frame < request.frame:
-                    continue
-                code, frame = info.resp_time_value, port.info_frame
-            else:
-                agent = agents.by_place.get((request.mgmt_class, sender))
-                if agent is None or not agent.frame < request.frame:
-                    continue
-                code, frame = agent.resp_time_value, agent.frame
-            lifetime = 4096 << info.subnet_time_out if info is not None else LONGEST_NS
-            limit = (4096 << code) + 2 * lifetime
-            if event.latency_ns > limit:
-                what = f"{method_name(request.mgmt_class, request.method)}(attribute 0x{request.attribute:04x})"
-                yield Hit(
-                    frame=event.frame, time_ns=event.time_ns, field=MAD.transaction_id, key=(request.mgmt_class, request.target),
-                    arguments={"what": what, "took": event.latency_ns // 1_000_000, "limit": limit // 1_000_000},
-                    related=(Related(frame, "announced"), Related(request.last_frame, "request")), evidence=Evidence.LEARNT,
-                )  # fmt: skip
-        self.slow.clear()
+        event, self.answers = self.answers, None
+        slow = np.flatnonzero((event.latency_ns > SLOW_NS) & (event.mgmt_class != DIRECTED)) if event is not None else ()
+        if event is None or not len(slow):
+            return
+        ways = event.mgmt_class[slow], event.targets()[slow]
+        first, which = groups(ways)
+        limits = [self._limit(agents, *(int(way[i]) for way in ways)) for i in first.tolist()]
+        limit, since = np.array(limits, np.int64).T
+        late = np.zeros(len(event), np.bool_)
+        late[slow] = (since[which] < event.request_frames[slow]) & (event.latency_ns[slow] > limit[which])
+        told = np.zeros((len(event), 2), np.int64)
+        told[slow] = np.stack([limit[which], since[which]], axis=1)
+        for one, (allowed, frame) in zip(event.some(late), told[late].tolist(), strict=True):
+            request = one.request
+            what = f"{method_name(request.mgmt_class, request.method)}(attribute 0x{request.attribute:04x})"
+            yield Hit(
+                frame=one.frame, time_ns=one.time_ns, field=MAD.transaction_id, key=(request.mgmt_class, request.target),
+                arguments={"what": what, "took": one.latency_ns // 1_000_000, "limit": allowed // 1_000_000},
+                related=(Related(frame, "announced"), Related(request.last_frame, "request")), evidence=Evidence.LEARNT,
+            )  # fmt: skip
+
+    def _limit(self, agents: Agents, mgmt_class: int, lid: int) -> tuple[int, int]:
+        """The longest time until an agent's answer, in ns, and the frame that told it; NEVER where none did."""
+        port = self.subnet.by_lid(lid) if self.subnet is not None and lid >= 0 else None
+        info = port.info if port is not None else None
+        if mgmt_class in SMP_CLASSES:
+            if port is None or info is None:
+                return 0, NEVER
+            code, frame = info.resp_time_value, port.info_frame
+        else:
+            agent = agents.by_place.get((mgmt_class, lid))
+            if agent is None:
+                return 0, NEVER
+            code, frame = agent.resp_time_value, agent.frame
+        lifetime = 4096 << info.subnet_time_out if info is not None else LONGEST_NS
+        return (4096 << code) + 2 * lifetime, frame
 
 
 class Flood(Rule):
@@ -209,7 +229,7 @@ class Flood(Rule):
         self.kind, self.time = kinds[keep], times[keep]
         if len(kinds) <= FLOOD:
             return
-        order = np.argsort(kinds, kind="stable")
+        order = order_of(kinds)
         crowded = (kinds[order][FLOOD:] == kinds[order][:-FLOOD]) & (times[order][FLOOD:] - times[order][:-FLOOD] < SECOND_NS)
         for value in np.unique(kinds[order][FLOOD:][crowded]).tolist():
             mine = np.flatnonzero(kinds == value)
