@@ -23,6 +23,8 @@ SPECIAL_QP = 1
 CONNECTED = np.isin(np.arange(256) >> 5, (0, 1, 5))
 """OpCodes of RC, UC and XRC, bool[256]. Datagrams to many queue pairs may share a port: drivers take it from the flow label alone."""
 SLOTS = 1 << 16
+ANSWERED = CONNECTED & ~np.isin(np.arange(256) & 0x1F, (0x11, 0x12))
+"""OpCodes whose marks a notification follows: acknowledgements are too short to be slowed down, and datagrams have no rate to lower."""
 UDP_PROTOCOL, IP6_FRAGMENT = 17, 44
 _PLACES = (("lrh", 6, 2, 2), ("grh", 8, 24, 16), ("ip6", 8, 24, 16), ("ip4", 12, 16, 4))
 """Header, offset of source and destination, size; a later one that is present counts."""
@@ -126,6 +128,7 @@ class Congestion:
         if not len(some):
             return
         rows, bits, told, ce = rows[some], bits[some], told[some], ce[some]
+        opcode = loc.opcode[rows]
         ends = ends_hash(table, rows)
         times = table.chunk.time_ns[rows]
         order = np.argsort(ends, kind="stable")
@@ -144,7 +147,7 @@ class Congestion:
             pair = self.pairs.get((near, far))
             if pair is not None:
                 mine, back = seen.get((near, far), none), seen.get((far, near), none)
-                marked = mine[ce[mine]]
+                marked = mine[ce[mine] & ANSWERED[opcode[mine]]]
                 self._match(pair, table.chunk.first + rows[marked], times[marked], times[back[told[back]]])
 
     def _match(self, pair: Pair, frames: Int, times: Int, told: Int) -> None:

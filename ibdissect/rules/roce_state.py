@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ibdissect.flow.congestion import Congestion
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence
-from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, on_chunk, on_end
+from ibdissect.lint.rule import INFO, Hit, Rule, on_chunk, on_end
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.around import UDP, IPv4
 
@@ -20,14 +20,15 @@ class OneSourcePort(Rule):
 
     ## Why it matters
     Switches spread flows over parallel links by a hash of addresses and ports. With one port for all connections everything
-    takes one link, while others are idle. Linux takes the port from the flow label or the queue pair numbers.
+    takes one link, while others are idle. Linux takes the port from the flow label or the queue pair numbers; older drivers have one
+    port for all. It is no fault: with a single path between the hosts nothing is lost.
 
     ## What to do
-    Update the driver, or set a flow label for each connection. With a single path between the hosts nothing is lost.
+    Update the driver, or set a flow label for each connection.
     """
 
-    code, name, severity = "ROC002", "roce-srcport-entropy", WARNING
-    reference = "RoCE Annex A17.9.2; Linux rdma_get_udp_sport"
+    code, name, severity = "ROC002", "roce-srcport-entropy", INFO
+    reference = "RoCE Annex A17.9.2; Linux rdma_get_udp_sport, rdma-core mlx5dv_modify_qp_udp_sport"
     message = "{count} connections from {source} to {destination}, all from UDP port {port}"
     example = "packets to eight queue pairs of one host, all from UDP port 49152"
 
@@ -57,7 +58,7 @@ class CongestionUntold(Rule):
 
     ## What to do
     Enable ECN for RoCE at the receiver (notification point), and check that CNPs are not dropped: they often have a priority of
-    their own.
+    their own. Nothing, where the senders go by round-trip times, or where CNPs take another link of a bond than the one captured.
     """
 
     code, name, severity = "ROC008", "roce-ecn-without-cnp", INFO

@@ -41,13 +41,19 @@ def notified() -> bytes:
     return roce2(0x81, bytes(16), headers=b"", bth={"destqp": 0x34, "psn": 0, "becn": 1}, ip={"source": BACK, "destination": THERE})
 
 
-OTHER = roce2(0x64, b"idle", ext={"DETH": {"q_key": 5, "srcqp": 7}}, bth={"destqp": 9}, ip={"source": BACK, "destination": THERE})
+OTHER = roce2(0x11, ext={"AETH": {"syndrome": 0x1F, "msn": 1}}, bth={"destqp": 0x34}, ip={"source": BACK, "destination": THERE})
 FLOWS = [sent(0x20 + i) for i in range(8)]
 case("ROC002", FLOWS, [*FLOWS[:7], sent(0x27, 0xC001)], frames=[1], file=ethernet_pcap)
 case("ROC002", FLOWS, FLOWS[:7], file=ethernet_pcap)
+# datagrams
+TO_MANY = [roce2(0x64, b"data", ext={"DETH": {"q_key": 5, "srcqp": 7}}, bth={"destqp": 0x20 + i}) for i in range(8)]
+case("ROC002", FLOWS, TO_MANY, frames=[1], file=ethernet_pcap)
 MARKED: Any = partial(ethernet_pcap, step_ns=600_000_000)
 case("ROC008", [sent(ecn=3), OTHER, OTHER], [sent(ecn=3), notified(), OTHER], frames=[1], file=MARKED)
 case("ROC008", [sent(ecn=3), OTHER, notified(), OTHER], [sent(ecn=2), OTHER, OTHER], frames=[1], file=MARKED)
+# an acknowledgement
+ACKNOWLEDGED = roce2(0x11, ext={"AETH": {"syndrome": 0x1F, "msn": 1}}, ip={"ecn": 3})
+case("ROC008", [sent(ecn=3), OTHER, OTHER], [ACKNOWLEDGED, OTHER, OTHER], frames=[1], file=MARKED)
 # one direction only, and the end of the capture
 case(
     "ROC008",
