@@ -20,7 +20,7 @@ class Found:
     """What path arguments expand to."""
 
     files: list[str] = field(default_factory=list)
-    """In the order of the arguments, sorted inside a directory and a glob; each only once."""
+    """In the order of the arguments, sorted inside a directory and a glob; each only once, under its first spelling."""
     left_out: int = 0
     """Files in directories whose name is not that of a capture, and what is no regular file."""
 
@@ -34,8 +34,9 @@ def discover(paths: Iterable[str]) -> Found:
     seen: set[str] = set()
     for path in paths:
         for file in _expand(path, found):
-            if file not in seen:
-                seen.add(file)
+            place = os.path.abspath(file)
+            if place not in seen:
+                seen.add(place)
                 found.files.append(file)
     return found
 

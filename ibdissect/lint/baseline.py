@@ -54,10 +54,7 @@ class Baseline:
 
     def name_of(self, capture: str) -> str:
         """A capture's path as this baseline names it."""
-        if capture == "-":
-            return capture
-        folder = os.path.dirname(os.path.abspath(self.path))
-        return os.path.relpath(os.path.abspath(capture), folder).replace(os.sep, "/")
+        return name_from(os.path.dirname(os.path.abspath(self.path)), capture)
 
 
 @dataclass(slots=True)
@@ -77,6 +74,11 @@ class Compared:
         """As JSON."""
         fixed = [{"capture": e.capture, "code": e.code, "count": e.count, "message": e.message} for e in self.fixed]
         return {"path": self.path, "known": self.known, "new": self.new, "fixed": fixed, "unchecked": self.unchecked}
+
+
+def name_from(folder: str, capture: str) -> str:
+    """A capture's path as seen from a folder, however it was written, with slashes; standard input stays "-"."""
+    return capture if capture == "-" else os.path.relpath(capture, folder).replace(os.sep, "/")
 
 
 def fingerprint(capture: str, finding: Finding) -> str:

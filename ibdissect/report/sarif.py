@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -11,6 +10,7 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
 
+from ibdissect.lint.baseline import fingerprint, name_from
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.result import CaptureReport
 from ibdissect.lint.rule import Rule
@@ -19,12 +19,6 @@ from ibdissect.wire.text import visible_json
 
 LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-
-
-def fingerprint(finding: Finding) -> str:
-    """What makes a finding the same one in another run: rule, file name, message without its numbers - never the frame number."""
-    stable = re.sub(r"\d+", "#", finding.message)
-    return hashlib.sha256(f"{finding.code}\0{PurePath(finding.capture).name}\0{stable}".encode(errors="surrogateescape")).hexdigest()[:32]
 
 
 def rule_object(rule: type[Rule]) -> dict[str, Any]:
@@ -63,7 +57,7 @@ def _result(finding: Finding, index: dict[str, int]) -> dict[str, Any]:
         "level": LEVELS[finding.severity.value],
         "message": {"text": f"frame {finding.frame}: {finding.message}"},
         "locations": [location],
-        "partialFingerprints": {"ibdissect/v1": fingerprint(finding)},
+        "partialFingerprints": {"ibdissect/v2": fingerprint(name_from(os.curdir, finding.capture), finding)},
         "occurrenceCount": finding.count,
         "properties": {"frame": finding.frame, "evidence": finding.evidence.value, "context": finding.context},
     }

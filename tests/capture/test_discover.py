@@ -61,3 +61,8 @@ def test_links_that_lead_back(tree: Path) -> None:
     (tree / "a/loop").symlink_to(tree)
     (tree / "a/gone.pcap").symlink_to(tree / "nowhere")
     assert len(set(names(tree, ""))) == 7
+
+
+def test_two_spellings_of_a_path_are_one_capture(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tree)
+    assert discover(["./top.dmp", "b", "top.dmp", str(tree / "b" / "1.PCAP"), "a/../b/"]).files == ["./top.dmp", "b/1.PCAP", "b/2.pcapng"]

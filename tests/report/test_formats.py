@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from dataclasses import replace
+from typing import Any
 
+from ibdissect.lint.baseline import Baseline, entries_of
 from ibdissect.lint.finding import Evidence, Finding, Related, Severity, Span
 from ibdissect.lint.result import CaptureReport
 from ibdissect.report.github import github_text
 from ibdissect.report.json import json_text, jsonl_text
 from ibdissect.report.junit import junit_text
-from ibdissect.report.sarif import fingerprint, sarif_text
+from ibdissect.report.sarif import sarif_text
 from ibdissect.report.text import capture_text, statistics_text, summary_text
 from ibdissect.rules import load
 
@@ -74,9 +77,15 @@ def test_sarif_names_rule_place_and_fingerprint() -> None:
     assert run["invocations"][0]["executionSuccessful"] is False
 
 
-def test_fingerprint_survives_other_frames_and_tells_rules_apart() -> None:
-    assert fingerprint(finding(frame=12)) == fingerprint(finding(frame=99))
-    assert fingerprint(finding(code="AM001")) != fingerprint(finding(code="AM009"))
+def test_sarif_has_the_fingerprint_of_a_baseline_in_the_working_directory() -> None:
+    def shown(**facts: Any) -> str:
+        result = json.loads(sarif_text([report(replace(finding(), **facts))], load()))["runs"][0]["results"][0]
+        found: str = result["partialFingerprints"]["ibdissect/v2"]
+        return found
+
+    (entry,) = entries_of([report(finding())], Baseline("known.json"))
+    assert shown() == shown(frame=99) == shown(capture="./b/../a b.pcap") == entry.fingerprint
+    assert len({shown(), shown(code="AM009"), shown(capture="b/a b.pcap"), shown(stable="another")}) == 4
 
 
 def test_junit_fails_what_fails_the_run() -> None:
