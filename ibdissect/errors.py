@@ -27,11 +27,12 @@ class CaptureError(IbdissectError):
 
 
 class FilterError(IbdissectError):
-    """A display filter cannot be understood; `column` counts from 0."""
+    """A display filter, the name of a field or a query cannot be understood; `column` of a filter counts from 0."""
 
-    def __init__(self, text: str, reason: str, *, column: int = 0, hint: str = "") -> None:
-        self.text, self.reason, self.column, self.hint = text, reason, column, hint
-        super().__init__(f"filter, column {column + 1}: {reason}" + (f"; {hint}" if hint else ""))
+    def __init__(self, text: str, reason: str, *, column: int | None = None, hint: str = "") -> None:
+        self.text, self.reason, self.column, self.hint = text, reason, column or 0, hint
+        where = f"filter, column {column + 1}: " if column is not None else ""
+        super().__init__(where + reason + (f"; {hint}" if hint else ""))
 
 
 class ConfigError(IbdissectError):

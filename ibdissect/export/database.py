@@ -78,7 +78,7 @@ class Database:
             result = self.connection.sql(query)
             return _NOTHING if result is None else result.to_arrow_reader(BATCH)
         except duckdb.Error as error:
-            raise FilterError(query, printable(str(error).replace("\n", " "))) from error
+            raise _refused(query, error) from error
 
     def write(self, query: str, file: IO[bytes], ending: str) -> int:
         """The result in a format of `tables.write`; returns the number of rows."""
@@ -86,7 +86,7 @@ class Database:
         try:
             return tables.write(reader, reader.schema, file, ending)
         except pa.ArrowException as error:
-            raise FilterError(query, printable(str(error).replace("\n", " "))) from error
+            raise _refused(query, error) from error
 
     def text(self, query: str) -> Iterator[str]:
         """The result as lines of a table; texts cannot steer the terminal."""
@@ -98,7 +98,7 @@ class Database:
                 if len(rows) > SHOWN_ROWS:
                     break
         except pa.ArrowException as error:
-            raise FilterError(query, printable(str(error).replace("\n", " "))) from error
+            raise _refused(query, error) from error
         names, more = reader.schema.names, len(rows) > SHOWN_ROWS
         del rows[SHOWN_ROWS:]
         if not names:
@@ -141,6 +141,10 @@ class Database:
         self.connection.register("new_rows", rows.rename_columns(schema.names).cast(schema))
         self.connection.execute(f"INSERT INTO {name} SELECT * FROM new_rows")
         self.connection.unregister("new_rows")
+
+
+def _refused(query: str, error: Exception) -> FilterError:
+    return FilterError(query, f"query: {printable(' '.join(str(error).split()))}")
 
 
 def _there(names: tuple[str, ...], known: Any) -> list[str]:
