@@ -242,9 +242,9 @@ class UnassignedLid(_LinkRule):
 
     def judge(self, event: ChunkFollowed, context: Context, slid: int, dlid: int, value: int, frame: int) -> Any:
         if self.swept is None or self.swept[0] is not event:
-            self.swept = (event, _swept(event.subnet))
-        swept = self.swept[1]
-        return ({}, ((swept, "the last port of the sweep"),)) if 0 < swept < frame else None
+            self.swept = (event, swept(event.subnet))
+        last = self.swept[1]
+        return ({}, ((last, "the last port of the sweep"),)) if 0 < last < frame else None
 
     @on_event(ChunkFollowed)
     def site(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
@@ -252,7 +252,7 @@ class UnassignedLid(_LinkRule):
         yield from foreign_lids(event, context)
 
 
-def _swept(subnet: Subnet) -> int:
+def swept(subnet: Subnet) -> int:
     """Frame by which all of the subnet was read: every link leads to a known port, every end port has a LID; 0 when not."""
     latest = 0
     if not any(node.kind == SWITCH for node in subnet.slots.values()):

@@ -15,10 +15,13 @@ from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 
+from .link_state import swept
 from .pkey_columns import Native
 
 LIDS, SLS, VLS = 1 << 16, 16, 16
 MANAGEMENT_VL = DROPPED = 15
+OPERATIONAL = (15, 7, 3, 1, 0)
+"""What ports with fewer lanes than their table names may leave of a lane; opensm masks tables so (osm_qos.c)."""
 MAX_KEPT = 256
 """Suspicious flows of a chunk that are looked at alone."""
 
@@ -77,7 +80,7 @@ class UnmappedLane(Rule):
 
     ## What to do
     Compare the SL to VL tables on the way (smpquery sl2vl): one of the ports does not use what it was given. Judged only when
-    the tables of all cabled ports of the subnet are known.
+    all ports of the subnet and the tables of all cabled ones are known.
     """
 
     code, name, severity = "LNK017", "sl-vl-mapping-mismatch", WARNING
@@ -103,6 +106,9 @@ class UnmappedLane(Rule):
         flows, first, counts = np.unique(native.slid[index] << 24 | native.dlid[index] << 8 | lane, return_index=True, return_counts=True)
         for flow, at, count in list(zip(flows.tolist(), first.tolist(), counts.tolist(), strict=True))[:MAX_KEPT]:
             sl, vl = flow >> 4 & 15, flow & 15
+            sender = subnet.by_lid(flow >> 24)
+            if sender is None or sender.node.kind == SWITCH:  # the table for port 0 as input is not looked for
+                continue
             arguments = {"sl": sl, "vl": vl, "slid": flow >> 24, "dlid": flow >> 8 & 0xFFFF}
             yield _hit(event.table, int(native.rows[index[at]]), arguments, (complete,), count, flow, sl)
 
@@ -114,14 +120,17 @@ def _mapped(subnet: Subnet) -> Bool | None:
     for table in tables:
         if len(table) == SLS // 2:
             lanes = np.frombuffer(table, np.uint8)
-            used[np.arange(0, SLS, 2), lanes >> 4] = True
-            used[np.arange(1, SLS, 2), lanes & 15] = True
+            for mask in OPERATIONAL:
+                used[np.arange(0, SLS, 2), lanes >> 4 & mask] = True
+                used[np.arange(1, SLS, 2), lanes & mask] = True
     return used if used.any() else None
 
 
 def _complete(subnet: Subnet) -> int:
-    """Frame by which the tables of all cabled ports were known, and since which none changed; 0 when some are not."""
-    latest = 0
+    """Frame by which all of the subnet and the tables of all cabled ports were known, and since which none changed; 0 when some are not."""
+    latest = swept(subnet)
+    if not latest:
+        return 0
     for node in subnet.slots.values():
         cabled = [port for port in node.ports.values() if port.peer is not None]
         inputs = [port.number for port in cabled]

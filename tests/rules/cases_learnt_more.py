@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from functools import partial
 from typing import Any
 
@@ -32,10 +33,12 @@ case("LNK018", [*DROPS, send(5)], [send(5), *DROPS], frames=[3])
 
 
 # two hosts at a switch; all four tables are known
-def swept(*tables: tuple[list[int], int, bytes]) -> list[bytes]:
-    """LID 3 at port 1 and LID 5 at port 2 of a switch, and some SL to VL tables: path, modifier, content."""
+def swept(*tables: tuple[list[int], int, bytes], hidden: int = -1) -> list[bytes]:
+    """LID 3 at port 1 and LID 5 at port 2 of a switch, and some SL to VL tables: path, modifier, content. One port may be hidden."""
     shown = [
-        ([], NODE_INFO, node(3), 0), ([], PORT_INFO, port_info(3), 1), ([1], NODE_INFO, switch(9), 0), ([1], SWITCH_INFO, switch_info(), 0),
+        ([], NODE_INFO, node(3), 0), ([], PORT_INFO, port_info(3), 1), ([1], NODE_INFO, switch(9, 2), 0),
+        ([1], SWITCH_INFO, switch_info(), 0),
+        *[([1], PORT_INFO, port_info(9 if number == 0 else 0), number) for number in (0, 1, 2) if number != hidden],
         ([1, 2], NODE_INFO, node(5), 0), ([1, 2], PORT_INFO, port_info(5), 1),
         *[(path, SL_TO_VL, body, modifier) for path, modifier, body in tables],
     ]  # fmt: skip
@@ -43,12 +46,18 @@ def swept(*tables: tuple[list[int], int, bytes]) -> list[bytes]:
 
 
 TO_1, TO_0 = lanes(0, 1), lanes(0, 0)
-ALL = swept(([], 0, TO_1), ([1], 1 << 8 | 2, TO_1), ([1], 2 << 8 | 1, TO_1), ([1, 2], 0, TO_1))
-SOME = swept(([], 0, TO_1), ([1], 1 << 8 | 2, TO_1), ([1, 2], 0, TO_1))
-OTHERS = swept(([], 0, TO_1), ([1], 1 << 8 | 2, TO_0), ([1], 2 << 8 | 1, TO_1), ([1, 2], 0, TO_1))
-case("LNK017", [*ALL, send(0, 1)], [*ALL, send(1, 1)], frames=[11])
-case("LNK017", [*ALL, send(1, 0)], [*OTHERS, send(1, 0)], frames=[11])
-case("LNK017", [*ALL, send(0, 1)], [*SOME, send(0, 1)], frames=[11])
+EVERY = ([], 0, TO_1), ([1], 1 << 8 | 2, TO_1), ([1], 2 << 8 | 1, TO_1), ([1, 2], 0, TO_1)
+ALL, SOME, ROUGH = swept(*EVERY), swept(*EVERY[:2], EVERY[3]), swept(*EVERY, hidden=0)
+TO_2 = lanes(0, 2)
+OTHERS, NARROW = swept(EVERY[0], ([1], 1 << 8 | 2, TO_0), *EVERY[2:]), swept(([], 0, TO_2), *EVERY[1:])
+case("LNK017", [*ALL, send(0, 1)], [*ALL, send(1, 1)], frames=[14])
+case("LNK017", [*ALL, send(1, 2)], [*NARROW, send(1, 2)], frames=[14])
+case("LNK017", [*ALL, send(0, 1)], [*SOME, send(0, 1)], frames=[14])
+# a lane that the port does not have; a port that may lead elsewhere; a table of port 0
+case("LNK017", [*ALL, send(2, 1)], [*ALL, send(1, 0)], frames=[14])
+case("LNK017", [*ALL, send(0, 1)], [*ROUGH, send(0, 1)], frames=[14])
+case("LNK017", [*ALL, send(0, 1)], [*ALL, send(0, 1, slid=9)], frames=[14])
+
 
 # the GID of host 3 with the LID of host 5
 HOSTS = [one for lid in (3, 5) for one in (answer(lid, NODE_INFO, node(lid)), answer(lid, PORT_INFO, port_info(lid)))]
@@ -72,8 +81,22 @@ def sets(state: int) -> bytes:
     return ask(5, PORT_INFO, method=SET, body=port_info(5, port_state=state, port_physical_state=0))
 
 
-case("SEM012", [*INIT, sets(4)], [*INIT, sets(3), sets(4)], frames=[3])
-case("SEM012", [*INIT, sets(4)], [*INIT, answer(5, PORT_INFO, port_info(5, port_state=3)), sets(4)], frames=[3])
+REFUSED = answer(5, PORT_INFO, port_info(5, port_state=2), header={"status": 0x1C})
+case("SEM012", [*INIT, sets(4), REFUSED], [*INIT, sets(3), sets(4), REFUSED], frames=[3])
+case("SEM012", [*INIT, sets(4), REFUSED], [*INIT, answer(5, PORT_INFO, port_info(5, port_state=3)), sets(4), REFUSED], frames=[3])
+# the port took it: ibdump missed what made it Armed, or there is no telling
+case("SEM012", [*INIT, sets(4), REFUSED], [*INIT, sets(4), answer(5, PORT_INFO, port_info(5))], frames=[3])
+case("SEM012", [*INIT, sets(4), REFUSED], [*INIT, sets(4)], frames=[3])
+
+
+def complete(frames: list[bytes]) -> bytes:
+    """A pcap of link type 247, which misses nothing."""
+    records = (struct.pack("<IIII", 1_700_000_000, i, len(frame), len(frame)) + frame for i, frame in enumerate(frames))
+    return struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 247) + b"".join(records)
+
+
+case("SEM012", complete([*INIT, sets(4)]), complete([*INIT, sets(4), answer(5, PORT_INFO, port_info(5))]), file=None, frames=[3],
+     also=["CAP009"], twin_also=["CAP009"])  # fmt: skip
 
 # M_Keys
 KEY = 0x1122334455667788
