@@ -121,7 +121,7 @@ class Addresses:
 
     def _substitute(self, value: int) -> int:
         if value >> 28 >= 0xE:
-            return 0xEF00_0000 | MARK << 8 | _numbered(self._groups, value)
+            return 0xEF00_0000 | (MARK << 8) + _numbered(self._groups, value)
         first = _FIRST_BYTES[_numbered(self._first, value >> 24) - 1]
         net = _numbered(self._nets.setdefault(first, {}), value >> 8) - 1
         host = value & 0xFF
@@ -168,7 +168,7 @@ def guid(number: int, _value: int) -> int:
 def prefix(number: int, value: int) -> int:
     """A subnet prefix of the same class: link-local, site-local, or one from the documentation range."""
     if value >> 54 in (0xFE80 >> 6, 0xFEC0 >> 6):
-        return value >> 48 << 48 | MARK << 16 | number
+        return value >> 48 << 48 | (MARK << 16) + number
     return 0x2001_0DB8 << 32 | number
 
 
@@ -205,9 +205,9 @@ def special_ip4(values: U64) -> Bool:
 def mac(number: int, value: int) -> int:
     """A locally administered address; a group address of the same kind."""
     if value >> 24 == 0x01005E:
-        return 0x01005E << 24 | MARK << 8 | number
+        return 0x01005E << 24 | (MARK << 8) + number
     if value >> 32 == 0x3333:
-        return 0x3333 << 32 | MARK << 16 | number
+        return 0x3333 << 32 | (MARK << 16) + number
     return (0x035C_72 if value >> 40 & 1 else 0x025C_72) << 24 | number
 
 
@@ -221,13 +221,13 @@ def special_macs(values: U64) -> Bool:
 def group_id(number: int, value: int) -> int:
     """The lower half of a multicast GID; of a solicited-node group (RFC 4291 2.7.1) the part that is not an address stays."""
     if value >> 24 == 0x1FF:
-        return 0x1FF << 24 | MARK << 8 | number
-    return MARK << 16 | number
+        return 0x1FF << 24 | (MARK << 8) + number
+    return (MARK << 16) + number
 
 
 def site(number: int, value: int) -> int:
     """The upper half of a multicast GID that is made from a subnet prefix: flags and scope stay."""
-    return value >> 48 << 48 | MARK << 16 | number
+    return value >> 48 << 48 | (MARK << 16) + number
 
 
 def special_groups(values: U64) -> Bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,6 +67,22 @@ def test_numbers_tell_values_apart_by_appearance_alone(make: object, values: Seq
     new = [one[value] for value in values]
     assert len(set(new)) == len(new) and not set(new) & set(values)
     assert new == [other[value ^ 0x5500] for value in values]
+
+
+@pytest.mark.parametrize(
+    ("make", "first"),
+    [(subs.guid, 5), (subs.prefix, 0xFE80 << 48 | 1), (subs.prefix, 0x2001 << 48), (subs.mac, 5), (subs.mac, 0x01005E << 24 | 0x100),
+     (subs.mac, 0x3333 << 32 | 0x100), (subs.group_id, 0x1FF << 24 | 1), (subs.group_id, 1 << 40), (subs.site, 0xFF12 << 48), (subs.qpn, 2)],
+)  # fmt: skip
+def test_many_values_have_as_many_substitutes(make: Any, first: int) -> None:
+    assert len({make(number, first) for number in range(1, 100_000)}) == 99_999
+
+
+def test_many_groups_have_as_many_addresses() -> None:
+    groups = subs.Addresses()
+    groups.learn(range(0xE1000000, 0xE1000000 + 100_000))
+    new = [groups[value] for value in range(0xE1000000, 0xE1000000 + 100_000)]
+    assert len(set(new)) == 100_000 and {value >> 24 for value in new} == {0xEF}
 
 
 def test_classes_of_addresses_stay() -> None:
