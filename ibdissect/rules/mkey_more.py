@@ -65,17 +65,20 @@ class LeaseTooShort(Rule):
     than that, anybody can open the port by asking once and waiting.
 
     ## What to do
-    Choose a lease longer than the sweep interval, or 0 (it never runs out). Light sweeps do not visit hosts.
+    Choose a lease longer than the sweep interval, or 0 (it never runs out). Light sweeps do not visit hosts. Only ports are judged
+    that the capture shows being written to: elsewhere it may not see their manager.
     """
 
     code, name, severity = "MKY009", "mkey-lease-less-than-sweep", INFO
     reference = "IBA 14.2.4; seed000 M_KeyLeasePeriod; opensm osm_subnet.c"
     message = "{port} has a lease of {lease} s, and got nothing with its M_Key for {gap:.0f} s"
-    example = "a port with M_Key and M_KeyLeasePeriod 1, and two Gets with the key, 2 s apart"
+    example = "a port with M_Key and M_KeyLeasePeriod 1, a Set with the key, and a Get with it 2 s later"
 
     def __init__(self) -> None:
         self.leased: dict[int, tuple[Port, int, int, int]] = {}
         """Port, key, and time and frame of the latest request with it, by slot and port number."""
+        self.managed: set[int] = set()
+        """Ports that somebody wrote to with their key."""
 
     @on_event(MKeyLearnt)
     def learnt(self, event: MKeyLearnt, context: Context) -> None:
@@ -103,6 +106,10 @@ class LeaseTooShort(Rule):
             if int(presented[j]) != m_key or frame <= before:
                 continue
             self.leased[key] = (about, m_key, time_ns, frame)
+            if key not in self.managed:
+                if int(asks.method[index[j]]) == SET and len(self.managed) < MAX_PORTS:
+                    self.managed.add(key)
+                continue
             held = about.guard.held.now if about.guard is not None else None
             if held is None or held.key != m_key or not held.lease or time_ns - latest < held.lease * SECOND:
                 continue

@@ -167,7 +167,7 @@ class CountersFell(Rule):
     capture does not show. Rates that were computed over this moment are wrong.
 
     ## What to do
-    Look for a restart of the node, or a second monitoring tool.
+    Look for a restart of the node, or a second monitoring tool. Answers with a GRH are not compared.
     """
 
     code, name, severity = "PM010", "counter-jump", INFO
@@ -186,6 +186,8 @@ class CountersFell(Rule):
         if not len(found):
             return
         told, written = (occurrences_where(when, table, PortCounters) for when in (_TOLD, MAD.method == SET))
+        grh, lrh = (table.located.at(name)[found.rows] for name in ("grh", "lrh"))
+        told &= (grh < 0) | (lrh < 0)  # a router has one LID for many ports, and so has an adapter with virtual ones
         asked = context.get(Asked).of(table)
         place = np.full(len(table), -1, np.int64)
         place[asked.rows] = np.arange(len(asked.rows))

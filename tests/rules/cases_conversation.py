@@ -205,6 +205,12 @@ case("PM005", counters(GET_RESP, link_downed_counter=0xFF), counters(GET_RESP, p
 FELL = [counters(GET_RESP, symbol_error_counter=5), counters(GET_RESP, symbol_error_counter=3)]
 case("PM010", FELL, [FELL[0], counters(SET, 8), counters(GET_RESP, 8), FELL[1]], frames=[2], twin_also=["PM004"])
 case("PM010", FELL, list(reversed(FELL)), frames=[2])
+# two ports behind a router
+GLOBAL = [
+    gmp(PM, GET_RESP, 0x12, build(PortCounters, port_select=1, symbol_error_counter=errors), header={"transaction_id": lid}, slid=5, dlid=1,
+        grh={"sgid": gid_of(lid), "dgid": gid_of(1)}) for errors, lid in ((5, 7), (3, 8))
+]  # fmt: skip
+case("PM010", FELL, GLOBAL, frames=[2])
 
 
 # CC

@@ -114,13 +114,16 @@ case("SMP023", [*HELD, read(0x8877665544332211, SET)], [*HELD, read(0x8877665544
 IDLE = [send(slid=7, dlid=8)]
 case(
     "MKY009",
-    [*HELD, read(KEY), *IDLE, read(KEY)],
-    [*HELD, read(KEY), read(KEY), read(KEY)],
+    [*HELD, read(KEY, SET), *IDLE, read(KEY)],
+    [*HELD, read(KEY, SET), read(KEY), read(KEY)],
     frames=[5],
-    also=SEEN,
-    twin_also=SEEN,
+    also=[*SEEN, "TXN001"],
+    twin_also=[*SEEN, "TXN001"],
     file=SLOW,
 )
+# a tool that reads
+READS = [*HELD, read(KEY), *IDLE, read(KEY)]
+case("MKY009", [*HELD, read(KEY, SET), *IDLE, read(KEY)], READS, frames=[5], also=[*SEEN, "TXN001"], twin_also=SEEN, file=SLOW)
 
 
 def omni(method: int, **values: Any) -> bytes:
