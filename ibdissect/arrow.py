@@ -14,11 +14,11 @@ from ibdissect.dissect import named
 from ibdissect.dissect.summary import Summaries, summaries
 from ibdissect.dissect.value import Presenter
 from ibdissect.table.locate import EXTENDED_STRUCTS, MALFORMED, Bool, Int
-from ibdissect.table.secrets import PUBLIC, is_secret, secret_fields
+from ibdissect.table.secrets import PUBLIC, is_secret
 from ibdissect.table.table import HEADERS, ChunkTable
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.column import ComputedField
-from ibdissect.wire.spec import BYTE_KINDS, Field, decode_text
+from ibdissect.wire.spec import Field, decode_text
 from ibdissect.wire.text import plain_value
 
 if TYPE_CHECKING:
@@ -175,7 +175,9 @@ class ArrowColumns:
         hidden = self._hidden(table, run)
         if not pa.types.is_string(kind):
             assert not isinstance(run.values, list)
-            return run.values.astype(kind.to_pandas_dtype(), copy=False), hidden
+            values = run.values.astype(kind.to_pandas_dtype(), copy=False)
+            # A null hides a value from readers, not from who opens the file: Arrow's buffers keep what stands below it.
+            return np.where(hidden, values.dtype.type(0), values) if hidden.any() else values, hidden
         if isinstance(run.values, list):
             raw: list[Any] = run.values
         elif run.values.ndim == 2:
@@ -200,23 +202,9 @@ class ArrowColumns:
             else:
                 hidden = (values != 0) & ~np.isin(values, list(PUBLIC.get(field.secret, ())))
         elif field.kind in ("raw", "rest", "pad"):
-            starts, stops = _secret_bytes(table)
-            lengths = np.array([len(value) for value in run.values]) if isinstance(run.values, list) else (field.bits + 7) // 8
-            hidden = np.searchsorted(starts, run.at + lengths) > np.searchsorted(stops, run.at, side="right")
+            hidden = named.holds_key(table, run)
         self.masked += int(np.count_nonzero(hidden))
         return hidden
-
-
-def _secret_bytes(table: ChunkTable) -> tuple[Int, Int]:
-    """Where keys start and stop in the chunk's data, each sorted."""
-    starts, stops = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for field in secret_fields(table.catalog):
-        for run in named.runs(table, (field,)):
-            assert not isinstance(run.values, list)
-            there = run.values.any(axis=1) if field.kind in BYTE_KINDS else run.values != 0
-            starts.append(run.at[there])
-            stops.append(run.at[there] + field.bits // 8)
-    return np.sort(np.concatenate(starts)), np.sort(np.concatenate(stops))
 
 
 def _decimal(ns: Int) -> pa.Array:

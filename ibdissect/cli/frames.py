@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -200,13 +201,20 @@ class FieldLines(_Plain):
         if name not in self.fields:
             values = named.frame_values(table, name, self.first_ns or 0)
             return [values[row] for row in rows.tolist()]
-        of_row, values = named.merged(list(named.runs(table, self.fields[name])), self._texts)
+        of_row, values = named.merged(list(named.runs(table, self.fields[name])), partial(self._texts, table))
         line = [""] * len(table)
         for row, text in zip(of_row.tolist(), values, strict=True):
             line[row] = f"{line[row]},{text}" if line[row] else text
         return [line[row] for row in rows.tolist()]
 
-    def _texts(self, run: named.Run) -> list[str]:
+    def _texts(self, table: ChunkTable, run: named.Run) -> list[str]:
+        texts = self._shown(run)
+        if self.presenter.show_keys or run.field.kind not in ("raw", "rest", "pad"):
+            return texts
+        hidden = named.holds_key(table, run).tolist()
+        return ["*" * len(text) if hide else text for text, hide in zip(texts, hidden, strict=True)]
+
+    def _shown(self, run: named.Run) -> list[str]:
         field = run.field
         if isinstance(run.values, list):
             return [value.hex() for value in run.values]

@@ -132,6 +132,10 @@ def layout_of(walk: Walk, shape: Shape) -> Layout:
                 if inner.kind in BYTES and not layout.pieces[number].moving:
                     holders[relative + inner.byte] = inner
     _mark_secrets(layout)
+    for piece in layout.pieces:
+        for item in piece.layer.children if piece.placement.hidden and piece.layer is not None else ():
+            if item.kind == "rest":
+                item.covered_secrets = ((0, 1 << 62),)
     return layout
 
 

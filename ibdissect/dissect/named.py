@@ -10,9 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.errors import FilterError
-from ibdissect.table.locate import MALFORMED, Int
+from ibdissect.table.cut_keys import cut_keys, with_keys
+from ibdissect.table.locate import MALFORMED, Bool, Int
+from ibdissect.table.secrets import secret_fields
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.sa import SARecordPiece
 from ibdissect.wire.spec import BYTE_KINDS, Field
 
 BOTH = {
@@ -74,6 +77,31 @@ def runs(table: ChunkTable, fields: tuple[Field[Any], ...]) -> Iterator[Run]:
             rows, at = np.repeat(rows, field.count), (at[:, None] + starts).ravel()
             values = values.reshape(len(rows), -1) if field.kind in BYTE_KINDS else values.ravel()
         yield Run(field, rows, at, values)
+
+
+def holds_key(table: ChunkTable, run: Run) -> Bool:
+    """Which entries of a run of raw bytes have bytes of a key among them, or may have (a record cut off). bool[k]"""
+    starts, stops = table.once(_key_bytes)
+    field = run.field
+    lengths = np.array([len(value) for value in run.values], np.int64) if isinstance(run.values, list) else (field.bits + 7) // 8
+    hidden: Bool = np.searchsorted(starts, run.at + lengths) > np.searchsorted(stops, run.at, side="right")
+    if field.kind == "rest":
+        hidden |= cut_keys(table)[run.rows]
+        if field.owner is SARecordPiece:
+            hidden |= with_keys(table)[run.rows]
+    return hidden
+
+
+def _key_bytes(table: ChunkTable) -> tuple[Int, Int]:
+    """Where keys start and stop in the chunk's data, each sorted."""
+    starts, stops = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for field in secret_fields(table.catalog):
+        for run in runs(table, (field,)):
+            assert not isinstance(run.values, list)
+            there = run.values.any(axis=1) if field.kind in BYTE_KINDS else run.values != 0
+            starts.append(run.at[there])
+            stops.append(run.at[there] + field.bits // 8)
+    return np.sort(np.concatenate(starts)), np.sort(np.concatenate(stops))
 
 
 def _wide(table: ChunkTable, field: Field[Any]) -> npt.NDArray[Any]:

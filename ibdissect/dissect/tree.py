@@ -119,9 +119,7 @@ def tree_of(walk: Walk, layout: Layout, row: int, presenter: Presenter, summary:
     )
     if not presenter.show_keys:
         tree.secret_bytes = tuple(
-            (node.offset, node.offset + node.length)
-            for node in tree.walk()
-            if node.field is not None and node.field.secret and node.value is None and not node.in_front
+            (node.offset + low, node.offset + high) for node in tree.walk() if not node.in_front for low, high in node.masked
         )
     return tree
 
@@ -172,7 +170,7 @@ class _Maker:
             value = self.read(item)
             node.value, node.text = self.presenter.present_bytes(item, value)
             if node.value is None:
-                node.masked = item.covered_secrets
+                node.masked = tuple((low, min(high, length)) for low, high in item.covered_secrets)
             node.text = item.title or node.text
         else:
             node.value, node.text = self.presenter.present(item.field, self.read(item))

@@ -7,21 +7,23 @@ Bytes that no structure accounts for become pieces of their own, so that nothing
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.table.cut_keys import cut_keys, cut_messages, with_keys
 from ibdissect.table.locate import EXTENDED_STRUCTS, Bool, Int
 from ibdissect.table.table import HEADERS, ChunkTable
 from ibdissect.wire import around
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.link import VCRC
 from ibdissect.wire.places import Inside, MadFormat
+from ibdissect.wire.sa import SARecordPiece
 from ibdissect.wire.spec import Field, Struct, rest
-from ibdissect.wire.transport import ICRC, Payload
+from ibdissect.wire.transport import BTH, ICRC, Payload
 
 
 class AttributeData(Struct):
@@ -59,11 +61,38 @@ class Data(Struct):
     data_bytes = rest("Data", at="0", ws="frame.data")
 
 
-TAIL = frozenset({ICRC, VCRC, PadBytes, Trailer})
+class HiddenData(Data):
+    """The same in a frame that is cut or broken where a key may stand."""
+
+
+class HiddenAttribute(AttributeData):
+    """Attribute data of a datagram too short for the structures that would tell which bytes are a key."""
+
+
+class HiddenUnused(UnusedData):
+    """Unused bytes of such a datagram."""
+
+
+class HiddenPad(PadBytes):
+    """Bytes in front of the ICRC of a packet too short for the headers that its OpCode announces."""
+
+
+class HiddenTrailer(Trailer):
+    """Bytes behind a packet whose length says that it ends before its keys."""
+
+
+class HiddenPayload(Payload):
+    """Payload of a message, cut off, whose whole would tell which bytes are a key."""
+
+
+TAIL = frozenset({ICRC, VCRC, PadBytes, Trailer, HiddenPad, HiddenTrailer})
 """Pieces whose offset follows from the length of the payload: frames that differ only there have one shape."""
-LEFT_OVER: tuple[StructType, ...] = (Data, Payload, AttributeData, UnusedData, PadBytes, Trailer)
+HIDDEN: tuple[StructType, ...] = (HiddenData, HiddenAttribute, HiddenUnused, HiddenPad, HiddenTrailer, HiddenPayload)
+"""Masked whole, as keys are: nobody can say where in them a key stands."""
+LEFT_OVER: tuple[StructType, ...] = (Data, Payload, AttributeData, UnusedData, PadBytes, Trailer, *HIDDEN)
 """What holds bytes that nothing else accounts for."""
 _DATA, _PAYLOAD, _ATTRIBUTE, _UNUSED, _PAD, _TRAILER = range(6)
+_HIDDEN = np.array([LEFT_OVER.index(s) for s in (HiddenData, HiddenPayload, HiddenAttribute, HiddenUnused, HiddenPad, HiddenTrailer)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +102,8 @@ class Placement:
     struct: StructType
     place: object
     """None for a header that `locate` finds itself."""
+    hidden: bool = False
+    """Its open end is masked: it may be part of a key."""
 
     @property
     def inside(self) -> Field[Any] | None:
@@ -139,6 +170,7 @@ class Walk:
         found = self._structures()
         pieces = [found, *self._left_over(found)]
         kind, rows, at, stop = (np.concatenate([p[i] for p in pieces]) for i in range(4))
+        kind = self._hidden(kind, rows)
         order = _sorted(table, kind, rows, at)
         self.kind, self.rows, self.at, self.stop = kind[order], rows[order], at[order], stop[order]
         self.start: Int = np.searchsorted(self.rows, np.arange(len(table) + 1))
@@ -146,7 +178,24 @@ class Walk:
 
     def placement(self, number: int) -> Placement:
         """What piece kind `number` is."""
-        return self.kinds[number] if number < self.count else Placement(LEFT_OVER[number - self.count], None)
+        if number < self.count:
+            return self.kinds[number]
+        hidden = number - self.count - len(LEFT_OVER)
+        if hidden >= 0:
+            return replace(self.kinds[hidden], hidden=True)
+        struct = LEFT_OVER[number - self.count]
+        return Placement(struct, None, struct in HIDDEN)
+
+    def _hidden(self, kind: Int, rows: Int) -> Int:
+        """Structures that end with bytes for another one to explain, where those may be part of a key: numbers of their own."""
+        pieces = np.array([*(p.struct is SARecordPiece for p in self.kinds), *[False] * len(LEFT_OVER)])[kind]
+        forms = np.array([*map(_is_open, self.kinds), *[False] * len(LEFT_OVER)])[kind]
+        hide = np.zeros(len(kind), np.bool_)
+        if pieces.any():
+            hide |= pieces & with_keys(self.table)[rows]
+        if forms.any():
+            hide |= forms & cut_keys(self.table)[rows]
+        return np.where(hide, kind + self.count + len(LEFT_OVER), kind)
 
     def _structures(self) -> tuple[Int, Int, Int, Int]:
         parts: list[tuple[int, Any]] = []
@@ -211,13 +260,16 @@ class Walk:
             yield np.full(int(both.sum()), self.count + _PAD), row[both], payload_end[both], stop[both]
             stop = np.where(both, payload_end, stop)
         keep = (sort != _UNUSED) | _any_set(self.table.chunk.data, at, stop)
+        hide = np.where(sort == _PAYLOAD, cut_messages(self.table)[row], cut_keys(self.table)[row])
+        hide &= (located.at("bth")[row] >= 0) | (stop - at > BTH.size)  # no key stands in a BTH
+        sort = np.where(hide, _HIDDEN[sort], sort)
         yield sort[keep] + self.count, row[keep], at[keep], stop[keep]
 
     def shapes(self, rows: Int | None = None) -> Iterator[Shape]:
         """The rows (all, or those chosen) by shape."""
         chunk = self.table.chunk
         relative = self.at - chunk.offset[self.rows]
-        tail = np.array([self.placement(i).struct in TAIL for i in range(self.count + len(LEFT_OVER))])
+        tail = np.array([self.placement(i).struct in TAIL for i in range(2 * self.count + len(LEFT_OVER))])
         relative[tail[self.kind]] = 0
         key = _row_keys(self.kind, relative, self.start)
         chosen = np.arange(len(self.table)) if rows is None else rows
@@ -235,6 +287,10 @@ class Walk:
 _EMPTY = np.empty(0, np.int64)
 ERF_HEADER: StructType = around.ERF
 """Stands in front of the frame; its fields count from its own start."""
+
+
+def _is_open(placement: Placement) -> bool:
+    return isinstance(placement.place, MadFormat) and placement.struct.fields[-1].kind == "rest"
 
 
 def _sorted(table: ChunkTable, kind: Int, rows: Int, at: Int) -> Int:

@@ -118,9 +118,9 @@ def _carried(rnd: random.Random) -> Iterator[tuple[int, bytes]]:
         for place in what.carried_by:
             body = filled(what, rnd)
             if isinstance(place, Mad):
-                yield LINK_INFINIBAND, _management(rnd, place, body)
+                yield LINK_INFINIBAND, management(rnd, place, body)
                 if place.mgmt_class not in (0x01, 0x81):
-                    yield LINK_ETHERNET, _management(rnd, place, body, ethernet=True)
+                    yield LINK_ETHERNET, management(rnd, place, body, ethernet=True)
             elif isinstance(place, VendorOui):
                 head = bytearray(rnd.randbytes(VENDOR_DATA) + body)
                 head[37:40] = place.oui.to_bytes(3, "big")
@@ -142,7 +142,8 @@ def _attribute_at() -> dict[tuple[int, int], int]:
     return {key: builtin().data_at(*key) for key in builtin().formats}
 
 
-def _management(rnd: random.Random, place: Mad, body: bytes, *, ethernet: bool = False) -> bytes:
+def management(rnd: random.Random, place: Mad, body: bytes, *, ethernet: bool = False) -> bytes:
+    """A packet with an attribute where a place says that it is carried."""
     at = place.data_at if place.data_at is not None else _attribute_at().get((place.mgmt_class, place.base_version), 24)
     method = rnd.choice(sorted(place.methods)) if place.methods else rnd.choice((1, 2, 3, 5, 0x12, 0x81, 0x92))
     size = OPA_MAD_BYTES if place.base_version == 0x80 else MAD_BYTES

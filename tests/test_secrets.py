@@ -1,0 +1,200 @@
+"""Does any output show a key that it was not told to show? Keys are planted in every field that holds one, then looked for everywhere."""
+
+from __future__ import annotations
+
+import io
+import random
+import struct
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ibdissect.capture.chunk import LINK_INFINIBAND
+from ibdissect.session import Capture
+from ibdissect.table.secrets import secret_fields
+from ibdissect.wire.catalog import builtin
+from ibdissect.wire.places import Inside, Mad
+from tests.craft import build
+from tests.fuzz.container import pcapng
+from tests.fuzz.seeds import management, of_declarations
+from tests.ulp.test_services import nvme_frames
+
+PER_FIELD = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A key in a frame."""
+
+    field: str
+    value: bytes
+    frame: int
+    end: int
+    """Byte of the frame behind the key."""
+
+
+def notices() -> Iterator[bytes]:
+    """Traps that repeat a key: structures inside another one, when its fields have certain values."""
+    rnd = random.Random(5)
+    for what in builtin().structs:
+        for place in what.carried_by:
+            if not isinstance(place, Inside) or not any(field.secret for field in what.fields):
+                continue
+            outer = place.field.owner
+            assert outer is not None
+            values = {field.name: min(allowed) for field, allowed in place.when}
+            body = build(outer, **values, **{place.field.name: rnd.randbytes(place.field.bits // 8)})
+            for home in (home for home in outer.carried_by if isinstance(home, Mad)):
+                yield management(rnd, home, body)
+
+
+def plant() -> tuple[list[bytes], list[Planted]]:
+    """Frames of all declarations in which every field that holds a key has one of its own."""
+    rnd = random.Random(7)
+    frames = [seed.data for n in (3, 4) for seed in of_declarations(n) if seed.link == LINK_INFINIBAND] + [*notices(), *nvme_frames()]
+    planted: list[Planted] = []
+    with Capture(io.BytesIO(pcapng([(LINK_INFINIBAND, data, len(data)) for data in frames]))) as capture:
+        for table in capture.tables():
+            taken: dict[int, bytearray] = {}
+            for field in secret_fields(table.catalog):
+                assert field.owner is not None
+                found = table.occurrences(field.owner)
+                places = list(zip(found.rows.tolist(), found.at.tolist(), strict=True))
+                for row, at in places[: PER_FIELD if field.when is None else None]:
+                    start = at + field.bit // 8 - int(table.chunk.offset[row])
+                    number = table.chunk.first + row - 1
+                    frame = taken.setdefault(number, bytearray(frames[number]))
+                    size = field.bits // 8
+                    if any(p.frame == number and start < p.end and start + size > p.end - len(p.value) for p in planted):
+                        continue
+                    value = rnd.randbytes(size)
+                    frame[start : start + size] = value
+                    planted.append(Planted(field.filter_name, value, number, start + size))
+            for number, frame in taken.items():
+                frames[number] = bytes(frame)
+    return frames, planted
+
+
+def forms(key: bytes) -> Iterator[bytes]:
+    """How a key may stand in an output: bytes in either order, hex in words and with separators, a number."""
+    yield key
+    yield key[::-1]
+    for part in {key, *(key[i : i + 4] for i in range(0, len(key), 4))}:
+        yield part.hex().encode()
+        yield part.hex().upper().encode()
+        yield part.hex(":").encode()
+        yield part.hex(" ").encode()
+    yield str(int.from_bytes(key, "big")).encode()
+    yield str(int.from_bytes(key, "little")).encode()
+
+
+def shown(output: bytes, keys: Iterable[Planted]) -> list[str]:
+    """Fields whose key an output holds, in any form."""
+    return [f"{key.field} in frame {key.frame + 1}" for key in keys if any(form in output for form in forms(key.value))]
+
+
+FRAMES, PLANTED = plant()
+UPPER = ("nvme.", "iser.", "rpcordma.")
+"""Keys of these are known by the connection that a frame belongs to: a frame alone has a payload and no more."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`whole.pcapng` with every frame, `cut.pcapng` with frames that end in or right behind their key, sent longer or not."""
+    made = tmp_path_factory.mktemp("keys")
+    (made / "whole.pcapng").write_bytes(pcapng([(LINK_INFINIBAND, data, len(data)) for data in FRAMES]))
+    cut = []
+    for key in (key for key in PLANTED if not key.field.startswith(UPPER)):
+        data = FRAMES[key.frame]
+        for size in (key.end, key.end + 1, key.end + 4):
+            for wire in (size, len(data)):
+                cut.append((LINK_INFINIBAND, data[:size], max(wire, len(data[:size]))))
+        for words in (2, 5):  # the packet says that it ends before the key
+            cut.append((LINK_INFINIBAND, data[:4] + struct.pack(">H", words) + data[6:], len(data)))
+    (made / "cut.pcapng").write_bytes(pcapng(cut))
+    return made
+
+
+def run(*words: str) -> bytes:
+    """Everything a command prints."""
+    done = subprocess.run([sys.executable, "-m", "ibdissect", *words], capture_output=True, timeout=300, check=False)
+    assert done.returncode in (0, 1), done.stderr
+    return done.stdout + done.stderr
+
+
+RAW = sorted(name for name, fields in builtin().names.items() if any(field.kind in ("raw", "rest", "pad") for field in fields))
+KEYS = sorted({field.filter_name for field in secret_fields(builtin())})
+COLUMNS = [word for name in (*KEYS, *RAW) for word in ("-e", name)]
+OUTPUTS = {
+    **{f"show {name}": ("show", "{}", "--format", name) for name in ("summary", "tree", "dump", "dotted", "scapy", "json", "jsonl")},
+    **{f"lint {name}": ("lint", "{}", "--max-findings", "none", "--format", name)
+       for name in ("text", "json", "jsonl", "sarif", "junit", "github")},
+    "lint with figures": ("lint", "{}", "--statistics", "--timing"),
+    "fields": ("show", "{}", *COLUMNS), "stats": ("stats", "{}"), "stats json": ("stats", "{}", "--format", "json"),
+    "fabric": ("fabric", "{}"), "fabric json": ("fabric", "{}", "--format", "json"), "fabric dot": ("fabric", "{}", "--dot"),
+}  # fmt: skip
+
+
+def test_every_kind_of_key_is_planted(folder: Path) -> None:
+    """And the search finds them when they are asked for: no other test can pass by looking for nothing."""
+    kinds = {field.secret for field in secret_fields(builtin())}
+    assert {f.secret for f in secret_fields(builtin()) if f.filter_name in {key.field for key in PLANTED}} == kinds
+    found = shown(run("show", str(folder / "whole.pcapng"), "--format", "jsonl", "--show-keys"), PLANTED)
+    assert len(found) == len(PLANTED) > 60
+
+
+@pytest.mark.parametrize("capture", ["whole", "cut"])
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_no_output_shows_a_key(name: str, capture: str, folder: Path) -> None:
+    words = [word.format(folder / f"{capture}.pcapng") for word in OUTPUTS[name]]
+    assert shown(run(*words), PLANTED) == []
+
+
+@pytest.mark.parametrize("capture", ["whole", "cut"])
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "arrow"])
+def test_no_table_holds_a_key(ending: str, capture: str, folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    target = tmp_path / f"x.{ending}"
+    said = run("export", str(folder / f"{capture}.pcapng"), "--to", str(target), *COLUMNS)
+    assert shown(said + target.read_bytes(), PLANTED) == []
+    said = run("export", str(folder / f"{capture}.pcapng"), "--findings", "--to", str(target))
+    assert shown(said + target.read_bytes(), PLANTED) == []
+
+
+def test_no_query_gives_a_key(folder: Path) -> None:
+    pytest.importorskip("duckdb")
+    for table in ("packets", "mads", "findings", "ports"):
+        out = run("sql", str(folder / "whole.pcapng"), f"select * from {table}", "--format", "jsonl", *COLUMNS)
+        assert out and shown(out, PLANTED) == []
+
+
+def test_no_comment_and_no_baseline_holds_a_key(folder: Path, tmp_path: Path) -> None:
+    """Annotated frames hold their keys, and the command says so; comments do not."""
+    target, baseline = tmp_path / "a.pcapng", tmp_path / "known.json"
+    assert b"keys" in run("annotate", str(folder / "whole.pcapng"), "--to", str(target))
+    with Capture(str(target)) as capture:
+        for _ in capture.tables():
+            pass
+        comments = [text for texts in capture.reader.comments.values() for text in texts]
+    assert comments and shown("\n".join(comments).encode(), PLANTED) == []
+    run("lint", str(folder / "whole.pcapng"), "--write-baseline", str(baseline))
+    assert baseline.stat().st_size > 500 and shown(baseline.read_bytes(), PLANTED) == []
+
+
+def test_no_error_repeats_a_key(folder: Path) -> None:
+    """A refused command says why without the values at hand."""
+    path = str(folder / "whole.pcapng")
+    for words in (("show", path, "-Y", "smplid.mkey == x"), ("show", path, "--frames", "x"), ("lint", path, "--select", "NONE")):
+        done = subprocess.run([sys.executable, "-m", "ibdissect", *words], capture_output=True, timeout=300, check=False)
+        assert done.returncode == 2 and shown(done.stdout + done.stderr, PLANTED) == []
+
+
+def test_a_representation_holds_what_it_says() -> None:
+    """Views are not masked: whoever prints one has the bytes in hand. Findings, trees and tables are."""
+    with Capture(io.BytesIO(pcapng([(LINK_INFINIBAND, data, len(data)) for data in FRAMES]))) as capture:
+        findings = capture.lint()
+        assert findings and shown(repr(findings).encode(), PLANTED) == []
