@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.table.distinct import by_value
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.notice import Notice, TrapMKey
@@ -99,7 +100,7 @@ class Follower:
         slots, entered = places.slot, places.entered
         distinct, which = np.unique(slots[index], return_inverse=True)
         attribute = smps.attribute[index]
-        of_attribute = {number: np.flatnonzero(attribute == number) for number in np.unique(attribute).tolist()}
+        of_attribute = dict(by_value(attribute))
         nodes = tuple(self.subnet.slots.get(slot) for slot in distinct.tolist())
         return Requests(
             smps.rows[index], smps.method[index], smps.attribute[index], smps.modifier[index], smps.mad[index], smps.bodies[index],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import string
 import time
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from typing import Any
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from ibdissect.capture.chunk import Damage
 from ibdissect.record import record
 from ibdissect.table.distinct import groups
-from ibdissect.table.mask import occurrences_where, rows_where
+from ibdissect.table.mask import Judged, rows_where
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.spec import Struct
 
@@ -77,15 +78,21 @@ class Linter:
         self.rules = [rule() for rule in rules]
         self.max_findings, self.timing, self.on_finding = max_findings, timing, on_finding
         self.context = Context(damage=damage)
-        self.tally: dict[str, Tally] = {rule.code: Tally() for rule in self.rules}
+        self.tally: dict[str, Tally] = defaultdict(Tally)
+        """By code, of rules that found or, with `timing`, may find something."""
         self.shown: list[tuple[int, int, npt.NDArray[np.uint8]]] = []
         """First frame and length of each chunk that was limited, and which frames are reported, a bit each."""
-        self.stateless = [rule for rule in self.rules if rule.when is not None]
+        self.stateless: dict[type[Struct] | None, list[Rule]] = {}
+        """Rules that are a condition, by the structure that they judge."""
         self.of_struct: list[tuple[Rule, type[Struct], Any]] = []
         self.of_event: dict[type[Any], list[tuple[Rule, Any]]] = {}
         self.of_chunk: list[tuple[Rule, Any]] = []
         self.at_end: list[tuple[Rule, Any]] = []
         for rule in self.rules:
+            if timing:
+                self.tally[rule.code] = Tally()
+            if rule.when is not None:
+                self.stateless.setdefault(rule.on, []).append(rule)
             for mark, listens, method in handlers(rule):
                 if mark == "listens_to":
                     self.of_struct += [(rule, struct, method) for struct in listens]
@@ -102,8 +109,7 @@ class Linter:
         """Judge a chunk; `shown` bool[n] limits what is reported, knowledge is learnt from all rows."""
         if shown is not None:
             self.shown.append((table.chunk.first, len(shown), np.packbits(shown)))
-        for rule in self.stateless:
-            self._timed(rule, self._stateless, table, shown)
+        self._judge(table, shown)
         for source in self.sources:
             for event in source.feed(table):
                 for rule, method in self.of_event.get(type(event), ()):
@@ -120,6 +126,17 @@ class Linter:
         found = [finding for tally in self.tally.values() for finding in tally.findings]
         return sorted(found, key=lambda f: (f.frame, f.code))
 
+    def _judge(self, table: ChunkTable, shown: Bool | None) -> None:
+        """Ask the conditions: those of one structure together, none where it does not occur."""
+        for struct, rules in self.stateless.items():
+            if struct is None:
+                for rule in rules:
+                    self._timed(rule, self._frames, table, shown)
+            elif len(table.occurrences(struct)):
+                judged = Judged(table, struct)
+                for rule in rules:
+                    self._timed(rule, self._stateless, table, judged, shown)
+
     def _timed(self, rule: Rule, work: Any, *args: Any) -> None:
         if not self.timing:
             work(rule, *args)
@@ -128,20 +145,17 @@ class Linter:
         work(rule, *args)
         self.tally[rule.code].seconds += time.perf_counter() - start
 
-    def _stateless(self, rule: Rule, table: ChunkTable, shown: Bool | None) -> None:
-        assert rule.when is not None
-        if rule.on is None:
-            self._frames(rule, table, rows_where(rule.when, table) if shown is None else rows_where(rule.when, table) & shown)
+    def _stateless(self, rule: Rule, table: ChunkTable, judged: Judged, shown: Bool | None) -> None:
+        assert rule.when is not None and rule.on is not None
+        hits = judged.mask(rule.when)
+        if not np.count_nonzero(hits):
             return
         found = table.occurrences(rule.on)
-        if not len(found):
-            return
-        hits = occurrences_where(rule.when, table, rule.on)
         if shown is not None:
             hits = hits & shown[found.rows]
-        if not hits.any():
-            return
         index = np.flatnonzero(hits)
+        if not index.size:
+            return
         if rule.flow:
             self._flows(rule, table, index)
             return
@@ -152,9 +166,11 @@ class Linter:
         for start, number in zip(first[:room].tolist(), entries[:room].tolist(), strict=True):
             self._keep(tally, self._finding(rule, table, index[start : start + number].tolist()))
 
-    def _frames(self, rule: Rule, table: ChunkTable, hits: Bool) -> None:
+    def _frames(self, rule: Rule, table: ChunkTable, shown: Bool | None) -> None:
         """A condition on whole frames: one finding a frame, described by the rule itself, and only those that are kept."""
-        rows = np.flatnonzero(hits)
+        assert rule.when is not None
+        hits = rows_where(rule.when, table)
+        rows = np.flatnonzero(hits if shown is None else hits & shown)
         tally = self.tally[rule.code]
         tally.count += len(rows)
         room = len(rows) if self.max_findings is None else max(0, self.max_findings - len(tally.findings))
@@ -165,7 +181,7 @@ class Linter:
         """One finding a flow: hits that agree in the rule's flow fields."""
         assert rule.on is not None
         rows = table.occurrences(rule.on).rows[index]
-        keys = np.column_stack([_flat(table.of_rows(f)[0][rows]) for f in rule.flow])
+        keys = np.column_stack([_flat(table.values_at(field, rows)) for field in rule.flow])
         first, inverse = groups(list(keys.T))
         counts = np.bincount(inverse)
         for i in np.argsort(first, kind="stable").tolist():
@@ -231,8 +247,8 @@ class Linter:
         return row >= count or bool(bits[row >> 3] >> (7 - (row & 7)) & 1)
 
     def _take(self, rule: Rule, hits: Iterable[Hit] | None) -> None:
-        tally = self.tally[rule.code]
         for hit in hits or ():
+            tally = self.tally[rule.code]
             if self.shown and not self._visible(hit.frame):
                 continue
             if hit.key is not None:

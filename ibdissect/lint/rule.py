@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
+from types import FunctionType
 from typing import Any, ClassVar, TypeVar
 
 from ibdissect.errors import PluginError, defined_in
@@ -169,6 +170,9 @@ def _marked(kind: type[Rule]) -> tuple[tuple[str, Any, str], ...]:
 
     Only functions that carry notes are looked at: `dir` of all rules costs 30 ms.
     """
-    noted = {name for base in kind.__mro__ for name, value in vars(base).items() if callable(value) and getattr(value, "__dict__", None)}
+    bases = [base for base in kind.__mro__ if base is not Rule and base is not object]
+    noted = {name for base in bases for name, value in vars(base).items() if type(value) is FunctionType and vars(value)}
+    if not noted:
+        return ()
     found = [(mark, getattr(getattr(kind, name), mark, None), name) for mark in MARKS for name in sorted(noted)]
     return tuple((mark, listens, name) for mark, listens, name in found if listens is not None)

@@ -62,7 +62,7 @@ def _other_partition(table: ChunkTable) -> Bool:
     """Multicast packets of IP over InfiniBand whose P_Key is not that in the group's GID (membership aside)."""
     gid = table.values(GRH.dgid)
     in_gid = (gid[:, 4].astype(np.int64) << 8) | gid[:, 5]
-    packet = table.of_rows(BTH.p_key)[0][table.occurrences(GRH).rows].astype(np.int64)
+    packet = table.values_at(BTH.p_key, table.occurrences(GRH).rows).astype(np.int64)
     other: Bool = _is_ipoib(gid) & ((in_gid ^ packet) & 0x7FFF != 0)
     return other
 

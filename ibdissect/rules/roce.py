@@ -137,7 +137,7 @@ class RocePKey(Rule):
     code, name, severity = "ROC012", "roce-pkey", WARNING
     reference = "seed002, default P_Key; soft-RoCE captures"
     on = BTH
-    when = (BTH.p_key != DEFAULT_PKEY) & ((BTH.p_key & 0x7FFF) != 0) & IS_ROCE
+    when = IS_ROCE & (BTH.p_key != DEFAULT_PKEY) & ((BTH.p_key & 0x7FFF) != 0)
     at = BTH.p_key
     flow = (*PACKET_FLOW, BTH.p_key)
     message = "P_Key 0x{p_key:04x}, RoCE uses 0xffff"

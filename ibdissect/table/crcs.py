@@ -21,8 +21,9 @@ from ibdissect.wire import crc
 from .locate import Bool, Int
 from .table import ChunkTable
 
-REACH = 4608
-"""Bytes behind a masked byte that the table covers: a packet of 4096 bytes payload with all headers. Longer ones are masked one by one."""
+NEAR, REACH = 512, 4608
+"""Bytes behind a masked byte that the tables cover: MADs with all headers (a table quickly made), and packets of 4096 bytes payload. Longer
+ones are masked one by one."""
 ONES = b"\xff" * 8
 """What stands for the LRH where there is none, or where all of it may change."""
 
@@ -92,9 +93,10 @@ def icrc_sums(table: ChunkTable) -> Sums:
         big = end - start > REACH
         long[part] = big
         delta = np.zeros(len(here), np.uint32)
+        reach = NEAR if (end - start <= NEAR).all() else REACH
         for at, mask in masks.bytes:
             value = data[at]
-            delta ^= _behind()[np.minimum(end - at - 1, REACH - 1), (value | mask) ^ value]
+            delta ^= _behind(reach)[np.minimum(end - at - 1, reach - 1), (value | mask) ^ value]
         fix[part] = delta
     if not known.all():
         rows, starts, fix, long, ones_first = rows[known], starts[known], fix[known], long[known], ones_first[known]
@@ -194,17 +196,17 @@ def _verdicts(table: ChunkTable, sums: Sums) -> Checked:
 
 
 @cache
-def _behind() -> npt.NDArray[np.uint32]:
-    """uint32[REACH, 256]: what byte `b` followed by `k` zero bytes sums to, without ones before and after."""
+def _behind(reach: int) -> npt.NDArray[np.uint32]:
+    """uint32[reach, 256]: what byte `b` followed by `k` zero bytes sums to, without ones before and after."""
     first = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         first = np.where(first & 1, (first >> 1) ^ np.uint32(0xEDB88320), first >> 1).astype(np.uint32)
     after, bits = first.tolist(), []
     row = [after[1 << bit] for bit in range(8)]
-    for _ in range(REACH):
+    for _ in range(reach):
         bits.append(row)
         row = [value >> 8 ^ after[value & 0xFF] for value in row]
-    of_bit, table = np.array(bits, np.uint32), np.zeros((REACH, 256), np.uint32)
+    of_bit, table = np.array(bits, np.uint32), np.zeros((reach, 256), np.uint32)
     for bit in range(8):  # a byte sums to what its bits sum to
         table[:, 1 << bit : 2 << bit] = table[:, : 1 << bit] ^ of_bit[:, bit : bit + 1]
     return table

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .locate import Int
-
+Int = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
 INDEX_BITS = 17
 """Rows of a chunk have numbers below 2**17 (`capture.records.ROWS`)."""
@@ -44,6 +44,16 @@ def order_of(keys: U64) -> Int:
     if ((apart != 0) & (apart <= _LOW)).any():  # two keys that differ in low bits only
         return np.argsort(keys, kind="stable")
     return order
+
+
+def by_value(numbers: npt.NDArray[Any]) -> Iterator[tuple[int, Int]]:
+    """Each distinct number, ascending, and where it stands, int64[k] ascending. np.unique without indices loads numpy.ma (10 ms)."""
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    starts = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(order)]
+    for start, stop in pairwise(starts):
+        if start < stop:
+            yield int(ordered[start]), order[start:stop]
 
 
 def groups(columns: Sequence[npt.NDArray[Any]]) -> tuple[Int, Int]:

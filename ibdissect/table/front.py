@@ -58,7 +58,7 @@ class Front:
             return block if whole else _picked(block, rows)
         if np.count_nonzero(alike) * 2 < k:
             return _padded(self.data, at, size)
-        part = block.copy() if whole else _picked(block, rows)
+        part = tight(block) if whole else _picked(block, rows)
         other = np.flatnonzero(~alike)
         part[other] = _padded(self.data, at[other], size)
         return part
@@ -75,6 +75,12 @@ def _padded(data: Bytes, at: Int, size: int) -> Bytes:
         found[i] = 0
         found[i, : len(rest)] = rest
     return found
+
+
+def tight(rows: Bytes) -> Bytes:
+    """A copy of a slice of wider rows, item by item, which is faster than byte by byte."""
+    width = rows.shape[1]
+    return rows.view(f"V{width}")[:, 0].copy().view(np.uint8).reshape(-1, width)
 
 
 def _picked(block: Bytes, rows: Int) -> Bytes:

@@ -43,7 +43,7 @@ def occurrences_where(expr: Expr, table: ChunkTable, domain: StructType) -> Bool
     Fields of `domain` are those of the occurrence itself; fields of another structure are those of its first occurrence in
     the same frame.
     """
-    return _Occurrences(table, domain).mask(expr)
+    return Judged(table, domain).mask(expr)
 
 
 @record
@@ -63,13 +63,19 @@ class _Evaluator:
         self.table = table
 
     def mask(self, expr: Expr) -> Bool:
+        if isinstance(expr, Compare):
+            rows, left, right = self.align(self.series(expr.left), self.series(expr.right))
+            return self.reduce(rows, _compare(expr.op, left, right), all_of=expr.op == "!=")
         if isinstance(expr, And):
             result = self.mask(expr.parts[0])
             for part in expr.parts[1:]:
-                if not result.any():
+                if not np.count_nonzero(result):
                     break
                 result = result & self.mask(part)
             return result
+        if isinstance(expr, In):
+            series = self.series(expr.value)
+            return self.reduce(series.rows, _isin(series, expr.choices), all_of=False)
         if isinstance(expr, Or):
             result = self.mask(expr.parts[0])
             for part in expr.parts[1:]:
@@ -81,12 +87,6 @@ class _Evaluator:
             return self.present(expr.what)
         if isinstance(expr, Where):
             return self.where(expr)
-        if isinstance(expr, In):
-            series = self.series(expr.value)
-            return self.reduce(series.rows, _isin(series, expr.choices), all_of=False)
-        if isinstance(expr, Compare):
-            rows, left, right = self.align(self.series(expr.left), self.series(expr.right))
-            return self.reduce(rows, _compare(expr.op, left, right), all_of=expr.op == "!=")
         raise TypeError(f"{expr!r} is no condition")
 
     def series(self, value: Any) -> _Series:
@@ -94,6 +94,8 @@ class _Evaluator:
             return self.of_field(value)
         if isinstance(value, Arith):
             rows, left, right = self.align(self.series(value.left), self.series(value.right))
+            if value.op == "&" and type(right.values) is int and right.values >= 0 and left.values.dtype.kind == "u":
+                return _Series(rows, left.values & left.values.dtype.type(right.values & np.iinfo(left.values.dtype).max))
             return _Series(rows, _ARITH[value.op](_wide(left.values), _wide(right.values)))
         return _Series(None, value)
 
@@ -150,20 +152,29 @@ class _Rows(_Evaluator):
         return out
 
 
-NARROW = 4
-"""When a condition leaves fewer than one occurrence in so many, the rest of it is asked about those only."""
+NARROW, SMALL = 4, 512
+"""When a condition leaves fewer than one occurrence in NARROW, the rest of it is asked about those only - where there are so many that
+this is worth it."""
 
 
-class _Occurrences(_Evaluator):
-    """Truth for each occurrence of one structure, or for the `picked` ones; here `rows` of a series are positions among them."""
+class Judged(_Evaluator):
+    """Truth for each occurrence of one structure, or for the `picked` ones; here `rows` of a series are positions among them.
+
+    Conditions asked of the same object share the columns that they read.
+    """
 
     def __init__(self, table: ChunkTable, domain: StructType, picked: Int | None = None) -> None:
         super().__init__(table)
         self.domain, self.picked = domain, picked
         self.size = len(table.occurrences(domain)) if picked is None else len(picked)
         self.all = _numbers(self.size)
+        self.known: dict[Field[Any], _Series] = {}
 
     def mask(self, expr: Expr) -> Bool:
+        if type(expr) is Compare and type(expr.right) is int and type(expr.left) is Field:  # most conditions are of this form
+            series = self.of_field(expr.left)
+            if series.values.ndim == 1:
+                return self.reduce(series.rows, _COMPARE[expr.op](series.values, expr.right), all_of=expr.op == "!=")
         if not isinstance(expr, And):
             return super().mask(expr)
         result = self.mask(expr.parts[0])
@@ -171,11 +182,11 @@ class _Occurrences(_Evaluator):
             left = int(np.count_nonzero(result))
             if not left:
                 break
-            if left * NARROW > self.size:
+            if left * NARROW > self.size or self.size <= SMALL:
                 result = result & self.mask(part)
                 continue
             few = np.flatnonzero(result)
-            narrowed = _Occurrences(self.table, self.domain, few if self.picked is None else self.picked[few])
+            narrowed = Judged(self.table, self.domain, few if self.picked is None else self.picked[few])
             result = np.zeros(self.size, np.bool_)
             result[few] = narrowed.mask(part)
         return result
@@ -190,6 +201,12 @@ class _Occurrences(_Evaluator):
         return partners[self.picked]
 
     def of_field(self, field: Field[Any]) -> _Series:
+        found = self.known.get(field)
+        if found is None:
+            found = self.known[field] = self._read(field)
+        return found
+
+    def _read(self, field: Field[Any]) -> _Series:
         assert field.owner is not None
         values = self.table.values(field)
         keep = None if field.when is None else np.isin(self.table.values(field.when[0]), list(field.when[1]))

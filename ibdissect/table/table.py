@@ -19,8 +19,11 @@ from ibdissect.wire.places import Inside, Mad, MadFormat, Parsed, SaPiece
 from ibdissect.wire.spec import BYTE_KINDS, Field
 
 from . import sa_tables
+from .bits import extract as extract
 from .computed import values_of
+from .distinct import by_value
 from .front import gather as gather
+from .front import tight
 from .locate import EXTENDED_AT, EXTENDED_STRUCTS, Bool, Int, Located, locate, u16
 from .payloads import parsed, room
 from .services import Services
@@ -167,7 +170,7 @@ class ChunkTable:
         if start is None:
             return _NONE
         rows = np.flatnonzero(start >= 0)
-        at = start[rows]
+        at = start if len(rows) == len(start) else start[rows]
         if name in ("payload", "mad"):
             return Occurrences(rows, at, self.located.payload_end[rows])
         return Occurrences(rows, at, at + struct.size)
@@ -194,8 +197,8 @@ class ChunkTable:
                 rows = np.flatnonzero(mad >= 0)
                 at = mad[rows]
                 key = (self.chunk.data[at + 1].astype(np.int64) << 16) | u16(self.chunk.data, at + 16)
-                for value in np.unique(key).tolist():
-                    self._groups[value >> 16, value & 0xFFFF] = rows[key == value]
+                for value, index in by_value(key):
+                    self._groups[value >> 16, value & 0xFFFF] = rows[index]
         return self._groups
 
     def attributes(self) -> dict[tuple[int, int], Int]:
@@ -254,11 +257,14 @@ class ChunkTable:
     # -- what fields hold
 
     def matrix(self, struct: StructType) -> npt.NDArray[np.uint8]:
-        """The bytes of every occurrence, uint8[k, struct.size], perhaps a view: one gather that all columns of the structure share."""
+        """The bytes of every occurrence, uint8[k, struct.size]: one gather that all columns of the structure share."""
         found = self._matrix.get(struct)
         if found is None:
             there = self.occurrences(struct)
-            found = self._matrix[struct] = self.located.front.part(there.rows, there.at, struct.size)
+            found = self.located.front.part(there.rows, there.at, struct.size)
+            if not found.flags.c_contiguous:  # a slice of wider rows: to read one column of it takes as long as to copy all
+                found = tight(found)
+            self._matrix[struct] = found
         return found
 
     def values(self, field: Field[Any]) -> npt.NDArray[Any]:
@@ -305,13 +311,26 @@ class ChunkTable:
             return np.zeros((len(self), *values.shape[1:]), values.dtype), there
         return np.where(there.reshape(-1, *[1] * (values.ndim - 1)), values[np.maximum(index, 0)], 0), there
 
+    def values_at(self, field: Field[Any], rows: Int) -> npt.NDArray[Any]:
+        """What `of_rows` holds for some rows of the chunk; 0 where absent."""
+        assert field.owner is not None
+        index = self.first(field.owner)[rows]
+        values, there = self.values(field), index >= 0
+        if not there.any():
+            return np.zeros((len(rows), *values.shape[1:]), values.dtype)
+        found = values[np.maximum(index, 0)]
+        found[~there] = 0
+        return found
+
     def first(self, struct: StructType) -> Int:
         """For each row the index of the structure's first occurrence, -1 where it has none."""
         index = self._first.get(struct)
         if index is None:
             rows = self.occurrences(struct).rows
-            index = np.full(len(self), -1, np.int64)
-            index[rows[::-1]] = np.arange(len(rows))[::-1]
+            index = np.arange(len(rows))
+            if len(rows) != len(self) or not np.array_equal(rows, index):  # else one in every row
+                index, number = np.full(len(self), -1, np.int64), index
+                index[rows[::-1]] = number[::-1]
             self._first[struct] = index
         return index
 
@@ -322,6 +341,9 @@ class ChunkTable:
         """
         if (struct, of) not in self._partners:
             mine, theirs = self.occurrences(struct).rows, self.occurrences(of).rows
+            if not len(mine):
+                self._partners[struct, of] = np.full(len(theirs), -1, np.int64)
+                return self._partners[struct, of]
             paired = len(mine) == len(theirs) and bool((mine == theirs).all() and (mine[1:] > mine[:-1]).all())
             self._partners[struct, of] = None if paired else self.first(struct)[theirs]
         return self._partners[struct, of]
@@ -358,28 +380,3 @@ def _merge(parts: list[Occurrences]) -> Occurrences:
     at = np.concatenate([part.at for part in parts])
     order = np.lexsort((at, rows))
     return Occurrences(rows[order], at[order], np.concatenate([part.stop for part in parts])[order])
-
-
-def extract(rows: npt.NDArray[np.uint8], bit: int, bits: int) -> npt.NDArray[Any]:
-    """The unsigned integer of `bits` (at most 64) bits from bit `bit` of each row; the smallest dtype that holds it."""
-    if not len(rows):
-        return np.empty(0, f"u{next(w for w in (1, 2, 4, 8) if w * 8 >= bits)}")
-    size = rows.shape[1]
-    lo, hi = bit // 8, (bit + bits + 7) // 8
-    width = next(w for w in (1, 2, 4, 8, 16) if w >= hi - lo)
-    target = np.dtype(f"u{next(w for w in (1, 2, 4, 8) if w * 8 >= bits)}")
-    start = max(0, hi - width)
-    if width <= 8 and start + width <= size:
-        word = rows[:, start : start + width].view(f">u{width}")[:, 0].astype(f"u{width}")
-        stop = (start + width) * 8
-    else:  # a field at the edge of a short structure, or nine bytes wide
-        word = np.zeros(len(rows), np.uint64)
-        for byte in range(lo, hi):
-            word = (word << np.uint64(8)) | rows[:, byte]
-        stop = hi * 8
-    shift = stop - bit - bits
-    if shift:
-        word >>= np.array(shift, word.dtype)
-    if shift + bits < word.dtype.itemsize * 8:
-        word &= np.array((1 << bits) - 1, word.dtype)
-    return word.astype(target, copy=False)
