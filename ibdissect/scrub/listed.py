@@ -1,0 +1,100 @@
+"""How are LIDs replaced, with what is listed by LID: forwarding tables, whose entries follow, and ranges, which keep their order?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ibdissect.table.locate import Int
+from ibdissect.table.table import ChunkTable, gather
+from ibdissect.wire.catalog import StructType
+from ibdissect.wire.classport import InformInfo
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.opa import STLSwitchInfo
+from ibdissect.wire.opa_notice import STLInformInfo
+from ibdissect.wire.opa_port import STLPortInfo
+from ibdissect.wire.sa_records import LinearForwardingTableRecord
+from ibdissect.wire.sm import SwitchInfo
+from ibdissect.wire.sm_port import PortInfo
+from ibdissect.wire.sm_tables import LinearForwardingTable
+from ibdissect.wire.spec import Field
+
+from .spots import Bytes, Spot, integers, learn, replace
+from .substitutes import BLOCK, LIDS_16, Lids, unicast_lids
+
+Places = Callable[[StructType], Int]
+"""Where a structure stands in the chunk's data."""
+
+UNICAST_BLOCKS = LIDS_16 // BLOCK
+RANGES = (
+    (InformInfo.lid_range_begin, InformInfo.lid_range_end),
+    (STLInformInfo.lid_range_begin, STLInformInfo.lid_range_end),
+)
+RECORD_TABLE = LinearForwardingTableRecord.linear_forwarding_table.span[0]
+
+
+class ByLid:
+    """The LIDs of one capture: `survey` all of its chunks, then `replace` in them, each time in order."""
+
+    def __init__(self) -> None:
+        self.numbers = Lids()
+        self._lmc, self._tops = 0, set[int]()
+
+    def survey(self, table: ChunkTable) -> None:
+        """Learn from a chunk how many LIDs a port may have, and where forwarding tables end."""
+        for lmc in (PortInfo.lmc, STLPortInfo.lmc):
+            self._lmc = max(self._lmc, int(table.values(lmc).max(initial=0)))
+        for top in (SwitchInfo.linear_fdb_top, STLSwitchInfo.linear_fdb_top):
+            self._tops.update(np.unique(table.values(top)).tolist())
+        self.numbers = Lids(self._lmc, self._tops)
+
+    def replace(self, table: ChunkTable, data: Bytes, found: list[Spot], places: Places) -> None:
+        """Write substitutes for LIDs, sort what is listed by LID, keep ranges in order; `places` says where a structure counts."""
+        where = [unicast_lids(spot.values, spot.bits) for spot in found]
+        named = [(spot.at[keep], spot.values[keep]) for spot, keep in zip(found, where, strict=True)]
+        tables, blocks = _forwarding(table, places(LinearForwardingTable))
+        units = np.arange(0, BLOCK, self.numbers.unit)
+        named.append((np.repeat(tables, len(units)), (blocks[:, None] * BLOCK + units).ravel().astype(np.uint64)))
+        learn(self.numbers, named)
+        for spot, keep in zip(found, where, strict=True):
+            replace(data, spot, keep, self.numbers)
+        if len(tables):
+            ports = gather(table.chunk.data, tables, BLOCK).reshape(-1, len(units), self.numbers.unit)
+            targets = np.array([[self._unit(block * BLOCK + first) for first in units.tolist()] for block in blocks.tolist()])
+            permuted = np.empty_like(ports)
+            permuted[np.arange(len(ports))[:, None], targets] = ports
+            data[tables[:, None] + np.arange(BLOCK)] = permuted.reshape(-1, BLOCK)
+        for begin, end in RANGES:
+            assert begin.owner is not None
+            _ranges(table, data, places(begin.owner), begin, end)
+
+    def _unit(self, lid: int) -> int:
+        """Which unit of its block a LID is moved to."""
+        return self.numbers[lid] % BLOCK // self.numbers.unit
+
+
+def _forwarding(table: ChunkTable, at: Int) -> tuple[Int, Int]:
+    """Blocks of linear forwarding tables whose number is known: where, and which."""
+    rows = np.searchsorted(table.chunk.offset, at, side="right") - 1
+    mgmt_class, there = table.of_rows(MAD.mgmt_class)
+    modifier = table.of_rows(MAD.attribute_modifier)[0].astype(np.int64)
+    blocks = np.where((there & np.isin(mgmt_class, (0x01, 0x81)))[rows], modifier[rows], -1)
+    records = table.occurrences(LinearForwardingTableRecord)
+    if len(records):
+        order = np.argsort(records.at)
+        near = order[np.minimum(np.searchsorted(records.at[order], at - RECORD_TABLE), len(order) - 1)]
+        inside = records.at[near] == at - RECORD_TABLE
+        blocks[inside] = table.values(LinearForwardingTableRecord.block_num)[near[inside]]
+    good = (blocks >= 0) & (blocks < UNICAST_BLOCKS)
+    return at[good], blocks[good]
+
+
+def _ranges(table: ChunkTable, data: Bytes, at: Int, begin: Field[int], end: Field[int]) -> None:
+    """Keep the ends of LID ranges in order where they were."""
+    size = begin.bits // 8
+    first, last = (at[:, None] + field.bit // 8 + np.arange(size) for field in (begin, end))
+    was, new = ([integers(where[index]) for index in (first, last)] for where in (table.chunk.data, data))
+    swap = (was[0] <= was[1]) != (new[0] <= new[1])
+    first, last = first[swap], last[swap]
+    data[first], data[last] = data[last], data[first]

@@ -1,0 +1,94 @@
+"""Where do numbers of one kind stand in a chunk, and how are they replaced?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.table.locate import Bool, Int
+from ibdissect.table.table import gather
+
+from .substitutes import MGID_SIGNATURES
+
+Bytes = npt.NDArray[np.uint8]
+U64 = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Numbers of one kind in whole bytes: where each starts in the chunk's data, and what it is."""
+
+    at: Int
+    bits: int
+    values: U64
+
+
+class Substitutes(Protocol):
+    """What stands for values: told them in the order of their appearance, then asked."""
+
+    def learn(self, values: Iterable[int]) -> None: ...
+    def __getitem__(self, value: int) -> int: ...
+
+
+class Map:
+    """One kind of number: which values stay, and what stands for the others."""
+
+    def __init__(self, numbers: Substitutes, special: Callable[[U64], Bool]) -> None:
+        self.numbers, self.special = numbers, special
+
+
+def gids(at: Int, rows: Bytes) -> Iterator[tuple[str, Spot]]:
+    """The parts of GIDs that are identities of their own: prefix and GUID, the address of an IPv4-mapped one, a group."""
+    high, low = (np.ascontiguousarray(rows[:, part]).view(">u8").ravel().astype(np.uint64) for part in (slice(0, 8), slice(8, 16)))
+    multicast = high >> 56 == 0xFF
+    mapped = (high == 0) & ((low >> 32 == 0xFFFF) | ((low >> 32 == 0) & (low > 1)))
+    unicast = ~multicast & ~mapped & ~((high == 0) & (low <= 1))
+    of_site = multicast & ~np.isin(high >> 32 & 0xFFFF, list(MGID_SIGNATURES)) | (multicast & (high & 0xFFFF != 0))
+    yield "prefix", Spot(at[unicast], 64, high[unicast])
+    yield "guid", Spot(at[unicast] + 8, 64, low[unicast])
+    yield "ip4", Spot(at[mapped] + 12, 32, low[mapped] & 0xFFFFFFFF)
+    yield "group", Spot(at[multicast] + 8, 64, low[multicast])
+    yield "site", Spot(at[of_site], 64, high[of_site])
+
+
+def integers(rows: Bytes) -> U64:
+    """Big-endian numbers of up to eight bytes."""
+    wide = np.zeros((len(rows), 8), np.uint8)
+    wide[:, 8 - rows.shape[1] :] = rows
+    return wide.view(">u8").ravel().astype(np.uint64)
+
+
+def learn(numbers: Substitutes, found: Iterable[tuple[Int, U64]]) -> None:
+    """Tell a map the values of a chunk in the order of their bytes."""
+    pieces = list(found)
+    if not pieces:
+        return
+    at, values = (np.concatenate(part) for part in zip(*pieces, strict=True))
+    values = values[np.argsort(at, kind="stable")]
+    unique, first = np.unique(values, return_index=True)
+    numbers.learn(unique[np.argsort(first)].tolist())
+
+
+def replace(data: Bytes, spot: Spot, keep: Bool, numbers: Substitutes) -> None:
+    """Write the substitutes of the values that have one."""
+    unique, which = np.unique(spot.values[keep], return_inverse=True)
+    new = np.array([numbers[value] for value in unique.tolist()], np.uint64)[which]
+    size = spot.bits // 8
+    data[spot.at[keep][:, None] + np.arange(size)] = new.astype(">u8").view(np.uint8).reshape(-1, 8)[:, 8 - size :]
+
+
+def mark(data: Bytes, at: Int, size: int, mask: Bytes) -> None:
+    """Set the last of some bits where none of them is set."""
+    rows = gather(data, at, size)
+    empty = at[~(rows & mask).any(axis=1)]
+    last = int(np.flatnonzero(mask)[-1])
+    data[empty + last] |= np.uint8(int(mask[last]) & -int(mask[last]))
+
+
+def never(values: U64) -> Bool:
+    """For numbers of which all are replaced."""
+    return np.zeros(len(values), np.bool_)
