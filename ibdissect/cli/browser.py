@@ -7,13 +7,17 @@ from typing import Any
 from aiohttp import web
 from textual_serve.server import Server
 
+DEFAULT_PORT = 80
+"""A browser leaves it out where it says which page asks for what."""
+
 
 class LocalServer(Server):  # type: ignore[misc, unused-ignore]  # where textual-serve is not installed
     """Serves one command on the loopback interface. The screen can write files, so no other site's page may open it."""
 
     def __init__(self, command: str, host: str, port: int, title: str) -> None:
         super().__init__(command, host=host, port=port, title=title)
-        self.allowed = frozenset({f"{host}:{port}", f"localhost:{port}"})
+        names = (host, "localhost")
+        self.allowed = frozenset(names if port == DEFAULT_PORT else ()) | {f"{name}:{port}" for name in names}
 
     async def _make_app(self) -> Any:
         app = await super()._make_app()

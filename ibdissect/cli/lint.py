@@ -7,7 +7,6 @@ import os
 import re
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -97,6 +96,9 @@ def command(
         gc.enable()
     rules = options.rules
     files = _files(paths)
+    for option, target in (("--output", output), ("--write-baseline", write_baseline)):
+        if target is not None and any(_same(target, file) for file in files):
+            raise ConfigError(option, target, "is a capture that is checked", hint="name another file")
     options.shown = limits(common, options.catalog)
     _judged_in_one_pass(options.shown)
     known = None
@@ -158,6 +160,10 @@ def _files(paths: tuple[str, ...]) -> list[str]:
     return [str(file) for file in found.files]
 
 
+def _same(target: str, file: str) -> bool:
+    return os.path.exists(target) and os.path.exists(file) and os.path.samefile(target, file)
+
+
 def _write(
     written: str,
     reports: list[CaptureReport],
@@ -178,8 +184,12 @@ def _write(
     if output is None:
         click.echo(result, nl=False)
         return
+    from ibdissect.export.files import replacing
+
+    special = os.path.exists(output) and not os.path.isfile(output)  # a pipe, a terminal: nothing to be replaced
     try:
-        Path(output).write_text(result, encoding="utf-8")
+        with open(output, "wb") if special else replacing(output) as file:
+            file.write(result.encode())
     except OSError as error:
         raise CaptureError(output, f"cannot be written: {error.strerror}") from error
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from ibdissect.cli.common import common_options, plugin_names, say
+from ibdissect.cli.common import common_options, plugin_names, say, settings
 from ibdissect.errors import CaptureError, ConfigError
 
 HOST = "127.0.0.1"
@@ -39,6 +39,10 @@ def command(capture: str, port: int, follow: bool, **common: Any) -> None:
             from ibdissect.dfilter.compile import compile_filter
 
             compile_filter(common["filter"], opened.catalog)
+    if settings(common).judges:
+        from ibdissect.cli.checking import check_options
+
+        check_options(common)
     try:
         from ibdissect.cli.browser import LocalServer
     except ModuleNotFoundError as error:

@@ -133,6 +133,22 @@ def test_report_goes_to_a_file_and_annotations_to_github(files: Path) -> None:
     assert run("bad.pcap", "--output", "no/such/dir/x", "--format", "json", cwd=files).returncode == 2
 
 
+@pytest.mark.parametrize("option", ["--output", "--write-baseline"])
+def test_no_capture_is_written_over(files: Path, option: str) -> None:
+    (files / "link").symlink_to("bad.pcap")
+    done = run("bad.pcap", "clean.pcap", option, "link", cwd=files)
+    assert done.returncode == 2 and b"is a capture that is checked" in done.stderr
+    assert (files / "bad.pcap").read_bytes() == BAD
+
+
+def test_a_report_replaces_a_file_whole_or_goes_into_a_pipe(files: Path) -> None:
+    (files / "report").write_text("old")
+    os.link(files / "report", files / "before")
+    assert run("bad.pcap", "--output", "report", cwd=files).returncode == 1
+    assert (files / "before").read_text() == "old" and "AM001" in (files / "report").read_text()
+    assert b"AM001" in run("bad.pcap", "--output", "/dev/stdout", cwd=files).stdout
+
+
 def test_a_cut_off_capture_is_checked_up_to_the_cut(tmp_path: Path) -> None:
     path = tmp_path / "cut.pcap"
     path.write_bytes(erf_pcap([smp(1, 0x10, modifier=1), native()])[:-7])

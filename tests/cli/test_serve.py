@@ -112,6 +112,20 @@ def test_what_cannot_be_shown_is_said_at_once(repo: Path, words: tuple[str, ...]
     assert done.returncode == 2 and done.stderr.startswith("error:")
 
 
+def test_a_wrong_configuration_is_said_at_once(repo: Path, tmp_path: Path) -> None:
+    (tmp_path / "wrong.toml").write_text('ignore = "PKX001"')
+    done = run(repo, "serve", "captures/pkey-lab.pcap", "--config", str(tmp_path / "wrong.toml"))
+    assert done.returncode == 2 and "no rule has the code or name PKX001" in done.stderr
+
+
+def test_a_browser_leaves_the_usual_port_out() -> None:
+    pytest.importorskip("textual_serve")
+    from ibdissect.cli.browser import LocalServer
+
+    assert "127.0.0.1" in LocalServer("true", "127.0.0.1", 80, "").allowed
+    assert LocalServer("true", "127.0.0.1", 8080, "").allowed == {"127.0.0.1:8080", "localhost:8080"}
+
+
 def test_a_port_in_use_is_named(repo: Path, served: tuple[str, int]) -> None:
     fetch(*served)
     done = run(repo, "serve", "captures/pkey-lab.pcap", "--port", str(served[1]))
