@@ -28,6 +28,8 @@ PATH_AT = SMPDirected.initial_path.bit // 8
 TABLES = (SL_TO_VL, VL_ARBITRATION, LINEAR, RANDOM, MULTICAST)
 TEACHING = (NODE_DESCRIPTION, NODE_INFO, SWITCH_INFO, PORT_INFO, P_KEY_TABLE, *TABLES, SM_INFO, VENDOR_DIAG)
 """Attributes whose answers are read."""
+_TEACHES = np.zeros(1 << 16, np.bool_)
+_TEACHES[list(TEACHING)] = True
 PLACE_ONLY, ASKS, TEACHES, COMPLAINS = 0, 1, 2, 3
 """What an SMP needs of the follower: only the port that it goes to or comes from, or more."""
 HOPS_AT, WAY_HEAD = 4, 5
@@ -107,7 +109,7 @@ class Smps:
         keyed = keyed or bool(self.bodies[about_ports, :8].any())
         kind = np.zeros(len(self.rows), np.int64)
         kind[trap] = COMPLAINS
-        teaches = answer & np.isin(self.attribute, TEACHING)
+        teaches = answer & _TEACHES[self.attribute]
         kind[teaches] = TEACHES
         if keyed:
             kind[~answer & ~trap] = ASKS

@@ -119,12 +119,13 @@ class Tellings:
         """The SMPs of a chunk, each with what was told before."""
         if self._of is event and self._told is not None:
             return self._told
-        told = self._gathered(event)
-        told.about_ports = self.attribute == c.PORT_INFO
-        told.key = self.keys(told)
-        self._learn(told)
-        told.before, told.since = self._before(told.key, told.frames)
-        self._of, self._told = event, told
+        self._of, self._told = event, self._gathered(event)
+        told = self._told
+        if len(told):
+            told.about_ports = self.attribute == c.PORT_INFO
+            told.key = self.keys(told)
+            self._learn(told)
+            told.before, told.since = self._before(told.key, told.frames)
         return told
 
     def at(self, key: Int, frames: Int) -> tuple[Bytes, Int]:

@@ -107,16 +107,24 @@ class Congestion:
             pair.ignored_frame, pair.ignored_ns = pair.open_frame, pair.open_ns
         pair.open_frame = 0
 
-    def _pair(self, table: ChunkTable, row: int) -> Pair | None:
-        near = far = b""
-        for name, source, destination, size in _PLACES:
-            at = int(table.located.start[name][row]) if name in table.located.start else -1
-            if at >= 0:
-                near, far = (table.chunk.data[at + offset : at + offset + size].tobytes() for offset in (source, destination))
-        found = self.pairs.get((near, far))
-        if found is None and len(self.pairs) < MAX_PAIRS:
-            found = self.pairs[near, far] = Pair(near, far, table.chunk.first + row, int(table.chunk.time_ns[row]))
-        return found
+    def _pairs(self, table: ChunkTable, rows: Int) -> list[Pair | None]:
+        """The pair that each row belongs to, made when missing; None beyond the bound."""
+        loc, found = table.located, self.pairs
+        ways = [(b"", b"")] * len(rows)
+        left = np.arange(len(rows))
+        for name, source, destination, size in reversed(_PLACES):
+            if name not in loc.start or not len(left):
+                continue
+            at = loc.start[name].take(rows[left])
+            index, at, left = left[at >= 0], at[at >= 0], left[at < 0]
+            both = (loc.front.part(rows[index], at + where, size).tobytes() for where in (source, destination))
+            near, far = ([raw[i : i + size] for i in range(0, len(raw), size)] for raw in both)
+            for i, way in zip(index.tolist(), zip(near, far, strict=True), strict=True):
+                ways[i] = way
+        for way, frame, time_ns in zip(ways, (table.chunk.first + rows).tolist(), table.chunk.time_ns[rows].tolist(), strict=True):
+            if way not in found and len(found) < MAX_PAIRS:
+                found[way] = Pair(*way, frame, time_ns)
+        return [found.get(way) for way in ways]
 
     def _marks(self, table: ChunkTable, rows: Int) -> None:
         """Packets with a mark, and notifications: usually none."""
@@ -135,8 +143,7 @@ class Congestion:
         starts = np.flatnonzero(np.concatenate(([True], ends[order][1:] != ends[order][:-1])))
         none = order[:0]
         seen: dict[tuple[bytes, bytes], Int] = {}
-        for mine in np.split(order, starts[1:]):
-            pair = self._pair(table, int(rows[mine[0]]))
+        for mine, pair in zip(np.split(order, starts[1:]), self._pairs(table, rows[order[starts]]), strict=True):
             if pair is not None:
                 pair.ce += int(np.count_nonzero(ce[mine]))
                 pair.notifications += int(np.count_nonzero(told[mine]))
@@ -186,12 +193,15 @@ class Congestion:
         place = key >> np.uint64(48)
         fresh = np.flatnonzero(self._known[place] != key)
         self._known[place[fresh]] = key[fresh]
-        for i in fresh[distinct(key[fresh])].tolist():
-            pair = self._pair(table, int(rows[i]))
+        if not len(fresh):
+            return
+        fresh = fresh[distinct(key[fresh])]
+        for pair, one, number in zip(self._pairs(table, rows[fresh]), port[fresh].tolist(), queue_pair[fresh].tolist(), strict=True):
             if pair is not None:
-                for seen, value in ((pair.ports, int(port[i])), (pair.queue_pairs, int(queue_pair[i]))):
-                    if len(seen) < MAX_PORTS:
-                        seen.add(value)
+                if len(pair.ports) < MAX_PORTS:
+                    pair.ports.add(one)
+                if len(pair.queue_pairs) < MAX_PORTS:
+                    pair.queue_pairs.add(number)
 
     def _fragments(self, table: ChunkTable) -> None:
         """Pieces of UDP datagrams; all but the first have no port."""
@@ -204,8 +214,7 @@ class Congestion:
             if len(rows):
                 ends = ends_hash(table, rows)
                 _, first, counts = np.unique(ends, return_index=True, return_counts=True)
-                for i, count in zip(first.tolist(), counts.tolist(), strict=True):
-                    pair = self._pair(table, int(rows[i]))
+                for pair, count in zip(self._pairs(table, rows[first]), counts.tolist(), strict=True):
                     if pair is not None:
                         pair.fragments += count
 
@@ -241,9 +250,12 @@ def ends_hash(table: ChunkTable, rows: Int) -> U64:
         index = np.flatnonzero(table.located.start[name][rows] >= 0)
         some = rows[index]
         at = table.located.start[name][some]
-        both = np.zeros((len(index), 2 * max(size, 4)), np.uint8)
-        both[:, :size] = table.located.front.part(some, at + source, size)
-        both[:, -size:] = table.located.front.part(some, at + destination, size)
+        if destination == source + size:
+            both = table.located.front.part(some, at + source, 2 * size)
+        else:
+            both = np.zeros((len(index), 8), np.uint8)
+            both[:, :size] = table.located.front.part(some, at + source, size)
+            both[:, -size:] = table.located.front.part(some, at + destination, size)
         out[index] = mixed(both)
     return out
 

@@ -156,15 +156,18 @@ class EarlyPackets:
 def _known_from(subnet: Subnet, lids: Int) -> Int | None:
     """By LID, the frame from which on the P_Key rules can judge its packets, 0 for LIDs that do not occur; None: no LID is known."""
     lids = lids[(lids > 0) & (lids < FIRST_MULTICAST)]
-    known = np.zeros(LIDS, np.int64)
-    known[lids] = NOT_YET
-    some = not len(lids)
+    since = {}
     for lid in lids.tolist() if subnet.partitioned else ():
         port = subnet.by_lid(lid)
         if port is not None and port.p_keys is not None and port.p_keys.blocks:
-            known[lid] = max(subnet.lids[lid].changes()[0], min(block.changes()[0] for block in port.p_keys.blocks))
-            some = True
-    return known if some else None
+            since[lid] = max(subnet.lids[lid].changes()[0], min(block.changes()[0] for block in port.p_keys.blocks))
+    if not since:
+        return None if len(lids) else np.zeros(1, np.int64)
+    known = np.zeros(LIDS, np.int64)
+    known[lids] = NOT_YET
+    for lid, frame in since.items():
+        known[lid] = frame
+    return known
 
 
 def _judge(subnet: Subnet, later: Later, lid: int, p_key: int) -> tuple[Verdict, Port, tuple[int, ...]] | None:

@@ -131,7 +131,9 @@ class ResponseToOtherQP(Rule):
         keep = (bth >= 0) & (mad >= 0) & (mad + MAD.size <= located.payload_end[rows])
         rows, bth, mad = rows[keep], bth[keep], mad[keep]
         keep = (u24(data, bth + 5) > 1) & (data[bth] == SEND_ONLY_UD)
-        rows, bth, mad = rows[keep], bth[keep], mad[keep]
+        if not keep.any():
+            return
+        rows, mad = rows[keep], mad[keep]
         keep = (data[mad] == 1) & np.isin(data[mad + 1], list(SMP_CLASSES)) & np.isin(data[mad + 3], [GET_RESP, TRAP_REPRESS])
         for row, start in zip(rows[keep].tolist(), mad[keep].tolist(), strict=True):
             seen = Seen(table, row)

@@ -50,9 +50,11 @@ class EndsAtLid(Rule):
         if not len(found):
             return
         values = event.table.values
+        far = (values(SMPDirected.dr_dlid) != PERMISSIVE) & (values(SMPDirected.dr_slid) == PERMISSIVE)
+        if not far.any():
+            return
         out = (values(SMPDirected.smp_status) & 0x8000) == 0
         ended = values(SMPDirected.hop_pointer) == values(SMPDirected.hop_count)
-        far = (values(SMPDirected.dr_dlid) != PERMISSIVE) & (values(SMPDirected.dr_slid) == PERMISSIVE)
         follower: Follower = context.get(Follower)
         for i in np.flatnonzero(out & ended & far & (values(SMPDirected.hop_count) < 64)).tolist():
             view: Any = event.table.view(SMPDirected, i)

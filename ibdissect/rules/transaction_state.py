@@ -12,7 +12,7 @@ from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import FIRST_MULTICAST, Subnet
 from ibdissect.flow.agents import Agents
-from ibdissect.flow.asked import DIRECTED, Asked, mixed
+from ibdissect.flow.asked import DIRECTED, Asked, digest, mixed
 from ibdissect.flow.transactions import AnsweredMany
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related
@@ -253,7 +253,7 @@ class Flood(Rule):
             asked.mgmt_class[index].astype(np.uint64) << np.uint64(48) | asked.method[index].astype(np.uint64) << np.uint64(40)
             | asked.attribute[index], asked.modifier[index].astype(np.uint64),
         ], axis=1)  # fmt: skip
-        return mixed(parts.view(np.uint8)) ^ mixed(gather(table.chunk.data, asked.at[index] + MAD.size, MAD_SIZE - MAD.size))
+        return mixed(parts.view(np.uint8)) ^ digest(gather(table.chunk.data, asked.at[index] + MAD.size, MAD_SIZE - MAD.size))
 
 
 class TwoManagers(Rule):
