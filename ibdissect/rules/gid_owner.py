@@ -10,11 +10,13 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import CA, ROUTER, Port, Subnet
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span
-from ibdissect.lint.rule import WARNING, Hit, Rule, on_event
+from ibdissect.lint.rule import WARNING, Hit, Rule, on_end, on_event
 from ibdissect.table.distinct import common, groups
 from ibdissect.table.table import extract
 from ibdissect.wire.link import LRH
 from ibdissect.wire.network import GRH
+
+from .lid_witness import LidWitness
 
 MAX_FLOWS = 4096
 """Different pairs of LID and GUID of a chunk that are looked at."""
@@ -29,19 +31,24 @@ class OtherPortsLid(Rule):
 
     ## What to do
     Compare both ports (smpquery PortInfo). Only GUIDs that NodeInfo showed count, and LIDs of other systems: alias GUIDs move
-    between the ports of a host.
+    between the ports of a host. Ports are judged that the capture shows being written to, or that told their LIDs before and after.
     """
 
     code, name, severity = "LNK019", "slid-lmc-range", WARNING
     reference = "IBA 4.1.1, 4.1.3; seed000 LMC"
     message = "LID {slid} of {owner} sends with the GID of {port}"
-    example = "PortInfo of two hosts with LIDs 3 and 5, then a packet from LID 5 with the GID of the first"
+    example = "PortInfo of two hosts with LIDs 3 and 5, set and told, then a packet from LID 5 with the GID of the first"
+
+    def __init__(self) -> None:
+        self.held: list[tuple[Port, Port, Hit]] = []
+        """What would be said, if the LIDs of both ports did not change unseen."""
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        table, witness = event.table, context.get(LidWitness)
+        witness.take(event, context)
         if not event.subnet.lids:
             return
-        table = event.table
         rows, index, place = common(table.occurrences(GRH).rows, table.occurrences(LRH).rows)
         if not len(rows):
             return
@@ -60,7 +67,7 @@ class OtherPortsLid(Rule):
             port = known[port_guid]
             low, high = LRH.slid.span
             start = int(lrh[row] - table.chunk.offset[row])
-            yield Hit(
+            hit = Hit(
                 frame=frame,
                 time_ns=int(table.chunk.time_ns[row]),
                 arguments={"slid": lid, "owner": str(owner), "port": str(port)},
@@ -72,6 +79,18 @@ class OtherPortsLid(Rule):
                 count=count,
                 key=(port_guid, lid),
             )
+            if witness.sure(port, frame, context) and witness.sure(owner, frame, context):
+                yield hit
+            elif len(self.held) < MAX_FLOWS:
+                self.held.append((port, owner, hit))
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        """Ports that told the same LIDs again."""
+        witness: LidWitness = context.get(LidWitness)
+        for port, owner, hit in self.held:
+            if not port.lids.past and witness.sure(port, hit.frame, context) and witness.sure(owner, hit.frame, context):
+                yield hit
 
 
 def _ports(subnet: Subnet) -> dict[int, Port]:

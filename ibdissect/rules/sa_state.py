@@ -13,7 +13,7 @@ from ibdissect.flow.asked import Asked
 from ibdissect.flow.transactions import AnsweredMany
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, value_of
-from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, Seen, on_chunk, on_event
+from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, Seen, on_chunk, on_end, on_event
 from ibdissect.table.distinct import groups
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable
@@ -26,6 +26,7 @@ from ibdissect.wire.sa_service import ServiceRecord
 from ibdissect.wire.text import gid_text
 
 from .content import GET_TABLE, SA_ANSWER, SA_CLASS, SA_REQUEST, SET
+from .lid_witness import LidWitness
 
 FULL_MEMBER = 1
 MEMBER_RECORD = 0x0038
@@ -87,22 +88,26 @@ class PathLids(Rule):
     Packets on this path reach another port or none; connections time out.
 
     ## What to do
-    The SA works with old LIDs, or a client cached the record: restart the sweep and clear path caches.
+    The SA works with old LIDs, or a client cached the record: restart the sweep and clear path caches. Ports are judged that the
+    capture shows being written to, or that told their LID before and after.
     """
 
     code, name, severity = "SA015", "path-record-lid-mismatch", WARNING
     reference = "IBA 15.2.5.16; seed004 PathRecord"
     message = "{which} {lid} for port GUID 0x{guid:016x}, which had LID {held} and never that one"
-    example = "PortInfo with LID 5 of a port, and a PathRecord with DLID 9 for its GID"
+    example = "PortInfo with LID 5 of a port, set and told, and a PathRecord with DLID 9 for its GID"
 
     def __init__(self) -> None:
         self.ports: dict[int, Port] = {}
         self.count = 0
+        self.held: list[tuple[Port, Hit]] = []
+        """What would be said, if the port's LID did not change unseen."""
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         """Each distinct pair of GUID and LID once; GIDs of other subnets and alias GUIDs are not known and not judged."""
-        table = event.table
+        table, witness = event.table, context.get(LidWitness)
+        witness.take(event, context)
         found = table.occurrences(PathRecord)
         if not len(found):
             return
@@ -128,12 +133,22 @@ class PathLids(Rule):
                 if port is None or held is None or port.lids.since >= frame or not 0 < lid < FIRST_MULTICAST:
                     continue
                 known = [value for value, _ in (*port.lids.past, (port.lids.now, 0)) if value is not None]
-                if any(base <= lid < base + (1 << lmc) for base, lmc in known):
+                if any(base <= lid < base + (1 << lmc) for base, lmc in known) or not witness.told(port, frame, context):
                     continue
                 view = table.view(PathRecord, i)
                 hit = self.hit(Seen(table, int(found.rows[i])), view, field, which=which, lid=lid, guid=int(guids[i]), held=held[0])
                 hit.key, hit.count, hit.evidence = (int(guids[i]), lid), count, Evidence.LEARNT
                 hit.related = (Related(port.lids.since, "the port's LID"),)
+                if witness.sure(port, frame, context):
+                    yield hit
+                elif len(self.held) < MAX_KEPT:
+                    self.held.append((port, hit))
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        """Ports that told the same LID again."""
+        for port, hit in self.held:
+            if context.get(LidWitness).sure(port, hit.frame, context):
                 yield hit
 
     def _port(self, subnet: Subnet, guid: int) -> Port | None:

@@ -22,10 +22,11 @@ from ibdissect.wire.notice import Notice
 from ibdissect.wire.pm import PortCounters, PortCountersExtended
 from ibdissect.wire.sa import SAFormat
 from ibdissect.wire.sa_paths import MCMemberRecord, PathRecord
+from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.sa_service import ServiceRecord
 from ibdissect.wire.sm import SMInfo
 from tests.craft import build, erf_pcap, gmp, mad, put, smp, ud
-from tests.fabric.made import answer, node, p_keys, port_info
+from tests.fabric.made import answer, ask, node, p_keys, port_info
 from tests.rules.cases import case
 
 GET, SET, REPORT, TABLE, GET_RESP, TABLE_RESP = 0x01, 0x02, 0x06, 0x12, 0x81, 0x92
@@ -157,8 +158,14 @@ def path(method: int, *, mask: tuple[str, ...] = ("dgid", "sgid"), **values: Any
 
 
 KNOWN = [answer(5, 0x11, node(5)), answer(5, 0x15, port_info(5))]
-case("SA015", [*KNOWN, path(GET_RESP, dlid=9)], [*KNOWN, path(GET_RESP)], frames=[3])
-case("SA015", [*KNOWN, path(GET_RESP, dlid=9)], [*KNOWN, answer(5, 0x15, port_info(9)), path(GET_RESP)], frames=[3])
+ASSIGNED = ask(5, 0x15, method=SET, body=port_info(5, port_state=0, port_physical_state=0), header={"transaction_id": 77})
+case("SA015", [*KNOWN, ASSIGNED, path(GET_RESP, dlid=9)], [*KNOWN, ASSIGNED, path(GET_RESP)], frames=[4])
+case("SA015", [*KNOWN, ASSIGNED, path(GET_RESP, dlid=9)], [*KNOWN, ASSIGNED, answer(5, 0x15, port_info(9)), path(GET_RESP)], frames=[4])
+# told again, or the LID may have changed where the capture does not see it
+case("SA015", [*KNOWN, path(GET_RESP, dlid=9), *KNOWN], [*KNOWN, path(GET_RESP, dlid=9)], frames=[3])
+# a NodeRecord has no LMC
+RECORD = sa(GET_RESP, 0x11, build(NodeRecord, lid=5)[:4] + node(5)[:40] + bytes(64))
+case("SA015", [*KNOWN, path(GET_RESP, dlid=9), *KNOWN], [RECORD, path(GET_RESP, dlid=9), RECORD], frames=[3])
 case("SA016", path(TABLE, mask=("sgid", "numb_path"), numb_path=0), path(TABLE, mask=("sgid",), numb_path=0))
 case("SA017", [path(GET, mask=("dgid", "sgid", "reversible")), path(GET_RESP, reversible=0)], [path(GET), path(GET_RESP, reversible=0)],
      frames=[2])  # fmt: skip

@@ -69,8 +69,17 @@ def global_packet(slid: int, guid: int) -> bytes:
     return ud(bytes(8), dest_qp=0x40, src_qp=0x50, q_key=7, slid=slid, dlid=9, grh={"sgid": sgid, "dgid": dgid})
 
 
-case("LNK019", [*HOSTS, global_packet(5, GUID + (3 << 4) + 1)], [*HOSTS, global_packet(3, GUID + (3 << 4) + 1)], frames=[5])
-case("LNK019", [*HOSTS, global_packet(5, GUID + (3 << 4) + 1)], [*HOSTS, global_packet(5, 0x1234)], frames=[5])
+def assigned(lid: int) -> bytes:
+    """The manager writes the LID."""
+    return ask(lid, PORT_INFO, method=SET, body=port_info(lid, port_state=0, port_physical_state=0), header={"transaction_id": 77})
+
+
+WRITTEN = [*HOSTS, *(assigned(lid) for lid in (3, 5))]
+STRANGE = global_packet(5, GUID + (3 << 4) + 1)
+case("LNK019", [*WRITTEN, STRANGE], [*WRITTEN, global_packet(3, GUID + (3 << 4) + 1)], frames=[7])
+case("LNK019", [*WRITTEN, STRANGE], [*WRITTEN, global_packet(5, 0x1234)], frames=[7])
+# told again, or LIDs may have changed where the capture does not see it
+case("LNK019", [*HOSTS, STRANGE, *HOSTS], [*HOSTS, STRANGE], frames=[5])
 
 # port states: Active without Armed
 INIT = [answer(5, NODE_INFO, node(5)), answer(5, PORT_INFO, port_info(5, port_state=2))]
