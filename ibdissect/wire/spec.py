@@ -18,6 +18,8 @@ V = TypeVar("V")
 S = TypeVar("S", bound="Struct")
 
 INT_KINDS = frozenset({"uint", "flag"})
+BIT_KINDS = INT_KINDS | {"pad"}
+"""Kinds that may start at any bit."""
 PROTOCOLS = frozenset(
     (
         "infiniband", "infiniband_link", "infiniband_sdp", "opa", "erf", "eth", "vlan", "sll", "ip", "ipv6", "udp", "frame", "ibdissect",
@@ -26,6 +28,7 @@ PROTOCOLS = frozenset(
 )  # fmt: skip
 """First words of a filter name that is given whole (`ws=`); anything else is the last part behind `infiniband.<key>.`"""
 BYTE_KINDS = frozenset({"gid", "mac", "ip4", "raw", "text"})
+_NO_NAME = re.compile(r"[^a-z0-9_]")
 
 
 class Field(Value, Generic[V]):
@@ -78,15 +81,15 @@ class Field(Value, Generic[V]):
                 raise SpecError(
                     owner.__name__, self.name, f"declared at {self.at} (bit {want}), fields so far end at bit {bit} ({bit // 8}[{bit % 8}])"
                 )
-        if self.kind not in INT_KINDS | {"pad"} and bit % 8:
+        if bit % 8 and self.kind not in BIT_KINDS:
             raise SpecError(owner.__name__, self.name, f"{self.kind} must start on a byte, not at bit {bit}")
         if self.little and (bit % 8 or self.bits not in (16, 32, 64)):
             raise SpecError(owner.__name__, self.name, "a little-endian number has 16, 32 or 64 bits and starts on a byte")
         end = bit + self.bits
         self._lo, self._hi = bit // 8, (end + 7) // 8
         self._shift, self._mask = self._hi * 8 - end, (1 << self.bits) - 1
-        key = self.filter_key or (self.name.replace("_", "") if " " in self.label else re.sub(r"[^a-z0-9_]", "", self.label.lower()))
-        whole = key.split(".")[0] in PROTOCOLS and ("." in key)
+        key = self.filter_key or (self.name.replace("_", "") if " " in self.label else _NO_NAME.sub("", self.label.lower()))
+        whole = "." in key and key.split(".")[0] in PROTOCOLS
         self.filter_name = key if whole else f"{owner.prefix}.{owner.key}.{key.lstrip('+')}"
 
     @property
