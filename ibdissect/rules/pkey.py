@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 import numpy as np
 
@@ -60,16 +61,24 @@ class Destinations:
         return self._refused
 
 
-def refusals(table: ChunkTable, subnet: Subnet, native: Native, *, outbound: bool) -> Iterator[Refused]:
-    """Packets that the table of their destination refuses, or that of the switch port in front of it; not `outbound`: of their source."""
+def refusals(
+    table: ChunkTable, subnet: Subnet, native: Native, *, outbound: bool, changed: Mapping[Port, int] = MappingProxyType({})
+) -> Iterator[Refused]:
+    """Packets that the table of their destination refuses, or that of the switch port in front of it; not `outbound`: of their source.
+
+    `changed` says until when packets may be older than the latest change of a port's table, in ns.
+    """
     if not subnet.lids or not subnet.partitioned:
         return
     lids = native.dlid if outbound else native.slid
     keep = (native.opcode < FIRST_OTHER_OPCODE) & (native.dest_qp != 0)  # QP0 is a member of all partitions and checks nothing (seed002)
-    known = np.zeros(1 << 16, np.bool_)
+    known, virtual = np.zeros((2, 1 << 16), np.bool_)
     for lid in (native.dlids if outbound else native.slids).tolist():
+        virtual[lid] = any(port.info is not None and port.info.is_virtualization_supported for port in _owners(subnet, lid))
         known[lid] = 0 < lid < FIRST_MULTICAST and any(keys is not None for port in _owners(subnet, lid) for keys in _tables(port))
     keep &= known[lids]
+    if virtual.any():  # the GRH tells the ports apart that share this LID; each has a P_Key table of its own
+        keep &= ~(virtual[lids] & (table.located.at("grh")[native.rows] >= 0))
     if not keep.any():
         return
     rows, qp = native.rows[keep], native.dest_qp[keep]
@@ -78,6 +87,7 @@ def refusals(table: ChunkTable, subnet: Subnet, native: Native, *, outbound: boo
         lid, p_key = combination >> 16, combination & 0xFFFF
         if p_key & BASE:  # partition 0 is PKY002
             for of_them, bad in _spans(table, subnet, rows, combined, combination, outbound):
+                of_them = of_them[table.chunk.time_ns[of_them] >= changed.get(bad[1], 0)]
                 yield from _flows(table, of_them, qp[np.searchsorted(rows, of_them)], p_key, bad)
 
 

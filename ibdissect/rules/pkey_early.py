@@ -63,6 +63,8 @@ class EarlyPackets:
         if not len(native.rows):
             return
         judged = (native.opcode < FIRST_OTHER_OPCODE) & (native.dest_qp > 1) & (native.dlid < FIRST_MULTICAST)
+        if "grh" in event.table.located.start:  # maybe between virtual ports, which share a LID and not a table
+            judged &= event.table.located.start["grh"][native.rows] < 0
         first = event.table.chunk.first
         early = {}
         for end, lids, some in ((SENDER, native.slid, native.slids), (RECEIVER, native.dlid, native.dlids)):
