@@ -8,6 +8,7 @@ from ipaddress import IPv4Address
 
 import numpy as np
 
+from ibdissect.table.distinct import by_value
 from ibdissect.table.locate import EXTENDED_SIZE, MALFORMED, Int, u16, u24
 from ibdissect.table.table import ChunkTable, gather
 from ibdissect.wire.link import FLOW_CONTROL_OPS
@@ -116,8 +117,7 @@ def _transport(table: ChunkTable, rows: Int, position: Int, lines: Summaries) ->
     # Extended headers that do not fit are not read: rows that lack them are a group of their own.
     short = located.at("bth")[rows] + 12 + EXTENDED_SIZE[opcodes] > located.limit[rows]
     groups = opcodes | (short.astype(np.int64) << 8)
-    for group in np.unique(groups).tolist():
-        chosen = groups == group
+    for group, chosen in by_value(groups):
         code = group & 0xFF
         some = rows[chosen]
         bth = located.at("bth")[some]
