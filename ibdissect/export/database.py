@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
@@ -158,10 +157,7 @@ def _of_sql(schema: pa.Schema) -> pa.Schema:
 
 def _texts(column: pa.Array) -> list[str]:
     """Values of a result as text; null is empty."""
-    if pa.types.is_nested(column.type):
-        values = [None if value is None else json.dumps(value, default=str) for value in column.to_pylist()]
-    else:
-        values = column.cast(pa.string()).to_pylist()
+    values = tables.readable(column).cast(pa.string()).to_pylist()
     return ["" if value is None else printable(value) for value in values]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable
 from json.encoder import encode_basestring_ascii as quoted
 from typing import IO, Any
@@ -38,22 +39,56 @@ def _arrow(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes]
 def _csv(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes]) -> int:
     from pyarrow import csv
 
-    flat = pa.schema([pa.field(field.name, pa.string() if pa.types.is_nested(field.type) else field.type) for field in schema])
+    flat = pa.schema([pa.field(field.name, field.type if _written(field.type) else pa.string()) for field in schema])
     with csv.CSVWriter(file, flat) as writer:
         return _all((_cells(batch, flat) for batch in batches), writer.write_batch)
 
 
 def _cells(batch: pa.RecordBatch, flat: pa.Schema) -> pa.RecordBatch:
     """Lists as text with commas between, as tshark has it; texts harmless."""
-    columns = [_joined(column) if pa.types.is_nested(column.type) else column for column in batch.columns]
+    columns = [_joined(column) if pa.types.is_list(column.type) else readable(column) for column in batch.columns]
     columns = [_harmless(column) if pa.types.is_string(column.type) else column for column in columns]
     return pa.RecordBatch.from_arrays(columns, schema=flat)
 
 
+def readable(column: pa.Array) -> pa.Array:
+    """A column as it is where its values have a text of their own, else their texts: bytes in hex, what is nested as JSON."""
+    if _written(column.type):
+        return column
+    return pa.array([None if value is None else _text(_simple(value)) for value in column.to_pylist()], pa.string())
+
+
+def _written(kind: pa.DataType) -> bool:
+    known = pa.types
+    return any(
+        is_kind(kind)
+        for is_kind in (
+            known.is_integer, known.is_floating, known.is_decimal, known.is_boolean, known.is_string, known.is_timestamp, known.is_date,
+            known.is_time, known.is_null,
+        )
+    )  # fmt: skip
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _simple(value: Any) -> Any:
+    """A value as JSON knows it; what SQL has beyond that as text, a number that is none as null."""
+    if isinstance(value, dict):
+        return {str(key): _simple(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_simple(inner) for inner in value]
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+
+
 def _joined(column: pa.Array) -> pa.Array:
-    if pa.types.is_struct(column.type.value_type):
-        texts = [None if value is None else json.dumps(value) for value in column.to_pylist()]
-        return pa.array(texts, pa.string())
+    if not _written(column.type.value_type):
+        return readable(column)
     import pyarrow.compute as pc  # of no use for most exports
 
     texts_of = pc.fill_null(column.flatten().cast(pa.string()), "")
@@ -88,16 +123,16 @@ def _json(column: pa.Array) -> list[str]:
     """The values of a column as JSON."""
     kind = column.type
     if pa.types.is_timestamp(kind):
-        times = np.datetime_as_string(column.to_numpy(zero_copy_only=False), unit="ns").tolist()
-        return [f'"{time}Z"' for time in times]
+        times = np.datetime_as_string(column.to_numpy(zero_copy_only=False)).tolist()
+        return [f'"{time}Z"' if there else "null" for time, there in zip(times, column.is_valid().to_pylist(), strict=True)]
     if pa.types.is_decimal(kind):
-        return column.cast(pa.string()).to_pylist()  # type: ignore[no-any-return]
+        return ["null" if value is None else value for value in column.cast(pa.string()).to_pylist()]
     values = column.to_pylist()
     if pa.types.is_string(kind):
         return ["null" if value is None else quoted(value) for value in values]
     if pa.types.is_integer(kind):
         return ["null" if value is None else str(value) for value in values]
-    return [json.dumps(value) for value in values]
+    return [json.dumps(_simple(value)) for value in values]
 
 
 def _all(batches: Iterable[pa.RecordBatch], put: Callable[[pa.RecordBatch], Any]) -> int:

@@ -210,6 +210,31 @@ def test_sql_sees_its_tables(native: Path) -> None:
         assert "Permission Error" in run("sql", str(native), query).stderr
 
 
+SQL_VALUES = """select null::timestamp_ns a, null::decimal(9, 2) b, 0.0 / 0 c, date '2020-02-29' d, interval 3 days e, 'xy'::blob f,
+    {'g': [1.5, 1e999]} g, [date '2020-02-29'] h, '1'::enum('1') i, map{'k': 1} j, timestamp_ns '2020-02-29 01:02:03.000000004' k, 7 l"""
+
+
+def test_whatever_sql_answers_is_written(native: Path) -> None:
+    """Nulls of every type, and types that a capture has none of."""
+    day = "2020-02-29"
+    found = json.loads(run("sql", str(native), SQL_VALUES, "--format", "jsonl").stdout, parse_constant=pytest.fail)
+    assert found == {
+        "a": None, "b": None, "c": None, "d": day, "e": [0, 3, 0], "f": "7879", "g": {"g": [1.5, None]}, "h": [day], "i": "1",
+        "j": [["k", 1]], "k": f"{day}T01:02:03.000000004Z", "l": 7,
+    }  # fmt: skip
+    (row,) = csv.DictReader(run("sql", str(native), SQL_VALUES, "--format", "csv").stdout.splitlines())
+    assert [row[name] for name in "abdefhij"] == ["", "", day, "[0, 3, 0]", "7879", day, "1", '[["k", 1]]']
+    text = run("sql", str(native), SQL_VALUES).stdout
+    assert day in text and '{"g": [1.5, null]}' in text and "7879" in text
+
+
+def test_a_request_without_an_answer_has_null_in_every_format(native: Path, tmp_path: Path) -> None:
+    names = columns(("frame.number", "ibdissect.response_frame", "ibdissect.response_time"))
+    assert run("export", str(native), "--to", str(tmp_path / "x.jsonl"), *names).returncode == 0
+    lines = [json.loads(line) for line in (tmp_path / "x.jsonl").read_text().splitlines()]
+    assert {"frame.number": 6, "ibdissect.response_frame": None, "ibdissect.response_time": None} in lines
+
+
 def test_names_that_nothing_has_are_said_without_a_column(native: Path, tmp_path: Path) -> None:
     for words in (["show", str(native)], ["export", str(native), "--to", str(tmp_path / "x.csv")], ["sql", str(native), "select 1"]):
         done = run(*words, "-e", "bth.psnn")
