@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from ibdissect.fabric.events import ChunkFollowed, MKeyShown, TrapSeen, WrongMKey
 from ibdissect.fabric.keys import GET, MKey, refuses
 from ibdissect.fabric.told import PortInfos
+from ibdissect.flow.transactions import AnsweredMany
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span, value_of
-from ibdissect.lint.rule import ERROR, WARNING, Hit, Rule, on_end, on_event
+from ibdissect.lint.rule import ERROR, WARNING, Hit, Rule, on_chunk, on_end, on_event
+from ibdissect.table.locate import Int
+from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.mad import METHODS
 from ibdissect.wire.notice import Notice, TrapMKey
@@ -20,7 +25,12 @@ from ibdissect.wire.sm_port import PortInfo
 from .learnt import DATA_AT
 from .mkey_early import EarlyWrites, LatestGets
 from .site import foreign_keys
+from .transaction import PATIENCE_NS
 from .trap_state import BAD_M_KEY
+
+SMP_CLASSES = (0x01, 0x81)
+STATUS = 0x7FFF
+"""Bit 15 of a directed route's status is its direction."""
 
 
 def _attribute(number: int) -> str:
@@ -35,6 +45,10 @@ class _WrongKey(Rule):
     def __init__(self) -> None:
         self.refused: list[WrongMKey] = []
         """Requests of the present chunk; a trap is looked for among its frames."""
+        self.waiting: dict[int, WrongMKey] = {}
+        """Requests that may be answered yet, by frame: a port that does what it is asked holds another key than it showed."""
+        self.done: Int = np.empty(0, np.int64)
+        """Requests that were answered well, as answers of the present chunk say."""
 
     def judged(self, event: WrongMKey) -> bool:
         """Whether this rule is about the request."""
@@ -58,11 +72,34 @@ class _WrongKey(Rule):
                 self.refused[i] = replace(one, trap=event.frame)
                 return
 
+    @on_event(AnsweredMany)
+    def answered(self, event: AnsweredMany, context: Context) -> None:
+        good = np.isin(event.mgmt_class, SMP_CLASSES) & (event.status & STATUS == 0)
+        self.done = np.concatenate((event.request_frames[good], event.last_frames[good]))
+
     @on_event(ChunkFollowed)
-    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+    def chunk(self, event: ChunkFollowed, context: Context) -> None:
         """By now the traps that the requests led to are known."""
-        refused, self.refused = self.refused, []
-        for one in refused:
+        self.waiting.update((one.frame, one) for one in self.refused)
+        self.refused.clear()
+
+    @on_chunk
+    def settle(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        """What was not answered for long enough."""
+        if not self.waiting:
+            return
+        waiting = np.array(list(self.waiting), np.int64)
+        for frame in waiting[np.isin(waiting, self.done)].tolist():
+            del self.waiting[frame]
+        self.done = self.done[:0]
+        late = int(table.chunk.time_ns[-1]) - PATIENCE_NS if len(table) else 0
+        for one in [one for one in self.waiting.values() if one.time_ns < late]:
+            yield self.found(self.waiting.pop(one.frame), Evidence.LEARNT)
+
+    @on_end
+    def rest(self, context: Context) -> Iterator[Hit]:
+        """What was not answered until the end."""
+        for one in self.waiting.values():
             yield self.found(one, Evidence.LEARNT)
 
     def found(self, event: WrongMKey, evidence: Evidence) -> Hit:

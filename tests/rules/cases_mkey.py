@@ -22,6 +22,10 @@ SET_KEYS: dict[str, Any] = {"method": SET, "body": bytes.fromhex("ffff") + bytes
 
 case("MKY001", [shown(1), ask(5, P_KEY_TABLE, **SET_KEYS)], [shown(1), ask(5, P_KEY_TABLE, m_key=KEY, **SET_KEYS)],
      frames=[2], also=ALSO, twin_also=ALSO)  # fmt: skip
+# the port does it, so its key was changed unseen
+case("MKY001", [shown(1), ask(5, P_KEY_TABLE, **SET_KEYS)],
+     [shown(1), ask(5, P_KEY_TABLE, **SET_KEYS), answer(5, P_KEY_TABLE, SET_KEYS["body"])],
+     frames=[2], also=ALSO, twin_also=ALSO)  # fmt: skip
 # the key was taken off again, so nothing is wrong
 case("MKY001", [shown(0), ask(5, P_KEY_TABLE, **SET_KEYS)], [shown(0), shown(0, 0), ask(5, P_KEY_TABLE, **SET_KEYS)],
      frames=[2], also=ALSO, twin_also=ALSO)  # fmt: skip

@@ -75,12 +75,12 @@ def held(**values: Any) -> bytes:
 
 
 def tried(key: int) -> bytes:
-    return ask(5, P_KEY_TABLE, method=SET, m_key=key, body=b"\xff\xff".ljust(64, b"\0"))
+    return ask(5, P_KEY_TABLE, method=SET, m_key=key, body=b"\xff\xff".ljust(64, b"\0"), header={"transaction_id": 0x100 + key})
 
 
 LATE = [held(m_key_lease_period=1), tried(9), CA]
 case("MKY008", erf_pcap(LATE, step_ns=1_500_000_000), erf_pcap([*LATE[:2], tried(KEY), CA], step_ns=400_000_000),
-     file=None, frames=[3], also=[*ALSO, "MKY002"], twin_also=[*ALSO, "MKY002"])  # fmt: skip
+     file=None, frames=[3], also=[*ALSO, "MKY002", "TXN001"], twin_also=[*ALSO, "MKY002"])  # fmt: skip
 case("MKY015", [held(), tried(1), tried(2), tried(3)], [held(), tried(1), tried(2), tried(2)], frames=[4],
      also=[*ALSO, "MKY002"], twin_also=[*ALSO, "MKY002"])  # fmt: skip
 
