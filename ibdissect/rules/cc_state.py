@@ -25,6 +25,8 @@ from .content import GET_RESP, SET
 from .transaction import PATIENCE_NS
 
 CONTROL_TABLE = 0x0017
+CLASS_STATUS = 8
+"""Class-specific status begins at this bit; below it a node says that it does not have the method or attribute."""
 MAX_NODES = 65536
 
 
@@ -74,7 +76,7 @@ class CCKeyWrong(Rule):
         self.suspects: dict[int, Suspect] = {}
         """By frame."""
         self.refused: set[int] = set()
-        """Frames of requests that were answered with an error."""
+        """Frames of requests that were answered with an error of this class."""
         self.silent: dict[int, Request] = {}
         """Requests that were not answered, by frame."""
         self.done: list[int] = []
@@ -119,7 +121,7 @@ class CCKeyWrong(Rule):
     @on_event(AnsweredMany)
     def answered(self, event: AnsweredMany, _context: Context) -> None:
         mine = event.mgmt_class == CC_CLASS
-        refused = event.request_frames[mine & (event.status != 0)]
+        refused = event.request_frames[mine & (event.status >> CLASS_STATUS != 0)]
         self.refused.update(refused[: MAX_NODES - len(self.refused)].tolist())
         self.done += event.request_frames[mine & (event.status == 0)].tolist()
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -61,13 +60,8 @@ class Destinations:
         return self._refused
 
 
-def refusals(
-    table: ChunkTable, subnet: Subnet, native: Native, *, outbound: bool, changed: Mapping[Port, int] = MappingProxyType({})
-) -> Iterator[Refused]:
-    """Packets that the table of their destination refuses, or that of the switch port in front of it; not `outbound`: of their source.
-
-    `changed` says until when packets may be older than the latest change of a port's table, in ns.
-    """
+def refusals(table: ChunkTable, subnet: Subnet, native: Native, *, outbound: bool) -> Iterator[Refused]:
+    """Packets that the table of their destination refuses, or that of the switch port in front of it; not `outbound`: of their source."""
     if not subnet.lids or not subnet.partitioned:
         return
     lids = native.dlid if outbound else native.slid
@@ -87,7 +81,6 @@ def refusals(
         lid, p_key = combination >> 16, combination & 0xFFFF
         if p_key & BASE:  # partition 0 is PKY002
             for of_them, bad in _spans(table, subnet, rows, combined, combination, outbound):
-                of_them = of_them[table.chunk.time_ns[of_them] >= changed.get(bad[1], 0)]
                 yield from _flows(table, of_them, qp[np.searchsorted(rows, of_them)], p_key, bad)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.fabric.events import ChunkFollowed, PKeysLearnt
-from ibdissect.fabric.model import Port, Subnet
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.partitions import BASE, FULL, Verdict
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span
@@ -21,9 +21,6 @@ from .pkey_early import SENDER, EarlyPackets
 
 ANSWERS = (0x81, 0x92, 0x94)
 SA_CLASS = 0x03
-UNDER_WAY_NS = 1_000_000_000
-"""What was sent before the table changed may arrive behind the answer that says so, which travels in a lane of its own."""
-MAX_PORTS = 65536
 
 
 class NotInSourceTable(Rule):
@@ -34,8 +31,7 @@ class NotInSourceTable(Rule):
     sender's LID.
 
     ## What to do
-    Restart the connection after the table changed; else look at what is plugged in behind that LID. The second behind a change of the
-    table is not judged.
+    Restart the connection after the table changed; else look at what is plugged in behind that LID.
     """
 
     code, name, severity = "PKY004", "pkey-not-in-source-table", ERROR
@@ -43,24 +39,11 @@ class NotInSourceTable(Rule):
     message = "P_Key 0x{p_key:04x} from {port} to QP 0x{qp:x}; the sender's P_Key table does not hold that partition"
     example = "NodeInfo and all P_KeyTable blocks of a port, then a packet from it with P_Key 0x9999"
 
-    def __init__(self) -> None:
-        self.changed: dict[Port, int] = {}
-        """Until when packets may be older than the latest change of the port's table."""
-
-    @on_event(PKeysLearnt)
-    def learnt(self, event: PKeysLearnt, _context: Context) -> None:
-        block = event.port.p_keys.block(event.block) if event.port.p_keys is not None else None
-        if block is not None and block.past:
-            if event.port not in self.changed and len(self.changed) >= MAX_PORTS:
-                self.changed.pop(next(iter(self.changed)))
-            self.changed[event.port] = event.time_ns + UNDER_WAY_NS
-
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         context.get(EarlyPackets).take(event, context)
         native: Native = context.get(Native).of(event.table)
-        found = refusals(event.table, event.subnet, native, outbound=False, changed=self.changed)
-        for refused in sorted(found, key=lambda refused: refused.row):
+        for refused in sorted(refusals(event.table, event.subnet, native, outbound=False), key=lambda refused: refused.row):
             if refused.verdict is Verdict.ABSENT:
                 yield hit_of(event.table, refused, "sender")
 

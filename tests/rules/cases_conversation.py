@@ -240,11 +240,14 @@ WRONG = [congestion(GET, 0x11, key=9, transaction=8), congestion(GET, 0x11, key=
 case("CC001", [*keyed(1), *WRONG], [*keyed(0), *WRONG], frames=[3], also=["TXN001"], twin_also=["TXN001"], file=SECONDS)
 # ibdump may have missed the answer
 case("CC001", [*keyed(1), *WRONG], [*keyed(1), *WRONG[1:]], frames=[3], also=["TXN001"], twin_also=["TXN001"], file=SECONDS)
+# the target does not have the attribute
+case("CC001", [*keyed(1), WRONG[0], congestion(GET_RESP, 0x11, transaction=8, status=0x0100)],
+     [*keyed(1), WRONG[0], congestion(GET_RESP, 0x11, transaction=8, status=0x0C)], frames=[3])  # fmt: skip
 # the key was changed unseen
 NEW = [congestion(GET, 0x11, key=9, transaction=9), congestion(GET_RESP, 0x11, transaction=9)]
 case("CC001", [*keyed(1), *WRONG], [*keyed(1), *NEW, *WRONG], frames=[3], also=["TXN001"], twin_also=["TXN001"], file=SECONDS)
 case("CC001", [*keyed(1), *WRONG], [*keyed(1), *WRONG, *NEW], frames=[3], also=["TXN001"], twin_also=["TXN001"], file=SECONDS)
-case("CC001", [*keyed(1), WRONG[0], congestion(GET_RESP, 0x11, transaction=8, status=0x0C)],
+case("CC001", [*keyed(1), WRONG[0], congestion(GET_RESP, 0x11, transaction=8, status=0x0100)],
      [*keyed(1), WRONG[0], congestion(GET_RESP, 0x11, transaction=8)], frames=[3])  # fmt: skip
 CAP = [congestion(GET, 0x11), congestion(GET_RESP, 0x11, build(CongestionInfo, control_table_cap=2))]
 LIMIT = build(CongestionControlTable, ccti_limit=100)
