@@ -29,6 +29,8 @@ def select(
         for code in codes:
             if not any(matches(rule, code) for rule in known):
                 raise _unknown(option, code, known)
+    if not wanted and not unwanted:
+        return [rule for rule in known if crc or not rule.needs_crc]
     result = []
     for rule in known:
         yes = max((len(code) for code in wanted if matches(rule, code)), default=0 if not wanted else -1)

@@ -26,16 +26,17 @@ Bool = npt.NDArray[np.bool_]
 def _length_disagrees(table: ChunkTable) -> Bool:
     """Packets whose PktLen is neither the frame's length nor two bytes (the VCRC) short of it; too small ones are LNK004's."""
     found, chunk = table.occurrences(LRH), table.chunk
-    said = table.values(LRH.pktlen).astype(np.int64) << 2
-    left = chunk.length[found.rows] - said
-    odd: Bool = (left != 0) & (left != 2) & ~table.located.snapped[found.rows]
-    return odd & ~too_small(table) if odd.any() else odd
+    length = chunk.length if len(found) == len(chunk) else chunk.length[found.rows]
+    left = length - (table.values(LRH.pktlen) << 2)  # 11 bits in 16: shifting loses none
+    odd: Bool = left & ~2 != 0
+    return odd & ~table.located.snapped[found.rows] & ~too_small(table) if odd.any() else odd
 
 
 def too_small(table: ChunkTable) -> Bool:
     """Packets whose PktLen leaves no room for the headers that LNH announces."""
-    least = np.array([5, 5, 6, 16], np.uint16)[table.values(LRH.lnh)]  # words: raw 5; LRH 2, BTH 3, ICRC 1; GRH 10 more
-    small: Bool = table.values(LRH.pktlen) < least
+    words, lnh = table.values(LRH.pktlen), table.values(LRH.lnh)
+    # Raw 5; LRH 2, BTH 3, ICRC 1; GRH 10 more.
+    small: Bool = (words < 5) | ((words < 6) & (lnh == LOCAL)) | ((words < 16) & (lnh == GLOBAL))
     return small
 
 

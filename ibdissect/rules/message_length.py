@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -11,15 +13,14 @@ from ibdissect.wire.expr import Where
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.transport import BTH, RETH
 
-from .transport import CONTINUED, PACKET_FLOW, room_behind_headers
+from .transport import PACKET_FLOW, continued, room_behind_headers
 
 MTUS = (256, 512, 1024, 2048, 4096)
 """Path MTUs (seed000: NeighborMTU)."""
-_CONTINUED = np.array([code in CONTINUED for code in range(256)])
 _WHOLE_WRITE = np.array([code in OPCODES and OPCODES[code].operation.startswith("RDMA WRITE Only") for code in range(256)])
 
 
-def is_mtu(length: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+def is_mtu(length: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.bool_]:
     """Which of some lengths are path MTUs: powers of two between the least and the greatest."""
     power: npt.NDArray[np.bool_] = (length & (length - 1) == 0) & (length >= MTUS[0]) & (length <= MTUS[-1])
     return power
@@ -27,9 +28,8 @@ def is_mtu(length: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
 
 def _no_mtu(table: ChunkTable) -> npt.NDArray[np.bool_]:
     """First and middle packets whose payload is no path MTU."""
-    opcode = table.values(BTH.opcode)
-    index = np.flatnonzero(_CONTINUED[opcode])
-    bad = np.zeros(len(opcode), np.bool_)
+    index = np.flatnonzero(table.once(continued))
+    bad = np.zeros(len(table.occurrences(BTH)), np.bool_)
     if index.size:
         room = table.once(room_behind_headers)[index]
         bad[index] = (room >= 0) & ~is_mtu(room) & (table.values(BTH.padcnt)[index] == 0)
@@ -59,15 +59,14 @@ class NotPathMtu(Rule):
 
 def _other_length(table: ChunkTable) -> npt.NDArray[np.bool_]:
     """Whole RDMA WRITEs whose payload is not DMALen bytes long."""
-    opcode = table.values(BTH.opcode)
-    bad = np.zeros(len(opcode), np.bool_)
-    index = np.flatnonzero(_WHOLE_WRITE[opcode])
-    if index.size:
-        reth = table.first(RETH)[table.occurrences(BTH).rows[index]]
-        index, reth = index[reth >= 0], reth[reth >= 0]
-        room = table.once(room_behind_headers)[index]
-        payload = room - table.values(BTH.padcnt)[index]
-        bad[index] = (room >= 0) & (payload >= 0) & (payload != table.values(RETH.dmalen)[reth])
+    bad = np.zeros(len(table.occurrences(BTH)), np.bool_)
+    bth = table.first(BTH)[table.occurrences(RETH).rows]
+    whole = np.flatnonzero(_WHOLE_WRITE[table.values(BTH.opcode)[bth]])
+    if whole.size:
+        bth = bth[whole]
+        room = table.once(room_behind_headers)[bth]
+        payload = room - table.values(BTH.padcnt)[bth]
+        bad[bth] = (room >= 0) & (payload >= 0) & (payload != table.values(RETH.dmalen)[whole])
     return bad
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
+from ibdissect.table.bits import among
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.opcodes import OPCODES
@@ -19,12 +20,12 @@ ATOMIC = frozenset(code for code, opcode in OPCODES.items() if {"AtomicETH", "At
 WRITE = frozenset(code for code, opcode in OPCODES.items() if opcode.operation.startswith("RDMA WRITE") and "RETH" in opcode.headers)
 
 
-_ATOMIC = np.array([code in ATOMIC for code in range(256)])
+_ATOMIC = bytes(code in ATOMIC for code in range(256))
 
 
 def _atomic_with_payload(table: ChunkTable) -> Bool:
     """Atomic operations with something between the headers and the ICRC."""
-    atomic = np.flatnonzero(_ATOMIC[table.values(BTH.opcode)])
+    atomic = np.flatnonzero(among(table.values(BTH.opcode), _ATOMIC))
     bad = np.zeros(len(table.occurrences(BTH)), np.bool_)
     if atomic.size:
         bad[atomic] = table.once(room_behind_headers)[atomic] > 0

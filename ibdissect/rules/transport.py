@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
 from ibdissect.table import locate
+from ibdissect.table.bits import among
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.around import IPv4, IPv6
 from ibdissect.wire.expr import Where, present
@@ -40,7 +41,8 @@ RESPONSES = frozenset(code for code, opcode in OPCODES.items() if not opcode.req
 RELIABLE_DATAGRAM = range(0x40, 0x60)
 MULTICAST_QP = 0xFFFFFF
 
-_CONTINUED = np.array([code in CONTINUED for code in range(256)])
+_CONTINUED = bytes(code in CONTINUED for code in range(256))
+_EXTENDED_SIZE = locate.EXTENDED_SIZE.astype(np.uint8).tobytes()
 _IMMEDIATE = np.array([code in OPCODES and "ImmDt" in OPCODES[code].headers for code in range(256)])
 
 TO_MULTICAST_LID = LRH.dlid.between(LID_MULTICAST, LID_MULTICAST_LAST)
@@ -54,23 +56,29 @@ TO_UNICAST = (LRH.dlid < LID_MULTICAST) | (
 )
 
 
-def room_behind_headers(table: ChunkTable) -> npt.NDArray[np.int64]:
+def room_behind_headers(table: ChunkTable) -> npt.NDArray[np.int32]:
     """Bytes between the headers that the OpCode announces and the ICRC, of each BTH; -1 where the packet was cut off."""
     loc, found = table.located, table.occurrences(BTH)
-    rows = found.rows
-    room = loc.limit[rows] - found.at - BTH.size - locate.EXTENDED_SIZE[loc.opcode[rows]]
-    room[~loc.complete[rows] | loc.snapped[rows]] = -1
+    limit, cut = loc.limit, ~loc.complete | loc.snapped
+    if len(found) < len(table):
+        limit, cut = limit[found.rows], cut[found.rows]
+    room = (limit - found.at).astype(np.int32)
+    room -= BTH.size
+    room -= np.frombuffer(table.values(BTH.opcode).tobytes().translate(_EXTENDED_SIZE), np.uint8)
+    if cut.any():
+        room[cut] = -1
     return room
+
+
+def continued(table: ChunkTable) -> Bool:
+    """First and Middle packets, bool of each BTH."""
+    return among(table.values(BTH.opcode), _CONTINUED)
 
 
 def _pad_impossible(table: ChunkTable) -> Bool:
     """More pad bytes than payload, or any in a packet that another one follows."""
-    padded = np.flatnonzero(table.values(BTH.padcnt))
-    bad = np.zeros(len(table.occurrences(BTH)), np.bool_)
-    if padded.size:
-        pad, opcode = table.values(BTH.padcnt)[padded], table.values(BTH.opcode)[padded]
-        room = table.once(room_behind_headers)[padded]
-        bad[padded] = (room >= 0) & ((pad > room) | _CONTINUED[opcode])
+    pad, room = table.values(BTH.padcnt), table.once(room_behind_headers)
+    bad: Bool = (pad != 0) & (room >= 0) & ((pad > room) | table.once(continued))
     return bad
 
 

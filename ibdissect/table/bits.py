@@ -31,6 +31,11 @@ def extract(rows: npt.NDArray[np.uint8], bit: int, bits: int) -> npt.NDArray[Any
     return word.astype(plan.target, copy=False)
 
 
+def among(values: npt.NDArray[np.uint8], choices: bytes) -> npt.NDArray[np.bool_]:
+    """Whether each byte is a chosen one; `choices`: 256 bytes of 0 and 1. Many times faster than np.isin or a gather."""
+    return np.frombuffer(values.tobytes().translate(choices), np.bool_).reshape(values.shape)
+
+
 @record
 class _Plan:
     """How a field is read."""

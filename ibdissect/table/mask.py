@@ -14,6 +14,7 @@ from ibdissect.wire.catalog import StructType
 from ibdissect.wire.expr import And, Arith, Compare, Expr, In, Not, Or, Present, Where
 from ibdissect.wire.spec import BYTE_KINDS, Field, decode_text
 
+from .bits import among
 from .distinct import common
 from .locate import Bool, Int
 from .table import ChunkTable
@@ -211,6 +212,8 @@ class Judged(_Evaluator):
         values = self.table.values(field)
         keep = None if field.when is None else np.isin(self.table.values(field.when[0]), list(field.when[1]))
         where, index = self._elsewhere(field.owner), self.all
+        if not len(values):
+            where = index = index[:0]
         if where is not None:
             there = where >= 0
             if not there.all():
@@ -328,8 +331,7 @@ def _isin(series: _Series, choices: frozenset[Any]) -> Bool:
     if len(numbers) == len(choices):
         values = series.values
         if isinstance(values, np.ndarray) and values.dtype == np.uint8:
-            # Many times faster than np.isin.
-            return np.frombuffer(values.tobytes().translate(_bytes_of(choices)), np.bool_).reshape(values.shape)
+            return among(values, _bytes_of(choices))
         if isinstance(values, np.ndarray) and values.dtype.kind in "iub":
             top = 1 if values.dtype.kind == "b" else np.iinfo(values.dtype).max
             numbers = [n for n in numbers if -(1 << 63) <= n <= top and not (n < 0 and values.dtype.kind != "i")]
