@@ -23,10 +23,10 @@ INSTALL = "pip install 'ibdissect[serve]'"
 @click.option("--follow", is_flag=True, help="Go on reading while the file grows.")
 @common_options
 def command(capture: str, port: int, follow: bool, **common: Any) -> None:
-    """Show the terminal UI for CAPTURE in a browser on this machine: http://127.0.0.1:PORT, until Ctrl+C.
+    """Show the terminal UI for CAPTURE in a browser on this machine, until Ctrl+C.
 
-    Every window of the browser opens the capture anew. Nobody else reaches it: only this machine can connect, and pages of other sites
-    are refused.
+    It prints the address to open: http://127.0.0.1:PORT/ with a word that only you know. Every window of the browser opens the
+    capture anew. Nobody else reaches it: only this machine can connect, and other users of it and pages of other sites are refused.
     """
     if capture == "-":
         raise CaptureError("-", "a pipe can be read only once, a browser opens the capture for every window", hint="give a file")
@@ -52,8 +52,7 @@ def command(capture: str, port: int, follow: bool, **common: Any) -> None:
     chosen = free_port(port)
     words = ["tui", os.path.abspath(capture), *(["--follow"] if follow else []), *passed_on(common)]
     server = LocalServer(command_line(words), HOST, chosen, f"ibdissect {os.path.basename(capture)}")
-    if not common["quiet"]:
-        say(f"{capture} is at http://{HOST}:{chosen}  (Ctrl+C ends it)")
+    say(server.address if common["quiet"] else f"{capture} is at {server.address}  (Ctrl+C ends it)")
     server.serve()
 
 

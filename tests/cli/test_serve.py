@@ -22,8 +22,8 @@ NAME = "two words & $(touch hacked) 'quoted'.pcap"
 
 
 @pytest.fixture
-def served(repo: Path, tmp_path: Path) -> Iterator[tuple[str, int]]:
-    """A running server; its host and port."""
+def served(repo: Path, tmp_path: Path) -> Iterator[tuple[str, int, str]]:
+    """A running server; its host, port and word."""
     pytest.importorskip("textual_serve")
     (tmp_path / NAME).write_bytes((repo / "captures/pkey-lab.pcap").read_bytes())
     process = subprocess.Popen(
@@ -32,9 +32,9 @@ def served(repo: Path, tmp_path: Path) -> Iterator[tuple[str, int]]:
     assert process.stderr is not None
     try:
         line = process.stderr.readline()
-        found = re.search(r"http://([0-9.]+):(\d+)", line)
+        found = re.search(r"http://([0-9.]+):(\d+)/\?word=(\S+)", line)
         assert found is not None, line + process.stderr.read()
-        yield found[1], int(found[2])
+        yield found[1], int(found[2]), found[3]
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=30)
@@ -44,12 +44,12 @@ def served(repo: Path, tmp_path: Path) -> Iterator[tuple[str, int]]:
     assert not (tmp_path / "hacked").exists()
 
 
-def fetch(host: str, port: int, headers: dict[str, str] | None = None) -> tuple[int, str]:
+def fetch(host: str, port: int, path: str, headers: dict[str, str] | None = None) -> tuple[int, str]:
     """The page, once the server listens."""
     for _ in range(100):
         connection = http.client.HTTPConnection(host, port, timeout=10)
         try:
-            connection.request("GET", "/", headers=headers or {})
+            connection.request("GET", path, headers=headers or {})
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
         except ConnectionRefusedError:
@@ -59,31 +59,44 @@ def fetch(host: str, port: int, headers: dict[str, str] | None = None) -> tuple[
     raise AssertionError("the server never answered")
 
 
-async def screen(host: str, port: int) -> bytes:
-    """What the first screen draws, asked for as the page does."""
+async def screen(host: str, port: int, word: str) -> bytes:
+    """What the first screen draws, asked for as the page does, behind it."""
     import aiohttp
 
-    async with aiohttp.ClientSession() as session, session.ws_connect(f"http://{host}:{port}/ws?width=120&height=40") as socket:
-        drawn = b""
-        async with asyncio.timeout(60):
-            async for message in socket:
-                if message.type == aiohttp.WSMsgType.BINARY:
-                    drawn += message.data
-                if b"LID" in drawn and b"SMP" in drawn:
-                    return drawn
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        async with session.get(f"http://{host}:{port}/?word={word}") as page:
+            asked = re.search(r"ws://[0-9.:]+/ws", await page.text())
+        assert asked is not None
+        async with session.ws_connect(f"{asked[0]}?width=120&height=40") as socket:
+            drawn = b""
+            async with asyncio.timeout(60):
+                async for message in socket:
+                    if message.type == aiohttp.WSMsgType.BINARY:
+                        drawn += message.data
+                    if b"LID" in drawn and b"SMP" in drawn:
+                        return drawn
     return drawn
 
 
-def test_the_page_and_the_screen_are_there(served: tuple[str, int]) -> None:
-    assert served[0] == "127.0.0.1"
-    status, page = fetch(*served)
+def test_the_page_and_the_screen_are_there(served: tuple[str, int, str]) -> None:
+    host, port, word = served
+    assert host == "127.0.0.1"
+    status, page = fetch(host, port, f"/?word={word}")
     assert status == 200 and "textual" in page
     assert b"SMP" in asyncio.run(screen(*served))
 
 
 @pytest.mark.parametrize("headers", [{"Host": "evil.example:80"}, {"Origin": "http://evil.example"}], ids=["rebinding", "other site"])
-def test_nobody_else_is_let_in(served: tuple[str, int], headers: dict[str, str]) -> None:
-    assert fetch(*served, headers)[0] == 403
+def test_pages_of_others_are_not_let_in(served: tuple[str, int, str], headers: dict[str, str]) -> None:
+    host, port, word = served
+    assert fetch(host, port, f"/?word={word}", headers) == (403, "This page is for this machine alone.")
+
+
+@pytest.mark.parametrize("path", ["/", "/?word=", "/?word=guessed", "/ws", "/ws?word=WORD", "/static/js/textual.js"])
+def test_other_users_of_the_machine_are_not_let_in(served: tuple[str, int, str], path: str) -> None:
+    host, port, word = served
+    for cookie in ("", f"ibdissect-{port}=guessed"):
+        assert fetch(host, port, path.replace("WORD", word), {"Cookie": cookie})[0] == 403
 
 
 def test_every_word_is_quoted() -> None:
@@ -122,11 +135,11 @@ def test_a_browser_leaves_the_usual_port_out() -> None:
     pytest.importorskip("textual_serve")
     from ibdissect.cli.browser import LocalServer
 
-    assert "127.0.0.1" in LocalServer("true", "127.0.0.1", 80, "").allowed
-    assert LocalServer("true", "127.0.0.1", 8080, "").allowed == {"127.0.0.1:8080", "localhost:8080"}
+    assert LocalServer("true", "127.0.0.1", 80, "").allowed == {"127.0.0.1", "127.0.0.1:80"}
+    assert LocalServer("true", "127.0.0.1", 8080, "").allowed == {"127.0.0.1:8080"}
 
 
-def test_a_port_in_use_is_named(repo: Path, served: tuple[str, int]) -> None:
-    fetch(*served)
+def test_a_port_in_use_is_named(repo: Path, served: tuple[str, int, str]) -> None:
+    fetch(served[0], served[1], "/")
     done = run(repo, "serve", "captures/pkey-lab.pcap", "--port", str(served[1]))
     assert done.returncode == 2 and str(served[1]) in done.stderr
