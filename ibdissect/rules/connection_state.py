@@ -40,7 +40,7 @@ class PatienceExceeded(Rule):
 
     def __init__(self) -> None:
         self.judged: set[int] = set()
-        """Frames of MRAs whose answer came late."""
+        """Frames of MRAs that were followed by an answer."""
 
     @on_event(Replied, Rejected, PathAnswered)
     def answered(self, event: ConnectionEvent, _context: Context) -> Iterator[Hit]:
@@ -54,6 +54,7 @@ class PatienceExceeded(Rule):
             what, wanted = "REJ", connection.mra_of == OF_REQ and connection.rejected_by == connection.passive
             fresh = not connection.reps
         if connection.mra_frame and wanted and fresh and connection.mra_frame not in self.judged:
+            self.judged.add(connection.mra_frame)
             yield from self._late(connection, event.frame, event.time_ns, what)
 
     @on_end
@@ -61,7 +62,7 @@ class PatienceExceeded(Rule):
         connections = context.get(Connections)
         for connection in connections.all:
             waits = connection.mra_of == OF_REQ and not connection.reps and not connection.rej_frame
-            waits |= connection.mra_of == OF_LAP and not connection.apr_frame
+            waits |= connection.mra_of == OF_LAP and not connection.apr_frame and connection.mra_frame > connection.lap_frame
             heard = {connection.active, connection.passive} <= connections.speakers
             if connection.mra_frame and waits and heard and not connection.unproven and not connection.dreq_frame:
                 yield from self._late(connection, connection.mra_frame, connections.last_ns, "nothing")
@@ -69,7 +70,6 @@ class PatienceExceeded(Rule):
     def _late(self, connection: Connection, frame: int, time_ns: int, what: str) -> Iterator[Hit]:
         allowed, took = timeout_ns(connection.mra_timeout), time_ns - connection.mra_ns
         if took > allowed + self.patience * SECOND:
-            self.judged.add(connection.mra_frame)
             yield Hit(
                 frame=frame, time_ns=time_ns, evidence=Evidence.LEARNT, field=MRA.service_timeout, value=connection.mra_timeout,
                 related=(Related(connection.req_frame, "REQ"), Related(connection.mra_frame, "MRA")),

@@ -259,7 +259,7 @@ class ServicePartition(Rule):
             frame = table.chunk.first + row
             port, _ = event.subnet.owner(int(slids[row]), frame)
             view: ServiceRecord = table.view(ServiceRecord, i)
-            if port is None or port.p_keys is None:
+            if port is None or port.p_keys is None or table.located.at("grh")[row] >= 0:  # a virtual port has a table of its own
                 continue
             verdict, taught = port.p_keys.judge(view.service_p_key, frame, port.p_key_capacity)
             if verdict is Verdict.ABSENT:

@@ -89,6 +89,10 @@ LOADED = message(0x1A, APR, BACK, PASSIVE)
 case("TXN010", [*BROKEN, LOAD, patient(18, 2), LOADED], [*BROKEN, LOAD, patient(20, 2), LOADED], frames=[6], file=LONG)
 
 
+# the answer to the second LAP, which asked for no patience
+AGAIN = [*BROKEN, LOAD, patient(20, 2), LOADED]
+case("TXN010", [*BROKEN, LOAD, patient(18, 2), LOADED], [*AGAIN, LOAD, LOADED], frames=[6], file=LONG)
+
 # silence proves something only where the capture misses nothing
 SILENT = [over_ethernet(request(), 1), over_ethernet(patient(18), 2), roce2(0x64, b"idle", ext={"DETH": {}}, bth={"destqp": 9})]
 case("TXN010", ethernet_pcap(SILENT, step_ns=4_000_000_000), LONG([request(), patient(18), WAIT[0]]), file=None)  # type: ignore[arg-type]

@@ -103,7 +103,7 @@ case("TXN019", [*MANAGERS, BY_5, BY_6, BY_5], [*MANAGERS, BY_5, BY_6, BY_6], fra
 
 # SA
 def sa(
-    method: int, attribute: int, body: bytes = b"", *, mask: int = 0, key: int = 0, transaction: int = 7, status: int = 0, **ends: int
+    method: int, attribute: int, body: bytes = b"", *, mask: int = 0, key: int = 0, transaction: int = 7, status: int = 0, **ends: Any
 ) -> bytes:
     """Subnet administration between LID 5, which asks, and the SA at LID 1."""
     header = {"transaction_id": transaction, "status": status}
@@ -196,6 +196,11 @@ def service(p_key: int, mask: tuple[str, ...] = ("service_id", "service_p_key"))
 TABLED = [*KNOWN, answer(5, 0x16, p_keys(0xFFFF, 0x8123))]
 case("SA023", [*TABLED, service(0x8001)], [*TABLED, service(0x0123)], frames=[4])
 case("SA023", [*TABLED, service(0x8001)], [*TABLED, service(0x8001, ("service_id",))], frames=[4])
+
+# a virtual port, which has a table of its own
+VIRTUAL = sa(SET, 0x31, build(ServiceRecord, service_id=7, service_gid=gid_of(7), service_p_key=0x8001, service_lease=60),
+             mask=mask_for(ServiceRecord, ("service_id", "service_p_key")), grh={"sgid": gid_of(7), "dgid": gid_of(1)})  # fmt: skip
+case("SA023", [*TABLED, service(0x8001)], [*TABLED, VIRTUAL], frames=[4])
 
 STANDBY, MASTER = ([*KNOWN, answer(5, 0x20, build(SMInfo, guid=0x0002C90300001051, sm_state=state))] for state in (2, 3))
 LOST = [sa(GET, SERVICE_RECORD, mask=1, slid=1, dlid=5), *WAIT]
