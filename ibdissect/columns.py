@@ -15,7 +15,7 @@ from ibdissect.errors import ConfigError
 from ibdissect.lint.finding import Finding
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
-from ibdissect.wire.spec import decode_text
+from ibdissect.wire.spec import BYTE_KINDS, Field, decode_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,7 +95,7 @@ class Columns(Mapping[str, Column]):
             if pieces:
                 column = Column(np.concatenate([rows for rows, _ in pieces]), np.concatenate([values for _, values in pieces]))
             else:
-                column = Column(np.empty(0, np.int64), np.empty(0, np.uint64))
+                column = Column(np.empty(0, np.int64), _nothing(fields[name][0]))
             self._found[name] = column
 
     def frames(self) -> npt.NDArray[np.int64]:
@@ -171,6 +171,15 @@ def _array(run: named.Run) -> npt.NDArray[Any]:
     if run.field.kind == "text":
         return _objects([decode_text(row.tobytes()) for row in run.values])
     return run.values
+
+
+def _nothing(field: Field[Any]) -> npt.NDArray[Any]:
+    """The values of a field that never occurs, in the type and shape that some would have."""
+    if field.kind in ("rest", "text"):
+        return np.empty(0, object)
+    if field.kind in BYTE_KINDS:
+        return np.empty((0, field.bits // 8), np.uint8)
+    return np.empty(0, np.bool_ if field.kind == "flag" else np.uint64)
 
 
 def _objects(values: list[Any]) -> npt.NDArray[Any]:

@@ -95,3 +95,12 @@ def test_without_pyarrow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch
     ):
         capture.table().to_arrow()
     assert np.array_equal(capture.table().frames(), [1, 2, 3])
+
+
+def test_a_column_without_entries_has_the_shape_of_others() -> None:
+    with ibdissect.open(io.BytesIO(erf_pcap([bytes(4)]))) as capture:
+        table = capture.table()
+        values = {name: table[name].value for name in ("grh.sgid", "bth.a", "bth.psn", "infiniband.payload")}
+    assert {name: (value.dtype, value.shape) for name, value in values.items()} == {
+        "grh.sgid": (np.uint8, (0, 16)), "bth.a": (np.bool_, (0,)), "bth.psn": (np.uint64, (0,)), "infiniband.payload": (object, (0,)),
+    }  # fmt: skip

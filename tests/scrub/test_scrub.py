@@ -275,7 +275,7 @@ def test_substitutes_do_not_depend_on_how_the_file_is_read(monkeypatch: pytest.M
     assert scrubbed(blob) == whole
 
 
-def test_no_bytes_are_too_strange(repo: Path) -> None:
+def test_no_bytes_are_too_strange() -> None:
     rnd = random.Random(3)
     frames = [rnd.randbytes(rnd.randrange(0, 400)) for _ in range(200)]
     damaged = [bytes(byte ^ (rnd.random() < 0.02) * rnd.randrange(256) for byte in frame) for frame in [*sweep(), *attributes()]]

@@ -72,7 +72,8 @@ def test_numbers_tell_values_apart_by_appearance_alone(make: object, values: Seq
 @pytest.mark.parametrize(
     ("make", "first"),
     [(subs.guid, 5), (subs.prefix, 0xFE80 << 48 | 1), (subs.prefix, 0x2001 << 48), (subs.mac, 5), (subs.mac, 0x01005E << 24 | 0x100),
-     (subs.mac, 0x3333 << 32 | 0x100), (subs.group_id, 0x1FF << 24 | 1), (subs.group_id, 1 << 40), (subs.site, 0xFF12 << 48), (subs.qpn, 2)],
+     (subs.mac, 0x3333 << 32 | 0x100), (subs.group_id, 0x1FF << 24 | 1), (subs.group_id, 1 << 40), (subs.site, 0xFF12 << 48),
+     (subs.qpn, 2)],
 )  # fmt: skip
 def test_many_values_have_as_many_substitutes(make: Any, first: int) -> None:
     assert len({make(number, first) for number in range(1, 100_000)}) == 99_999
