@@ -19,6 +19,7 @@ from ibdissect.wire.places import Inside, Mad, MadFormat, Parsed, SaPiece
 from ibdissect.wire.spec import BYTE_KINDS, Field
 
 from . import sa_tables
+from .bits import among
 from .bits import extract as extract
 from .computed import values_of
 from .distinct import by_value
@@ -181,12 +182,13 @@ class ChunkTable:
         if bth is None:
             return _NONE
         delta = EXTENDED_AT[EXTENDED_STRUCTS[struct]]
-        carried = np.frombuffer(loc.opcode.tobytes().translate((delta >= 0).tobytes()), np.bool_)
-        rows = np.flatnonzero(carried)
-        rows = rows[bth[rows] >= 0]
-        at = bth[rows] + 12 + delta[loc.opcode[rows]]
-        good = at + struct.size <= loc.limit[rows]
-        return Occurrences(rows[good], at[good], at[good] + struct.size)
+        rows = np.flatnonzero(among(loc.opcode, (delta >= 0).tobytes()))
+        at = bth[rows]
+        stop = at + (delta[loc.opcode[rows]] + (12 + struct.size))
+        good = (at >= 0) & (stop <= loc.limit[rows])
+        if not good.all():
+            rows, stop = rows[good], stop[good]
+        return Occurrences(rows, stop - struct.size, stop)
 
     def _mads(self) -> dict[tuple[int, int], Int]:
         """Rows by (management class, attribute id)."""
