@@ -181,7 +181,7 @@ def _write(
             click.echo(text_report.summary_text(reports, len(rules)), nl=False)
         return
     result = render(written, reports, rules, fail_on, compared)
-    if output is None:
+    if output in (None, "/dev/stdout"):  # where that is a file, it goes on behind what is there
         click.echo(result, nl=False)
         return
     from ibdissect.export.files import replacing

@@ -17,7 +17,9 @@ WARN = erf_pcap([smp(1, 0x02, modifier=5)])
 CLEAN = erf_pcap([smp(1, 0x10)])
 
 
-def run(*words: str, stdin: bytes | None = None, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[bytes]:
+def run(
+    *words: str, stdin: bytes | None = None, cwd: Path | None = None, pass_fds: tuple[int, ...] = (), **env: str
+) -> subprocess.CompletedProcess[bytes]:
     environment = {key: value for key, value in os.environ.items() if key != "GITHUB_ACTIONS"} | env
     return subprocess.run(
         [sys.executable, "-m", "ibdissect", "lint", *words],
@@ -26,6 +28,7 @@ def run(*words: str, stdin: bytes | None = None, cwd: Path | None = None, **env:
         timeout=120,
         cwd=cwd,
         env=environment,
+        pass_fds=pass_fds,
         check=False,
     )
 
@@ -146,7 +149,16 @@ def test_a_report_replaces_a_file_whole_or_goes_into_a_pipe(files: Path) -> None
     os.link(files / "report", files / "before")
     assert run("bad.pcap", "--output", "report", cwd=files).returncode == 1
     assert (files / "before").read_text() == "old" and "AM001" in (files / "report").read_text()
-    assert b"AM001" in run("bad.pcap", "--output", "/dev/stdout", cwd=files).stdout
+    with (files / "log").open("wb", buffering=0) as log:
+        log.write(b"before ")
+        command = [sys.executable, "-m", "ibdissect", "lint", "bad.pcap", "--format", "json", "--output", "/dev/stdout"]
+        subprocess.run(command, cwd=files, stdout=log, timeout=120, check=False)
+    assert (files / "log").read_bytes().startswith(b'before {\n  "schema"')
+    read, write = os.pipe()
+    assert run("bad.pcap", "--output", f"/dev/fd/{write}", "--format", "json", cwd=files, pass_fds=(write,)).returncode == 1
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        assert pipe.read().startswith(b'{\n  "schema"')
 
 
 def test_a_cut_off_capture_is_checked_up_to_the_cut(tmp_path: Path) -> None:
