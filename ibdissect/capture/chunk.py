@@ -22,6 +22,10 @@ LINK_NAMES = {
 }
 
 
+FRONT = 72
+"""ERF, LRH, BTH and RETH are 52 bytes; Ethernet, IPv4, UDP, BTH and RETH are 70."""
+
+
 @record
 class Chunk:
     """Consecutive records of a capture; all arrays have one row a record, in file order.
@@ -51,6 +55,8 @@ class Chunk:
     """Where the 16-byte ERF header of the record starts in `data`; -1 where there is none."""
     described: npt.NDArray[np.uint16] | None = None
     """Index of the pcapng interface that each record belongs to, ERF records too; None for other containers."""
+    front: npt.NDArray[np.uint8] | None = None
+    """FRONT bytes from each ERF header, else frame, on, uint8[n, FRONT], zeros behind the data; None where the reader had them not."""
 
     def __len__(self) -> int:
         return len(self.offset)

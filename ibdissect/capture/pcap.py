@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ibdissect.capture import erf, scan
-from ibdissect.capture.chunk import LINK_ERF, LINK_NAMES
+from ibdissect.capture.chunk import FRONT, LINK_ERF, LINK_NAMES
 from ibdissect.capture.records import DAY, LONGEST, Records, Rows
 from ibdissect.capture.scan import Bytes, Ints, Mask, Stride
 from ibdissect.errors import CaptureError
@@ -80,14 +82,16 @@ class PcapRecords(Records):
         return first, f"captured length {int(sizes[first]) - HEADER} is impossible (at most {LONGEST})"
 
     def rows(self, raw: Bytes, base: int, starts: Ints) -> Rows:
-        both = scan.gather(raw, starts, HEADER + (erf.HEADER if self.link == LINK_ERF else 0))
+        near = int(starts[-1]) + HEADER + FRONT <= len(raw)
+        both = scan.gather(raw, starts, HEADER + (FRONT if near else erf.HEADER if self.link == LINK_ERF else 0))
+        front = both[:, HEADER:] if near else None
         head = both[:, :HEADER].view(f"{self.order}u4")
         caplen = head[:, 2].astype(np.int64)
         if self.link == LINK_ERF:
-            rows = erf.erf_rows(raw, starts + HEADER, caplen, both[:, HEADER:])
+            rows = erf.erf_rows(raw, starts + HEADER, caplen, both[:, HEADER : HEADER + erf.HEADER])
             cut = np.flatnonzero(caplen < erf.HEADER)
             rows.time_ns[cut] = head[cut, 0].astype(np.int64) * 1_000_000_000 + head[cut, 1].astype(np.int64) * self.unit
-            return rows
+            return rows if (rows.pseudo < 0).any() else replace(rows, front=front)
         time_ns = head[:, 0].astype(np.int64) * 1_000_000_000 + head[:, 1].astype(np.int64) * self.unit
         count = len(starts)
         return Rows(
@@ -98,4 +102,5 @@ class PcapRecords(Records):
             link=np.full(count, self.link, np.uint16),
             interface=np.zeros(count, np.uint16),
             pseudo=np.full(count, -1, np.int64),
+            front=front,
         )

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture import scan
-from ibdissect.capture.chunk import Chunk, Damage
+from ibdissect.capture.chunk import FRONT, Chunk, Damage
 from ibdissect.capture.scan import Bytes, Ints, Mask, Stride
 from ibdissect.record import record
 
@@ -38,6 +38,7 @@ class Rows:
     interface: npt.NDArray[np.uint16]
     pseudo: Ints
     described: npt.NDArray[np.uint16] | None = None
+    front: Bytes | None = None
 
 
 class Records(ABC):
@@ -152,9 +153,14 @@ class Records(ABC):
         links, where = np.unique(rows.link, return_index=True)
         for link in links[np.argsort(where)].tolist():
             self.note_link(link)
+        front = rows.front
+        if front is not None:
+            at = np.where(rows.pseudo >= 0, rows.pseudo, rows.offset)
+            for row in np.flatnonzero(at > filled - FRONT).tolist():
+                front[row, max(0, filled - int(at[row])) :] = 0
         chunk = Chunk(
             first=self.frames + 1, base=base, data=raw[:filled], offset=rows.offset, caplen=rows.caplen, length=rows.length,
-            time_ns=rows.time_ns, link=rows.link, interface=rows.interface, pseudo=rows.pseudo, described=rows.described,
+            time_ns=rows.time_ns, link=rows.link, interface=rows.interface, pseudo=rows.pseudo, described=rows.described, front=front,
         )  # fmt: skip
         self.frames += len(rows.offset)
         yield chunk

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.capture.chunk import Chunk
+from ibdissect.capture.chunk import FRONT, Chunk
 
 Int = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
-WIDTH = 72
-"""ERF, LRH, BTH and RETH are 52 bytes; Ethernet, IPv4, UDP, BTH and RETH are 70."""
+WIDTH = FRONT
 
 
 def gather(data: Bytes, at: Int, size: int) -> Bytes:
@@ -29,7 +28,7 @@ class Front:
         self.data = chunk.data
         self.base: Int = np.where(chunk.pseudo >= 0, chunk.pseudo, chunk.offset)
         """Where the ERF header of the record, else its frame, starts in `chunk.data`, int64[n]."""
-        self._block: Bytes | None = None
+        self._block: Bytes | None = chunk.front
 
     @property
     def block(self) -> Bytes:
