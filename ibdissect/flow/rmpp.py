@@ -97,6 +97,8 @@ class Transfers:
 
     def __init__(self) -> None:
         self.open: dict[Key, Transfer] = {}
+        self.ended: dict[Key, Transfer] = {}
+        """Those with gaps whose last segment came: its acknowledgement is still to come."""
 
     def take(self, mads: Listed, i: int) -> Iterator[TransferEvent]:
         """Take in a MAD with an active RMPP header."""
@@ -146,6 +148,10 @@ class Transfers:
         transfer.next = segment + 1
         if mads.rmpp_flags[i] & LAST:
             del self.open[key]
+            if not transfer.whole:
+                if len(self.ended) >= MAX_TRANSFERS:
+                    self.ended.pop(next(iter(self.ended)))
+                self.ended[key] = transfer
             room = ROOM.get(mads.mgmt_class[i], VENDOR_ROOM)
             found = (segment - 1) * room + length
             if transfer.whole and transfer.claimed and segment > 1 and found != transfer.claimed:
@@ -154,7 +160,8 @@ class Transfers:
 
     def _ack(self, mads: Listed, i: int) -> Iterator[TransferEvent]:
         segment, window = mads.segment[i], mads.data2[i]
-        transfer = self.open.get(self._key(mads, i, True))
+        key = self._key(mads, i, True)
+        transfer = self.open.get(key) or self.ended.get(key)
         if window < segment:
             frame, time_ns = mads.frames[i], mads.times[i]
             shown = transfer or Transfer(frame, time_ns, mads.destination[i], mads.source[i], mads.attribute[i], 0, 0, time_ns)

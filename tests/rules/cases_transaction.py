@@ -77,6 +77,9 @@ case("TXN012", [segment(DATA, 1, 0, flags=FIRST), segment(DATA, 3, 40, flags=LAS
 SKIPPED = [segment(DATA, 1, 0, flags=FIRST), segment(DATA, 3, 0, flags=MIDDLE)]
 ARRIVED = segment(ACK, 3, 64, method=TABLE)
 case("TXN012", [*SKIPPED, segment(DATA, 2, 0, flags=MIDDLE), ARRIVED], [*SKIPPED, ARRIVED], frames=[2])
+# acknowledged behind the last segment
+ENDED = [segment(DATA, 1, 0, flags=FIRST), segment(DATA, 3, 40, flags=LAST)]
+case("TXN012", ENDED, [*ENDED, ARRIVED], frames=[2])
 case("TXN013", [segment(DATA, 1, 300, flags=FIRST), segment(DATA, 2, 40, flags=LAST)],
      [segment(DATA, 1, 260, flags=FIRST), segment(DATA, 2, 40, flags=LAST)], frames=[2])  # fmt: skip
 case("TXN017", segment(ACK, 5, 1, method=TABLE), segment(ACK, 5, 5, method=TABLE))
