@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import gzip
 import io
-import lzma
 import os
 import sys
 import threading
 import zlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ibdissect.errors import CaptureError
+
+if TYPE_CHECKING:
+    from lzma import LZMADecompressor
 
 WINDOW = 32 << 20
 """Bytes of a window; a window grows only for a single record that needs more."""
@@ -118,7 +119,11 @@ class Decompressed(io.RawIOBase):
     def __init__(self, raw: io.RawIOBase, kind: bytes, path: str) -> None:
         self.broken: str | None = None
         self.rest = memoryview(b"")
-        self.errors: tuple[type[BaseException], ...] = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError)
+        # Here and below: only for who needs them, since each takes a millisecond to load.
+        from gzip import BadGzipFile
+        from lzma import LZMAError
+
+        self.errors: tuple[type[BaseException], ...] = (EOFError, zlib.error, BadGzipFile, LZMAError)
         self.name, self.read_piece = {GZIP: self._gzip, ZSTD: self._zstd, XZ: self._xz}[kind](raw, path)
 
     def readable(self) -> bool:
@@ -153,7 +158,9 @@ class Decompressed(io.RawIOBase):
         try:
             from isal import igzip, isal_zlib
         except ImportError:
-            return "gzip", gzip.GzipFile(fileobj=buffered, mode="rb").read1
+            from gzip import GzipFile
+
+            return "gzip", GzipFile(fileobj=buffered, mode="rb").read1
         opened: Any = igzip.GzipFile  # Any: it has no types
         error: Any = isal_zlib.error
         self.errors += (error,)
@@ -179,8 +186,10 @@ class _XzPieces:
         self.raw, self.decompressor, self.rest = raw, self._fresh(), b""
 
     @staticmethod
-    def _fresh() -> lzma.LZMADecompressor:
-        return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MEMORY)
+    def _fresh() -> LZMADecompressor:
+        from lzma import FORMAT_XZ, LZMADecompressor
+
+        return LZMADecompressor(FORMAT_XZ, memlimit=MEMORY)
 
     def read(self, size: int) -> bytes:
         while True:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -106,6 +105,8 @@ def _trusted(config: Config) -> Config:
 
 
 def _parse(path: Path, *, named: bool) -> Config:
+    import tomllib  # many have no configuration file
+
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

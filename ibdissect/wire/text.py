@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 from typing import Any
 
 from .spec import Field
@@ -27,6 +26,8 @@ def visible_json(text: str) -> str:
     """A JSON text with what is not printable as JSON's own escapes: the same value, safe on a terminal and in any encoding."""
     if text.replace("\n", "").isprintable():
         return text
+    import json  # seldom needed, and loading it takes a millisecond
+
     return "".join(c if c == "\n" or c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
