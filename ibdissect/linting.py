@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 """Called with (frames so far, bytes so far)."""
+Stop = Callable[[], bool]
+"""Asked after every window: True ends the check there, with what was found so far."""
 
 
 class Shown(Protocol):
@@ -97,22 +99,24 @@ def _options(codes: list[str], rest: dict[str, Any]) -> Options:
     return Options(rules=[REGISTRY[code] for code in codes], catalog=catalog, **rest)
 
 
-def check(source: Source, options: Options, *, progress: Progress | None = None) -> CaptureReport:
+def check(source: Source, options: Options, *, progress: Progress | None = None, stop: Stop | None = None) -> CaptureReport:
     """Check one capture. Never raises on what a capture holds: an unreadable one is a report with an error."""
     try:
         reader = open_capture(source)
     except CaptureError as error:
         return CaptureReport(path=error.path, status="unreadable", error=str(error))
     try:
-        return check_opened(reader, options, progress=progress)
+        return check_opened(reader, options, progress=progress, stop=stop)
     finally:
         reader.close()
 
 
-def check_opened(reader: CaptureReader, options: Options, *, progress: Progress | None = None) -> CaptureReport:
+def check_opened(
+    reader: CaptureReader, options: Options, *, progress: Progress | None = None, stop: Stop | None = None
+) -> CaptureReport:
     """The same for a capture that is open: read from its beginning, and left open."""
     try:
-        return _check(reader, reader.path, options, progress)
+        return _check(reader, reader.path, options, progress, stop)
     except IbdissectError as error:
         return CaptureReport(path=reader.path, status="unreadable", error=str(error))
 
@@ -127,7 +131,7 @@ def linter_of(options: Options, path: str, *, on_finding: Callable[[Finding], No
     return linter
 
 
-def _check(reader: CaptureReader, path: str, options: Options, progress: Progress | None) -> CaptureReport:
+def _check(reader: CaptureReader, path: str, options: Options, progress: Progress | None, stop: Stop | None) -> CaptureReport:
     report = CaptureReport(path=path, phases=None if reader.again else 1)
     fresh: list[Finding] = []
     linter = linter_of(options, path, on_finding=fresh.append)
@@ -154,6 +158,9 @@ def _check(reader: CaptureReader, path: str, options: Options, progress: Progres
         report.checked += len(chunk) if shown is None else int(np.count_nonzero(shown))
         if progress is not None:
             progress(report.frames, chunk.base + chunk.data.size)
+        if stop is not None and stop():
+            report.status = "interrupted"
+            break
     linter.context.damage = reader.damage
     report.findings = linter.finish()
     if table is not None:
@@ -172,7 +179,7 @@ def _check(reader: CaptureReader, path: str, options: Options, progress: Progres
         totals[severity[code].value] += count
     report.counts = {name: totals[name] for name in ("error", "warning", "info")}
     report.seconds = {code: tally.seconds for code, tally in linter.tally.items()} if options.timing else {}
-    if reader.damage:
+    if reader.damage and report.status == "ok":
         report.status = "truncated" if all(d.kind == "cut-off" for d in reader.damage) else "damaged"
     return report
 
@@ -208,11 +215,18 @@ def _mask(masker: Masker | None) -> Callable[[Secret], str]:
     return name
 
 
-def check_many(paths: list[str], options: Options, *, jobs: int = 1, progress: Progress | None = None) -> Iterable[CaptureReport]:
-    """Reports of several captures in the order of `paths`; `jobs` processes work, a crashed one costs its own capture only."""
+def check_many(
+    paths: list[str], options: Options, *, jobs: int = 1, progress: Progress | None = None, stop: Stop | None = None
+) -> Iterable[CaptureReport]:
+    """Reports of several captures in the order of `paths`; `jobs` processes work, a crashed one costs its own capture only.
+
+    `stop` ends the one that is being checked and leaves out those behind it; with several processes it is not asked.
+    """
     if jobs <= 1 or len(paths) <= 1:
         for path in paths:
-            yield check(path, options, progress=progress)
+            if stop is not None and stop():
+                return
+            yield check(path, options, progress=progress, stop=stop)
         return
     from ibdissect.workers import in_processes
 

@@ -174,8 +174,11 @@ class Capture:
         if not isinstance(self.source, (str, os.PathLike)) or not self.reader.again:
             return None
         path = os.fspath(self.source)
-        with open(path, "rb") as file:
-            return None if file.read(6).startswith((GZIP, ZSTD, XZ)) else path
+        try:
+            with open(path, "rb") as file:
+                return None if file.read(6).startswith((GZIP, ZSTD, XZ)) else path
+        except OSError as error:  # it was there when the capture was opened
+            raise CaptureError(self.path, f"cannot be read: {error.strerror}") from error
 
     def table(self) -> Columns:
         """Columns by filter name, over the whole capture: `table["infiniband.bth.p_key"].value`, `table.filter("...").to_arrow()`."""

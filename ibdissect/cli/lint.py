@@ -15,6 +15,7 @@ from ibdissect import report as formats
 from ibdissect.capture.discover import discover
 from ibdissect.cli.checking import check_options
 from ibdissect.cli.common import common_options, limits, paint_for, progress_bar, say, settings
+from ibdissect.cli.interrupted import INTERRUPTED, Interruptions
 from ibdissect.errors import CaptureError, ConfigError
 from ibdissect.lint.result import CaptureReport
 from ibdissect.lint.rule import Rule
@@ -110,14 +111,15 @@ def command(
     stream = written == "text" and output is None
     paint = paint_for(common, sys.stdout) if stream else text_report.plain
     reports: list[CaptureReport] = []
-    with progress_bar(files, quiet=common["quiet"]) as progress:
-        for report in check_many(files, options, jobs=jobs, progress=progress):
+    with progress_bar(files, quiet=common["quiet"]) as progress, Interruptions(jobs) as asked:
+        for report in check_many(files, options, jobs=jobs, progress=progress, stop=asked.stop):
             if known is not None:
                 known.apply(report)
             reports.append(report)
             if stream and not common["quiet"]:
                 click.echo(text_report.capture_text(report, paint), nl=False)
-    compared = known.finish() if known is not None else None
+    # What was interrupted knows too little for a baseline.
+    compared = known.finish() if known is not None and not (asked.stop() and write_baseline is not None) else None
     _write(written, reports, rules, fail_on, output, compared, stream=stream, quiet=common["quiet"])
     if statistics:
         click.echo(text_report.statistics_text(reports, {rule.code: rule.name for rule in rules}), nl=False, err=not stream)
@@ -126,6 +128,10 @@ def command(
     for report in reports:
         if report.error is not None:
             say(f"error: {report.error}")
+        if report.status == "interrupted":
+            say(f"interrupted: {report.path}: only frames 1 to {report.frames} were checked")
+    if asked.stop():
+        sys.exit(INTERRUPTED)
     if known is not None and not common["quiet"]:
         for line in known.lines():
             say(line)

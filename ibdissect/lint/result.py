@@ -21,7 +21,7 @@ class CaptureReport:
     last_ns: int = 0
     link_types: list[str] = field(default_factory=list)
     status: str = "ok"
-    """ok, truncated, damaged or unreadable."""
+    """ok, truncated, damaged, unreadable, or interrupted: only `frames` were looked at."""
     error: str | None = None
     phases: int | None = None
     """1 for a pipe: judged in one pass, as knowledge came."""

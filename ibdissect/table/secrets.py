@@ -16,6 +16,9 @@ from .table import ChunkTable
 PUBLIC: dict[str, frozenset[int]] = {"Q_Key": frozenset({0x80010000})}
 """Values that everybody knows: the Q_Key of QP1 (IBA 3.5.3). Zero is no key at all."""
 
+MAX_KEYS = 1 << 16
+"""Keys of a kind that are told apart: a hostile capture may hold a new one in every frame."""
+
 
 def is_secret(kind: str, value: int) -> bool:
     """Whether a value of this kind of key has to be masked."""
@@ -68,10 +71,12 @@ class Masker:
         return [(where, kind, value) for value, where in zip(values, at, strict=True) if is_secret(kind, value) and value not in known]
 
     def number(self, kind: str, value: int) -> int:
-        """The number of a key, from 1; an unknown one gets the next."""
+        """The number of a key, from 1; an unknown one gets the next. 0 for those behind the first MAX_KEYS of a kind."""
         numbers = self._numbers.setdefault(kind, {})
+        if len(numbers) >= MAX_KEYS:
+            return numbers.get(value, 0)
         return numbers.setdefault(value, len(numbers) + 1)
 
     def name(self, kind: str, value: int) -> str:
-        """What stands in place of the value: `M_Key#3`."""
-        return f"{kind}#{self.number(kind, value)}"
+        """What stands in place of the value: `M_Key#3`, `M_Key#?` where there are too many to be told apart."""
+        return f"{kind}#{self.number(kind, value) or '?'}"
