@@ -99,7 +99,7 @@ def _up_to(chunk: Any, frame: int) -> Any:
     """The rows of a chunk up to a frame."""
     count = max(0, frame - chunk.first + 1)
     names = ("offset", "caplen", "length", "time_ns", "link", "interface", "pseudo")
-    return replace(chunk, **{name: getattr(chunk, name)[:count] for name in names})
+    return replace(chunk, front=None, **{name: getattr(chunk, name)[:count] for name in names})
 
 
 def lines(result: dict[str, Any], paint: Paint, *, quiet: bool = False) -> Iterator[str]:

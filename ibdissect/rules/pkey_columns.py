@@ -77,4 +77,4 @@ def distinct(values: Int) -> list[int]:
     holder = np.full(SLOTS, -1, np.int64)
     holder[place] = values
     crowded = values[holder[place] != values]
-    return sorted({*holder[np.bincount(place, minlength=SLOTS) > 0].tolist(), *np.unique(crowded).tolist()})
+    return sorted({*holder[np.bincount(place, minlength=SLOTS) > 0].tolist(), *crowded.tolist()})

@@ -231,7 +231,7 @@ class Flood(Rule):
             return
         order = order_of(kinds)
         crowded = (kinds[order][FLOOD:] == kinds[order][:-FLOOD]) & (times[order][FLOOD:] - times[order][:-FLOOD] < SECOND_NS)
-        for value in np.unique(kinds[order][FLOOD:][crowded]).tolist():
+        for value in sorted(set(kinds[order][FLOOD:][crowded].tolist())):
             mine = np.flatnonzero(kinds == value)
             late = mine[FLOOD:][times[mine[FLOOD:]] - times[mine[:-FLOOD]] < SECOND_NS]
             late = late[late >= before]

@@ -71,7 +71,7 @@ class Scrubber:
         _management(table, data)
         for at, width, mask in marks:
             mark(data, at, int(width[0]), mask)
-        scrubbed = dataclasses.replace(chunk, data=data)
+        scrubbed = dataclasses.replace(chunk, data=data, front=None)
         checksums.seal(table, ChunkTable(scrubbed, self.catalog))
         return scrubbed
 
