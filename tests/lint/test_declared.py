@@ -125,7 +125,8 @@ def test_a_file_of_rules_is_a_plugin(tmp_path: Path) -> None:
 
     copy = tmp_path / "y.pcap"
     copy.write_bytes(Path(path).read_bytes())
-    assert json.loads(run("lint", path, str(copy), "--select", "TOML", "--jobs", "2", "--format", "json").stdout)["by_rule"] == {"TOML001": 4}
+    both = json.loads(run("lint", path, str(copy), "--select", "TOML", "--jobs", "2", "--format", "json").stdout)
+    assert both["by_rule"] == {"TOML001": 4}
     assert run("rules", "TOML001").stdout.startswith("TOML001 wrong-lane (error, since 0.1)\n\nA lane.\n")
     file.write_text(file.read_text().replace("TOML001", "PKY001"))
     refused = run("rules")
