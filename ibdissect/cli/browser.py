@@ -33,7 +33,7 @@ class LocalServer(Server):  # type: ignore[misc, unused-ignore]  # where textual
         app.middlewares.append(self._only_own_page)
         return app
 
-    @web.middleware
+    @web.middleware  # type: ignore[untyped-decorator, unused-ignore]  # where aiohttp is not installed
     async def _only_own_page(self, request: web.Request, handler: Any) -> Any:
         """Refuse names that resolve to this machine but are not its own (DNS rebinding), pages of other sites (their Origin), strangers."""
         origin = request.headers.get("Origin")
