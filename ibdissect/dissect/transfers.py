@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ibdissect.table.addresses import way_of
 from ibdissect.table.locate import Int
 from ibdissect.table.sa_tables import LAST, MAD_SIZE, RESPONSE, RMPP_END, SA_CLASS
 from ibdissect.table.table import ChunkTable
@@ -65,7 +66,7 @@ def _message(table: ChunkTable, row: int) -> Message | None:
         end = min(end, MAD_SIZE.get(base_version, end))
         if rmpp.rmpp_flags & LAST and rmpp.data2 <= end - RMPP_END:
             end = max(RMPP_END + rmpp.data2, data_at)
-    ends = _ends(table, row)
+    ends = way_of(table, row) or (b"", b"")
     return Message(
         frame=chunk.first + row,
         source=ends[0],
@@ -83,16 +84,6 @@ def _message(table: ChunkTable, row: int) -> Message | None:
         offset=mad - frame + data_at,
         data=header[data_at:end] if rmpp.rmpp_type == DATA else b"",
     )
-
-
-def _ends(table: ChunkTable, row: int) -> tuple[bytes, bytes]:
-    """Source and destination: LIDs where there are any, else the addresses of the network header."""
-    data = table.chunk.data
-    for name, source, destination, size in (("lrh", 6, 2, 2), ("grh", 8, 24, 16), ("ip6", 8, 24, 16), ("ip4", 12, 16, 4)):
-        at = int(table.located.at(name)[row])
-        if at >= 0:
-            return data[at + source : at + source + size].tobytes(), data[at + destination : at + destination + size].tobytes()
-    return b"", b""
 
 
 class Transfers:

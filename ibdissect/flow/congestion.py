@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ibdissect.table.addresses import PLACES, address_text, ways_of
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.opcodes import CNP_OPCODE
-from ibdissect.wire.text import gid_text
 from ibdissect.wire.transport import BTH
 
 from .asked import mixed
@@ -26,8 +26,8 @@ SLOTS = 1 << 16
 ANSWERED = CONNECTED & ~np.isin(np.arange(256) & 0x1F, (0x11, 0x12))
 """OpCodes whose marks a notification follows: acknowledgements are too short to be slowed down, and datagrams have no rate to lower."""
 UDP_PROTOCOL, IP6_FRAGMENT = 17, 44
-_PLACES = (("lrh", 6, 2, 2), ("grh", 8, 24, 16), ("ip6", 8, 24, 16), ("ip4", 12, 16, 4))
-"""Header, offset of source and destination, size; a later one that is present counts."""
+NETWORK_FIRST = PLACES[::-1]
+"""A packet with a network header is between the addresses of that."""
 
 
 @dataclass(slots=True)
@@ -62,13 +62,7 @@ class Pair:
     @property
     def texts(self) -> tuple[str, str]:
         """Both addresses as people write them."""
-        return _text(self.source), _text(self.destination)
-
-
-def _text(address: bytes) -> str:
-    if len(address) == 2:
-        return f"LID {int.from_bytes(address, 'big')}"
-    return ".".join(map(str, address)) if len(address) == 4 else gid_text(address)
+        return address_text(self.source), address_text(self.destination)
 
 
 class Congestion:
@@ -109,18 +103,7 @@ class Congestion:
 
     def _pairs(self, table: ChunkTable, rows: Int) -> list[Pair | None]:
         """The pair that each row belongs to, made when missing; None beyond the bound."""
-        loc, found = table.located, self.pairs
-        ways = [(b"", b"")] * len(rows)
-        left = np.arange(len(rows))
-        for name, source, destination, size in reversed(_PLACES):
-            if name not in loc.start or not len(left):
-                continue
-            at = loc.start[name].take(rows[left])
-            index, at, left = left[at >= 0], at[at >= 0], left[at < 0]
-            both = (loc.front.part(rows[index], at + where, size).tobytes() for where in (source, destination))
-            near, far = ([raw[i : i + size] for i in range(0, len(raw), size)] for raw in both)
-            for i, way in zip(index.tolist(), zip(near, far, strict=True), strict=True):
-                ways[i] = way
+        found, ways = self.pairs, ways_of(table, rows, NETWORK_FIRST)
         for way, frame, time_ns in zip(ways, (table.chunk.first + rows).tolist(), table.chunk.time_ns[rows].tolist(), strict=True):
             if way not in found and len(found) < MAX_PAIRS:
                 found[way] = Pair(*way, frame, time_ns)
@@ -244,7 +227,7 @@ def ecn(table: ChunkTable, rows: Int) -> Int:
 def ends_hash(table: ChunkTable, rows: Int) -> U64:
     """A number for source and destination of each row."""
     out = np.zeros(len(rows), np.uint64)
-    for name, source, destination, size in _PLACES:
+    for name, source, destination, size in PLACES:  # a later one that is present counts
         if name not in table.located.start:
             continue
         index = np.flatnonzero(table.located.start[name][rows] >= 0)

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.table.addresses import address_text as bytes_text
 from ibdissect.table.distinct import U64
 from ibdissect.table.locate import Bool, Int, u16
 from ibdissect.table.table import ChunkTable, extract, gather
 from ibdissect.wire.mad import MAD, RMPP, RMPP_CLASSES
 from ibdissect.wire.sm import SMPDirected
 from ibdissect.wire.spec import Field
-from ibdissect.wire.text import gid_text
 
 DIRECTED = 0x81
 HEAD = 24 + RMPP.size
@@ -31,7 +31,7 @@ def address_text(address: Address) -> str:
     """As people write it."""
     if isinstance(address, int):
         return f"LID {address}"
-    return ".".join(map(str, address)) if len(address) == 4 else gid_text(address)
+    return bytes_text(address)
 
 
 @dataclass(slots=True)

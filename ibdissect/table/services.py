@@ -12,6 +12,7 @@ from ibdissect.wire import cm, cm_path, dm
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.transport import BTH
 
+from .addresses import PLACES, way_of
 from .locate import Bool, Int
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ MAX_ENDS = 65536
 CM_CLASS, DM_CLASS, SERVICE_ENTRIES = 0x07, 0x06, 0x0012
 PASSIVE, ACTIVE, NO_SERVICE = 1, 2, 0
 """Which side a message goes to: the one that listened, the one that asked."""
-_PLACES = (("lrh", 6, 2, 2), ("grh", 8, 24, 16), ("ip4", 12, 16, 4), ("ip6", 8, 24, 16))
-"""Header, offset of source and destination, size; the first one present counts."""
 _BY_CONNECTION = (cm.MRA, cm.REJ, cm.REP, cm.RTU, cm.DREQ, cm.DREP)
 _MESSAGES: tuple[type[Any], ...] = (cm.REQ, *_BY_CONNECTION, cm_path.SIDRReq, cm_path.SIDRRep)
 
@@ -77,7 +76,7 @@ class Services:
                 if entry.service_id and len(self.names) < MAX_ENDS:
                     self.names[entry.service_id] = entry.service_name
         for row, struct, i in self._messages(table):
-            addresses = _addresses(table, row)
+            addresses = way_of(table, row)
             if addresses is not None:
                 self._learn(struct, table.view(struct, i), *addresses, int(table.chunk.time_ns[row]))
 
@@ -161,7 +160,7 @@ class Services:
 
     def of_message(self, table: ChunkTable, struct: type[Any], i: int) -> int:
         """The service that a message of connection management (occurrence `i`) is about; 0 when its request was not seen."""
-        addresses = _addresses(table, int(table.occurrences(struct).rows[i]))
+        addresses = way_of(table, int(table.occurrences(struct).rows[i]))
         if addresses is None:
             return NO_SERVICE
         view = table.view(struct, i)
@@ -177,7 +176,7 @@ class Services:
 def _of_queue_pair(table: ChunkTable, rows: Int, ends: dict[bytes, list[tuple[int, int, int]]]) -> Iterator[tuple[int, int, int]]:
     """(row, service, side) of packets to one queue pair number, by the address they go to and when."""
     left, data, loc = rows, table.chunk.data, table.located
-    for name, _, destination, size in _PLACES:
+    for name, _, destination, size in PLACES:
         start = loc.start.get(name)
         if start is None or not len(left):
             continue
@@ -194,14 +193,3 @@ def _of_queue_pair(table: ChunkTable, rows: Int, ends: dict[bytes, list[tuple[in
             for row, i in zip(mine.tolist(), at.tolist(), strict=True):
                 if i >= 0 and history[i][1] != NO_SERVICE:
                     yield row, history[i][1], history[i][2]
-
-
-def _addresses(table: ChunkTable, row: int) -> tuple[bytes, bytes] | None:
-    """Source and destination of a row as they stand; None where it has neither."""
-    for name, source, destination, size in _PLACES:
-        start = table.located.start.get(name)
-        at = int(start[row]) if start is not None else -1
-        if at >= 0:
-            data = table.chunk.data
-            return data[at + source : at + source + size].tobytes(), data[at + destination : at + destination + size].tobytes()
-    return None
