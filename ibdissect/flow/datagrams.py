@@ -49,6 +49,11 @@ class Ends:
         """The same of some entries."""
         return Ends(self.size[index], self.high[index], self.low[index])
 
+    def behind(self, first: Ends) -> Ends:
+        """The entries of `first`, then these."""
+        join = np.concatenate
+        return Ends(join([first.size, self.size]), join([first.high, self.high]), join([first.low, self.low]))
+
     def addresses(self) -> list[Address]:
         """As Python values."""
         found: list[Address] = self.low.tolist()
@@ -84,7 +89,7 @@ class Datagrams:
         of_class[list(RMPP_CLASSES)] = True
         active = of_class[self.mgmt_class] & (head[:, 26] & 1 == 1) & (head[:, 24] == 1)
         self.rmpp: Bool = active
-        """RMPP is in use; not kept by `take`."""
+        """RMPP is in use; not kept by `take` and `behind`."""
         self.rmpp_type: npt.NDArray[np.uint8] = np.where(active, head[:, 25], 0)
         """0 where RMPP is not in use."""
         self.rmpp_flags = column(RMPP.rmpp_flags, 24)
@@ -106,6 +111,20 @@ class Datagrams:
         some.directed, place = self.among_directed(index)
         some.lids, some.route, some.routed = self.lids[place], self.route[place], self.routed[place]
         return some
+
+    def behind(self, first: Datagrams) -> Datagrams:
+        """The entries of `first`, then these; `rmpp` is not kept."""
+        both: Datagrams = object.__new__(Datagrams)
+        for name in _COLUMNS:
+            setattr(both, name, np.concatenate([getattr(first, name), getattr(self, name)]))
+        both.source, both.destination = self.source.behind(first.source), self.destination.behind(first.destination)
+        both.directed = np.concatenate([first.directed, self.directed + len(first)])
+        both.lids, both.routed = np.concatenate([first.lids, self.lids]), np.concatenate([first.routed, self.routed])
+        parts = first.route, self.route
+        both.route = np.zeros((len(both.directed), max(part.shape[1] for part in parts)), np.uint64)
+        for part, start in zip(parts, (0, len(first.directed)), strict=True):
+            both.route[start : start + len(part), : part.shape[1]] = part
+        return both
 
     def among_directed(self, index: Int) -> tuple[Int, Int]:
         """Which of `index` are directed-route SMPs, and their places among those."""

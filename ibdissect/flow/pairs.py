@@ -26,8 +26,10 @@ class Pairs:
 
     requests: Int
     answers: Int
+    waits: Int
+    """Requests that may find their answer in a later chunk, ascending: nothing but pairs came before them."""
     rest: Int
-    """All others that take part, ascending: alone, repeated, answered twice, or waited for from an earlier chunk."""
+    """All others that take part, ascending: repeated, answered twice, answers alone, or of a mark that was waited for."""
 
 
 def mark(columns: Sequence[npt.NDArray[np.uint64]]) -> U64:
@@ -61,7 +63,7 @@ def pair(marks: U64, columns: Sequence[npt.NDArray[np.uint64]], role: npt.NDArra
     live = np.flatnonzero(role)
     order = live[order_of(marks[live])]
     if not len(order):
-        return Pairs(order, order, order)
+        return Pairs(order, order, order, order)
     sorted_marks, role = marks[order], role[order]
     new = np.ones(len(order), np.bool_)
     np.not_equal(sorted_marks[1:], sorted_marks[:-1], out=new[1:])
@@ -77,8 +79,9 @@ def pair(marks: U64, columns: Sequence[npt.NDArray[np.uint64]], role: npt.NDArra
     clean &= ~among(sorted_marks[starts], waiting)
     matched = np.flatnonzero(second & clean[group])
     requests, answers = order[matched - 1], order[matched]
+    waits = order[(starts + sizes - 1)[clean & (sizes & 1 == 1)]]
     rest = np.zeros(len(marks), np.bool_)
     rest[live] = True
-    rest[requests] = rest[answers] = False
+    rest[requests] = rest[answers] = rest[waits] = False
     by_answer = np.argsort(answers)
-    return Pairs(requests[by_answer], answers[by_answer], np.flatnonzero(rest))
+    return Pairs(requests[by_answer], answers[by_answer], np.sort(waits), np.flatnonzero(rest))

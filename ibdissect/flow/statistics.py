@@ -212,7 +212,7 @@ class Statistics:
         """All of it as plain data; `top` limits the long lists."""
         for request in self.transactions.open_requests():
             self.unanswered[request.mgmt_class, request.method, request.attribute] += 1
-        self.transactions.open.clear()
+        self.transactions.give_up()
         return {
             "frames": self.frames,
             "bytes": self.bytes,

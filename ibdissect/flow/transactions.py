@@ -63,12 +63,15 @@ class _Recent:
 class Transactions:
     """Matches requests and answers. One per capture; chunks in order, then `open_requests` for the end.
 
-    What is clean within a chunk is matched by columns (`pairs`), the rest one by one: requests without answer or with another
-    try, answers without request, traps, and what belongs to a request of an earlier chunk.
+    What is clean is matched by columns (`pairs`), requests that wait for a later chunk are kept as columns; the rest goes one
+    by one: requests with another try, answers without request, traps.
     """
 
     def __init__(self) -> None:
         self.open: dict[Key, Request] = {}
+        """Requests without answer that go one by one, oldest first."""
+        self.waiting: Datagrams | None = None
+        """All others."""
         self.answered: dict[Key, tuple[Request, int, int]] = {}
         """Answered lately, of those that go one by one: the request, the frame and the number of its answer."""
         self.recent: list[_Recent] = []
@@ -93,14 +96,27 @@ class Transactions:
 
     def open_requests(self) -> Iterator[Request]:
         """Requests without an answer so far, oldest first."""
-        yield from self.open.values()
+        waiting = self.waiting
+        if waiting is None:
+            yield from self.open.values()
+        else:
+            yield from sorted((*self.open.values(), *_requests(waiting)), key=_age)
+
+    def give_up(self) -> None:
+        """Wait for no answer any more."""
+        self.open.clear()
+        self.waiting = None
 
     def _chunk(self, mads: Datagrams) -> Iterator[object]:
+        early = 0
+        if self.waiting is not None:
+            mads, early = mads.behind(self.waiting), len(self.waiting)
         role, segments = _roles(mads)
+        segments[:early] = False  # taken already
         columns = mads.keys((mads.method >= RESPONSE_BIT) | (mads.method == TRAP_REPRESS))
         marks, askers = mark(columns), mark(_asker(columns))
-        waiting = np.array([request.mark for request in self.open.values()], np.uint64)
-        pairs = self._sure(pair(marks, columns, role, waiting), role == ANSWERS, askers)
+        waited = np.array([request.mark for request in self.open.values()], np.uint64)
+        pairs = self._sure(pair(marks, columns, role, waited), role == ANSWERS, askers)
         before, ordinals = self.answers, np.cumsum(role == ANSWERS) + self.answers
         self._recall(marks[pairs.rest[role[pairs.rest] == ANSWERS]])
         alone = np.zeros(len(mads), np.bool_)
@@ -112,12 +128,15 @@ class Transactions:
             matters, numbers = alone[index].tolist(), ordinals[index].tolist()
             for i in range(len(each)):
                 self.answers = numbers[i]
-                if each.rmpp_type[i]:
+                if each.rmpp_type[i] and index[i] >= early:
                     yield from self.transfers.take(each, i)
                 if matters[i]:
                     yield from self._take(each, i, found)
         self.answers = before if not len(ordinals) else int(ordinals[-1])
         self._remember(mads, pairs, marks, ordinals)
+        yield from self._wait(mads, pairs.waits)
+        if alone[:early].any():
+            self.open = dict(sorted(self.open.items(), key=lambda entry: _age(entry[1])))
         self.asked = {asker: known for asker, known in self.asked.items() if known[0] in self.open}
         if len(pairs.answers) or found:
             yield answered(mads, pairs, index, found)
@@ -126,11 +145,18 @@ class Transactions:
         """Pairs without those whose request an answer from elsewhere may be for; these go one by one."""
         lone = pairs.rest[answering[pairs.rest]]
         known = np.array([hashed for _, hashed in self.asked.values()], np.uint64)
-        doubtful = among(askers[pairs.requests], np.append(askers[lone], known))
-        if not doubtful.any():
+        doubtful, waits = among(askers[pairs.requests], np.append(askers[lone], known)), among(askers[pairs.waits], askers[lone])
+        if not doubtful.any() and not waits.any():
             return pairs
-        rest = np.concatenate([pairs.rest, pairs.requests[doubtful], pairs.answers[doubtful]])
-        return Pairs(pairs.requests[~doubtful], pairs.answers[~doubtful], np.sort(rest))
+        rest = np.concatenate([pairs.rest, pairs.requests[doubtful], pairs.answers[doubtful], pairs.waits[waits]])
+        return Pairs(pairs.requests[~doubtful], pairs.answers[~doubtful], pairs.waits[~waits], np.sort(rest))
+
+    def _wait(self, mads: Datagrams, index: Int) -> Iterator[MadEvent]:
+        """Keep the latest requests that may be answered later."""
+        over = max(0, len(index) - MAX_OPEN)
+        for gone in _requests(mads.take(index[:over])):
+            yield Unanswered(gone.frame, gone.time_ns, gone)
+        self.waiting = mads.take(index[over:]) if len(index) else None
 
     def _recall(self, marks: U64) -> None:
         """Look up what answers without request may repeat."""
@@ -223,12 +249,29 @@ class Transactions:
 
     def _expire(self) -> Iterator[MadEvent]:
         """Give up what is over; the dictionary is in the order of first tries."""
+        over: list[Request] = []
         for key, request in list(self.open.items()):
             if self.last_ns - request.time_ns < PATIENCE_NS:
                 break
             if self.last_ns - request.last_ns >= PATIENCE_NS:
                 del self.open[key]
-                yield Unanswered(request.frame, request.time_ns, request)
+                over.append(request)
+        if self.waiting is not None:
+            late = self.last_ns - self.waiting.times >= PATIENCE_NS
+            if late.any():
+                over += _requests(self.waiting.take(np.flatnonzero(late)))
+                self.waiting = self.waiting.take(np.flatnonzero(~late))
+        for request in sorted(over, key=_age):
+            yield Unanswered(request.frame, request.time_ns, request)
+
+
+def _age(request: Request) -> int:
+    return request.frame
+
+
+def _requests(mads: Datagrams) -> list[Request]:
+    each = Listed(mads, np.arange(len(mads)), mark(mads.keys(np.zeros(len(mads), np.bool_))))
+    return [request_of(each, i) for i in range(len(each))]
 
 
 def _role_of_method() -> npt.NDArray[np.uint8]:

@@ -12,41 +12,43 @@ from ibdissect.flow.pairs import ANSWERS, ASKS, NOTHING, OTHER, among, mark, pai
 ROLES = {"?": ASKS, "!": ANSWERS, "x": OTHER, ".": NOTHING}
 
 
-def matched(line: str, keys: Sequence[int], waiting: Sequence[int] = (), *, alike: bool = False) -> tuple[list[tuple[int, int]], list[int]]:
-    """Pairs and rest of datagrams with these roles and keys; `alike` gives all the same mark."""
+def matched(
+    line: str, keys: Sequence[int], waiting: Sequence[int] = (), *, alike: bool = False
+) -> tuple[list[tuple[int, int]], list[int], list[int]]:
+    """Pairs, what waits, and the rest of datagrams with these roles and keys; `alike` gives all the same mark."""
     columns = [np.array(keys, np.uint64)]
     marks = np.zeros(len(keys), np.uint64) if alike else mark(columns)
     role = np.array([ROLES[letter] for letter in line], np.uint8)
     found = pair(marks, columns, role, mark([np.array(waiting, np.uint64)]))
-    return list(zip(found.requests.tolist(), found.answers.tolist(), strict=True)), found.rest.tolist()
+    return list(zip(found.requests.tolist(), found.answers.tolist(), strict=True)), found.waits.tolist(), found.rest.tolist()
 
 
 @pytest.mark.parametrize(
-    ("line", "keys", "pairs", "rest"),
+    ("line", "keys", "pairs", "waits", "rest"),
     [
-        ("?!", [1, 1], [(0, 1)], []),
-        ("?!", [1, 2], [], [0, 1]),
-        ("??!!", [1, 2, 2, 1], [(1, 2), (0, 3)], []),
-        ("?!?!?", [1] * 5, [(0, 1), (2, 3)], [4]),  # the last one waits
-        ("??!", [1] * 3, [], [0, 1, 2]),  # another try
-        ("?!!", [1] * 3, [], [0, 1, 2]),  # answered twice
-        ("!?", [1] * 2, [], [0, 1]),
-        ("?.!", [1] * 3, [(0, 2)], []),
-        ("?x!", [1] * 3, [], [0, 1, 2]),
-        ("", [], [], []),
+        ("?!", [1, 1], [(0, 1)], [], []),
+        ("?!", [1, 2], [], [0], [1]),
+        ("??!!", [1, 2, 2, 1], [(1, 2), (0, 3)], [], []),
+        ("?!?!?", [1] * 5, [(0, 1), (2, 3)], [4], []),
+        ("??!", [1] * 3, [], [], [0, 1, 2]),  # another try
+        ("?!!", [1] * 3, [], [], [0, 1, 2]),  # answered twice
+        ("!?", [1] * 2, [], [], [0, 1]),
+        ("?.!", [1] * 3, [(0, 2)], [], []),
+        ("?x!", [1] * 3, [], [], [0, 1, 2]),
+        ("", [], [], [], []),
     ],
 )
-def test_what_is_clean(line: str, keys: list[int], pairs: list[tuple[int, int]], rest: list[int]) -> None:
-    assert matched(line, keys) == (pairs, rest)
+def test_what_is_clean(line: str, keys: list[int], pairs: list[tuple[int, int]], waits: list[int], rest: list[int]) -> None:
+    assert matched(line, keys) == (pairs, waits, rest)
 
 
 def test_what_waits_from_before_goes_one_by_one() -> None:
-    assert matched("?!?!", [1, 1, 2, 2], waiting=[1, 3]) == ([(2, 3)], [0, 1])
+    assert matched("?!?!", [1, 1, 2, 2], waiting=[1, 3]) == ([(2, 3)], [], [0, 1])
 
 
 def test_keys_that_hash_alike_are_told_apart() -> None:
-    assert matched("?!", [1, 2], alike=True) == ([], [0, 1])
-    assert matched("?!", [1, 1], alike=True) == ([(0, 1)], [])
+    assert matched("?!", [1, 2], alike=True) == ([], [], [0, 1])
+    assert matched("?!", [1, 1], alike=True) == ([(0, 1)], [], [])
 
 
 def test_columns_of_zeros_do_not_change_a_mark() -> None:

@@ -10,12 +10,16 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ibdissect.capture.opening import open_capture
+from ibdissect.flow.pairs import Pairs
 from ibdissect.flow.transactions import Answered, AnsweredMany, Transactions, Unanswered
+from ibdissect.table.distinct import U64
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.transport import DETH
 from tests import craft
@@ -123,8 +127,17 @@ SMPS = st.builds(
 
 @given(st.lists(st.one_of(GMPS, SMPS), min_size=1, max_size=25))
 def test_columns_say_what_one_by_one_says(frames: list[bytes]) -> None:
-    # In a chunk of its own a datagram has no partner that columns could find.
-    assert told(frames, 16 << 20) == told(frames, 16)
+    by_columns = told(frames, 16 << 20)
+    assert told(frames, 16) == by_columns  # each datagram in a chunk of its own
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ibdissect.flow.transactions.pair", no_pairs)
+        assert told(frames, 16 << 20) == by_columns
+
+
+def no_pairs(marks: U64, _columns: object, role: npt.NDArray[np.uint8], _waiting: U64) -> Pairs:
+    """Leaves all to go one by one."""
+    none = np.empty(0, np.int64)
+    return Pairs(none, none, none, np.flatnonzero(role))
 
 
 def test_an_answer_that_comes_again_in_a_later_chunk() -> None:
@@ -148,3 +161,9 @@ def test_ip_addresses_tell_requesters_apart(window: int) -> None:
     _, unanswered, answered = followed(io.BytesIO(craft.ethernet_pcap(frames)), window=window)
     assert unanswered == 1 and len(answered) == 1
     assert (answered[0].request.frame, answered[0].request.to) == (2, "10.0.0.2")
+
+
+def test_a_request_of_an_earlier_chunk_is_given_up_after_its_time() -> None:
+    asks = [craft.gmp(4, 1, 0x12, slid=1, dlid=2, header={"transaction_id": i}) for i in range(1, 4)]
+    seen, unanswered, _ = followed(io.BytesIO(craft.erf_pcap(asks, step_ns=6_000_000_000)), window=16)
+    assert seen["Unanswered"] == 1 and unanswered == 3  # the first, 12 s later
