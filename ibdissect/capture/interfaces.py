@@ -72,7 +72,7 @@ class Interfaces:
         resolution = np.array(self.resolution, np.uint8)[index]
         seconds = np.zeros(len(index), np.int64)
         rest = np.zeros(len(index), np.int64)
-        for value in np.unique(resolution).tolist():
+        for value in np.flatnonzero(np.bincount(resolution)).tolist():
             rows = resolution == value
             seconds[rows], rest[rows] = _split(ticks[rows], value)
         seconds += np.array(self.offset, np.int64)[index]

@@ -142,6 +142,8 @@ def _ipoib(table: ChunkTable, rows: Int, places: list[int], lines: Summaries) ->
     """Messages that are IP packets say what these do."""
     data, payload, stop = table.chunk.data, table.located.at("payload")[rows], table.located.payload_end[rows]
     likely = np.flatnonzero((payload >= 0) & (stop - payload >= 24))
+    if not likely.size:
+        return
     likely = likely[np.isin(u16(data, payload[likely]), summary_other.IPOIB_TYPES) & (u16(data, payload[likely] + 2) == 0)]
     for i in likely.tolist():
         said = summary_other.ipoib(data[payload[i] : stop[i]].tobytes())

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ibdissect.dropped import Dropped
+from ibdissect.table.distinct import held
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import extract, gather
 from ibdissect.wire.mad import MAD
@@ -41,6 +43,7 @@ class FirstTold:
         """It was the answer to a Get."""
         self._gets: Int = np.empty(0, np.int64)
         self._sets: Int = np.empty(0, np.int64)
+        self.dropped = Dropped("ports whose first answers matter")
         self._blind = 0
         """Frame of the first Set to a port that is not known: it may have been any."""
 
@@ -59,11 +62,14 @@ class FirstTold:
             keys = told.key[fresh]
             fresh = fresh[self._keys[np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)] != keys]
         keys, first = np.unique(told.key[fresh], return_index=True)
-        if not len(keys) or len(self._keys) + len(keys) > MAX_KEPT:
+        if not len(keys):
+            return
+        if len(self._keys) + len(keys) > MAX_KEPT:
+            self.dropped.add(int(told.frames[0]), int(told.event.table.chunk.time_ns[told.rows[0]]), len(keys))
             return
         at = fresh[first]
         frames = told.frames[at]
-        good: Bool = told.answers[at] & np.isin(ids[at], gets) & ~np.isin(ids[at], sets)
+        good: Bool = told.answers[at] & held(ids[at], gets) & ~held(ids[at], sets)
         if self._blind:
             good &= frames < self._blind
         order = np.argsort(all_keys := np.append(self._keys, keys), kind="stable")
@@ -90,6 +96,7 @@ class Later:
         self.enabled = True
         """False for a pipe, which is judged as knowledge comes."""
         self.infos, self.tables = FirstTold(), FirstTold()
+        self.dropped = (self.infos.dropped, self.tables.dropped)
         self._of: object = None
 
     def take(self, infos: Told, tables: Told) -> None:

@@ -13,6 +13,8 @@ import numpy.typing as npt
 
 from ibdissect.capture.chunk import LINK_NAMES
 from ibdissect.dissect.summary_mad import attribute_name
+from ibdissect.dropped import Dropped
+from ibdissect.table.distinct import by_value
 from ibdissect.table.locate import MALFORMED, Bool, Int, u16
 from ibdissect.table.table import ChunkTable, gather
 from ibdissect.wire.catalog import Catalog
@@ -121,6 +123,7 @@ class Statistics:
         self.talks = {"lid": Tally(), "ipv4": Tally(), "gid": Tally()}
         self.times: dict[tuple[int, int, int], Times] = {}
         self.unanswered: Counter[tuple[int, int, int]] = Counter()
+        self.dropped = Dropped("kinds of requests")
         self.transactions, self.streams, self.connections = Transactions(), Streams(), Connections()
         self.multicast, self.congestion, self.credits = Multicast(), Congestion(), Credits()
 
@@ -147,7 +150,11 @@ class Statistics:
             if isinstance(event, AnsweredMany):
                 self._answered(event)
             elif isinstance(event, Unanswered):
-                self.unanswered[event.request.mgmt_class, event.request.method, event.request.attribute] += 1
+                key = (event.request.mgmt_class, event.request.method, event.request.attribute)
+                if key in self.unanswered or len(self.unanswered) < MAX_KEYS:
+                    self.unanswered[key] += 1
+                else:
+                    self.dropped.add(event.frame, event.time_ns)
         for source in (self.streams, self.connections):
             for _ in source.feed(table):
                 pass  # what happened is kept in the state
@@ -157,10 +164,10 @@ class Statistics:
 
     def _answered(self, event: AnsweredMany) -> None:
         kinds = event.mgmt_class.astype(np.int64) << 24 | event.request_method.astype(np.int64) << 16 | event.attribute
-        for kind in np.unique(kinds).tolist():
+        for kind, index in by_value(kinds):
             key = (kind >> 24, kind >> 16 & 0xFF, kind & 0xFFFF)
             if key in self.times or len(self.times) < MAX_KEYS:
-                self.times.setdefault(key, Times(Counter())).add_many(event.latency_ns[kinds == kind])
+                self.times.setdefault(key, Times(Counter())).add_many(event.latency_ns[index])
 
     def _layers(self, table: ChunkTable, rows: Int, sizes: Int) -> None:
         """One number a frame: a bit for each header, the service and the management class."""

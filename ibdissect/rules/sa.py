@@ -8,6 +8,7 @@ import numpy as np
 
 from ibdissect.lint.engine import Context
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, Seen, on_chunk
+from ibdissect.table.distinct import by_value
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
@@ -60,7 +61,7 @@ class MaskBeyondRecord(Rule):
             return
         request = occurrences_where(SA_REQUEST, table, SAFormat)
         attrs, masks = table.of_rows(MAD.attribute_id)[0][found.rows], table.values(SAFormat.component_mask)
-        for attr_id in np.unique(attrs[request]).tolist():
+        for attr_id, _ in by_value(attrs[request]):
             struct = record(table.catalog, attr_id)
             known = len(components_of(struct)) if struct is not None else 0
             if struct is None or not 0 < known < 64:
@@ -138,7 +139,7 @@ class AttributeOffset(Rule):
             return
         answer = occurrences_where(SA_TABLE, table, SAFormat)
         attrs, offsets = table.of_rows(MAD.attribute_id)[0][found.rows], table.values(SAFormat.attribute_offset)
-        for attr_id in np.unique(attrs[answer]).tolist():
+        for attr_id, _ in by_value(attrs[answer]):
             struct = record(table.catalog, attr_id)
             if struct is None:
                 continue

@@ -18,6 +18,7 @@ from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span, value_of
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import WARNING, Hit, Rule, on_event
+from ibdissect.table.distinct import by_value
 from ibdissect.table.locate import Bool, Int, u16
 from ibdissect.table.table import ChunkTable, extract, gather
 from ibdissect.wire.link import LRH
@@ -102,8 +103,8 @@ def foreign_lids(event: ChunkFollowed, context: Context) -> Iterator[Hit]:
     foreign = np.array([not policy.lid_allowed(lid) for lid in range(1 << 16)])
     for lids, field, verb in ((native.slid, LRH.slid, "from"), (native.dlid, LRH.dlid, "to")):
         index = np.flatnonzero(foreign[lids])
-        for lid in np.unique(lids[index]).tolist():
-            mine = index[lids[index] == lid]
+        for lid, where in by_value(lids[index]):
+            mine = index[where]
             row = int(native.rows[mine[0]])
             start = int(event.table.located.at("lrh")[row] - event.table.chunk.offset[row])
             yield _foreign(event.table, row, start, field, lid, len(mine), f"a packet {verb} LID {lid}", (verb, lid))
