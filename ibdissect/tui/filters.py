@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ibdissect.dissect.tree import Node
+from ibdissect.dissect.walk import LEFT_OVER
 from ibdissect.errors import FilterError
 from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.transport import Payload
 
 if TYPE_CHECKING:
     from ibdissect.dfilter.compile import Filter
@@ -53,6 +55,10 @@ def as_filter(node: Node | None) -> str | None:
         escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
         return f'{name} == "{escaped}"' if str(value).isprintable() else name
     raw = str(value)
+    left_over = node.field is not None and node.field.owner in LEFT_OVER and node.field.owner is not Payload
     if not raw:
-        return name
-    return f"{name}[0:{min(len(raw) // 2, 16)}] == {':'.join(raw[i : i + 2] for i in range(0, min(len(raw), 32), 2))}"
+        return None if left_over else name
+    # Bytes that nothing accounts for have a name to be shown by, but none to filter by.
+    place, start = ("frame", node.offset) if left_over else (name, 0)
+    count = min(len(raw) // 2, 16)
+    return f"{place}[{start}:{count}] == {':'.join(raw[i : i + 2] for i in range(0, 2 * count, 2))}"
