@@ -48,8 +48,11 @@ class Groups:
         """A port is a member with this JoinState (0: it is none any more)."""
         if not join_state:
             group.members.pop(port_gid, None)
-        elif group.members.get(port_gid, (0, 0))[0] != join_state and (port_gid in group.members or len(group.members) < MAX_MEMBERS):
-            group.members[port_gid] = (join_state, frame)
+        elif group.members.get(port_gid, (0, 0))[0] != join_state:
+            if port_gid in group.members or len(group.members) < MAX_MEMBERS:
+                group.members[port_gid] = (join_state, frame)
+            else:
+                self.dropped += 1
 
     def forget(self, mgid: bytes) -> None:
         """The group is gone."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.dropped import Dropped
 from ibdissect.table.locate import Int
 from ibdissect.table.table import extract
 from ibdissect.wire.spec import Field
@@ -106,6 +107,7 @@ class Tellings:
     def __init__(self) -> None:
         self._of: ChunkFollowed | None = None
         self._told: Told | None = None
+        self.dropped = Dropped("ports, switches and managers")
         self._lesson_key: Int = np.empty(0, np.int64)
         self._lesson_frame: Int = np.empty(0, np.int64)
         self._lesson_body: Bytes = np.empty((0, 64), np.uint8)
@@ -165,6 +167,7 @@ class Tellings:
         key, frame, body = self._lesson_key[keep], self._lesson_frame[keep], self._lesson_body[keep]
         if len(key) > MAX_KEPT:
             young = np.sort(np.argsort(frame, kind="stable")[len(key) - MAX_KEPT :])
+            self.dropped.add(int(told.frames[0]), int(told.event.table.chunk.time_ns[told.rows[0]]), len(key) - MAX_KEPT)
             key, frame, body = key[young], frame[young], body[young]
         key = np.concatenate([key, told.key[fresh]])
         frame = np.concatenate([frame, told.frames[fresh]])

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ibdissect.dropped import Dropped
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.classport import ClassPortInfo
 from ibdissect.wire.mad import MAD
@@ -33,6 +34,7 @@ class Agents:
     def __init__(self) -> None:
         self._of: ChunkTable | None = None
         self.by_place: dict[tuple[int, int], Agent] = {}
+        self.dropped = Dropped("management agents")
         """By management class and address (a LID, or a hash of GID or IP address, as in `Asked`)."""
 
     def of(self, table: ChunkTable, asked: Asked) -> Agents:
@@ -50,5 +52,6 @@ class Agents:
             place = int(asked.mgmt_class[i]), int(asked.source[i])
             if place not in self.by_place and len(self.by_place) >= MAX_AGENTS:
                 self.by_place.pop(next(iter(self.by_place)))
+                self.dropped.add(table.chunk.first + row, int(table.chunk.time_ns[row]))
             self.by_place[place] = Agent(table.chunk.first + row, view.capability_mask, view.resp_time_value)
         return self

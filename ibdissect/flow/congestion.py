@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ibdissect.dropped import Dropped
 from ibdissect.table.addresses import PLACES, address_text, ways_of
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable
@@ -71,6 +72,7 @@ class Congestion:
     def __init__(self) -> None:
         self._of: ChunkTable | None = None
         self.pairs: dict[tuple[bytes, bytes], Pair] = {}
+        self.dropped = Dropped("pairs of ports")
         self.last_ns = 0
         self._known = np.zeros(SLOTS, np.uint64)
         """Connections met lately, by their slot: most packets are of one of them and need no second look."""
@@ -105,8 +107,11 @@ class Congestion:
         """The pair that each row belongs to, made when missing; None beyond the bound."""
         found, ways = self.pairs, ways_of(table, rows, NETWORK_FIRST)
         for way, frame, time_ns in zip(ways, (table.chunk.first + rows).tolist(), table.chunk.time_ns[rows].tolist(), strict=True):
-            if way not in found and len(found) < MAX_PAIRS:
-                found[way] = Pair(*way, frame, time_ns)
+            if way not in found:
+                if len(found) < MAX_PAIRS:
+                    found[way] = Pair(*way, frame, time_ns)
+                else:
+                    self.dropped.add(frame, time_ns)
         return [found.get(way) for way in ways]
 
     def _marks(self, table: ChunkTable, rows: Int) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ibdissect.capture.chunk import LINK_ERF
+from ibdissect.dropped import Dropped
 from ibdissect.record import record
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire import cm
@@ -160,6 +161,7 @@ class Connections:
         self.asked: dict[Key, Resolution] = {}
         """The latest of each requester's address and request id."""
         self.speakers: set[str] = set()
+        self.dropped = Dropped("connections")
         """Addresses that sent messages: of the others the capture shows one direction only."""
         self.first_ns = self.last_ns = 0
 
@@ -194,6 +196,8 @@ class Connections:
                 asked = Resolution(sender, receiver, view.service_id, frame, time_ns)
                 self.resolutions.append(asked)
                 self.asked[sender, view.request_id] = asked
+            else:
+                self.dropped.add(frame, time_ns)
             return
         asked_for = self.asked.get((receiver, view.request_id))
         if asked_for is not None and not asked_for.reply_frame:
@@ -247,6 +251,8 @@ class Connections:
         )  # fmt: skip
         if len(self.all) < MAX_CONNECTIONS:
             self.all.append(connection)
+        else:
+            self.dropped.add(frame, time_ns)
         self._remember(key, connection)
         return Requested(frame, time_ns, connection)
 
@@ -260,7 +266,8 @@ class Connections:
 
     def _remember(self, key: Key, connection: Connection) -> None:
         if len(self.by_id) >= 2 * MAX_CONNECTIONS:
-            self.by_id.pop(next(iter(self.by_id)))
+            gone = self.by_id.pop(next(iter(self.by_id)))
+            self.dropped.add(gone.req_frame, gone.req_ns)
         self.by_id[key] = connection
 
 

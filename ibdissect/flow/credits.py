@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ibdissect.dropped import Dropped
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.transport import AETH, BTH
 
@@ -39,6 +40,7 @@ class Credits:
 
     def __init__(self) -> None:
         self.by_way: dict[Way, Room] = {}
+        self.dropped = Dropped("ends of connections with credits")
 
     def feed(self, table: ChunkTable) -> None:
         """Take in a chunk."""
@@ -62,3 +64,5 @@ class Credits:
                 room.told += int(told[k])
                 room.least = min(room.least, CREDITS[int(least[k])])
                 room.none += int(none[k])
+            else:
+                self.dropped.add(table.chunk.first + int(rows[i]), int(table.chunk.time_ns[rows[i]]))

@@ -42,11 +42,15 @@ class Heard:
         self.lids[u16(data, lrh[lrh >= 0] + 2)] = True
         rows = rows[lrh < 0]
         for name, offset, size in _PLACES if len(rows) else ():
-            if name in table.located.start and len(self.addresses) < MAX_ADDRESSES:
+            if name in table.located.start:
                 at = table.located.start[name][rows]
                 # With indices, which nobody wants here: without them np.unique loads numpy.ma (10 ms).
                 found = np.unique(gather(data, at[at >= 0] + offset, size), axis=0, return_index=True)[0]
-                self.addresses.update(address.tobytes() for address in found)
+                fresh = [address for address in map(bytes, found) if address not in self.addresses]
+                room = max(0, MAX_ADDRESSES - len(self.addresses))
+                self.addresses.update(fresh[:room])
+                if len(fresh) > room:
+                    self.dropped.add(table.chunk.first + int(rows[0]), int(table.chunk.time_ns[rows[0]]), len(fresh) - room)
         return self
 
     def hears(self, request: Request) -> bool:

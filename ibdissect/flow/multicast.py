@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.dropped import Dropped
 from ibdissect.table.locate import Int, u16
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable, gather
@@ -85,6 +86,7 @@ class Multicast:
         self._of: ChunkTable | None = None
         self.senders: dict[bytes, Sender] = {}
         self.groups: dict[bytes, GroupRecord] = {}
+        self.dropped = Dropped("multicast groups and senders")
         """By MGID."""
         self.now: list[tuple[Sender, Int]] = []
         """The senders of the present chunk with their rows."""
@@ -113,6 +115,8 @@ class Multicast:
                 record = GroupRecord(table.chunk.first + int(found.rows[i]), view.mlid, view.p_key, q_key, mtu, view.rate)
                 if known is None or known[1:] != record[1:]:
                     self.groups[mgid] = record
+            else:
+                self.dropped.add(table.chunk.first + int(found.rows[i]), int(table.chunk.time_ns[found.rows[i]]))
 
     def _packets(self, table: ChunkTable) -> None:
         rows = self._multicast(table)
@@ -154,7 +158,9 @@ class Multicast:
     def _sender(self, table: ChunkTable, key: npt.NDArray[np.uint8], row: int) -> Sender | None:
         name = key.tobytes()
         found = self.senders.get(name)
-        if found is None and len(self.senders) < MAX_SENDERS:
+        if found is None and len(self.senders) >= MAX_SENDERS:
+            self.dropped.add(table.chunk.first + row, int(table.chunk.time_ns[row]))
+        elif found is None:
             mlid, p_key, q_key, source_qp = (int.from_bytes(name[a:b], "big") for a, b in ((32, 34), (34, 36), (36, 40), (40, 43)))
             time_ns = int(table.chunk.time_ns[row])
             found = self.senders[name] = Sender(

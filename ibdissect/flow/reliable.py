@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.dropped import Dropped
 from ibdissect.table.crcs import icrc
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable
@@ -35,6 +36,11 @@ _SHARED = ("high", "cursor", "last_opcode", "last_frame", "sent", "dma_length", 
 """Columns that `recovery.Stream` has too."""
 
 
+def _way(ends: Ends) -> tuple[str, str, str, bool]:
+    """What streams between the same ports in the same direction have in common."""
+    return ends.service, ends.source, ends.destination, ends.response
+
+
 class Streams:
     """State of all streams. One per capture; chunks in order."""
 
@@ -51,7 +57,7 @@ class Streams:
         """Streams that were not clean at some time, by slot."""
         self.state = {name: np.full(1024, empty, kind) for name, (kind, empty) in _STATE.items()}
         self.last_ns = 0
-        self.evicted = 0
+        self.dropped = Dropped("streams of packets")
 
     def feed(self, table: ChunkTable) -> Iterator[StreamEvent]:
         """Take in a chunk; yields what happened in it."""
@@ -80,22 +86,23 @@ class Streams:
             fresh = [i for i, slot in enumerate(slots) if slot < 0]
             at = found.starts[fresh]
             rows = found.rows[at]
-            numbers = found.opcode[at].tolist(), found.dest_qp[at].tolist(), found.response[at].tolist()
-            for i, opcode, dest_qp, response, way in zip(fresh, *numbers, ways_of(table, rows), strict=True):
-                slots[i] = self.slots[keys[i]] = self._new(Ends(SERVICES[opcode & SERVICE], *way, dest_qp, response))
+            numbers = rows.tolist(), found.opcode[at].tolist(), found.dest_qp[at].tolist(), found.response[at].tolist()
+            for i, row, opcode, dest_qp, response, way in zip(fresh, *numbers, ways_of(table, rows), strict=True):
+                ends = Ends(SERVICES[opcode & SERVICE], way[0], way[1], dest_qp, response)
+                slots[i] = self.slots[keys[i]] = self._new(ends, table.chunk.first + row)
             index = [slots[i] for i in fresh]
             self.state["first_frame"][index], self.state["first_psn"][index] = table.chunk.first + rows, found.psn[at]
             self.state["unproven"][index] = found.unproven[at]
         return np.array(slots, np.int64)
 
-    def _new(self, ends: Ends) -> int:
+    def _new(self, ends: Ends, frame: int) -> int:
         """A slot for another stream."""
         if len(self.slots) >= MAX_STREAMS:
             slot = self.slots.pop(next(iter(self.slots)))
-            self._siblings(self.ends[slot]).remove(slot)
+            self._part(self.ends[slot], slot)
             self.troubled.pop(slot, None)
             self.ends[slot] = ends
-            self.evicted += 1
+            self.dropped.add(frame, self.last_ns)
             for name, (_, empty) in _STATE.items():
                 self.state[name][slot] = empty
         else:
@@ -108,7 +115,14 @@ class Streams:
         return slot
 
     def _siblings(self, ends: Ends) -> list[int]:
-        return self.between.setdefault((ends.service, ends.source, ends.destination, ends.response), [])
+        return self.between.setdefault(_way(ends), [])
+
+    def _part(self, ends: Ends, slot: int) -> None:
+        """A stream is forgotten."""
+        siblings = self._siblings(ends)
+        siblings.remove(slot)
+        if not siblings:
+            del self.between[_way(ends)]
 
     def other(self, slot: int) -> int | None:
         """The opposite stream of the same queue pairs: the one whose PSNs agree; None when none or several do."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ibdissect.dropped import Dropped
 from ibdissect.record import record
 
 from .datagrams import Address, Listed, address_text
@@ -98,6 +99,7 @@ class Transfers:
     def __init__(self) -> None:
         self.open: dict[Key, Transfer] = {}
         self.ended: dict[Key, Transfer] = {}
+        self.dropped = Dropped("transfers of several segments")
         """Those with gaps whose last segment came: its acknowledgement is still to come."""
 
     def take(self, mads: Listed, i: int) -> Iterator[TransferEvent]:
@@ -120,13 +122,17 @@ class Transfers:
             near, far, bit = far, near, bit ^ 0x80
         return mads.mgmt_class[i], mads.transaction[i], near, far, bit
 
+    def _forget(self, transfers: dict[Key, Transfer], frame: int, time_ns: int) -> None:
+        transfers.pop(next(iter(transfers)))
+        self.dropped.add(frame, time_ns)
+
     def _data(self, mads: Listed, i: int) -> Iterator[TransferEvent]:
         key, segment = self._key(mads, i, False), mads.segment[i]
         frame, time_ns, length = mads.frames[i], mads.times[i], mads.data2[i]
         transfer = self.open.get(key)
         if segment == 1 and (transfer is None or transfer.next > 2 or transfer.attribute != mads.attribute[i]):
             if len(self.open) >= MAX_TRANSFERS:
-                self.open.pop(next(iter(self.open)))
+                self._forget(self.open, frame, time_ns)
             self.open.pop(key, None)
             transfer = Transfer(frame, time_ns, mads.source[i], mads.destination[i], mads.attribute[i], length, 1, time_ns)
             self.open[key] = transfer
@@ -135,7 +141,7 @@ class Transfers:
             if not mads.rmpp_flags[i] & LAST:
                 self.open[key] = lone
                 if len(self.open) > MAX_TRANSFERS:
-                    self.open.pop(next(iter(self.open)))
+                    self._forget(self.open, frame, time_ns)
             yield SegmentAlone(frame, time_ns, lone, segment)
             return
         transfer.last_ns = time_ns
@@ -150,7 +156,7 @@ class Transfers:
             del self.open[key]
             if not transfer.whole:
                 if len(self.ended) >= MAX_TRANSFERS:
-                    self.ended.pop(next(iter(self.ended)))
+                    self._forget(self.ended, frame, time_ns)
                 self.ended[key] = transfer
             room = ROOM.get(mads.mgmt_class[i], VENDOR_ROOM)
             found = (segment - 1) * room + length

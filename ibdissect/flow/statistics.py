@@ -168,6 +168,8 @@ class Statistics:
             key = (kind >> 24, kind >> 16 & 0xFF, kind & 0xFFFF)
             if key in self.times or len(self.times) < MAX_KEYS:
                 self.times.setdefault(key, Times(Counter())).add_many(event.latency_ns[index])
+            else:
+                self.dropped.add(int(event.frames[index[0]]), int(event.times_ns[index[0]]), len(index))
 
     def _layers(self, table: ChunkTable, rows: Int, sizes: Int) -> None:
         """One number a frame: a bit for each header, the service and the management class."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.dropped import Dropped
 from ibdissect.table.distinct import U64
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable
@@ -80,6 +81,7 @@ class Transactions:
         self.asked: dict[tuple[int, int, Address], tuple[Key, int]] = {}
         """Open LID-routed requests by class, transaction and requester; with the hash of these three."""
         self.transfers = Transfers()
+        self.dropped = (Dropped("requests without an answer"), self.transfers.dropped)
         self.answers = 0
         """Answers seen at all: without one, the capture shows one direction only."""
         self.first_ns = self.last_ns = 0
@@ -155,6 +157,7 @@ class Transactions:
         """Keep the latest requests that may be answered later."""
         over = max(0, len(index) - MAX_OPEN)
         for gone in _requests(mads.take(index[:over])):
+            self.dropped[0].add(gone.frame, gone.time_ns)
             yield Unanswered(gone.frame, gone.time_ns, gone)
         self.waiting = mads.take(index[over:]) if len(index) else None
 
@@ -208,11 +211,13 @@ class Transactions:
             yield Unanswered(before.frame, before.time_ns, before)
         elif len(self.open) >= MAX_OPEN:
             gone = self.open.pop(next(iter(self.open)))
+            self.dropped[0].add(mads.frames[i], mads.times[i])
             yield Unanswered(gone.frame, gone.time_ns, gone)
         self.open[key] = request_of(mads, i)
         if mads.mgmt_class[i] != DIRECTED:
             if len(self.asked) >= MAX_OPEN:
                 self.asked.pop(next(iter(self.asked)))
+                self.dropped[0].add(mads.frames[i], mads.times[i])
             self.asked[mads.mgmt_class[i], mads.transaction[i], mads.source[i]] = key, mads.askers[i]
 
     def _answer(self, mads: Listed, i: int, found: list[tuple[int, Request]]) -> Iterator[MadEvent]:
@@ -240,6 +245,7 @@ class Transactions:
         key = _key(mads, i, False)
         if len(self.traps) >= MAX_TRAPS:
             self.traps.pop(next(iter(self.traps)))
+            self.dropped[0].add(mads.frames[i], mads.times[i])
         self.traps.pop(key, None)
         self.traps[key] = request_of(mads, i)
 

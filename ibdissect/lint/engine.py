@@ -6,7 +6,7 @@ import string
 import time
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.chunk import Damage
+from ibdissect.dropped import Dropped
 from ibdissect.record import record
 from ibdissect.table.distinct import groups
 from ibdissect.table.mask import Judged, rows_where
@@ -36,6 +37,8 @@ class Context:
     """Shared state by its class: `context.get(Subnet)` is the subnet as learnt so far."""
     damage: Sequence[Damage] = ()
     """Broken places of the container, as the reader meets them."""
+    states: Sequence[object] = ()
+    """Who else may forget: the linter and its rules."""
 
     def get(self, kind: type[Any]) -> Any:
         """The one instance of a state class, made on first use."""
@@ -43,6 +46,12 @@ class Context:
         if found is None:
             found = self.sources[kind] = kind()
         return found
+
+    def dropped(self) -> Iterator[Dropped]:
+        """What bounds made anybody forget."""
+        for state in (*self.sources.values(), *self.states):
+            said = getattr(state, "dropped", ())
+            yield from (one for one in (said if isinstance(said, tuple) else (said,)) if isinstance(one, Dropped) and one.count)
 
 
 @record(frozen=False)
@@ -77,7 +86,8 @@ class Linter:
     ) -> None:
         self.rules = [rule() for rule in rules]
         self.max_findings, self.timing, self.on_finding = max_findings, timing, on_finding
-        self.context = Context(damage=damage)
+        self.dropped = Dropped("flows of one rule")
+        self.context = Context(damage=damage, states=(self, *self.rules))
         self.tally: dict[str, Tally] = defaultdict(Tally)
         """By code, of rules that found or, with `timing`, may find something."""
         self.shown: list[tuple[int, int, npt.NDArray[np.uint8]]] = []
@@ -199,6 +209,7 @@ class Linter:
         tally.count += 1
         if len(tally.flows) >= MAX_FLOWS:
             tally.flows.pop(next(iter(tally.flows)))
+            self.dropped.add(finding.frame, finding.time_ns)
         tally.flows[key] = finding
         self._keep(tally, finding)
 

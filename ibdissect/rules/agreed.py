@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ibdissect.dropped import Dropped
 from ibdissect.fabric.partitions import BASE
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span
@@ -129,6 +130,7 @@ class OtherService(_Agreed):
         self.right: set[tuple[End, int]] = set()
         """Directions, by end and REQ, that were of the agreed service in an earlier chunk."""
         self._now: set[tuple[End, int]] = set()
+        self.dropped = Dropped("directions of connections")
 
     def value(self, native: Native, index: Int) -> Int:
         service: Int = native.opcode[index] >> SERVICE_SHIFT
@@ -152,4 +154,6 @@ class OtherService(_Agreed):
         """What is of the agreed service now counts from the next chunk on; `chunk` goes before `follow`."""
         if len(self.right) < MAX_PAIRS:
             self.right |= self._now
+        elif not self._now <= self.right:
+            self.dropped.add(table.chunk.first, int(table.chunk.time_ns[0]), len(self._now - self.right))
         self._now = set()

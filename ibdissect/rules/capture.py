@@ -283,7 +283,7 @@ class FrameMalformed(Rule):
 
 
 class StateWasEvicted(Rule):
-    """The capture holds more nodes or conversations than are remembered, and the oldest were forgotten.
+    """The capture holds more nodes or conversations than are remembered, and some were forgotten.
 
     ## Why it matters
     Rules that need the forgotten state stay silent about its packets. Findings are still true, but some are missing.
@@ -294,10 +294,16 @@ class StateWasEvicted(Rule):
 
     code, name, severity = "CAP016", "state-evicted", INFO
     reference = "bounds of the state kept while reading"
-    message = "too many {what} to remember, the oldest were forgotten"
+    message = "too many {what} to remember, some were forgotten"
     example = "a capture with more open requests than are remembered"
 
     @on_event(StateEvicted)
     def evicted(self, event: StateEvicted, _: Context) -> Iterator[Hit]:
         """One finding for each kind of state, counting what was dropped."""
         yield Hit(frame=event.frame, time_ns=event.time_ns, arguments={"what": event.what}, count=event.count, key=event.what)
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        """What was forgotten elsewhere."""
+        for one in context.dropped():
+            yield Hit(frame=one.frame, time_ns=one.time_ns, arguments={"what": one.what}, count=one.count, key=one.what)

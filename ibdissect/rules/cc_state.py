@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.capture.chunk import LINK_ERF
+from ibdissect.dropped import Dropped
 from ibdissect.flow.addresses import addresses_of
 from ibdissect.flow.asked import Asked
 from ibdissect.flow.heard import Heard
@@ -82,6 +83,7 @@ class CCKeyWrong(Rule):
         self.done: list[int] = []
         """Requests that were answered well in this chunk."""
         self.taken: set[tuple[int, int]] = set()
+        self.dropped = Dropped("requests of congestion control")
         """Addresses, and the other keys that they took."""
 
     @on_chunk
@@ -94,15 +96,20 @@ class CCKeyWrong(Rule):
             seen = Seen(table, row)
             if not asked.asks[i]:
                 info, mad = seen.first(CongestionKeyInfo), seen.first(MAD)
-                if info is not None and mad.method == GET_RESP and not mad.status and len(self.held) < MAX_NODES:
+                if info is not None and mad.method == GET_RESP and not mad.status:
+                    self.held.pop(int(asked.source[i]), None)
                     if info.cc_key and info.cc_key_protect_bit:
+                        if len(self.held) >= MAX_NODES:
+                            self.held.pop(next(iter(self.held)))
+                            self.dropped.add(seen.frame, seen.time_ns)
                         self.held[int(asked.source[i])] = info.cc_key, seen.frame
-                    else:
-                        self.held.pop(int(asked.source[i]), None)
                 continue
             held = self.held.get(int(asked.destination[i]))
             head = seen.first(CongestionControlFormat)
-            if held is not None and head is not None and head.cc_key != held[0] and len(self.suspects) < MAX_NODES:
+            if held is not None and head is not None and head.cc_key != held[0]:
+                if len(self.suspects) >= MAX_NODES:
+                    self.dropped.add(seen.frame, seen.time_ns)
+                    continue
                 what = f"{method_name(CC_CLASS, int(asked.method[i]))}(attribute 0x{int(asked.attribute[i]):04x})"
                 at = head.offset + CongestionControlFormat.cc_key.bit // 8
                 self.suspects[seen.frame] = Suspect(
@@ -115,14 +122,21 @@ class CCKeyWrong(Rule):
 
     @on_event(Unanswered)
     def nobody(self, event: Unanswered, _context: Context) -> None:
-        if event.request.mgmt_class == CC_CLASS and len(self.silent) < MAX_NODES:
+        if event.request.mgmt_class != CC_CLASS:
+            return
+        if len(self.silent) < MAX_NODES:
             self.silent[event.request.frame] = event.request
+        else:
+            self.dropped.add(event.frame, event.time_ns)
 
     @on_event(AnsweredMany)
     def answered(self, event: AnsweredMany, _context: Context) -> None:
         mine = event.mgmt_class == CC_CLASS
         refused = event.request_frames[mine & (event.status >> CLASS_STATUS != 0)]
-        self.refused.update(refused[: MAX_NODES - len(self.refused)].tolist())
+        room = max(0, MAX_NODES - len(self.refused))
+        self.refused.update(refused[:room].tolist())
+        if len(refused) > room:
+            self.dropped.add(int(refused[room]), 0, len(refused) - room)
         self.done += event.request_frames[mine & (event.status == 0)].tolist()
 
     @on_end
@@ -162,6 +176,7 @@ class ControlTableBeyond(Rule):
 
     def __init__(self) -> None:
         self.caps: dict[int, tuple[int, int]] = {}
+        self.dropped = Dropped("congestion control nodes")
         """ControlTableCap by address, and the frame that told it."""
 
     @on_chunk
@@ -173,7 +188,10 @@ class ControlTableBeyond(Rule):
             seen = Seen(table, row)
             if not asked.asks[i]:
                 info, mad = seen.first(CongestionInfo), seen.first(MAD)
-                if info is not None and mad.method == GET_RESP and not mad.status and info.control_table_cap and len(self.caps) < MAX_NODES:
+                if info is not None and mad.method == GET_RESP and not mad.status and info.control_table_cap:
+                    if int(asked.source[i]) not in self.caps and len(self.caps) >= MAX_NODES:
+                        self.caps.pop(next(iter(self.caps)))
+                        self.dropped.add(seen.frame, seen.time_ns)
                     self.caps[int(asked.source[i])] = info.control_table_cap, seen.frame
                 continue
             known = self.caps.get(int(asked.destination[i]))

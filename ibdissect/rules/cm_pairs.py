@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.dropped import Dropped
 from ibdissect.fabric.model import FIRST_MULTICAST
 from ibdissect.record import record
 from ibdissect.table.locate import Bool, Int, u16
@@ -56,6 +57,7 @@ class CmPairs:
         self._occupied: Bool = np.zeros(SLOTS, np.bool_)
         """Slots of the ends, for a first look at many packets."""
         self._of: ChunkTable | None = None
+        self.dropped = Dropped("connections between queue pairs")
 
     def take(self, table: ChunkTable) -> None:
         """Follow the messages of a chunk."""
@@ -78,7 +80,8 @@ class CmPairs:
     def _message(self, view: Any, slid: int, dlid: int, frame: int) -> None:
         if isinstance(view, REQ):
             if len(self._asked) >= MAX_PAIRS:
-                self._asked.pop(next(iter(self._asked)))
+                _, gone = self._asked.pop(next(iter(self._asked)))
+                self.dropped.add(gone, 0)
             self._asked[slid, view.local_communication_id] = (view, frame)
         elif isinstance(view, REP):
             asked = self._asked.get((dlid, view.remote_communication_id))
@@ -102,11 +105,11 @@ class CmPairs:
             return  # a REP that was sent again
         for key in ids:
             if len(self._by_id) >= 2 * MAX_PAIRS:
-                self._by_id.pop(next(iter(self._by_id)))
+                self.dropped.add(self._by_id.pop(next(iter(self._by_id))).req_frame, 0)
             self._by_id[key] = pair
         for end in (pair.active, pair.passive):
             if end not in self.by_end and len(self.by_end) >= 2 * MAX_PAIRS:
-                self.by_end.pop(next(iter(self.by_end)))
+                self.dropped.add(self.by_end.pop(next(iter(self.by_end)))[-1].req_frame, 0)
             before = self.by_end.get(end, [])[-1:]
             for one in before:
                 one.ended = min(one.ended, req_frame)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ibdissect.flow.connections import Confirmed, Connection, ConnectionEvent, Connections, PathAnswered, Rejected, Replied
+from ibdissect.dropped import Dropped
+from ibdissect.flow.connections import MAX_CONNECTIONS, Confirmed, Connection, ConnectionEvent, Connections, PathAnswered, Rejected, Replied
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related
 from ibdissect.lint.rule import WARNING, Hit, Rule, on_end, on_event
@@ -39,8 +40,9 @@ class PatienceExceeded(Rule):
     patience = Setting(1.0, "seconds that an answer may be later than the MRA says", 0.0)
 
     def __init__(self) -> None:
-        self.judged: set[int] = set()
-        """Frames of MRAs that were followed by an answer."""
+        self.judged: dict[int, None] = {}
+        """Frames of MRAs that were followed by an answer, oldest first."""
+        self.dropped = Dropped("answers behind MRAs")
 
     @on_event(Replied, Rejected, PathAnswered)
     def answered(self, event: ConnectionEvent, _context: Context) -> Iterator[Hit]:
@@ -54,7 +56,10 @@ class PatienceExceeded(Rule):
             what, wanted = "REJ", connection.mra_of == OF_REQ and connection.rejected_by == connection.passive
             fresh = not connection.reps
         if connection.mra_frame and wanted and fresh and connection.mra_frame not in self.judged:
-            self.judged.add(connection.mra_frame)
+            if len(self.judged) >= MAX_CONNECTIONS:
+                self.judged.pop(next(iter(self.judged)))
+                self.dropped.add(event.frame, event.time_ns)
+            self.judged[connection.mra_frame] = None
             yield from self._late(connection, event.frame, event.time_ns, what)
 
     @on_end

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import CA, ROUTER, Port, Subnet
 from ibdissect.lint.engine import Context
@@ -41,6 +42,7 @@ class OtherPortsLid(Rule):
 
     def __init__(self) -> None:
         self.held: list[tuple[Port, Port, Hit]] = []
+        self.dropped = Dropped("GIDs with another port's LID")
         """What would be said, if the LIDs of both ports did not change unseen."""
 
     @on_event(ChunkFollowed)
@@ -83,6 +85,8 @@ class OtherPortsLid(Rule):
                 yield hit
             elif len(self.held) < MAX_FLOWS:
                 self.held.append((port, owner, hit))
+            else:
+                self.dropped.add(hit.frame, hit.time_ns)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:

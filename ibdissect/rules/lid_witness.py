@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Port
 from ibdissect.fabric.told import PortInfos, port_key
@@ -18,6 +19,7 @@ class LidWitness:
 
     def __init__(self) -> None:
         self.written: set[int] = set()
+        self.dropped = Dropped("ports that LIDs were written to")
         self._of: ChunkFollowed | None = None
 
     def take(self, event: ChunkFollowed, context: Context) -> None:
@@ -26,8 +28,12 @@ class LidWitness:
             return
         self._of = event
         told = context.get(PortInfos).of(event)
-        if len(told) and len(self.written) < MAX_PORTS:
-            self.written.update(told.key[told.sets].tolist())
+        if len(told):
+            fresh = set(told.key[told.sets].tolist()) - self.written
+            if len(self.written) < MAX_PORTS:
+                self.written |= fresh
+            elif fresh:
+                self.dropped.add(int(told.frames[0]), int(event.table.chunk.time_ns[told.rows[0]]), len(fresh))
 
     def sure(self, port: Port, frame: int, context: Context) -> bool:
         """Whether the LID that a port had before a frame is still its LID there: its Sets are seen, or it said so again later."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
+from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed, MKeyShown, TrapSeen, WrongMKey
 from ibdissect.fabric.keys import GET, MKey, refuses
 from ibdissect.fabric.told import PortInfos
@@ -29,6 +31,8 @@ from .transaction import PATIENCE_NS
 from .trap_state import BAD_M_KEY
 
 SMP_CLASSES = (0x01, 0x81)
+MAX_WAITING = 65536
+"""Requests that may be answered yet."""
 STATUS = 0x7FFF
 """Bit 15 of a directed route's status is its direction."""
 
@@ -45,7 +49,10 @@ class _WrongKey(Rule):
     def __init__(self) -> None:
         self.refused: list[WrongMKey] = []
         """Requests of the present chunk; a trap is looked for among its frames."""
+        self.untold: dict[tuple[int, int, int, int, int], deque[int]] = {}
+        """Which of them no trap was about yet: their places by port, method, attribute and key."""
         self.waiting: dict[int, WrongMKey] = {}
+        self.dropped = Dropped("requests with a wrong M_Key")
         """Requests that may be answered yet, by frame: a port that does what it is asked holds another key than it showed."""
         self.done: Int = np.empty(0, np.int64)
         """Requests that were answered well, as answers of the present chunk say."""
@@ -57,6 +64,9 @@ class _WrongKey(Rule):
     @on_event(WrongMKey)
     def request(self, event: WrongMKey, context: Context) -> None:
         if self.judged(event):
+            if not event.trap:
+                what = (event.port.node.slot, event.port.number, event.method, event.attribute, event.presented)
+                self.untold.setdefault(what, deque()).append(len(self.refused))
             self.refused.append(event)
 
     @on_event(TrapSeen)
@@ -66,11 +76,10 @@ class _WrongKey(Rule):
         if event.port is None or not notice.is_generic or notice.trap_number != BAD_M_KEY:
             return
         bad = TrapMKey(event.notice, Notice.data_details.bit // 8)
-        for i, one in enumerate(self.refused):
-            told = (one.method, one.attribute, one.presented)
-            if one.port is event.port and not one.trap and told == (bad.method, bad.attributeid, bad.mkey):
-                self.refused[i] = replace(one, trap=event.frame)
-                return
+        told = self.untold.get((event.port.node.slot, event.port.number, bad.method, bad.attributeid, bad.mkey))
+        if told:
+            i = told.popleft()
+            self.refused[i] = replace(self.refused[i], trap=event.frame)
 
     @on_event(AnsweredMany)
     def answered(self, event: AnsweredMany, context: Context) -> None:
@@ -80,8 +89,12 @@ class _WrongKey(Rule):
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> None:
         """By now the traps that the requests led to are known."""
-        self.waiting.update((one.frame, one) for one in self.refused)
+        room = max(0, MAX_WAITING - len(self.waiting))
+        self.waiting.update((one.frame, one) for one in self.refused[:room])
+        for one in self.refused[room:]:
+            self.dropped.add(one.frame, one.time_ns)
         self.refused.clear()
+        self.untold.clear()
 
     @on_chunk
     def settle(self, table: ChunkTable, context: Context) -> Iterator[Hit]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ibdissect.dropped import Dropped
 from ibdissect.fabric.columns import GET, SET
 from ibdissect.fabric.events import ChunkFollowed, MKeyLearnt, WrongMKey
 from ibdissect.fabric.model import SWITCH, Port
@@ -78,14 +79,18 @@ class LeaseTooShort(Rule):
         self.leased: dict[int, tuple[Port, int, int, int]] = {}
         """Port, key, and time and frame of the latest request with it, by slot and port number."""
         self.managed: set[int] = set()
+        self.dropped = Dropped("ports with a lease period")
         """Ports that somebody wrote to with their key."""
 
     @on_event(MKeyLearnt)
     def learnt(self, event: MKeyLearnt, context: Context) -> None:
         key = event.port.node.slot << 8 | event.port.number
         self.leased.pop(key, None)
-        if event.held.key and event.held.lease and len(self.leased) < MAX_PORTS:
-            self.leased[key] = (event.port, event.held.key, event.time_ns, event.frame)
+        if event.held.key and event.held.lease:
+            if len(self.leased) < MAX_PORTS:
+                self.leased[key] = (event.port, event.held.key, event.time_ns, event.frame)
+            else:
+                self.dropped.add(event.frame, event.time_ns)
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
@@ -107,8 +112,11 @@ class LeaseTooShort(Rule):
                 continue
             self.leased[key] = (about, m_key, time_ns, frame)
             if key not in self.managed:
-                if int(asks.method[index[j]]) == SET and len(self.managed) < MAX_PORTS:
-                    self.managed.add(key)
+                if int(asks.method[index[j]]) == SET:
+                    if len(self.managed) < MAX_PORTS:
+                        self.managed.add(key)
+                    else:
+                        self.dropped.add(frame, time_ns)
                 continue
             held = about.guard.held.now if about.guard is not None else None
             if held is None or held.key != m_key or not held.lease or time_ns - latest < held.lease * SECOND:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed, RepressSeen, TrapSeen, WrongMKey
 from ibdissect.fabric.model import Port
 from ibdissect.lint.engine import Context
@@ -38,6 +39,7 @@ class BadMKeyStorm(TrapRule):
     def __init__(self) -> None:
         super().__init__()
         self.latest: dict[int, list[tuple[int, int]]] = {}
+        self.dropped = Dropped("senders of traps")
         """Time and frame of the latest unanswered traps by SLID."""
 
     @on_event(RepressSeen)
@@ -48,6 +50,7 @@ class BadMKeyStorm(TrapRule):
     def judge(self, event: TrapSeen, notice: Notice, context: Context) -> Judged | None:
         if event.slid not in self.latest and len(self.latest) >= MAX_TRAPS:
             self.latest.pop(next(iter(self.latest)))
+            self.dropped.add(event.frame, event.time_ns)
         recent = [one for one in self.latest.get(event.slid, []) if event.time_ns - one[0] <= SECOND][-self.allowed :]
         self.latest[event.slid] = [*recent, (event.time_ns, event.frame)]
         if len(recent) < self.allowed:
@@ -73,13 +76,17 @@ class LeaseExpired(Rule):
 
     def __init__(self) -> None:
         self.watched: dict[tuple[int, int], tuple[Port, int, int]] = {}
+        self.dropped = Dropped("ports that refused a request")
         """Port, time and frame of the refused request by slot and port."""
 
     @on_event(WrongMKey)
     def refused(self, event: WrongMKey, context: Context) -> None:
         guard = event.port.guard
-        if event.held.lease and not event.trap and guard is not None and guard.timer_ns == event.time_ns and len(self.watched) < MAX_TRAPS:
-            self.watched[event.port.node.slot, event.port.number] = (event.port, event.time_ns, event.frame)
+        if event.held.lease and not event.trap and guard is not None and guard.timer_ns == event.time_ns:
+            if len(self.watched) < MAX_TRAPS:
+                self.watched[event.port.node.slot, event.port.number] = (event.port, event.time_ns, event.frame)
+            else:
+                self.dropped.add(event.frame, event.time_ns)
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
@@ -124,6 +131,7 @@ class KeyGuessing(Rule):
 
     def __init__(self) -> None:
         self.tried: dict[tuple[int, int, int], dict[int, tuple[int, int]]] = {}
+        self.dropped = Dropped("senders that try keys")
         """Time and frame by key tried, by slot, port and sender."""
 
     @on_event(WrongMKey)
@@ -133,6 +141,7 @@ class KeyGuessing(Rule):
         key = (event.port.node.slot, event.port.number, event.sender)
         if key not in self.tried and len(self.tried) >= MAX_TRAPS:
             self.tried.pop(next(iter(self.tried)))
+            self.dropped.add(event.frame, event.time_ns)
         recent = {k: seen for k, seen in self.tried.get(key, {}).items() if event.time_ns - seen[0] <= self.window * SECOND}
         fresh = event.presented not in recent
         recent[event.presented] = (event.time_ns, event.frame)

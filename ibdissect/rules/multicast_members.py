@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ibdissect.dropped import Dropped
 from ibdissect.flow.multicast import Multicast, Sender
 from ibdissect.flow.transactions import AnsweredMany
 from ibdissect.lint.engine import Context
@@ -72,6 +73,7 @@ class BroadcastOutside(Rule):
         """Joins and leaves that wait for their answer, by frame."""
         self.steps: dict[Way, list[Step]] = {}
         self.joined: dict[Way, int] = {}
+        self.dropped = Dropped("members of multicast groups")
         """JoinState of those whose join was accepted."""
         self.answers: list[tuple[int, int, int, int]] = []
         """Request, frame, time and status of answers in this chunk."""
@@ -97,6 +99,8 @@ class BroadcastOutside(Rule):
                 frame, time_ns = table.chunk.first + row, int(table.chunk.time_ns[row])
                 if len(self.wishes) < MAX_KEPT:
                     self.wishes[frame] = Wish(way, method == DELETE, view.join_state)
+                else:
+                    self.dropped.add(frame, time_ns)
                 if method == SET:
                     self._step(way, Step(frame, time_ns, True, ""))
         for request, frame, time_ns, status in self.answers:
@@ -125,6 +129,8 @@ class BroadcastOutside(Rule):
             steps.append(step)
             steps.sort(key=lambda one: one.frame)
             del steps[:-MAX_STEPS]
+        else:
+            self.dropped.add(step.frame, step.time_ns)
 
     def _judge(self, table: ChunkTable, sender: Sender, rows: Int) -> Iterator[Hit]:
         frames, times = table.chunk.first + rows, table.chunk.time_ns[rows]

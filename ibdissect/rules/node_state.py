@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.dropped import Dropped
 from ibdissect.fabric.told import NodeInfos, Others, PortGuids, SmInfos, Told
 from ibdissect.lint.engine import Context
 from ibdissect.lint.rule import ERROR, INFO
@@ -133,6 +134,7 @@ class TwoMasters(TellingRule):
 
     def __init__(self) -> None:
         self.masters: dict[int, tuple[int, int]] = {}
+        self.dropped = Dropped("master subnet managers")
         """First and latest frame of an unbroken row of answers as master, by GUID."""
 
     def suspicious(self, told: Told, context: Context) -> Mask:
@@ -146,6 +148,8 @@ class TwoMasters(TellingRule):
         first = self.masters.get(guid, (frame, 0))[0]
         if guid in self.masters or len(self.masters) < MAX_MASTERS:
             self.masters[guid] = (first, frame)
+        else:
+            self.dropped.add(frame, int(told.event.table.chunk.time_ns[told.rows[i]]))
         for other, (_, latest) in self.masters.items():
             if other != guid and first < latest:  # it was master before and after the other said so
                 return {"guid": guid, "other": other, "latest": latest}
@@ -209,6 +213,7 @@ class DiagChainLoop(TellingRule):
 
     def __init__(self) -> None:
         self.following: dict[tuple[int, int, int], int] = {}
+        self.dropped = Dropped("pages of vendor diagnostics")
         """Next page by slot, port and page."""
 
     def suspicious(self, told: Told, context: Context) -> Mask:
@@ -218,6 +223,7 @@ class DiagChainLoop(TellingRule):
         slot, number, page = int(told.slot[i]), int(told.entered[i]), int(told.modifier[i])
         following = int(told.now(VendorDiag.next_index)[i])
         if len(self.following) >= MAX_CHAINS:
+            self.dropped.add(int(told.frames[i]), int(told.event.table.chunk.time_ns[told.rows[i]]), len(self.following))
             self.following.clear()
         self.following[slot, number, page] = following
         here, seen = following, set[int]()

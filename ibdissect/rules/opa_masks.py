@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ibdissect.dropped import Dropped
 from ibdissect.lint.finding import Evidence, Related
 from ibdissect.lint.rule import WARNING, Hit, Rule, Seen, on_struct
 from ibdissect.wire.link import LRH
@@ -34,6 +35,7 @@ class OpaMasksFixed(Rule):
 
     def __init__(self) -> None:
         self.shown: dict[Where, tuple[int, int, bool, int]] = {}
+        self.dropped = Dropped("switches with masks for LIDs")
         """MulticastMask, CollectiveMask, whether they can be changed, and the frame, by switch."""
 
     @on_struct(STLSwitchInfo)
@@ -48,6 +50,7 @@ class OpaMasksFixed(Rule):
             if mad.status & 0x7FFF == 0:
                 if where not in self.shown and len(self.shown) >= MAX_SWITCHES:
                     self.shown.pop(next(iter(self.shown)))
+                    self.dropped.add(seen.frame, seen.time_ns)
                 supported = bool(view.is_addr_range_config_supported)
                 self.shown[where] = (view.multicast_mask, view.collective_mask, supported, seen.frame)
             return

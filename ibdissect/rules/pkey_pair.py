@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ibdissect.dropped import Dropped
 from ibdissect.fabric.model import FIRST_MULTICAST
 from ibdissect.fabric.partitions import BASE, FULL
 from ibdissect.lint.engine import Context
@@ -68,6 +69,7 @@ class BothLimited(Rule):
         """Connected directions that belong together as long as no other QP shows up between their LIDs."""
 
         self.told: set[tuple[Flow, Flow]] = set()
+        self.dropped = Dropped("flows with limited P_Keys")
         """Pairs that were reported with all packets until then."""
 
     @on_chunk
@@ -82,7 +84,7 @@ class BothLimited(Rule):
         way = (native.slid << 16) | native.dlid
         ways = (way << 24) | native.dest_qp
         place = slot(ways)
-        self._destinations(ways, place, connected)
+        self._destinations(ways, place, connected, table.chunk.first, int(table.chunk.time_ns[0]))
         suspicious = (native.p_key > 0) & (native.p_key < FULL)
         suspicious &= ordinary
         if self.limited:  # a full P_Key later clears the direction
@@ -115,7 +117,7 @@ class BothLimited(Rule):
         source[good] = u24(table.chunk.data, at[good])
         return source
 
-    def _destinations(self, ways: Int, place: Int, connected: Bool) -> None:
+    def _destinations(self, ways: Int, place: Int, connected: Bool, frame: int, time_ns: int) -> None:
         """Learn the destination QPs of connected packets; a way is SLID, DLID and QP in one number, and has a place."""
         if not connected.all():
             ways, place = ways[connected], place[connected]
@@ -126,6 +128,7 @@ class BothLimited(Rule):
             if known is None:
                 if len(self.only) >= MAX_FLOWS:
                     self.only.pop(next(iter(self.only)))
+                    self.dropped.add(frame, time_ns)
                     self.latest[:] = 0  # what was forgotten must be learnt again
                 self.only[lids] = dest_qp
             elif known != dest_qp:
@@ -140,7 +143,8 @@ class BothLimited(Rule):
         seen = self.limited.get(flow)
         if seen is None or seen.base != base:
             if len(self.limited) >= MAX_FLOWS:
-                self.limited.pop(next(iter(self.limited)))
+                gone = self.limited.pop(next(iter(self.limited)))
+                self.dropped.add(gone.frame, gone.time_ns)
             low, high = BTH.p_key.span
             frame, at = table.chunk.first + row, int(table.located.at("bth")[row] - table.chunk.offset[row])
             seen = self.limited[flow] = Direction(base, frame, int(table.chunk.time_ns[row]), Span(frame, at + low, high - low), 0)
@@ -160,9 +164,13 @@ class BothLimited(Rule):
             told = pair in self.told
             if not told and len(self.told) < MAX_FLOWS:
                 self.told.add(pair)
+            elif not told:
+                self.dropped.add(seen.frame, seen.time_ns)
             yield self._hit(flow, seen, back, other, count if told else seen.count + other.count, pair, None if flow[1] else agreed)
         elif len(self.paired) < MAX_FLOWS:
             self.paired.setdefault(pair, (seen, other) if pair[0] == flow else (other, seen))
+        elif pair not in self.paired:
+            self.dropped.add(seen.frame, seen.time_ns)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.dropped import Dropped
 from ibdissect.flow.agents import Agent, Agents
 from ibdissect.flow.asked import Asked
 from ibdissect.lint.engine import Context
@@ -177,6 +178,7 @@ class CountersFell(Rule):
 
     def __init__(self) -> None:
         self.last: dict[int, tuple[int, list[int]]] = {}
+        self.dropped = Dropped("ports with counters")
         """Frame and counters of the latest answer by address and port; frame 0 where the answer to a Set comes next."""
 
     @on_chunk
@@ -207,7 +209,7 @@ class CountersFell(Rule):
             if before is not None and not before[0]:
                 continue
             if len(self.last) >= MAX_PORTS:
-                self.last.pop(next(iter(self.last)))
+                self.dropped.add(self.last.pop(next(iter(self.last)))[0] or table.chunk.first, 0)
             self.last[key] = table.chunk.first + int(found.rows[i]), now
             if before is not None and any(map(gt, before[1], now)):
                 yield self._made(table, i, key, before, now)

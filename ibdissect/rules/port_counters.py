@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import TrapSeen
 from ibdissect.fabric.told import Descriptions, PortInfos, Told
 from ibdissect.lint.engine import Context
@@ -103,12 +104,17 @@ class CapabilityChanged(Changed):
 
     def __init__(self) -> None:
         self.announced: dict[tuple[int, int], int] = {}
+        self.dropped = Dropped("ports that announced a change")
         """Frame of the latest trap 144 by slot and port."""
 
     @on_event(TrapSeen)
     def trap(self, event: TrapSeen, context: Context) -> None:
-        if event.port is not None and Notice(event.notice).trap_number == LOCAL_CHANGE and len(self.announced) < MAX_PORTS:
-            self.announced[event.port.node.slot, event.port.number] = event.frame
+        if event.port is not None and Notice(event.notice).trap_number == LOCAL_CHANGE:
+            key = event.port.node.slot, event.port.number
+            if key in self.announced or len(self.announced) < MAX_PORTS:
+                self.announced[key] = event.frame
+            else:
+                self.dropped.add(event.frame, event.time_ns)
 
     def suspicious(self, told: Told, context: Context) -> Mask:
         different = (told.now(PortInfo.capability_mask) ^ told.was(PortInfo.capability_mask)) & (0xFFFFFFFF ^ self.is_sm)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ibdissect.capture.chunk import LINK_ERF
+from ibdissect.dropped import Dropped
 from ibdissect.fabric.columns import PORT_INFO, SET
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import ACTIVE, ARMED, INIT
@@ -52,6 +53,7 @@ class ActiveWithoutArmed(TellingRule):
         self.held: dict[int, tuple[Hit, bool]] = {}
         """Findings that wait for an answer, by frame, and whether silence proves them."""
         self.answers: list[tuple[int, int]] = []
+        self.dropped = Dropped("ports that are set to a state")
         """Request and status of answers in this chunk."""
 
     @on_event(AnsweredMany)
@@ -63,7 +65,9 @@ class ActiveWithoutArmed(TellingRule):
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         """Keep what would be said for later."""
         for hit in super().chunk(event, context):
-            if len(self.held) < MAX_PORTS:
+            if len(self.held) >= MAX_PORTS:
+                self.dropped.add(hit.frame, hit.time_ns)
+            else:
                 self.held[hit.frame] = hit, bool(event.table.chunk.link[hit.frame - event.table.chunk.first] != LINK_ERF)
         yield from ()
 
@@ -87,6 +91,8 @@ class ActiveWithoutArmed(TellingRule):
         armed = np.flatnonzero(told.sets & (state == ARMED))
         if len(self.armed) < MAX_PORTS:
             self.armed.update(told.key[armed].tolist())
+        elif len(armed):
+            self.dropped.add(int(told.frames[armed[0]]), int(told.event.table.chunk.time_ns[told.rows[armed[0]]]), len(armed))
         return told.sets & (state == ACTIVE) & (told.since > 0) & (told.was(PortInfo.port_state) == INIT)
 
     def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:

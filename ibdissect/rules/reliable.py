@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ibdissect.dropped import Dropped
 from ibdissect.flow.connections import Replied
 from ibdissect.flow.events import Exhausted, Gap, LengthWrong, MsnFell, MsnJumped, OrderWrong, Repeated, StreamEvent, Wrapped
 from ibdissect.flow.recovery import distance
@@ -267,13 +268,17 @@ class RetriesExhausted(Rule):
 
     def __init__(self) -> None:
         self.over: list[Exhausted] = []
+        self.dropped = Dropped("retry counts of connections")
         """Of this chunk."""
 
     @on_event(Replied)
     def agreed(self, event: Replied, context: Context) -> None:
         """Both sides take the REQ's retry count (Linux core/cm.c)."""
         streams, connection = context.get(Streams), event.connection
-        for service in ("RC", "XRC") if len(streams.retries) < MAX_WAYS else ():
+        if len(streams.retries) >= MAX_WAYS:
+            self.dropped.add(event.frame, event.time_ns)
+            return
+        for service in ("RC", "XRC"):
             streams.retries[service, connection.active, connection.passive, connection.passive_qpn] = connection.retry_count
             streams.retries[service, connection.passive, connection.active, connection.active_qpn] = connection.retry_count
 

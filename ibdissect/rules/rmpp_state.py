@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ibdissect.capture.chunk import LINK_ERF
+from ibdissect.dropped import Dropped
 from ibdissect.flow.rmpp import LengthDisagrees, SegmentAlone, SegmentMissing, SegmentRepeated, TransferEvent, WindowBehind
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.engine import Context
@@ -72,6 +73,7 @@ class SegmentGap(Rule):
         self.seen: list[Hit] = []
         """Gaps of this chunk."""
         self.held: dict[int, tuple[SegmentMissing, Hit]] = {}
+        self.dropped = Dropped("gaps in transfers")
         """Gaps that ibdump may have made, by frame, until the sender goes back for them."""
 
     @on_event(SegmentMissing)
@@ -80,6 +82,8 @@ class SegmentGap(Rule):
         self.seen.append(hit)
         if len(self.held) < MAX_HELD:
             self.held[event.frame] = event, hit
+        else:
+            self.dropped.add(event.frame, event.time_ns)
 
     @on_event(SegmentRepeated)
     def repeated(self, event: SegmentRepeated, _context: Context) -> Iterator[Hit]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
+from operator import itemgetter
 
 import numpy as np
 
+from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import SmSeen
 from ibdissect.flow.asked import Asked
 from ibdissect.flow.datagrams import address_text
@@ -23,7 +26,7 @@ from .content import SA_CLASS
 from .transaction import PATIENCE_NS
 
 STANDBY = 2
-MAX_KEPT = 65536
+MAX_KEPT, MAX_STATES = 65536, 64
 
 
 @record(eq=True, frozen=False)
@@ -67,6 +70,7 @@ class SmKeyWrong(Rule):
 
     def __init__(self) -> None:
         self.keyed: dict[tuple[int, int, int], Keyed] = {}
+        self.dropped = Dropped("requests with an SM_Key")
         """Requests with a key by transaction id, source and destination."""
         self.over: list[Request] = []
 
@@ -85,7 +89,9 @@ class SmKeyWrong(Rule):
             row = int(found.rows[i])
             j = int(place[row])
             way = int(asked.transaction[j]), int(asked.source[j]), int(asked.destination[j])
-            if way not in self.keyed and len(self.keyed) < MAX_KEPT:
+            if way not in self.keyed and len(self.keyed) >= MAX_KEPT:
+                self.dropped.add(table.chunk.first + row, int(table.chunk.time_ns[row]))
+            elif way not in self.keyed:
                 low = SAFormat.sm_key.bit // 8
                 at = int(found.at[i]) - int(table.chunk.offset[row]) + low
                 frame, time_ns = table.chunk.first + row, int(table.chunk.time_ns[row])
@@ -93,8 +99,12 @@ class SmKeyWrong(Rule):
 
     @on_event(Unanswered)
     def nobody(self, event: Unanswered, _context: Context) -> None:
-        if event.request.mgmt_class == SA_CLASS and len(self.over) < MAX_KEPT:
+        if event.request.mgmt_class != SA_CLASS:
+            return
+        if len(self.over) < MAX_KEPT:
             self.over.append(event.request)
+        else:
+            self.dropped.add(event.frame, event.time_ns)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
@@ -140,6 +150,7 @@ class AskedStandby(Rule):
 
     def __init__(self) -> None:
         self.standby: dict[int, list[tuple[int, int]]] = {}
+        self.dropped = Dropped("requests to the SA, and states of managers")
         """Frames and states that managers showed, by LID."""
         self.over: list[Request] = []
 
@@ -149,21 +160,31 @@ class AskedStandby(Rule):
 
     @on_event(SmSeen)
     def state(self, event: SmSeen, _context: Context) -> None:
-        if event.sm.lid and (event.sm.lid in self.standby or len(self.standby) < MAX_KEPT):
-            self.standby.setdefault(event.sm.lid, []).append((event.frame, event.sm.state))
+        if not event.sm.lid:
+            return
+        shown = self.standby.setdefault(event.sm.lid, [])
+        if len(shown) > 1 and shown[-1][1] == shown[-2][1] == event.sm.state:
+            shown.pop()  # the same once more: what was shown first and last says as much
+        elif len(shown) >= MAX_STATES:
+            self.dropped.add(shown.pop(0)[0], event.time_ns)
+        shown.append((event.frame, event.sm.state))
 
     @on_event(Unanswered)
     def nobody(self, event: Unanswered, _context: Context) -> None:
-        if event.request.mgmt_class == SA_CLASS and len(self.over) < MAX_KEPT:
+        if event.request.mgmt_class != SA_CLASS:
+            return
+        if len(self.over) < MAX_KEPT:
             self.over.append(event.request)
+        else:
+            self.dropped.add(event.frame, event.time_ns)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         """Judged by what the manager showed last before and first after the request."""
         for request in unanswered(context, self.over):
             states = self.standby.get(request.target, ()) if isinstance(request.target, int) else ()
-            before = [shown for shown in states if shown[0] < request.frame]
-            after = [shown for shown in states if shown[0] > request.frame][:1]
+            at = bisect_left(states, request.frame, key=itemgetter(0))
+            before, after = states[max(0, at - 1) : at], states[at : at + 1]
             if request.mgmt_class != SA_CLASS or not before or any(state != STANDBY for _, state in [before[-1], *after]):
                 continue
             yield Hit(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ibdissect.dropped import Dropped
 from ibdissect.flow.asked import Asked
 from ibdissect.flow.transactions import AnsweredMany
 from ibdissect.lint.engine import Context
@@ -21,7 +22,7 @@ from .content import GET_RESP, REPORT, SA_CLASS
 INFORM, NOTICE = 0x0003, 0x0002
 GRACE_NS = 1_000_000_000
 """A report may be under way, or repeated, while its subscription ends."""
-MAX_RECEIVERS = 65536
+MAX_RECEIVERS, MAX_TRAPS = 65536, 256
 
 
 class ReportUnwanted(Rule):
@@ -49,6 +50,7 @@ class ReportUnwanted(Rule):
         self.reports: dict[int, tuple[Hit, int]] = {}
         """What would be said of each report that is not accepted yet, and its receiver, by frame."""
         self.accepted: list[int] = []
+        self.dropped = Dropped("subscriptions to events")
         """Reports that were accepted, as answers of this chunk say."""
 
     @on_event(AnsweredMany)
@@ -60,11 +62,14 @@ class ReportUnwanted(Rule):
     def look(self, table: ChunkTable, context: Context) -> None:
         """Accepted subscriptions and reports in frame order: both are rare. Then what the answers say of the reports."""
         self._follow(table, context)
+        wanting = set[int]()
         for frame in self.accepted:
             found = self.reports.pop(frame, None)
             if found is not None:  # somebody of that address wants them
+                wanting.add(found[1])
                 self.ended.pop(found[1], None)
-                self.reports = {other: held for other, held in self.reports.items() if held[1] != found[1]}
+        if wanting:
+            self.reports = {frame: held for frame, held in self.reports.items() if held[1] not in wanting}
         self.accepted.clear()
 
     @on_end
@@ -96,14 +101,18 @@ class ReportUnwanted(Rule):
             hit.related, hit.evidence, hit.key = (Related(ended[0], "cancelled"),), Evidence.INFERRED, receiver
             if len(self.reports) < MAX_RECEIVERS:
                 self.reports[hit.frame] = hit, receiver
+            else:
+                self.dropped.add(hit.frame, hit.time_ns)
 
     def _subscription(self, info: InformInfo, receiver: int, seen: Seen) -> None:
         wanted = self.wanted.get(receiver)
         if info.subscribe:
             if wanted is None and len(self.wanted) < MAX_RECEIVERS:
                 wanted = self.wanted[receiver] = set()
-            if wanted is not None:
+            if wanted is not None and len(wanted) < MAX_TRAPS:
                 wanted.add(info.trap_number)
+            else:
+                self.dropped.add(seen.frame, seen.time_ns)
             self.ended.pop(receiver, None)
         elif wanted is not None and info.trap_number in wanted:
             wanted.discard(info.trap_number)

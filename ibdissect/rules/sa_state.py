@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import FIRST_MULTICAST, SWITCH, Port, Subnet
 from ibdissect.fabric.partitions import Verdict
@@ -53,6 +54,7 @@ class SendOnlyNoGroup(Rule):
 
     def __init__(self) -> None:
         self.joins: dict[int, Hit] = {}
+        self.dropped = Dropped("joins of unknown groups")
         """What would be said of each join of a group that is not known, by frame."""
 
     @on_event(ChunkFollowed)
@@ -65,7 +67,10 @@ class SendOnlyNoGroup(Rule):
         sent = occurrences_where((MAD.method == SET) & SA_REQUEST, table, MCMemberRecord)
         for i in np.flatnonzero(sent & (states != 0) & (states & FULL_MEMBER == 0)).tolist():
             view: MCMemberRecord = table.view(MCMemberRecord, i)
-            if bytes(view.mgid) not in event.subnet.groups.by_mgid and len(self.joins) < MAX_KEPT:
+            if bytes(view.mgid) not in event.subnet.groups.by_mgid:
+                if len(self.joins) >= MAX_KEPT:
+                    self.dropped.add(table.chunk.first + int(found.rows[i]), int(table.chunk.time_ns[found.rows[i]]))
+                    continue
                 group = gid_text(bytes(view.mgid))
                 hit = self.hit(Seen(table, int(found.rows[i])), view, MCMemberRecord.join_state, group=group, state=view.join_state)
                 hit.key = bytes(view.mgid), bytes(view.port_gid)
@@ -101,6 +106,7 @@ class PathLids(Rule):
         self.ports: dict[int, Port] = {}
         self.count = 0
         self.held: list[tuple[Port, Hit]] = []
+        self.dropped = Dropped("paths with another port's LID")
         """What would be said, if the port's LID did not change unseen."""
 
     @on_event(ChunkFollowed)
@@ -143,6 +149,8 @@ class PathLids(Rule):
                     yield hit
                 elif len(self.held) < MAX_KEPT:
                     self.held.append((port, hit))
+                else:
+                    self.dropped.add(hit.frame, hit.time_ns)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
@@ -198,6 +206,7 @@ class NotReversible(Rule):
 
     def __init__(self) -> None:
         self.wanted: dict[tuple[int, int, int], int] = {}
+        self.dropped = Dropped("requests for reversible paths")
         """Frame of the latest requests by transaction id, requester and SA."""
 
     @on_chunk
@@ -221,7 +230,7 @@ class NotReversible(Rule):
             transaction, source, destination = (int(column[j]) for column in (asked.transaction, asked.source, asked.destination))
             if asks[i]:
                 if len(self.wanted) >= MAX_KEPT:
-                    self.wanted.pop(next(iter(self.wanted)))
+                    self.dropped.add(self.wanted.pop(next(iter(self.wanted))), 0)
                 self.wanted[transaction, source, destination] = table.chunk.first + row
                 continue
             request = self.wanted.pop((transaction, destination, source), None)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.dropped import Dropped
 from ibdissect.fabric import Follower
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import CA, ROUTER
@@ -192,6 +193,7 @@ class TwoWriters(Rule):
 
     def __init__(self) -> None:
         self.written: dict[int, tuple[int, int, int]] = {}
+        self.dropped = Dropped("ports whose M_Key was written")
         """Key, sender and frame by port."""
 
     @on_event(ChunkFollowed)
@@ -216,6 +218,8 @@ class TwoWriters(Rule):
             if known is None or known[0] == key or known[1] == sender:
                 if known is not None or len(self.written) < MAX_KEYS:
                     self.written[port] = (key, sender, frame)
+                else:
+                    self.dropped.add(frame, int(event.table.chunk.time_ns[row]))
                 continue
             low, high = PortInfo.m_key.span
             yield Hit(

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.chunk import LINK_ERF
+from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import FIRST_MULTICAST, Subnet
 from ibdissect.flow.agents import Agents
@@ -38,7 +39,7 @@ MIXED_NS = 10_000_000_000
 NOBODY = (-1, 0, 0)
 NEVER = 1 << 62
 MILLISECOND = 1_000_000
-MAX_KEPT = 65536
+MAX_KEPT, MAX_ASKED = 65536, 1 << 18
 Column = npt.NDArray[Any]
 LONGEST_NS = 4096 << 18
 """A subnet's packet lifetime where none was told: 1.07 s, what managers set by default."""
@@ -67,6 +68,7 @@ class TransactionReused(Rule):
 
     def __init__(self) -> None:
         self.kept: dict[str, Column] = {}
+        self.dropped = Dropped("requests within a second")
         """The last second in front of the chunk."""
 
     @on_chunk
@@ -79,7 +81,10 @@ class TransactionReused(Rule):
         now = self._columns(table, asked, index)
         fresh = np.arange(len(index) + len(self.kept.get("frame", ()))) >= len(self.kept.get("frame", ()))
         rows = {name: np.concatenate((self.kept[name], column)) if self.kept else column for name, column in now.items()}
-        late = np.flatnonzero(rows["time"] > rows["time"][-1] - SECOND_NS)[-MAX_KEPT:]
+        late = np.flatnonzero(rows["time"] > rows["time"][-1] - SECOND_NS)
+        if len(late) > MAX_KEPT:
+            self.dropped.add(int(now["frame"][0]), int(now["time"][0]), len(late) - MAX_KEPT)
+            late = late[-MAX_KEPT:]
         self.kept = {name: column[late] for name, column in rows.items()}
         marks = mix([rows[name] for name in WAY])
         order = order_of(marks)
@@ -212,6 +217,7 @@ class Flood(Rule):
     def __init__(self) -> None:
         self.kind = np.empty(0, np.uint64)
         self.time = np.empty(0, np.int64)
+        self.dropped = Dropped("requests within a second")
         """Requests of the last second in front of the chunk."""
 
     @on_chunk
@@ -225,7 +231,10 @@ class Flood(Rule):
         kind, time = self._kinds(table, asked, index), table.chunk.time_ns[asked.rows[index]]
         kinds, times = np.concatenate((self.kind, kind)), np.concatenate((self.time, time))
         before = len(self.kind)
-        keep = times > times[-1] - SECOND_NS
+        keep = np.flatnonzero(times > times[-1] - SECOND_NS)
+        if len(keep) > MAX_ASKED:
+            self.dropped.add(table.chunk.first + int(asked.rows[index[0]]), int(time[0]), len(keep) - MAX_ASKED)
+            keep = keep[-MAX_ASKED:]
         self.kind, self.time = kinds[keep], times[keep]
         if len(kinds) <= FLOOD:
             return
@@ -274,6 +283,7 @@ class TwoManagers(Rule):
 
     def __init__(self) -> None:
         self.last: dict[int, tuple[tuple[int, int, int], tuple[int, int, int]]] = {}
+        self.dropped = Dropped("LIDs that managers write to")
         """Sender, frame and time of the latest Set to each LID, and of the latest of another manager before it."""
 
     @on_event(ChunkFollowed)
@@ -294,6 +304,8 @@ class TwoManagers(Rule):
             latest, other = self.last.get(target, (NOBODY, NOBODY))
             if latest is not NOBODY or len(self.last) < MAX_KEPT:
                 self.last[target] = (sender, frame, time_ns), other if latest[0] == sender else latest
+            else:
+                self.dropped.add(frame, time_ns)
             if latest[0] == sender or other[0] != sender or time_ns - other[2] >= MIXED_NS:
                 continue
             if max(managers[sender], managers.get(latest[0], frame)) <= other[1]:  # else a state changed since: a handover

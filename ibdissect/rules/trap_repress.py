@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import RepressSeen, TrapSeen
 from ibdissect.fabric.told import Others, Told
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related
-from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, on_event
+from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, on_end, on_event
 from ibdissect.wire.notice import Notice
 
 from .learnt import TellingRule
@@ -34,6 +35,7 @@ class TrapRepeated(TrapRule):
     def __init__(self) -> None:
         super().__init__()
         self.sent: dict[tuple[int, int, bytes], tuple[int, int]] = {}
+        self.dropped = Dropped("traps")
         """Time and frame by SLID, transaction id and notice."""
 
     @on_event(RepressSeen)
@@ -47,7 +49,8 @@ class TrapRepeated(TrapRule):
         key = (event.slid, event.transaction, event.notice)
         before = self.sent.get(key)
         if len(self.sent) >= MAX_TRAPS:
-            self.sent.pop(next(iter(self.sent)))
+            time_ns, frame = self.sent.pop(next(iter(self.sent)))
+            self.dropped.add(frame, time_ns)
         self.sent[key] = (event.time_ns, event.frame)
         allowed = TICK_NS << info.subnet_time_out
         if before is None or not 0 <= event.time_ns - before[0] < allowed:
@@ -56,54 +59,78 @@ class TrapRepeated(TrapRule):
 
 
 class RepressUnknown(Rule):
-    """A TrapRepress has the transaction id of no trap that the port sent.
+    """A TrapRepress has the transaction id of no trap that the port sent, and the port goes on repeating its trap.
 
     ## Why it matters
-    The port does not recognise the answer and goes on repeating its trap.
+    The port does not recognise the answer.
 
     ## What to do
-    Let the subnet manager copy the transaction id of the trap.
+    Let the subnet manager copy the transaction id of the trap. Judged where the trap is repeated later and no TrapRepress for
+    it comes: else the answer may be one to a trap that the capture missed.
     """
 
     code, name, severity = "SMP019", "sm-trap-repress-tid", WARNING
     reference = "IBA 13.4.9; seed001"
     message = "TrapRepress to {port} for trap {trap} with transaction id 0x{tid:016x}, its trap had 0x{sent:016x}"
-    example = "SubnTrap with transaction id 7, then SubnTrapRepress to that port with transaction id 8"
+    example = "SubnTrap with transaction id 7, then SubnTrapRepress to that port with transaction id 8, then the trap again"
 
     def __init__(self) -> None:
         self.sent: dict[tuple[int, int, int], dict[int, int]] = {}
         """Frames by transaction id, by slot, port and trap number."""
+        self.dropped = Dropped("traps")
+        self.wrong: dict[tuple[int, int, int], tuple[int, Hit]] = {}
+        """Answers that no trap fits, with the transaction id of the trap sent last; one at a time of each `sent`."""
+        self.found: dict[tuple[int, int, int], Hit] = {}
+        """Those after which the trap was repeated."""
 
     @on_event(TrapSeen)
     def trap(self, event: TrapSeen, context: Context) -> None:
         if event.port is not None:
             key = (event.port.node.slot, event.port.number, Notice(event.notice).trap_number)
             if key not in self.sent and len(self.sent) >= MAX_TRAPS:
-                self.sent.pop(next(iter(self.sent)))
+                oldest = next(iter(self.sent))
+                del self.sent[oldest]
+                self.dropped.add(event.frame, event.time_ns)
+                self.wrong.pop(oldest, None)
+                self.found.pop(oldest, None)
             known = self.sent.setdefault(key, {})
             known[event.transaction] = event.frame
             if len(known) > 16:
                 known.pop(next(iter(known)))
+            tid, hit = self.wrong.get(key, (0, None))
+            if hit is not None and tid == event.transaction:
+                self.found[key] = hit
 
     @on_event(RepressSeen)
-    def repress(self, event: RepressSeen, context: Context) -> Iterator[Hit]:
+    def repress(self, event: RepressSeen, context: Context) -> None:
         if event.port is None:
             return
         trap = Notice(event.notice).trap_number
-        known = self.sent.get((event.port.node.slot, event.port.number, trap))
-        if not known or event.transaction in known or len(known) >= 16:
+        key = (event.port.node.slot, event.port.number, trap)
+        known = self.sent.get(key)
+        if not known or len(known) >= 16:
             return
-        if any(sent & 0xFFFFFFFF == event.transaction & 0xFFFFFFFF for sent in known):
-            return  # the high half is the agent's own business (Linux ib_mad)
+        # The high half is the agent's own business (Linux ib_mad).
+        fits = [sent for sent in known if sent & 0xFFFFFFFF == event.transaction & 0xFFFFFFFF]
+        if fits:
+            if key in self.wrong and self.wrong[key][0] in fits:
+                del self.wrong[key]
+                self.found.pop(key, None)
+            return
         sent, frame = next(reversed(known.items()))
-        yield Hit(
-            frame=event.frame,
-            time_ns=event.time_ns,
-            arguments={"port": str(event.port), "trap": trap, "tid": event.transaction, "sent": sent},
-            related=(Related(frame, "the trap"),),
-            evidence=Evidence.LEARNT,
-            key=(event.port.node.slot, event.port.number),
-        )
+        if key not in self.wrong:
+            self.wrong[key] = sent, Hit(
+                frame=event.frame,
+                time_ns=event.time_ns,
+                arguments={"port": str(event.port), "trap": trap, "tid": event.transaction, "sent": sent},
+                related=(Related(frame, "the trap"),),
+                evidence=Evidence.LEARNT,
+                key=key[:2],
+            )
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        yield from self.found.values()
 
 
 class _Notices(Others):
@@ -128,13 +155,14 @@ class RepressAnswered(TellingRule):
 
     def __init__(self) -> None:
         self.repressed: dict[tuple[int, int, int], int] = {}
+        self.dropped = Dropped("repressed traps")
         """Frame of the TrapRepress by slot, port and transaction id."""
 
     @on_event(RepressSeen)
     def repress(self, event: RepressSeen, context: Context) -> None:
         if event.port is not None:
             if len(self.repressed) >= MAX_TRAPS:
-                self.repressed.pop(next(iter(self.repressed)))
+                self.dropped.add(self.repressed.pop(next(iter(self.repressed))), event.time_ns)
             self.repressed[event.port.node.slot, event.port.number, event.transaction] = event.frame
 
     def suspicious(self, told: Told, context: Context) -> Any:

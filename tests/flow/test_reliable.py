@@ -71,7 +71,7 @@ def test_streams_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     path = tmp_path / "many.pcap"
     path.write_bytes(craft.erf_pcap([craft.rc(0x04, b"data", bth={"destqp": 2 + i}) for i in range(60)]))
     streams, _ = followed(path)
-    assert len(streams.slots) == len(streams.ends) == 8 and streams.evicted == 52
+    assert len(streams.slots) == len(streams.ends) == 8 and streams.dropped.count == 52
     assert sum(map(len, streams.between.values())) == 8
 
 
