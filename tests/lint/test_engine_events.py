@@ -1,0 +1,292 @@
+"""Do rules hear what followers raise, is what they say kept whole, and does the loop stay within its bounds?"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from ibdissect.capture.chunk import Damage
+from ibdissect.capture.opening import open_capture
+from ibdissect.lint import engine
+from ibdissect.lint.engine import Context, Linter, Source
+from ibdissect.lint.finding import Evidence, Finding, Related, Span
+from ibdissect.lint.rule import INFO, REGISTRY, Hit, Rule, on_chunk, on_end, on_event
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.around import Ethernet
+from ibdissect.wire.link import LRH
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.network import GRH
+from ibdissect.wire.sm_tables import PKeyEntry
+from ibdissect.wire.transport import BTH
+from tests.craft import erf_pcap, ethernet_pcap, native, roce2, smp
+
+
+class Packets(Source):
+    """Counts packets, and raises an event for each."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    def feed(self, table: ChunkTable) -> Iterable[object]:
+        events = []
+        for row in range(len(table)):
+            self.seen += 1
+            events.append((Odd if row % 2 else Even)(table.chunk.first + row))
+        return events
+
+
+class Even:
+    """A packet in an even row."""
+
+    source: ClassVar[type[Source]] = Packets
+
+    def __init__(self, frame: int) -> None:
+        self.frame = frame
+
+
+class Odd(Even):
+    """A packet in an odd row."""
+
+
+class Unheard:
+    """Nobody raises it."""
+
+
+class Listener(Rule):
+    """Something happened in an even row."""
+
+    code, name, message, severity, reference = "ZZB001", "even", "row", INFO, "chapter 1"
+
+    @on_event(Even, Unheard)
+    def even(self, event: Even, context: Context) -> Iterator[Hit]:
+        packets: Packets = context.get(Packets)
+        yield Hit(frame=event.frame, time_ns=7, arguments={"seen": packets.seen})
+
+
+class Asker(Rule):
+    """The end knows how many packets there were, as the rule needs who counts them."""
+
+    code, name, message = "ZZB002", "how-many", "{count} packets"
+    needs = (Packets,)
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        yield Hit(frame=1, time_ns=0, arguments={"count": context.get(Packets).seen})
+
+
+class Complete(Rule):
+    """One finding that says all that a finding may say, for every chunk again."""
+
+    code, name, message, severity, reference = "ZZB003", "complete", "usual", INFO, "chapter 2"
+
+    @on_chunk
+    def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        yield Hit(
+            frame=table.chunk.first, time_ns=5, arguments={"a": 1}, spans=(Span(1, 2, 3),), field=LRH.slid, value=9,
+            related=(Related(4, "proof"),), evidence=Evidence.INFERRED, count=3, key="same", message="special",
+        )  # fmt: skip
+
+
+class Many(Rule):
+    """Five hits at the end, of five flows or of none."""
+
+    code, name, message = "ZZB004", "many", "hit"
+    keyed: ClassVar[bool] = False
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        for frame in range(1, 6):
+            yield Hit(frame=frame, time_ns=0, arguments={}, key=frame if self.keyed else None)
+
+
+class ManyFlows(Many):
+    """The same by flow."""
+
+    code, name = "ZZB005", "many-flows"
+    keyed = True
+
+
+class ByGid(Rule):
+    """A packet with a GRH, by its destination GID."""
+
+    code, name, message = "ZZB006", "by-gid", "to {dgid}"
+    on, when, at, flow = GRH, GRH.ipver == 6, GRH.dgid, (GRH.dgid,)
+
+
+class ByMac(Rule):
+    """A frame by its destination."""
+
+    code, name, message = "ZZB007", "by-mac", "frame"
+    on, when, flow = Ethernet, Ethernet.type != 0, (Ethernet.destination,)
+
+
+class Elsewhere(Rule):
+    """An entry of a table is at fault because of the header in front of it."""
+
+    code, name, message = "ZZB008", "elsewhere", "entry {p_key:#x} of block {MAD.attribute_modifier}"
+    on, when, at = PKeyEntry, PKeyEntry.p_key != 0, MAD.attribute_modifier
+
+
+class Absent(Rule):
+    """The field at fault is in a header that not every packet has."""
+
+    code, name, message = "ZZB009", "absent", "PSN {psn}, next {psn}"
+    on, when, at = BTH, BTH.psn > 0, GRH.hop_lmt
+
+
+class Frames(Rule):
+    """A whole frame is at fault."""
+
+    code, name, message = "ZZB010", "frames", "a frame"
+    when = LRH.slid > 1
+
+    def of_frame(self, seen: Any) -> Hit:
+        return Hit(frame=seen.frame, time_ns=seen.time_ns, arguments={})
+
+
+class Unclear(Rule):
+    """Its message names what is not there."""
+
+    code, name, message = "ZZB011", "unclear", "{nothing} here"
+    on, when = BTH, BTH.psn > 0
+
+
+for _rule in (Listener, Asker, Complete, Many, ManyFlows, ByGid, ByMac, Elsewhere, Absent, Frames, Unclear):  # they are this test's own
+    REGISTRY.pop(_rule.code)
+
+
+def lint(
+    frames: Sequence[bytes],
+    *rules: type[Rule],
+    window: int = 1 << 20,
+    shown: Sequence[Sequence[bool]] = (),
+    file: Any = erf_pcap,
+    **options: Any,
+) -> tuple[Linter, list[Finding]]:
+    """The linter and its findings; `shown` by chunk."""
+    linter = Linter(rules, **options)
+    for i, chunk in enumerate(open_capture(io.BytesIO(file(frames)), window=window).chunks()):
+        linter.feed(ChunkTable(chunk), np.array(shown[i]) if shown else None)
+    return linter, linter.finish()
+
+
+def test_rules_hear_the_events_that_they_ask_for() -> None:
+    """Only those, after their source has taken in the chunk; an event that nobody raises is no error."""
+    linter, found = lint([native()] * 5, Listener)
+    assert [(f.frame, f.time_ns, f.arguments["seen"]) for f in found] == [(1, 7, 5), (3, 7, 5), (5, 7, 5)]
+    assert linter.tally["ZZB001"].count == 3
+
+
+def test_a_follower_that_is_asked_at_the_end_is_fed() -> None:
+    assert [f.arguments["count"] for f in lint([native()] * 5, Asker)[1]] == [5]
+    linter, _ = lint([native()], Many)
+    assert Packets not in linter.context.sources
+
+
+def test_a_finding_keeps_what_the_hit_says() -> None:
+    (found,) = lint([native()], Complete)[1]
+    assert (found.code, found.name, found.severity, found.reference) == ("ZZB003", "complete", INFO, "chapter 2")
+    assert (found.frame, found.time_ns, found.template, found.arguments) == (1, 5, "special", {"a": 1})
+    assert (found.field, found.value, found.spans) == ("infiniband.lrh.slid", 9, (Span(1, 2, 3),))
+    assert (found.related, found.evidence, found.count) == ((Related(4, "proof"),), Evidence.INFERRED, 3)
+
+
+def test_hits_of_one_key_are_one_finding() -> None:
+    frames = [native()] * 9
+    chunks = len(list(open_capture(io.BytesIO(erf_pcap(frames)), window=200).chunks()))
+    linter, found = lint(frames, Complete, window=200)
+    assert chunks > 1 and [(f.frame, f.count) for f in found] == [(1, 3 * chunks)] and linter.tally["ZZB003"].count == 1
+
+
+@pytest.mark.parametrize("rule", [Many, ManyFlows])
+@pytest.mark.parametrize(("limit", "kept"), [(0, 0), (2, 2), (5, 5), (None, 5)])
+def test_what_handlers_find_is_limited_and_counted(rule: type[Rule], limit: int | None, kept: int) -> None:
+    told: list[int] = []
+    linter, found = lint([native()], rule, max_findings=limit, on_finding=lambda finding: told.append(finding.frame))
+    assert linter.tally[rule.code].count == 5
+    assert [f.frame for f in found] == told == list(range(1, kept + 1))
+
+
+def test_a_hundred_findings_of_a_rule_are_kept_unless_told_otherwise() -> None:
+    linter, found = lint([native(slid=2)] * 120, Frames, window=2000)
+    assert linter.tally["ZZB010"].count == 120 and [f.frame for f in found] == list(range(1, 101))
+
+
+def test_the_oldest_flow_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two flows are remembered: the first comes again as a finding of its own, the latest goes on."""
+    monkeypatch.setattr(engine, "MAX_FLOWS", 2)
+    gids = [bytes(15) + bytes([last]) for last in (1, 2, 3, 3, 1)]
+    linter, found = lint([native(grh={"dgid": gid}) for gid in gids], ByGid, window=1)
+    assert [(f.frame, f.count) for f in found] == [(1, 1), (2, 1), (3, 2), (5, 1)] and linter.tally["ZZB006"].count == 4
+
+
+def test_flows_are_told_apart_by_every_byte() -> None:
+    gids = [bytes([first, *bytes(6), middle, *bytes(7), last]) for first in (0, 1) for middle in (0, 1) for last in (0, 1)]
+    for window in (1, 1 << 20):  # a chunk for each packet, and one for all
+        linter, found = lint([native(grh={"dgid": gid}) for gid in [*gids, *gids, *gids]], ByGid, window=window)
+        assert [(f.frame, f.count) for f in found] == [(i, 3) for i in range(1, 9)]
+        assert linter.tally["ZZB006"].count == 8
+    frames = [bytes([first, *bytes(4), last]) + roce2()[6:] for first in (0, 2) for last in (1, 2)]
+    assert [(f.frame, f.count) for f in lint([*frames, *frames], ByMac, file=ethernet_pcap)[1]] == [(i, 2) for i in range(1, 5)]
+
+
+def test_a_fault_may_lie_in_another_header() -> None:
+    (found,) = lint([smp(0x81, 0x16, bytes.fromhex("8001 8002") + bytes(60), modifier=3)], Elsewhere)[1]
+    assert found.spans == (Span(1, 28 + MAD.attribute_modifier.span[0], 4),) and found.value == 3
+    found.finish(None)
+    assert found.message == "entry 0x8001 of block 3"
+
+
+def test_a_fault_may_lie_in_a_header_that_is_missing() -> None:
+    with_grh, without = lint([native(grh={"hop_lmt": 9}), native()], Absent)[1]
+    assert (with_grh.spans, with_grh.value) == ((Span(1, 8 + 7, 1),), 9)
+    assert (without.spans, without.value, without.field) == ((), None, with_grh.field)
+
+
+def test_a_message_that_names_nothing_is_a_mistake_of_its_rule() -> None:
+    with pytest.raises(KeyError, match=r"ZZB011.*nothing"):
+        lint([native()], Unclear)
+
+
+def test_frames_that_are_not_shown_are_not_reported() -> None:
+    """Neither those of this chunk nor, at the end, those of an earlier one; what no chunk held belongs to the capture as a whole."""
+    frames = [native(slid=2)] * 12
+    shown = [[row % 3 == 0 for row in range(12)]]
+    linter, found = lint(frames, Frames, shown=shown)
+    assert [f.frame for f in found] == [1, 4, 7, 10] and linter.tally["ZZB010"].count == 4
+
+    class AtEnd(Many):
+        """Every frame."""
+
+        code = "ZZB012"
+
+        @on_end
+        def end(self, context: Context) -> Iterator[Hit]:
+            yield from (Hit(frame=frame, time_ns=0, arguments={}) for frame in range(15))
+
+    REGISTRY.pop(AtEnd.code)
+    assert [f.frame for f in lint(frames, AtEnd, shown=shown)[1]] == [0, 1, 4, 7, 10, 13, 14]
+    sizes = [len(chunk) for chunk in open_capture(io.BytesIO(erf_pcap(frames)), window=200).chunks()]
+    rows = iter(shown[0])
+    parts = [[next(rows) for _ in range(size)] for size in sizes]
+    assert len(parts) > 2 and [f.frame for f in lint(frames, AtEnd, shown=parts, window=200)[1]] == [0, 1, 4, 7, 10, 13, 14]
+
+
+def test_time_is_taken_by_rule_where_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule that found nothing has its time, too; without timing, it has no entry."""
+    clock = iter(range(0, 1000, 2))
+    monkeypatch.setattr(engine.time, "perf_counter", lambda: next(clock))
+    linter, found = lint([native(slid=2)], Frames, ByGid, Many, timing=True)
+    assert {code: tally.seconds for code, tally in linter.tally.items()} == {"ZZB010": 2, "ZZB006": 0, "ZZB004": 0}
+    assert linter.tally["ZZB010"].count == 1 and len(found) == 6
+    linter, _ = lint([native(slid=2)], Frames, ByGid)
+    assert {code: tally.seconds for code, tally in linter.tally.items()} == {"ZZB010": 0}
+
+
+def test_rules_know_where_the_file_is_broken() -> None:
+    damage = [Damage("damaged", 1, 2, "why")]
+    assert Linter([Many], damage=damage).context.damage is damage
