@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -13,6 +12,7 @@ from ibdissect.dissect import named
 from ibdissect.dissect.value import Presenter
 from ibdissect.errors import ConfigError
 from ibdissect.lint.finding import Finding
+from ibdissect.record import record
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.spec import BYTE_KINDS, Field, decode_text
@@ -42,7 +42,7 @@ class Source(Protocol):
     def lint(self) -> list[Finding]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Column:
     """One field of a whole capture: one entry an occurrence, in frame order."""
 

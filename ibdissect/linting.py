@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,6 +19,7 @@ from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Finding, Secret, Severity
 from ibdissect.lint.result import CaptureReport
 from ibdissect.lint.rule import REGISTRY, Rule
+from ibdissect.record import record
 from ibdissect.rules import load
 from ibdissect.table.secrets import Masker
 from ibdissect.table.services import Services
@@ -41,7 +42,7 @@ class Shown(Protocol):
     def rows(self, table: ChunkTable) -> npt.NDArray[np.bool_]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Declared:
     """Rules as a configuration file declares them, to be made again in every process."""
 
@@ -50,7 +51,7 @@ class Declared:
     """The file, as errors name it."""
 
 
-@dataclass(slots=True, kw_only=True)
+@record(eq=True, frozen=False, kw_only=True)
 class Options:
     """What a check may be told. It goes to worker processes as names: they import rules and plugins themselves."""
 
@@ -74,7 +75,7 @@ class Options:
     """Which rules do not judge captures of certain paths."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        rest = {name: getattr(self, name) for name in self.__slots__ if name not in ("rules", "catalog")}
+        rest = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("rules", "catalog")}
         return _options, ([rule.code for rule in self.rules], rest)
 
     def rules_for(self, path: str) -> list[type[Rule]]:
@@ -167,7 +168,7 @@ def _check(reader: CaptureReader, path: str, options: Options, progress: Progres
         _describe(fresh, table)  # what was found at the end, as far as its frame is in the last chunk
     if not options.show_keys:
         masker = masker or _numbered(reader, report.findings)
-    severity = {rule.code: options.severity_of(rule) for rule in linter.rules}
+    severity = {rule.code: options.severity_of(rule) for rule in linter.rules if rule.code in linter.tally}
     for finding in report.findings:
         finding.capture = path
         finding.severity = severity[finding.code]

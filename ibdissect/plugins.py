@@ -9,7 +9,6 @@ import importlib.util
 import string
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache, wraps
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ibdissect.errors import ConfigError, IbdissectError, PluginError, defined_in
 from ibdissect.lint.rule import REGISTRY, Rule
+from ibdissect.record import record
 from ibdissect.table.foreign import complain
 from ibdissect.wire.catalog import Catalog, builtin, builtin_modules
 
@@ -27,7 +27,7 @@ GROUP = "ibdissect.plugins"
 """Entry points of installed plugins; one is imported only when it is named."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Loaded:
     """What the plugins add up to."""
 

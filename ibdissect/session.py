@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from ibdissect.dissect.value import Presenter
 from ibdissect.errors import CaptureError
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.rule import Rule
+from ibdissect.record import record
 from ibdissect.table.secrets import Masker
 from ibdissect.table.services import Services
 from ibdissect.table.table import ChunkTable
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ibdissect.linting import Options
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Frame:
     """One record of a capture."""
 

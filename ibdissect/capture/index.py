@@ -11,7 +11,6 @@ import tempfile
 import threading
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
@@ -21,6 +20,7 @@ import numpy.typing as npt
 from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.scan import Ints
 from ibdissect.capture.stream import SLACK
+from ibdissect.record import record
 
 FIELDS = ("position", "caplen", "length", "time_ns", "link", "interface", "lead")
 """What is kept of a frame: `position` is its place in the (decompressed) file, `lead` the bytes of ERF header in front of it."""
@@ -30,7 +30,7 @@ SPAN = 16 << 20
 """Bytes that a joined block may span, and that one window read at once may have."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class _Packed:
     """Integers as minimum and difference."""
 
@@ -53,7 +53,7 @@ class _Packed:
         return self.rest[rows].astype(np.int64) + self.least
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class _Block:
     """Consecutive frames."""
 

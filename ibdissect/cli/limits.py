@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from ibdissect.errors import ConfigError
+from ibdissect.record import record
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 ENDLESS = (1 << 63) - 1
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Limits:
     """Frames by number and display filter."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from ibdissect.record import record
 from ibdissect.wire.catalog import Catalog, builtin
 
 from .check import FUNCTIONS, SEARCHABLE
@@ -28,7 +28,7 @@ _ORDER = ((">", "greater"), ("<", "less"), (">=", "at least"), ("<=", "at most")
 _SEARCH = (("contains", "holds these bytes or this text"), ("matches", "a regular expression finds something"))
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Completion:
     """A text that may stand in place of `filter[start:cursor]`."""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import ipaddress
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 
+from ibdissect.record import record
 from ibdissect.wire.convert import parse_guid
 
 from .names import KIND_NAMES, Kind, Source
@@ -32,7 +32,7 @@ class BadLiteral(Exception):
         super().__init__(reason)
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Network:
     """An address with a prefix length: comparisons look at the first `bits` bits only."""
 

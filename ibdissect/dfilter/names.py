@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
+from ibdissect.record import record
 from ibdissect.wire import around
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.expr import Compare, Expr, Or, Present
@@ -88,7 +88,7 @@ _WHOLE = frozenset({"erf", "eth", "vlan", "sll", "sll2", "ip", "ipv6", "udp"})
 """Keys of structures that Wireshark counts as protocols: `contains` and `matches` look from there to the end of the frame."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Source:
     """What a name stands for."""
 

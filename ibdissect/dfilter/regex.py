@@ -6,7 +6,7 @@ letters are the same, as in Wireshark; `.` is any byte but a line feed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ibdissect.record import record
 
 MAX_NODES = 4000
 """Largest tree, repetitions written out; a pattern that needs more is refused."""
@@ -43,7 +43,7 @@ class BadPattern(Exception):
         super().__init__(reason)
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Item:
     """A part of the pattern: bytes (a 256-bit set), a sequence, alternatives, a repetition or an anchor."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from ibdissect.record import record
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable, gather
 
@@ -29,7 +29,7 @@ BLOCK = 1 << 20
 """Pairs of values compared at once: two tables of the same packet make thousands of pairs each."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Comparison:
     """`left op right`."""
 
@@ -65,7 +65,7 @@ class Comparison:
         return found
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Choice:
     """`of in {choices}`; a choice is one operand, or two for a range with both ends."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.record import record
 from ibdissect.table.locate import Int
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ Findings = Mapping[int, Iterable[str]]
 _EMPTY = np.empty(0, np.int64)
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class State:
     """What a filter knows besides the chunk; kept from chunk to chunk."""
 
@@ -33,7 +34,7 @@ class State:
     """Requests and their answers, where the filter asks for them."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Numbers:
     """Integers, times in nanoseconds, flags."""
 
@@ -47,7 +48,7 @@ class Numbers:
         return self if self.rows is None else Numbers(self.rows[index], self.values[index])
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Blobs:
     """Byte sequences: stretches of an array."""
 

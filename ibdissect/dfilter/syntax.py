@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from ibdissect.errors import FilterError
+from ibdissect.record import record
 
 MAX_TEXT = 1 << 15
 """Longest filter in characters."""
@@ -24,7 +25,7 @@ COMPARISONS = {
 OPERATOR_WORDS = ("and", "or", "not", "xor", "eq", "ne", "gt", "lt", "ge", "le", "in", "contains", "matches")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(eq=True, kw_only=True)
 class Node:
     """A part of the filter."""
 
@@ -33,28 +34,28 @@ class Node:
     depth: int = field(default=1, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Word(Node):
     """A name, or a value without quotes: which of them, the checker knows."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class String(Node):
     """A quoted string with its quotes and escapes."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Char(Node):
     """A character constant with its quotes."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Sliced(Node):
     """`of[spec]`."""
 
@@ -63,7 +64,7 @@ class Sliced(Node):
     spec_column: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Call(Node):
     """A function with its arguments."""
 
@@ -71,7 +72,7 @@ class Call(Node):
     arguments: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Binary(Node):
     """`left op right` with op one of & + - * / %."""
 
@@ -80,21 +81,21 @@ class Binary(Node):
     right: Node
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Negative(Node):
     """`-of`."""
 
     of: Node
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Truth(Node):
     """An operand that stands alone: is it there, or not zero."""
 
     of: Node
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Relation(Node):
     """`a op b op c`: all neighbours must agree. `quantifier`: any, all or nothing."""
 
@@ -104,7 +105,7 @@ class Relation(Node):
     quantifier: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Range(Node):
     """`low..high`, both included."""
 
@@ -112,7 +113,7 @@ class Range(Node):
     high: Node
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Membership(Node):
     """`of in {elements}`, `of not in {elements}`."""
 
@@ -122,7 +123,7 @@ class Membership(Node):
     quantifier: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Logic(Node):
     """Parts joined by one of `and`, `or`, `xor`."""
 
@@ -130,7 +131,7 @@ class Logic(Node):
     parts: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Inverse(Node):
     """`not of`."""
 

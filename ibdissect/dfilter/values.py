@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.record import record
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.mask import rows_where
 from ibdissect.table.table import ChunkTable
@@ -22,7 +22,7 @@ from .names import Kind, Source
 from .series import Blobs, Numbers, Series, State, alike, blobs_of, pairs
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Operand:
     """Something that has values."""
 
@@ -33,7 +33,7 @@ class Operand:
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Constant(Operand):
     """A value from the filter's text."""
 
@@ -45,7 +45,7 @@ class Constant(Operand):
         return blobs_of(None, [self.value if isinstance(self.value, bytes) else self.value.address])
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Named(Operand):
     """A field, a structure or something of the frame."""
 
@@ -63,7 +63,7 @@ class Named(Operand):
         return computed(source.name, table, state)
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Part(Operand):
     """Bytes of another operand; `ranges` as (start, stop), stop None for the end, negative numbers from the end."""
 
@@ -89,7 +89,7 @@ class Part(Operand):
         return blobs_of(rows, [b"".join(pieces) for pieces in zip(*items, strict=True)])
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Computation(Operand):
     """`left op right`."""
 
@@ -111,7 +111,7 @@ class Computation(Operand):
             return Numbers(rows, np.asarray(_ARITHMETIC[self.op](a, b)))
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Minus(Operand):
     """`-of`."""
 
@@ -123,7 +123,7 @@ class Minus(Operand):
         return Numbers(found.rows, -found.values.astype(np.int64))
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Function(Operand):
     """`name(arguments)`."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import repeat
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.record import record
 from ibdissect.table.computed import value_of
 from ibdissect.table.locate import MALFORMED, Int
 from ibdissect.table.table import ChunkTable, extract, gather
@@ -54,7 +55,7 @@ class _Known(dict[Any, str]):
         return text
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class _Rows:
     """The rows of one shape in one batch."""
 

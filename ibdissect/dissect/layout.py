@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from ibdissect.record import record
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.places import Parsed
 from ibdissect.wire.spec import Field, Struct
@@ -19,7 +19,7 @@ OPAQUE = BYTES | {"gid", "mac", "ip4", "text"}
 """Kinds whose value is bytes, not a number."""
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Item:
     """A field (or one entry of a repeated one), or a layer, at a place relative to its piece."""
 
@@ -69,7 +69,7 @@ class Item:
             yield from child.walk()
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Piece:
     """A placed structure of the shape."""
 
@@ -90,7 +90,7 @@ class Piece:
         return self.placement.struct in TAIL
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Layout:
     """The items of a shape."""
 

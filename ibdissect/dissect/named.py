@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ibdissect.errors import FilterError
+from ibdissect.record import record
 from ibdissect.table.cut_keys import cut_keys, with_keys
 from ibdissect.table.locate import MALFORMED, Bool, Int
 from ibdissect.table.secrets import secret_fields
@@ -34,7 +34,7 @@ ANSWER_NAMES = frozenset({"ibdissect.request_frame", "ibdissect.response_frame",
 """What a frame has once requests were matched with their answers: `dfilter.answers`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Run:
     """One field of a chunk: one entry an occurrence."""
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from ibdissect.record import record
 
 DATA, ACK, STOP, ABORT = 1, 2, 3, 4
 FIRST, LAST = 2, 4
@@ -21,7 +23,7 @@ Key = tuple[bytes, bytes, int, int]
 """Source, destination, management class, transaction id."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Message:
     """One MAD with an RMPP header in use."""
 
@@ -58,7 +60,7 @@ class Message:
         return self.destination, self.source, self.mgmt_class, self.tid
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Segment:
     """The first copy of a DATA segment that the capture shows."""
 
@@ -68,7 +70,7 @@ class Segment:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Span:
     """Bytes of one frame."""
 
@@ -77,7 +79,7 @@ class Span:
     length: int
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Transfer:
     """The segments of one transfer so far."""
 

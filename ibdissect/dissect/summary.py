@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from ipaddress import IPv4Address
 
 import numpy as np
 
+from ibdissect.record import record
 from ibdissect.table.distinct import by_value
 from ibdissect.table.locate import EXTENDED_SIZE, MALFORMED, Int, u16, u24
 from ibdissect.table.table import ChunkTable, gather
@@ -20,7 +20,7 @@ from . import summary_mad, summary_other
 from .value import Presenter
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Summary:
     """One line of a packet list."""
 
@@ -30,7 +30,7 @@ class Summary:
     info: str
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Summaries:
     """The lines of several rows, column by column."""
 

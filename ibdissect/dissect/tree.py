@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from ibdissect.record import record
 from ibdissect.table.computed import value_of
 from ibdissect.table.locate import MALFORMED, Int
 from ibdissect.table.table import ChunkTable
@@ -23,7 +24,7 @@ from .value import Presenter
 from .walk import Walk
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Node:
     """A layer, a field, or one entry of a repeated field."""
 
@@ -56,7 +57,7 @@ class Node:
             yield from child.walk()
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Tree:
     """One frame, dissected."""
 

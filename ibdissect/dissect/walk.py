@@ -7,13 +7,14 @@ Bytes that no structure accounts for become pieces of their own, so that nothing
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.record import record
 from ibdissect.table.cut_keys import cut_keys, cut_messages, with_keys
 from ibdissect.table.locate import EXTENDED_STRUCTS, Bool, Int
 from ibdissect.table.table import HEADERS, ChunkTable
@@ -95,7 +96,7 @@ _DATA, _PAYLOAD, _ATTRIBUTE, _UNUSED, _PAD, _TRAILER = range(6)
 _HIDDEN = np.array([LEFT_OVER.index(s) for s in (HiddenData, HiddenPayload, HiddenAttribute, HiddenUnused, HiddenPad, HiddenTrailer)])
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Placement:
     """A structure at one kind of place."""
 
@@ -150,7 +151,7 @@ def _outer_first(inner: list[Placement]) -> list[Placement]:
     return ordered
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Shape:
     """Rows whose frames hold the same structures at the same offsets (but for the tail, and the length of the payload)."""
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
+
+from ibdissect.record import record
 
 from .rule import Rule
 from .select import matches
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class PathIgnores:
     """Rules that do not judge captures of certain paths."""
 
