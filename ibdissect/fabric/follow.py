@@ -7,11 +7,11 @@ Facts learnt later say nothing about earlier packets. Records of the SA fill in,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.record import record
 from ibdissect.table.distinct import by_value
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
@@ -37,7 +37,7 @@ DIRECTED_SENDER = 1 << 16
 """Added to the high word of a transaction id, so that it is no SLID."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=True)
 class Requests:
     """SMPs of a chunk with the ports they are about, as arrays of one length in frame order: its requests, or its answers."""
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ibdissect.record import record
 from ibdissect.wire.sm_port import PortInfo
 
 from . import columns as c
@@ -31,7 +30,7 @@ NO_KEY = (0, 0, 0)
 LOW_CAP_AT, HIGH_CAP_AT = PortInfo.vl_arbitration_low_cap.bit // 8, PortInfo.vl_arbitration_high_cap.bit // 8
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Smp:
     """What the steps of the follower need to know of the packet at hand."""
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ibdissect.record import record
 from ibdissect.wire.notice import Notice
 
 from .events import FabricEvent, LidAssigned, LinkFound, LinkLost, MKeyLearnt, PKeysLearnt, RepressSeen, SmSeen, TrapSeen
@@ -16,7 +15,7 @@ MAX_WAITING = 4096
 """Traps that wait for their TrapRepress, and ports whose earlier links and LIDs are remembered per kind."""
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Happening:
     """One thing that happened."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ibdissect.dropped import Dropped
+from ibdissect.record import record
 from ibdissect.table.locate import Int
 from ibdissect.table.table import extract
 from ibdissect.wire.spec import Field
@@ -24,7 +25,7 @@ _NO_KEY = -1
 Bytes = npt.NDArray[np.uint8]
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Told:
     """SMPs of one attribute in a chunk, requests and good answers, in frame order; arrays of one length."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.chunk import LINK_ERF
+from ibdissect.record import record
 from ibdissect.table.distinct import order_of
 from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE, Bool, Int
 from ibdissect.table.table import ChunkTable, gather
@@ -59,7 +59,7 @@ def by_opcode(choice: npt.NDArray[Any], opcode: Bytes) -> npt.NDArray[Any]:
     return np.frombuffer(opcode.tobytes().translate(choice.tobytes()), choice.dtype)
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Packets:
     """Packets of streams, sorted by stream and, within one, by frame; all arrays of one length but `starts`, `told` and `total`."""
 

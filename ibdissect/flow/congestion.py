@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from ibdissect.dropped import Dropped
+from ibdissect.record import record
 from ibdissect.table.addresses import PLACES, address_text, ways_of
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable
@@ -31,7 +32,7 @@ NETWORK_FIRST = PLACES[::-1]
 """A packet with a network header is between the addresses of that."""
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Pair:
     """What one port sends to another."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ibdissect.capture.chunk import LINK_ERF
@@ -22,7 +21,7 @@ Key = tuple[str, int]
 """Address of one end and the communication id that it chose."""
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Connection:
     """One connection, from its REQ on; -1 and frame 0 stand for not seen."""
 
@@ -77,7 +76,7 @@ class Connection:
         return f"{self.active} QP 0x{self.active_qpn:06x} → {self.passive}"
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Resolution:
     """A datagram service that was asked for; -1 and frame 0 stand for no answer."""
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ibdissect.dropped import Dropped
+from ibdissect.record import record
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.transport import AETH, BTH
 
@@ -24,7 +23,7 @@ Way = tuple[str, str, int]
 """Source and destination of the acknowledgements as text, and their destination queue pair."""
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Room:
     """What the acknowledgements of one responder said."""
 

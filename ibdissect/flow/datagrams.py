@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.record import record
 from ibdissect.table.addresses import address_text as bytes_text
 from ibdissect.table.distinct import U64
 from ibdissect.table.locate import Bool, Int, u16
@@ -34,7 +34,7 @@ def address_text(address: Address) -> str:
     return bytes_text(address)
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Ends:
     """Addresses as three columns of numbers."""
 

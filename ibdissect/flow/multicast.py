@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ibdissect.dropped import Dropped
+from ibdissect.record import record
 from ibdissect.table.locate import Int, u16
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable, gather
@@ -43,7 +43,7 @@ class GroupRecord(NamedTuple):
     """Code of the rate."""
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Sender:
     """One queue pair that sends to one group."""
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from ibdissect.record import record
 
 from .columns import GOES_ON, LEAVES, OPERATION, READ, READ_REQUEST, STARTS_WRITE, UNKNOWN
 from .events import Ends, Exhausted, Gap, LengthWrong, MsnFell, MsnJumped, OrderWrong, Repeated, StreamEvent, Wrapped
@@ -26,7 +28,7 @@ def distance(a: int, b: int) -> int:
     return ((a - b + (PSNS >> 1)) & (PSNS - 1)) - (PSNS >> 1)
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Packet:
     """One packet as the state machine reads it."""
 
@@ -41,7 +43,7 @@ class Packet:
     unproven: bool
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Hole:
     """PSNs that were skipped and have not come since."""
 
@@ -57,7 +59,7 @@ class Hole:
     """When it asked last."""
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Counts:
     """What went wrong in a stream, for statistics."""
 
@@ -74,7 +76,7 @@ class Counts:
     missing_responses: int = 0
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Stream:
     """State of one stream between two packets; -1 stands for unknown."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +15,7 @@ from .datagrams import LID_SIZE, Address, Datagrams, Listed, address_text
 from .pairs import Pairs
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Request:
     """A request that waits for its answer."""
 
@@ -71,7 +70,7 @@ class Answered:
         return self.time_ns - self.request.last_ns
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record
 class AnsweredMany:
     """All answers of a chunk that found their requests, as arrays of one length in frame order; comes behind the chunk's other events."""
 

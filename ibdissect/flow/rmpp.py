@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ibdissect.dropped import Dropped
@@ -22,7 +21,7 @@ Key = tuple[int, int, Address, Address, int]
 """Class, transaction id, sender, receiver, response bit of the data."""
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Transfer:
     """A transfer of which segments were seen."""
 

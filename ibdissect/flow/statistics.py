@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy.typing as npt
 from ibdissect.capture.chunk import LINK_NAMES
 from ibdissect.dissect.summary_mad import attribute_name
 from ibdissect.dropped import Dropped
+from ibdissect.record import record
 from ibdissect.table.distinct import by_value
 from ibdissect.table.locate import MALFORMED, Bool, Int, u16
 from ibdissect.table.table import ChunkTable, gather
@@ -48,7 +48,7 @@ Pair = tuple[int, int]
 """Frames and bytes."""
 
 
-@dataclass(slots=True)
+@record(eq=True, frozen=False)
 class Times:
     """Response times as a histogram."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ibdissect.dropped import Dropped
+from ibdissect.record import record
 from ibdissect.table.distinct import U64
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable
@@ -49,7 +49,7 @@ Key = tuple[Any, ...]
 """Class, transaction id, and the way there: requester and target, or the directed route."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record
 class _Recent:
     """Answered requests of a chunk that were matched by columns, the latest ones, for answers that come again."""
 
