@@ -36,7 +36,8 @@ def scrubbed_well(blob: bytes) -> Iterator[str]:
             yield f"{len(mine)} frames, {len(theirs)} when scrubbed"
             return
         for number, (one, two) in enumerate(zip(mine, theirs, strict=True), 1):
-            if one != two:
+            # A record that ends inside its ERF header has no frame: an empty record is written for it.
+            if one != two and (one["captured"] or two["captured"]):
                 yield f"frame {number} is laid out otherwise: {sorted({*one.items()} ^ {*two.items()})[:4]}"
         blobs = [table.chunk.frame_bytes(row) for table in again for row in range(len(table))]
         for frame, key, name in keys(tables):
