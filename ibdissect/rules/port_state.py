@@ -298,7 +298,8 @@ class LidConflict(Rule):
     two subnet managers assign LIDs.
 
     ## What to do
-    Find the second subnet manager, let one of them reassign all LIDs (opensm: `-r`).
+    Find the second subnet manager, let one of them reassign all LIDs (opensm: `-r`). Nothing when the capture was merged from
+    those of two subnets: lint each alone.
     """
 
     code, name, severity = "LNK024", "lid-conflict", ERROR
