@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import field
 from functools import cache, partial
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,6 +23,8 @@ COMPARISONS = {
 }  # fmt: skip
 """Spellings of an operator -> the one the rest of the room knows."""
 OPERATOR_WORDS = ("and", "or", "not", "xor", "eq", "ne", "gt", "lt", "ge", "le", "in", "contains", "matches")
+_NO_NAMES = {*OPERATOR_WORDS, *COMPARISONS, "any", "all", "bitwise_and"}
+"""What the grammar takes for no word."""
 
 
 @record(eq=True, kw_only=True)
@@ -210,8 +212,45 @@ class _Builder:
         return of
 
 
+_SPACE = r"[ \t\r\n\f\v]*"
+_WORD = r"(?:[A-Za-z0-9_:]|\.(?!\.))(?:[A-Za-z0-9_:]|\.(?!\.)|-(?=[A-Za-z0-9_:]))*+"
+_CONDITION = re.compile(
+    rf"{_SPACE}(?P<left>{_WORD})(?:{_SPACE}(?P<op>===|!==|==|!=|~=|>=|<=|>|<|~){_SPACE}(?P<right>{_WORD}))?"
+    rf"{_SPACE}(?P<join>&&|\|\||(?:and|or)(?![A-Za-z0-9_.:-])|\Z)"
+)
+"""A name, or two words with a sign between them, and what joins the next one; as in the grammar."""
+
+
+def read_plainly(text: str) -> Node | None:
+    """The tree of names and comparisons joined by one operator, which most filters are, without the grammar: that takes 40 ms to load.
+
+    None for everything else, also for what is wrong.
+    """
+    tree: Node | None = None
+    join, at = "", 0
+    while (found := _CONDITION.match(text, at)) is not None:
+        left, op, right = found["left"], found["op"], found["right"]
+        if left in _NO_NAMES or right in _NO_NAMES:
+            return None
+        part: Node = Word(left, column=found.start("left"))
+        if op:
+            words = (part, Word(right, column=found.start("right")))
+            part = Relation(words, (COMPARISONS.get(op, op),), (found.start("op"),), column=part.column, depth=2)
+        else:
+            part = Truth(part, column=part.column, depth=2)
+        tree = part if tree is None else _Builder().logic(tree, join, part)
+        if not found["join"]:
+            return tree
+        if join not in ("", found["join"]):
+            return None
+        join, at = found["join"], found.end()
+    return None
+
+
 @cache
 def _parser() -> Any:  # lark.Lark; imported late, for the commands that filter nothing
+    from pathlib import Path
+
     from lark import Lark
 
     builder = _Builder()
@@ -228,6 +267,11 @@ def parse(text: str) -> Node | None:
     """The tree of a filter, None for an empty one; FilterError when it is none."""
     if len(text) > MAX_TEXT:
         raise FilterError(text[:80], f"the filter is longer than {MAX_TEXT} characters")
+    return read_plainly(text) or read_by_grammar(text)
+
+
+def read_by_grammar(text: str) -> Node | None:
+    """The same for any filter."""
     from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
 
     try:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ibdissect.capture.opening import open_capture
 from ibdissect.dfilter.compile import FilterError, compile_filter
 from ibdissect.dfilter.pattern import MAX_PATTERN
-from ibdissect.dfilter.syntax import MAX_DEPTH, MAX_TEXT, parse
+from ibdissect.dfilter.syntax import MAX_DEPTH, MAX_TEXT, parse, read_by_grammar, read_plainly
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.sm_port import PortInfo
 from tests import craft
@@ -243,3 +243,28 @@ def test_any_bytes_can_be_filtered() -> None:
 def test_nothing_heavy_is_imported() -> None:
     code = "import sys, ibdissect.dfilter.compile; print(sorted({'rich', 'textual', 'scapy', 'lark', 'click'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+PARTS = st.sampled_from(
+    ["a", "xand", "b.c", "or.x", "and", "or", "AND", "any", "not", "eq", "in", "1", "0x1f", "1.2.3.4", "1.2.3.4/8", "fe80::1", "a-b", "a-",
+     "..", "==", "!=", "!==", "~=", ">", ">=", "~", "=", "&&", "||", "xor", "(", ")", "[0]", "-", '"s"', " ", "  ", "\n", "\u00a0"]
+)  # fmt: skip
+
+
+@given(st.lists(PARTS, min_size=1, max_size=9).map("".join))
+@settings(max_examples=2000, deadline=None)
+def test_what_is_read_without_the_grammar_is_read_as_by_the_grammar(text: str) -> None:
+    plain = read_plainly(text)
+    assert plain is None or plain == read_by_grammar(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["bth", "bth.p_key==0x7fff", " lrh.dlid >= 4\t", "ip.src == 10.0.0.1 && bth", "a == 1 or b != 2 or c", "xand == 1"]
+)
+def test_common_filters_are_read_without_the_grammar(text: str) -> None:
+    assert read_plainly(text) == read_by_grammar(text)
+
+
+@pytest.mark.parametrize("text", ["", "a == 1 &&", "a and b or c", "xand y", "a == b == c", "any a == 1", "a.b[0] == 1", "a == 1 b"])
+def test_the_rest_is_left_to_the_grammar(text: str) -> None:
+    assert read_plainly(text) is None
