@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ibdissect.fabric.events import TrapSeen
+import numpy as np
+
+from ibdissect.fabric.events import ChunkFollowed, TrapSeen
 from ibdissect.fabric.model import SWITCH, Port, Subnet
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, Span
 from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, on_event
 from ibdissect.wire.notice import Notice, TrapLinkState, TrapMKey, TrapThreshold
+from ibdissect.wire.sm_port import PortInfo
 
 from .learnt import DATA_AT
 
@@ -95,13 +98,32 @@ class MasterSmLid(TrapRule):
     The trap does not reach the master; the port repeats it, and what it says is not acted upon.
 
     ## What to do
-    Nothing around a handover; else update the firmware of the sender.
+    Nothing around a handover; else update the firmware of the sender. A LID that some PortInfo of the capture names as its
+    master is never wrong: the port may have been told so out of sight.
     """
 
     code, name, severity = "SMP014", "trap-dlid-mastersmlid", WARNING
     reference = "IBA 14.2.2.1; seed001; seed000 MasterSMLID"
     message = "trap {trap} from {port} goes to LID {dlid}, its MasterSMLID is {master}"
     example = "GetResp(PortInfo) with MasterSMLID 1, then SubnTrap of that port to LID 9"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: list[Hit] = []
+        """Of this chunk."""
+        self.masters = np.zeros(1 << 16, np.bool_)
+        """LIDs that some PortInfo names."""
+
+    @on_event(TrapSeen)
+    def trap(self, event: TrapSeen, context: Context) -> Iterator[Hit]:
+        self.held.extend(super().trap(event, context))
+        return iter(())
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        self.masters[event.table.values(PortInfo.master_sm_lid)] = True
+        held, self.held = self.held, []
+        yield from (hit for hit in held if not self.masters[hit.arguments["dlid"]])
 
     def judge(self, event: TrapSeen, notice: Notice, context: Context) -> Judged | None:
         info = event.port.info if event.port is not None else None

@@ -42,6 +42,8 @@ AT_5 = details(TrapLinkState, lidaddr=5)
 SWITCH = answer(5, NODE_INFO, switch(5, local_port_num=3))
 case("TRP001", trap(128, AT_5, issuer_lid=9), trap(128, AT_5))
 case("SMP014", [CA, PORT, trap(144, LOCAL, dlid=9)], [CA, PORT, trap(144, LOCAL)], frames=[3])
+TOLD = answer(6, PORT_INFO, port_info(6, master_sm_lid=9))
+case("SMP014", [CA, PORT, trap(144, LOCAL, dlid=9)], [CA, PORT, TOLD, trap(144, LOCAL, dlid=9)], frames=[3])  # it may know better
 case("TRP005", [CA, trap(128, AT_5)], [SWITCH, trap(128, AT_5)], frames=[2])
 case("TRP006", [CA, trap(129, details(TrapThreshold, lidaddr=5, portno=99))], [CA, trap(129, details(TrapThreshold, lidaddr=5, portno=1))],
      frames=[2])  # fmt: skip
