@@ -34,7 +34,6 @@ class Transfer:
     """PayloadLength of the first segment, 0 where it says nothing."""
     next: int
     last_ns: int
-    acknowledged: int = 0
     whole: bool = True
     """No gap so far."""
 
@@ -98,8 +97,8 @@ class Transfers:
     def __init__(self) -> None:
         self.open: dict[Key, Transfer] = {}
         self.ended: dict[Key, Transfer] = {}
+        """Those with gaps whose last segment came: the sender may go back for what is missing."""
         self.dropped = Dropped("transfers of several segments")
-        """Those with gaps whose last segment came: its acknowledgement is still to come."""
 
     def take(self, mads: Listed, i: int) -> Iterator[TransferEvent]:
         """Take in a MAD with an active RMPP header."""
@@ -133,8 +132,12 @@ class Transfers:
             if len(self.open) >= MAX_TRANSFERS:
                 self._forget(self.open, frame, time_ns)
             self.open.pop(key, None)
+            self.ended.pop(key, None)
             transfer = Transfer(frame, time_ns, mads.source[i], mads.destination[i], mads.attribute[i], length, 1, time_ns)
             self.open[key] = transfer
+        ended = self.ended.get(key) if transfer is None else None
+        if ended is not None and segment < ended.next:
+            transfer = ended
         if transfer is None:
             lone = Transfer(frame, time_ns, mads.source[i], mads.destination[i], mads.attribute[i], 0, segment + 1, time_ns, whole=False)
             if not mads.rmpp_flags[i] & LAST:
@@ -166,11 +169,10 @@ class Transfers:
     def _ack(self, mads: Listed, i: int) -> Iterator[TransferEvent]:
         segment, window = mads.segment[i], mads.data2[i]
         key = self._key(mads, i, True)
-        transfer = self.open.get(key) or self.ended.get(key)
+        transfer = self.open.get(key)
         if window < segment:
             frame, time_ns = mads.frames[i], mads.times[i]
             shown = transfer or Transfer(frame, time_ns, mads.destination[i], mads.source[i], mads.attribute[i], 0, 0, time_ns)
             yield WindowBehind(frame, time_ns, shown, segment, window)
         if transfer is not None:
-            transfer.acknowledged = max(transfer.acknowledged, segment)
             transfer.last_ns = mads.times[i]

@@ -61,20 +61,20 @@ class SegmentGap(Rule):
 
     ## What to do
     Look for drops between the sender and the capture; a window that is too large for the receiver has the same effect. In
-    captures of ibdump, which may miss packets, a gap counts when the sender goes back for it, or when it was never acknowledged.
+    captures of ibdump, which may miss packets, a gap counts when the sender goes back for it.
     """
 
     code, name, severity = "TXN012", "rmpp-gap", ERROR
     reference = "IBA 13.6.3; seed004 RMPP"
     message = "{ends}: segment {segment} came where {expected} was due"
-    example = "segments 1 and 3 of a SubnAdmGetTableResp"
+    example = "segments 1, 3 and 2 of a SubnAdmGetTableResp"
 
     def __init__(self) -> None:
         self.seen: list[Hit] = []
         """Gaps of this chunk."""
         self.held: dict[int, tuple[SegmentMissing, Hit]] = {}
-        self.dropped = Dropped("gaps in transfers")
         """Gaps that ibdump may have made, by frame, until the sender goes back for them."""
+        self.dropped = Dropped("gaps in transfers")
 
     @on_event(SegmentMissing)
     def missing(self, event: SegmentMissing, _context: Context) -> None:
@@ -101,13 +101,6 @@ class SegmentGap(Rule):
                 self.held.pop(hit.frame, None)
                 yield hit
         self.seen.clear()
-
-    @on_end
-    def end(self, _context: Context) -> Iterator[Hit]:
-        """Segments that were never acknowledged did not arrive."""
-        for gap, hit in self.held.values():
-            if gap.transfer.acknowledged < gap.expected:
-                yield hit
 
 
 class TransferLength(Rule):
