@@ -141,7 +141,7 @@ def _check(reader: CaptureReader, path: str, options: Options, progress: Progres
 
         linter.context.get(Later).enabled = False
     masker = None if options.show_keys or reader.again else Masker()
-    services = Services()
+    services = linter.context.get(Services)
     table = None
     for chunk in reader.chunks():
         table = ChunkTable(chunk, options.catalog, services)

@@ -88,13 +88,17 @@ class Follower:
         last = table.chunk.first + len(table) - 1
         time_ns = int(table.chunk.time_ns[-1]) if len(table) else 0
         learn_records(self.subnet, table)
-        for what, count in sorted(self.subnet.dropped.items()):
-            yield StateEvicted(last, time_ns, what, count)
-        self.subnet.dropped.clear()
+        yield from self._evicted(last, time_ns)
         asks = np.flatnonzero(~smps.answers & (smps.method != c.TRAP))
         requests = self._of(smps, asks, places)
         answers = self._of(smps, np.flatnonzero(smps.answers), places)
         yield ChunkFollowed(last, time_ns, table, self.subnet, requests, answers)
+
+    def _evicted(self, frame: int, time_ns: int) -> Iterator[FabricEvent]:
+        """What had to be forgotten since this was asked last."""
+        for what, count in sorted(self.subnet.dropped.items()):
+            yield StateEvicted(frame, time_ns, what, count)
+        self.subnet.dropped.clear()
 
     def _of(self, smps: Smps, index: Int, places: Places) -> Requests:
         slots, entered = places.slot, places.entered
@@ -182,7 +186,10 @@ class Follower:
             if out:
                 yield from out
                 out.clear()
-            if first and (routes.turned or learner.lost or places.missed or dropped):
+            evicted = bool(dropped)
+            if evicted:
+                yield from self._evicted(frame, time_ns)
+            if first and (routes.turned or learner.lost or places.missed or evicted):
                 self.done = i + 1
                 return
         self.done = len(smps.rows)
@@ -227,6 +234,7 @@ class Follower:
             if smps.directed[smp.i] and not smp.local:
                 if len(self.unplaced) >= MAX_UNPLACED:
                     self.unplaced.pop(next(iter(self.unplaced)))
+                    self.subnet.count_drop("requests to unknown ports")
                 self.unplaced[method, attribute, smp.modifier, presented, len(smp.path)] = (smp, int(smps.mad[smp.i]))
             return
         port = hop.node.manager(hop.entered)

@@ -6,6 +6,8 @@ MAX_GROUPS = 16384
 """One for each multicast LID."""
 MAX_MEMBERS = 4096
 """Members remembered per group."""
+MAX_ALL_MEMBERS = 1 << 18
+"""Members remembered of all groups."""
 
 
 class Group:
@@ -27,6 +29,8 @@ class Groups:
 
     def __init__(self) -> None:
         self.by_mgid: dict[bytes, Group] = {}
+        self.members = 0
+        """Of all groups together."""
         self.dropped = 0
 
     def learn(self, mgid: bytes, facts: tuple[int, int, int, int, int, int], frame: int) -> Group:
@@ -34,7 +38,7 @@ class Groups:
         group = self.by_mgid.get(mgid)
         if group is None:
             if len(self.by_mgid) >= MAX_GROUPS:
-                self.by_mgid.pop(next(iter(self.by_mgid)))
+                self.forget(next(iter(self.by_mgid)))
                 self.dropped += 1
             group = self.by_mgid[mgid] = Group(mgid)
         mlid, p_key, q_key, mtu, rate, sl = facts
@@ -47,13 +51,16 @@ class Groups:
     def join(self, group: Group, port_gid: bytes, join_state: int, frame: int) -> None:
         """A port is a member with this JoinState (0: it is none any more)."""
         if not join_state:
-            group.members.pop(port_gid, None)
+            self.members -= group.members.pop(port_gid, None) is not None
         elif group.members.get(port_gid, (0, 0))[0] != join_state:
-            if port_gid in group.members or len(group.members) < MAX_MEMBERS:
+            new = port_gid not in group.members
+            if not new or (len(group.members) < MAX_MEMBERS and self.members < MAX_ALL_MEMBERS):
+                self.members += new
                 group.members[port_gid] = (join_state, frame)
             else:
                 self.dropped += 1
 
     def forget(self, mgid: bytes) -> None:
         """The group is gone."""
-        self.by_mgid.pop(mgid, None)
+        gone = self.by_mgid.pop(mgid, None)
+        self.members -= len(gone.members) if gone is not None else 0

@@ -242,10 +242,9 @@ class Learner:
             node.forwarding = Forwarding()
         if attribute == c.LINEAR:
             node.forwarding.linear.learn(modifier, body, smp.frame)
-        elif attribute == c.RANDOM:
-            node.forwarding.learn_random(modifier, body, smp.frame)
-        else:
-            node.forwarding.learn_multicast(modifier, body, smp.frame)
+        elif not (node.forwarding.learn_random if attribute == c.RANDOM else node.forwarding.learn_multicast)(modifier, body, smp.frame):
+            self.subnet.count_drop("blocks of forwarding tables")
+        self.subnet.weigh(node)
 
     def _output(self, hop: Hop, modifier: int, attribute: int) -> Port | None:
         """The output port of a table; wildcards of the optimised SL to VL form (bits 17-16) select many and are not followed."""

@@ -25,6 +25,8 @@ MAX_NODES = 49152
 """Nodes remembered: one for each unicast LID there can be."""
 MAX_PORTS = 131072
 """Ports remembered in all; with 700 bytes a port, below 100 MB."""
+MAX_BLOCKS = 1 << 22
+"""Blocks of the forwarding tables of all switches: 300 MB. A single SMP may claim the last block of a table."""
 MAX_SMS = 256
 KEPT_PAGES = 16
 """VendorDiag pages remembered per port."""
@@ -116,7 +118,7 @@ class Node:
     __slots__ = (
         "alive", "device_id", "forwarding", "frame", "guid", "kind", "name", "num_ports", "partition_cap", "ports", "slot", "switch",
         "switch_frame", "system_guid", "unarbitrated", "unsure",
-        "vendor_id",
+        "vendor_id", "weight",
     )  # fmt: skip
 
     def __init__(self, guid: int, slot: int, frame: int) -> None:
@@ -133,6 +135,8 @@ class Node:
         self.unarbitrated = False
         """Some port showed a VL arbitration table of no entries."""
         self.forwarding: Forwarding | None = None
+        self.weight = 0
+        """Size of its forwarding tables, as `Subnet.weigh` counted it."""
         self.ports: dict[int, Port] = {}
 
     def manager(self, entered: int) -> Port | None:
@@ -168,7 +172,7 @@ class Subnet:
         """Some port is known to hold an M_Key."""
         self.partitioned = False
         """Some port is known to have a P_Key table."""
-        self.port_count = 0
+        self.port_count = self.weight = 0
         self._shared: dict[Any, Any] = {}
         self.dropped: dict[str, int] = {}
         """How many of each kind were evicted since this was last cleared."""
@@ -277,6 +281,15 @@ class Subnet:
                 if track is not None and track.now is port:
                     del self.lids[lid]
         self.port_count -= len(node.ports)
+        self.weight -= node.weight
+
+    def weigh(self, node: Node) -> None:
+        """The forwarding tables of a node grew: the oldest nodes go where all tables together are too much."""
+        size = node.forwarding.size if node.forwarding is not None else 0
+        self.weight += size - node.weight
+        node.weight = size
+        while self.weight > MAX_BLOCKS and len(self.slots) > 1:
+            self._evict(spare=node)
 
     def _evict(self, spare: Node | None = None) -> None:
         self.drop(next(node for node in self.slots.values() if node is not spare))

@@ -18,7 +18,7 @@ from ibdissect.wire.sa_paths import LinkRecord, MCMemberRecord
 from ibdissect.wire.sm import NodeInfo, SMInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
 
-from .model import FIRST_MULTICAST, SWITCH, Port, Subnet, SwitchFacts
+from .model import FIRST_MULTICAST, SWITCH, Node, Port, Subnet, SwitchFacts
 from .partitions import PKeys
 from .tables import Forwarding, Qos
 
@@ -96,13 +96,13 @@ def _link(subnet: Subnet, record: Any, frame: int, method: int) -> None:
         near.peer_frame = far.peer_frame = frame
 
 
-def _forwarding(subnet: Subnet, lid: int) -> Forwarding | None:
+def _switch(subnet: Subnet, lid: int) -> tuple[Node, Forwarding] | None:
     port = subnet.by_lid(lid)
     if port is None or port.node.kind not in (0, SWITCH):
         return None
     if port.node.forwarding is None:
         port.node.forwarding = Forwarding()
-    return port.node.forwarding
+    return port.node, port.node.forwarding
 
 
 def _body(record: Any, at: int, size: int = 64) -> bytes:
@@ -110,23 +110,31 @@ def _body(record: Any, at: int, size: int = 64) -> bytes:
 
 
 def _linear(subnet: Subnet, record: Any, frame: int, method: int) -> None:
-    tables = _forwarding(subnet, record.lid)
-    if tables is not None:
+    found = _switch(subnet, record.lid)
+    if found is not None:
+        node, tables = found
         block = record.block_num
         if block >= len(tables.linear.frames) or not tables.linear.frames[block]:
             tables.linear.learn(block, _body(record, 8), frame)
+            subnet.weigh(node)
 
 
 def _random(subnet: Subnet, record: Any, frame: int, method: int) -> None:
-    tables = _forwarding(subnet, record.lid)
-    if tables is not None and record.block_num not in tables.random:
-        tables.learn_random(record.block_num, _body(record, 8), frame)
+    found = _switch(subnet, record.lid)
+    if found is not None and record.block_num not in found[1].random:
+        _kept(subnet, found[0], found[1].learn_random(record.block_num, _body(record, 8), frame))
 
 
 def _multicast(subnet: Subnet, record: Any, frame: int, method: int) -> None:
-    tables, modifier = _forwarding(subnet, record.lid), record.position << 28 | record.block_num
-    if tables is not None and modifier not in tables.multicast:
-        tables.learn_multicast(modifier, _body(record, 8), frame)
+    found, modifier = _switch(subnet, record.lid), record.position << 28 | record.block_num
+    if found is not None and modifier not in found[1].multicast:
+        _kept(subnet, found[0], found[1].learn_multicast(modifier, _body(record, 8), frame))
+
+
+def _kept(subnet: Subnet, node: Node, kept: bool) -> None:
+    if not kept:
+        subnet.count_drop("blocks of forwarding tables")
+    subnet.weigh(node)
 
 
 def _sl_to_vl(subnet: Subnet, record: Any, frame: int, method: int) -> None:

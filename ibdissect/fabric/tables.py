@@ -75,17 +75,18 @@ class Forwarding:
         self.multicast: dict[int, tuple[bytes, int]] = {}
         """Attribute modifier (position << 28 | block) to 64 bytes of port masks and the frame that taught them."""
 
-    def learn_random(self, block: int, entries: bytes, frame: int) -> None:
-        """A block of the random table was shown."""
-        known = self.random.get(block)
-        if (known is None and len(self.random) < KEPT_RANDOM) or (known is not None and known[0] != entries):
-            self.random[block] = (entries, frame)
+    @property
+    def size(self) -> int:
+        """How much of it is known, in blocks of the linear table; what others keep of a block takes four times as much."""
+        return len(self.linear.frames) + 4 * (len(self.random) + len(self.multicast))
 
-    def learn_multicast(self, modifier: int, masks: bytes, frame: int) -> None:
-        """A block of the multicast table was shown."""
-        known = self.multicast.get(modifier)
-        if (known is None and len(self.multicast) < KEPT_MULTICAST) or (known is not None and known[0] != masks):
-            self.multicast[modifier] = (masks, frame)
+    def learn_random(self, block: int, entries: bytes, frame: int) -> bool:
+        """A block of the random table was shown; False where there is no room for it."""
+        return _keep(self.random, block, entries, frame, KEPT_RANDOM)
+
+    def learn_multicast(self, modifier: int, masks: bytes, frame: int) -> bool:
+        """A block of the multicast table was shown; False where there is no room for it."""
+        return _keep(self.multicast, modifier, masks, frame, KEPT_MULTICAST)
 
     def routes(self) -> Iterator[tuple[int, tuple[int, ...]]]:
         """(multicast LID, ports) of all groups that leave by any port, by LID."""
@@ -99,6 +100,15 @@ class Forwarding:
                     ports += [position * PORTS + bit for bit in range(PORTS) if mask >> bit & 1]
         for lid, ports in sorted(found.items()):
             yield lid, tuple(ports)
+
+
+def _keep(blocks: dict[int, tuple[bytes, int]], number: int, entries: bytes, frame: int, most: int) -> bool:
+    known = blocks.get(number)
+    if known is None and len(blocks) >= most:
+        return False
+    if known is None or known[0] != entries:
+        blocks[number] = (entries, frame)
+    return True
 
 
 class Qos:

@@ -34,8 +34,8 @@ class Agents:
     def __init__(self) -> None:
         self._of: ChunkTable | None = None
         self.by_place: dict[tuple[int, int], Agent] = {}
-        self.dropped = Dropped("management agents")
         """By management class and address (a LID, or a hash of GID or IP address, as in `Asked`)."""
+        self.dropped = Dropped("management agents")
 
     def of(self, table: ChunkTable, asked: Asked) -> Agents:
         """Take in a chunk; `asked` is of the same one."""

@@ -160,8 +160,8 @@ class Connections:
         self.asked: dict[Key, Resolution] = {}
         """The latest of each requester's address and request id."""
         self.speakers: set[str] = set()
-        self.dropped = Dropped("connections")
         """Addresses that sent messages: of the others the capture shows one direction only."""
+        self.dropped = Dropped("connections")
         self.first_ns = self.last_ns = 0
 
     def feed(self, table: ChunkTable) -> Iterator[object]:

@@ -86,8 +86,8 @@ class Multicast:
         self._of: ChunkTable | None = None
         self.senders: dict[bytes, Sender] = {}
         self.groups: dict[bytes, GroupRecord] = {}
-        self.dropped = Dropped("multicast groups and senders")
         """By MGID."""
+        self.dropped = Dropped("multicast groups and senders")
         self.now: list[tuple[Sender, Int]] = []
         """The senders of the present chunk with their rows."""
 

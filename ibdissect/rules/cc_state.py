@@ -83,8 +83,8 @@ class CCKeyWrong(Rule):
         self.done: list[int] = []
         """Requests that were answered well in this chunk."""
         self.taken: set[tuple[int, int]] = set()
-        self.dropped = Dropped("requests of congestion control")
         """Addresses, and the other keys that they took."""
+        self.dropped = Dropped("requests of congestion control")
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> None:
@@ -176,8 +176,8 @@ class ControlTableBeyond(Rule):
 
     def __init__(self) -> None:
         self.caps: dict[int, tuple[int, int]] = {}
-        self.dropped = Dropped("congestion control nodes")
         """ControlTableCap by address, and the frame that told it."""
+        self.dropped = Dropped("congestion control nodes")
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:

@@ -42,8 +42,8 @@ class OtherPortsLid(Rule):
 
     def __init__(self) -> None:
         self.held: list[tuple[Port, Port, Hit]] = []
-        self.dropped = Dropped("GIDs with another port's LID")
         """What would be said, if the LIDs of both ports did not change unseen."""
+        self.dropped = Dropped("GIDs with another port's LID")
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:

@@ -52,8 +52,8 @@ class _WrongKey(Rule):
         self.untold: dict[tuple[int, int, int, int, int], deque[int]] = {}
         """Which of them no trap was about yet: their places by port, method, attribute and key."""
         self.waiting: dict[int, WrongMKey] = {}
-        self.dropped = Dropped("requests with a wrong M_Key")
         """Requests that may be answered yet, by frame: a port that does what it is asked holds another key than it showed."""
+        self.dropped = Dropped("requests with a wrong M_Key")
         self.done: Int = np.empty(0, np.int64)
         """Requests that were answered well, as answers of the present chunk say."""
 

@@ -79,8 +79,8 @@ class LeaseTooShort(Rule):
         self.leased: dict[int, tuple[Port, int, int, int]] = {}
         """Port, key, and time and frame of the latest request with it, by slot and port number."""
         self.managed: set[int] = set()
-        self.dropped = Dropped("ports with a lease period")
         """Ports that somebody wrote to with their key."""
+        self.dropped = Dropped("ports with a lease period")
 
     @on_event(MKeyLearnt)
     def learnt(self, event: MKeyLearnt, context: Context) -> None:

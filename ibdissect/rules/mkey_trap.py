@@ -39,8 +39,8 @@ class BadMKeyStorm(TrapRule):
     def __init__(self) -> None:
         super().__init__()
         self.latest: dict[int, list[tuple[int, int]]] = {}
-        self.dropped = Dropped("senders of traps")
         """Time and frame of the latest unanswered traps by SLID."""
+        self.dropped = Dropped("senders of traps")
 
     @on_event(RepressSeen)
     def repressed(self, event: RepressSeen, context: Context) -> None:
@@ -76,8 +76,8 @@ class LeaseExpired(Rule):
 
     def __init__(self) -> None:
         self.watched: dict[tuple[int, int], tuple[Port, int, int]] = {}
-        self.dropped = Dropped("ports that refused a request")
         """Port, time and frame of the refused request by slot and port."""
+        self.dropped = Dropped("ports that refused a request")
 
     @on_event(WrongMKey)
     def refused(self, event: WrongMKey, context: Context) -> None:
@@ -131,8 +131,8 @@ class KeyGuessing(Rule):
 
     def __init__(self) -> None:
         self.tried: dict[tuple[int, int, int], dict[int, tuple[int, int]]] = {}
-        self.dropped = Dropped("senders that try keys")
         """Time and frame by key tried, by slot, port and sender."""
+        self.dropped = Dropped("senders that try keys")
 
     @on_event(WrongMKey)
     def wrong(self, event: WrongMKey, context: Context) -> Iterator[Hit]:

@@ -73,8 +73,8 @@ class BroadcastOutside(Rule):
         """Joins and leaves that wait for their answer, by frame."""
         self.steps: dict[Way, list[Step]] = {}
         self.joined: dict[Way, int] = {}
-        self.dropped = Dropped("members of multicast groups")
         """JoinState of those whose join was accepted."""
+        self.dropped = Dropped("members of multicast groups")
         self.answers: list[tuple[int, int, int, int]] = []
         """Request, frame, time and status of answers in this chunk."""
 

@@ -134,8 +134,8 @@ class TwoMasters(TellingRule):
 
     def __init__(self) -> None:
         self.masters: dict[int, tuple[int, int]] = {}
-        self.dropped = Dropped("master subnet managers")
         """First and latest frame of an unbroken row of answers as master, by GUID."""
+        self.dropped = Dropped("master subnet managers")
 
     def suspicious(self, told: Told, context: Context) -> Mask:
         return told.answers
@@ -213,8 +213,8 @@ class DiagChainLoop(TellingRule):
 
     def __init__(self) -> None:
         self.following: dict[tuple[int, int, int], int] = {}
-        self.dropped = Dropped("pages of vendor diagnostics")
         """Next page by slot, port and page."""
+        self.dropped = Dropped("pages of vendor diagnostics")
 
     def suspicious(self, told: Told, context: Context) -> Mask:
         return told.answers & (told.slot >= 0) & (told.now(VendorDiag.next_index) != 0)

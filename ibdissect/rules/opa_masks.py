@@ -35,8 +35,8 @@ class OpaMasksFixed(Rule):
 
     def __init__(self) -> None:
         self.shown: dict[Where, tuple[int, int, bool, int]] = {}
-        self.dropped = Dropped("switches with masks for LIDs")
         """MulticastMask, CollectiveMask, whether they can be changed, and the frame, by switch."""
+        self.dropped = Dropped("switches with masks for LIDs")
 
     @on_struct(STLSwitchInfo)
     def switch(self, view: STLSwitchInfo, seen: Seen) -> Iterator[Hit]:

@@ -69,8 +69,8 @@ class BothLimited(Rule):
         """Connected directions that belong together as long as no other QP shows up between their LIDs."""
 
         self.told: set[tuple[Flow, Flow]] = set()
-        self.dropped = Dropped("flows with limited P_Keys")
         """Pairs that were reported with all packets until then."""
+        self.dropped = Dropped("flows with limited P_Keys")
 
     @on_chunk
     def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:

@@ -178,8 +178,8 @@ class CountersFell(Rule):
 
     def __init__(self) -> None:
         self.last: dict[int, tuple[int, list[int]]] = {}
-        self.dropped = Dropped("ports with counters")
         """Frame and counters of the latest answer by address and port; frame 0 where the answer to a Set comes next."""
+        self.dropped = Dropped("ports with counters")
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:

@@ -104,8 +104,8 @@ class CapabilityChanged(Changed):
 
     def __init__(self) -> None:
         self.announced: dict[tuple[int, int], int] = {}
-        self.dropped = Dropped("ports that announced a change")
         """Frame of the latest trap 144 by slot and port."""
+        self.dropped = Dropped("ports that announced a change")
 
     @on_event(TrapSeen)
     def trap(self, event: TrapSeen, context: Context) -> None:

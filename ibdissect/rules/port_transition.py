@@ -53,8 +53,8 @@ class ActiveWithoutArmed(TellingRule):
         self.held: dict[int, tuple[Hit, bool]] = {}
         """Findings that wait for an answer, by frame, and whether silence proves them."""
         self.answers: list[tuple[int, int]] = []
-        self.dropped = Dropped("ports that are set to a state")
         """Request and status of answers in this chunk."""
+        self.dropped = Dropped("ports that are set to a state")
 
     @on_event(AnsweredMany)
     def answered(self, event: AnsweredMany, _context: Context) -> None:

@@ -268,8 +268,8 @@ class RetriesExhausted(Rule):
 
     def __init__(self) -> None:
         self.over: list[Exhausted] = []
-        self.dropped = Dropped("retry counts of connections")
         """Of this chunk."""
+        self.dropped = Dropped("retry counts of connections")
 
     @on_event(Replied)
     def agreed(self, event: Replied, context: Context) -> None:

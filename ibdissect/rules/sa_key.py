@@ -70,8 +70,8 @@ class SmKeyWrong(Rule):
 
     def __init__(self) -> None:
         self.keyed: dict[tuple[int, int, int], Keyed] = {}
-        self.dropped = Dropped("requests with an SM_Key")
         """Requests with a key by transaction id, source and destination."""
+        self.dropped = Dropped("requests with an SM_Key")
         self.over: list[Request] = []
 
     @on_chunk
@@ -150,8 +150,8 @@ class AskedStandby(Rule):
 
     def __init__(self) -> None:
         self.standby: dict[int, list[tuple[int, int]]] = {}
-        self.dropped = Dropped("requests to the SA, and states of managers")
         """Frames and states that managers showed, by LID."""
+        self.dropped = Dropped("requests to the SA, and states of managers")
         self.over: list[Request] = []
 
     @on_chunk

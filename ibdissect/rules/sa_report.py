@@ -50,8 +50,8 @@ class ReportUnwanted(Rule):
         self.reports: dict[int, tuple[Hit, int]] = {}
         """What would be said of each report that is not accepted yet, and its receiver, by frame."""
         self.accepted: list[int] = []
-        self.dropped = Dropped("subscriptions to events")
         """Reports that were accepted, as answers of this chunk say."""
+        self.dropped = Dropped("subscriptions to events")
 
     @on_event(AnsweredMany)
     def answered(self, event: AnsweredMany, _context: Context) -> None:

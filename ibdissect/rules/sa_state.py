@@ -54,8 +54,8 @@ class SendOnlyNoGroup(Rule):
 
     def __init__(self) -> None:
         self.joins: dict[int, Hit] = {}
-        self.dropped = Dropped("joins of unknown groups")
         """What would be said of each join of a group that is not known, by frame."""
+        self.dropped = Dropped("joins of unknown groups")
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, _context: Context) -> None:
@@ -106,8 +106,8 @@ class PathLids(Rule):
         self.ports: dict[int, Port] = {}
         self.count = 0
         self.held: list[tuple[Port, Hit]] = []
-        self.dropped = Dropped("paths with another port's LID")
         """What would be said, if the port's LID did not change unseen."""
+        self.dropped = Dropped("paths with another port's LID")
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
@@ -206,8 +206,8 @@ class NotReversible(Rule):
 
     def __init__(self) -> None:
         self.wanted: dict[tuple[int, int, int], int] = {}
-        self.dropped = Dropped("requests for reversible paths")
         """Frame of the latest requests by transaction id, requester and SA."""
+        self.dropped = Dropped("requests for reversible paths")
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:

@@ -193,8 +193,8 @@ class TwoWriters(Rule):
 
     def __init__(self) -> None:
         self.written: dict[int, tuple[int, int, int]] = {}
-        self.dropped = Dropped("ports whose M_Key was written")
         """Key, sender and frame by port."""
+        self.dropped = Dropped("ports whose M_Key was written")
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:

@@ -68,8 +68,8 @@ class TransactionReused(Rule):
 
     def __init__(self) -> None:
         self.kept: dict[str, Column] = {}
-        self.dropped = Dropped("requests within a second")
         """The last second in front of the chunk."""
+        self.dropped = Dropped("requests within a second")
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
@@ -217,8 +217,8 @@ class Flood(Rule):
     def __init__(self) -> None:
         self.kind = np.empty(0, np.uint64)
         self.time = np.empty(0, np.int64)
-        self.dropped = Dropped("requests within a second")
         """Requests of the last second in front of the chunk."""
+        self.dropped = Dropped("requests within a second")
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
@@ -283,8 +283,8 @@ class TwoManagers(Rule):
 
     def __init__(self) -> None:
         self.last: dict[int, tuple[tuple[int, int, int], tuple[int, int, int]]] = {}
-        self.dropped = Dropped("LIDs that managers write to")
         """Sender, frame and time of the latest Set to each LID, and of the latest of another manager before it."""
+        self.dropped = Dropped("LIDs that managers write to")
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, _context: Context) -> Iterator[Hit]:

@@ -35,8 +35,8 @@ class TrapRepeated(TrapRule):
     def __init__(self) -> None:
         super().__init__()
         self.sent: dict[tuple[int, int, bytes], tuple[int, int]] = {}
-        self.dropped = Dropped("traps")
         """Time and frame by SLID, transaction id and notice."""
+        self.dropped = Dropped("traps")
 
     @on_event(RepressSeen)
     def repressed(self, event: RepressSeen, context: Context) -> None:
@@ -155,8 +155,8 @@ class RepressAnswered(TellingRule):
 
     def __init__(self) -> None:
         self.repressed: dict[tuple[int, int, int], int] = {}
-        self.dropped = Dropped("repressed traps")
         """Frame of the TrapRepress by slot, port and transaction id."""
+        self.dropped = Dropped("repressed traps")
 
     @on_event(RepressSeen)
     def repress(self, event: RepressSeen, context: Context) -> None:

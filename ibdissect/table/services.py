@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ibdissect.dropped import Dropped
 from ibdissect.record import record
 from ibdissect.wire import cm, cm_path, dm
 from ibdissect.wire.opcodes import OPCODES
@@ -60,7 +61,8 @@ class Services:
         self._by_id: dict[tuple[bytes, int], _Known] = {}
         self._ends: dict[int, dict[bytes, list[tuple[int, int, int]]]] = {}
         """Queue pair -> address -> (since when, service, side) in order of time."""
-        self._count = self._fed = 0
+        self._count = self._fed = self._frame = 0
+        self.dropped = Dropped("connections and their services")
 
     def feed(self, table: ChunkTable) -> None:
         """Learn from a chunk; one that was fed before is skipped."""
@@ -73,9 +75,12 @@ class Services:
         if (DM_CLASS, SERVICE_ENTRIES) in kinds:
             for i in range(len(table.occurrences(dm.ServiceEntry))):
                 entry = table.view(dm.ServiceEntry, i)
-                if entry.service_id and len(self.names) < MAX_ENDS:
+                if entry.service_id in self.names or len(self.names) < MAX_ENDS:
                     self.names[entry.service_id] = entry.service_name
+                else:
+                    self.dropped.add(table.chunk.first, int(table.chunk.time_ns[0]))
         for row, struct, i in self._messages(table):
+            self._frame = table.chunk.first + row
             addresses = way_of(table, row)
             if addresses is not None:
                 self._learn(struct, table.view(struct, i), *addresses, int(table.chunk.time_ns[row]))
@@ -91,10 +96,10 @@ class Services:
             if len(sender) == 2:
                 known.active_lid = view.primary_local_port_lid.to_bytes(2, "big")
                 known.passive_lid = view.primary_remote_port_lid.to_bytes(2, "big")
-            self._remember((sender, view.local_communication_id), known)
+            self._remember((sender, view.local_communication_id), known, time_ns)
             self._bind({known.active, known.active_lid}, view.local_qpn, time_ns, known.service, ACTIVE)
         elif struct is cm_path.SIDRReq:
-            self._remember((sender, view.request_id), _Known(view.service_id, sender, receiver))
+            self._remember((sender, view.request_id), _Known(view.service_id, sender, receiver), time_ns)
         elif struct is cm_path.SIDRRep:
             asked = self._by_id.get((receiver, view.request_id))
             if asked is not None and view.status == 0:
@@ -104,7 +109,7 @@ class Services:
             if connection is None:
                 return
             if struct is cm.REP:
-                self._remember((sender, view.local_communication_id), connection)
+                self._remember((sender, view.local_communication_id), connection, time_ns)
                 self._bind({connection.passive, connection.passive_lid}, view.local_qpn, time_ns, connection.service, PASSIVE)
             elif struct is cm.DREQ:
                 # The queue pair may serve something else from now on, unasked.
@@ -116,9 +121,10 @@ class Services:
         """The connection of a message that carries both ids."""
         return self._by_id.get((receiver, view.remote_communication_id)) or self._by_id.get((sender, view.local_communication_id))
 
-    def _remember(self, key: tuple[bytes, int], known: _Known) -> None:
+    def _remember(self, key: tuple[bytes, int], known: _Known, time_ns: int) -> None:
         if len(self._by_id) >= MAX_ENDS:
             self._by_id.pop(next(iter(self._by_id)))
+            self.dropped.add(self._frame, time_ns)
         self._by_id[key] = known
 
     def _bind(self, addresses: set[bytes], qp: int, time_ns: int, service: int, side: int) -> None:
@@ -126,6 +132,7 @@ class Services:
             if self._count >= MAX_ENDS:
                 oldest = self._ends.pop(next(iter(self._ends)))
                 self._count -= sum(map(len, oldest.values()))
+                self.dropped.add(self._frame, time_ns)
             history = self._ends.setdefault(qp, {}).setdefault(address, [])
             if history and history[-1][1:] == (service, side):
                 continue  # the message came twice
