@@ -78,7 +78,8 @@ case("TXN012", [*SKIPPED, segment(DATA, 2, 0, flags=MIDDLE), ARRIVED], [*SKIPPED
 # also behind the last segment
 ENDED = [segment(DATA, 1, 0, flags=FIRST), segment(DATA, 3, 40, flags=LAST)]
 case("TXN012", [*ENDED, segment(DATA, 2, 0, flags=MIDDLE)], ENDED, frames=[2])
-case("TXN012", ENDED, [ENDED[0], segment(DATA, 2, 40, flags=LAST)], frames=[2], file=partial(ethernet_pcap, link=247))
+case("TXN012", ENDED, [ENDED[0], segment(DATA, 2, 40, flags=LAST)], frames=[2],
+     also=["CAP009"], twin_also=["CAP009"], file=partial(ethernet_pcap, link=247))  # fmt: skip
 case("TXN013", [segment(DATA, 1, 300, flags=FIRST), segment(DATA, 2, 40, flags=LAST)],
      [segment(DATA, 1, 260, flags=FIRST), segment(DATA, 2, 40, flags=LAST)], frames=[2])  # fmt: skip
 case("TXN017", segment(ACK, 5, 1, method=TABLE), segment(ACK, 5, 5, method=TABLE))
