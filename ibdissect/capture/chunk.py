@@ -23,7 +23,9 @@ LINK_NAMES = {
 
 
 FRONT = 72
-"""ERF, LRH, BTH and RETH are 52 bytes; Ethernet, IPv4, UDP, BTH and RETH are 70."""
+"""ERF, LRH, BTH and RETH are 52 bytes; two bytes, Ethernet, IPv4, UDP, BTH and RETH are 72."""
+AHEAD = 2
+"""The front of an Ethernet frame starts so many bytes ahead of it: then each header behind the Ethernet one lies at whole words."""
 
 
 @record
@@ -55,11 +57,17 @@ class Chunk:
     """Where the 16-byte ERF header of the record starts in `data`; -1 where there is none."""
     described: npt.NDArray[np.uint16] | None = None
     """Index of the pcapng interface that each record belongs to, ERF records too; None for other containers."""
-    front: npt.NDArray[np.uint8] | None = None
-    """FRONT bytes from each ERF header, else frame, on, uint8[n, FRONT], zeros behind the data; None where the reader had them not."""
+    front: npt.NDArray[np.uint32] | None = None
+    """FRONT bytes from `front_at` of each row on as columns of four bytes as they lie in `data`, uint32[FRONT / 4, n]; zeros behind
+    the data. None where the reader had them not."""
 
     def __len__(self) -> int:
         return len(self.offset)
+
+    def front_at(self) -> npt.NDArray[np.int64]:
+        """Where the front of each row starts in `data`, int64[n]: at its ERF header, else frame, or AHEAD of an Ethernet frame."""
+        ahead = np.where(self.link == LINK_ETHERNET, AHEAD, 0)
+        return np.where(self.pseudo >= 0, self.pseudo, np.maximum(self.offset - ahead, 0))
 
     def frame_bytes(self, row: int) -> bytes:
         """The captured bytes of one row, from `offset` on."""

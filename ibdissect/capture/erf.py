@@ -12,7 +12,7 @@ import numpy as np
 from ibdissect.capture import scan
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET
 from ibdissect.capture.records import DAY, Records, Rows
-from ibdissect.capture.scan import Bytes, Ints, Mask, Stride
+from ibdissect.capture.scan import Bytes, Ints, Mask, Stride, Words
 
 HEADER = 16
 TYPE_PAD = 48
@@ -23,34 +23,42 @@ KNOWN = (*range(1, 26), 27, 28, 29, TYPE_PAD)
 _SUBHEADER = np.zeros(128, np.int64)
 _SUBHEADER[list(ETHERNET)] = 2  # offset and padding byte
 _SUBHEADER[[5, 6, 7, 8, 9, 12, 17, 18]] = 4  # multi-channel header
-_ETHERNET = np.zeros(128, np.bool_)
-_ETHERNET[list(ETHERNET)] = True
+_SKIP = np.tile(HEADER + _SUBHEADER, 2).astype(np.uint8)
+_LINK = np.full((2, 128), LINK_ERF, np.uint8)
+_LINK[:, ETHERNET] = LINK_ETHERNET
+"""By the whole byte that holds the type: bytes in front of the frame (but for extension headers), link type of the frame."""
 _KNOWN = np.zeros(128, np.bool_)
 _KNOWN[list(KNOWN)] = True
 
 WEEK = 7 * DAY
 
 
-def erf_rows(raw: Bytes, headers: Ints, available: Ints, head: Bytes | None = None) -> Rows:
+def erf_rows(raw: Bytes, headers: Ints, available: Ints, head: Words | None = None) -> Rows:
     """Frames of the ERF records whose headers start at `headers` with `available` bytes there in all.
 
-    `head` are the headers themselves, uint8[n, 16], when they are at hand.
+    `head` are the headers themselves as columns, uint32[4, n] (`scan.columns`), when they are at hand.
     A record too short for its header becomes a row without bytes and without `pseudo`.
     """
     if head is None:
-        head = scan.gather(raw, headers, HEADER)
-    fraction, second = head.view("<u4")[:, 0].astype(np.uint64), head.view("<u4")[:, 1].astype(np.int64)
-    kind = head[:, 8] & 0x7F
-    length = head.view(">u2")[:, 7].astype(np.int64)
-    skip = HEADER + _SUBHEADER[kind]
-    more = np.flatnonzero(head[:, 8] & 0x80)
-    if more.size:
+        head = scan.columns(raw, headers, (0, HEADER // 4))
+    # Seconds and their 2**-32 are one number; nanoseconds are computed of the two apart, or they would not fit.
+    fraction, second = head[0].view("<u4").astype(np.uint64), head[1].view("<u4").astype(np.int64)
+    fraction *= 1_000_000_000
+    fraction += 1 << 31
+    fraction >>= 32
+    second *= 1_000_000_000
+    second += fraction.view(np.int64)
+    time_ns = second
+    kinds = head[2].view(np.uint8)[::4].copy()
+    length = head[3].view(">u2")[1::2].astype(np.int64)
+    interface = (head[2].view(np.uint8)[1::4] & 3).astype(np.uint16)
+    skip = scan.looked_up(kinds, _SKIP).astype(np.int64)
+    link = scan.looked_up(kinds, _LINK).astype(np.uint16)
+    if int(kinds.max(initial=0)) & 0x80:
+        more = np.flatnonzero(kinds & 0x80)
         skip[more] += _extension_bytes(raw, headers[more], available[more])
     captured = available - skip
     whole = captured >= 0
-    time_ns = second * 1_000_000_000 + ((fraction * 1_000_000_000 + (1 << 31)) >> 32).astype(np.int64)
-    link = np.where(_ETHERNET[kind], LINK_ETHERNET, LINK_ERF).astype(np.uint16)
-    interface = (head[:, 9] & 3).astype(np.uint16)
     pseudo = headers
     offset = headers + skip
     caplen = np.minimum(length, captured)

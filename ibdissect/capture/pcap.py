@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ibdissect.capture import erf, scan
-from ibdissect.capture.chunk import FRONT, LINK_ERF, LINK_NAMES
+from ibdissect.capture.chunk import AHEAD, FRONT, LINK_ERF, LINK_ETHERNET, LINK_NAMES
 from ibdissect.capture.records import DAY, LONGEST, Records, Rows
 from ibdissect.capture.scan import Bytes, Ints, Mask, Stride
 from ibdissect.errors import CaptureError
@@ -83,24 +83,25 @@ class PcapRecords(Records):
 
     def rows(self, raw: Bytes, base: int, starts: Ints) -> Rows:
         near = int(starts[-1]) + HEADER + FRONT <= len(raw)
-        both = scan.gather(raw, starts, HEADER + (FRONT if near else erf.HEADER if self.link == LINK_ERF else 0))
-        front = both[:, HEADER:] if near else None
-        head = both[:, :HEADER].view(f"{self.order}u4")
-        caplen = head[:, 2].astype(np.int64)
+        ahead = AHEAD if self.link == LINK_ETHERNET else 0
+        size = FRONT if near else erf.HEADER if self.link == LINK_ERF else 0
+        words = scan.columns(raw, starts, (0, HEADER // 4), (HEADER - ahead, size // 4))
+        head, front = words[: HEADER // 4].view(f"{self.order}u4"), words[HEADER // 4 :]
+        caplen = head[2].astype(np.int64)
         if self.link == LINK_ERF:
-            rows = erf.erf_rows(raw, starts + HEADER, caplen, both[:, HEADER : HEADER + erf.HEADER])
+            rows = erf.erf_rows(raw, starts + HEADER, caplen, front[: erf.HEADER // 4])
             cut = np.flatnonzero(caplen < erf.HEADER)
-            rows.time_ns[cut] = head[cut, 0].astype(np.int64) * 1_000_000_000 + head[cut, 1].astype(np.int64) * self.unit
-            return rows if (rows.pseudo < 0).any() else replace(rows, front=front)
-        time_ns = head[:, 0].astype(np.int64) * 1_000_000_000 + head[:, 1].astype(np.int64) * self.unit
+            rows.time_ns[cut] = head[0, cut].astype(np.int64) * 1_000_000_000 + head[1, cut].astype(np.int64) * self.unit
+            return replace(rows, front=front) if near and len(cut) == 0 and int(rows.pseudo.min()) >= 0 else rows
+        time_ns = head[0].astype(np.int64) * 1_000_000_000 + head[1].astype(np.int64) * self.unit
         count = len(starts)
         return Rows(
             offset=starts + HEADER,
             caplen=caplen,
-            length=head[:, 3].astype(np.int64),
+            length=head[3].astype(np.int64),
             time_ns=time_ns,
             link=np.full(count, self.link, np.uint16),
             interface=np.zeros(count, np.uint16),
             pseudo=np.full(count, -1, np.int64),
-            front=front,
+            front=front if near else None,
         )

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ibdissect.capture import scan
 from ibdissect.capture.chunk import FRONT, Chunk, Damage
-from ibdissect.capture.scan import Bytes, Ints, Mask, Stride
+from ibdissect.capture.scan import Bytes, Ints, Mask, Stride, Words
 from ibdissect.record import record
 
 ROWS = 1 << 17
@@ -38,7 +38,7 @@ class Rows:
     interface: npt.NDArray[np.uint16]
     pseudo: Ints
     described: npt.NDArray[np.uint16] | None = None
-    front: Bytes | None = None
+    front: Words | None = None
 
 
 class Records(ABC):
@@ -153,15 +153,18 @@ class Records(ABC):
         links, where = np.unique(rows.link, return_index=True)
         for link in links[np.argsort(where)].tolist():
             self.note_link(link)
-        front = rows.front
-        if front is not None:
-            at = np.where(rows.pseudo >= 0, rows.pseudo, rows.offset)
-            for row in np.flatnonzero(at > filled - FRONT).tolist():
-                front[row, max(0, filled - int(at[row])) :] = 0
         chunk = Chunk(
             first=self.frames + 1, base=base, data=raw[:filled], offset=rows.offset, caplen=rows.caplen, length=rows.length,
-            time_ns=rows.time_ns, link=rows.link, interface=rows.interface, pseudo=rows.pseudo, described=rows.described, front=front,
+            time_ns=rows.time_ns, link=rows.link, interface=rows.interface, pseudo=rows.pseudo, described=rows.described,
+            front=rows.front,
         )  # fmt: skip
+        if rows.front is not None:
+            at = chunk.front_at()
+            for row in np.flatnonzero(at > filled - FRONT).tolist():
+                whole = np.zeros(FRONT, np.uint8)
+                rest = raw[int(at[row]) : filled]
+                whole[: len(rest)] = rest
+                rows.front[:, row] = whole.view(np.uint32)
         self.frames += len(rows.offset)
         yield chunk
 

@@ -17,6 +17,7 @@ from ibdissect.record import record
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint32]
 Mask = npt.NDArray[np.bool_]
 
 BLOCK = 32768
@@ -27,6 +28,8 @@ WIDTHS = (2048, 16384)
 """How far behind the start of its block a walker's first record is looked for, in turn."""
 CANDIDATES = 1 << 18
 """More places than that are not looked at: payload that is full of the key byte must not cost memory."""
+AT_ONCE = 4096
+"""Rows that are turned into columns together: so many stay in the processor's cache."""
 
 
 @record
@@ -59,6 +62,27 @@ def gather(raw: Bytes, positions: Ints, width: int) -> Bytes:
     """`width` bytes from each of `positions`, shape (n, width); all must lie inside `raw`."""
     rows = np.ndarray((max(0, len(raw) - width + 1),), f"V{width}", buffer=raw, strides=(1,))
     return rows[positions].view(np.uint8).reshape(len(positions), width)
+
+
+def looked_up(values: Bytes, table: Bytes) -> Bytes:
+    """`table[values]` of a table of 256 bytes, many times as fast; read-only."""
+    return np.frombuffer(values.tobytes().translate(table.tobytes()), np.uint8)
+
+
+def columns(raw: Bytes, positions: Ints, *pieces: tuple[int, int]) -> Words:
+    """Columns of four bytes each, uint32[words, n] as they lie in `raw`: `pieces` say from which byte behind each position, and how many.
+
+    All must lie inside `raw`. To read such a column costs a tenth of what reading four bytes of each row of a gather does.
+    """
+    width = max(offset + 4 * count for offset, count in pieces)
+    found = np.empty((sum(count for _, count in pieces), len(positions)), np.uint32)
+    for first in range(0, len(positions), AT_ONCE):
+        rows = gather(raw, positions[first : first + AT_ONCE], width)
+        done = 0
+        for offset, count in pieces:
+            found[done : done + count, first : first + AT_ONCE] = rows[:, offset : offset + 4 * count].view(np.uint32).T
+            done += count
+    return found
 
 
 def walk(

@@ -23,8 +23,8 @@ from .bits import among
 from .bits import extract as extract
 from .computed import values_of
 from .distinct import by_value
+from .front import Place, tight
 from .front import gather as gather
-from .front import tight
 from .locate import EXTENDED_AT, EXTENDED_STRUCTS, Bool, Int, Located, locate, u16
 from .payloads import parsed, room
 from .services import Services
@@ -51,6 +51,10 @@ HEADERS: dict[StructType, tuple[str, ...]] = {
     MAD: ("mad",),
 }
 """Structures that `locate` finds itself; every other one is found through what carries it."""
+
+
+NO_NUMBERS = BYTE_KINDS | {"hole", "nested"}
+"""Kinds of fields whose values are bytes."""
 
 
 @record
@@ -91,6 +95,7 @@ class ChunkTable:
         self._found: dict[StructType, Occurrences] = {}
         self._matrix: dict[StructType, npt.NDArray[np.uint8]] = {}
         self._values: dict[Field[Any], npt.NDArray[Any]] = {}
+        self._places: dict[StructType, Place] = {}
         self._first: dict[StructType, Int] = {}
         self._partners: dict[tuple[StructType, StructType], Int | None] = {}
         self._groups: dict[tuple[int, int], Int] | None = None
@@ -262,12 +267,17 @@ class ChunkTable:
         """The bytes of every occurrence, uint8[k, struct.size]: one gather that all columns of the structure share."""
         found = self._matrix.get(struct)
         if found is None:
-            there = self.occurrences(struct)
-            found = self.located.front.part(there.rows, there.at, struct.size)
+            found = self._place(struct).part(0, struct.size)
             if not found.flags.c_contiguous:  # a slice of wider rows: to read one column of it takes as long as to copy all
                 found = tight(found)
             self._matrix[struct] = found
         return found
+
+    def _place(self, struct: StructType) -> Place:
+        if struct not in self._places:
+            there = self.occurrences(struct)
+            self._places[struct] = Place(self.located.front, there.rows, there.at)
+        return self._places[struct]
 
     def values(self, field: Field[Any]) -> npt.NDArray[Any]:
         """A field of every occurrence of its structure: integers[k] or [k, count], uint8[k, bytes] for byte fields; read-only."""
@@ -280,8 +290,14 @@ class ChunkTable:
         assert field.owner is not None
         if isinstance(field, ComputedField):
             return values_of(field, self)
+        word, bit = divmod(field.bit, 32)
+        if field.count == 1 and bit + field.bits <= 32 and field.kind not in NO_NUMBERS and not field.little:
+            column = self._place(field.owner).word(word)
+            if column is not None:
+                value = extract(column, bit, field.bits)
+                return value.astype(np.bool_) if field.kind == "flag" else value
         rows = self.matrix(field.owner)
-        if field.kind in BYTE_KINDS or field.kind in ("hole", "nested"):
+        if field.kind in NO_NUMBERS:
             return rows[:, field.bit // 8 : field.bit // 8 + field.bits * field.count // 8]
         if field.count == 1:
             value = extract(rows, field.bit, field.bits)

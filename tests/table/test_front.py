@@ -6,16 +6,16 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibdissect.capture.chunk import LINK_INFINIBAND, Chunk
-from ibdissect.table.front import WIDTH, Front
+from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND, Chunk
+from ibdissect.table.front import WIDTH, Front, Place
 
 
-def _chunk(data: bytes, offsets: list[int]) -> Chunk:
+def _chunk(data: bytes, offsets: list[int], link: int) -> Chunk:
     n = len(offsets)
     zero = np.zeros(n, np.int64)
     return Chunk(
         first=1, base=0, data=np.frombuffer(data, np.uint8), offset=np.array(offsets, np.int64), caplen=zero, length=zero,
-        time_ns=zero, link=np.full(n, LINK_INFINIBAND, np.uint16), interface=zero.astype(np.uint16), pseudo=zero - 1,
+        time_ns=zero, link=np.full(n, link, np.uint16), interface=zero.astype(np.uint16), pseudo=zero - 1,
     )  # fmt: skip
 
 
@@ -24,12 +24,17 @@ def _chunk(data: bytes, offsets: list[int]) -> Chunk:
     st.lists(st.tuples(st.integers(0, 1000), st.sampled_from([0, 0, 0, 8, 48, WIDTH])), min_size=1, max_size=20),
     st.integers(1, 12),
     st.booleans(),
+    st.sampled_from([LINK_INFINIBAND, LINK_ETHERNET]),
 )
-def test_parts_are_the_bytes_of_the_data(data: bytes, places: list[tuple[int, int]], size: int, some: bool) -> None:
+def test_parts_are_the_bytes_of_the_data(data: bytes, places: list[tuple[int, int]], size: int, some: bool, link: int) -> None:
     starts = sorted(place % (len(data) - size + 1) for place, _ in places)
     at = np.array([min(start + delta, len(data) - size) for start, (_, delta) in zip(starts, places, strict=True)], np.int64)
     rows = np.arange(len(starts))
     if some:
         rows, at = rows[::2], at[::2]
-    part = Front(_chunk(data, starts)).part(rows, at, size)
+    front = Front(_chunk(data, starts, link))
+    part = front.part(rows, at, size)
     assert [bytes(row) for row in part] == [data[i : i + size] for i in at.tolist()]
+    for number in range(WIDTH // 4):
+        word = Place(front, rows, at).word(number)
+        assert word is None or [bytes(row) for row in word] == [data[i + 4 * number :][:4].ljust(4, b"\0") for i in at.tolist()]
