@@ -9,6 +9,7 @@ after every 10 batches. Exit status 1 when anything crashed, hung, disagreed or 
 from __future__ import annotations
 
 import argparse
+import gc
 import io
 import json
 import logging
@@ -41,7 +42,8 @@ from ibdissect.linting import Options, check  # noqa: E402
 from ibdissect.rules import load  # noqa: E402
 from ibdissect.session import Capture  # noqa: E402
 from ibdissect.table.table import ChunkTable  # noqa: E402
-from tests.fuzz import agree, container, mutate, seeds  # noqa: E402
+from tests.fuzz import agree, container, mutate, seeds, targets  # noqa: E402
+from tests.fuzz.items import item, joined  # noqa: E402
 from tests.fuzz.second import opposed  # noqa: E402
 
 BATCH = 4000
@@ -50,10 +52,14 @@ MANY = 200
 HUNG = 120
 """Seconds of CPU after which a batch is interrupted."""
 RSS = 500 << 20
-LONG, LONG_SHARE = 420, 0.04
+LONG, LONG_SHARE = 420, 0.02
 """Bytes of a packet above which it is taken seldom (Omni-Path MADs of thousands of fields), and how seldom."""
 PRINTED = 50
 """Every so many packets all printers run on the tree."""
+SELDOM = {"scrub": (40, 8), "tui": (4, 4), "lint": (24, 8)}
+"""Targets of guided fuzzing that packets of a batch go through, too: how many, and how many at once."""
+FRESH = 40
+"""Batches after which packets of the declarations are drawn anew."""
 FILTERS = (
     "mad", "infiniband.bth.opcode == 100 && !(lrh.vl == 15)", "infiniband.mad.attributeid in {0x11, 0x15..0x20}", "ip.addr == 192.168.0.1",
     'infiniband.nodedescription.nodestring matches "(a+)+$"', "infiniband.smpdirected.initialpath contains 00:01",
@@ -77,7 +83,11 @@ class Run:
         self.json_every, self.scapy_every, self.lint_every = told.json_every, told.scapy_every, told.lint_every
         self.counts: Counter[str] = Counter()
         self.kinds: Counter[str] = Counter()
+        self.scapy: Counter[str] = Counter()
         self.slowest = 0.0
+        self.most = RSS
+        self.usual = 0.0
+        """Seconds that a batch took on average."""
         self.rules = load()
         self.views = agree.Views()
 
@@ -105,16 +115,35 @@ class Run:
             return False
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 > RSS:
-            self.note("memory", f"more than {RSS >> 20} MB", data, name)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        if peak > self.most:
+            self.note("memory", f"more than {self.most >> 20} MB", data, name)
+            self.most = peak + (32 << 20)  # the peak never falls: what comes next is guilty only if it grows
         return True
 
     def packets(self, packets: Sequence[mutate.Packet], name: str) -> None:
         """All views of one batch."""
         data = container.pcapng(packets)
-        if not self.guarded(name, data, lambda: self._batch(packets, data, name)) and self.counts["crash"] < MANY:
+        began = process_time()
+        whole = self.guarded(name, data, lambda: self._batch(packets, data, name))
+        spent = process_time() - began
+        # A packet that hangs makes its batch stand out.
+        if (not whole and self.counts["crash"] < MANY) or (self.usual and spent > self.usual + 2 * agree.SLOW + self.usual):
             self._single(packets, name)
+        self.usual = spent if not self.usual else 0.9 * self.usual + 0.1 * spent
+        for target, (many, at_once) in SELDOM.items():
+            for first in range(0, min(many, len(packets)), at_once):
+                self._seldom(target, packets[first : first + at_once], f"{name}-{target}{first}")
         self.counts["packets"] += len(packets)
+
+    def _seldom(self, target: str, packets: Sequence[mutate.Packet], name: str) -> None:
+        """A few packets through a target of guided fuzzing."""
+        data = joined(map(item, packets))
+        began = process_time()
+        self.guarded(name, data, lambda: targets.TARGETS[target](data))
+        if process_time() - began > agree.SLOW * len(packets):
+            self.note("hang", f"{target}: {process_time() - began:.1f} s", data, name)
+        self.counts[f"packets through {target}"] += len(packets)
 
     def _single(self, packets: Sequence[mutate.Packet], name: str) -> None:
         """Find the packets of a failed batch that fail alone."""
@@ -173,7 +202,7 @@ class Run:
         self._scapy(table, data, name)
 
     def _scapy(self, table: ChunkTable, data: bytes, name: str) -> None:
-        found, raised, count = opposed(table, every=self.scapy_every)
+        found, raised, count = opposed(table, every=self.scapy_every, tally=self.scapy)
         base = table.chunk.first - 1
         self.counts["scapy"] += count
         for one in found:
@@ -223,12 +252,28 @@ class Run:
     def summary(self, seconds: float) -> dict[str, Any]:
         """The figures."""
         rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        names = ("packets", "containers", "crash", "hang", "memory", "disagreement", "scapy")
+        counts, shown = self.counts, {"packets", "containers", "crash", "hang", "memory", "disagreement", "scapy"}
         return {
-            **{name: self.counts[name] for name in names}, "cpu_seconds": round(seconds, 1), "rss_mb": round(rss, 1),
-            "slowest_seconds": round(self.slowest, 3), "kinds": dict(self.kinds.most_common(40)),
-            "other": {name: count for name, count in self.counts.items() if name not in names},
+            "packets": counts["packets"], "containers": counts["containers"], "crashes": counts["crash"], "hangs_over_1_s": counts["hang"],
+            "rss_over_500_mb": counts["memory"], "disagreements": counts["disagreement"],
+            "scapy": {"packets": counts["scapy"], **dict(sorted(self.scapy.items()))},
+            "other": {name: count for name, count in sorted(counts.items()) if name not in shown},
+            "slowest_seconds": round(self.slowest, 3), "peak_rss_mb": round(rss, 1), "cpu_seconds": round(seconds, 1),
+            "faults": dict(self.kinds.most_common(40)),
         }  # fmt: skip
+
+
+class Starts:
+    """Packets to be broken."""
+
+    def __init__(self, every: Sequence[seeds.Seed]) -> None:
+        self.every = every
+        self.short = [seed for seed in every if len(seed.data) <= LONG]
+        self.long = [seed for seed in every if len(seed.data) > LONG]
+
+    def pick(self, rnd: random.Random) -> seeds.Seed:
+        """One of them, seldom a long one."""
+        return rnd.choice(self.long if rnd.random() < LONG_SHARE else self.short)
 
 
 def main() -> int:
@@ -239,30 +284,30 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--captures", type=Path, action="append", default=[], help="further folders whose packets are broken")
     parser.add_argument("--failing", type=Path, help="folder for inputs that fail")
-    parser.add_argument("--json-every", type=int, default=1, help="compare the JSON line with the tree on every k-th packet")
-    parser.add_argument("--lint-every", type=int, default=1, help="lint every k-th container; all are read")
+    parser.add_argument("--json-every", type=int, default=4, help="compare the JSON line with the tree on every k-th packet")
+    parser.add_argument("--lint-every", type=int, default=4, help="lint every k-th container; all are read")
     parser.add_argument("--scapy-every", type=int, default=1, help="compare with Scapy on every k-th packet")
     told = parser.parse_args()
     logging.getLogger("scapy").setLevel(logging.CRITICAL)
     signal.signal(signal.SIGVTALRM, _expired)
     folders = [ROOT / "captures", *told.captures]
-    starts = [*seeds.of_captures(sorted(p for folder in folders for p in folder.rglob("*") if ".pcap" in p.name)), *seeds.of_declarations()]
-    short = [start for start in starts if len(start.data) <= LONG]
-    long = [start for start in starts if len(start.data) > LONG]
-
-    def pick(rnd: random.Random) -> seeds.Seed:
-        return rnd.choice(long if rnd.random() < LONG_SHARE else short)
-
+    paths = sorted(p for folder in folders for p in folder.rglob("*") if ".pcap" in p.name)
+    captured, starts = list(seeds.of_captures(paths)), Starts([])
     run, began, number = Run(told), process_time(), 0
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 10, 10)  # millions of nodes are made, few of them in cycles
     per_batch = max(1, told.containers * BATCH // max(told.packets, 1))
     while run.counts["packets"] < told.packets or run.counts["containers"] < told.containers:
         if told.seconds is not None and process_time() - began > told.seconds:
             break
         rnd = random.Random(f"{told.seed} {number}")
+        if number % FRESH == 0 or not starts.every:
+            starts = Starts([*captured, *seeds.of_declarations(told.seed + number // FRESH)])
         if run.counts["packets"] < told.packets:
-            run.packets([mutate.mutated(rnd, pick(rnd), starts) for _ in range(BATCH)], f"s{told.seed}b{number}")
+            run.packets([mutate.mutated(rnd, starts.pick(rnd), starts.every) for _ in range(BATCH)], f"s{told.seed}b{number}")
         for i in range(min(per_batch, told.containers - run.counts["containers"])):
-            few = [mutate.mutated(rnd, pick(rnd), starts) for _ in range(rnd.choice((0, 1, 2, 3, 8)))]
+            few = [mutate.mutated(rnd, starts.pick(rnd), starts.every) for _ in range(rnd.choice((0, 1, 2, 3, 8)))]
             run.container(rnd, few, f"s{told.seed}b{number}c{i}")
         number += 1
         if number % 10 == 0:

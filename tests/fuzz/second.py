@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import traceback
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -204,20 +204,31 @@ def dissected(outermost: type[Packet], data: bytes) -> tuple[Packet | None, Exce
         return None, own
 
 
-def opposed(table: ChunkTable, *, every: int = 1) -> tuple[list[Disagreement], list[tuple[int, Exception]], int]:
-    """What Scapy sees otherwise in every k-th row, what its layers raised (row, error), and how many rows were compared."""
-    chunk, seen, raised = table.chunk, Dissected(table), []
+def opposed(table: ChunkTable, *, every: int = 1, tally: Counter[str] | None = None) -> tuple[
+    list[Disagreement], list[tuple[int, Exception]], int
+]:  # fmt: skip
+    """What Scapy sees otherwise in every k-th row, what its layers raised (row, error), and how many rows were compared.
+
+    `tally`: counts rows by their outermost layer, those that Scapy has no layer for or gave up on, and structures seen.
+    """
+    chunk, seen, raised, tried = table.chunk, Dissected(table), [], 0
     for row in range(0, len(table), every):
         link_type, pseudo = int(chunk.link[row]), int(chunk.pseudo[row])
         outermost = OUTERMOST.get(link_type)
         if outermost is None or not chunk.caplen[row] or (link_type == LINK_ERF and pseudo < 0):
             continue
+        tried += 1
         start = pseudo if pseudo >= 0 else int(chunk.offset[row])
         packet, error = dissected(outermost, bytes(chunk.data[start : int(chunk.offset[row] + chunk.caplen[row])]))
         if error is not None:
             raised.append((row, error))
         if packet is not None:
             seen.add(row, packet, int(chunk.caplen[row]), int(chunk.length[row]))
+        if tally is not None:
+            tally[outermost.__name__ if packet is not None else "given up by Scapy"] += 1
+    if tally is not None:
+        tally["no layer or no bytes"] += len(range(0, len(table), every)) - tried
+        tally["structures"] += sum(map(len, seen.fields.values())) + sum(map(len, seen.attributes.values())) + len(seen.forms)
     return list(seen.compare()), raised, len(seen.rows)
 
 
