@@ -61,19 +61,22 @@ class SegmentGap(Rule):
 
     ## What to do
     Look for drops between the sender and the capture; a window that is too large for the receiver has the same effect. In
-    captures of ibdump, which may miss packets, a gap counts when the sender goes back for it.
+    captures of ibdump, which may miss packets, a gap counts when the sender goes back: it sends what is missing, then again what
+    came behind the gap.
     """
 
     code, name, severity = "TXN012", "rmpp-gap", ERROR
     reference = "IBA 13.6.3; seed004 RMPP"
     message = "{ends}: segment {segment} came where {expected} was due"
-    example = "segments 1, 3 and 2 of a SubnAdmGetTableResp"
+    example = "segments 1, 3, 2 and 3 of a SubnAdmGetTableResp"
 
     def __init__(self) -> None:
         self.seen: list[Hit] = []
         """Gaps of this chunk."""
         self.held: dict[int, tuple[SegmentMissing, Hit]] = {}
         """Gaps that ibdump may have made, by frame, until the sender goes back for them."""
+        self.filled: set[int] = set()
+        """Those of which some segment came late: in order again, or the capture changed the order."""
         self.dropped = Dropped("gaps in transfers")
 
     @on_event(SegmentMissing)
@@ -88,8 +91,13 @@ class SegmentGap(Rule):
     @on_event(SegmentRepeated)
     def repeated(self, event: SegmentRepeated, _context: Context) -> Iterator[Hit]:
         for frame, (gap, hit) in list(self.held.items()):
-            if gap.transfer is event.transfer and gap.expected <= event.segment < gap.segment:
+            if gap.transfer is not event.transfer:
+                continue
+            if gap.expected <= event.segment < gap.segment:
+                self.filled.add(frame)
+            elif event.segment >= gap.segment and frame in self.filled:
                 del self.held[frame]
+                self.filled.discard(frame)
                 self.seen = [other for other in self.seen if other is not hit]
                 yield hit
 
@@ -99,6 +107,7 @@ class SegmentGap(Rule):
         for hit in self.seen:
             if table.chunk.link[hit.frame - table.chunk.first] != LINK_ERF:
                 self.held.pop(hit.frame, None)
+                self.filled.discard(hit.frame)
                 yield hit
         self.seen.clear()
 
