@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ibdissect.dropped import Dropped
 from ibdissect.fabric import Follower
 from ibdissect.fabric.columns import GET, SET, TRAP_REPRESS
 from ibdissect.fabric.events import ChunkFollowed, WrongMKey
@@ -53,6 +54,7 @@ class EarlyWrites:
         self.writes: list[Write] = []
         self.taken: set[tuple[int, int]] = set()
         """Slot and port of those that took such a request: they had no key, or that one."""
+        self.dropped = Dropped("requests in front of what tells about their ports")
         self._of: object = None
 
     def take(self, event: ChunkFollowed, context: Context) -> None:
@@ -73,7 +75,7 @@ class EarlyWrites:
                 self.writes.append(_write(event, i, port))
                 if len(self.writes) > MAX_WRITES:
                     self.writes.pop(0)
-                    event.subnet.count_drop("requests in front of what tells about their ports")
+                    self.dropped.add(self.writes[-1].frame, self.writes[-1].time_ns)
         if self.writes:
             self._answered(event)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ibdissect.dropped import Dropped
 from ibdissect.fabric import Follower
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.later import Later
@@ -51,6 +52,7 @@ class EarlyPackets:
         """One more than the flow in each slot, 0 for none: most packets are of one of them and are only counted."""
         self._counts = {end: np.zeros(SLOTS, np.int64) for end in (SENDER, RECEIVER)}
         self._of: object = None
+        self.dropped = Dropped("flows in front of what tells about their ports")
 
     def take(self, event: ChunkFollowed, context: Context) -> None:
         """Remember the packets of a chunk that cannot be judged yet."""
@@ -106,10 +108,10 @@ class EarlyPackets:
         for i, (value, where, *early_of) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
             known = self.flows.get(value)
             if known is None:
+                frame, time_ns, dest_qp, start = early_of
                 if len(self.flows) >= MAX_FLOWS:
                     self._forget(next(iter(self.flows)))
-                    event.subnet.count_drop("flows in front of what tells about their ports")
-                frame, time_ns, dest_qp, start = early_of
+                    self.dropped.add(frame, time_ns)
                 span = Span(frame, start + low, high - low)
                 known = self.flows[value] = Early(frame, time_ns, dest_qp, span, {SENDER: 0, RECEIVER: 0})
                 if not self._holder[where]:
