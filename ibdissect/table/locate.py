@@ -7,6 +7,7 @@ of `chunk.data`; -1 means the header is not there. A header that does not fit it
 from __future__ import annotations
 
 from dataclasses import field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +21,16 @@ from ibdissect.capture.chunk import (
     LINK_SLL2,
     Chunk,
 )
+from ibdissect.capture.scan import looked_up
 from ibdissect.record import record
 from ibdissect.wire import around, transport
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.spec import Struct
 
 from . import front
-from .front import Front
+from .bits import u16 as u16
+from .bits import u24 as u24
+from .front import Front, Place
 
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
@@ -65,6 +69,8 @@ def _chains() -> tuple[dict[str, npt.NDArray[np.int16]], npt.NDArray[np.int64], 
 
 
 EXTENDED_AT, EXTENDED_SIZE, HAS_PAYLOAD = _chains()
+_PAYLOAD_AT = (transport.BTH.size + EXTENDED_SIZE).astype(np.uint8)
+"""Per OpCode: from the BTH to the payload."""
 EXTENDED_STRUCTS: dict[StructType, str] = {getattr(transport, name): name for name in _EXTENDED}
 
 
@@ -100,20 +106,6 @@ class Located:
         return found
 
 
-def u16(data: npt.NDArray[np.uint8], at: Int) -> Int:
-    """Big-endian 16-bit numbers at byte offsets `at`; one gather, several times cheaper than two of bytes."""
-    if data.size < 2:  # then nothing can lie there, and `at` is empty
-        return np.zeros(len(at), np.int64)
-    return np.ndarray((data.size - 1,), ">u2", data.data, 0, (1,))[at].astype(np.int64)
-
-
-def u24(data: npt.NDArray[np.uint8], at: Int) -> Int:
-    """Big-endian 24-bit numbers at byte offsets `at`, none of which is 0: the byte in front is read along."""
-    if data.size < 4:
-        return np.zeros(len(at), np.int64)
-    return np.ndarray((data.size - 3,), ">u4", data.data, 0, (1,))[at - 1].astype(np.int64) & 0xFFFFFF
-
-
 def locate(chunk: Chunk) -> Located:
     """Find the headers of every row. Never raises on any bytes."""
     n = len(chunk)
@@ -128,8 +120,9 @@ def locate(chunk: Chunk) -> Located:
     # Every row that has a BTH gets it here, with the byte behind its ICRC.
     finder = _Finder(chunk, loc)
     first = int(chunk.link[0])
-    for link in [first] if (chunk.link == first).all() else np.unique(chunk.link).tolist():
-        rows = np.flatnonzero(chunk.link == link)
+    alike = bool((chunk.link == first).all())
+    for link in [first] if alike else np.unique(chunk.link).tolist():
+        rows = finder.every if alike else np.flatnonzero(chunk.link == link)
         if link == LINK_INFINIBAND:
             finder.native(rows)
         elif link == LINK_ERF:
@@ -140,10 +133,25 @@ def locate(chunk: Chunk) -> Located:
 
 
 class _Finder:
-    """The steps of `locate`; each takes the rows it concerns and passes the rest on."""
+    """The steps of `locate`; each takes the rows it concerns and passes the rest on.
+
+    Rows that are `every` row are neither picked nor put one by one: most chunks hold one kind of packet.
+    """
 
     def __init__(self, chunk: Chunk, loc: Located) -> None:
         self.data, self.chunk, self.loc = chunk.data, chunk, loc
+        self.every = np.arange(loc.n)
+
+    def pick(self, values: npt.NDArray[Any], rows: Int) -> npt.NDArray[Any]:
+        """A column of the chunk, of some rows; not to be written to."""
+        return values if rows is self.every else values[rows]
+
+    def put(self, name: str, rows: Int, at: Int) -> None:
+        """Set where rows have a header."""
+        if rows is self.every:
+            self.loc.start[name] = at
+        else:
+            self.loc.at(name)[rows] = at
 
     def bad(self, rows: Int, reason: int) -> None:
         """Mark rows malformed, unless a snap length explains it."""
@@ -152,21 +160,24 @@ class _Finder:
 
     def fit(self, rows: Int, at: Int, size: int, reason: int, stop: Int | None = None) -> Bool:
         """Which of `rows` hold `size` bytes from `at` on, in front of `stop` if given; the others are marked."""
-        end = self.loc.end[rows]
-        good = at + size <= (end if stop is None else np.minimum(stop, end))
+        end = self.pick(self.loc.end, rows)
+        good: Bool = at + size <= (end if stop is None else np.minimum(stop, end))
         if not good.all():
             self.bad(rows[~good], reason)
         return good
 
     def erf(self, rows: Int) -> None:
-        pseudo = self.chunk.pseudo[rows]
+        pseudo = self.pick(self.chunk.pseudo, rows)
         there = pseudo >= 0
         if not there.all():
             self.bad(rows[~there], NO_ERF)
             rows, pseudo = rows[there], pseudo[there]
         kind = self.loc.front.part(rows, pseudo + 8, 1)[:, 0] & 0x7F
         infiniband = kind == 21
-        self.native(rows if infiniband.all() else rows[infiniband])
+        if infiniband.all():
+            self.native(rows)
+            return
+        self.native(rows[infiniband])
         flow = rows[kind == 25]
         if flow.size:
             at = self.chunk.offset[flow]
@@ -176,70 +187,79 @@ class _Finder:
     def native(self, rows: Int) -> None:
         if not rows.size:
             return
-        at = self.chunk.offset[rows]
+        at = self.pick(self.chunk.offset, rows)
         good = self.fit(rows, at, 8, NO_LRH)
         if not good.all():
             rows, at = rows[good], at[good]
-        self.loc.at("lrh")[rows] = at
-        head = self.loc.front.part(rows, at, 8)
-        lnh = head[:, 1] & 3
-        size = (front.u16(head, 4) & 0x7FF) << 2
+        self.put("lrh", rows, at)
+        head, end = Place(self.loc.front, rows, at), self.pick(self.loc.end, rows)
+        lnh = head.part(0, 4)[:, 1] & 3
+        size = (front.u16(head.part(4, 4), 0) & 0x7FF) << 2
         stop = at + size
-        large = stop > self.loc.end[rows]
+        large = stop > end
         if large.any():
-            self.bad(rows[large & (stop - at > self.chunk.length[rows])], PKTLEN_LARGE)
+            self.bad(rows[large & (size > self.chunk.length[rows])], PKTLEN_LARGE)
         small = (size < 12) & ~large
         if small.any():
             self.bad(rows[small], PKTLEN_SMALL)
         # VCRC: two bytes behind a packet that is all there.
-        whole = ~large & ~small & (stop + 2 <= self.loc.end[rows])
-        self.loc.at("vcrc")[rows[whole]] = stop[whole]
-        local, world = lnh == 2, lnh == 3
-        if local.all():
-            self.transport(rows, at + 8, stop)
-            return
-        some = np.flatnonzero(local)
-        self.transport(rows[some], at[some] + 8, stop[some])
-        self.grh(rows[world], at[world] + 8, stop[world])
-        raw = lnh == 0
-        if raw.any():
-            r, a = rows[raw], at[raw] + 8
-            good = self.fit(r, a, 4, PKTLEN_SMALL, stop[raw])
-            self.loc.at("rwh")[r[good]] = a[good]
-            self.payload(r[good], a[good] + 4, np.minimum(stop[raw][good], self.loc.end[r[good]]))
-        ipv6 = lnh == 1
-        ipv6 &= at + 48 <= stop
-        if ipv6.any():
-            self.ip6(rows[ipv6], at[ipv6] + 8)
+        whole = stop + 2 <= end
+        whole &= ~small
+        if whole.all():
+            self.put("vcrc", rows, stop)
+        else:
+            self.loc.at("vcrc")[rows[whole]] = stop[whole]
+        behind = at + 8
+        there = lnh == 2
+        if not there.all():
+            self.grh_or_raw(rows, behind, stop, lnh, there)
+            if not there.all():
+                rows, behind, stop = rows[there], behind[there], stop[there]
+        self.transport(rows, behind, stop)
 
-    def grh(self, rows: Int, at: Int, stop: Int) -> None:
-        """GRH, then the transport; `stop` is the byte behind the ICRC."""
-        if not rows.size:
-            return
-        good = self.fit(rows, at, 40, NO_GRH, stop)
+    def grh_or_raw(self, rows: Int, at: Int, stop: Int, lnh: npt.NDArray[np.integer[Any]], there: Bool) -> None:
+        """What is not a local packet of the transport; `at` and `there` learn where there is one behind a GRH."""
+        world = np.flatnonzero(lnh == 3)
+        if world.size:
+            transport = self.grh(rows[world], at[world], stop[world])
+            at[world] += 40
+            there[world[transport]] = True
+        raw = np.flatnonzero(lnh == 0)
+        if raw.size:
+            r, a, end = rows[raw], at[raw], stop[raw]
+            good = self.fit(r, a, 4, PKTLEN_SMALL, end)
+            r, a, end = r[good], a[good], end[good]
+            self.loc.at("rwh")[r] = a
+            self.payload(r, a + 4, np.minimum(end, self.loc.end[r]))
+        ipv6 = lnh == 1
+        ipv6 &= at + 40 <= stop
+        if ipv6.any():
+            self.ip6(rows[ipv6], at[ipv6])
+
+    def grh(self, rows: Int, at: Int, stop: Int) -> Int:
+        """A GRH in each of `rows`; which of them have the transport behind it. `stop` is the byte behind the ICRC."""
+        good = np.flatnonzero(self.fit(rows, at, 40, NO_GRH, stop))
         rows, at, stop = rows[good], at[good], stop[good]
         self.loc.at("grh")[rows] = at
         iba = self.data[at + 6] == 0x1B
-        self.transport(rows[iba], at[iba] + 40, stop[iba])
         other = ~iba
         if other.any():
             self.payload(rows[other], at[other] + 40, np.minimum(stop[other], self.loc.end[rows[other]]))
+        found: Int = good[iba]
+        return found
 
     def cooked(self, link: int, rows: Int) -> None:
         """Ethernet and the captures that replace it: find the network header by its Ethertype."""
         name, type_at, size = {
             LINK_ETHERNET: ("eth", 12, 14), LINK_SLL: ("sll", 14, 16), LINK_SLL2: ("sll2", 0, 20), LINK_IPOIB: ("", 40, 44),
         }[link]  # fmt: skip
-        at = self.chunk.offset[rows]
-        good = at + size <= self.loc.end[rows]
+        at = self.pick(self.chunk.offset, rows)
+        good = at + size <= self.pick(self.loc.end, rows)
         if not good.all():
             rows, at = rows[good], at[good]
         if not rows.size:
             return
-        if name:
-            self.loc.at(name)[rows] = at
-        else:
-            self.loc.at("grh")[rows] = at
+        self.put(name or "grh", rows, at)
         ethertype = front.u16(self.loc.front.part(rows, at + type_at, 2), 0)
         at = at + size
         for tag in ("vlan", "vlan2", "vlan3"):
@@ -260,7 +280,8 @@ class _Finder:
             r, a = r[fits], a[fits]
             stop = a + 40 + u16(self.data, a + 4)
             self.bad(r[stop - self.chunk.offset[r] > self.chunk.length[r]], GRH_LENGTH)
-            self.grh(r, a, stop)
+            transport = self.grh(r, a, stop)
+            self.transport(r[transport], a[transport] + 40, stop[transport])
         four = ethertype == 0x0800
         if four.all():
             self.ip4(rows, at)
@@ -272,17 +293,19 @@ class _Finder:
     def ip4(self, rows: Int, at: Int) -> None:
         if not rows.size:
             return
-        good = at + 20 <= self.loc.end[rows]
+        good = at + 20 <= self.pick(self.loc.end, rows)
         if not good.all():
             rows, at = rows[good], at[good]
-        head = self.loc.front.part(rows, at, 20)
-        header = (head[:, 0] & 15).astype(np.int64) * 4
-        good = (head[:, 0] >> 4 == 4) & (header >= 20)
+        head = Place(self.loc.front, rows, at)
+        first, fragment, protocol = head.part(0, 4), head.part(6, 2), head.part(9, 1)[:, 0]
+        header = (first[:, 0] & 15) << 2
+        good = (first[:, 0] >> 4 == 4) & (header >= 20)
         if not good.all():
-            rows, at, header, head = rows[good], at[good], header[good], head[good]
-        self.loc.at("ip4")[rows] = at
-        datagram = (head[:, 9] == 17) & (head[:, 6] & 0x1F == 0) & (head[:, 7] == 0)  # UDP, and no later fragment
-        stop, at = at + front.u16(head, 2), at + header
+            rows, at, header = rows[good], at[good], header[good]
+            first, fragment, protocol = first[good], fragment[good], protocol[good]
+        self.put("ip4", rows, at)
+        datagram = (protocol == 17) & (fragment[:, 0] & 0x1F == 0) & (fragment[:, 1] == 0)  # UDP, and no later fragment
+        stop, at = at + front.u16(first, 2), at + header
         if not datagram.all():
             rows, at, stop = rows[datagram], at[datagram], stop[datagram]
         self.udp(rows, at, stop)
@@ -298,62 +321,75 @@ class _Finder:
         self.udp(rows[datagram], (at + 40)[datagram], stop[datagram])
 
     def udp(self, rows: Int, at: Int, stop: Int) -> None:
-        good = at + 8 <= np.minimum(stop, self.loc.end[rows])
+        good = at + 8 <= np.minimum(stop, self.pick(self.loc.end, rows))
         if not good.all():
             rows, at, stop = rows[good], at[good], stop[good]
         if not rows.size:
             return
-        self.loc.at("udp")[rows] = at
-        head = self.loc.front.part(rows, at + 2, 4)
-        roce = front.u16(head, 0) == around.ROCE_PORT
+        self.put("udp", rows, at)
+        head = Place(self.loc.front, rows, at)
+        size = front.u16(head.part(4, 4), 0)
+        roce = front.u16(head.part(0, 4), 2) == around.ROCE_PORT
         if not roce.all():
-            rows, at, stop, head = rows[roce], at[roce], stop[roce], head[roce]
-        long = stop - self.chunk.offset[rows] > self.chunk.length[rows]
+            rows, at, stop, size = rows[roce], at[roce], stop[roce], size[roce]
+        long = stop - self.pick(self.chunk.offset, rows) > self.pick(self.chunk.length, rows)
         if long.any():
             self.bad(rows[long], IP_LARGE)
         # A datagram may end before its IP packet does, never behind it.
-        self.transport(rows, at + 8, np.minimum(stop, at + front.u16(head, 2)))
+        self.transport(rows, at + 8, np.minimum(stop, at + size))
 
     def transport(self, rows: Int, at: Int, stop: Int) -> None:
         """BTH, extended headers, payload; `stop` is the byte behind the ICRC as the lengths claim it."""
         if not rows.size:
             return
-        loc = self.loc
-        complete = (stop <= loc.end[rows]) & (stop - at >= 16)
-        limit = np.where(complete, stop - 4, np.minimum(stop, loc.end[rows]))
-        good = at + 12 <= limit
-        if not good.all():
-            self.bad(rows[~good], NO_BTH)
-            rows, at, stop, complete, limit = rows[good], at[good], stop[good], complete[good], limit[good]
-        loc.at("bth")[rows] = at
-        loc.complete[rows] = complete
-        loc.limit[rows] = limit
-        loc.at("icrc")[rows[complete]] = limit[complete]
-        head = loc.front.part(rows, at, 12)
+        loc, end = self.loc, self.pick(self.loc.end, rows)
+        complete = stop <= end
+        complete &= stop - at >= 16
+        if complete.all():
+            limit = stop - 4
+        else:
+            limit = np.where(complete, stop - 4, np.minimum(stop, end))
+            good = at + 12 <= limit
+            if not good.all():
+                self.bad(rows[~good], NO_BTH)
+                rows, at, stop, complete, limit = rows[good], at[good], stop[good], complete[good], limit[good]
+        self.put("bth", rows, at)
+        place = Place(loc.front, rows, at)
+        head = place.part(0, 4)
         opcode = head[:, 0].copy()
-        loc.opcode[rows] = opcode
-        payload = at + 12 + EXTENDED_SIZE[opcode]
+        if rows is self.every:
+            loc.complete, loc.limit, loc.opcode = complete, limit, opcode
+        else:
+            loc.complete[rows], loc.limit[rows], loc.opcode[rows] = complete, limit, opcode
+        if complete.all():
+            self.put("icrc", rows, limit)
+        else:
+            loc.at("icrc")[rows[complete]] = limit[complete]
+        payload = at + looked_up(opcode, _PAYLOAD_AT)
         short = payload > limit
+        stop = np.where(complete, np.maximum(limit - ((head[:, 1] >> 4) & 3), payload), limit)
         if short.any():
             self.bad(rows[short], NO_EXTENDED)
-        pad = ((head[:, 1] >> 4) & 3).astype(np.int64)
-        stop = np.where(complete, np.maximum(limit - pad, payload), limit)
-        if short.any():
             self.payload(rows[~short], payload[~short], stop[~short])
         else:
             self.payload(rows, payload, stop)
-        datagram = ~short & ((opcode == 0x64) | (opcode == 0x65))
-        if datagram.any():
-            datagram &= (head[:, 5] == 0) & (head[:, 6] == 0) & (head[:, 7] <= 1)
-            r, a, s = rows[datagram], payload[datagram], stop[datagram]
+        some = np.flatnonzero((opcode & 0xFE) == 0x64)  # UD SEND Only, with immediate data or without
+        if some.size:
+            destination = place.part(4, 4).take(some, axis=0)
+            some = some[(destination[:, 1] == 0) & (destination[:, 2] == 0) & (destination[:, 3] <= 1) & ~short[some]]
+            r, a, s = rows[some], payload[some], stop[some]
             fits = a + 24 <= s
             if not fits.all():
                 self.bad(r[~fits], NO_MAD)
             loc.at("mad")[r[fits]] = a[fits]
 
     def payload(self, rows: Int, at: Int, stop: Int) -> None:
-        some = np.flatnonzero(stop > at)
-        if len(some) < len(rows):
-            rows, at, stop = rows[some], at[some], stop[some]
+        there = stop > at
+        if rows is self.every:
+            self.loc.start["payload"] = np.where(there, at, -1)
+            self.loc.payload_end = np.where(there, stop, self.loc.end)
+            return
+        if not there.all():
+            rows, at, stop = rows[there], at[there], stop[there]
         self.loc.at("payload")[rows] = at
         self.loc.payload_end[rows] = stop
