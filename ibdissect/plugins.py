@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import hashlib
 import importlib
 import importlib.util
 import string
@@ -147,6 +145,8 @@ def _check_message(rule: type[Rule], catalog: Catalog) -> None:
         raise PluginError(defined_in(rule), f"rule {rule.code}: its message is no format string: {error}") from error
     for word in words:
         if word not in known:
+            import difflib
+
             near = difflib.get_close_matches(word, known, 1, 0.6)
             hint = f", did you mean {near[0]}?" if near else ""
             raise PluginError(defined_in(rule), f"rule {rule.code}: its message names {word!r}, which is no field and no structure{hint}")
@@ -233,6 +233,8 @@ def _from_file(path: Path) -> ModuleType:
     """A file as a module whose name belongs to that file alone, so that two `acme.py` do not meet."""
     if not path.is_file():
         raise PluginError(str(path), "no such file")
+    import hashlib
+
     digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
     name = f"ibdissect_plugin_{path.stem}_{digest}"
     spec = importlib.util.spec_from_file_location(name, path)

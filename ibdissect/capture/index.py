@@ -7,7 +7,6 @@ rest, nothing but the minimum where all rows agree.
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -81,6 +80,8 @@ class FrameIndex:
         """Frames indexed so far."""
         self.reach = 0
         """Bytes of the (decompressed) file behind which nothing was read yet."""
+        import tempfile
+
         self._spool = None if path is not None else tempfile.TemporaryFile(prefix="ibdissect-")  # noqa: SIM115 - closed by close()
         self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)) if path is not None else -1
 

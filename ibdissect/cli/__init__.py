@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 import warnings
@@ -72,6 +71,8 @@ class Commands(click.Group):
             if "tui" not in known:
                 ctx.fail(f"the terminal UI is not installed; print the frames with: ibdissect show {name}")
             return "tui", self.get_command(ctx, "tui"), args
+        import difflib
+
         near = [one for one in known if name and one.startswith(name)] or difflib.get_close_matches(name, known, 1, 0.5)
         hint = f", did you mean `{near[0]}`?" if near else f" (and no such file); commands: {', '.join(known)}"
         ctx.fail(f"no such command `{name}`{hint}")

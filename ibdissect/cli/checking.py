@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import Any
 
@@ -68,6 +67,8 @@ def _known(config: Config, rules: list[type[Rule]]) -> None:
         for code in codes:
             if not any(matches(rule, code) for rule in rules):
                 names = [name for rule in rules for name in (rule.code, rule.name)]
+                import difflib
+
                 near = difflib.get_close_matches(code.upper(), names, 1, 0.5) or difflib.get_close_matches(code, names, 1, 0.5)
                 hint = f"did you mean {near[0]}?" if near else "`ibdissect rules` lists them"
                 raise ConfigError(config.source, key, f"no rule has the code or name {code}", hint=hint)

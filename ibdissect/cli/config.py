@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
 
 from ibdissect.errors import ConfigError
+from ibdissect.record import record
 
-Reader = Callable[[Any, Path], Any]
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Reader = Callable[[Any, "Path"], Any]
 """(value of a key, file) -> value of the field; ValueError says what is wrong with it."""
 NAME = "ibdissect.toml"
 PROJECT = ("pyproject.toml", ".git", ".hg")
 """What a project's root holds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(eq=True, kw_only=True)
 class Config:
     """Settings that a project keeps in a file; an option of the command line goes before them."""
 
@@ -73,18 +75,21 @@ OWN = ("source", "refused")
 def read_config(path: str | None) -> Config:
     """The configuration in a file, or in the nearest one above the working directory. ConfigError names file and key."""
     if path is not None:
-        return _parse(Path(path), named=True)
+        return _parse(path, named=True)
     try:
-        here = Path.cwd()
+        folder = os.getcwd()
     except FileNotFoundError:  # the working directory was removed
         return Config()
-    for folder in (here, *here.parents):
+    while True:
         for name in (NAME, "pyproject.toml"):
-            if (folder / name).is_file():
-                config = _parse(folder / name, named=False)
+            if os.path.isfile(file := os.path.join(folder, name)):
+                config = _parse(file, named=False)
                 if config.source:
                     return _trusted(config)
-    return Config()
+        above = os.path.dirname(folder)
+        if above == folder:
+            return Config()
+        folder = above
 
 
 def _trusted(config: Config) -> Config:
@@ -93,10 +98,10 @@ def _trusted(config: Config) -> Config:
         return config
     from ibdissect.capture.discover import NAMES
 
-    folder = Path(config.folder)
+    folder = config.folder
     if any(name.lower().endswith(NAMES) for name in os.listdir(folder)):
         why = "it lies beside captures"
-    elif not any((folder / name).exists() for name in PROJECT):
+    elif not any(os.path.exists(os.path.join(folder, name)) for name in PROJECT):
         why = f"its folder is no project's root (none of {', '.join(PROJECT)})"
     else:
         return config
@@ -104,9 +109,11 @@ def _trusted(config: Config) -> Config:
     return dataclasses.replace(config, plugins=(), refused=why)
 
 
-def _parse(path: Path, *, named: bool) -> Config:
+def _parse(file: str, *, named: bool) -> Config:
     import tomllib  # many have no configuration file
+    from pathlib import Path
 
+    path = Path(file)
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -126,17 +133,19 @@ def _parse(path: Path, *, named: bool) -> Config:
 
 
 def _checked(path: Path, table: dict[str, Any]) -> Config:
-    known = {f.name.replace("_", "-"): f for f in dataclasses.fields(Config) if f.name not in OWN}
+    known = {name.replace("_", "-"): name for name in Config.__dataclass_fields__ if name not in OWN}
     values: dict[str, Any] = {}
     for key, value in table.items():
-        setting = known.get(key)
-        if setting is None:
+        name = known.get(key)
+        if name is None:
+            import difflib
+
             near = difflib.get_close_matches(key, known, 1, 0.5)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(known))}"
             raise ConfigError(str(path), key, "there is no such key", hint=hint)
-        read: Reader = READERS.get(setting.name, _codes)
+        read: Reader = READERS.get(name, _codes)
         try:
-            values[setting.name] = read(value, path)
+            values[name] = read(value, path)
         except ValueError as error:
             raise ConfigError(str(path), key, str(error)) from error
     return Config(source=str(path), **values)
@@ -187,6 +196,8 @@ def _tables(value: Any, _path: Path) -> tuple[dict[str, Any], ...]:
 def _file(value: Any, path: Path) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError("must be the name of a file")
+    from pathlib import Path
+
     full = path.parent / value
     return str(full.relative_to(Path.cwd())) if full.is_relative_to(Path.cwd()) else str(full)  # reports show it
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import ipaddress
 import re
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -12,15 +10,16 @@ from ibdissect.wire.convert import parse_guid
 
 from .names import KIND_NAMES, Kind, Source
 
-_BYTES = re.compile(r"(?:[0-9A-Fa-f]{2}[:.-]?)*(?:[0-9A-Fa-f]{1,2})")
-_NUMBER = re.compile(r"(0[xX][0-9A-Fa-f]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)\Z")
-_SECONDS = re.compile(r"(\d+)(?:\.(\d+))?\Z")
-_ESCAPE = re.compile(rb"\\(?:x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|(.)|\Z)", re.S)
+# Compiled, and kept by `re`, when they are first asked for: most filters need one or two.
+_BYTES = r"(?:[0-9A-Fa-f]{2}[:.-]?)*(?:[0-9A-Fa-f]{1,2})"
+_NUMBER = r"(0[xX][0-9A-Fa-f]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)\Z"
+_SECONDS = r"(\d+)(?:\.(\d+))?\Z"
+_ESCAPE = rb"(?s)\\(?:x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|(.)|\Z)"
 _ESCAPES = {b"a": 7, b"b": 8, b"t": 9, b"n": 10, b"v": 11, b"f": 12, b"r": 13, b"'": 39, b'"': 34, b"\\": 92}
 _TIME = r"(?:[T ]+(?P<h>\d\d):(?P<mi>\d\d)(?::(?P<s>\d\d)(?:\.(?P<f>\d{1,9}))?)?)?"
 _ZONE = r"(?:\s*(?P<z>Z|UTC)|(?P<o>[+-]\d\d:?\d\d))?\s*\Z"
-_ISO = re.compile(r"(?P<y>\d{4})-(?P<mo>\d\d)-(?P<d>\d\d)" + _TIME + _ZONE)
-_NAMED = re.compile(r"(?P<mo>[A-Z][a-z]{2})\s+(?P<d>\d{1,2}),\s+(?P<y>\d{4})" + _TIME.replace("[T ]", " ") + _ZONE)
+_ISO = r"(?P<y>\d{4})-(?P<mo>\d\d)-(?P<d>\d\d)" + _TIME + _ZONE
+_NAMED = r"(?P<mo>[A-Z][a-z]{2})\s+(?P<d>\d{1,2}),\s+(?P<y>\d{4})" + _TIME.replace("[T ]", " ") + _ZONE
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
@@ -51,7 +50,7 @@ def unescape(text: str) -> bytes:
     out, at = bytearray(), 0
     while (found := body.find(b"\\", at)) >= 0:
         out += body[at:found]
-        match = _ESCAPE.match(body, found)
+        match = re.compile(_ESCAPE).match(body, found)
         code = -1
         if match is not None:
             if match[1]:
@@ -80,7 +79,7 @@ def byte_string(text: str) -> bytes | None:
     """Bytes as `aa:bb`, `aa-bb`, `aa.bb`, `aabb`, a single digit, or one byte as 0xaa; None when it is none."""
     if len(text) == 4 and text[:2] == "0x":
         text = text[2:]
-    if not _BYTES.fullmatch(text.rstrip(":") or "?"):
+    if not re.fullmatch(_BYTES, text.rstrip(":") or "?"):
         return None
     return bytes(int(pair, 16) for pair in re.findall("[0-9A-Fa-f]{1,2}", text))
 
@@ -123,7 +122,7 @@ def of_string(text: str, kind: Kind, source: Source | None) -> Value:
 
 
 def _number(text: str, source: Source | None) -> int:
-    if _NUMBER.match(text):
+    if re.match(_NUMBER, text):
         octal = len(text) > 1 and text[0] == "0" and text[1].isdigit()
         number = int(text, 8) if octal else int(text, 0)
         limit = source.limit if source is not None else (1 << 64) - 1
@@ -164,6 +163,8 @@ def _named(text: str, source: Source) -> int:
     wanted = _letters(text)
     if wanted in known:
         return known[wanted]
+    import difflib
+
     near = difflib.get_close_matches(wanted, known, 3, 0.5)
     said = ", ".join(f'"{source.values[known[name]]}"' for name in near)
     raise BadLiteral(f'"{text}" is no name of a value of {source.name}', f"did you mean {said}" if said else "")
@@ -177,7 +178,7 @@ def _flag(text: str) -> int:
     known = {"true": 1, "set": 1, "false": 0, "not set": 0}
     if text.lower() in known:
         return known[text.lower()]
-    if not _NUMBER.match(text):
+    if not re.match(_NUMBER, text):
         raise BadLiteral(f'"{text}" is neither true nor false', "flags are 1, 0, True or False")
     return _number(text, None)
 
@@ -191,6 +192,8 @@ def _ether(text: str) -> bytes:
 
 
 def _address(text: str, kind: Kind) -> bytes | Network:
+    import ipaddress
+
     plain, slash, prefix = text.partition("/")
     size = 4 if kind == "ipv4" else 16
     try:
@@ -210,14 +213,14 @@ def _address(text: str, kind: Kind) -> bytes | Network:
 
 
 def _seconds(text: str) -> int:
-    found = _SECONDS.match(text)
+    found = re.match(_SECONDS, text)
     if found is None or len(found[1]) > 9:
         raise BadLiteral(f'"{text}" is no time in seconds')
     return int(found[1]) * 10**9 + int((found[2] or "0")[:9].ljust(9, "0"))
 
 
 def _epoch(text: str) -> int:
-    found = _SECONDS.match(text)
+    found = re.match(_SECONDS, text)
     if found is None:
         return date(text)
     if len(found[1]) > 10:
@@ -228,7 +231,7 @@ def _epoch(text: str) -> int:
 def date(text: str) -> int:
     """Nanoseconds since 1970 of a date, local time unless it names UTC or an offset."""
     plain = text.strip()
-    found = _ISO.match(plain) or _NAMED.match(plain)
+    found = re.match(_ISO, plain) or re.match(_NAMED, plain)
     if found is None:
         raise BadLiteral(f'"{text}" is no date', '"2011-07-04 12:34:56.5" or "Nov 12, 1999 08:55:44Z"')
     month = found["mo"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Literal
@@ -176,6 +175,8 @@ class Names:
         word = word.strip(".")
         near = self.catalog.nearest(word)
         others = (*COMPUTED, *EITHER, *MARKS, *self._structs)
+        import difflib
+
         near += [name for name in difflib.get_close_matches(word, others, 3, 0.6) if name not in near]
         return sorted(near, key=lambda name: -difflib.SequenceMatcher(None, name.removeprefix("infiniband."), word).ratio())[:3]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ipaddress import IPv4Address
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from ibdissect.table.locate import EXTENDED_SIZE, MALFORMED, Int, u16, u24
 from ibdissect.table.table import ChunkTable, gather
 from ibdissect.wire.link import FLOW_CONTROL_OPS
 from ibdissect.wire.opcodes import OPCODES
-from ibdissect.wire.text import gid_text
+from ibdissect.wire.text import gid_text, ip4_text
 from ibdissect.wire.transport import AETH_KINDS, NAK_CODES, RNR_TIMER_US
 
 from . import summary_mad, summary_other
@@ -83,7 +82,7 @@ def _addresses(table: ChunkTable, rows: Int, lines: Summaries) -> None:
         there = np.flatnonzero(start >= 0)
         if not len(there):
             continue
-        text = {2: _lid, 4: _ip4, 6: _mac, 16: gid_text}[size]
+        text = {2: _lid, 4: ip4_text, 6: _mac, 16: gid_text}[size]
         for offset, column in ((source, lines.source), (destination, lines.destination)):
             if offset is None:
                 continue
@@ -102,10 +101,6 @@ def _lid(value: bytes) -> str:
 
 def _mac(value: bytes) -> str:
     return value.hex(":")
-
-
-def _ip4(value: bytes) -> str:
-    return str(IPv4Address(value))
 
 
 def _transport(table: ChunkTable, rows: Int, position: Int, lines: Summaries) -> None:

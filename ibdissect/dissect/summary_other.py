@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address
 from typing import TYPE_CHECKING
 
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.around import ETHERTYPES, IP_PROTOCOLS
-from ibdissect.wire.text import gid_text
+from ibdissect.wire.text import gid_text, ip4_text
 
 if TYPE_CHECKING:
     from .summary import Summaries
@@ -110,11 +109,11 @@ def ipoib(message: bytes) -> str | None:
         return None
     if number == 0x0800 and len(body) >= 20 and body[0] >> 4 == 4 and int.from_bytes(body[2:4], "big") == len(body):
         protocol, info = _ip(body, body[9], (body[0] & 15) * 4, "IPv4")
-        return f"{protocol} {info} {IPv4Address(body[12:16])} → {IPv4Address(body[16:20])}"
+        return f"{protocol} {info} {ip4_text(body[12:16])} → {ip4_text(body[16:20])}"
     if number == 0x86DD and len(body) >= 40 and body[0] >> 4 == 6 and int.from_bytes(body[4:6], "big") + 40 == len(body):
         protocol, info = _ip(body, body[6], 40, "IPv6")
         return f"{protocol} {info} {gid_text(body[8:24])} → {gid_text(body[24:40])}"
     if number == 0x0806 and len(body) == 56 and body[:6] == b"\0\x20\x08\0\x14\x04":
-        sender, target = IPv4Address(body[28:32]), IPv4Address(body[52:56])
+        sender, target = ip4_text(body[28:32]), ip4_text(body[52:56])
         return f"ARP {sender} is at {body[8:28].hex()}" if body[7] == 2 else f"ARP Who has {target}? Tell {sender}"
     return None

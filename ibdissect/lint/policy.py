@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import field
 from typing import Any
 
@@ -57,6 +56,8 @@ class SitePolicy:
             raise ConfigError(where, "site", "must be a table")
         for key in table:
             if key not in KNOWN:
+                import difflib
+
                 near = difflib.get_close_matches(str(key), KNOWN, 1, 0.5)
                 hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(KNOWN))}"
                 raise ConfigError(where, f"site.{key}", "there is no such key", hint=hint)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 from ibdissect.errors import ConfigError
@@ -47,6 +46,8 @@ def matches(rule: type[Rule], code: str) -> bool:
 
 def _unknown(option: str, code: str, known: list[type[Rule]]) -> ConfigError:
     names = [rule.code for rule in known] + [rule.name for rule in known]
+    import difflib
+
     near = difflib.get_close_matches(code.upper(), names, 1, 0.5) or difflib.get_close_matches(code, names, 1, 0.5)
     hint = f"did you mean {near[0]}?" if near else "`ibdissect rules` lists them"
     return ConfigError(option, code, "no rule has this code or name", hint=hint)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any, Generic, TypeVar, overload
 
 from ibdissect.errors import ConfigError
@@ -76,5 +75,7 @@ def checked_settings(table: Any, rules: dict[str, type[Rule]], where: str) -> di
 
 
 def _nearest(word: str, known: list[str]) -> str:
+    import difflib
+
     near = difflib.get_close_matches(word, known, 1, 0.5)
     return f"did you mean {near[0]}?" if near else f"known are {', '.join(known[:12])}"

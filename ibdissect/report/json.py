@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.result import CaptureReport
 from ibdissect.version import VERSION
 from ibdissect.wire.text import visible_json
+
+from . import totals
 
 SCHEMA = 1
 
@@ -50,15 +50,6 @@ def capture_object(report: CaptureReport) -> dict[str, Any]:
     if report.phases is not None:
         entry["phases"] = report.phases
     return entry
-
-
-def totals(reports: Iterable[CaptureReport]) -> tuple[dict[str, int], dict[str, int]]:
-    """Exact findings by severity and by rule over several captures."""
-    counts, by_rule = Counter[str](error=0, warning=0, info=0), Counter[str]()
-    for report in reports:
-        counts.update(report.counts)
-        by_rule.update(report.by_rule)
-    return {name: counts[name] for name in ("error", "warning", "info")}, dict(sorted(by_rule.items()))
 
 
 def json_text(reports: list[CaptureReport], baseline: dict[str, Any] | None = None) -> str:

@@ -8,7 +8,7 @@ from ibdissect.lint.finding import Finding
 from ibdissect.lint.result import CaptureReport
 from ibdissect.wire.text import printable
 
-from .json import totals
+from . import totals
 
 SIGNS = {"error": "✖", "warning": "⚠", "info": "ℹ"}
 Paint = Callable[[str, str], str]

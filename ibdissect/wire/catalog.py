@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import pkgutil
 from collections.abc import Iterable, Iterator
@@ -83,6 +82,8 @@ class Catalog:
         """Up to three known filter names that look like `name`."""
         short = name.removeprefix("infiniband.")
         known = {n.removeprefix("infiniband."): n for n in self.names}
+        import difflib
+
         return [known[n] for n in difflib.get_close_matches(short, known, 3, 0.6)]
 
 

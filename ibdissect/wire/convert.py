@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Mapping
 
 from . import names
@@ -146,6 +145,8 @@ def lids_of(base: int, lmc: int) -> range:
 
 def parse_gid(text: str) -> bytes:
     """A GID in IPv6 notation as 16 bytes. ValueError when it is none."""
+    import ipaddress
+
     try:
         return ipaddress.IPv6Address(text.strip()).packed
     except ipaddress.AddressValueError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Any
 
 from .spec import Field
@@ -33,9 +32,16 @@ def visible_json(text: str) -> str:
 
 def gid_text(data: bytes) -> str:
     """A GID as RFC 5952 text; IPv4-mapped ones as ::ffff:1.2.3.4."""
-    address = ipaddress.IPv6Address(data)
+    from ipaddress import IPv6Address  # many captures hold none, and loading it takes a millisecond
+
+    address = IPv6Address(data)
     mapped = address.ipv4_mapped
     return f"::ffff:{mapped}" if mapped is not None else str(address)
+
+
+def ip4_text(data: bytes) -> str:
+    """The four bytes of an IPv4 address as text."""
+    return ".".join(map(str, data))
 
 
 def hex_text(value: int, bits: int) -> str:
@@ -50,7 +56,7 @@ def plain_value(field: Field[Any], value: Any) -> Any:
     if field.kind == "mac":
         return value.hex(":")
     if field.kind == "ip4":
-        return str(ipaddress.IPv4Address(value))
+        return ip4_text(value)
     return value.hex() if isinstance(value, bytes) else value
 
 
