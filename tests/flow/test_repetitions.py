@@ -1,0 +1,61 @@
+"""Are repeated packets counted the same wherever the chunks of a capture end?"""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from ibdissect.capture.opening import open_capture
+from ibdissect.flow.reliable import Streams
+from ibdissect.table.table import ChunkTable
+from tests import craft
+
+SEND, READ, READ_FIRST, READ_MIDDLE, READ_LAST = 0x04, 0x0C, 0x0D, 0x0E, 0x0F
+
+
+def send(psn: int) -> bytes:
+    return craft.rc(SEND, bytes(8), slid=1, dlid=2, bth={"destqp": 0x10, "psn": psn & 0xFFFFFF})
+
+
+def read(psn: int, responses: int = 1) -> bytes:
+    ext = {"RETH": {"va": 0, "r_key": 1, "dmalen": 256 * responses}}
+    return craft.rc(READ, ext=ext, slid=1, dlid=2, bth={"destqp": 0x10, "psn": psn})
+
+
+def piece(psn: int, opcode: int) -> bytes:
+    ext = {"AETH": {"syndrome": 0x1F, "msn": 1}} if opcode != READ_MIDDLE else {}
+    return craft.rc(opcode, bytes(256), ext=ext, slid=2, dlid=1, bth={"destqp": 0x20, "psn": psn})
+
+
+def counted(frames: list[bytes], window: int) -> dict[str, int]:
+    """What is counted over all streams; every packet once, whatever the window."""
+    streams, repeated = Streams(), 0
+    for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames)), window=window).chunks():
+        for event in streams.feed(ChunkTable(chunk)):
+            repeated += type(event).__name__ == "Repeated"
+    names = ("repeated", "repeated_reads", "repeated_responses", "gaps", "missing")
+    found = {name: sum(getattr(stream.counts, name) for stream in streams.troubled.values()) for name in names}
+    return {name: count for name, count in {**found, "events": bool(repeated)}.items() if count}
+
+
+def responses(first: int, last: int) -> list[bytes]:
+    return [piece(first, READ_FIRST), *(piece(psn, READ_MIDDLE) for psn in range(first + 1, last)), piece(last, READ_LAST)]
+
+
+@pytest.mark.parametrize("window", [400, 1000, 1 << 20])
+@pytest.mark.parametrize(
+    ("frames", "wanted"),
+    [
+        ([*map(send, range(20))], {}),
+        ([*map(send, range(20)), *map(send, range(8, 24))], {"repeated": 12, "events": 1}),
+        ([*map(send, range(-6, 6)), *map(send, range(-3, 9))], {"repeated": 9, "events": 1}),
+        ([*map(send, range(8)), *map(send, range(12, 20))], {"gaps": 1, "missing": 4}),
+        ([read(1), read(2), read(3), read(1), read(2), read(3), read(4)], {"repeated": 3, "repeated_reads": 3, "events": 1}),
+        ([read(1, 12), *responses(1, 12), read(1, 12), *responses(1, 12)],
+         {"repeated": 1, "repeated_reads": 1, "repeated_responses": 12, "events": 1}),
+    ],
+    ids=["clean", "again", "again around zero", "gap", "reads", "responses"],
+)  # fmt: skip
+def test_counts(frames: list[bytes], wanted: dict[str, int], window: int) -> None:
+    assert counted(frames, window) == wanted
