@@ -131,7 +131,9 @@ class Records(ABC):
 
     def checked(self, raw: Bytes, filled: int, starts: Ints, after: int) -> tuple[Ints, int, str, bool]:
         """The same as `complete`, for starts that were walked already: cut before a fault or an incomplete record."""
-        sizes = np.diff(starts, append=after)
+        sizes = np.empty_like(starts)
+        np.subtract(starts[1:], starts[:-1], out=sizes[:-1])
+        sizes[-1:] = after - starts[-1:]
         bad, reason = self.fault(raw, filled, starts, sizes)
         if bad < len(starts):
             return starts[:bad], int(starts[bad]), reason, True
@@ -150,9 +152,12 @@ class Records(ABC):
         self.second = self.second_at(raw, int(starts[-1]))
         if not len(rows.offset):
             return
-        links, where = np.unique(rows.link, return_index=True)
-        for link in links[np.argsort(where)].tolist():
-            self.note_link(link)
+        if (rows.link == rows.link[0]).all():
+            self.note_link(int(rows.link[0]))
+        else:
+            links, where = np.unique(rows.link, return_index=True)
+            for link in links[np.argsort(where)].tolist():
+                self.note_link(link)
         chunk = Chunk(
             first=self.frames + 1, base=base, data=raw[:filled], offset=rows.offset, caplen=rows.caplen, length=rows.length,
             time_ns=rows.time_ns, link=rows.link, interface=rows.interface, pseudo=rows.pseudo, described=rows.described,
