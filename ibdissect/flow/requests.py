@@ -34,6 +34,8 @@ class Request:
     mark: int
     """Hash of what it has in common with its answer."""
     tries: int = 1
+    alone: bool = True
+    """Nothing of its transaction waited for an answer when it came."""
 
     @property
     def to(self) -> str:

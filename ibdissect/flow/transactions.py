@@ -214,6 +214,7 @@ class Transactions:
             self.dropped[0].add(mads.frames[i], mads.times[i])
             yield Unanswered(gone.frame, gone.time_ns, gone)
         self.open[key] = request_of(mads, i)
+        self.open[key].alone = before is None
         if mads.mgmt_class[i] != DIRECTED:
             if len(self.asked) >= MAX_OPEN:
                 self.asked.pop(next(iter(self.asked)))

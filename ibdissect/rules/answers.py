@@ -61,7 +61,8 @@ class OtherAttribute(Rule):
         other &= ~((event.mgmt_class == SA) & (event.attribute == MULTI_PATH) & (told == PATH))
         other &= event.request_method != GET_TRACE  # asks with paths, and gets TraceRecords
         other &= ~((told == CLASS_PORT_INFO) & (event.status & REDIRECTED != 0))
-        other[list(event.singles)] = False  # another request of that transaction was open
+        # Those found one by one were not asked twice, nor was another request of that transaction open.
+        other[[k for k, request in event.singles.items() if request.tries > 1 or not request.alone]] = False
         low, high = MAD.attribute_id.span
         for i in np.flatnonzero(other).tolist():
             frame = int(event.frames[i])
