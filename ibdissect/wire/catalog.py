@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterable, Iterator
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache, cached_property
+from itertools import chain
 from types import MappingProxyType, ModuleType
 from typing import Any
 
@@ -24,7 +25,6 @@ class Catalog:
 
     def __init__(self, modules: Iterable[ModuleType]) -> None:
         self.structs: tuple[StructType, ...] = tuple(_declared(modules))
-        names: dict[str, list[Field[Any]]] = {}
         formats: dict[tuple[int, int], list[StructType]] = {}
         attributes: dict[tuple[int, int], list[tuple[Mad, StructType]]] = {}
         inside: dict[StructType, list[tuple[Inside, StructType]]] = {}
@@ -34,7 +34,6 @@ class Catalog:
         modules = list(modules)
         for struct in self.structs:
             for field in struct.fields:
-                names.setdefault(field.filter_name, []).append(field)
                 if field.kind == "nested" and field.of is not None:
                     nesting.setdefault(field.of, []).append(field)
             for place in struct.carried_by:
@@ -50,14 +49,12 @@ class Catalog:
                     others.append((place, struct))
                 else:
                     raise SpecError(struct.__name__, "carried_by", f"{place!r} is no place")
-        for column in _columns(modules):
+        self._columns = tuple(_columns(modules))
+        for column in self._columns:
             assert column.owner is not None
-            names.setdefault(column.filter_name, []).append(column)
             computed.setdefault(column.owner, []).append(column)
         _refuse_clashes(attributes)
         _refuse_equal_places(others)
-        _refuse_mixed_names(names)
-        self.names = MappingProxyType({name: tuple(fields) for name, fields in names.items()})
         self.formats = MappingProxyType({number: tuple(found) for number, found in formats.items()})
         self.attributes = MappingProxyType({place: tuple(found) for place, found in attributes.items()})
         self.inside = MappingProxyType({owner: tuple(found) for owner, found in inside.items()})
@@ -65,6 +62,16 @@ class Catalog:
         self.others = tuple(others)
         self.computed = MappingProxyType({struct: tuple(found) for struct, found in computed.items()})
         """Fields without bytes, by the structure that they belong to."""
+        if not all(module.__name__.startswith(f"{wire.__name__}.") for module in modules):
+            _refuse_mixed_names(self.names)
+
+    @cached_property
+    def names(self) -> Mapping[str, tuple[Field[Any], ...]]:
+        """Fields by filter name, in the order of declaration, those without bytes last; made when a name is first asked for."""
+        names: dict[str, list[Field[Any]]] = {}
+        for field in chain(*(struct.fields for struct in self.structs), self._columns):
+            names.setdefault(field.filter_name, []).append(field)
+        return MappingProxyType({name: tuple(fields) for name, fields in names.items()})
 
     def data_at(self, mgmt_class: int, base_version: int) -> int:
         """Byte of a MAD where the attribute of a class starts: the `data` field of the class's format, else behind the common header."""
@@ -123,7 +130,7 @@ def _refuse_equal_places(others: list[tuple[object, StructType]]) -> None:
             raise PluginError(defined_in(struct), f"{place} is claimed by {said(struct)} and by {said(other)}")
 
 
-def _refuse_mixed_names(names: dict[str, list[Field[Any]]]) -> None:
+def _refuse_mixed_names(names: Mapping[str, tuple[Field[Any], ...]]) -> None:
     """One filter name for a number in one file and for bytes in another."""
     for name, fields in names.items():
         for field in fields[1:]:

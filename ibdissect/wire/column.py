@@ -25,7 +25,7 @@ class ComputedField(Field[Any]):
         super().__init__(kind, 64 if kind == "uint" else 0, label, **options)
         self.formula, self.owner = formula, of
         self.name = name.rpartition(".")[2]
-        self.filter_name = name if "." in name else f"{of.prefix}.{of.key}.{name}"
+        self._filter_name = name if "." in name else f"{of.prefix}.{of.key}.{name}"
         self._lo = self._hi = self._shift = 0
         self._mask = (1 << 64) - 1
 

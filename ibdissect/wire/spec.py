@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, ClassVar, Generic, TypeVar, cast, overload
 
 from ibdissect.errors import SpecError
@@ -39,8 +40,8 @@ class Field(Value, Generic[V]):
     """
 
     __slots__ = (
-        "_hi", "_lo", "_mask", "_shift", "at", "base", "bit", "bits", "count", "filter_key", "filter_name", "kind", "label",
-        "little", "name", "of", "owner", "part_of", "secret", "show", "unit", "values", "when",
+        "_filter_name", "_hi", "_lo", "_mask", "_shift", "at", "base", "bit", "bits", "count", "filter_key", "kind", "label", "little",
+        "name", "of", "owner", "part_of", "secret", "show", "unit", "values", "when",
     )  # fmt: skip
 
     def __init__(
@@ -64,7 +65,7 @@ class Field(Value, Generic[V]):
         self.kind, self.bits, self.label, self.at, self.base = kind, bits, label, at, base
         self.values, self.unit, self.show, self.secret, self.filter_key = values, unit, show, secret, ws
         self.of, self.part_of, self.when, self.little = of, part_of, when, little
-        self.count, self.bit, self.name, self.filter_name = 1, 0, "", ""
+        self.count, self.bit, self.name, self._filter_name = 1, 0, "", ""
         self.owner: type[Struct] | None = None
 
     def __set_name__(self, owner: type[Any], name: str) -> None:
@@ -75,8 +76,7 @@ class Field(Value, Generic[V]):
         """Fix where the field lies; `at` repeats the standard's own offset and must agree with the running sum."""
         self.owner, self.bit = owner, bit
         if self.at is not None:
-            byte, _, sub = self.at.partition("[")
-            want = int(byte) * 8 + int(sub.rstrip("]") or 0)
+            want = _bit_at(self.at)
             if want != bit:
                 raise SpecError(
                     owner.__name__, self.name, f"declared at {self.at} (bit {want}), fields so far end at bit {bit} ({bit // 8}[{bit % 8}])"
@@ -88,9 +88,15 @@ class Field(Value, Generic[V]):
         end = bit + self.bits
         self._lo, self._hi = bit // 8, (end + 7) // 8
         self._shift, self._mask = self._hi * 8 - end, (1 << self.bits) - 1
-        key = self.filter_key or (self.name.replace("_", "") if " " in self.label else _NO_NAME.sub("", self.label.lower()))
-        whole = "." in key and key.split(".")[0] in PROTOCOLS
-        self.filter_name = key if whole else f"{owner.prefix}.{owner.key}.{key.lstrip('+')}"
+
+    @property
+    def filter_name(self) -> str:
+        """What filters call the field, empty where it stands in no structure; made when it is first asked for, as few are."""
+        if not self._filter_name and self.owner is not None:
+            key = self.filter_key or (self.name.replace("_", "") if " " in self.label else _NO_NAME.sub("", self.label.lower()))
+            whole = "." in key and key.split(".")[0] in PROTOCOLS
+            self._filter_name = key if whole else f"{self.owner.prefix}.{self.owner.key}.{key.lstrip('+')}"
+        return self._filter_name
 
     @property
     def span(self) -> tuple[int, int]:
@@ -152,6 +158,13 @@ class Field(Value, Generic[V]):
 
     def __repr__(self) -> str:
         return f"<Field {self.owner.__name__ if self.owner else '?'}.{self.name}>"
+
+
+@cache
+def _bit_at(text: str) -> int:
+    """The bit that an offset as the standard writes it stands for: `12` or `12[3]`."""
+    byte, _, sub = text.partition("[")
+    return int(byte) * 8 + int(sub.rstrip("]") or 0)
 
 
 def decode_text(data: bytes) -> str:
