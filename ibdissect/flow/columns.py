@@ -10,9 +10,9 @@ import numpy.typing as npt
 from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.record import record
 from ibdissect.table.distinct import order_of
+from ibdissect.table.front import Place
 from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE, Bool, Int
 from ibdissect.table.table import ChunkTable, gather
-from ibdissect.wire.link import LRH
 from ibdissect.wire.opcodes import OPCODES, RC, RD, UC, XRC
 from ibdissect.wire.transport import BTH, RETH
 
@@ -48,10 +48,9 @@ UNKNOWN = 0xFF
 """Stands for the OpCode in front of the first packet seen; no transport uses it."""
 _TAG = np.array([code & SERVICE | bool(IS_RESPONSE[code]) for code in range(256)], np.uint8)
 _IS_READ = (np.arange(256) & OPERATION) == READ_REQUEST
-_ROOM = EXTENDED_SIZE.astype(np.uint8)
-_HEAD = LRH.size + BTH.size + RETH.size
-"""Bytes that are gathered at once: LRH (or UDP), BTH and what is behind it."""
-_BEHIND = LRH.size + BTH.size
+_ROOM = (BTH.size + EXTENDED_SIZE).astype(np.uint8)
+_LOW24 = 0xFFFFFF
+"""PSNs and queue pairs are the lower 24 bits of their words."""
 
 
 def by_opcode(choice: npt.NDArray[Any], opcode: Bytes) -> npt.NDArray[Any]:
@@ -61,7 +60,7 @@ def by_opcode(choice: npt.NDArray[Any], opcode: Bytes) -> npt.NDArray[Any]:
 
 @record(eq=True, frozen=False)
 class Packets:
-    """Packets of streams, sorted by stream and, within one, by frame; all arrays of one length but `starts`, `told` and `total`."""
+    """Packets of streams, sorted by stream and, within one, by frame; arrays of one length but where it is said otherwise."""
 
     rows: Int
     """Row of the chunk."""
@@ -78,7 +77,7 @@ class Packets:
     msn: Int
     """AETH.MSN, -1 without an AETH."""
     dest_qp: Int
-    """BTH.DestQP; of RD the end-to-end context."""
+    """BTH.DestQP of each stream; of RD the end-to-end context."""
     starts: Int
     """Index of the first packet of each stream."""
     unproven: Bool
@@ -102,24 +101,33 @@ def packets(table: ChunkTable) -> Packets | None:
     bth = loc.start.get("bth")
     if bth is None:
         return None
-    rows = np.flatnonzero((bth >= 0) & (by_opcode(_ROOM, loc.opcode) <= loc.limit - bth - BTH.size) & by_opcode(IN_STREAM, loc.opcode))
+    good = by_opcode(IN_STREAM, loc.opcode) & (loc.limit - bth >= by_opcode(_ROOM, loc.opcode))
+    good &= bth >= 0
+    rows = np.flatnonzero(good)
     if not len(rows):
         return None
     at, opcode = bth.take(rows), loc.opcode.take(rows)
-    head = loc.front.part(rows, at - LRH.size, _HEAD)
-    dest, psn = (head[:, LRH.size + i : LRH.size + i + 4].view(">u4")[:, 0].astype(np.int64) & 0xFFFFFF for i in (4, 8))
-    has, word = _word(table, rows, at, head, opcode, "RDETH", 0)
+    head = Place(loc.front, rows, at)
+    words = head.part(4, 4), head.part(8, 4)
+    dest, psn = (word.view(">u4")[:, 0].astype(np.int64) for word in words)
+    dest &= _LOW24
+    psn &= _LOW24
+    has, word = _word(table, rows, head, opcode, "RDETH", 0)
     dest[has] = word & 0xFFFFFF
-    tag = by_opcode(_TAG, opcode)
-    key = (_addresses(table, rows, at, head) ^ ((dest.astype(np.uint64) << np.uint64(8)) | tag)) * _A
+    key = dest.view(np.uint64) << np.uint64(8)
+    key |= by_opcode(_TAG, opcode)
+    key ^= _addresses(table, rows)
+    key *= _A
     payload = loc.at("payload").take(rows)
-    length = np.where(payload >= 0, loc.payload_end.take(rows) - payload, 0)
+    length = loc.payload_end.take(rows)
+    length -= payload
+    length *= payload >= 0
     if not loc.complete.all():
         length[~loc.complete[rows]] = -1
     dma, aeth = np.full((2, len(rows)), -1, np.int64)
-    has, word = _word(table, rows, at, head, opcode, "RETH", RETH.dmalen.bit // 8)
+    has, word = _word(table, rows, head, opcode, "RETH", RETH.dmalen.bit // 8)
     dma[has] = word
-    has, word = _word(table, rows, at, head, opcode, "AETH", 0)
+    has, word = _word(table, rows, head, opcode, "AETH", 0)
     aeth[has] = word
     order = order_of(key)
     key, opcode, aeth, length = key.take(order), opcode.take(order), aeth.take(order), length.take(order)
@@ -131,50 +139,50 @@ def packets(table: ChunkTable) -> Packets | None:
     total = np.zeros(len(rows) + 1, np.int64)
     np.cumsum(np.maximum(length, 0), out=total[1:])
     return Packets(
-        rows, key, psn.take(order), opcode, length, dma.take(order), aeth >> 24, msn, dest.take(order), starts,
+        rows, key, psn.take(order), opcode, length, dma.take(order), aeth >> 24, msn, dest.take(order[starts]), starts,
         table.chunk.link.take(rows) == LINK_ERF, by_opcode(IS_RESPONSE, opcode), by_opcode(GOES_ON, opcode), by_opcode(LEAVES, opcode),
         np.flatnonzero(by_opcode(_IS_READ, opcode)), told, total,
     )  # fmt: skip
 
 
-def _word(table: ChunkTable, rows: Int, at: Int, head: Bytes, opcode: Bytes, name: str, offset: int) -> tuple[Int, Int]:
-    """Which of `rows`, whose BTH is `at` and in `head`, carry an extended header, and the four bytes at `offset` in it as a number."""
+def _word(table: ChunkTable, rows: Int, head: Place, opcode: Bytes, name: str, offset: int) -> tuple[Int, Int]:
+    """Which of `rows`, whose BTHs are `head`, carry an extended header, and the four bytes at `offset` in it as a number."""
     delta = EXTENDED_AT[name]
     has = np.flatnonzero(by_opcode(delta >= 0, opcode))
     before = delta.take(opcode.take(has)).astype(np.int64)
     if before.any():
-        word = table.located.front.part(rows[has], at[has] + BTH.size + before + offset, 4).view(">u4")[:, 0]
+        word = table.located.front.part(rows[has], head.at[has] + BTH.size + before + offset, 4).view(">u4")[:, 0]
     else:
-        word = head[:, _BEHIND + offset : _BEHIND + offset + 4].view(">u4")[:, 0].take(has)
+        word = head.part(BTH.size + offset, 4).view(">u4")[:, 0].take(has)
     return has, word.astype(np.int64)
 
 
-def _addresses(table: ChunkTable, rows: Int, at: Int, head: Bytes) -> U64:
+def _addresses(table: ChunkTable, rows: Int) -> U64:
     """Source and destination of each packet in one number: LIDs, else GIDs or IP addresses mixed."""
     loc, data = table.located, table.chunk.data
     out = np.zeros(len(rows), np.uint64)
-    for name, source, size in (("ip4", 12, 4), ("ip6", 8, 16), ("grh", 8, 16), ("lrh", 2, 2)):
+    for name in ("ip4", "ip6", "grh", "lrh"):
         if name not in loc.start:
             continue
         start = loc.start[name].take(rows)
         there = start >= 0
-        whole = bool(there.all())
-        index = slice(None) if whole else np.flatnonzero(there)
-        if size == 16:
-            words = gather(data, start[index] + source, 32).view(np.uint64)
+        index: slice | Int = slice(None)
+        if not there.all():
+            index = np.flatnonzero(there)
+        place = Place(loc.front, rows[index], start[index])
+        if name in ("ip6", "grh"):
+            words = gather(data, start[index] + 8, 32).view(np.uint64)
             mixed = words[:, 0] * _A
             for i in range(1, 4):
                 mixed = (mixed ^ (mixed >> np.uint64(29)) ^ words[:, i]) * _B
-            out[index] = mixed
-            continue
-        if name == "lrh" and whole and (at - start == LRH.size).all():
-            block = head[:, source:LRH.size]
+        elif name == "lrh":
+            mixed, near = (place.part(at, 4).view(">u2")[:, 1].astype(np.uint64) for at in (0, 4))
+            mixed <<= np.uint64(16)
+            mixed |= near
+            mixed *= _B
         else:
-            block = loc.front.part(rows[index], start[index] + source, 6 if name == "lrh" else 8)
-        if name == "lrh":
-            far, near = (block[:, i : i + 2].view(">u2")[:, 0].astype(np.uint64) for i in (0, 4))
-            out[index] = (far << np.uint64(16) | near) * _B
-        else:
-            out[index] = block.view(np.uint64)[:, 0] * _B
-    mixed = (out ^ (out >> np.uint64(32))) * _C
-    return np.asarray(mixed, np.uint64)
+            mixed = place.part(12, 8).view(np.uint64)[:, 0] * _B
+        out[index] = mixed
+    out ^= out >> np.uint64(32)
+    out *= _C
+    return out

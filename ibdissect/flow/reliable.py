@@ -86,7 +86,7 @@ class Streams:
             fresh = [i for i, slot in enumerate(slots) if slot < 0]
             at = found.starts[fresh]
             rows = found.rows[at]
-            numbers = rows.tolist(), found.opcode[at].tolist(), found.dest_qp[at].tolist(), found.response[at].tolist()
+            numbers = rows.tolist(), found.opcode[at].tolist(), found.dest_qp[fresh].tolist(), found.response[at].tolist()
             for i, row, opcode, dest_qp, response, way in zip(fresh, *numbers, ways_of(table, rows), strict=True):
                 ends = Ends(SERVICES[opcode & SERVICE], way[0], way[1], dest_qp, response)
                 slots[i] = self.slots[keys[i]] = self._new(ends, table.chunk.first + row)

@@ -41,7 +41,8 @@ def order_of(keys: U64) -> Int:
     order = packed.astype(np.int64)
     found = keys[order]
     apart = found[1:] ^ found[:-1]
-    if ((apart != 0) & (apart <= _LOW)).any():  # two keys that differ in low bits only
+    apart -= np.uint64(1)
+    if (apart < _LOW).any():  # two keys that differ in low bits only; those that agree are far above
         return np.argsort(keys, kind="stable")
     return order
 
