@@ -87,8 +87,9 @@ class BothLimited(Rule):
         self._destinations(ways, place, connected, table.chunk.first, int(table.chunk.time_ns[0]))
         suspicious = (native.p_key > 0) & (native.p_key < FULL)
         suspicious &= ordinary
-        if self.limited:  # a full P_Key later clears the direction
+        if self.limited or suspicious.any():  # a full P_Key later clears the direction
             near = np.zeros(SLOTS, np.bool_)  # some that are not limited share a slot with one that is; they clear nothing
+            near[place[suspicious]] = True
             near[slot(np.array([flow[0] << 40 | flow[2] << 24 | flow[3] for flow in self.limited], np.int64))] = True
             suspicious |= ordinary & near[place]
         index = np.flatnonzero(suspicious)
@@ -99,6 +100,8 @@ class BothLimited(Rule):
         index, source = index[known], source[known]
         keys = (way[index], source, native.dest_qp[index], native.p_key[index])
         first, inverse = groups(keys)
+        if len(groups(tuple(column[first] for column in keys[:3]))[0]) < len(first):
+            first, inverse = groups((*keys, _turns(keys)))
         counts = np.bincount(inverse)
         for i in np.argsort(first).tolist():
             lids, src_qp, dest_qp, key = (int(column[first[i]]) for column in keys)
@@ -198,3 +201,12 @@ class BothLimited(Rule):
             count=count,
             key=key,
         )
+
+
+def _turns(keys: tuple[Int, Int, Int, Int]) -> Int:
+    """Numbers that tell apart the stretches of a direction with the same P_Key, where it changes between them."""
+    direction, p_key = groups(keys[:3])[1], keys[3]
+    order = np.argsort(direction, kind="stable")
+    turns = np.zeros_like(p_key)
+    turns[order[1:]] = np.cumsum(np.diff(p_key[order]) != 0)
+    return turns
