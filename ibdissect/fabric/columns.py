@@ -12,7 +12,6 @@ from ibdissect.table.table import ChunkTable, extract, gather
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm import NodeInfo, SMInfo, SMPDirected, SwitchInfo
-from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.spec import Field
 from ibdissect.wire.transport import BTH
 
@@ -43,10 +42,6 @@ _READ: dict[int, tuple[Field[Any], ...]] = {
         NodeInfo.partition_cap, NodeInfo.device_id, NodeInfo.local_port_num, NodeInfo.vendor_id,
     ),
     SWITCH_INFO: tuple(getattr(SwitchInfo, name) for name in SwitchFacts._fields),
-    PORT_INFO: (
-        PortInfo.lid, PortInfo.lmc, PortInfo.port_state, PortInfo.local_port_num, PortInfo.diag_code,
-        PortInfo.m_key, PortInfo.m_key_protect_bits, PortInfo.m_key_lease_period,
-    ),
     SM_INFO: (SMInfo.guid, SMInfo.priority, SMInfo.sm_state, SMInfo.act_count),
 }  # fmt: skip
 """Fields of an attribute in the order in which `facts` holds them."""
@@ -99,7 +94,7 @@ class Smps:
         self.bodies = gather(data, at + DATA_AT, 64)
         self._raw = self.bodies.tobytes()
         self.facts: list[tuple[int, ...] | None] = [None] * len(rows)
-        """Fields of the attribute, for answers and for Set(PortInfo)."""
+        """Fields of the attribute, for answers; PortInfo is read as bytes."""
         self.kind, self.keyed = self._kinds(answer, trap, keyed)
         """What each SMP needs of the follower; whether M_Keys are in play."""
 
@@ -113,12 +108,10 @@ class Smps:
         kind[teaches] = TEACHES
         if keyed:
             kind[~answer & ~trap] = ASKS
-            read = teaches | sets
         else:
             kind[((self.method == SET) & (self.attribute == P_KEY_TABLE)) | (self.method == TRAP_REPRESS)] = ASKS
-            read = teaches
         for number, fields in _READ.items():
-            index = np.flatnonzero(read & (self.attribute == number))
+            index = np.flatnonzero(teaches & (self.attribute == number))
             if len(index):
                 body = self.bodies[index]
                 values = [extract(body, field.bit, field.bits).tolist() for field in fields]

@@ -6,7 +6,7 @@ Facts learnt later say nothing about earlier packets. Records of the SA fill in,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from . import columns as c
 from .columns import Smps
 from .events import ChunkFollowed, FabricEvent, RepressSeen, StateEvicted, TrapSeen, WrongMKey
 from .keys import refuses
-from .learn import Asked, Learner, Smp
+from .learn import M_KEY_SIZE, Asked, Learner, Smp
 from .model import FIRST_MULTICAST, PERMISSIVE, SWITCH, Node, Port, Subnet
 from .places import Places
 from .records import learn_records
@@ -79,6 +79,10 @@ class Follower:
         """SMPs of the chunk that are taken in."""
         self.unplaced: dict[tuple[int, ...], tuple[Smp, int]] = {}
         """Directed requests whose port is not known, by what a bad M_Key trap repeats of them; and the offset of their MAD."""
+
+    def hear(self, events: Container[type[FabricEvent]]) -> None:
+        """Tell of these events only, as far as the others are many: a sweep of a large subnet changes every port's state and tables."""
+        self.learner.heard = events
 
     def feed(self, table: ChunkTable) -> Iterator[FabricEvent]:
         """Take in a chunk; yields events while the state is as of their frame. Exhaust it."""
@@ -255,8 +259,7 @@ class Follower:
         if method != c.SET:
             return
         if attribute == c.PORT_INFO and guard is not None and self.learner.about(hop, smp.modifier & 0xFF, 0) is port:
-            facts = smps.facts[smp.i]
-            guard.pending = facts[5] if facts is not None else None
+            guard.pending = int.from_bytes(smps.body(smp.i)[:M_KEY_SIZE], "big")
         elif attribute == c.P_KEY_TABLE:
             target = self.learner.table_port(hop, smp.modifier >> 16)
             if target is not None and target.p_keys is not None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+from struct import Struct
+
 from ibdissect.record import record
 from ibdissect.wire.sm_port import PortInfo
 
@@ -27,6 +30,10 @@ from .tables import Forwarding, Qos
 from .topology import connect, disconnect, forget_volatile
 
 NO_KEY = (0, 0, 0)
+LID_AT, LEASE_AT, DIAG_AT = PortInfo.lid.bit // 8, PortInfo.m_key_lease_period.bit // 8, PortInfo.diag_code.bit // 8
+LOCAL_AT, LMC_AT = PortInfo.local_port_num.bit // 8, PortInfo.lmc.bit // 8
+M_KEY_SIZE = PortInfo.m_key.bits // 8
+LID = Struct(">H")
 LOW_CAP_AT, HIGH_CAP_AT = PortInfo.vl_arbitration_low_cap.bit // 8, PortInfo.vl_arbitration_high_cap.bit // 8
 
 
@@ -56,6 +63,8 @@ class Learner:
     def __init__(self, subnet: Subnet, routes: Routes) -> None:
         self.subnet, self.routes = subnet, routes
         self.out: list[FabricEvent] = []
+        self.heard: Container[type[FabricEvent]] = (PortStateChanged, PKeysLearnt)
+        """Which of the frequent events anybody wants to hear of."""
         self.lost = False
         """A node that had no name was dropped for one that has."""
 
@@ -72,8 +81,7 @@ class Learner:
             if hop is None:
                 return
         if attribute == c.PORT_INFO:
-            assert facts is not None
-            self.port_info(smps, smp, hop, facts, asked)
+            self.port_info(smps, smp, hop, asked)
         elif attribute == c.P_KEY_TABLE:
             self._p_keys(smps, smp, hop)
         elif attribute in c.TABLES:
@@ -151,9 +159,10 @@ class Learner:
             return self.subnet.port(hop.node, number) if number <= hop.node.num_ports else None
         return self.subnet.port(hop.node, hop.entered)
 
-    def port_info(self, smps: Smps, smp: Smp, hop: Hop, facts: tuple[int, ...], asked: Asked | None) -> None:
+    def port_info(self, smps: Smps, smp: Smp, hop: Hop, asked: Asked | None) -> None:
         """A port showed its PortInfo."""
-        lid, lmc, state, local, diag_code, key, protect, lease = facts
+        body = smps.body(smp.i)
+        state, local = body[STATE_AT] & 15, body[LOCAL_AT]
         node, number = hop.node, smp.modifier & 0xFF
         if node.kind == SWITCH:
             port, own = node.ports.get(number) or self.subnet.port(node, number), number == 0
@@ -164,24 +173,26 @@ class Learner:
             port, own = about, about is node.ports.get(hop.entered)
             if own and node.kind and local != port.number:
                 return  # not the port that the route was thought to lead to
-        body, before = smps.body(smp.i), port.body
+        before = port.body
         if body != before:
             was = before[STATE_AT] & 15 if before is not None else 0
             # External ports of a switch have no LIDs and often say the same.
             port.body, port.info_frame = body if own else self.subnet.share(body), smp.frame
             if was != state:
                 self._state_changed(smp, port, was, state)
-            if diag_code & 0x8000:
-                self._add_page(port, diag_code >> 4 & 0x7FF)
+            if body[DIAG_AT] & 0x80:
+                self._add_page(port, (body[DIAG_AT] << 8 | body[DIAG_AT + 1]) >> 4 & 0x7FF)
             if not body[LOW_CAP_AT] or not body[HIGH_CAP_AT]:
                 node.unarbitrated = True
         if node.kind != SWITCH or own:
+            lid, lmc = LID.unpack_from(body, LID_AT)[0], body[LMC_AT] & 7
             if lid < FIRST_MULTICAST and port.lids.now != ((lid, lmc) if lid else None):
                 taken = self.subnet.assign(port, lid, lmc, smp.frame)
                 if lid:
                     self.out.append(LidAssigned(smp.frame, smp.time_ns, port, lid, lmc, taken))
-            if port.guard is not None or (key, protect, lease) != NO_KEY:
-                self._m_key(smps, smp, port, MKey(key, protect, lease), asked)
+            shown = MKey(int.from_bytes(body[:M_KEY_SIZE], "big"), body[LMC_AT] >> 6, LID.unpack_from(body, LEASE_AT)[0])
+            if port.guard is not None or shown != NO_KEY:
+                self._m_key(smps, smp, port, shown, asked)
 
     def _state_changed(self, smp: Smp, port: Port, was: int, state: int) -> None:
         if state == DOWN:
@@ -192,7 +203,8 @@ class Learner:
             for end in (port, port.peer):
                 if end is not None and end.node.kind != SWITCH:
                     forget_volatile(end, smp.frame)
-        self.out.append(PortStateChanged(smp.frame, smp.time_ns, port, was, state))
+        if PortStateChanged in self.heard:
+            self.out.append(PortStateChanged(smp.frame, smp.time_ns, port, was, state))
 
     def _m_key(self, smps: Smps, smp: Smp, port: Port, shown: MKey, asked: Asked | None) -> None:
         method, presented, frame = asked if asked is not None else (0, smps.m_key(smp.i), 0)
@@ -219,7 +231,7 @@ class Learner:
             port.p_keys = PKeys()
             self.subnet.partitioned = True
         block = smp.modifier & 0xFFFF
-        if port.p_keys.learn(block, self.subnet.share(smps.body(smp.i)), smp.frame):
+        if port.p_keys.learn(block, self.subnet.share(smps.body(smp.i)), smp.frame) and PKeysLearnt in self.heard:
             self.out.append(PKeysLearnt(smp.frame, smp.time_ns, port, block))
 
     def _table(self, smps: Smps, smp: Smp, hop: Hop, attribute: int) -> None:

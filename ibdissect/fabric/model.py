@@ -268,7 +268,7 @@ class Subnet:
 
     def drop(self, node: Node) -> None:
         """Forget a node and its ports; its LIDs belong to nobody."""
-        node.alive = False
+        node.alive, node.forwarding = False, None  # the past of its LIDs may still point here
         self.slots.pop(node.slot, None)
         if self.nodes.get(node.guid) is node:
             del self.nodes[node.guid]

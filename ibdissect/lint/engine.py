@@ -114,6 +114,9 @@ class Linter:
         wanted = {event.source for event in self.of_event if hasattr(event, "source")}
         wanted |= {kind for rule in self.rules for kind in rule.needs}
         self.sources: list[Source] = [self.context.get(kind) for kind in sorted(wanted, key=lambda kind: kind.__name__)]
+        for source in self.sources:
+            if hasattr(source, "hear"):
+                source.hear(self.of_event)
 
     def feed(self, table: ChunkTable, shown: Bool | None = None) -> None:
         """Judge a chunk; `shown` bool[n] limits what is reported, knowledge is learnt from all rows."""

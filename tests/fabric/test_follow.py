@@ -11,7 +11,18 @@ from typing import Any
 import pytest
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.fabric.events import ChunkFollowed, FabricEvent, LidAssigned, LinkLost, MKeyShown, NodeFound, StateEvicted, WrongMKey
+from ibdissect.fabric.events import (
+    ChunkFollowed,
+    FabricEvent,
+    LidAssigned,
+    LinkLost,
+    MKeyShown,
+    NodeFound,
+    PKeysLearnt,
+    PortStateChanged,
+    StateEvicted,
+    WrongMKey,
+)
 from ibdissect.fabric.follow import MAX_ASKED, Follower
 from ibdissect.fabric.model import CA, SWITCH
 from ibdissect.fabric.topology import links
@@ -146,6 +157,20 @@ def test_restarted_adapter() -> None:
     port = follower.subnet.by_lid(5)
     assert port is not None and port.p_keys is not None
     assert port.p_keys.keys(3)[0] == {0x1234, 0} and port.p_keys.keys(4)[0] == set()
+
+
+def test_frequent_events_are_told_to_those_who_hear() -> None:
+    told = [answer(5, 0x11, node(5)), answer(5, 0x15, port_info(5)), answer(5, 0x16, p_keys(0xFFFF))]
+    source = io.BytesIO(craft.erf_pcap(told))
+    heard: dict[str, set[type]] = {}
+    for name, events in (("all", None), ("none", ()), ("states", (PortStateChanged,))):
+        follower = Follower()
+        if events is not None:
+            follower.hear(events)
+        source.seek(0)
+        heard[name] = {type(event) for chunk in open_capture(source).chunks() for event in follower.feed(ChunkTable(chunk))}
+        assert follower.subnet.by_lid(5) is not None
+    assert heard["all"] - heard["none"] == {PortStateChanged, PKeysLearnt} and heard["states"] - heard["none"] == {PortStateChanged}
 
 
 def test_route_that_starts_behind_lids() -> None:
