@@ -48,8 +48,9 @@ MALFORMED = (
     "the MAD is shorter than its header",
     "the ERF header does not fit the record",
     "GRH.PayLen disagrees with the frame",
+    "the UDP length is larger than the IP packet",
 )
-OK, NO_LRH, PKTLEN_LARGE, PKTLEN_SMALL, NO_GRH, NO_BTH, NO_EXTENDED, IP_LARGE, NO_MAD, NO_ERF, GRH_LENGTH = range(11)
+OK, NO_LRH, PKTLEN_LARGE, PKTLEN_SMALL, NO_GRH, NO_BTH, NO_EXTENDED, IP_LARGE, NO_MAD, NO_ERF, GRH_LENGTH, UDP_LARGE = range(12)
 
 _EXTENDED = ("RDETH", "DETH", "XRCETH", "FETH", "RETH", "AtomicETH", "AETH", "AtomicAckETH", "ImmDt", "IETH", "CNP")
 
@@ -335,8 +336,12 @@ class _Finder:
         long = stop - self.pick(self.chunk.offset, rows) > self.pick(self.chunk.length, rows)
         if long.any():
             self.bad(rows[long], IP_LARGE)
-        # A datagram may end before its IP packet does, never behind it.
+        # A datagram may end before its IP packet does, never behind it (RFC 768).
         self.transport(rows, at + 8, np.minimum(stop, at + size))
+        long = at + size > stop
+        if long.any():
+            outer = self.loc.at("ip4")[rows[long]]  # of a fragment, the rest comes in others
+            self.bad(rows[long][(outer < 0) | (self.data[outer + 6] & 0x20 == 0)], UDP_LARGE)
 
     def transport(self, rows: Int, at: Int, stop: Int) -> None:
         """BTH, extended headers, payload; `stop` is the byte behind the ICRC as the lengths claim it."""

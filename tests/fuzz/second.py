@@ -366,4 +366,5 @@ def _over_ethernet(kinds: dict[Any, Any], layers: list[Any], wire: int) -> bool:
         return False
     start = len(outer.original) - len(ip.original)
     stop = start + (ip.len if isinstance(ip, IP) else 40 + ip.plen)
-    return stop > wire or _transport_of(kinds, layers)
+    fragment = isinstance(ip, IP) and bool(ip.flags.MF)
+    return stop > wire or (udp.len > ip_room(udp) and not fragment) or _transport_of(kinds, layers)
