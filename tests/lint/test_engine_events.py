@@ -11,6 +11,7 @@ import pytest
 
 from ibdissect.capture.chunk import Damage
 from ibdissect.capture.opening import open_capture
+from ibdissect.dropped import Dropped
 from ibdissect.lint import engine
 from ibdissect.lint.engine import Context, Linter, Source
 from ibdissect.lint.finding import Evidence, Finding, Related, Span
@@ -155,7 +156,44 @@ class Unclear(Rule):
     on, when = BTH, BTH.psn > 0
 
 
-for _rule in (Listener, Asker, Complete, Many, ManyFlows, ByGid, ByMac, Elsewhere, Absent, Frames, Unclear):  # they are this test's own
+class Forgetful(Many):
+    """It has two things to forget, of which it forgot one."""
+
+    code, name = "ZZB013", "forgetful"
+
+    def __init__(self) -> None:
+        self.dropped = (Dropped("doors"), Dropped("keys"))
+        self.dropped[1].add(8, 80)
+
+
+class Memory:
+    """So does what rules share; what is no count is none."""
+
+    def __init__(self) -> None:
+        self.dropped = Dropped("names")
+        self.dropped.add(3, 30, 4)
+
+
+class Counters:
+    """Something else by that name."""
+
+    dropped = 17
+
+
+for _rule in (
+    Listener,
+    Asker,
+    Complete,
+    Many,
+    ManyFlows,
+    ByGid,
+    ByMac,
+    Elsewhere,
+    Absent,
+    Frames,
+    Unclear,
+    Forgetful,
+):  # they are this test's own
     REGISTRY.pop(_rule.code)
 
 
@@ -222,6 +260,7 @@ def test_the_oldest_flow_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     gids = [bytes(15) + bytes([last]) for last in (1, 2, 3, 3, 1)]
     linter, found = lint([native(grh={"dgid": gid}) for gid in gids], ByGid, window=1)
     assert [(f.frame, f.count) for f in found] == [(1, 1), (2, 1), (3, 2), (5, 1)] and linter.tally["ZZB006"].count == 4
+    assert [(one.what, one.count, one.frame) for one in linter.context.dropped()] == [("flows of one rule", 2, 3)]
 
 
 def test_flows_are_told_apart_by_every_byte() -> None:
@@ -278,13 +317,20 @@ def test_frames_that_are_not_shown_are_not_reported() -> None:
 
 def test_time_is_taken_by_rule_where_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rule that found nothing has its time, too; without timing, it has no entry."""
-    clock = iter(range(0, 1000, 2))
+    clock = iter(range(7, 1000, 2))
     monkeypatch.setattr(engine.time, "perf_counter", lambda: next(clock))
     linter, found = lint([native(slid=2)], Frames, ByGid, Many, timing=True)
     assert {code: tally.seconds for code, tally in linter.tally.items()} == {"ZZB010": 2, "ZZB006": 0, "ZZB004": 0}
     assert linter.tally["ZZB010"].count == 1 and len(found) == 6
     linter, _ = lint([native(slid=2)], Frames, ByGid)
     assert {code: tally.seconds for code, tally in linter.tally.items()} == {"ZZB010": 0}
+
+
+def test_what_anybody_forgot_is_known() -> None:
+    linter = Linter([Forgetful, Many])
+    for kind in (Memory, Counters):
+        linter.context.get(kind)
+    assert [(one.what, one.count, one.frame, one.time_ns) for one in linter.context.dropped()] == [("names", 4, 3, 30), ("keys", 1, 8, 80)]
 
 
 def test_rules_know_where_the_file_is_broken() -> None:
