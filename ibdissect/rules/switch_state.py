@@ -93,9 +93,12 @@ class MulticastPortRange(_NodeRule):
 
     @staticmethod
     def _beyond(told: Told) -> Any:
-        masks = told.bodies.reshape(-1, 32, 2).astype(np.int64) @ np.array([256, 1])
-        room = np.clip(told.ports + 1 - (told.modifier >> 28) * PORTS, 0, PORTS)
-        return masks >> room[:, None]
+        def beyond() -> Any:
+            masks = told.bodies.reshape(-1, 32, 2).astype(np.int64) @ np.array([256, 1])
+            room = np.clip(told.ports + 1 - (told.modifier >> 28) * PORTS, 0, PORTS)
+            return masks >> room[:, None]
+
+        return told.kept("bits beyond the ports", beyond)
 
     def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
         node, ports = told.node(i), int(told.ports[i])

@@ -7,13 +7,14 @@ a substitute from the value, which could be guessed back.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.errors import CaptureError
 from ibdissect.table.secrets import PUBLIC
 
 U64 = npt.NDArray[np.uint64]
@@ -26,10 +27,18 @@ MARK = 0x5C72
 """Stands in substitutes, so that they are not taken for the addresses with small numbers that people give."""
 WELL_KNOWN = 0xFF
 """Group numbers up to here are assigned by standards and say nothing about a site."""
+MAX_KNOWN = 1 << 21
+"""Values of a kind that are told apart: 400 MB."""
 BLOCK = 64
 """LIDs of one block of a forwarding table; a LID stays in its block."""
 LIDS_16, LIDS_32 = 0xC000, 0xF000_0000
 """Behind the unicast LIDs, of 16 bits and of 32."""
+
+
+def _room(known: Sized) -> None:
+    """Refuse to go on where a map is full: a substitute must stay the same to the end, so none can be forgotten."""
+    if len(known) >= MAX_KNOWN:
+        raise CaptureError("the capture", f"holds too many different identities of a kind, more than {MAX_KNOWN}", hint="scrub parts of it")
 
 
 class Numbers:
@@ -43,6 +52,7 @@ class Numbers:
         known = self._known
         for value in values:
             if value not in known:
+                _room(known)
                 known[value] = self._make(len(known) + 1, value)
 
     def __getitem__(self, value: Any) -> Any:
@@ -117,6 +127,7 @@ class Addresses:
         """Take in addresses in the order of their appearance."""
         for value in values:
             if value not in self._known:
+                _room(self._known)
                 self._known[value] = self._substitute(value)
 
     def _substitute(self, value: int) -> int:

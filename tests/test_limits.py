@@ -1,0 +1,224 @@
+"""Is all state bounded, whatever a capture holds, and does the report say what had to be forgotten?"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from ibdissect.capture.chunk import Chunk
+from ibdissect.capture.opening import open_capture
+from ibdissect.dropped import Dropped
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.model import Subnet
+from ibdissect.fabric.tables import Forwarding
+from ibdissect.fabric.told import Told
+from ibdissect.flow.statistics import Statistics
+from ibdissect.lint.engine import Linter
+from ibdissect.lint.finding import Finding
+from ibdissect.rules import load
+from ibdissect.rules.switch_state import MulticastPortRange
+from ibdissect.scrub.rewrite import Scrubber
+from ibdissect.table.secrets import Masker
+from ibdissect.table.services import Services
+from ibdissect.table.table import ChunkTable
+from tests.crowds import crowd
+
+RULES = load()
+NO_BOUNDS = ("MAX_LMC", "MAX_WORDS", "MAX_RETRIES", "MAX_STEPS", "MAX_HOPS")
+"""Numbers of the standard, and lengths of what is kept for each."""
+BY_LID = ("Follower.subnet.lids", "SA024", "Follower.learner.heard{}[][].standby")
+"""State by LID: there are no more than 65,535."""
+
+OF_CHUNK, OF_TOLD = ("Asked.", "flows{}.arguments"), re.compile(r"\._(lesson|told|of)\b|\._lesson_|\.done$")
+"""Columns of the last chunk."""
+
+
+def bound(monkeypatch: pytest.MonkeyPatch, value: int, *rooms: str) -> None:
+    """Let every bound of some rooms be `value`."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith(tuple(f"ibdissect.{room}" for room in rooms)):
+            for constant, old in list(vars(module).items()):
+                if constant.startswith(("MAX_", "KEPT_")) and type(old) is int and constant not in NO_BOUNDS:
+                    monkeypatch.setattr(module, constant, value)
+
+
+def sizes(root: Any, path: str, out: Counter[str], seen: set[int], depth: int = 0) -> None:  # Any: it walks whatever there is
+    """How much every collection holds that can be reached from an object, by the way that leads there."""
+    if id(root) in seen or depth > 8 or isinstance(root, (type, str, bytes, int, float)):
+        return
+    seen.add(id(root))
+    if isinstance(root, (np.ndarray, bytearray)):
+        out[path] += len(root) if np.ndim(root) else 0
+    elif isinstance(root, dict):
+        out[path] += len(root)
+        for value in list(root.values()):
+            sizes(value, path + "{}", out, seen, depth + 1)
+    elif isinstance(root, (list, set, tuple, frozenset, deque)):
+        out[path] += 0 if isinstance(root, tuple) else len(root)
+        for value in list(root):
+            sizes(value, path + "[]", out, seen, depth + 1)
+    elif type(root).__module__.startswith("ibdissect.") and not isinstance(root, (ChunkTable, ChunkFollowed, Chunk)):
+        slots = [name for kind in type(root).__mro__ for name in getattr(kind, "__slots__", ())]
+        for name in {*slots, *getattr(root, "__dict__", {})}:
+            sizes(getattr(root, name, None), f"{path}.{name}", out, seen, depth + 1)
+
+
+def fed(linter: Linter, chunks: Iterable[Chunk]) -> Iterator[Linter]:
+    """The linter after each chunk."""
+    services, masker = linter.context.get(Services), linter.context.get(Masker)
+    for chunk in chunks:
+        table = ChunkTable(chunk, None, services)
+        services.feed(table)
+        masker.feed(table)
+        linter.feed(table)
+        yield linter
+
+
+def held(linter: Linter) -> Counter[str]:
+    """What the linter and all that it asks remember."""
+    out, seen = Counter[str](), set[int]()
+    for state in linter.context.sources.values():
+        sizes(state, type(state).__name__, out, seen)
+    for rule in linter.rules:
+        sizes(vars(rule), rule.code, out, seen)
+    for tally in linter.tally.values():
+        sizes(tally.flows, "flows", out, seen)
+    return out
+
+
+@pytest.mark.parametrize("what", ["lid guid qpn number key text address", "number", "other"])
+@pytest.mark.parametrize("period_ns", [0, 10_000_000_000], ids=["the clock stands still", "time goes by"])
+def test_nothing_grows_with_the_capture(what: str, period_ns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With small bounds, twice as many packets of other hosts, queue pairs, transactions and groups leave nothing more behind."""
+    bound(monkeypatch, 2, "rules", "flow", "fabric", "table", "lint")
+    linter = Linter(RULES)
+    after = [held(one) for i, one in enumerate(fed(linter, crowd(12, at_once=1, what=what, period_ns=period_ns))) if i in (5, 11)]
+    assert sum(after[0].values()) > 3000
+    # Columns of the last chunk are no state; arguments of findings are a few words.
+    grown = {path: (after[0][path], more) for path, more in after[1].items() if more > after[0][path] + 8}
+    grown = {path: n for path, n in grown.items() if not path.startswith((*BY_LID, *OF_CHUNK)) and not OF_TOLD.search(path)}
+    assert not grown
+
+
+def requests(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """Without the answers."""
+    for chunk in chunks:
+        mad = ChunkTable(chunk).located.at("mad")
+        left = (mad < 0) | (chunk.data[np.maximum(mad, 0) + 3] < 0x80)
+        names = ("offset", "caplen", "length", "time_ns", "link", "interface", "pseudo")
+        yield dataclasses.replace(chunk, **{name: getattr(chunk, name)[left] for name in names})
+
+
+UNSAID = {"GIDs with another port's LID", "paths with another port's LID", "addresses that are answered"}
+"""What takes more of a capture than the proofs hold."""
+
+
+def test_every_bound_that_is_reached_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With bounds of one, every kind of state says that it forgot something, and CAP016 repeats all of that."""
+    said, names = set[str](), set[str]()
+    for rooms, chunks in (
+        (("rules", "flow", "fabric", "table", "lint"), crowd(4, at_once=1)),
+        (("rules", "flow"), crowd(4, at_once=1)),
+        (("rules", "flow"), requests(crowd(4, at_once=1))),
+    ):
+        with monkeypatch.context() as patched:
+            bound(patched, 1, *rooms)
+            linter = Linter(RULES, max_findings=None)
+            for _ in fed(linter, chunks):
+                pass
+            found = [finding for finding in linter.finish() if finding.code == "CAP016"]
+            assert all(finding.frame > 0 and finding.count > 0 for finding in found)
+            told = {finding.arguments["what"] for finding in found}
+            assert {one.what for one in linter.context.dropped()} <= told
+            said |= told
+            for state in (*linter.context.sources.values(), *linter.context.states):
+                dropped = getattr(state, "dropped", ())
+                names |= {one.what for one in (dropped if isinstance(dropped, tuple) else (dropped,)) if isinstance(one, Dropped)}
+    assert len(names) > 40 and names - said <= UNSAID
+    assert said - names >= {"nodes", "requests", "subnet managers", "groups"}
+
+
+def reported(chunks: Iterable[Chunk]) -> list[Finding]:
+    linter = Linter(RULES, max_findings=None)
+    for _ in fed(linter, chunks):
+        pass
+    return [finding for finding in linter.finish() if finding.code == "CAP016"]
+
+
+def test_a_usual_capture_forgets_nothing(repo: Path) -> None:
+    with open_capture(str(repo / "captures/opensm-first-sweep.pcap")) as reader:
+        assert reported(reader.chunks()) == []
+
+
+def test_where_something_was_forgotten_does_not_depend_on_windows() -> None:
+    """Requests are forgotten in the frame that brings one too many, whether the capture comes in one piece or in two."""
+    one, two = (reported(crowd(2, at_once=n)) for n in (2, 1))
+    assert [(f.arguments["what"], f.frame, f.count) for f in one] == [(f.arguments["what"], f.frame, f.count) for f in two]
+    assert 0 < one[0].frame < 15_000 and one[0].count > 8192
+
+
+def test_statistics_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound(monkeypatch, 2, "flow", "fabric", "table")
+    statistics, after = Statistics(), []
+    for i, chunk in enumerate(crowd(12, at_once=1, what="lid number other")):
+        statistics.feed(ChunkTable(chunk))
+        if i in (5, 11):
+            out = Counter[str]()
+            sizes(statistics, "", out, set())
+            after.append(out)
+    assert not {path for path, more in after[1].items() if more > after[0][path] + 8 and "lids" not in path}
+    assert statistics.dropped.count
+
+
+def test_one_packet_claims_little_of_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last block of a linear table takes 55 kB: of many switches the oldest go."""
+    monkeypatch.setattr("ibdissect.fabric.model.MAX_BLOCKS", 768 * 10)
+    subnet = Subnet()
+    for guid in range(1, 50):
+        node, _ = subnet.node(guid, guid)
+        node.forwarding = Forwarding()
+        node.forwarding.linear.learn(767, bytes(64), guid)
+        subnet.weigh(node)
+    assert len(subnet.slots) == 10 and subnet.weight == 768 * 10 and subnet.dropped == {"nodes": 39}
+    for node in list(subnet.slots.values()):
+        subnet.drop(node)
+        assert node.forwarding is None
+    assert subnet.weight == 0
+
+
+def test_members_are_bounded_over_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ibdissect.fabric.groups.MAX_ALL_MEMBERS", 100)
+    groups = Subnet().groups
+    for i in range(30):
+        group = groups.learn(i.to_bytes(16, "big"), (0xC000 + i, 0, 0, 0, 0, 0), 1)
+        for k in range(5):
+            groups.join(group, k.to_bytes(16, "big"), 1, 1)
+    assert groups.members == sum(len(group.members) for group in groups.by_mgid.values()) == 100 and groups.dropped == 50
+    for mgid in list(groups.by_mgid):
+        groups.forget(mgid)
+    assert groups.members == 0
+
+
+def test_a_column_is_worked_out_once_for_all_findings() -> None:
+    """Else a window of such packets takes minutes."""
+    none = np.zeros(3, np.int64)
+    told = Told(cast(ChunkFollowed, None), none, none.astype(np.uint8), none, none, np.zeros((3, 64), np.uint8), none, none, none, none + 8)
+    assert MulticastPortRange._beyond(told) is MulticastPortRange._beyond(told)
+
+
+def test_scrubbing_refuses_more_identities_than_it_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A substitute must be the same for the same value everywhere: none can be forgotten."""
+    monkeypatch.setattr("ibdissect.scrub.substitutes.MAX_KNOWN", 50)
+    scrubber = Scrubber(ChunkTable(next(crowd(1))).catalog)
+    with pytest.raises(Exception, match="too many different") as raised:
+        for chunk in crowd(4, at_once=1):
+            scrubber.scrub(chunk)
+    assert type(raised.value).__name__ == "CaptureError"
