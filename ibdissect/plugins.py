@@ -17,6 +17,7 @@ from ibdissect.lint.rule import REGISTRY, Rule
 from ibdissect.record import record
 from ibdissect.table.foreign import complain
 from ibdissect.wire.catalog import Catalog, builtin, builtin_modules
+from ibdissect.wire.text import hex_text, printable
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -64,6 +65,11 @@ def _load(names: tuple[str, ...]) -> Loaded:
     catalog = Catalog([*builtin_modules(), *modules])
     own = {module.__name__ for module in modules}
     rules = tuple(rule for _, rule in sorted(REGISTRY.items()) if rule.__module__ in own)
+    for struct in catalog.structs:
+        if struct.__module__ in own:
+            for shown in struct.fields:
+                if shown.show is not None and not (shown.show.__module__ or "").startswith("ibdissect."):
+                    shown.show = _shown(shown.show, shown.bits)
     for rule in rules:
         _guard(rule)
         _check_message(rule, catalog)
@@ -130,6 +136,22 @@ def _guarded(method: Any) -> Any:
             yield from method(*arguments) or ()
         except Exception as error:  # foreign code
             complain(method, error)
+
+    return careful
+
+
+def _shown(show: Any, bits: int) -> Any:
+    """Let a text that cannot be made cost that text only: the value as hex stands in for it."""
+    if hasattr(show, "__wrapped__"):
+        return show
+
+    @wraps(show)
+    def careful(value: Any) -> str:
+        try:
+            return printable(str(show(value)))
+        except Exception as error:  # foreign code
+            complain(show, error)
+            return bytes(value).hex() if isinstance(value, (bytes, bytearray, memoryview)) else hex_text(value, bits)
 
     return careful
 
@@ -222,7 +244,7 @@ def _declared(path: Path) -> ModuleType:
     if path.name == "pyproject.toml":
         tools = table.get("tool")
         table = tools.get("ibdissect", {}) if isinstance(tools, dict) else {}
-    declared = table.get("rule", [])
+    declared = table.get("rule", []) if isinstance(table, dict) else []
     if not isinstance(declared, list) or not declared:
         raise PluginError(str(path), "declares no rule")
     load_rules()  # so that a code that is taken is this file's fault

@@ -123,6 +123,10 @@ def plugin(folder: Path, text: str, name: str = "mine.py") -> str:
     [
         ("def find(data):\n    yield 1 // (data[0] - data[0])\nclass Inner(Struct):\n    key, section, size = 'inner', 'x', 1\n"
          "    carried_by = (Parsed(Beat.body, find),)\n    a = uint(8, 'A')\n", 0, "find"),
+        ("class Inner(Struct):\n    key, section, size = 'inner', 'x', 1\n    carried_by = (Inside(Beat.body),)\n"
+         "    a = uint(8, 'A', show=lambda value: 1 // 0)\n", 0, "<lambda>"),
+        ("class Inner(Struct):\n    key, section, size = 'inner', 'x', 1\n    carried_by = (Inside(Beat.body),)\n"
+         "    def told(value):\n        raise LookupError('\\x1b[31m')\n    a = raw(1, 'A', show=told)\n", 0, "\\x1b[31m"),
         ("half = column(Beat, 'half', lambda beat: 1 // 0, 'Half')\n", 0, "ZeroDivisionError"),
         ("class Bad(Rule):\n    'Raises.'\n    code, name, message = 'BAD001', 'bad', 'x'\n    @on_struct(Beat)\n"
          "    def look(self, beat, seen):\n        raise KeyError('nothing')\n", 0, "Bad.look"),
@@ -135,7 +139,7 @@ def plugin(folder: Path, text: str, name: str = "mine.py") -> str:
          "    fields_desc = [BitField('a', 0, 3), StrLenField('b', b'', length_from=lambda pkt: 1)]\n", 2, "Odd.b"),
         ("odd = column(Beat, 'odd', Beat.first & 1, 'Odd', kind='float')\n", 2, "uint or text"),
     ],
-    ids=["parser", "column", "handler", "message", "COLUMNS", "packet", "kind"],
+    ids=["parser", "show", "show of bytes", "column", "handler", "message", "COLUMNS", "packet", "kind"],
 )  # fmt: skip
 def test_a_plugin_that_fails_costs_its_own_results(repo: Path, tmp_path: Path, capture: str, text: str, code: int, said: str) -> None:
     """0: it is named and the work goes on; 2: it is refused before the work starts."""
