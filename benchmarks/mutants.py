@@ -1,6 +1,6 @@
 """Do the tests notice when a line of the code says something else?
 
-    python benchmarks/mutants.py locate|engine|pkey|mkey [--sample N --seed S] [--only TEXT]
+    python benchmarks/mutants.py locate|engine|pkey|mkey [--sample N --seed S] [--only TEXT] [--among FILE]
 
 Makes one small mistake at a time (a mutant), runs the tests of that room, and prints the mutants that no test noticed. One process
 at a time forks from a parent that is ready to run. A mistake in a function that tests call replaces the function's code, and the
@@ -338,7 +338,7 @@ def prepare(target: Target, scratch: str) -> tuple[list[Path], list[str]]:
         cases = importlib.import_module("tests.rules.cases").CASES
         for code in sorted(code for code in cases if code.startswith(target.codes)):
             numbers = [""] if len(cases[code]) == 1 else [f"_{i}" for i in range(len(cases[code]))]
-            tests += [f"{test}[{code}{i}]" for test in RULE_TESTS for i in numbers]
+            tests = [*(f"{test}[{code}{i}]" for test in RULE_TESTS for i in numbers), *tests]
     return files, [*arguments, *tests]
 
 
@@ -348,12 +348,16 @@ def main() -> int:
     parser.add_argument("--sample", type=int, help="that many mutants instead of all")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="mutants whose line (FILE:LINE: what) contains this")
+    parser.add_argument("--among", type=Path, help="mutants whose lines this file holds: those that an earlier run printed")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         files, arguments = prepare(TARGETS[options.target], scratch)
         trees = {file: ast.parse(file.read_text(encoding="utf-8")) for file in files}
         every = [one for file in files for one in mutants(file, trees[file])]
         chosen = [one for one in every if options.only in str(one)]
+        if options.among is not None:
+            earlier = set(options.among.read_text(encoding="utf-8").splitlines())
+            chosen = [one for one in chosen if str(one) in earlier]
         if options.sample is not None and options.sample < len(chosen):
             chosen = [chosen[i] for i in sorted(random.Random(options.seed).sample(range(len(chosen)), options.sample))]
         print(f"{len(chosen)} of {len(every)} mutants of {len(files)} files", flush=True)
