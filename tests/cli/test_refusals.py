@@ -1,0 +1,100 @@
+"""Is what cannot be done refused in one line that says what was wrong and what to do, with status 2?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from ibdissect.cli import run
+from tests.conftest import REPO
+from tests.craft import erf_pcap, rc, smp
+
+LAB = str(REPO / "captures/pkey-lab.pcap")
+BROWSER = "textual.drivers.web_driver:WebDriver"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("fabric", LAB, "--dot", "--format", "json"), "a graph is not JSON"),
+        (("fabric", LAB, "-Y", "lrh"), "--at FRAME shows what was known then"),
+        (("fabric", LAB, "--frames", "1"), "the subnet is learnt from all frames"),
+        (("export", LAB, "--to", "x.pcap", "-e", "infiniband.lrh.dlid"), "a capture holds frames, neither columns nor findings"),
+        (("export", LAB, "--to", "x.pcap", "--findings"), "name a .csv or .parquet"),
+        (("export", LAB, "--to", "x.csv", "--findings", "-e", "infiniband.lrh.dlid"), "findings have columns of their own"),
+        (("export", LAB, "--to", "/dev/null.csv/x.csv"), "cannot be written"),
+        (("annotate", LAB, "--to", "{folder}.pcapng"), "is no regular file"),
+        (("lint", "-", LAB), "standard input cannot be checked together with files"),
+        (("lint", LAB, "-Y", 'ibdissect.code == "PKY001"', "--format", "jsonl"), "choose rules with --select"),
+        (("lint", LAB, "--baseline", "{folder}"), "is a directory"),
+        (("rules", "ZZZ999"), "ZZZ999"),
+        (("serve", LAB, "--frames", "1"), "use -Y 'frame.number in {1..10}'"),
+        (("serve", "-"), "a pipe can be read only once"),
+        (("tui", LAB, "--frames", "1"), "the terminal UI shows all frames"),
+        (("tui", LAB, "-Y", "lrh =="), "the filter ends where more is expected"),
+        (("tui", "{folder}/none.pcap"), "none.pcap"),
+        (("show", LAB, "--plugin", "{folder}/none.toml"), "cannot be read"),
+        (("show", LAB, "--plugin", "{folder}/bad.toml"), "is no TOML"),
+        (("show", LAB, "--plugin", "{folder}/pyproject.toml"), "declares no rule"),
+        (("show", LAB, "--plugin", "{folder}/noend"), "is no Python file"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value).replace(LAB, "LAB"),
+)  # fmt: skip
+def test_refused(
+    words: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TEXTUAL_DRIVER", BROWSER)  # else `tui` asks for a terminal first
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder.pcapng").mkdir()
+    (tmp_path / "folder/bad.toml").write_text("rule = [", encoding="utf-8")
+    (tmp_path / "folder/pyproject.toml").write_text("[tool]\nibdissect = 3\n", encoding="utf-8")
+    (tmp_path / "folder/noend").write_text("x", encoding="utf-8")
+    assert run([word.replace("{folder}", str(tmp_path / "folder")) for word in words]) == 2
+    out = capsys.readouterr()
+    assert said in out.err and "Traceback" not in out.err and out.out == ""
+    assert not list(tmp_path.glob("x.*")), "nothing is written"
+
+
+def test_no_screen_without_a_terminal_or_its_package(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from ibdissect.cli import Commands
+
+    monkeypatch.setattr(Commands, "list_commands", lambda self, ctx: ["lint", "show"])
+    assert run([LAB]) == 2
+    assert "the terminal UI is not installed; print the frames with: ibdissect show" in capsys.readouterr().err
+
+
+def test_a_pipe_without_a_keyboard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("TEXTUAL_DRIVER", BROWSER)
+    monkeypatch.setattr(sys, "stdin", None)
+    assert run(["tui", "-"]) == 2
+    assert "pipe a capture into it: ibdump -w - | ibdissect tui -" in capsys.readouterr().err
+    assert run(["show", "-"]) == 2
+    assert "there is no standard input" in capsys.readouterr().err
+
+
+def test_the_version_by_a_program(capsys: pytest.CaptureFixture[str]) -> None:
+    from ibdissect import __version__
+
+    assert run(["--version"]) == 0 and capsys.readouterr().out == f"ibdissect {__version__}\n"
+
+
+def test_damage_is_told_by_every_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "cut.pcap"
+    path.write_bytes(erf_pcap([smp(1, 0x11), rc(0x04, bytes(8))])[:-5])
+    for command in ("fabric", "stats", "show"):
+        assert run([command, str(path)]) == 0
+        assert "cut-off" in capsys.readouterr().err, command
+
+
+def test_quiet_fabric_leaves_ports_and_members_out(capsys: pytest.CaptureFixture[str]) -> None:
+    sweep = str(REPO / "captures/opensm-first-sweep.pcap")
+    assert run(["fabric", sweep]) == 0
+    whole = capsys.readouterr().out
+    assert run(["fabric", "-q", sweep]) == 0
+    short = capsys.readouterr().out
+    assert "    port " in whole and "    port " not in short and "Nodes" in short
+    assert set(short.splitlines()) < set(whole.splitlines())
