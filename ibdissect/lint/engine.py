@@ -22,7 +22,7 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.spec import Struct
 
 from .finding import Finding, Span, value_of
-from .rule import Hit, Rule, Seen, handlers
+from .rule import Again, Hit, Rule, Seen, handlers
 
 Bool = npt.NDArray[np.bool_]
 MAX_FLOWS = 65536
@@ -260,7 +260,7 @@ class Linter:
         row = frame - first
         return row >= count or bool(bits[row >> 3] >> (7 - (row & 7)) & 1)
 
-    def _take(self, rule: Rule, hits: Iterable[Hit] | None) -> None:
+    def _take(self, rule: Rule, hits: Iterable[Hit | Again] | None) -> None:
         for hit in hits or ():
             tally = self.tally[rule.code]
             if self.shown and not self._visible(hit.frame):
@@ -270,6 +270,9 @@ class Linter:
                 if known is not None:
                     known.count += hit.count
                     continue
+            if isinstance(hit, Again):
+                hit = hit.made()
+            if hit.key is not None:
                 self._flow(tally, hit.key, self._made(rule, hit))
                 continue
             tally.count += 1

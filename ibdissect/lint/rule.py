@@ -47,6 +47,17 @@ class Hit:
     """A sentence instead of the rule's own, where the fault is known in another way (what the site allows)."""
 
 
+@record(kw_only=True)
+class Again:
+    """A hit of a flow that most likely has a finding already: what it says is only worked out for the first one of its key."""
+
+    frame: int
+    key: Any
+    made: Callable[[], Hit]
+    """The whole hit, of the same frame, key and count."""
+    count: int = 1
+
+
 @record
 class Seen:
     """Where in the capture a structure was read."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from operator import gt
 from typing import Any
 
@@ -13,7 +14,7 @@ from ibdissect.flow.agents import Agent, Agents
 from ibdissect.flow.asked import Asked
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related
-from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, Seen, on_chunk
+from ibdissect.lint.rule import INFO, WARNING, Again, Hit, Rule, Seen, on_chunk
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable
@@ -182,7 +183,7 @@ class CountersFell(Rule):
         self.dropped = Dropped("ports with counters")
 
     @on_chunk
-    def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+    def look(self, table: ChunkTable, context: Context) -> Iterator[Again]:
         """The counters of each port in the order of its answers; what a Set was sent to starts anew."""
         found = table.occurrences(PortCounters)
         if not len(found):
@@ -212,7 +213,7 @@ class CountersFell(Rule):
                 self.dropped.add(self.last.pop(next(iter(self.last)))[0] or table.chunk.first, 0)
             self.last[key] = table.chunk.first + int(found.rows[i]), now
             if before is not None and any(map(gt, before[1], now)):
-                yield self._made(table, i, key, before, now)
+                yield Again(frame=self.last[key][0], key=key, made=partial(self._made, table, i, key, before, now))
 
     def _made(self, table: ChunkTable, i: int, key: int, before: tuple[int, list[int]], now: list[int]) -> Hit:
         k = next(k for k in range(len(now)) if before[1][k] > now[k])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from ibdissect.dropped import Dropped
 from ibdissect.flow.connections import Replied
@@ -11,7 +12,7 @@ from ibdissect.flow.recovery import distance
 from ibdissect.flow.reliable import Streams
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, on_chunk, on_end, on_event
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Again, Hit, Rule, on_chunk, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.opcodes import OPCODES
@@ -224,8 +225,9 @@ class WriteLength(Rule):
     example = "a WRITE First with DMALen 600 and 256 bytes, and a WRITE Last with 256 bytes"
 
     @on_event(LengthWrong)
-    def wrong(self, event: LengthWrong, _context: Context) -> Iterator[Hit]:
-        yield of_stream(event, count=event.count, claimed=event.claimed, found=event.found)
+    def wrong(self, event: LengthWrong, _context: Context) -> tuple[Again]:
+        made = partial(of_stream, event, count=event.count, claimed=event.claimed, found=event.found)
+        return (Again(frame=event.frame, key=event.ends, made=made, count=event.count),)
 
 
 class OpcodeOrder(Rule):
