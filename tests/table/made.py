@@ -36,14 +36,14 @@ class Row:
     """Type byte of an ERF header in front."""
 
 
-def chunk_of(rows: Sequence[Row]) -> Chunk:
-    """The records as a chunk of frames 1, 2, ..; ones lie between them, so that what reads on finds something."""
-    data, offset, pseudo = bytearray(b"\xff" * 8), [], []
+def chunk_of(rows: Sequence[Row], around: bytes = b"\xff" * 8) -> Chunk:
+    """The records as a chunk of frames 1, 2, ..; ones lie between and around them, so that what reads on finds something."""
+    data, offset, pseudo = bytearray(around), [], []
     for row in rows:
         pseudo.append(-1 if row.erf is None else len(data))
         data += b"" if row.erf is None else bytes([*bytes(8), row.erf, *bytes(7)])
         offset.append(len(data))
-        data += row.frame + b"\xff" * 8
+        data += row.frame + around
     sizes = [len(row.frame) for row in rows]
     n = len(rows)
     return Chunk(
