@@ -318,7 +318,7 @@ def test_frames_that_are_not_shown_are_not_reported() -> None:
 def test_time_is_taken_by_rule_where_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rule that found nothing has its time, too; without timing, it has no entry."""
     clock = iter(range(7, 1000, 2))
-    monkeypatch.setattr(engine.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr("ibdissect.lint.engine.time.perf_counter", lambda: next(clock))
     linter, found = lint([native(slid=2)], Frames, ByGid, Many, timing=True)
     assert {code: tally.seconds for code, tally in linter.tally.items()} == {"ZZB010": 2, "ZZB006": 0, "ZZB004": 0}
     assert linter.tally["ZZB010"].count == 1 and len(found) == 6

@@ -9,6 +9,7 @@ import random
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,7 +64,7 @@ def over(headers: bytes, link: int, **at: tuple[int, int]) -> Kind:
     )  # fmt: skip
 
 
-def of_native(name: str, frame: bytes, bth: int, **kw: int) -> Kind:
+def of_native(name: str, frame: bytes, bth: int, **kw: Any) -> Kind:
     outer = {"lrh": (0, 8)} | ({"grh": (8, 40)} if bth > 8 else {})
     stop = len(frame) - 2
     return Kind(name, LINK_INFINIBAND, frame, outer, bth, stop, reasons=((8, where.NO_LRH), (stop, where.PKTLEN_LARGE)), **kw)
