@@ -14,6 +14,7 @@ import io
 import json
 import logging
 import random
+import re
 import resource
 import signal
 import sys
@@ -45,6 +46,7 @@ from ibdissect.table.table import ChunkTable  # noqa: E402
 from tests.fuzz import agree, container, mutate, seeds, targets  # noqa: E402
 from tests.fuzz.items import item, joined  # noqa: E402
 from tests.fuzz.second import opposed  # noqa: E402
+from tests.fuzz.wireshark import Verdicts, side_by_side  # noqa: E402
 
 BATCH = 4000
 MANY = 200
@@ -276,6 +278,20 @@ class Starts:
         return rnd.choice(self.long if rnd.random() < LONG_SHARE else self.short)
 
 
+def beside_tshark(told: argparse.Namespace, starts: Starts) -> int:
+    """Print how often tshark agrees on what is malformed, and why it does not."""
+    found = Verdicts()
+    for number in range(-(-told.tshark // BATCH)):
+        rnd = random.Random(f"{told.seed} {number}")
+        side_by_side([mutate.mutated(rnd, starts.pick(rnd), starts.every) for _ in range(BATCH)], found)
+    if told.failing is not None:
+        told.failing.mkdir(parents=True, exist_ok=True)
+        for k, (cause, data) in enumerate(sorted(found.examples.items())):
+            (told.failing / f"{k:02}-{re.sub('[^a-z0-9]+', '-', cause.lower())}.packet").write_bytes(data)
+    print(json.dumps({**dict(found.counts.most_common()), "causes": dict(found.causes.most_common())}, indent=2))
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--packets", type=int, default=20_000)
@@ -284,6 +300,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--captures", type=Path, action="append", default=[], help="further folders whose packets are broken")
     parser.add_argument("--failing", type=Path, help="folder for inputs that fail")
+    parser.add_argument("--tshark", type=int, default=0, help="only compare the verdict `malformed` with tshark's, on so many packets")
     parser.add_argument("--json-every", type=int, default=4, help="compare the JSON line with the tree on every k-th packet")
     parser.add_argument("--lint-every", type=int, default=4, help="lint every k-th container; all are read")
     parser.add_argument("--scapy-every", type=int, default=1, help="compare with Scapy on every k-th packet")
@@ -293,6 +310,8 @@ def main() -> int:
     folders = [ROOT / "captures", *told.captures]
     paths = sorted(p for folder in folders for p in folder.rglob("*") if ".pcap" in p.name)
     captured, starts = list(seeds.of_captures(paths)), Starts([])
+    if told.tshark:
+        return beside_tshark(told, Starts([*captured, *seeds.of_declarations(told.seed)]))
     run, began, number = Run(told), process_time(), 0
     gc.collect()
     gc.freeze()

@@ -17,6 +17,7 @@ import io
 import logging
 import pkgutil
 import random
+import shlex
 import sys
 import time
 import traceback
@@ -189,8 +190,10 @@ def main() -> None:
     print(f"ready in {time.time() - began:.1f} s", file=sys.stderr, flush=True)
     more = words[split + 1 :]
     prefix = f"{told.failing}/" if told.failing is not None else f"{told.corpus}-"
+    # A merge starts this program again, by a shell, with further options.
+    again = shlex.join([sys.executable, __file__, told.target, str(told.corpus), "--"])
     atheris.Setup(
-        [sys.argv[0], f"-max_total_time={told.seconds}", f"-rss_limit_mb={RSS_MB}", f"-timeout={HUNG}", f"-max_len={LONGEST}",
+        [again, f"-max_total_time={told.seconds}", f"-rss_limit_mb={RSS_MB}", f"-timeout={HUNG}", f"-max_len={LONGEST}",
          f"-artifact_prefix={prefix}", *more[:1], str(told.corpus), *more[1:]],
         Keeper(told.target, told.failing, told.keep_going), custom_mutator=turned(told.target),
     )  # fmt: skip

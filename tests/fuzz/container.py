@@ -20,15 +20,15 @@ PCAPNG_LINKS = (1, 113, 197, 242, 247, 276, 105)
 START = 1_700_000_000
 
 
-def pcapng(packets: Sequence[Packet], *, order: str = "<", options: bytes = b"") -> bytes:
-    """A pcapng with one interface for each link type; `options` go into every packet block."""
+def pcapng(packets: Sequence[Packet], *, order: str = "<", options: bytes = b"", links: Sequence[int] = PCAPNG_LINKS) -> bytes:
+    """A pcapng with one interface for each of the link types; `options` go into every packet block."""
     out = [_block(order, 0x0A0D0D0A, struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1))]
-    for link in PCAPNG_LINKS:
+    for link in links:
         body = struct.pack(order + "HHI", link, 0, 0) + struct.pack(order + "HHB3xHH", 9, 1, 9, 0, 0)
         out.append(_block(order, 1, body))
     for number, (link, data, wire) in enumerate(packets):
         high, low = divmod(START * 10**9 + number * 1_000_003, 1 << 32)
-        head = struct.pack(order + "IIIII", PCAPNG_LINKS.index(link), high, low, len(data), wire)
+        head = struct.pack(order + "IIIII", links.index(link), high, low, len(data), wire)
         out.append(_block(order, 6, head + data + bytes(-len(data) % 4) + options))
     return b"".join(out)
 

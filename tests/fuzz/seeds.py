@@ -95,10 +95,11 @@ def of_declarations(seed: int = 1) -> list[Seed]:
     located = locate(chunk)
     plain = [_seed(chunk, located, row) for row in range(len(chunk))]
     # InfiniBand frames come behind an ERF header, too, as ibdump writes them.
-    return plain + [_in_erf(packet) for packet in plain[::2] if packet.link == LINK_INFINIBAND]
+    return plain + [in_erf(packet) for packet in plain[::2] if packet.link == LINK_INFINIBAND]
 
 
-def _in_erf(seed: Seed) -> Seed:
+def in_erf(seed: Seed) -> Seed:
+    """A native packet behind an ERF header."""
     size = len(seed.data)
     header = struct.pack("<Q", 1_700_000_000 << 32) + struct.pack(">BBHHH", 21, 4, 16 + size, 0, size)
     return Seed(LINK_ERF, header + seed.data, (("erf", 0), *((name, at + 16) for name, at in seed.heads)))
