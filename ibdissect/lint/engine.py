@@ -50,8 +50,9 @@ class Context:
     def dropped(self) -> Iterator[Dropped]:
         """What bounds made anybody forget."""
         for state in (*self.sources.values(), *self.states):
-            said = getattr(state, "dropped", ())
-            yield from (one for one in (said if isinstance(said, tuple) else (said,)) if isinstance(one, Dropped) and one.count)
+            said = getattr(state, "dropped", None)
+            if said is not None:  # hardly any rule keeps state
+                yield from (one for one in (said if isinstance(said, tuple) else (said,)) if isinstance(one, Dropped) and one.count)
 
 
 @record(frozen=False)
@@ -103,14 +104,16 @@ class Linter:
                 self.tally[rule.code] = Tally()
             if rule.when is not None:
                 self.stateless.setdefault(rule.on, []).append(rule)
-            for mark, listens, method in handlers(rule):
-                if mark == "listens_to":
-                    self.of_struct += [(rule, struct, method) for struct in listens]
-                elif mark == "listens_to_events":
-                    for event in listens:
-                        self.of_event.setdefault(event, []).append((rule, method))
-                else:
-                    (self.of_chunk if mark == "listens_to_chunks" else self.at_end).append((rule, method))
+        for place, mark, listens, name in handlers(tuple(map(type, self.rules))):
+            rule = self.rules[place]
+            method = getattr(rule, name)
+            if mark == "listens_to":
+                self.of_struct += [(rule, struct, method) for struct in listens]
+            elif mark == "listens_to_events":
+                for event in listens:
+                    self.of_event.setdefault(event, []).append((rule, method))
+            else:
+                (self.of_chunk if mark == "listens_to_chunks" else self.at_end).append((rule, method))
         wanted = {event.source for event in self.of_event if hasattr(event, "source")}
         wanted |= {kind for rule in self.rules for kind in rule.needs}
         self.sources: list[Source] = [self.context.get(kind) for kind in sorted(wanted, key=lambda kind: kind.__name__)]

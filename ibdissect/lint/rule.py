@@ -8,8 +8,8 @@ A rule is pure: no printing, no file, no clock. State that a second rule would w
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable
+from functools import lru_cache
 from types import FunctionType
 from typing import Any, ClassVar, TypeVar
 
@@ -166,18 +166,17 @@ def on_end(method: H) -> H:
     return method
 
 
-def handlers(rule: Rule) -> Iterator[tuple[str, Any, Any]]:
-    """(mark, what it listens to, bound method) of a rule's marked methods."""
-    for mark, listens, name in _marked(type(rule)):  # type: ignore[arg-type]  # mypy takes the hash of instances for that of the class
-        yield mark, listens, getattr(rule, name)
+@lru_cache(maxsize=8)
+def handlers(kinds: tuple[type[Rule], ...]) -> tuple[tuple[int, str, Any, str], ...]:
+    """(place in `kinds`, mark, what it listens to, name) of all marked methods; put together once, not for every capture."""
+    return tuple((place, *marked) for place, kind in enumerate(kinds) for marked in _marked(kind))
 
 
 MARKS = ("listens_to", "listens_to_events", "listens_to_chunks", "listens_to_end")
 
 
-@cache
 def _marked(kind: type[Rule]) -> tuple[tuple[str, Any, str], ...]:
-    """Mark, what is listened to, and name of the marked methods of a rule class, in order; looked for once, not for every capture.
+    """Mark, what is listened to, and name of the marked methods of a rule class, in order.
 
     Only functions that carry notes are looked at: `dir` of all rules costs 30 ms.
     """

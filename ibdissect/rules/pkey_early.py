@@ -91,6 +91,9 @@ class EarlyPackets:
         counted = other.any()
         counts: Int | None = None
         for end, mask in ends:
+            if len(place) < SLOTS // 16:  # so few cost less one by one than all the slots
+                np.add.at(self._counts[end], place[mask & ~other], 1)
+                continue
             if counts is None or mask is not either:
                 mine = mask & ~other if counted else mask
                 counts = np.bincount(place if mine.all() else place[mine], minlength=SLOTS)
@@ -132,11 +135,13 @@ class EarlyPackets:
         """What the tables of the senders or receivers refuse, if they never changed and nothing contradicts; at the capture's end."""
         subnet, later = context.get(Follower).subnet, context.get(Later)
         for flow, early in self.flows.items():
+            slid, dlid, p_key = flow >> SENDER, flow >> RECEIVER & 0xFFFF, flow & 0xFFFF
+            found = _judge(subnet, later, flow >> end & 0xFFFF, p_key)
+            if found is None or found[0] is not verdict:
+                continue
             place = int(slot(np.array([flow]))[0])
             count = early.counts[end] + (int(self._counts[end][place]) if self._holder[place] == flow + 1 else 0)
-            slid, dlid, p_key = flow >> SENDER, flow >> RECEIVER & 0xFFFF, flow & 0xFFFF
-            found = _judge(subnet, later, flow >> end & 0xFFFF, p_key) if count else None
-            if found is None or found[0] is not verdict:
+            if not count:
                 continue
             # Who sends back in that partition holds it, whatever its table says later; as a full member, if its key says so.
             returned = dlid << SENDER | slid << RECEIVER | p_key & BASE
