@@ -99,11 +99,6 @@ class Source:
     whole: bool = False
 
     @property
-    def computed(self) -> bool:
-        """Whether the name is one of `COMPUTED`."""
-        return not (self.fields or self.structs or self.mark)
-
-    @property
     def values(self) -> dict[int, str]:
         """Enumeration names of the values, of all fields together."""
         return {number: text for field in self.fields for number, text in (field.values or {}).items()}

@@ -15,7 +15,6 @@ from ibdissect.lint.finding import Evidence, Related, Span, value_of
 from ibdissect.lint.rule import Hit, Rule, on_event
 from ibdissect.wire.mad import METHODS
 from ibdissect.wire.sm import SMPDirected
-from ibdissect.wire.sm_port import PortInfo
 
 DATA_AT = SMPDirected.data.bit // 8
 VLS = np.array([0, 1, 2, 4, 8, 15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
@@ -121,8 +120,3 @@ def name_of(told: Told, i: int) -> str:
     number = int(told.number[i]) if told.about_ports else int(told.entered[i])
     port = node.ports.get(number) if told.about_ports else node.manager(number)
     return str(port) if port is not None else f"0x{node.guid:016x}"
-
-
-def operational_vls(bodies: Any) -> Any:
-    """Data VLs in use, from PortInfo bodies uint8[n, 64]; 0 where they are not known."""
-    return VLS[bodies[:, PortInfo.operational_vls.bit // 8] >> 4]

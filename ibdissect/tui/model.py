@@ -10,7 +10,7 @@ from typing import IO, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.capture.chunk import LINK_NAMES, Chunk, Damage
+from ibdissect.capture.chunk import Chunk, Damage
 from ibdissect.capture.index import FrameIndex
 from ibdissect.capture.opening import open_capture
 from ibdissect.dfilter.answers import Answers
@@ -158,11 +158,6 @@ class CaptureModel:
     def damage(self) -> Sequence[Damage]:
         """Broken places of the file, as far as it was read."""
         return self.reader.damage
-
-    @property
-    def link_names(self) -> list[str]:
-        """Link types, in order of appearance."""
-        return [LINK_NAMES.get(link, f"link type {link}") for link in self.reader.link_types]
 
     # -- frames
 

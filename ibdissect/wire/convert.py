@@ -21,8 +21,6 @@ RATE_GBPS: Mapping[int, float] = {
 }  # fmt: skip
 """Rate codes of PathRecord and MCMemberRecord (2-10 IBA 15.2.5.16, 11-24 opensm), nominal Gb/s."""
 
-WIDTH_LANES: Mapping[int, int] = {1: 1, 2: 4, 4: 8, 8: 12, 16: 2}
-
 
 def timeout_seconds(code: int) -> float:
     """Seconds of a 5-bit timeout code."""
@@ -90,11 +88,6 @@ def mtu_code(size: int) -> int:
         if mtu_bytes(code) == size:
             return code
     raise ValueError(f"no MTU code for {size} bytes: 256, 512, 1024, 2048 or 4096")
-
-
-def width_lanes(code: int) -> int | None:
-    """Lanes of LinkWidthActive; None unless exactly one known bit is set."""
-    return WIDTH_LANES.get(code)
 
 
 def _mask_text(bits: Mapping[int, str], special: Mapping[int, str], none: str) -> Callable[[int], str]:

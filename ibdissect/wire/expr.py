@@ -30,11 +30,6 @@ class Expr:
     def __invert__(self) -> Expr:
         return Not(self)
 
-    def fields(self) -> Iterator[Field[Any]]:
-        """Every field the condition reads, in order, with repetitions."""
-        for name in getattr(self, "__dataclass_fields__", ()):
-            yield from _fields_of(getattr(self, name))
-
 
 class Value:
     """A number for each packet: a field or arithmetic on one."""
@@ -180,8 +175,5 @@ def _fields_of(value: object) -> Iterator[Field[Any]]:
 
     if isinstance(value, Field):
         yield value
-    elif isinstance(value, (Expr, Arith)):
+    elif isinstance(value, Arith):
         yield from value.fields()
-    elif isinstance(value, tuple):
-        for part in value:
-            yield from _fields_of(part)

@@ -7,7 +7,7 @@ on demand from the bytes. Bit 0 is the most significant bit of the first byte, a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, ClassVar, Generic, TypeVar, cast, overload
 
@@ -102,11 +102,6 @@ class Field(Value, Generic[V]):
     def span(self) -> tuple[int, int]:
         """First byte and the byte behind the field's (first) entry, counted from the start of the structure."""
         return self._lo, self._hi
-
-    @property
-    def stride(self) -> int:
-        """Bits from one entry of a repeated field to the next."""
-        return self.bits
 
     @property
     def shift_mask(self) -> tuple[int, int]:
@@ -345,18 +340,6 @@ class Struct(metaclass=_StructMeta):
         self.buffer, self.offset = buffer, offset
         self.stop = offset + type(self).size if stop is None else stop
 
-    @classmethod
-    def at_byte(cls, byte: int) -> Iterator[Field[Any]]:
-        """Fields that cover byte `byte` of the structure."""
-        for field in cls.fields:
-            if field._lo <= byte < (field.bit + field.bits * field.count + 7) // 8 or (field.kind == "rest" and byte >= field._lo):
-                yield field
-
     def __repr__(self) -> str:
         inner = ", ".join(f"{f.name}={f.__get__(self, type(self))!r}" for f in self.fields if f.kind not in ("pad", "hole", "nested"))
         return f"{type(self).__name__}({inner})"
-
-
-def values_of(names: Sequence[str], start: int = 0) -> dict[int, str]:
-    """Numbers from `start` on for a list of names."""
-    return dict(enumerate(names, start))
