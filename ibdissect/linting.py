@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ibdissect.capture.chunk import LINK_NAMES
 from ibdissect.capture.opening import Source, open_capture
 from ibdissect.capture.reader import CaptureReader
+from ibdissect.capture.stream import calm
 from ibdissect.errors import CaptureError, IbdissectError
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Finding, Secret, Severity
@@ -105,6 +106,8 @@ def check(source: Source, options: Options, *, progress: Progress | None = None,
     try:
         reader = open_capture(source)
     except CaptureError as error:
+        if stop is not None and stop():
+            return CaptureReport(path=error.path, status="interrupted")
         return CaptureReport(path=error.path, status="unreadable", error=str(error))
     try:
         return check_opened(reader, options, progress=progress, stop=stop)
@@ -160,9 +163,13 @@ def _check(reader: CaptureReader, path: str, options: Options, progress: Progres
         if progress is not None:
             progress(report.frames, chunk.base + chunk.data.size)
         if stop is not None and stop():
-            report.status = "interrupted"
             break
     linter.context.damage = reader.damage
+    if stop is not None and stop():
+        report.status = "interrupted"
+        calm()  # keys are numbered as if the whole capture had been checked
+        # A read that was ended looks like the end of the file.
+        linter.context.damage = [damage for damage in reader.damage if damage.kind != "cut-off"]
     report.findings = linter.finish()
     if table is not None:
         _describe(fresh, table)  # what was found at the end, as far as its frame is in the last chunk

@@ -7,13 +7,14 @@ import os
 import stat
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import IO
 
 from ibdissect.capture import pcap, pcapng
 from ibdissect.capture.erf import ErfRecords, looks_like_erf
 from ibdissect.capture.reader import CaptureReader, Origin
 from ibdissect.capture.records import Records
-from ibdissect.capture.stream import GZIP, WINDOW, XZ, ZSTD, FileBytes, ObjectBytes, read_up_to, unpacked
+from ibdissect.capture.stream import GZIP, WINDOW, XZ, ZSTD, FileBytes, ObjectBytes, read_up_to, unpacked, waited
 from ibdissect.errors import CaptureError
 
 ERF_HEAD = 1 << 17
@@ -81,7 +82,10 @@ def _origin(source: Source) -> Origin:
 
 def _file(path: str) -> Origin:
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        # A pipe with a name has no end to wait for until somebody writes.
+        descriptor = waited(partial(os.open, path), os.O_RDONLY | getattr(os, "O_CLOEXEC", 0), -1)
+        if descriptor < 0:
+            raise CaptureError(path, "was not opened: interrupted")
     except FileNotFoundError:
         raise CaptureError(path, "no such file") from None
     except PermissionError:

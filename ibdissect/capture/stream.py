@@ -7,7 +7,8 @@ import os
 import sys
 import threading
 import zlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from ibdissect.errors import CaptureError
 if TYPE_CHECKING:
     from lzma import LZMADecompressor
 
+T = TypeVar("T")
 WINDOW = 32 << 20
 """Bytes of a window; a window grows only for a single record that needs more."""
 SLACK = 64
@@ -42,10 +44,43 @@ UNSHARED = _references_of_one_name()
 """What `sys.getrefcount` says of an array that one local name holds (it differs between versions); every view would count as well."""
 
 
+class Woken(Exception):
+    """Somebody wants to stop while a read waits."""
+
+
+class _Patience:
+    """Of this process: whether a read waits now, and whether reads are ended."""
+
+    reads, over = 0, False
+
+
+def wake() -> None:
+    """End the read that waits, and all that follow; for handlers of signals. To readers that looks like the end of their streams."""
+    _Patience.over = True
+    if _Patience.reads:
+        raise Woken
+
+
+def calm() -> None:
+    """Let reads give what there is again."""
+    _Patience.over = False
+
+
+def waited(read: Callable[[Any], T], argument: Any, nothing: T) -> T:  # Any: a buffer, or how many bytes
+    """What a read gives; `nothing` where `wake` ended it."""
+    _Patience.reads += 1
+    try:
+        return nothing if _Patience.over else read(argument)
+    except Woken:
+        return nothing
+    finally:
+        _Patience.reads -= 1
+
+
 def read_up_to(source: io.RawIOBase, count: int) -> bytes:
     """`count` bytes, fewer only where the stream ends."""
     head = b""
-    while len(head) < count and (more := source.read(count - len(head))):
+    while len(head) < count and (more := waited(source.read, count - len(head), None)):
         head += more
     return head
 
@@ -264,7 +299,8 @@ class Windows:
     def _read(self, view: memoryview) -> int:
         while True:
             try:
-                count = self.source.readinto(view) or 0
+                # Files are quick: what is left of the window is judged as well.
+                count = (waited(self.source.readinto, view, 0) if self.live else self.source.readinto(view)) or 0
             except OSError as error:
                 raise CaptureError(self.path, f"cannot be read: {error.strerror or error}") from error
             if count or self.stopping is None or self.stopping.wait(POLL):

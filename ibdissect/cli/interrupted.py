@@ -7,6 +7,8 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any
 
+from ibdissect.capture.stream import calm, wake
+
 INTERRUPTED = 130
 """Exit status, as shells report a program ended by SIGINT."""
 
@@ -29,6 +31,7 @@ class Interruptions:
         if self._asked:
             raise KeyboardInterrupt
         self._asked = True
+        wake()  # a pipe may give nothing for hours
 
     def __enter__(self) -> Interruptions:
         if self._handles:
@@ -38,3 +41,4 @@ class Interruptions:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._handles:
             signal.signal(signal.SIGINT, self._before)
+            calm()

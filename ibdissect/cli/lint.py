@@ -118,6 +118,8 @@ def command(
             reports.append(report)
             if stream and not common["quiet"]:
                 click.echo(text_report.capture_text(report, paint), nl=False)
+        if asked.stop():
+            reports += [CaptureReport(path=path, status="interrupted") for path in files[len(reports) :]]
     # What was interrupted knows too little for a baseline.
     compared = known.finish() if known is not None and not (asked.stop() and write_baseline is not None) else None
     _write(written, reports, rules, fail_on, output, compared, stream=stream, quiet=common["quiet"])
@@ -129,7 +131,7 @@ def command(
         if report.error is not None:
             say(f"error: {report.error}")
         if report.status == "interrupted":
-            say(f"interrupted: {report.path}: only frames 1 to {report.frames} were checked")
+            say(f"{report.path}: {report.incomplete}")
     if asked.stop():
         sys.exit(INTERRUPTED)
     if known is not None and not common["quiet"]:

@@ -32,3 +32,10 @@ class CaptureReport:
     """Exact number of findings by severity."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Time by rule, with --timing."""
+
+    @property
+    def incomplete(self) -> str | None:
+        """Why findings may be missing that a whole check would have made; None for a check that came to its end."""
+        if self.status != "interrupted":
+            return self.error
+        return f"interrupted: only frames 1 to {self.frames} were checked" if self.frames else "interrupted: it was not checked"

@@ -20,8 +20,9 @@ def github_text(reports: list[CaptureReport]) -> str:
     """One annotation a finding; an unreadable capture is an error annotation."""
     lines = []
     for report in reports:
-        if report.error is not None:
-            lines.append(f"::error file={_property(report.path)},title=unreadable::{_data(printable(report.error))}")
+        if report.incomplete is not None:
+            title = "unreadable" if report.error is not None else "interrupted"
+            lines.append(f"::error file={_property(report.path)},title={title}::{_data(printable(report.incomplete))}")
         for finding in report.findings:
             title = _property(f"{finding.code} {finding.name}")
             text = _data(f"frame {finding.frame}: {finding.message}")

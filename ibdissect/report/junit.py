@@ -40,12 +40,14 @@ def junit_text(reports: list[CaptureReport], limit: int) -> str:
         body = "".join(_case(report.path, code, found, limit) for code, found in cases)
         failed = sum(max(f.severity.rank for f in found) >= limit for _, found in cases)
         number = max(1, len(cases))
-        if report.error is not None:
-            error = f"<error message={_attribute(report.error)}/>"
-            body = f'    <testcase classname={_attribute(report.path)} name="readable">{error}</testcase>\n'
+        if report.incomplete is not None:
+            error = f"<error message={_attribute(report.incomplete)}/>"
+            name = "readable" if report.error is not None else "complete"
+            body += f'    <testcase classname={_attribute(report.path)} name="{name}">{error}</testcase>\n'
+            number = len(cases) + 1
         elif not cases:
             body = f'    <testcase classname={_attribute(report.path)} name="no findings"/>\n'
-        broken = int(report.error is not None)
+        broken = int(report.incomplete is not None)
         suites.append(
             f'  <testsuite name={_attribute(report.path)} tests="{number}" failures="{failed}" errors="{broken}">\n{body}  </testsuite>\n'
         )

@@ -78,14 +78,21 @@ def sarif_text(reports: list[CaptureReport], rules: Iterable[type[Rule]]) -> str
     used = {finding.code for report in reports for finding in report.findings}
     listed = [rule for rule in rules if rule.code in used]
     index = {rule.code: i for i, rule in enumerate(listed)}
-    failed = [report.error for report in reports if report.error is not None]
+    failed = [(report.path, report.incomplete) for report in reports if report.incomplete is not None]
     run: dict[str, Any] = {
         "tool": {"driver": {"name": "ibdissect", "version": VERSION, "rules": [rule_object(rule) for rule in listed]}},
         "columnKind": "unicodeCodePoints",
         "invocations": [
             {
                 "executionSuccessful": not failed,
-                "toolExecutionNotifications": [{"level": "error", "message": {"text": error}} for error in failed],
+                "toolExecutionNotifications": [
+                    {
+                        "level": "error",
+                        "message": {"text": reason},
+                        "locations": [{"physicalLocation": {"artifactLocation": {"uri": _uri(path)}}}],
+                    }
+                    for path, reason in failed
+                ],
             }
         ],
         "results": [_result(finding, index) for report in reports for finding in report.findings],

@@ -46,10 +46,11 @@ def summary_text(reports: list[CaptureReport], rules: int) -> str:
     """The last lines: totals, and where to read on."""
     counts, by_rule = totals(reports)
     frames = sum(report.checked for report in reports)
-    captures = len(reports)
+    captures = sum(report.status != "interrupted" or report.frames > 0 for report in reports)
     what = f"{frames:,} frames in {captures} capture{'s' * (captures != 1)} checked with {rules} rules"
     unreadable = sum(report.error is not None for report in reports)
-    tail = f", {unreadable} unreadable" if unreadable else ""
+    interrupted = sum(report.status == "interrupted" for report in reports)
+    tail = (f", {unreadable} unreadable" if unreadable else "") + (f", {interrupted} interrupted" if interrupted else "")
     if not by_rule:
         return f"No findings: {what}{tail}.\n"
     parts = [f"{count} {name}{'s' * (count != 1)}" for name, count in counts.items() if count]

@@ -1,0 +1,124 @@
+"""Does Ctrl+C end everything at once, with what was found so far kept and marked as a part?"""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import termios
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ibdissect.capture.stream import calm, waited, wake
+from ibdissect.cli.lint import render
+from ibdissect.lint.result import CaptureReport
+from ibdissect.linting import Options, check
+from ibdissect.rules import load
+from tests.craft import erf_pcap, smp
+
+CAPTURE = erf_pcap([smp(1, 0x10, modifier=9), *[smp(1, 0x10)] * 20])
+FORMATS = ("text", "json", "jsonl", "sarif", "junit", "github")
+
+
+@contextmanager
+def lint(*words: str) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "ibdissect", "lint", *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:  # fmt: skip
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def taken(pipe: int) -> None:
+    """Wait until somebody has read all that is in a pipe."""
+    left = array.array("i", [1])
+    while left[0]:
+        time.sleep(0.05)
+        fcntl.ioctl(pipe, termios.FIONREAD, left)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_pipe_that_goes_on(form: str) -> None:
+    """The writer writes no more, in the middle of a record, and does not close: one Ctrl+C is enough."""
+    with lint("-", "--format", form) as process:
+        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+        process.stdin.write(CAPTURE[:-100])
+        process.stdin.flush()
+        taken(process.stdin.fileno())
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        out, err = process.stdout.read().decode(), process.stderr.read().decode()
+    assert "AM001" in out and "interrupted: only frames 1 to 20 were checked" in err and "Traceback" not in err
+    assert "CAP014" not in out and "CAP015" not in out, "the record is not cut off: it was not waited for"
+
+
+def test_a_pipe_that_gives_nothing() -> None:
+    with lint("-", "--format", "json") as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(CAPTURE[:4])
+        process.stdin.flush()
+        taken(process.stdin.fileno())
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert json.loads(process.stdout.read())["captures"][0]["status"] == "interrupted"
+
+
+def test_a_named_pipe_that_nobody_writes(tmp_path: Path) -> None:
+    """The capture behind it is not checked, and the report says so."""
+    fifo, behind = tmp_path / "a.pcap", tmp_path / "b.pcap"
+    os.mkfifo(fifo)
+    behind.write_bytes(CAPTURE)
+    with lint(str(fifo), str(behind), "--format", "json") as process:
+        assert process.stdout is not None
+        while b"wait_for_partner" not in (now := Path(f"/proc/{process.pid}/wchan").read_bytes()) and now not in (b"", b"0"):
+            time.sleep(0.05)
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) in (130, -signal.SIGINT)
+        out = process.stdout.read()
+    if out:  # else it came before the check began
+        assert [capture["status"] for capture in json.loads(out)["captures"]] == ["interrupted", "interrupted"]
+
+
+def test_every_report_says_that_it_is_a_part() -> None:
+    rules = load()
+    report = check(io.BytesIO(CAPTURE), Options(rules=rules), stop=lambda: True)
+    assert report.status == "interrupted" and report.incomplete == "interrupted: only frames 1 to 21 were checked"
+    reports = [report, CaptureReport(path="later.pcap", status="interrupted")]
+    text = {form: render(form, reports, rules, "error") for form in FORMATS}
+    assert [capture["status"] for capture in json.loads(text["json"])["captures"]] == ["interrupted"] * 2
+    (invocation,) = json.loads(text["sarif"])["runs"][0]["invocations"]
+    assert invocation["executionSuccessful"] is False
+    said = [note["message"]["text"] for note in invocation["toolExecutionNotifications"]]
+    assert said == [report.incomplete, "interrupted: it was not checked"]
+    suites = ET.fromstring(text["junit"])
+    assert suites.attrib["errors"] == "2"
+    for suite in suites:
+        assert int(suite.attrib["tests"]) == len(suite) and suite[-1].attrib["name"] == "complete" and suite[-1][0].tag == "error"
+    assert "title=interrupted::interrupted: only frames 1 to 21" in text["github"] and "later.pcap" in text["github"]
+    assert "21 frames in 1 capture checked" in text["text"] and "2 interrupted" in text["text"]
+    for form in FORMATS:
+        assert "AM001" in text[form]
+
+
+def test_reads_are_ended_until_they_are_wanted_again() -> None:
+    try:
+        assert waited(lambda size: wake() or b"1" * size, 5, b"") == b""
+        assert waited(bytes, 3, b"") == b"", "one that follows gives nothing either"
+        wake()  # between reads nothing is raised
+    finally:
+        calm()
+    assert waited(bytes, 3, b"") == bytes(3)
