@@ -9,13 +9,15 @@ import numpy as np
 from ibdissect.dropped import Dropped
 from ibdissect.record import record
 from ibdissect.table.addresses import PLACES, address_text, ways_of
+from ibdissect.table.front import Place
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.around import UDP, IPv4, IPv6
 from ibdissect.wire.opcodes import CNP_OPCODE
 from ibdissect.wire.transport import BTH
 
 from .asked import mixed
-from .columns import U64, Bytes
+from .columns import U64, by_opcode
 
 FECN, BECN, CE = 0x80, 0x40, 3
 PATIENCE_NS = 1_000_000_000
@@ -117,6 +119,8 @@ class Congestion:
 
     def _marks(self, table: ChunkTable, rows: Int) -> None:
         """Packets with a mark, and notifications: usually none."""
+        if not _marked(table):
+            return
         loc = table.located
         bits = loc.front.part(rows, loc.start["bth"][rows] + BTH.fecn.bit // 8, 1)[:, 0] & (FECN | BECN)
         told = loc.opcode[rows] == CNP_OPCODE
@@ -172,10 +176,10 @@ class Congestion:
         rows = rows[udp[rows] >= 0]
         if not len(rows):
             return
-        port = loc.front.part(rows, udp[rows], 2).view(">u2")[:, 0].astype(np.int64)
-        queue_pair = loc.front.part(rows, loc.start["bth"][rows] + BTH.destqp.bit // 8 - 1, 4).view(">u4")[:, 0].astype(np.int64) & 0xFFFFFF
-        connected = (queue_pair > SPECIAL_QP) & CONNECTED[loc.opcode[rows]]
-        rows, port, queue_pair = rows[connected], port[connected], queue_pair[connected]
+        port, queue_pair = (table.values_at(field, rows).astype(np.int64) for field in (UDP.source_port, BTH.destqp))
+        connected = (queue_pair > SPECIAL_QP) & by_opcode(CONNECTED, loc.opcode.take(rows))
+        if not connected.all():
+            rows, port, queue_pair = rows[connected], port[connected], queue_pair[connected]
         if not len(rows):
             return
         key = ends_hash(table, rows) ^ ((port << 24 | queue_pair).astype(np.uint64) * np.uint64(0xC2B2AE3D27D4EB4F))
@@ -199,7 +203,7 @@ class Congestion:
             if name not in start:
                 continue
             rows = np.flatnonzero(start[name] >= 0)
-            rows = rows[test(table.located.front.part(rows, start[name][rows], 10))]
+            rows = rows[test(Place(table.located.front, rows, start[name].take(rows)))]
             if len(rows):
                 ends = ends_hash(table, rows)
                 _, first, counts = np.unique(ends, return_index=True, return_counts=True)
@@ -208,14 +212,21 @@ class Congestion:
                         pair.fragments += count
 
 
-def _split_4(head: Bytes) -> Bool:
-    split: Bool = ((head[:, 6] & 0x3F != 0) | (head[:, 7] != 0)) & (head[:, 9] == UDP_PROTOCOL)
+def _split_4(head: Place) -> Bool:
+    offset = head.part(6, 2)
+    split: Bool = (offset[:, 0] & 0x3F != 0) | (offset[:, 1] != 0)
+    return split & (head.part(9, 1)[:, 0] == UDP_PROTOCOL) if split.any() else split
+
+
+def _split_6(head: Place) -> Bool:
+    split: Bool = head.part(6, 1)[:, 0] == IP6_FRAGMENT
     return split
 
 
-def _split_6(head: Bytes) -> Bool:
-    split: Bool = head[:, 6] == IP6_FRAGMENT
-    return split
+def _marked(table: ChunkTable) -> bool:
+    """Whether any packet has a mark or is a notification."""
+    told = (table.values(BTH.opcode) == CNP_OPCODE).any() or table.values(BTH.fecn).any() or table.values(BTH.becn).any()
+    return bool(told or any((table.values(field) == CE).any() for field in (IPv4.ecn, IPv6.ecn)))
 
 
 def ecn(table: ChunkTable, rows: Int) -> Int:
@@ -236,15 +247,18 @@ def ends_hash(table: ChunkTable, rows: Int) -> U64:
     for name, source, destination, size in PLACES:  # a later one that is present counts
         if name not in table.located.start:
             continue
-        index = np.flatnonzero(table.located.start[name][rows] >= 0)
-        some = rows[index]
-        at = table.located.start[name][some]
+        at = table.located.start[name].take(rows)
+        there = at >= 0
+        index: slice | Int = slice(None)
+        if not there.all():
+            index = np.flatnonzero(there)
+        place = Place(table.located.front, rows[index], at[index])
         if destination == source + size:
-            both = table.located.front.part(some, at + source, 2 * size)
+            both = place.part(source, 2 * size)
         else:
-            both = np.zeros((len(index), 8), np.uint8)
-            both[:, :size] = table.located.front.part(some, at + source, size)
-            both[:, -size:] = table.located.front.part(some, at + destination, size)
+            both = np.zeros((len(place.at), 8), np.uint8)
+            both[:, :size] = place.part(source, size)
+            both[:, -size:] = place.part(destination, size)
         out[index] = mixed(both)
     return out
 

@@ -291,10 +291,10 @@ class ChunkTable:
         if isinstance(field, ComputedField):
             return values_of(field, self)
         word, bit = divmod(field.bit, 32)
-        if field.count == 1 and bit + field.bits <= 32 and field.kind not in NO_NUMBERS and not field.little:
+        if field.count == 1 and 0 < field.bits <= 32 - bit and not field.little:
             column = self._place(field.owner).word(word)
             if column is not None:
-                value = extract(column, bit, field.bits)
+                value = column[:, bit // 8 : (bit + field.bits) // 8] if field.kind in NO_NUMBERS else extract(column, bit, field.bits)
                 return value.astype(np.bool_) if field.kind == "flag" else value
         rows = self.matrix(field.owner)
         if field.kind in NO_NUMBERS:
