@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_INFINIBAND
 from ibdissect.session import Capture
-from ibdissect.table.locate import MALFORMED, Located
+from ibdissect.table.locate import MALFORMED
 from ibdissect.table.table import ChunkTable
 
 from .container import pcapng
@@ -107,8 +107,8 @@ def _why(table: ChunkTable, row: int, line: list[str]) -> str:
         return "the record is cut off by a snap length"
     if in_ib and int(located.opcode[row]) in _RD:
         return "OpCodes of RD are read as DC, or RESYNC without payload"
-    if in_ib and _to_management(located, row):
-        return "256 bytes to QP0 or QP1 of no class it knows: reads past the MAD"
+    if in_ib and info.startswith("RESERVED (Unknown Attribute)"):
+        return "a datagram of no class it knows: reads past its end"
     if any(name in protocols for name in _GUESSED) and "infiniband" in protocols:
         return "a payload is taken for another protocol by its looks"
     if "length value" in said and "payload length" in said and "infiniband" in protocols:
@@ -122,8 +122,3 @@ def _why(table: ChunkTable, row: int, line: list[str]) -> str:
     if not in_ib:
         return "a remark of the Malformed group about Ethernet, IP or UDP"
     return "other"
-
-
-def _to_management(located: Located, row: int) -> bool:
-    at = int(located.at("bth")[row])
-    return at >= 0 and located.payload_end[row] - at > 200

@@ -1,0 +1,45 @@
+"""Does the screen show hundreds of broken frames, one after the other, without an error?"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from ibdissect.tui.app import TuiApp
+from tests.tui import made
+from tests.tui.test_app import until
+
+from .container import pcapng
+from .mutate import mutated
+from .strategies import starts
+
+FRAMES = 300
+SIZE = (150, 44)
+
+
+async def test_scrolling_through_broken_frames(tmp_path: Path) -> None:
+    rnd, every = random.Random(11), starts()
+    path = tmp_path / "broken.pcapng"
+    path.write_bytes(pcapng([mutated(rnd, rnd.choice(every), every) for _ in range(FRAMES)]))
+    app: TuiApp = made.app_on(path)
+    shown = set()
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.study.finished and app.tree_pane.lines)
+        for row in range(FRAMES):
+            app.packets.select(row)
+            app.packets.tell()
+            await until(pilot, lambda row=row: app.tree_pane.frame_tree and app.tree_pane.frame_tree.frame == row + 1)  # type: ignore[misc]
+            tree = app.tree_pane.frame_tree
+            assert tree is not None and bytes(app.bytes_pane.data) == tree.data
+            shown.add(tree.frame)
+            if row % 10 == 0:
+                app.tree_pane.focus()
+                await pilot.press("asterisk", "end", "tab", "end", "home")
+                app.packets.focus()
+            for pane in (app.packets, app.tree_pane, app.bytes_pane):
+                for line in range(min(pane.size.height, 12)):
+                    text = "".join(segment.text for segment in pane.render_line(line))
+                    assert text.isprintable() and len(text) >= 1
+        app.packets.focus()
+        await pilot.press("f", "escape")
+    assert shown == set(range(1, FRAMES + 1))
