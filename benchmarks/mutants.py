@@ -196,7 +196,7 @@ def independent(files: Sequence[Path]) -> list[str]:
     needs = {module_name(path): set(imports(path)) for path in [*(ROOT / "ibdissect").rglob("*.py"), *shared]}
     for name, names in needs.items():  # a package is loaded in front of what is in it
         names.update(name[:i] for i, letter in enumerate(name) if letter == ".")
-    touched = {module_name(path) for path in files}
+    touched = {module_name(path) for path in files} | {name for names in needs.values() for name in names if ".test_" in name}
     while grown := {name for name, names in needs.items() if name not in touched and names & touched}:
         touched |= grown
     rooms = ("ibdissect.tui", "ibdissect.cli", "ibdissect.__main__", "ibdissect.export", "ibdissect.arrow", "ibdissect.pytest_plugin")

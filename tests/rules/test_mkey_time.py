@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from ibdissect.errors import ConfigError
+from ibdissect.lint.setting import checked_settings
 from ibdissect.rules import mkey_more, mkey_trap
-from tests.fabric.made import GET, SET, answer, ask, node, p_keys, port_info
+from tests.craft import smp
+from tests.fabric.made import ANSWER, GET, SET, answer, ask, node, p_keys, port_info, switch
 from tests.rules.cases_trap_state import bad_key, repress, trap
-from tests.rules.told import Told, lint, told
+from tests.rules.told import Told, lint, rules, told
 
 KEY, REVERSED = 0x1122334455667788, 0x8877665544332211
 NODE_INFO, PORT_INFO, P_KEY_TABLE, SM_INFO = 0x11, 0x15, 0x16, 0x20
@@ -118,6 +121,31 @@ def test_only_so_many_ports_have_leases(monkeypatch: pytest.MonkeyPatch) -> None
     assert [(one.code, one.frame, one.count) for one in found] == [("CAP016", 4, 1), ("MKY009", 9, 1)]
 
 
+def test_only_so_many_ports_are_seen_to_be_managed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mkey_more, "MAX_PORTS", 1)
+    first = [*nodes(5, 6), held(lease=2), tried(KEY), held(lease=0)]
+    second = [held(6, lease=2), tried(KEY, 6), *IDLE * 2, tried(KEY, 6)]
+    found = lint([*first, *second], "MKY009", "CAP016", chunks=(4,), step_ns=SECOND)
+    assert [(one.code, one.frame, one.count) for one in found] == [("CAP016", 7, 1)]
+    assert [one.code for one in lint([*nodes(5, 6), *second], "MKY009", "CAP016", step_ns=SECOND)] == ["MKY009"]
+
+
+def test_a_switch_has_the_lease_of_port_0() -> None:
+    def to_switch(method: int, attribute: int, body: bytes = b"") -> bytes:
+        return smp(method, attribute, body, path=[1], m_key=KEY)
+
+    info = port_info(9, m_key=KEY, m_key_lease_period=2, local_port_num=3)
+    frames = [to_switch(ANSWER, NODE_INFO, switch(9, local_port_num=3)), to_switch(ANSWER, PORT_INFO, info), to_switch(SET, P_KEY_TABLE)]
+    assert [one.frame for one in told([*frames, *IDLE * 2, to_switch(GET, P_KEY_TABLE)], "MKY009", step_ns=SECOND)] == [6]
+
+
+@pytest.mark.parametrize(("code", "key", "least"), [("MKY011", "allowed", 1), ("MKY015", "window", 1), ("MKY015", "enough", 2)])
+def test_settings_have_a_least_value(code: str, key: str, least: int) -> None:
+    assert checked_settings({code: {key: least}}, rules(), "file") == {code: {key: least}}
+    with pytest.raises(ConfigError):
+        checked_settings({code: {key: least - 1}}, rules(), "file")
+
+
 def storm(count: int, slid: int = 5, number: int = 256, first: int = 1) -> list[bytes]:
     return [trap(number, bad_key(), slid=slid, tid=first + i) for i in range(count)]
 
@@ -129,6 +157,8 @@ def test_a_storm_of_traps() -> None:
     assert told(frames, "MKY011") == [Told(6, message, "0100", 256, proof, "learnt", 3)]
     assert told(frames, "MKY011", step_ns=SECOND // 3)[0].frame == 6
     assert told(frames, "MKY011", step_ns=SECOND // 3 + 1) == [], "more slowly than that"
+    exactly = [*NODE, held(), *storm(3), *IDLE * 2, *storm(1, first=4)]
+    assert [one.frame for one in told(exactly, "MKY011", step_ns=SECOND // 5)] == [8]
     assert told([*NODE, held(), *storm(3), *storm(3, slid=6)], "MKY011") == []
     assert told([*NODE, held(), *storm(3), *storm(3, number=257)], "MKY011") == []
     port_6 = [*nodes(6), held(6)]

@@ -48,6 +48,7 @@ def test_a_write_with_another_key_and_the_trap_that_it_led_to() -> None:
     wanted = Told(3, message, "0000000000000bad", OTHER, (SHOWN, (4, "trap 256 of the port")), "learnt")
     assert told([*KEYED, write(), complaint], "MKY002") == [wanted]
     assert told([*KEYED, write()], "MKY002") == [wanted._replace(proof=(SHOWN,))]
+    assert told([*KEYED, write(), complaint], "MKY002", chunks=(3,)) == [wanted._replace(proof=(SHOWN,))], "only of the same chunk"
 
 
 @pytest.mark.parametrize(
@@ -100,7 +101,8 @@ def test_an_attribute_without_name() -> None:
 def test_a_port_that_does_what_it_is_asked_holds_that_key() -> None:
     """An answer with an error status is no such proof; in a directed route's, bit 15 of the status is no error."""
     assert told([*KEYED, write(), done()], "MKY002") == []
-    assert len(told([*KEYED, write(), done(status=0x1C)], "MKY002")) == 1
+    for status in (0x1C, 1, 0x4000):
+        assert len(told([*KEYED, write(), done(status=status)], "MKY002")) == 1
     assert len(told([*KEYED, write(), done(tid=5)], "MKY002")) == 1
     route = [
         smp(ANSWER, NODE_INFO, node(5), path=[1, 2]),
