@@ -7,7 +7,7 @@ import pytest
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND
 from ibdissect.table.locate import locate
 from tests.table.made import Row, chunk_of
-from tests.table.test_locate_cuts import KINDS, V2, Kind, changed, cuts
+from tests.table.test_locate_cuts import GLOBAL, KINDS, V2, Kind, changed, cuts
 
 
 def headers(rows: list[Row], around: bytes) -> list[dict[str, int]]:
@@ -39,3 +39,9 @@ def test_too_short_for_bth_and_icrc(size: int) -> None:
     """What cannot hold both holds no ICRC: its last bytes are payload; behind an ICRC, PadCnt takes them away."""
     found = headers([Row(changed(V2, 38, 0, 8 + size), LINK_ETHERNET)], b"")[0]
     assert ("bth" in found, "icrc" in found, "payload" in found) == (size >= 12, size >= 16, 12 < size < 16)
+
+
+def test_global_headers_in_front_of_different_things() -> None:
+    rows = [Row(frame, LINK_INFINIBAND) for frame in (GLOBAL, changed(GLOBAL, 14, 0x1C), GLOBAL, changed(GLOBAL, 14, 0x1D))]
+    assert headers(rows, b"") == [headers([row], b"")[0] for row in rows]
+    assert [("bth" in one, one["payload"]) for one in headers(rows, b"")] == [(True, 60), (False, 48)] * 2
