@@ -14,7 +14,7 @@ from .mutate import mutated
 from .strategies import starts
 
 FRAMES = 300
-SIZE = (150, 44)
+SIZE = (100, 26)
 
 
 async def test_scrolling_through_broken_frames(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ async def test_scrolling_through_broken_frames(tmp_path: Path) -> None:
             tree = app.tree_pane.frame_tree
             assert tree is not None and bytes(app.bytes_pane.data) == tree.data
             shown.add(tree.frame)
-            if row % 10 == 0:
+            if row % 30 == 0:
                 app.tree_pane.focus()
                 await pilot.press("asterisk", "end", "tab", "end", "home")
                 app.packets.focus()
