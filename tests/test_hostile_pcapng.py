@@ -1,0 +1,107 @@
+"""What can the blocks of a pcapng do: options of hostile text, thousands of interfaces, sections that turn round, absurd clocks?"""
+
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ibdissect.session import Capture
+from tests.craft import smp
+from tests.test_hostile import TEXTS, harmless
+
+FRAME = smp(1, 0x10, modifier=9)
+HOSTILE = b"\n".join(TEXTS.values())
+
+
+def block(order: str, kind: int, body: bytes) -> bytes:
+    body += bytes(-len(body) % 4)
+    size = struct.pack(f"{order}I", len(body) + 12)
+    return struct.pack(f"{order}I", kind) + size + body + size
+
+
+def option(order: str, code: int, data: bytes) -> bytes:
+    return struct.pack(f"{order}HH", code, len(data)) + data + bytes(-len(data) % 4)
+
+
+def section(order: str = "<", options: bytes = b"") -> bytes:
+    return block(order, 0x0A0D0D0A, struct.pack(f"{order}IHHq", 0x1A2B3C4D, 1, 0, -1) + options)
+
+
+def interface(order: str = "<", options: bytes = b"", link: int = 247) -> bytes:
+    return block(order, 1, struct.pack(f"{order}HHI", link, 0, 0) + options)
+
+
+def packet(order: str = "<", number: int = 0, ticks: int = 0, options: bytes = b"") -> bytes:
+    head = struct.pack(f"{order}IIIII", number, ticks >> 32, ticks & 0xFFFFFFFF, len(FRAME), len(FRAME))
+    return block(order, 6, head + FRAME + bytes(-len(FRAME) % 4) + options)
+
+
+def run(*words: str, status: int = 0) -> str:
+    done = subprocess.run([sys.executable, "-m", "ibdissect", *words], capture_output=True, timeout=300, check=False)
+    assert done.returncode == status and b"Traceback" not in done.stderr, done.stderr
+    harmless(done.stderr.decode())
+    return harmless(done.stdout.decode())
+
+
+OUTPUTS = [("show",), ("show", "--format", "tree"), ("show", "--format", "jsonl"), ("stats",), ("lint", "--fail-on", "never")]
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_options_and_unknown_blocks(order: str, tmp_path: Path) -> None:
+    """Every option with hostile text, too long for its block, or without an end; names, secrets, statistics, custom blocks."""
+    every = b"".join(option(order, code, HOSTILE) for code in range(1, 16) if code not in (9, 14))
+    data = section(order, every) + interface(order, every) + packet(order, options=every)
+    data += block(order, 4, HOSTILE) + block(order, 10, struct.pack(f"{order}II", 0x544C534B, 0xFFFFFFFF) + HOSTILE)
+    data += block(order, 5, bytes(8)) + block(order, 0xBAD, HOSTILE) + block(order, 0x7FFFFFFF, HOSTILE)
+    data += interface(order, struct.pack(f"{order}HH", 2, 0xFFFF)) + packet(order, 1, options=struct.pack(f"{order}HH", 1, 0xFFFF))
+    path = tmp_path / "o.pcapng"
+    path.write_bytes(data)
+    for command, *words in OUTPUTS:
+        out = run(command, str(path), *words)
+        if command == "show":
+            assert len(out.splitlines()) >= 2
+    for command, name in (("annotate", "a.pcapng"), ("scrub", "s.pcapng")):
+        run(command, str(path), "--to", str(tmp_path / name))
+        with Capture(str(tmp_path / name)) as again:
+            assert sum(map(len, again.tables())) == 2
+    assert b"jndi" in (tmp_path / "a.pcapng").read_bytes() and b"jndi" not in (tmp_path / "s.pcapng").read_bytes()
+
+
+def test_sections_that_turn_round(tmp_path: Path) -> None:
+    """Interfaces count anew in each section, whatever its byte order; a packet of an interface that is not there is damage."""
+    data = b"".join(section(o) + interface(o) * (i + 1) + packet(o, i) + packet(o, i + 1) for i, o in enumerate("<>" * 20))
+    path = tmp_path / "s.pcapng"
+    path.write_bytes(data)
+    report = json.loads(run("lint", str(path), "--format", "json", "--max-findings", "none", "--fail-on", "never"))
+    assert report["captures"][0]["frames"] == 40 and report["captures"][0]["status"] == "damaged"
+    assert report["by_rule"]["AM001"] == 40
+
+
+@pytest.mark.parametrize("count", [65536, 65537, 200_000])
+def test_thousands_of_interfaces(count: int, tmp_path: Path) -> None:
+    path = tmp_path / "i.pcapng"
+    path.write_bytes(section() + interface() * count + packet(number=min(count, 65536) - 1) + packet(number=0xFFFFFFFF))
+    report = json.loads(run("lint", str(path), "--format", "json", "--fail-on", "never"))
+    assert report["captures"][0]["status"] == "damaged" and report["captures"][0]["frames"] == 1
+
+
+TICKS = (0, 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, 253_402_300_800 * 10**6)
+
+
+@pytest.mark.parametrize("resolution", [0, 6, 9, 0x80, 0xFF])
+def test_clocks(resolution: int, tmp_path: Path) -> None:
+    """Behind the year 9999, and in front of 1970: every output shows some time, JSON an integer beside it."""
+    path = tmp_path / "c.pcapng"
+    offsets = (0, (1 << 63) - 1, -(1 << 63))
+    head = b"".join(interface(options=option("<", 9, bytes([resolution])) + option("<", 14, struct.pack("<q", o))) for o in offsets)
+    path.write_bytes(section() + head + b"".join(packet(number=n, ticks=ticks) for n in range(len(offsets)) for ticks in TICKS))
+    for command, *words in OUTPUTS:
+        out = run(command, str(path), *words)
+        if "jsonl" in words:
+            lines = [json.loads(line) for line in out.splitlines()]
+            assert len(lines) == 18 and all(isinstance(line["time_ns"], int) and line["time"] for line in lines)
