@@ -198,10 +198,11 @@ def _describe(findings: list[Finding], table: ChunkTable) -> None:
         return
     from ibdissect.dissect.summary import summaries  # a clean capture need not load it
 
+    rows = sorted({row for finding in findings if 0 <= (row := finding.frame - table.chunk.first) < len(table)})
+    lines = dict(zip(rows, summaries(table, np.array(rows, np.int64)), strict=True))
     for finding in findings:
-        row = finding.frame - table.chunk.first
-        if 0 <= row < len(table):
-            line = summaries(table, np.array([row]))[0]
+        line = lines.get(finding.frame - table.chunk.first)
+        if line is not None:
             finding.context = f"{line.source} → {line.destination}  {line.protocol}  {line.info}"
 
 
