@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibdissect.capture.scan import Stride, chained, gather, unaligned, walk
+from ibdissect.capture.scan import AT_ONCE, Stride, chained, columns, gather, looked_up, unaligned, walk
 from tests.capture.built import Packet, packets, pcap
 from tests.conftest import shared_captures
 
@@ -95,3 +95,20 @@ def test_a_chain_is_good_when_it_ends_exactly_at_the_end() -> None:
     stride = STRIDES[0]
     assert chained(raw, at, len(blob), stride, lambda p: np.ones(len(p), bool), end=len(blob)).tolist() == [True, True, False]
     assert not chained(raw, at, len(blob), stride, lambda p: np.ones(len(p), bool)).any()
+
+
+@pytest.mark.parametrize("count", [0, 1, AT_ONCE, AT_ONCE + 7])
+def test_columns_are_the_words_of_a_gather(count: int) -> None:
+    random = np.random.default_rng(5)
+    raw = random.integers(0, 256, 5000, np.uint8)
+    positions = np.sort(random.integers(0, len(raw) - 30, count))
+    found = columns(raw, positions, (0, 2), (14, 4))
+    assert found.shape == (6, count)
+    rows = gather(raw, positions, 30)
+    assert (found.T.copy().view(np.uint8) == np.concatenate((rows[:, :8], rows[:, 14:30]), axis=1)).all()
+
+
+def test_a_table_is_looked_up_by_byte() -> None:
+    table = np.arange(255, -1, -1).astype(np.uint8)
+    values = np.arange(256).astype(np.uint8)
+    assert (looked_up(values, table) == table[values]).all()
