@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import struct
 import subprocess
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from ibdissect.errors import CaptureError
+from ibdissect.export.frames import write_frames
 from ibdissect.session import Capture
 from tests.craft import smp
 from tests.test_hostile import TEXTS, harmless
@@ -105,3 +108,17 @@ def test_clocks(resolution: int, tmp_path: Path) -> None:
         if "jsonl" in words:
             lines = [json.loads(line) for line in out.splitlines()]
             assert len(lines) == 18 and all(isinstance(line["time_ns"], int) and line["time"] for line in lines)
+
+
+def test_more_comments_than_there_is_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory does not grow with them; a copy that would lack some is not made."""
+    path = tmp_path / "c.pcapng"
+    path.write_bytes(section() + interface() + packet(options=option("<", 1, b"x" * 1000)) * 50)
+    monkeypatch.setattr("ibdissect.capture.records.MAX_COMMENTS", 10_000)
+    with Capture(str(path)) as capture:
+        assert sum(map(len, capture.tables())) == 50
+        comments = capture.reader.comments
+        assert sum(len(text) for texts in comments.values() for text in texts) == 9000 and comments.lost == 41
+        with pytest.raises(CaptureError, match="more comments"):
+            write_frames(capture, None, io.BytesIO(), "pcapng")
+        assert write_frames(capture, None, io.BytesIO(), "pcap") == 50

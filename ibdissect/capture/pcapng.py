@@ -207,7 +207,7 @@ class PcapngRecords(Records):
             for index in np.flatnonzero((code == OPT_COMMENT) & (at + 4 + size <= stop)).tolist():
                 start = int(at[index]) + 4
                 text = raw[start : start + int(size[index])].tobytes().decode("utf-8", "replace")
-                self.comments.setdefault(self.frames + 1 + int(rows[index]), []).append(text)
+                self.comments.note(self.frames + 1 + int(rows[index]), text)
             going = code != 0
             rows, at, stop = rows[going], (at + 4 + (size + 3 & ~3))[going], stop[going]
 

@@ -10,7 +10,7 @@ from ibdissect.capture.chunk import LINK_NAMES, Chunk, Damage
 from ibdissect.capture.interfaces import Interfaces
 from ibdissect.capture.pcap import no_infiniband
 from ibdissect.capture.pcapng import PcapngRecords
-from ibdissect.capture.records import Records
+from ibdissect.capture.records import Comments, Records
 from ibdissect.capture.stream import WINDOW, Windows
 from ibdissect.record import record
 
@@ -36,7 +36,7 @@ class CaptureReader:
     def __init__(self, origin: Origin, records: Callable[[], Records], *, window: int = WINDOW, follow: bool = False) -> None:
         self.path = origin.path
         self.damage: list[Damage] = []
-        self.comments: dict[int, list[str]] = {}
+        self.comments = Comments()
         self._origin, self._records, self._window = origin, records, window
         self._stop = threading.Event() if follow else None
         first = records()

@@ -24,6 +24,25 @@ MAX_DAMAGE = 1000
 LONGEST = 262144
 """Longest captured frame that is believed (Wireshark's WTAP_MAX_PACKET_SIZE_STANDARD)."""
 DAY = 86400
+MAX_COMMENTS, COMMENT = 1 << 26, 100
+"""Characters of comments that are kept, and what each takes besides its own."""
+
+
+class Comments(dict[int, list[str]]):
+    """Comments by frame, 0 for those of the capture, as far as there is room."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.room, self.lost = MAX_COMMENTS, 0
+        """Characters that may still come, and comments for which there was no room."""
+
+    def note(self, frame: int, text: str) -> None:
+        """Another comment of a frame."""
+        self.room -= len(text) + COMMENT
+        if self.room < 0:
+            self.lost += 1
+        else:
+            self.setdefault(frame, []).append(text)
 
 
 @record
@@ -51,7 +70,7 @@ class Records(ABC):
         self.frames = 0
         self.damage: list[Damage] = []
         self.link_types: list[int] = []
-        self.comments: dict[int, list[str]] = {}
+        self.comments = Comments()
         self.start = 0
         """Bytes of the first window that come before the records."""
         self.used = self.need = 0

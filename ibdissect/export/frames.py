@@ -8,6 +8,7 @@ from typing import IO, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.errors import CaptureError
 from ibdissect.session import Capture
 from ibdissect.table.locate import Int
 from ibdissect.table.services import Services
@@ -60,4 +61,6 @@ def write_frames(
             for row in rows.tolist():
                 number = table.chunk.first + row
                 writer.add(table.chunk, row, [*comments.get(number, ()), *added.get(number, ())])
+        if opened.reader.comments.lost and container == "pcapng":
+            raise CaptureError(opened.path, "holds more comments than can be kept", hint="write a pcap, which has none")
         return writer.frames
