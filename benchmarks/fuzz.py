@@ -137,6 +137,7 @@ class Run:
             for first in range(0, min(many, len(packets)), at_once):
                 self._seldom(target, packets[first : first + at_once], f"{name}-{target}{first}")
         self.counts["packets"] += len(packets)
+        gc.collect()  # Scapy's packets are in cycles
 
     def _seldom(self, target: str, packets: Sequence[mutate.Packet], name: str) -> None:
         """A few packets through a target of guided fuzzing."""

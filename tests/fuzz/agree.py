@@ -22,7 +22,7 @@ from ibdissect.table.table import HEADERS, ChunkTable, Column
 from ibdissect.wire.spec import BYTE_KINDS, Field, Struct
 from ibdissect.wire.transport import Payload
 
-REMEMBERED = 1500
+REMEMBERED = 400
 SLOW = 1.0
 """Seconds of CPU that one packet may take."""
 
