@@ -198,3 +198,13 @@ def test_a_representation_holds_what_it_says() -> None:
     with Capture(io.BytesIO(pcapng([(LINK_INFINIBAND, data, len(data)) for data in FRAMES]))) as capture:
         findings = capture.lint()
         assert findings and shown(repr(findings).encode(), PLANTED) == []
+
+
+def test_a_scrubbed_capture_holds_no_key(folder: Path, tmp_path: Path) -> None:
+    """Neither as bytes nor in what the command says."""
+    for name in ("whole", "cut"):
+        target = tmp_path / f"{name}.pcapng"
+        said = run("scrub", str(folder / f"{name}.pcapng"), "--to", str(target))
+        assert shown(said, PLANTED) == []
+        written = target.read_bytes()
+        assert [key.field for key in PLANTED if key.value in written or key.value[::-1] in written] == []
