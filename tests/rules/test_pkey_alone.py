@@ -66,6 +66,7 @@ def test_a_table_without_its_first_entry() -> None:
     assert found([block(0x8000, 1), block(*[0] * 31, 7), block(0, 1, slid=4), block(0, 1, dlid=4)], "PKY008") == [(1, 2), (3, 1), (4, 1)]
     assert found([block(0, 1, path=path, method=ANSWER) for path in ([1], [1, 2], [1], [2])], "PKY008") == [(1, 2), (2, 1), (4, 1)]
     assert found([block(0, 1, number=number) for number in (0, 0x10000, 0x10001, 1)], "PKY008") == [(1, 1), (2, 1)], "later blocks may"
+    assert found([block(0), block(0, 1), block(0), block(1)], "PKY008") == [(2, 1)], "each block by itself"
     assert found([block(0), block(0x8000), block(1), block(0x7FFF, 1), block(0, 0x8000), block(0xFFFF)], "PKY008") == []
     assert found([block(0, 1, method=method) for method in (GET, SET, ANSWER)], "PKY008") == [(2, 2)]
     assert found([block(0, 1, method=ANSWER, status=status) for status in (0x1C, 0, 0x8000, 0x801C)], "PKY008") == [(2, 2)]
@@ -75,6 +76,7 @@ def test_the_same_key_twice_in_a_block() -> None:
     assert told([block(0xFFFF, 0x8001, 0x8001)], "PKY009") == [Told(1, "a P_Key stands twice in this block of the table", "", None)]
     assert found([block(1, *range(2, 32), 1), block(7, 7, method=ANSWER), block(7, 7, method=GET)], "PKY009") == [(1, 1), (2, 1)]
     assert found([block(7, 7, method=ANSWER, status=0x1C), block(7, 7, method=ANSWER, status=0x8000)], "PKY009") == [(2, 1)]
+    assert found([block(7, 7), block(7), block(7, 7, slid=4), block(0)], "PKY009") == [(1, 1), (3, 1)], "each block by itself"
     assert found([block(0x8001, 1), block(0, 0), block(0x8000, 0x8000), block(*range(1, 33))], "PKY009") == []
 
 

@@ -64,6 +64,7 @@ def test_what_proves_nothing(chunks: tuple[int, ...]) -> None:
         [there(qp=1), back(qp=1)],
         [there(dlid=0), there(slid=0, dlid=3, qp=0x50)],
         [there(dlid=0xC000), there(slid=0xC000, dlid=3, qp=0x50)],
+        [there(opcode=0x40), there(opcode=0x40, slid=5, dlid=3, qp=0x50)],
         [there(opcode=0x60), there(opcode=0x60, slid=5, dlid=3, qp=0x50)],
         [datagram(1, 0x40), datagram(0x40, 1, slid=5, dlid=3)],
         [datagram(0x50, 0x40), datagram(0x40, 0x51, slid=5, dlid=3)],
@@ -109,6 +110,15 @@ def test_chunks_make_no_difference(seed: int, full: bool) -> None:
     assert seen(())
     for chunks in ((1,) * 60, (rnd.randrange(60),), (7,) * 8):
         assert seen(chunks) == seen(())
+
+
+def test_small_numbers_and_small_packets() -> None:
+    """Queue pairs from 2 on are ordinary; a datagram may carry nothing; other datagrams are no second queue pair of a connection."""
+    assert found([there(qp=2), back(qp=2)]) == [(2, 2)]
+    assert found([datagram(2, 3), datagram(3, 2, slid=5, dlid=3)]) == [(2, 2)]
+    bare = [ud(b"", dest_qp=dest, src_qp=9 - dest, slid=slid, dlid=8 - slid, bth={"p_key": KEY}) for dest, slid in ((4, 3), (5, 5))]
+    assert found(bare) == [(2, 2)]
+    assert found([there(), datagram(0x60, 0x61, 0x8456), back()]) == [(3, 2)]
 
 
 def test_both_directions_with_the_same_numbers() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.craft import gmp, native, smp, ud
-from tests.fabric.made import ANSWER, SET, answer, ask, node, p_keys, port_info
+from tests.fabric.made import ANSWER, SET, answer, ask, node, p_keys, port_info, switch
 from tests.rules.cases_early import send as sent_early
 from tests.rules.cases_early import shown
 from tests.rules.cases_pkey import OUT, TABLE, behind_a_switch, send
@@ -128,9 +128,37 @@ def test_a_switch_port_checks_from_when_it_is_known_to() -> None:
     frames = [*lesson[:5], send(0x9999), lesson[5], send(0x9999), lesson[6], send(0x9999), send(0x9999)]
     for chunks in ((), (6,), (8,), (9,), (10,)):
         assert found(frames, "PKY003", chunks=chunks) == [(10, 2)]
+    frames = [*lesson[:5], lesson[6], send(0x9999), lesson[5], send(0x9999)]
+    for chunks in ((), (6,), (7,), (8,)):
+        assert found(frames, "PKY003", chunks=chunks) == [(9, 1)]
     late = [*lesson[:3], lesson[5], lesson[6], send(0x9999), *lesson[3:5], send(0x9999)]
     for chunks in ((), (6,), (7,)):
         assert found(late, "PKY003", chunks=chunks) == [(9, 1)], "in front of it, nobody knows where the port is"
+
+
+def test_the_table_of_a_switch_itself() -> None:
+    """Its port 0 is a destination like any other, and checks nothing for others."""
+    own = smp(ANSWER, P_KEY_TABLE, p_keys(0xFFFF), path=[1])
+    frames = [smp(ANSWER, NODE_INFO, switch(9), path=[1]), smp(ANSWER, PORT_INFO, port_info(9), path=[1]), own, send(0x9999, dlid=9)]
+    (one,) = told(frames, "PKY003")
+    assert one.frame == 4 and one.message.startswith("P_Key 0x9999 from LID 3 to QP 0x12 of 0x0002c90200400090")
+
+
+def test_a_table_of_two_blocks() -> None:
+    """What the first says is known before the second is; nothing is told twice."""
+    blocks = [
+        frame
+        for number, keys in enumerate(((0xFFFF, 0x1234), (0x8777,)))
+        for header in [{"transaction_id": 80 + number}]
+        for frame in (
+            ask(5, P_KEY_TABLE, modifier=number, header=header),
+            answer(5, P_KEY_TABLE, p_keys(*keys), modifier=number, header=header),
+        )
+    ]
+    frames = [*shown(5, 0xFFFF)[:4], *blocks[:2], send(0x1234), *blocks[2:], send(0x1234)]
+    for chunks in ((), (6,), (7,), (9,)):
+        seen = told(frames, "PKY001", chunks=chunks)
+        assert [(one.frame, one.evidence, one.times) for one in seen][:1] == [(7, "learnt", 2)] and len(seen) == 1
 
 
 def test_the_ports_own_table_comes_first() -> None:

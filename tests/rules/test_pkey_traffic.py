@@ -10,6 +10,7 @@ import pytest
 from ibdissect.fabric.partitions import BASE, FULL
 from tests.craft import native, ud
 from tests.rules.cases_early import shown
+from tests.rules.test_pkey_slots import crowd
 from tests.rules.told import lint
 
 LIDS = (3, 4, 5, 6, 0x103)
@@ -80,6 +81,29 @@ def test_random_traffic(seed: int) -> None:
         for chunks in ((), (rnd.randrange(1, 40), rnd.randrange(1, 40)), (9,) * 10):
             found = lint(frames, "PKY001", "PKY003", "PKY004", chunks=chunks, hindsight=hindsight)
             assert sorted((one.frame, one.code, str(one.evidence), one.count) for one in found) == wanted
+
+
+def test_large_chunks() -> None:
+    """Thousands of packets of few flows, some of which share a slot."""
+    rnd = random.Random(5)
+    pool: list[Packet] = [(0x04, *rnd.sample(LIDS, 2), 2, rnd.choice(KEYS)) for _ in range(40)]
+    pool += [(0x04, slid, 5, 2, key) for slid, key in crowd()]
+    made = {packet: frame_of(packet) for packet in pool}
+    tables = {5: (0xFFFF, 0x1234), 3: (0xFFFF, 0x1235)}
+    frames: list[bytes] = []
+    packets: dict[int, Packet] = {}
+    known: dict[int, int] = {}
+    for i in range(6000):
+        for lid in (lid for lid, at in ((5, 4600), (3, 5600)) if at == i):
+            frames += shown(lid, *tables[lid])
+            known[lid] = len(frames)
+        packet = rnd.choice(pool)
+        frames.append(made[packet])
+        packets[len(frames)] = packet
+    wanted = expected(packets, tables, known, True)
+    for chunks in ((), (4500,), (5000,), (500, 4700)):
+        found = lint(frames, "PKY001", "PKY003", "PKY004", chunks=chunks)
+        assert sorted((one.frame, one.code, str(one.evidence), one.count) for one in found) == wanted
 
 
 def test_more_packets_than_are_looked_at_one_by_one() -> None:
