@@ -78,7 +78,7 @@ def refusals(table: ChunkTable, subnet: Subnet, native: Native, *, outbound: boo
     rows, qp = native.rows[keep], native.dest_qp[keep]
     combined = (lids[keep] << 16) | native.p_key[keep]
     for combination in distinct(combined):
-        lid, p_key = combination >> 16, combination & 0xFFFF
+        p_key = combination & 0xFFFF
         if p_key & BASE:  # partition 0 is PKY002
             for of_them, bad in _spans(table, subnet, rows, combined, combination, outbound):
                 yield from _flows(table, of_them, qp[np.searchsorted(rows, of_them)], p_key, bad)
