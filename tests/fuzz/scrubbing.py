@@ -46,7 +46,10 @@ def scrubbed_well(blob: bytes) -> Iterator[str]:
 
 
 def keys(tables: Iterable[ChunkTable]) -> Iterator[tuple[int, bytes, str]]:
-    """The keys of a capture: frame, bytes, name; those of few different bytes are left out."""
+    """The keys of a capture: frame, bytes, name; without those of few different bytes, or that stand in their frame twice.
+
+    Mutation copies words: an address may hold what the key holds, and stays as it is.
+    """
     for table in tables:
         for field in secret_fields(table.catalog):
             assert field.owner is not None
@@ -55,7 +58,7 @@ def keys(tables: Iterable[ChunkTable]) -> Iterator[tuple[int, bytes, str]]:
                 continue
             start, stop = field.bit // 8, (field.bit + field.bits) // 8
             for row, key in zip(found.rows.tolist(), table.matrix(field.owner)[:, start:stop], strict=True):
-                if len(set(key.tolist())) >= LEAST:
+                if len(set(key.tolist())) >= LEAST and table.chunk.frame_bytes(row).count(key.tobytes()) == 1:
                     yield table.chunk.first + row, key.tobytes(), field.filter_name
 
 
