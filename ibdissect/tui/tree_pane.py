@@ -176,6 +176,8 @@ class TreePane(LineList):
             arrow = "▾" if index + 1 < len(self.lines) and self.lines[index + 1].depth > line.depth else "▸"
         indent = " " + "  " * line.depth
         marks = [(f" {SHAPES[finding.severity]} {finding.code}", self.ink(finding.severity.value)) for finding in line.findings[:3]]
+        while sum(width_of(text) for text, _ in marks) >= width:
+            marks.pop()
         room = width - sum(width_of(text) for text, _ in marks) - 1
         parts: list[tuple[str, Style | None]] = []
         if line.depth == 0 and not node.name:
