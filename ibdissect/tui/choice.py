@@ -11,6 +11,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Label, OptionList
 from textual.widgets.option_list import Option
 
+from ibdissect.wire.text import printable
+
 
 class Choice(ModalScreen[str | None]):
     """Returns the key of what was chosen, None for Escape. Entries are (key, what it is, preview)."""
@@ -26,7 +28,7 @@ class Choice(ModalScreen[str | None]):
             yield Label(self.heading, classes="heading", markup=False)
             wide = max(len(name) for _, name, _ in self.entries)
             options = [
-                Option(Text.assemble(name.ljust(wide), ("  " + preview, "dim"), no_wrap=True, overflow="ellipsis"), id=f"c{i}")
+                Option(Text.assemble(name.ljust(wide), ("  " + printable(preview), "dim"), no_wrap=True, overflow="ellipsis"), id=f"c{i}")
                 for i, (_, name, preview) in enumerate(self.entries)
             ]
             yield OptionList(*options, compact=True)

@@ -14,10 +14,12 @@ from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 
 from ibdissect.errors import FilterError
+from ibdissect.wire.text import printable
 
 from .ink import fit, number, width_of
 from .memory import History
 from .messages import FilterEntered, FilterLeft
+from .plain_input import PlainInput
 
 if TYPE_CHECKING:
     from ibdissect.dfilter.complete import Completion
@@ -29,7 +31,7 @@ LABEL = 10
 OFFERED = 32
 
 
-class FilterInput(Input):
+class FilterInput(PlainInput):
     """One line of input; the bar handles the keys that move through completions and history."""
 
     BINDINGS = [
@@ -103,8 +105,8 @@ class FilterBar(Vertical):
         """Write a filter into the bar, without entering it."""
         self._inserting = True
         self.input.value = text
-        self.input.cursor_position = len(text)
-        self._judge(text)
+        self.input.cursor_position = len(self.input.value)
+        self._judge(self.input.value)
 
     def say(self, shown: int | None, total: int, busy: bool) -> None:
         """How many frames are shown."""
@@ -119,7 +121,7 @@ class FilterBar(Vertical):
         reason.display = error is not None
         if error is not None:
             indent = " " * (LABEL + max(0, min(error.column, max(self.size.width - 40, 0))))
-            reason.update(Text(f"{indent}▴ {error.reason}" + (f"; {error.hint}" if error.hint else "")))
+            reason.update(Text(printable(f"{indent}▴ {error.reason}" + (f"; {error.hint}" if error.hint else ""))))
 
     @on(Input.Changed, "#filter-input")
     def _changed(self, event: Input.Changed) -> None:

@@ -6,6 +6,8 @@ from rich.text import Text
 from textual import events
 from textual.widget import Widget
 
+from ibdissect.wire.text import printable
+
 from .ink import cut
 
 KEYS = (
@@ -32,6 +34,7 @@ class KeyBar(Widget):
 
     def say(self, note: str) -> None:
         """Show a remark in front of the keys; empty takes it away."""
+        note = printable(note)
         if note != self.note:
             self.note = note
             self.refresh()

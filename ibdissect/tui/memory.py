@@ -8,6 +8,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from ibdissect.wire.text import printable
+
 MAX_SIZE = 1 << 18
 """Larger files are none of ours."""
 MAX_COLUMNS = 64
@@ -95,7 +97,7 @@ class History:
 
     def add(self, text: str) -> None:
         """Remember a filter."""
-        text = " ".join(text.split())
+        text = printable(" ".join(text.split()))
         if text:
             self.texts = [*(old for old in self.texts if old != text), text][-KEPT:]
             replace_text(self.path, "\n".join(self.texts) + "\n")

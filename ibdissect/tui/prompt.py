@@ -11,6 +11,10 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 
+from ibdissect.wire.text import printable
+
+from .plain_input import PlainInput
+
 
 class Prompt(ModalScreen[tuple[str, str] | None]):
     """Returns (kind, text); None when it was left with Escape. `kinds` can be changed with the arrow keys.
@@ -37,7 +41,7 @@ class Prompt(ModalScreen[tuple[str, str] | None]):
         with Vertical(classes="dialog"):
             yield Label(self.heading, classes="heading", markup=False)
             yield Label("", id="prompt-kinds", markup=False)
-            yield Input(self.value, placeholder=self.placeholder, id="prompt-input", compact=True)
+            yield PlainInput(self.value, placeholder=self.placeholder, id="prompt-input", compact=True)
             yield Label("", id="prompt-reason", markup=False)
 
     def on_mount(self) -> None:
@@ -57,7 +61,7 @@ class Prompt(ModalScreen[tuple[str, str] | None]):
 
     def _judge(self, text: str) -> str | None:
         reason = self.check(self.kind, text)
-        self.query_one("#prompt-reason", Label).update(reason or "")
+        self.query_one("#prompt-reason", Label).update(printable(reason or ""))
         self.query_one(Input).set_class(bool(text) and reason is not None, "invalid")
         return reason
 
@@ -72,6 +76,6 @@ class Prompt(ModalScreen[tuple[str, str] | None]):
         question = self.ask(event.value) if self.ask is not None and self._asked != event.value else None
         if question is not None:
             self._asked = event.value
-            self.query_one("#prompt-reason", Label).update(question)
+            self.query_one("#prompt-reason", Label).update(printable(question))
         else:
             self.dismiss((self.kind, event.value))

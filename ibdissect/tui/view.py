@@ -7,6 +7,7 @@ from collections.abc import Callable
 from textual import events
 from textual.app import App, ComposeResult
 from textual.containers import Horizontal, Vertical
+from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from ibdissect.dissect.named import ANSWER_NAMES
@@ -205,3 +206,13 @@ class View(App[None]):
     def warn(self, text: str) -> None:
         """Say what went wrong."""
         self.notify(text, severity="error", markup=False)
+
+    def notify(
+        self, message: str, *, title: str = "", severity: SeverityLevel = "information", timeout: float | None = None, markup: bool = True
+    ) -> None:
+        """Show a note; what a path, a filter or an error put into it cannot steer the terminal. Markup is for Textual's own notes."""
+        super().notify(printable(message), title=printable(title), severity=severity, timeout=timeout, markup=markup)
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """Copy a text as it is read: pasted into a shell, a name from a capture must not press Enter."""
+        super().copy_to_clipboard(printable(text))
