@@ -48,7 +48,7 @@ from tests.fuzz.items import item, joined  # noqa: E402
 from tests.fuzz.second import opposed  # noqa: E402
 from tests.fuzz.wireshark import Verdicts, side_by_side  # noqa: E402
 
-BATCH = 4000
+BATCH = 2000
 MANY = 200
 """Crashes after which single packets are no longer looked for."""
 HUNG = 120
@@ -60,7 +60,7 @@ PRINTED = 50
 """Every so many packets all printers run on the tree."""
 SELDOM = {"scrub": (40, 8), "tui": (4, 4), "lint": (24, 8)}
 """Targets of guided fuzzing that packets of a batch go through, too: how many, and how many at once."""
-FRESH = 20
+FRESH = 40
 """Batches after which packets of the declarations are drawn anew, and what was remembered is forgotten."""
 FILTERS = (
     "mad", "infiniband.bth.opcode == 100 && !(lrh.vl == 15)", "infiniband.mad.attributeid in {0x11, 0x15..0x20}", "ip.addr == 192.168.0.1",
