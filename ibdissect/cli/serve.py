@@ -12,6 +12,7 @@ import click
 
 from ibdissect.cli.common import common_options, plugin_names, say, settings
 from ibdissect.errors import CaptureError, ConfigError
+from ibdissect.wire.text import printable
 
 HOST = "127.0.0.1"
 INSTALL = "pip install 'ibdissect[serve]'"
@@ -51,8 +52,8 @@ def command(capture: str, port: int, follow: bool, **common: Any) -> None:
         raise ConfigError("serve", "textual-serve", "is not installed", hint=INSTALL) from error
     chosen = free_port(port)
     words = ["tui", os.path.abspath(capture), *(["--follow"] if follow else []), *passed_on(common)]
-    server = LocalServer(command_line(words), HOST, chosen, f"ibdissect {os.path.basename(capture)}")
-    say(server.address if common["quiet"] else f"{capture} is at {server.address}  (Ctrl+C ends it)")
+    server = LocalServer(command_line(words), HOST, chosen, printable(f"ibdissect {os.path.basename(capture)}"))
+    say(server.address if common["quiet"] else f"{printable(capture)} is at {server.address}  (Ctrl+C ends it)")
     server.serve()
 
 
