@@ -190,3 +190,20 @@ def test_tables_of_the_python_interface(capture: Path) -> None:
         said = str(table.to_pylist()) + table.to_string(preview_cols=10**6)
         said += repr(opened) + "".join(repr(opened.dissect(key.frame + 1)) for key in some()[:10])
     assert table.num_rows == len(FRAMES) and shown(said.encode(), PLANTED) == []
+
+
+async def test_a_failure_of_the_screen_shows_no_values(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What people paste into reports: where it failed and why, not what variables held."""
+    app = made.app_on(capture)
+
+    def broken() -> None:
+        key = PLANTED[0].value.hex()
+        raise ValueError(f"on purpose\x1b[31m {len(key)}")
+
+    with pytest.raises(ValueError, match="on purpose"):
+        async with app.run_test(size=SIZE) as pilot:
+            app.call_later(broken)
+            await pilot.pause(0.2)
+    said = capsys.readouterr().err
+    assert "ValueError: on purpose\\x1b[31m" in said and "in broken" in said
+    assert shown(said.encode(), PLANTED) == []

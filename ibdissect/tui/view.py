@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 
+from rich.text import Text
 from textual import events
 from textual.app import App, ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -212,6 +214,10 @@ class View(App[None]):
     ) -> None:
         """Show a note; what a path, a filter or an error put into it cannot steer the terminal. Markup is for Textual's own notes."""
         super().notify(printable(message), title=printable(title), severity=severity, timeout=timeout, markup=markup)
+
+    def _fatal_error(self) -> None:
+        """Say where it failed and why. Textual would show the local variables, too: bytes of frames, keys among them."""
+        self.panic(Text("\n".join(map(printable, traceback.format_exc().split("\n")))))
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy a text as it is read: pasted into a shell, a name from a capture must not press Enter."""
