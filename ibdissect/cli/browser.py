@@ -13,6 +13,10 @@ DEFAULT_PORT = 80
 """A browser leaves it out where it says which page asks for what."""
 
 
+OWN_STYLES = "style-src 'self' 'unsafe-inline'; font-src 'self' data:"
+"""textual-serve's page names a style sheet of another site: nothing is fetched from there."""
+
+
 class LocalServer(Server):  # type: ignore[misc, unused-ignore]  # where textual-serve is not installed
     """Serves one command on the loopback interface, to whoever knows the address with the word in it, once he has been there.
 
@@ -44,6 +48,8 @@ class LocalServer(Server):  # type: ignore[misc, unused-ignore]  # where textual
         if not secrets.compare_digest(known.encode(), self.word.encode()):
             raise web.HTTPForbidden(text="Open the whole address that `ibdissect serve` printed.")
         response = await handler(request)
+        if request.path == "/":
+            response.headers["Content-Security-Policy"] = OWN_STYLES
         if entering:
             response.set_cookie(self._cookie, self.word, httponly=True, samesite="Strict")
         return response

@@ -86,6 +86,19 @@ def test_the_page_and_the_screen_are_there(served: tuple[str, int, str]) -> None
     assert b"SMP" in asyncio.run(screen(*served))
 
 
+def test_nothing_is_fetched_from_other_sites(served: tuple[str, int, str]) -> None:
+    host, port, word = served
+    fetch(host, port, "/")  # it listens
+    connection = http.client.HTTPConnection(host, port, timeout=10)
+    connection.request("GET", f"/?word={word}")
+    answer = connection.getresponse()
+    policy, page = answer.headers["Content-Security-Policy"], answer.read().decode()
+    connection.close()
+    # Of what the page names elsewhere, styles and fonts are all that a browser would fetch.
+    assert "style-src 'self'" in policy and "font-src 'self'" in policy
+    assert not re.search(r"<(script|img|iframe)[^>]*(src|href)=.?https?://(?!127[.]0[.]0[.]1)", page)
+
+
 @pytest.mark.parametrize("headers", [{"Host": "evil.example:80"}, {"Origin": "http://evil.example"}], ids=["rebinding", "other site"])
 def test_pages_of_others_are_not_let_in(served: tuple[str, int, str], headers: dict[str, str]) -> None:
     host, port, word = served
