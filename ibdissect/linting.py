@@ -115,9 +115,7 @@ def check(source: Source, options: Options, *, progress: Progress | None = None,
         reader.close()
 
 
-def check_opened(
-    reader: CaptureReader, options: Options, *, progress: Progress | None = None, stop: Stop | None = None
-) -> CaptureReport:
+def check_opened(reader: CaptureReader, options: Options, *, progress: Progress | None = None, stop: Stop | None = None) -> CaptureReport:
     """The same for a capture that is open: read from its beginning, and left open."""
     try:
         return _check(reader, reader.path, options, progress, stop)

@@ -171,9 +171,7 @@ def erf_pcap(frames: Iterable[bytes], *, start_ns: int = 1_700_000_000_000_000_0
     return b"".join(out)
 
 
-def ethernet_pcap(
-    frames: Iterable[bytes], *, start_ns: int = 1_700_000_000_000_000_000, step_ns: int = 1_000_000, link: int = 1
-) -> bytes:
+def ethernet_pcap(frames: Iterable[bytes], *, start_ns: int = 1_700_000_000_000_000_000, step_ns: int = 1_000_000, link: int = 1) -> bytes:
     """A nanosecond pcap of link type 1, or another (247: InfiniBand as it is)."""
     out = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, link)]
     for i, frame in enumerate(frames):

@@ -119,13 +119,16 @@ class RepressUnknown(Rule):
             return
         sent, frame = next(reversed(known.items()))
         if key not in self.wrong:
-            self.wrong[key] = sent, Hit(
-                frame=event.frame,
-                time_ns=event.time_ns,
-                arguments={"port": str(event.port), "trap": trap, "tid": event.transaction, "sent": sent},
-                related=(Related(frame, "the trap"),),
-                evidence=Evidence.LEARNT,
-                key=key[:2],
+            self.wrong[key] = (
+                sent,
+                Hit(
+                    frame=event.frame,
+                    time_ns=event.time_ns,
+                    arguments={"port": str(event.port), "trap": trap, "tid": event.transaction, "sent": sent},
+                    related=(Related(frame, "the trap"),),
+                    evidence=Evidence.LEARNT,
+                    key=key[:2],
+                ),
             )
 
     @on_end

@@ -137,6 +137,7 @@ async def test_a_clean_capture_has_nothing_to_go_to(tmp_path: Path) -> None:
     path = tmp_path / "arp.pcap"
     path.write_bytes(craft.ethernet_pcap([bytes(12) + b"\x08\x06" + bytes(46)]))
     async with running(path) as (app, pilot):
+
         def said(what: str) -> bool:
             return any(what in note.message for note in app._notifications)
 
