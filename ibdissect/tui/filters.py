@@ -34,6 +34,12 @@ def completions(text: str, cursor: int, catalog: Catalog | None) -> list[Complet
     return complete(text, cursor, catalog)
 
 
+def _beside_bytes(node: Node) -> bool:
+    """Whether reserved bits share their name with reserved bytes of their structure: to these no number is compared."""
+    owner = node.field.owner if node.field is not None else None
+    return owner is not None and any(field.kind == "pad" and field.bits > 64 for field in owner.fields)
+
+
 def as_filter(node: Node | None) -> str | None:
     """The filter that says what a field holds; None for what has no name or whose value is masked."""
     if node is None or not node.name:
@@ -45,6 +51,8 @@ def as_filter(node: Node | None) -> str | None:
     if isinstance(value, bool):
         return f"{name} == {int(value)}"
     if isinstance(value, int):
+        if kind == "pad" and _beside_bytes(node):
+            return f"frame[{node.offset}:{len(node.raw)}] == {node.raw.hex(':')}"
         if node.bits > 64:
             return name  # filters compare numbers of up to 64 bits
         wide = node.field is not None and node.field.base in ("hex", "guid")
