@@ -1,6 +1,6 @@
 """What does `export` of 12 fields cost, against `tshark -T fields` with the same ones?
 
-python benchmarks/export.py CAPTURE... [--runs N]
+python benchmarks/export.py CAPTURE... [--runs N] [--record]
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import argparse
 import sys
 import tempfile
 
-from measure import compare
+from measure import add_record_option, compare, record
 
 FIELDS = (
     "frame.number", "frame.time_epoch", "frame.len", "infiniband.lrh.slid", "infiniband.lrh.dlid", "infiniband.lrh.vl", "infiniband.lrh.sl",
@@ -21,6 +21,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("captures", nargs="+")
     parser.add_argument("--runs", type=int, default=3)
+    add_record_option(parser)
     options = parser.parse_args()
     names = [word for field in FIELDS for word in ("-e", field)]
     with tempfile.TemporaryDirectory() as folder:
@@ -28,7 +29,10 @@ def main() -> None:
             tshark = ["tshark", "-n", "-r", path, "-T", "fields", *names]
             for ending in ("csv", "parquet"):
                 command = [sys.executable, "-m", "ibdissect", "export", path, "--to", f"{folder}/x.{ending}", "-q", *names]
-                print(f"{path}: export to {ending}: {compare(command, tshark, options.runs)}", flush=True)
+                found = compare(command, tshark, options.runs)
+                print(f"{path}: export to {ending}: {found}", flush=True)
+                if options.record:
+                    record(f"export --to {ending}", path, found)
 
 
 if __name__ == "__main__":

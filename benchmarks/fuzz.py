@@ -3,7 +3,7 @@
     python benchmarks/fuzz.py --packets 2000000 --containers 200000 --captures DIR --failing DIR
 
 One core, reproducible by --seed: batch `i` of a run depends on the seed and `i` alone. Prints one JSON object at the end, and
-after every 10 batches. Exit status 1 when anything crashed, hung, disagreed or grew.
+after every 10 batches. Exit status 1 if anything crashed, hung, disagreed or used too much memory.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from ibdissect.dissect.value import Presenter  # noqa: E402
 from ibdissect.errors import CaptureError  # noqa: E402
 from ibdissect.fabric.follow import Follower  # noqa: E402
 from ibdissect.flow.statistics import Statistics  # noqa: E402
-from ibdissect.linting import Options, check  # noqa: E402
 from ibdissect.rules import load  # noqa: E402
-from ibdissect.session import Capture  # noqa: E402
+from ibdissect.session.capture import Capture  # noqa: E402
+from ibdissect.session.check import Options, check  # noqa: E402
 from ibdissect.table.table import ChunkTable  # noqa: E402
 from tests.fuzz import agree, container, mutate, seeds, targets  # noqa: E402
 from tests.fuzz.items import item, joined  # noqa: E402
@@ -50,18 +50,18 @@ from tests.fuzz.wireshark import Verdicts, side_by_side  # noqa: E402
 
 BATCH = 2000
 MANY = 200
-"""Crashes after which single packets are no longer looked for."""
+"""Crashes after which failing packets are no longer isolated from their batch."""
 HUNG = 120
 """Seconds of CPU after which a batch is interrupted."""
 RSS = 500 << 20
 LONG, LONG_SHARE = 420, 0.02
-"""Bytes of a packet above which it is taken seldom (Omni-Path MADs of thousands of fields), and how seldom."""
+"""Longer packets (bytes) are chosen rarely (Omni-Path MADs with thousands of fields), with this probability."""
 PRINTED = 50
-"""Every so many packets all printers run on the tree."""
+"""All printers run on the tree of every n-th packet."""
 SELDOM = {"scrub": (40, 8), "tui": (4, 4), "lint": (24, 8)}
-"""Targets of guided fuzzing that packets of a batch go through, too: how many, and how many at once."""
+"""Guided-fuzzing targets that also get packets of each batch: how many packets, and how many at once."""
 FRESH = 40
-"""Batches after which packets of the declarations are drawn anew, and what was remembered is forgotten."""
+"""Batches after which packets are generated from the declarations again, and caches are cleared."""
 FILTERS = (
     "mad", "infiniband.bth.opcode == 100 && !(lrh.vl == 15)", "infiniband.mad.attributeid in {0x11, 0x15..0x20}", "ip.addr == 192.168.0.1",
     'infiniband.nodedescription.nodestring matches "(a+)+$"', "infiniband.smpdirected.initialpath contains 00:01",
@@ -70,7 +70,7 @@ FILTERS = (
 
 
 class Hung(BaseException):
-    """The clock ran out."""
+    """The CPU time limit was reached."""
 
 
 def _expired(*_: object) -> None:
@@ -78,7 +78,7 @@ def _expired(*_: object) -> None:
 
 
 class Run:
-    """Counts, and keeps what fails."""
+    """Counts results, and saves inputs that fail."""
 
     def __init__(self, told: argparse.Namespace) -> None:
         self.failing: Path | None = told.failing
@@ -89,12 +89,12 @@ class Run:
         self.slowest = 0.0
         self.most = RSS
         self.usual = 0.0
-        """Seconds that a batch took on average."""
+        """Average CPU seconds per batch."""
         self.rules = load()
         self.views = agree.Views()
 
     def note(self, kind: str, what: str, data: bytes, name: str) -> None:
-        """One failure; the input goes into the folder for failing ones, at most a few of each kind."""
+        """Record a failure and save its input, at most three per kind."""
         self.counts[kind] += 1
         self.kinds[f"{kind}: {what}"] += 1
         if self.kinds[f"{kind}: {what}"] <= 3:
@@ -104,7 +104,7 @@ class Run:
                 (self.failing / f"{name}-{self.counts[kind]}.{kind}").write_bytes(data)
 
     def guarded(self, name: str, data: bytes, work: Callable[[], None]) -> bool:
-        """Run one step: whatever it raises is a crash, more CPU than allowed a hang."""
+        """Run one step: any exception is a crash, too much CPU time a hang. False if it failed."""
         signal.setitimer(signal.ITIMER_VIRTUAL, HUNG)
         try:
             work()
@@ -120,16 +120,16 @@ class Run:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         if peak > self.most:
             self.note("memory", f"more than {self.most >> 20} MB", data, name)
-            self.most = peak + (32 << 20)  # the peak never falls: what comes next is guilty only if it grows
+            self.most = peak + (32 << 20)  # the peak never falls: blame later inputs only if it grows
         return True
 
     def packets(self, packets: Sequence[mutate.Packet], name: str) -> None:
-        """All views of one batch."""
+        """Run one batch through all views."""
         data = container.pcapng(packets)
         began = process_time()
         whole = self.guarded(name, data, lambda: self._batch(packets, data, name))
         spent = process_time() - began
-        # A packet that hangs makes its batch stand out.
+        # A slow packet makes its whole batch unusually slow.
         if (not whole and self.counts["crash"] < MANY) or (self.usual and spent > self.usual + 2 * agree.SLOW + self.usual):
             self._single(packets, name)
         self.usual = spent if not self.usual else 0.9 * self.usual + 0.1 * spent
@@ -137,10 +137,10 @@ class Run:
             for first in range(0, min(many, len(packets)), at_once):
                 self._seldom(target, packets[first : first + at_once], f"{name}-{target}{first}")
         self.counts["packets"] += len(packets)
-        gc.collect()  # Scapy's packets are in cycles
+        gc.collect()  # Scapy's packets contain reference cycles
 
     def _seldom(self, target: str, packets: Sequence[mutate.Packet], name: str) -> None:
-        """A few packets through a target of guided fuzzing."""
+        """Run a few packets through a target of guided fuzzing."""
         data = joined(map(item, packets))
         began = process_time()
         self.guarded(name, data, lambda: targets.TARGETS[target](data))
@@ -149,7 +149,7 @@ class Run:
         self.counts[f"packets through {target}"] += len(packets)
 
     def _single(self, packets: Sequence[mutate.Packet], name: str) -> None:
-        """Find the packets of a failed batch that fail alone."""
+        """Find the packets of a failed batch that also fail alone."""
         for number, packet in enumerate(packets):
             alone = container.pcapng([packet])
             began = process_time()
@@ -214,7 +214,7 @@ class Run:
             self.note("crash", f"layers: {type(error).__name__} {error}", data, f"{name}-{base + row}")
 
     def container(self, rnd: random.Random, packets: Sequence[mutate.Packet], name: str) -> None:
-        """One broken container through reading, lint, trees and Scapy-free views."""
+        """Run one broken container through reading and lint."""
         data = container.broken(rnd, packets)
         began = process_time()
         linted = self.counts["containers"] % self.lint_every == 0
@@ -226,7 +226,7 @@ class Run:
         self.counts["containers"] += 1
 
     def _container(self, data: bytes, linted: bool) -> None:
-        """Reading gives frames or says why not; lint reads the same ones."""
+        """Reading returns frames or an error; lint must read the same frames."""
         frames, error = 0, ""
         try:
             with Capture(io.BytesIO(data)) as capture:
@@ -249,11 +249,11 @@ class Run:
                 raise AssertionError(f"finding {finding.code} of frame {finding.frame}, capture has {report.frames}")
 
     def bad(self) -> int:
-        """How much went wrong."""
+        """Number of failures."""
         return sum(self.counts[kind] for kind in ("crash", "hang", "memory", "disagreement"))
 
     def summary(self, seconds: float) -> dict[str, Any]:
-        """The figures."""
+        """The figures as one JSON object."""
         rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         counts, shown = self.counts, {"packets", "containers", "crash", "hang", "memory", "disagreement", "scapy"}
         return {
@@ -267,7 +267,7 @@ class Run:
 
 
 class Starts:
-    """Packets to be broken."""
+    """Packets to mutate."""
 
     def __init__(self, every: Sequence[seeds.Seed]) -> None:
         self.every = every
@@ -275,12 +275,12 @@ class Starts:
         self.long = [seed for seed in every if len(seed.data) > LONG]
 
     def pick(self, rnd: random.Random) -> seeds.Seed:
-        """One of them, seldom a long one."""
+        """Choose one, rarely a long one."""
         return rnd.choice(self.long if rnd.random() < LONG_SHARE else self.short)
 
 
 def beside_tshark(told: argparse.Namespace, starts: Starts) -> int:
-    """Print how often tshark agrees on what is malformed, and why it does not."""
+    """Print how often tshark agrees on which packets are malformed, and the causes of differences."""
     found = Verdicts()
     for number in range(-(-told.tshark // BATCH)):
         rnd = random.Random(f"{told.seed} {number}")
@@ -316,7 +316,7 @@ def main() -> int:
     run, began, number = Run(told), process_time(), 0
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 10, 10)  # millions of nodes are made, few of them in cycles
+    gc.set_threshold(50_000, 10, 10)  # millions of nodes are created, few in cycles
     per_batch = max(1, told.containers * BATCH // max(told.packets, 1))
     while run.counts["packets"] < told.packets or run.counts["containers"] < told.containers:
         if told.seconds is not None and process_time() - began > told.seconds:

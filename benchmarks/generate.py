@@ -1,4 +1,4 @@
-"""Writes a big deterministic capture for measurements: valid lengths, PSNs and CRCs; nothing in it deserves a finding.
+"""Writes a large deterministic capture for measurements, with valid lengths, PSNs and CRCs, and without findings.
 
     python benchmarks/generate.py PACKETS OUT.pcap [--roce] [--seed N]
 
@@ -34,7 +34,7 @@ class Connection:
         self.psn, self.msn = rnd.getrandbits(24), 0
 
     def message(self, rnd: random.Random, pool: bytes) -> Iterator[Packet]:
-        """All packets of one message, answer included."""
+        """All packets of one message, including its answer."""
         kind = rnd.choices(("write", "send", "read"), (55, 25, 20))[0]
         count = min(1 + int(rnd.expovariate(0.9)), 40)
         tail = rnd.randint(1, self.mtu)

@@ -1,11 +1,11 @@
-"""Which inputs that nobody thought of lead to code that no input reached before, and does everything hold for them?
+"""Does everything hold for unexpected inputs? Coverage-guided fuzzing, which searches inputs that reach new code.
 
     python benchmarks/guided.py TARGET [--seconds N] [--failing DIR] CORPUS [-- LIBFUZZER OPTION...]
 
-Needs atheris (the extra `fuzz`). Targets are the functions of tests/fuzz/targets.py. An empty CORPUS starts with packets of the
-repository's captures and of the declarations; what reaches new code is added. Half of the steps are libFuzzer's on bytes, half know
-packets, datagrams or filters. Ends at the first fault, or with --keep-going saves one input of each kind. `-- -merge=1 OTHER` keeps
-of OTHER what adds to CORPUS, `-- -runs=0` only replays.
+Needs atheris (the extra `fuzz`). Targets are the functions of tests/fuzz/targets.py. An empty CORPUS is filled with packets from the
+repository's captures and declarations; inputs that reach new code are added. Half of the mutations are libFuzzer's on bytes, the
+other half change packets, datagrams or filters. Ends at the first fault, or with --keep-going saves one input per kind.
+`-- -merge=1 OTHER` adds the inputs of OTHER that reach new code, `-- -runs=0` only replays.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ import atheris
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-with redirect_stderr(io.StringIO()), atheris.instrument_imports(include=["ibdissect"]):  # it names every module
+with redirect_stderr(io.StringIO()), atheris.instrument_imports(include=["ibdissect"]):  # it prints the name of every module
     import ibdissect
 
-    # What is imported only where it is used must be instrumented, too.
+    # Modules that are imported on first use must be instrumented, too.
     for found in pkgutil.walk_packages(ibdissect.__path__, "ibdissect."):
         if not found.name.startswith(("ibdissect.__main__", "ibdissect.cli", "ibdissect.export", "ibdissect.pytest_plugin")):
             importlib.import_module(found.name)
@@ -43,10 +43,10 @@ with redirect_stderr(io.StringIO()), atheris.instrument_imports(include=["ibdiss
 
 LONGEST = 1 << 14
 SHORT = 420
-"""Bytes of a packet to start from, at most: Omni-Path MADs of thousands of fields are slow."""
+"""Most bytes of an initial packet, as Omni-Path MADs with thousands of fields are slow."""
 RSS_MB = 2500
 HUNG = 20
-"""Seconds after which libFuzzer calls an input a hang; a tenth of that for code without instruments."""
+"""Seconds after which libFuzzer reports a hang; about ten times the limit for code without instrumentation."""
 FILTERS = (
     "infiniband", "lrh.dlid == 4", "infiniband.bth.p_key == 0xffff && !(lrh.vl == 15)", "mad.attributeid in {0x11, 0x15..0x20}",
     'infiniband.nodedescription.nodestring matches "(a+)+$"', "smpdirected.initialpath contains 00:01", "_ws.malformed or frame.len < 60",
@@ -63,7 +63,7 @@ WORDS = (
 
 
 def first(target: str) -> Iterator[bytes]:
-    """Inputs to start from."""
+    """The initial inputs of a target."""
     rnd = random.Random(1)
     every = tuple(seed for seed in starts() if len(seed.data) < SHORT)
     if target == "filter":
@@ -86,7 +86,7 @@ def first(target: str) -> Iterator[bytes]:
 
 
 def _datagrams(target: str, every: tuple[Seed, ...]) -> Iterator[bytes]:
-    """Datagrams of the classes of a target, alone and in twos."""
+    """Datagrams of a target's classes, alone and in pairs."""
     before = (0, b"")
     for seed in every:
         at = dict(seed.heads).get("mad")
@@ -106,7 +106,7 @@ def _datagrams(target: str, every: tuple[Seed, ...]) -> Iterator[bytes]:
 
 
 def turned(target: str) -> Callable[[bytes, int, int], bytes]:
-    """The steps of a target."""
+    """The mutation function of a target."""
 
     def step(data: bytes, most: int, seed: int) -> bytes:
         rnd = random.Random(seed)
@@ -138,7 +138,7 @@ def _datagram_turned(data: bytes, rnd: random.Random) -> bytes:
     elif choice == 2 and len(some) > 1:
         del some[place]
     else:
-        # Method, transaction, attribute, RMPP header; lengths and numbers in front of what CM carries.
+        # Offsets of method, transaction, attribute, RMPP header, and of lengths and numbers in CM messages.
         changed = bytearray(body.ljust(48, b"\0"))
         at = rnd.choice((3, 4, 5, 15, 17, 20, 24, 25, 26, 27, 31, 35, 44, 45, rnd.randrange(len(changed))))
         changed[at] = rnd.choice((*mutate.EDGES, 2, 3, 4, 7, changed[at] + 1 & 0xFF, rnd.randrange(256)))
@@ -147,7 +147,7 @@ def _datagram_turned(data: bytes, rnd: random.Random) -> bytes:
 
 
 class Keeper:
-    """Runs a target and, when told to go on, keeps one input of every kind of fault."""
+    """Runs a target; with `keep_going` saves one input per kind of fault instead of stopping."""
 
     def __init__(self, target: str, failing: Path | None, keep_going: bool) -> None:
         self.run, self.target, self.failing, self.keep_going = targets.TARGETS[target], target, failing, keep_going
@@ -186,11 +186,11 @@ def main() -> None:
             (told.corpus / hashlib.sha1(data).hexdigest()).write_bytes(data[:LONGEST])
     began = time.time()
     starts()
-    Keeper(told.target, None, False)(b"")  # what is loaded at the first use takes no time of an input
+    Keeper(told.target, None, False)(b"")  # load everything before the inputs are timed
     print(f"ready in {time.time() - began:.1f} s", file=sys.stderr, flush=True)
     more = words[split + 1 :]
     prefix = f"{told.failing}/" if told.failing is not None else f"{told.corpus}-"
-    # A merge starts this program again, by a shell, with further options.
+    # To merge, libFuzzer starts this program again through a shell, with further options.
     again = shlex.join([sys.executable, __file__, told.target, str(told.corpus), "--"])
     atheris.Setup(
         [again, f"-max_total_time={told.seconds}", f"-rss_limit_mb={RSS_MB}", f"-timeout={HUNG}", f"-max_len={LONGEST}",

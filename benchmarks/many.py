@@ -2,8 +2,8 @@
 
     python benchmarks/many.py CAPTURE.pcap [--parts 1000] [--runs 3]
 
-Splits the records of a pcap file evenly. Prints CPU for one capture and for its parts, and elapsed time with --jobs 1 and 2: compare those
-on a machine that does nothing else.
+Splits the records of a pcap file evenly. Prints CPU time for one capture and for its parts, and elapsed time with --jobs 1 and 2;
+compare the latter only on an idle machine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from measure import run
 
 
 def split(path: Path, folder: Path, parts: int) -> Path:
-    """Write `parts` captures into `folder`/parts, and one with the same packets; its path."""
+    """Write `parts` captures into `folder`/parts, and one with the same packets, whose path is returned."""
     data = path.read_bytes()
     order = {b"\xd4\xc3\xb2\xa1": "<", b"\x4d\x3c\xb2\xa1": "<", b"\xa1\xb2\xc3\xd4": ">", b"\xa1\xb2\x3c\x4d": ">"}.get(data[:4])
     if order is None:
@@ -44,7 +44,7 @@ def split(path: Path, folder: Path, parts: int) -> Path:
 
 
 def elapsed(command: list[str]) -> float:
-    """Seconds that a command takes."""
+    """Elapsed seconds of a command."""
     start = time.perf_counter()
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
     return time.perf_counter() - start

@@ -1,12 +1,12 @@
-"""Do the tests notice when a line of the code says something else?
+"""Do the tests notice a mistake in the code?
 
     python benchmarks/mutants.py locate|engine|pkey|mkey [--sample N --seed S] [--only TEXT] [--among FILE]
 
-Makes one small mistake at a time (a mutant), runs the tests of that room, and prints the mutants that no test noticed. One process
-at a time forks from a parent that is ready to run. A mistake in a function that tests call replaces the function's code, and the
-tests that call it run; any other is there before the tests are imported, and all of them run. What takes too much time
-or memory counts as noticed. Nothing is written, and runs are alike: Hypothesis takes the same examples each time.
-mutmut was tried first: it leaves out decorated functions and class bodies, which is where most of a rule is.
+Makes one small mistake at a time (a mutant), runs the tests of that package, and prints the mutants that no test noticed. Each
+mutant runs in a process forked from a prepared parent. If the mistake is in a function that tests call, the function's code is
+replaced and only those tests run; otherwise the mistake is made before the tests are imported, and all of them run. A mutant that
+takes too much time or memory counts as noticed. No file is written, and runs are reproducible: Hypothesis uses the same examples.
+mutmut does not fit: it skips decorated functions and class bodies, which make up most of a rule.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ RULE_TESTS = ("tests/rules/test_rules.py::test_proof", "tests/rules/test_alone.p
 
 
 class Target(NamedTuple):
-    """What is changed, and the tests that should notice."""
+    """The files to change, and the tests that should notice."""
 
     files: str
-    """Pattern below the repository."""
+    """Glob pattern relative to the repository."""
     tests: tuple[str, ...]
-    """Patterns of test files, those that notice most first."""
+    """Glob patterns of test files; those that notice most come first."""
     codes: tuple[str, ...] = ()
-    """Of RULE_TESTS, the proofs of rules whose codes start so; all tests of `tests` run."""
+    """Prefixes of the rule codes whose proofs in RULE_TESTS also run."""
 
 
 TARGETS = {
     "locate": Target("ibdissect/table/locate.py", ("tests/table/test_locate*.py", "tests/table/test_[cf]*.py")),
     "engine": Target("ibdissect/lint/engine.py", ("tests/lint/test_engine*.py", "tests/lint/test_[bdfps]*.py")),
-    "pkey": Target("ibdissect/rules/pkey*.py", ("tests/rules/test_pkey*.py", "tests/rules/test_early.py"), ("PKY",)),
-    "mkey": Target("ibdissect/rules/mkey*.py", ("tests/rules/test_mkey*.py", "tests/rules/test_early.py"), ("MKY", "SMP023")),
+    "pkey": Target("ibdissect/rules/PKY/*.py", ("tests/rules/PKY/test_*.py", "tests/rules/test_early.py"), ("PKY",)),
+    "mkey": Target("ibdissect/rules/MKY/*.py", ("tests/rules/MKY/test_*.py", "tests/rules/test_early.py"), ("MKY", "SMP023")),
 }
 
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
@@ -67,17 +67,17 @@ NAMES = {"any": "all", "all": "any", "min": "max", "max": "min", "minimum": "max
 
 
 class Mutant(NamedTuple):
-    """One mistake: `new` stands in place of a child of `parent` (None: it is left out)."""
+    """One mistake: `new` replaces a child of `parent` (None: the child is removed)."""
 
     file: Path
     line: int
     parent: ast.AST
     name: str
     place: int | None
-    """In the list of that name, if it is one."""
+    """Index in the list `name`, if it is a list."""
     new: ast.AST | None
     function: int
-    """First line of the outermost function whose body holds it, 0 for none."""
+    """First line of the outermost function whose body contains it; 0: none."""
 
     def __str__(self) -> str:
         return f"{self.file.relative_to(ROOT)}:{self.line}: {_text(self.parent, _child(self), self.new)}"
@@ -89,7 +89,7 @@ def _child(mutant: Mutant) -> Any:
 
 
 def alternatives(node: ast.AST, parent: ast.AST, name: str) -> Iterator[ast.AST | None]:
-    """What may stand in place of a node by mistake; None leaves it out of the list that holds it."""
+    """Wrong replacements of a node; None removes it from its list."""
     match node:
         case ast.Constant(value=bool(value)):
             yield ast.Constant(not value)
@@ -126,7 +126,7 @@ def alternatives(node: ast.AST, parent: ast.AST, name: str) -> Iterator[ast.AST 
 
 
 def mutants(file: Path, node: ast.AST, line: int = 0, function: int = 0) -> Iterator[Mutant]:
-    """Every mistake below a node, in the order of the source; annotations, decorators' arguments and names of types stay as they are."""
+    """All mutants below a node, in source order, except of annotations, decorators' arguments and type names."""
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "ctx") or (isinstance(node, ast.Assert)):
             continue
@@ -159,7 +159,7 @@ def _short(node: ast.AST) -> str:
 
 
 def compiled(tree: ast.Module, mutant: Mutant) -> CodeType:
-    """The module with the mistake in it; the tree is left as it was."""
+    """The compiled module with the mistake; the tree is unchanged afterwards."""
     value = getattr(mutant.parent, mutant.name)
     if mutant.place is None:
         setattr(mutant.parent, mutant.name, mutant.new)
@@ -172,12 +172,12 @@ def compiled(tree: ast.Module, mutant: Mutant) -> CodeType:
 
 
 def module_name(file: Path) -> str:
-    """`ibdissect/table/locate.py` is ibdissect.table.locate."""
+    """`ibdissect/table/locate.py` becomes `ibdissect.table.locate`."""
     return ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
 def imports(file: Path) -> Iterator[str]:
-    """Modules that a file names in import statements, those in functions included."""
+    """Modules that a file imports, including imports in functions."""
     package = module_name(file).split(".")
     package = package if file.name == "__init__.py" else package[:-1]
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -190,21 +190,21 @@ def imports(file: Path) -> Iterator[str]:
 
 
 def independent(files: Sequence[Path]) -> list[str]:
-    """Modules of the program and of what tests share that never import one of `files`: these may be loaded once for all mutants."""
+    """Modules of the program and shared test modules that never import one of `files`; they can be loaded once for all mutants."""
     shared = [path for path in (ROOT / "tests").rglob("*.py") if not path.name.startswith(("test_", "conftest"))]
     shared = [path for path in shared if path.parent.name in ("tests", "rules", "fabric", "table")]
     needs = {module_name(path): set(imports(path)) for path in [*(ROOT / "ibdissect").rglob("*.py"), *shared]}
-    for name, names in needs.items():  # a package is loaded in front of what is in it
+    for name, names in needs.items():  # a package is loaded before its modules
         names.update(name[:i] for i, letter in enumerate(name) if letter == ".")
     touched = {module_name(path) for path in files} | {name for names in needs.values() for name in names if ".test_" in name}
     while grown := {name for name, names in needs.items() if name not in touched and names & touched}:
         touched |= grown
-    rooms = ("ibdissect.tui", "ibdissect.cli", "ibdissect.__main__", "ibdissect.export", "ibdissect.arrow", "ibdissect.pytest_plugin")
+    rooms = ("ibdissect.tui", "ibdissect.cli", "ibdissect.__main__", "ibdissect.export", "ibdissect.session", "ibdissect.pytest_plugin")
     return sorted(name for name in needs if name not in touched and not name.startswith(rooms))
 
 
 class Instead(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Hands out a module's changed code."""
+    """Import hook that provides a module's changed code."""
 
     def __init__(self, name: str, file: Path, code: CodeType) -> None:
         self.name, self.file, self.code = name, file, code
@@ -220,7 +220,7 @@ class Instead(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def tried(seconds: int, run: Callable[[], int]) -> int:
-    """The exit status of `run` in a child that may use so much CPU time; negative when it had to be killed."""
+    """The exit status of `run` in a child process with limited CPU seconds and memory; negative if it was killed."""
     sys.stdout.flush()
     child = os.fork()
     if child:
@@ -237,25 +237,25 @@ def tried(seconds: int, run: Callable[[], int]) -> int:
 
 
 def silent() -> None:
-    """What pytest prints of a mutant is of no interest."""
+    """Discard what pytest prints about a mutant."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
 
 
 def afresh(mutant: Mutant, code: CodeType, arguments: list[str]) -> int:
-    """Import everything with that code, and run the tests."""
+    """Import everything with the changed code, and run the tests."""
     sys.meta_path.insert(0, Instead(module_name(mutant.file), mutant.file, code))
     return int(pytest.main(arguments))
 
 
 class InPlace:
-    """A plugin of pytest that runs the collected tests once for each mutant instead of once."""
+    """A pytest plugin that runs the collected tests once per mutant."""
 
     def __init__(self, chosen: Sequence[Mutant], trees: dict[Path, ast.Module], seconds: int) -> None:
         self.chosen, self.trees, self.seconds = chosen, trees, seconds
         self.statuses: dict[int, int] = {}
-        """By index of the mutant; those that must be there before the tests are imported are missing."""
+        """By index of the mutant; without mutants that must be made before the tests are imported."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -293,7 +293,7 @@ class InPlace:
         return 0
 
     def watched(self, session: pytest.Session, told: int) -> int:
-        """Write for each test how long it took and which functions of the target it called."""
+        """Write the duration of each test and the functions of the target that it calls."""
         names = {str(file): file for file in self.trees}
         called: set[tuple[Path, int]] = set()
 
@@ -314,14 +314,14 @@ class InPlace:
 
 
 def function_codes(code: CodeType) -> Iterator[CodeType]:
-    """Functions and methods of a module, without those inside others."""
+    """Functions and methods of a module, without nested functions."""
     for one in code.co_consts:
         if isinstance(one, CodeType):
             yield from (one,) if one.co_flags & inspect.CO_OPTIMIZED else function_codes(one)
 
 
 def prepare(target: Target, scratch: str) -> tuple[list[Path], list[str]]:
-    """Load what all children share; the files to change and pytest's arguments."""
+    """Load what all child processes share; return the files to change and pytest's arguments."""
     os.chdir(ROOT)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     sys.path.insert(0, str(ROOT))
@@ -374,7 +374,7 @@ def main() -> int:
 
 
 def in_place(chosen: Sequence[Mutant], trees: dict[Path, ast.Module], arguments: list[str]) -> dict[int, int]:
-    """Statuses of mutants in functions that tests call, from a child, so that this process never imports the target."""
+    """Statuses of mutants in functions that tests call; runs in a child, so that this process never imports the target."""
     with tempfile.TemporaryFile() as told:
 
         def run() -> int:

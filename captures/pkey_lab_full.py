@@ -88,7 +88,7 @@ class FullLab(Lab):
 
     def ack(self, a: int, b: int, key: int, *faults: Fault, qp: int = 0x100) -> None:
         """The acknowledgement of the latest `rc` of host b."""
-        packet = LRH(slid=a, dlid=b) / BTH(p_key=key, destqp=qp + b, psn=self.psn, opcode=ACKNOWLEDGE) / AETH(syndrome=0x1F, msn=1)
+        packet = LRH(slid=a, dlid=b) / BTH(p_key=key, destqp=qp + b, psn=self.psn, opcode=ACKNOWLEDGE) / AETH(syndrome=0x1F, msn=self.psn)
         self.add(packet, *faults)
 
     def ud(self, a: int, b: int, key: int, *faults: Fault, qp: int = 0x500, group: str = "") -> None:

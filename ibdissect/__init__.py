@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .session import Capture as Capture
-    from .session import Capture as open
+    from .session.capture import Capture as Capture
+    from .session.capture import Capture as open
     from .version import VERSION as __version__
 
 __all__ = ["Capture", "__version__", "open"]
 
 
-def __getattr__(name: str) -> Any:  # Any: what the names stand for differs
+def __getattr__(name: str) -> Any:  # Any: the names have different types
     if name == "__version__":
         from .version import VERSION
 
         return VERSION
     if name in ("open", "Capture"):
-        from .session import Capture
+        from .session.capture import Capture
 
         return Capture
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

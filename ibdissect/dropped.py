@@ -1,23 +1,25 @@
-"""What did a bound make us forget? Every state that grows with a capture has one, and says so here when it is reached."""
+"""What was evicted because a limit was reached? All state that grows with a capture has a limit, and records evictions here."""
 
 from __future__ import annotations
 
-from ibdissect.record import record
+from msgspec import Struct as Record
 
 
-@record(frozen=False)
-class Dropped:
-    """How much of one kind was forgotten, or not taken in; rule CAP016 tells it. Who may forget holds one, or several, as `dropped`."""
+class Dropped(Record, eq=False):
+    """How many entries of one kind were evicted or not stored; rule CAP016 reports it.
+
+    A class with a limit has one, or a tuple of them, as its attribute `dropped`.
+    """
 
     what: str
-    """Plural: of what there were too many."""
+    """What there were too many of, in the plural."""
     count: int = 0
     frame: int = 0
-    """Where it happened first."""
+    """Frame of the first eviction."""
     time_ns: int = 0
 
     def add(self, frame: int, time_ns: int, count: int = 1) -> None:
-        """Another one that is not known any more, at a frame."""
+        """Record evictions at a frame."""
         if not self.count:
             self.frame, self.time_ns = frame, time_ns
         self.count += count

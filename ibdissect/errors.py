@@ -1,6 +1,6 @@
-"""Which things can go wrong outside the wire data itself; every class names its place.
+"""Which errors can occur outside the wire data? Each class states where.
 
-Bad *wire data* is never an exception: it is a malformed node in the tree and a CAP finding.
+Bad *wire data* never raises: it becomes a malformed node in the tree and a CAP finding.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import sys
 
 
 def defined_in(kind: type) -> str:
-    """The file that a class stands in; the module's name where there is none."""
+    """The file that defines a class; the module's name if there is no file."""
     return str(getattr(sys.modules.get(kind.__module__), "__file__", None) or kind.__module__)
 
 
 class IbdissectError(Exception):
-    """Root of everything this package raises on purpose; the command line turns it into exit status 2."""
+    """Base of all exceptions that this package raises on purpose; the command line turns them into exit status 2."""
 
 
 class CaptureError(IbdissectError):
@@ -27,7 +27,7 @@ class CaptureError(IbdissectError):
 
 
 class FilterError(IbdissectError):
-    """A display filter, the name of a field or a query cannot be understood; `column` of a filter counts from 0."""
+    """A display filter, field name or query is not valid; `column` is the position in the filter, from 0."""
 
     def __init__(self, text: str, reason: str, *, column: int | None = None, hint: str = "") -> None:
         self.text, self.reason, self.column, self.hint = text, reason, column or 0, hint
@@ -44,7 +44,7 @@ class ConfigError(IbdissectError):
 
 
 class PluginError(IbdissectError):
-    """A plugin cannot be loaded, or clashes with something already there."""
+    """A plugin cannot be loaded, or conflicts with something already loaded."""
 
     def __init__(self, source: str, reason: str) -> None:
         self.source, self.reason = source, reason
@@ -52,7 +52,7 @@ class PluginError(IbdissectError):
 
 
 class SpecError(IbdissectError, TypeError):
-    """A declaration contradicts itself (offsets, sizes, names); raised when the class is made."""
+    """A declaration contradicts itself (offsets, sizes, names); raised when the class is created."""
 
     def __init__(self, owner: str, key: str, reason: str) -> None:
         self.owner, self.key, self.reason = owner, key, reason

@@ -1,4 +1,4 @@
-"""How do a user's own structures and rules get in? A file or module named by --plugin, or an entry point of an installed package."""
+"""How are a user's own structures and rules loaded? From a file or module given by --plugin, or an installed entry point."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import importlib
 import importlib.util
 import string
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache, wraps
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct as Record
+
 from ibdissect.errors import ConfigError, IbdissectError, PluginError, defined_in
 from ibdissect.lint.rule import REGISTRY, Rule
-from ibdissect.record import record
 from ibdissect.table.foreign import complain
 from ibdissect.wire.catalog import Catalog, builtin, builtin_modules
 from ibdissect.wire.text import hex_text, printable
@@ -23,25 +24,28 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP = "ibdissect.plugins"
-"""Entry points of installed plugins; one is imported only when it is named."""
+"""Entry points of installed plugins; each is imported only if it is named."""
 
 
-@record(eq=True)
-class Loaded:
-    """What the plugins add up to."""
+MOST_TEXT = 16 << 20
+"""Most characters read from a TOML file; a device file may be endless."""
+
+
+class Loaded(Record, frozen=True):
+    """The result of loading plugins."""
 
     catalog: Catalog
-    """The built-in structures and those of the plugins."""
+    """The built-in structures and those from the plugins."""
     rules: tuple[type[Rule], ...]
-    """Rules of the plugins, by code."""
+    """Rules from the plugins, ordered by code."""
     names: tuple[str, ...] = ()
-    """The plugins, as they were named."""
+    """The plugins as given by the user."""
     columns: tuple[str, ...] = ()
     """Filter names that the packet list of the terminal UI shows as columns (`COLUMNS` of a plugin)."""
 
 
 def load(names: Iterable[str]) -> Loaded:
-    """Import plugins, in order. PluginError names one that cannot be imported, or two that claim the same place or code."""
+    """Import plugins, in order. PluginError if one cannot be imported, or two claim the same place or code."""
     chosen = tuple(dict.fromkeys(names))
     return _load(chosen) if chosen else Loaded(builtin(), ())
 
@@ -71,17 +75,16 @@ def _load(names: tuple[str, ...]) -> Loaded:
                 if shown.show is not None and not (shown.show.__module__ or "").startswith("ibdissect."):
                     shown.show = _shown(shown.show, shown.bits)
     for rule in rules:
-        _guard(rule)
         _check_message(rule, catalog)
     return Loaded(catalog, rules, names, _columns(modules, catalog))
 
 
 _FILES: dict[str, str] = {}
-"""File of a loaded plugin module -> the name that it was loaded by."""
+"""File of a loaded plugin module -> the plugin's name as given by the user."""
 
 
 def blamed(error: BaseException) -> str | None:
-    """The plugin in whose code an exception was raised; None when it is nobody's but ours."""
+    """The plugin in whose code an exception was raised; None if no plugin was involved."""
     trace = error.__traceback__
     name = None
     while trace is not None:
@@ -91,7 +94,7 @@ def blamed(error: BaseException) -> str | None:
 
 
 def _with_parts(module: ModuleType) -> list[ModuleType]:
-    """A package with the modules of its own that it has imported."""
+    """A module, and if it is a package, its imported submodules."""
     if not hasattr(module, "__path__"):
         return [module]
     parts = [part for name, part in sorted(sys.modules.items()) if name.startswith(f"{module.__name__}.") and part is not None]
@@ -99,7 +102,7 @@ def _with_parts(module: ModuleType) -> list[ModuleType]:
 
 
 def _declare_packets(name: str, module: ModuleType) -> None:
-    """Make structures of the Scapy classes that say where they are carried; Scapy is loaded only if the plugin has loaded it."""
+    """Make structures of Scapy packet classes with `carried_by`; does not import Scapy if the plugin has not."""
     packet = getattr(sys.modules.get("scapy.packet"), "Packet", None)
     if packet is None:
         return
@@ -119,29 +122,8 @@ def _declare_packets(name: str, module: ModuleType) -> None:
                 setattr(module, f"{struct.__name__}_structure", struct)
 
 
-def _guard(rule: type[Rule]) -> None:
-    """Let a handler that raises cost its own findings only."""
-    for name, method in list(vars(rule).items()):
-        if callable(method) and any(mark.startswith("listens_to") for mark in getattr(method, "__dict__", ())):
-            setattr(rule, name, _guarded(method))
-
-
-def _guarded(method: Any) -> Any:
-    if hasattr(method, "__wrapped__"):
-        return method
-
-    @wraps(method)
-    def careful(*arguments: Any) -> Iterator[Any]:
-        try:
-            yield from method(*arguments) or ()
-        except Exception as error:  # foreign code
-            complain(method, error)
-
-    return careful
-
-
 def _shown(show: Any, bits: int) -> Any:
-    """Let a text that cannot be made cost that text only: the value as hex stands in for it."""
+    """Wrap a plugin's `show` function: if it raises, show the value in hex instead."""
     if hasattr(show, "__wrapped__"):
         return show
 
@@ -157,7 +139,7 @@ def _shown(show: Any, bits: int) -> Any:
 
 
 def _check_message(rule: type[Rule], catalog: Catalog) -> None:
-    """PluginError when the message of a stateless rule speaks of something that does not exist: better now than at its first finding."""
+    """Raise PluginError if a stateless rule's message names an unknown field: on loading rather than at the first finding."""
     if rule.on is None or rule.when is None:
         return
     known = {struct.__name__ for struct in catalog.structs} | {field.name for field in rule.on.fields}
@@ -191,12 +173,12 @@ def _columns(modules: list[ModuleType], catalog: Catalog) -> tuple[str, ...]:
 
 
 def available() -> list[str]:
-    """Names of installed plugins; nothing is imported."""
+    """Names of installed plugins; imports none of them."""
     return sorted(point.name for point in _entry_points())
 
 
 def _entry_points() -> Iterable[EntryPoint]:
-    from importlib.metadata import entry_points  # most runs name no plugin
+    from importlib.metadata import entry_points  # most runs use no plugin
 
     return entry_points(group=GROUP)
 
@@ -224,35 +206,36 @@ def _module(name: str) -> ModuleType:
         raise PluginError(name, f"cannot be imported: {error}") from error
     except (IbdissectError, SyntaxError) as error:
         raise PluginError(name, str(error)) from error
-    except Exception as error:  # a plugin is foreign code: whatever it raises is told in one line
+    except Exception as error:  # a plugin is foreign code: report whatever it raises in one line
         raise PluginError(name, f"cannot be imported: {type(error).__name__}: {error}") from error
 
 
 def _declared(path: Path) -> ModuleType:
-    """The rules that a TOML file declares (`[[rule]]`, in a pyproject.toml `[[tool.ibdissect.rule]]`), as a module."""
+    """A module with the rules that a TOML file declares (`[[rule]]`, in pyproject.toml `[[tool.ibdissect.rule]]`)."""
     import tomllib
 
     from ibdissect.lint.declared import rules_of
     from ibdissect.rules import load as load_rules
 
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        with path.open(encoding="utf-8") as file:
+            table = tomllib.loads(file.read(MOST_TEXT))
     except OSError as error:
         raise PluginError(str(path), f"cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise PluginError(str(path), f"is no TOML: {error}") from error
+    except (ValueError, RecursionError) as error:  # ValueError also for a number of thousands of digits, which Python refuses to parse
+        raise PluginError(str(path), f"not valid TOML: {error}") from error
     if path.name == "pyproject.toml":
         tools = table.get("tool")
         table = tools.get("ibdissect", {}) if isinstance(tools, dict) else {}
     declared = table.get("rule", []) if isinstance(table, dict) else []
     if not isinstance(declared, list) or not declared:
         raise PluginError(str(path), "declares no rule")
-    load_rules()  # so that a code that is taken is this file's fault
+    load_rules()  # load built-in rules first, so that a duplicate code is blamed on this file
     return ModuleType(rules_of(declared, str(path))[0].__module__)
 
 
 def _from_file(path: Path) -> ModuleType:
-    """A file as a module whose name belongs to that file alone, so that two `acme.py` do not meet."""
+    """Import a file as a module with a unique name, so that two files called `acme.py` do not collide."""
     if not path.is_file():
         raise PluginError(str(path), "no such file")
     import hashlib

@@ -1,4 +1,4 @@
-"""How do captures become tests? `pytest --ibdissect captures/` collects them; `assert_clean(path)` is for tests of one's own."""
+"""How do captures become tests? `pytest --ibdissect captures/` collects them; call `assert_clean(path)` in your own tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 SHOWN = 5
-"""Findings of a rule that a failure shows; it says how many there are."""
+"""Findings per rule that a failure shows; it also gives their total number."""
 
 
 class NotClean(AssertionError):
@@ -32,7 +32,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
         return None
     from ibdissect.capture.discover import NAMES
 
-    # A file that was named outright is taken whatever its name, as `ibdissect lint` does; tests stay tests.
+    # Like `ibdissect lint`, accept any file given explicitly, whatever its name, but leave Python tests to pytest.
     named = parent.session.isinitpath(file_path) and file_path.suffix != ".py"
     if not named and not file_path.name.lower().endswith(NAMES):
         return None
@@ -41,7 +41,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 class CaptureFile(pytest.File):
-    """A capture, as a file of one test."""
+    """A capture, as a file with one test."""
 
     def collect(self) -> Iterator[pytest.Item]:
         """The one test."""
@@ -49,7 +49,7 @@ class CaptureFile(pytest.File):
 
 
 class CaptureItem(pytest.Item):
-    """Passes when the capture has no findings at or above the severity."""
+    """Passes if the capture has no findings at or above the severity."""
 
     def runtest(self) -> None:
         """Check the capture."""
@@ -65,7 +65,7 @@ class CaptureItem(pytest.Item):
         )
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The findings, without the way through our own code."""
+        """The findings, without a traceback."""
         from ibdissect.errors import IbdissectError
 
         if isinstance(excinfo.value, (NotClean, IbdissectError)):
@@ -73,7 +73,7 @@ class CaptureItem(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """What the summary calls it."""
+        """The test's name in the summary."""
         return self.path, None, f"ibdissect lint {self.path.name}"
 
 
@@ -87,22 +87,23 @@ def assert_clean(
     config: str | os.PathLike[str] | None = None,
     plugins: Iterable[str] = (),
 ) -> None:
-    """Fail the test unless a capture is free of findings at or above `fail_on` (default: the configuration's, or error).
+    """Fail the test if a capture has findings at or above `fail_on` (default: from the configuration, or error).
 
-    `ignore` and `select` take codes, prefixes and names. The configuration is the file named, or the nearest one above the
-    working directory. Raises NotClean (an AssertionError) with the findings; IbdissectError when an option is wrong.
+    `ignore` and `select` take codes, prefixes and names. The configuration is the given file, or the nearest one above the
+    working directory. Raises NotClean (an AssertionError) with the findings, or IbdissectError if an option is wrong.
     """
     __tracebackhide__ = True
     from ibdissect.cli.lint import RANKS
-    from ibdissect.linting import check
     from ibdissect.report.text import capture_text
+    from ibdissect.session.check import check
 
     rank, options, known = _prepared(ignore, select, fail_on, baseline, config, plugins)
     report = check(os.fspath(path), options)
     if known is not None:
         known.apply(report)
     if report.error is not None:
-        raise NotClean(f"not readable: {report.error}")
+        found = capture_text(report)
+        raise NotClean(f"not {'readable' if report.status == 'unreadable' else 'checked to the end'}: {report.error}\n{found}".rstrip())
     bad = [finding for finding in report.findings if finding.severity.rank >= rank]
     if not bad:
         return
@@ -123,7 +124,7 @@ def _prepared(
     config: str | os.PathLike[str] | None,
     plugins: Iterable[str],
 ) -> tuple[int, Any, Any]:
-    """Severity rank, options and the baseline of a check."""
+    """Severity rank, options and baseline of a check. Raises ConfigError."""
     from ibdissect.cli.checking import check_options
     from ibdissect.cli.common import settings
     from ibdissect.cli.known import Known
@@ -143,5 +144,5 @@ def _prepared(
 
 @pytest.fixture(name="assert_clean", scope="session")
 def _assert_clean() -> Callable[..., None]:
-    """The function of the same name: `assert_clean(path, ignore=...)`."""
+    """The function `assert_clean(path, ignore=...)` as a fixture."""
     return assert_clean

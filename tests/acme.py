@@ -1,4 +1,4 @@
-"""A capture of ACME's fabric for the tests of plugins: a REQ, a REP, messages on the connection, datagrams of the vendor classes."""
+"""A capture for plugin tests, from a vendor ACME: REQ, REP, messages on the connection, datagrams of vendor classes."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def connection(service: int, private: bytes = b"", *, accepted: bytes = b"") -> 
 
 
 def message(payload: bytes, *, opcode: int = 0x04, answer: bool = False) -> bytes:
-    """A message on that connection, from the active side unless it is an answer."""
+    """A message on the connection, from the active side unless it is an answer."""
     ends = {"slid": 2, "dlid": 1} if answer else {"slid": 1, "dlid": 2}
     return rc(opcode, payload, bth={"destqp": ACTIVE_QP if answer else PASSIVE_QP}, **ends)
 
 
 def vendor(mgmt_class: int, attr_id: int, body: bytes, *, oui: int = 0x00ACE1) -> bytes:
-    """A datagram of the second vendor range, with the OUI in front of its data."""
+    """A datagram of the second vendor range, with the OUI before its data."""
     data = bytearray(mad(mgmt_class, 0x81, attr_id, body, at=40))
     data[37:40] = oui.to_bytes(3, "big")
     return ud(bytes(data))
@@ -40,7 +40,7 @@ BEACON = b"\x00\x05\x03hey\x1e\x61"
 
 
 def frames() -> list[bytes]:
-    """Nine frames, of which 3 and 6 break rules of the package in tests/plugin_package."""
+    """Nine frames; 3 and 6 violate rules of the package in tests/plugin_package."""
     return [
         *connection(SERVICE, b"\x00\x02\x10\x00"),
         message(b"\x80\x01\x05\x09" + b"\x01\x03abc" + b"\x02\x00" + b"\x03\x09cut"),

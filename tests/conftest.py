@@ -1,20 +1,37 @@
-"""What do tests of every room need: where the repository and the shared captures are."""
+"""Fixtures for all tests: paths of the repository, the reference tables and the shared captures."""
 
 from __future__ import annotations
 
+import inspect
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# In CI the examples are the same every time, and a busy machine is no fault; elsewhere each run draws new ones.
+settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+if os.environ.get("CI"):
+    settings.load_profile("ci")
 
 REPO = Path(__file__).resolve().parents[1]
 SHARED = (REPO / "../shared").resolve()
+REFERENCE = REPO / "tests/reference"
+NEEDS_SHARED = "needs the captures in ../shared/captures"
+
+if sys.dont_write_bytecode:
+    # Many tests start commands; without bytecode files each would compile the whole package again.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(REPO / ".pytest_cache/bytecode")
+    sys.dont_write_bytecode = False
 
 CAPTURE_SUFFIXES = (".pcap", ".pcapng", ".cap", ".erf", ".dmp", ".sniffer")
 
 
 def shared_captures(folder: str = "") -> list[Path]:
-    """Captures below ../shared/captures/`folder`, sorted; empty where ../shared is missing. For parametrize."""
+    """Captures below ../shared/captures/`folder`, sorted; empty if ../shared is missing. For parametrize."""
     root = SHARED / "captures" / folder
     return sorted(path for path in root.rglob("*") if path.suffix in CAPTURE_SUFFIXES)
 
@@ -27,10 +44,29 @@ def repo() -> Path:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder with reference facts and captures beside the repository; skips the test without it."""
+    """The folder with recorded captures next to the repository; skips the test if it is missing."""
     if not (SHARED / "captures").is_dir():
-        pytest.skip("needs ../shared")
+        pytest.skip(NEEDS_SHARED)
     return SHARED
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests as slow that read recorded captures outside the repository or run the terminal UI."""
+    for item in items:
+        names = getattr(item, "fixturenames", ())
+        values = getattr(getattr(item, "callspec", None), "params", {}).values()
+        recorded = "shared" in names or any(isinstance(value, Path) and value.is_relative_to(SHARED) for value in values)
+        if recorded or inspect.iscoroutinefunction(getattr(item, "obj", None)):
+            item.add_marker("slow")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Report once how many tests lack their captures; pytest itself skips tests parametrized with no captures."""
+    if not (SHARED / "captures").is_dir():
+        reasons = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])]
+        count = sum(NEEDS_SHARED in reason or "empty parameter set" in reason for reason in reasons)
+        if count:
+            terminalreporter.write_line(f"{count} tests were skipped: each {NEEDS_SHARED}")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,7 +75,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, bytes], None]:
-    """Compares bytes with the file of that name in the folder `golden` beside the test."""
+    """Compares bytes with the file of that name in the folder `golden` next to the test."""
     folder = Path(str(request.fspath)).parent / "golden"
     update = request.config.getoption("--update-golden")
 

@@ -1,4 +1,4 @@
-"""How tests make packets: bytes from the declarations, with every header field open to abuse, and captures from packets."""
+"""How do tests make packets and captures? Bytes from the declarations, where every header field can be overridden."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def put(buffer: bytearray, field: Field[Any], value: Any, *, offset: int = 0) ->
 
 
 def build(what: type[Struct], size: int | None = None, **values: Any) -> bytes:
-    """The bytes of a structure, zero but for `values` (by Python field name)."""
+    """The bytes of a structure, zero except for `values` (by Python field name)."""
     buffer = bytearray(what.size if size is None else size)
     for name, value in values.items():
         put(buffer, getattr(what, name), value)
@@ -66,7 +66,7 @@ def native(
     bth: dict[str, Any] | None = None,
     crc: bool = True,
 ) -> bytes:
-    """A native InfiniBand packet LRH..VCRC with right lengths, pad and CRCs; `lrh`, `grh`, `bth` override single fields."""
+    """A native InfiniBand packet LRH..VCRC with correct lengths, pad and CRCs; `lrh`, `grh`, `bth` override single fields."""
     pad = -len(payload) % 4
     b = {"opcode": opcode, "m": 1, "padcnt": pad, "p_key": 0xFFFF, "destqp": 0x12, "psn": 1, **(bth or {})}
     transport = build(BTH, **b) + headers + payload + bytes(pad)
@@ -90,7 +90,7 @@ def native(
 
 
 def headers_of(opcode: int, **values: dict[str, Any]) -> bytes:
-    """The extended headers an OpCode announces; values by class name: headers_of(0x0A, RETH={"dmalen": 4})."""
+    """The extended headers that an OpCode requires; values by class name: headers_of(0x0A, RETH={"dmalen": 4})."""
     from ibdissect.wire import transport
 
     return b"".join(build(getattr(transport, name), **values.get(name, {})) for name in OPCODES[opcode].headers)
@@ -108,7 +108,7 @@ def ud(payload: bytes, *, dest_qp: int = 1, src_qp: int = 1, q_key: int = GSI_KE
 
 
 def mad(mgmt_class: int, method: int, attr_id: int, body: bytes = b"", *, at: int = 24, size: int = 256, **header: Any) -> bytes:
-    """A management datagram: common header, `body` from byte `at` on."""
+    """A management datagram: common header, and `body` at byte `at`."""
     version = {0x03: 2, 0x07: 2, 0x21: 2}.get(mgmt_class, 1)
     head = {
         "base_version": 1, "mgmt_class": mgmt_class, "class_version": version, "method": method, "transaction_id": 0x1234,
@@ -132,7 +132,7 @@ def smp(
     header: dict[str, Any] | None = None,
     **kw: Any,
 ) -> bytes:
-    """A subnet management packet on QP0; `path` (hops behind the origin) makes it directed-route."""
+    """A subnet management packet on QP0; `path` (hops after the origin) makes it directed-route."""
     head = {"attribute_modifier": modifier, **(header or {})}
     if path is None:
         data = bytearray(mad(0x01, method, attr_id, attribute, at=64, **head))
@@ -172,7 +172,7 @@ def erf_pcap(frames: Iterable[bytes], *, start_ns: int = 1_700_000_000_000_000_0
 
 
 def ethernet_pcap(frames: Iterable[bytes], *, start_ns: int = 1_700_000_000_000_000_000, step_ns: int = 1_000_000, link: int = 1) -> bytes:
-    """A nanosecond pcap of link type 1, or another (247: InfiniBand as it is)."""
+    """A nanosecond pcap of link type 1 or another (247: plain InfiniBand)."""
     out = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, link)]
     for i, frame in enumerate(frames):
         seconds, rest = divmod(start_ns + i * step_ns, 1_000_000_000)
@@ -185,7 +185,7 @@ def roce2(
     bth: dict[str, Any] | None = None, ip: dict[str, Any] | None = None, udp: dict[str, Any] | None = None,
     vlan: int | None = None, crc: bool = True,
 ) -> bytes:  # fmt: skip
-    """A RoCE v2 frame over IPv4 with right lengths and ICRC."""
+    """A RoCE v2 frame over IPv4 with correct lengths and ICRC."""
     from ibdissect.wire.around import UDP, IPv4
 
     pad = -len(payload) % 4

@@ -1,4 +1,4 @@
-"""What is a capture in which nobody comes twice? The packets of all proofs of rules, again and again under other names and numbers."""
+"""How do tests make a capture of many different hosts? The packets of all rule proofs, copied with other addresses and numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ibdissect.wire.catalog import builtin
 from tests.rules.test_rules import CASES
 
 NUMBERS = re.compile("p_key|transaction_id|comm_id|service_id|attribute_offset|qkey|q_key")
-"""Fields that are no identities of somebody, and yet tell conversations apart."""
+"""Fields that distinguish conversations although they do not identify a host."""
 OTHERS = re.compile("attribute_id|attribute_modifier|^method$|^status$|psn|state|component_mask")
 PERIOD_NS = 10_000_000_000
 WORDS = {
@@ -30,7 +30,7 @@ WORDS = {
 
 @cache
 def proofs() -> Chunk:
-    """The packets of all proofs, one behind the other, as one chunk."""
+    """The packets of all proofs in sequence, as one chunk."""
     pieces, records = [], []
     at = 0
     for case in (case for cases in CASES.values() for case in cases):
@@ -55,7 +55,7 @@ ALL = "lid guid qpn number key text address"
 
 @cache
 def _marks(what: str) -> tuple[tuple[Int, int], ...]:
-    """Bytes of the proofs that a copy changes: where they are, and which byte of the copy's number goes there (0: its lowest)."""
+    """Bytes of the proofs that a copy changes: their positions, and which byte of the copy's number to put there (0: lowest)."""
     kinds = {kind for word in what.split() for kind in WORDS[word]}
     chunk = proofs()
     table = ChunkTable(chunk)
@@ -87,7 +87,7 @@ def _marks(what: str) -> tuple[tuple[Int, int], ...]:
 
 
 def _ours(kind: Kind, values: Any) -> Any:  # Any: arrays of bytes, and which of them
-    """Which values are somebody's: LIDs of one port or of a group, queue pairs of applications, whatever is not zero."""
+    """Which values identify a host or group: unicast and multicast LIDs, ordinary queue pairs, other non-zero values."""
     wide = np.zeros(len(values), np.uint64)
     for column in values.T[-8:]:
         wide = wide << np.uint64(8) | column.astype(np.uint64)
@@ -99,9 +99,9 @@ def _ours(kind: Kind, values: Any) -> Any:  # Any: arrays of bytes, and which of
 
 
 def crowd(copies: int, *, at_once: int = 8, what: str = ALL, period_ns: int = PERIOD_NS) -> Iterator[Chunk]:
-    """The proofs `copies` times, each time with identities of its own; `at_once` of them in a chunk.
+    """The proofs `copies` times, each with its own identities; `at_once` copies per chunk.
 
-    `what`: which identities differ; `period_ns`: from one copy to the next, 0 for captures in which the clock stands still.
+    `what`: which identities differ; `period_ns`: time from one copy to the next, 0 for a stopped clock.
     """
     base = proofs()
     n, size = len(base), len(base.data)

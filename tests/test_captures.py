@@ -1,4 +1,4 @@
-"""Are the sample captures what their page says, and does linting them show what it promises?"""
+"""Are the sample captures as documented, and does linting them give the documented findings?"""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_the_laboratory_is_what_its_script_makes(repo: Path) -> None:
 
 @pytest.fixture
 def full_laboratory(repo: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[bytes, str]:
-    """The large laboratory and its truth, built anew."""
+    """The large laboratory capture and its truth, rebuilt."""
     monkeypatch.syspath_prepend(str(repo / "captures"))
     made: tuple[bytes, str] = runpy.run_path(str(repo / "captures/pkey_lab_full.py"))["build"]()
     return made
@@ -90,14 +90,14 @@ def test_all_rules_find_the_truth_of_the_full_laboratory_and_nothing_else(repo: 
     truth = json.loads((repo / "captures/pkey-lab-full.json").read_text())["findings"]
     expected = sorted((one["frame"], one["code"], one["count"]) for one in truth)
     found = sorted((finding.frame, finding.code, finding.count) for finding in linter.finish())
-    if window < 1 << 20:  # PKY013 looks for the packet of a trap in the chunk of the trap only
+    if window < 1 << 20:  # PKY013 looks for a trap's packet only in the chunk of the trap
         found, expected = ([one for one in them if one[1] != "PKY013"] for them in (found, expected))
     assert found == expected
     assert len({code for _, code, _ in expected}) > 12
 
 
 def test_the_full_laboratory_in_errors(repo: Path) -> None:
-    """EXPECTED repeats the errors of the truth."""
+    """EXPECTED lists the same errors as the truth."""
     truth = json.loads((repo / "captures/pkey-lab-full.json").read_text())["findings"]
     severity = {rule.code: rule.severity for rule in load()}
     errors: dict[int, set[str]] = {}

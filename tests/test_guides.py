@@ -1,4 +1,4 @@
-"""Do the guides in docs/ say what is so: the same answers as tshark, the examples that they quote, a configuration that runs?"""
+"""Are the guides in docs/ correct: the same answers as tshark, the quoted examples, a working configuration?"""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+pytestmark = pytest.mark.slow
 
 REPO = Path(__file__).resolve().parents[1]
 WIRESHARK = (REPO / "docs/coming-from-wireshark.md").read_text(encoding="utf-8")
@@ -41,7 +43,7 @@ def test_both_programs_answer_the_same(theirs: str, ours: str) -> None:
 @pytest.mark.parametrize(("page", "example", "block"), QUOTES, ids=lambda value: str(value)[:40].replace("\n", " "))
 def test_what_a_page_quotes_is_in_the_example(page: str, example: str, block: str) -> None:
     text = (REPO / example).read_text(encoding="utf-8")
-    if example.endswith(".py"):  # a page shows single lines of it
+    if example.endswith(".py"):  # the page shows only some of its lines
         imports = [line for line in block.splitlines() if line.startswith("from ")]
         assert imports and all(line in text for line in imports), page
         compile(block, example, "exec")

@@ -1,4 +1,4 @@
-"""Can a string in a capture, or its file name, do anything but be read? Every output, with every kind of hostile text."""
+"""Is every output safe if a capture or its file name contains hostile text?"""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from ibdissect.cli import group
 from ibdissect.wire.sm import NodeInfo
 from tests.craft import build, erf_pcap, smp
 from tests.fuzz.container import pcapng
+
+pytestmark = pytest.mark.slow
 
 TEXTS: dict[str, bytes] = {
     "ansi": b"\x1b[31mred\x1b[0m \x1b]0;title\x07",
@@ -48,7 +50,7 @@ ANSWERS = "infiniband.nodedescription and mad.method == 0x81"
 
 
 def capture() -> bytes:
-    """A node per text, that says so of itself; its SMP with a wrong modifier makes it a finding."""
+    """One node per text, as its NodeDescription; a wrong modifier in its SMP causes a finding."""
     frames = []
     for i, text in enumerate(TEXTS.values()):
         guid, path = 0x100 + i, [1, i + 1]
@@ -68,7 +70,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def run(*words: str) -> bytes:
-    """Standard output of a command that must do its work; standard error must be harmless, too."""
+    """Standard output of a command that must succeed; standard error must be harmless, too."""
     done = subprocess.run([sys.executable, "-m", "ibdissect", *words], capture_output=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     harmless(done.stderr.decode())
@@ -76,7 +78,7 @@ def run(*words: str) -> bytes:
 
 
 def harmless(text: str, allowed: str = "\n") -> str:
-    """Nothing but printable characters and line ends."""
+    """Only printable characters and line ends."""
     assert {c for c in text if not c.isprintable()} <= set(allowed)
     return text
 
@@ -89,7 +91,7 @@ LINTED = [("lint", "--fail-on", "never", "--format", name) for name in ("text", 
 
 @pytest.mark.parametrize("words", SHOWN, ids=" ".join)
 def test_text(words: tuple[str, ...], paths: list[str]) -> None:
-    """In this process: quick, and what click writes is what a terminal gets."""
+    """Runs in this process, which is fast; click writes exactly what a terminal would get."""
     done = CliRunner().invoke(group, [words[0], paths[0], *words[1:]])
     assert done.exit_code == 0, done.exception
     text = harmless(done.stdout, "\n\t" if "-e" in words else "\n")
@@ -151,7 +153,7 @@ def test_sql(paths: list[str]) -> None:
 
 
 def test_graph(paths: list[str]) -> None:
-    """Whatever a node calls itself stays inside its quotes: brackets and quotes balance outside of them."""
+    """A node's name stays within its quotes: outside of them, brackets and quotes are balanced."""
     text = run("fabric", paths[0], "--dot").decode()
     outside = re.sub(r'"(?:[^"\\]|\\.)*"', "", text)
     assert '"' not in outside and outside.count("[") == outside.count("]") and outside.count("{") == outside.count("}") == 1
@@ -159,7 +161,7 @@ def test_graph(paths: list[str]) -> None:
 
 
 def test_comments(tmp_path: Path, paths: list[str]) -> None:
-    """Comments of a pcapng are shown, or written anew, without steering anything."""
+    """Comments of a pcapng are shown or copied without control characters."""
     frame = smp(1, 0x10, modifier=5)
     comment = b"\x1b[31m\xff\n=1"
     options = len(comment).to_bytes(2, "little") + comment + bytes(-len(comment) % 4) + bytes(4)
@@ -175,7 +177,7 @@ def test_comments(tmp_path: Path, paths: list[str]) -> None:
 
 @pytest.mark.parametrize("words", [("show", "missing"), ("lint", "missing"), ("show", "{}", "-Y", "x\x1b[31m == 1"), ("stats", "missing")])
 def test_errors(words: tuple[str, ...], paths: list[str]) -> None:
-    """A message that repeats a name repeats it harmlessly."""
+    """A message that contains a name escapes it."""
     named = [FILE_NAME if word == "missing" else word.format(paths[0]) for word in words]
     done = subprocess.run([sys.executable, "-m", "ibdissect", *named], capture_output=True, timeout=300, check=False)
     assert done.returncode == 2 and not done.stdout

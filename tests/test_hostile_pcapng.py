@@ -1,4 +1,4 @@
-"""What can the blocks of a pcapng do: options of hostile text, thousands of interfaces, sections that turn round, absurd clocks?"""
+"""Are hostile pcapng blocks handled: hostile options, thousands of interfaces, changing byte order, absurd clocks?"""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from ibdissect.capture import interfaces, pcapng
+from ibdissect.capture.opening import open_capture
 from ibdissect.errors import CaptureError
 from ibdissect.export.frames import write_frames
-from ibdissect.session import Capture
+from ibdissect.session.capture import Capture
 from tests.craft import smp
 from tests.test_hostile import TEXTS, harmless
+
+pytestmark = pytest.mark.slow
 
 FRAME = smp(1, 0x10, modifier=9)
 HOSTILE = b"\n".join(TEXTS.values())
@@ -56,7 +60,7 @@ OUTPUTS = [("show",), ("show", "--format", "tree"), ("show", "--format", "jsonl"
 
 @pytest.mark.parametrize("order", "<>")
 def test_options_and_unknown_blocks(order: str, tmp_path: Path) -> None:
-    """Every option with hostile text, too long for its block, or without an end; names, secrets, statistics, custom blocks."""
+    """Options with hostile text, too long for their block, or without end; name, secrets, statistics and custom blocks."""
     every = b"".join(option(order, code, HOSTILE) for code in range(1, 16) if code not in (9, 14))
     data = section(order, every) + interface(order, every) + packet(order, options=every)
     data += block(order, 4, HOSTILE) + block(order, 10, struct.pack(f"{order}II", 0x544C534B, 0xFFFFFFFF) + HOSTILE)
@@ -76,7 +80,7 @@ def test_options_and_unknown_blocks(order: str, tmp_path: Path) -> None:
 
 
 def test_sections_that_turn_round(tmp_path: Path) -> None:
-    """Interfaces count anew in each section, whatever its byte order; a packet of an interface that is not there is damage."""
+    """Interface numbers restart in each section, whatever its byte order; a packet of an undeclared interface is damage."""
     data = b"".join(section(o) + interface(o) * (i + 1) + packet(o, i) + packet(o, i + 1) for i, o in enumerate("<>" * 20))
     path = tmp_path / "s.pcapng"
     path.write_bytes(data)
@@ -98,7 +102,7 @@ TICKS = (0, 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, 253_402_300_800 * 10**6)
 
 @pytest.mark.parametrize("resolution", [0, 6, 9, 0x80, 0xFF])
 def test_clocks(resolution: int, tmp_path: Path) -> None:
-    """Behind the year 9999, and in front of 1970: every output shows some time, JSON an integer beside it."""
+    """After the year 9999 and before 1970: every output shows some time, JSON also an integer."""
     path = tmp_path / "c.pcapng"
     offsets = (0, (1 << 63) - 1, -(1 << 63))
     head = b"".join(interface(options=option("<", 9, bytes([resolution])) + option("<", 14, struct.pack("<q", o))) for o in offsets)
@@ -111,7 +115,7 @@ def test_clocks(resolution: int, tmp_path: Path) -> None:
 
 
 def test_more_comments_than_there_is_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory does not grow with them; a copy that would lack some is not made."""
+    """Memory does not grow with comments; an incomplete copy is refused."""
     path = tmp_path / "c.pcapng"
     path.write_bytes(section() + interface() + packet(options=option("<", 1, b"x" * 1000)) * 50)
     monkeypatch.setattr("ibdissect.capture.records.MAX_COMMENTS", 10_000)
@@ -122,3 +126,23 @@ def test_more_comments_than_there_is_room_for(tmp_path: Path, monkeypatch: pytes
         with pytest.raises(CaptureError, match="more comments"):
             write_frames(capture, None, io.BytesIO(), "pcapng")
         assert write_frames(capture, None, io.BytesIO(), "pcap") == 50
+
+
+def test_empty_options_of_interfaces_cost_room_as_well() -> None:
+    """Empty options take memory, too: only MAX_KEPT of millions are kept, and later blocks are still read."""
+    known = interfaces.Interfaces()
+    body = struct.pack("<HHI", 247, 0, 0) + option("<", 2, b"") * 5000
+    for _ in range(300):
+        known.describe(body, "little")
+    assert len(known) == 300
+    assert len(known.options[0]) == interfaces.MAX_OPTIONS
+    assert sum(map(len, known.options)) == interfaces.MAX_KEPT // interfaces.OPTION
+
+
+def test_a_byte_order_that_changes_without_end_is_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pcapng, "MAX_ORDERS", 10)
+    turning = b"".join(section(order) + interface(order) + packet(order) for order in "<>" * 20)
+    with open_capture(io.BytesIO(turning)) as reader:
+        frames = sum(map(len, reader.chunks()))
+        assert [damage.reason for damage in reader.damage] == ["the byte order changed more than 10 times"]
+    assert 10 <= frames <= 12

@@ -1,4 +1,4 @@
-"""What if the files of a directory are not what they seem, or their names are no text? And does anything ask the network?"""
+"""Are special files and undecodable file names in a directory handled, and is the network never used?"""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import pytest
 
 from tests.test_hostile import harmless
 
+pytestmark = pytest.mark.slow
+
 NAMES = [b"a\nb.pcap", b"\x1b[31mred.pcap", b"\xff\xfe.pcap", "\u202egpj.pcap".encode(), b"$(id).pcap", b"-rf.pcap", b"%s%n.pcap",
          b"<b>&'\".pcap", b"::error::x.pcap", b"[bold]x[@click=quit].pcap", b"]]>.pcap", b" .pcap", b"*.pcap"]  # fmt: skip
 FORMATS = ("text", "json", "jsonl", "sarif", "junit", "github")
@@ -24,7 +26,7 @@ def run(*words: str) -> subprocess.CompletedProcess[bytes]:
 
 @pytest.fixture
 def folder(tmp_path: Path, repo: Path) -> Path:
-    """Captures with hostile names, and what only looks like a capture."""
+    """Captures with hostile names, and files that only look like captures."""
     data = (repo / "captures/pkey-lab.pcap").read_bytes()
     for name in NAMES:
         Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)).write_bytes(data)
@@ -39,7 +41,7 @@ def folder(tmp_path: Path, repo: Path) -> Path:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_directory_of_hostile_names(form: str, folder: Path) -> None:
-    """Each capture once and harmlessly; no pipe is waited for, no device read, no circle followed."""
+    """Each capture is checked once, its name escaped; no waiting for pipes, no reading of devices, no endless links."""
     done = run("lint", str(folder), "--fail-on", "never", "--format", form)
     text = harmless(done.stdout.decode())
     harmless(done.stderr.decode())
@@ -60,7 +62,7 @@ def test_a_directory_of_hostile_names(form: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["device.pcap", "itself.pcap", "gone.pcap", "folder.pcap"])
 def test_named_outright(name: str, folder: Path) -> None:
-    """What is no capture is refused in words; a directory without captures, too."""
+    """Files that are not captures, and directories without captures, give a clear error."""
     done = run("lint", str(folder / name))
     assert done.returncode == 2 and name.encode() in done.stderr and b"Traceback" not in done.stderr
 
@@ -104,7 +106,7 @@ ALONE = {
 
 @pytest.mark.parametrize("name", ALONE)
 def test_nothing_asks_the_network(name: str, repo: Path, tmp_path: Path) -> None:
-    """Under an audit hook that refuses sockets and programs, every command does its work."""
+    """Every command works under an audit hook that forbids sockets and programs."""
     if name in ("export", "sql"):
         pytest.importorskip("duckdb" if name == "sql" else "pyarrow")
     path = tmp_path / "x.pcap"

@@ -20,13 +20,15 @@ import pytest
 from ibdissect.capture.discover import NAMES
 from tests.craft import erf_pcap, smp
 
+pytestmark = pytest.mark.slow
+
 yaml = pytest.importorskip("yaml")
 REPO = Path(__file__).resolve().parents[1]
 WHEEL = os.environ.get("IBDISSECT_WHEEL")
 BAD = erf_pcap([smp(1, 0x10, modifier=1)])
 CLEAN = erf_pcap([smp(1, 0x10)])
 BASH = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c"]
-"""How GitHub runs `shell: bash`."""
+"""The command with which GitHub runs `shell: bash`."""
 
 
 @pytest.fixture
@@ -40,7 +42,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def installed(folder: Path) -> None:
-    """A stand-in for the environment that an install step makes."""
+    """A substitute for the environment that an install step creates."""
     program = folder / "bin" / "ibdissect"
     program.parent.mkdir(parents=True)
     program.write_text(f'#!/bin/sh\nPYTHONPATH="{REPO}" exec "{sys.executable}" -m ibdissect "$@"\n')
@@ -52,7 +54,7 @@ def load(path: str) -> Any:
 
 
 def outside(**more: str) -> dict[str, str]:
-    """The environment without what our own CI puts into it."""
+    """The environment without the variables of our own CI."""
     return {key: value for key, value in os.environ.items() if not key.startswith(("GITHUB_", "RUNNER_", "CI_"))} | more
 
 
@@ -123,7 +125,7 @@ def test_the_github_example_gives_inputs_that_exist(repo: Path) -> None:
 
 
 def gitlab(checkout: Path, part: str) -> subprocess.CompletedProcess[str]:
-    """A part of the GitLab job, as its runner's shell executes it: line by line in one shell that stops at an error."""
+    """Run a part of the GitLab job like its runner: line by line in one shell that stops at an error."""
     job = load("docs/examples/gitlab-ci.yml")["captures"]
     script = "set -eo pipefail\n" + "\n".join(job[part])
     environment = outside(IBDISSECT=WHEEL or "")
@@ -157,7 +159,7 @@ def test_the_hook_takes_what_lint_takes_in_folders() -> None:
 
 
 def committed(files: list[str], *words: str) -> subprocess.CompletedProcess[str]:
-    """The hook as pre-commit runs it: its entry with the arguments and the files."""
+    """Run the hook like pre-commit: its entry with the arguments and the files."""
     program, *rest = hook()["entry"].split()
     assert program == "ibdissect"
     return subprocess.run(

@@ -1,4 +1,4 @@
-"""Does Ctrl+C end everything at once, with what was found so far kept and marked as a part?"""
+"""Does Ctrl+C end everything at once, keeping the findings so far and marking them as incomplete?"""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture.stream import calm, waited, wake
-from ibdissect.cli.lint import render
 from ibdissect.lint.result import CaptureReport
-from ibdissect.linting import Options, check
+from ibdissect.report import Run, render
 from ibdissect.rules import load
+from ibdissect.session.check import Options, check
 from tests.craft import erf_pcap, smp
+
+pytestmark = pytest.mark.slow
 
 CAPTURE = erf_pcap([smp(1, 0x10, modifier=9), *[smp(1, 0x10)] * 20])
 FORMATS = ("text", "json", "jsonl", "sarif", "junit", "github")
@@ -43,7 +45,7 @@ def lint(*words: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def taken(pipe: int) -> None:
-    """Wait until somebody has read all that is in a pipe."""
+    """Wait until a pipe has been read empty."""
     left = array.array("i", [1])
     while left[0]:
         time.sleep(0.05)
@@ -52,7 +54,7 @@ def taken(pipe: int) -> None:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_pipe_that_goes_on(form: str) -> None:
-    """The writer writes no more, in the middle of a record, and does not close: one Ctrl+C is enough."""
+    """The writer stops in the middle of a record without closing the pipe: a single Ctrl+C is enough."""
     with lint("-", "--format", form) as process:
         assert process.stdin is not None and process.stdout is not None and process.stderr is not None
         process.stdin.write(CAPTURE[:-100])
@@ -77,7 +79,7 @@ def test_a_pipe_that_gives_nothing() -> None:
 
 
 def test_a_named_pipe_that_nobody_writes(tmp_path: Path) -> None:
-    """The capture behind it is not checked, and the report says so."""
+    """The next capture is not checked, and the report says so."""
     fifo, behind = tmp_path / "a.pcap", tmp_path / "b.pcap"
     os.mkfifo(fifo)
     behind.write_bytes(CAPTURE)
@@ -89,7 +91,7 @@ def test_a_named_pipe_that_nobody_writes(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(60) in (130, -signal.SIGINT)
         out = process.stdout.read()
-    if out:  # else it came before the check began
+    if out:  # otherwise the interrupt came before the check started
         assert [capture["status"] for capture in json.loads(out)["captures"]] == ["interrupted", "interrupted"]
 
 
@@ -98,7 +100,7 @@ def test_every_report_says_that_it_is_a_part() -> None:
     report = check(io.BytesIO(CAPTURE), Options(rules=rules), stop=lambda: True)
     assert report.status == "interrupted" and report.incomplete == "interrupted: only frames 1 to 21 were checked"
     reports = [report, CaptureReport(path="later.pcap", status="interrupted")]
-    text = {form: render(form, reports, rules, "error") for form in FORMATS}
+    text = {form: render(form, reports, Run(rules=tuple(rules))) for form in FORMATS}
     assert [capture["status"] for capture in json.loads(text["json"])["captures"]] == ["interrupted"] * 2
     (invocation,) = json.loads(text["sarif"])["runs"][0]["invocations"]
     assert invocation["executionSuccessful"] is False
@@ -118,7 +120,7 @@ def test_reads_are_ended_until_they_are_wanted_again() -> None:
     try:
         assert waited(lambda size: wake() or b"1" * size, 5, b"") == b""
         assert waited(bytes, 3, b"") == b"", "one that follows gives nothing either"
-        wake()  # between reads nothing is raised
+        wake()  # no exception between reads
     finally:
         calm()
     assert waited(bytes, 3, b"") == bytes(3)

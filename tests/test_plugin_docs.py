@@ -1,4 +1,4 @@
-"""Is the code that the pages about plugins show the code of their example files, and is their capture the one that tests build?"""
+"""Do the plugin pages show the code of their example files, and is their capture the one that tests build?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def blocks(page: Path) -> list[str]:
      ("plugins.md", "tests/plugin_package/src/acme_ib/stream.py")],
 )  # fmt: skip
 def test_code_of_the_page_is_in_the_file(repo: Path, page: str, example: str) -> None:
-    """Line by line; imports may be grouped in another way."""
+    """Compares line by line; imports may be grouped differently."""
     text = (repo / example).read_text(encoding="utf-8")
     shown = [line for block in blocks(repo / "docs" / page) for line in block.splitlines()]
     statements = [line for line in shown if line.strip() and not line.startswith(("from ", "import "))]
@@ -46,4 +46,4 @@ def test_every_place_is_on_the_page(repo: Path) -> None:
 
     page = (repo / "docs/plugins.md").read_text(encoding="utf-8")
     words = [name for name, value in vars(places).items() if isinstance(value, type) and value.__module__ == places.__name__]
-    assert [word for word in words if f"`{word}(" not in page] == ["SaPiece"], "SaPiece is the record finder's own"
+    assert [word for word in words if f"`{word}(" not in page] == ["Place", "SaPiece"], "a base, and the record finder's own"

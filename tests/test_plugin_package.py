@@ -1,4 +1,4 @@
-"""Does somebody else's plugin package, installed from its own pyproject, add classes, an upper layer and rules without a change here?"""
+"""Does an installed third-party plugin package add classes, an upper layer and rules without changes here?"""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ import pytest
 
 from tests.acme import capture
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def environment(repo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh environment with the package; ibdissect and what it needs come from the running one."""
+    """A new environment with the package; ibdissect and its dependencies come from the running one."""
     room = tmp_path_factory.mktemp("fresh")
     venv.create(room / "venv", with_pip=False)
     python = room / "venv/bin/python"

@@ -1,4 +1,4 @@
-"""Does a plugin package that is only on the path, not installed, decode what it says it does wherever it says that it is carried?"""
+"""Does a plugin package that is only on the path, not installed, decode its structures in all places that it declares?"""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import pytest
 
 from tests.acme import capture
 from tests.craft import ethernet_pcap, roce2
+
+pytestmark = pytest.mark.slow
 
 BEACON = struct.pack(">HB3sH", 5, 3, b"hey", 7777)
 ETHERTYPE = 0x88B5

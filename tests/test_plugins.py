@@ -1,4 +1,4 @@
-"""Does one file with structures, a Scapy layer and rules appear everywhere, and does a broken one say so?"""
+"""Do structures, a Scapy layer and rules from one file work everywhere, and does a broken file give a clear error?"""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from ibdissect.errors import PluginError
 from ibdissect.plugins import load
 from tests.craft import erf_pcap, gmp, rc
 
+pytestmark = pytest.mark.slow
+
 ACME = "docs/examples/acme.py"
 BUFFERS = bytes([3, 0, 0, 80]) + bytes([0x10, 79, 0, 0]) + bytes([0x20, 81, 0, 7]) + bytes(24)
 
 
 @pytest.fixture
 def capture(tmp_path: Path) -> str:
-    """A request without port, the answer with a buffer over its limit, a heartbeat."""
+    """A request without port, its answer with a buffer above the limit, and a heartbeat."""
     frames = [
         gmp(0x0B, 0x01, 0xFF10),
         gmp(0x0B, 0x81, 0xFF10, BUFFERS, at=24),
@@ -76,6 +78,21 @@ def test_without_the_plugin_nothing_of_it_is_there(repo: Path, capture: str) -> 
             "NodeInfo",
         ),
         (
+            "from ibdissect.wire.spec import *\n"
+            "class Mine(Struct):\n    key, section, size = 'mine', 'x', 1\n    carried_by = 0x11\n    a = uint(8, 'A')\n",
+            "Mine.carried_by: 17 is no place",
+        ),
+        (
+            "from ibdissect.wire.spec import *\n"
+            "class Mine(Struct):\n    key, section, size = 'mine', 'x', 1\n    a = uint(8, 'A', holds='lid')\n",
+            "16 or 32 bits",
+        ),
+        (
+            "from ibdissect.wire.spec import *\n"
+            "class Mine(Struct):\n    key, section, size = 'mine', 'x', 1\n    a = uint(8, 'A', holds='nubmer')\n",
+            "nubmer",
+        ),
+        (
             "from ibdissect.lint.rule import Rule\nfrom ibdissect.rules import load\nload()\n"
             "class Mine(Rule):\n    '''A rule that takes a code.'''\n    code = 'AM001'\n    name = 'x'\n",
             "AM001",
@@ -89,6 +106,12 @@ def test_a_broken_plugin_is_named(repo: Path, tmp_path: Path, capture: str, text
         load([str(path)])
     done = ibdissect(repo, "lint", "--plugin", str(path), capture)
     assert done.returncode == 2 and "broken" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_one_place_needs_no_tuple_around_it(tmp_path: Path) -> None:
+    text = "class One(Struct):\n    key, section, size = 'one', 'x', 1\n    carried_by = Mad(0x0B, 0x77)\n    a = uint(8, 'A')\n"
+    path = plugin(tmp_path, text)
+    assert [struct.__name__ for _, struct in load([path]).catalog.attributes[0x0B, 0x77]] == ["One"]
 
 
 def test_a_missing_plugin_is_named(repo: Path, capture: str) -> None:
@@ -129,7 +152,7 @@ def plugin(folder: Path, text: str, name: str = "mine.py") -> str:
          "    def told(value):\n        raise LookupError('\\x1b[31m')\n    a = raw(1, 'A', show=told)\n", 0, "\\x1b[31m"),
         ("half = column(Beat, 'half', lambda beat: 1 // 0, 'Half')\n", 0, "ZeroDivisionError"),
         ("class Bad(Rule):\n    'Raises.'\n    code, name, message = 'BAD001', 'bad', 'x'\n    @on_struct(Beat)\n"
-         "    def look(self, beat, seen):\n        raise KeyError('nothing')\n", 0, "Bad.look"),
+         "    def look(self, beat, seen):\n        raise KeyError('nothing')\n", 0, "rule BAD001 failed in frame 3"),
         ("class Bad(Rule):\n    'Names nothing.'\n    code, name, message = 'BAD002', 'bad', '{frist}'\n"
          "    on, when = Beat, Beat.first >= 0\n",
          2, "did you mean first?"),
@@ -142,16 +165,16 @@ def plugin(folder: Path, text: str, name: str = "mine.py") -> str:
     ids=["parser", "show", "show of bytes", "column", "handler", "message", "COLUMNS", "packet", "kind"],
 )  # fmt: skip
 def test_a_plugin_that_fails_costs_its_own_results(repo: Path, tmp_path: Path, capture: str, text: str, code: int, said: str) -> None:
-    """0: it is named and the work goes on; 2: it is refused before the work starts."""
+    """0: reported and the command continues, but a check is incomplete; 2: rejected before the command starts."""
     path = plugin(tmp_path, text)
     shown = ibdissect(repo, "show", "--plugin", path, "--format", "jsonl", capture)
     linted = ibdissect(repo, "lint", "--plugin", path, "--fail-on", "never", capture)
-    assert (shown.returncode, linted.returncode) == (code, code), shown.stderr + linted.stderr
+    assert shown.returncode == code and linted.returncode == (2 if "failed" in linted.stderr else code), shown.stderr + linted.stderr
     assert said in shown.stderr + linted.stderr and "mine.py" in shown.stderr + linted.stderr
     assert "Traceback" not in shown.stderr + linted.stderr
     if code == 0:
         assert len(shown.stdout.splitlines()) == 3 and "infiniband.beat.first" in shown.stdout
-        assert (shown.stderr + linted.stderr).count("warning:") <= 2, "once for each command"
+        assert (shown.stderr + linted.stderr).count("failed") <= 2, "once for each command"
 
 
 def test_a_condition_that_raises_is_the_plugins_fault(repo: Path, tmp_path: Path, capture: str) -> None:
@@ -161,7 +184,7 @@ def test_a_condition_that_raises_is_the_plugins_fault(repo: Path, tmp_path: Path
     other = tmp_path / "innocent.py"
     other.write_text("")
     done = ibdissect(repo, "lint", "--plugin", path, "--plugin", str(other), capture)
-    assert done.returncode == 2 and f"plugin {path} failed" in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode == 2 and "rule BAD003 failed" in done.stderr and "(mine.py:" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_two_plugins_that_claim_one_payload_are_both_named(repo: Path, tmp_path: Path, capture: str) -> None:
@@ -181,7 +204,7 @@ def test_one_name_for_a_number_and_for_bytes_is_refused(repo: Path, tmp_path: Pa
 def test_a_rule_code_that_is_taken_names_both_files(repo: Path, tmp_path: Path, capture: str) -> None:
     text = "from ibdissect.rules import load\nload()\nclass Mine(Rule):\n    'A rule that takes a code.'\n    code, name = 'AM001', 'x'\n"
     done = ibdissect(repo, "lint", "--plugin", plugin(tmp_path, text), capture)
-    assert done.returncode == 2 and "mine.py" in done.stderr and "modifier" in done.stderr
+    assert done.returncode == 2 and "mine.py" in done.stderr and "AM/packet.py" in done.stderr
 
 
 def test_little_endian_fields(repo: Path, tmp_path: Path, capture: str) -> None:

@@ -1,4 +1,4 @@
-"""Do captures become tests with `pytest --ibdissect`, and does `assert_clean` say what is wrong?"""
+"""Do captures become tests with `pytest --ibdissect`, and does `assert_clean` explain failures?"""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import pytest
 from ibdissect.errors import ConfigError
 from ibdissect.pytest_plugin import NotClean, assert_clean
 from tests.craft import erf_pcap, smp
+
+pytestmark = pytest.mark.slow
 
 BAD = erf_pcap([smp(1, 0x10, modifier=1), smp(1, 0x10, modifier=1, header={"transaction_id": 7})])
 WARN = erf_pcap([smp(1, 0x02, modifier=5)])
@@ -43,7 +45,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    """Pytest with our plugin and no other, as in an environment where it is installed."""
+    """Run pytest with only our plugin, as in an environment where it is installed."""
     command = [sys.executable, "-m", "pytest", "-p", "ibdissect.pytest_plugin", "-p", "no:cacheprovider", "--color=no", *words]
     path = os.pathsep.join([str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": path}
@@ -51,7 +53,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def outcomes(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
-    """PASSED and FAILED by test id, of `pytest -v`."""
+    """PASSED or FAILED by test id, from the output of `pytest -v`."""
     lines = [line.split() for line in done.stdout.splitlines() if " PASSED" in line or " FAILED" in line]
     return {words[0]: words[1] for words in lines if "::" in words[0]}
 
@@ -95,7 +97,7 @@ def test_the_function_and_the_fixture(project: Path) -> None:
     done = run("-v", "test_mine.py")
     assert outcomes(done) == {"test_mine.py::test_good": "PASSED", "test_mine.py::test_known": "PASSED", "test_mine.py::test_bad": "FAILED"}
     assert "NotClean: captures/bad.pcap: 2 findings at or above error (AM001)" in done.stdout
-    assert "_prepared" not in done.stdout  # no way through our own code
+    assert "_prepared" not in done.stdout  # no traceback through our own code
 
 
 def test_called_without_pytest(project: Path) -> None:

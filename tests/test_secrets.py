@@ -1,4 +1,4 @@
-"""Does any output show a key that it was not told to show? Keys are planted in every field that holds one, then looked for everywhere."""
+"""Does any output show a key without --show-keys? Keys are put into every key field, then searched for in all outputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture.chunk import LINK_INFINIBAND
-from ibdissect.session import Capture
+from ibdissect.session.capture import Capture
 from ibdissect.table.secrets import secret_fields
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.places import Inside, Mad
@@ -22,6 +22,8 @@ from tests.craft import build
 from tests.fuzz.container import pcapng
 from tests.fuzz.seeds import management, of_declarations
 from tests.ulp.test_services import nvme_frames
+
+pytestmark = pytest.mark.slow
 
 PER_FIELD = 2
 
@@ -34,11 +36,11 @@ class Planted:
     value: bytes
     frame: int
     end: int
-    """Byte of the frame behind the key."""
+    """Offset in the frame of the byte after the key."""
 
 
 def notices() -> Iterator[bytes]:
-    """Traps that repeat a key: structures inside another one, when its fields have certain values."""
+    """Traps that repeat a key: structures nested in another one if its fields have certain values."""
     rnd = random.Random(5)
     for what in builtin().structs:
         for place in what.carried_by:
@@ -53,7 +55,7 @@ def notices() -> Iterator[bytes]:
 
 
 def plant() -> tuple[list[bytes], list[Planted]]:
-    """Frames of all declarations in which every field that holds a key has one of its own."""
+    """Frames of all declarations in which every key field has a distinct key."""
     rnd = random.Random(7)
     frames = [seed.data for n in (3, 4) for seed in of_declarations(n) if seed.link == LINK_INFINIBAND] + [*notices(), *nvme_frames()]
     planted: list[Planted] = []
@@ -80,7 +82,7 @@ def plant() -> tuple[list[bytes], list[Planted]]:
 
 
 def forms(key: bytes) -> Iterator[bytes]:
-    """How a key may stand in an output: bytes in either order, hex in words and with separators, a number."""
+    """Forms of a key in an output: bytes in either order, hex in words and with separators, a number."""
     yield key
     yield key[::-1]
     for part in {key, *(key[i : i + 4] for i in range(0, len(key), 4))}:
@@ -93,18 +95,18 @@ def forms(key: bytes) -> Iterator[bytes]:
 
 
 def shown(output: bytes, keys: Iterable[Planted]) -> list[str]:
-    """Fields whose key an output holds, in any form."""
+    """Fields whose key occurs in an output, in any form."""
     return [f"{key.field} in frame {key.frame + 1}" for key in keys if any(form in output for form in forms(key.value))]
 
 
 FRAMES, PLANTED = plant()
 UPPER = ("nvme.", "iser.", "rpcordma.")
-"""Keys of these are known by the connection that a frame belongs to: a frame alone has a payload and no more."""
+"""Structures known only from the frame's connection: a single frame has only a payload."""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`whole.pcapng` with every frame, `cut.pcapng` with frames that end in or right behind their key, sent longer or not."""
+    """`whole.pcapng` with every frame, `cut.pcapng` with frames that end within or right after their key, cut off or not."""
     made = tmp_path_factory.mktemp("keys")
     (made / "whole.pcapng").write_bytes(pcapng([(LINK_INFINIBAND, data, len(data)) for data in FRAMES]))
     cut = []
@@ -113,14 +115,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for size in (key.end, key.end + 1, key.end + 4):
             for wire in (size, len(data)):
                 cut.append((LINK_INFINIBAND, data[:size], max(wire, len(data[:size]))))
-        for words in (2, 5):  # the packet says that it ends before the key
+        for words in (2, 5):  # the packet's length ends before the key
             cut.append((LINK_INFINIBAND, data[:4] + struct.pack(">H", words) + data[6:], len(data)))
     (made / "cut.pcapng").write_bytes(pcapng(cut))
     return made
 
 
 def run(*words: str) -> bytes:
-    """Everything a command prints."""
+    """All output of a command."""
     done = subprocess.run([sys.executable, "-m", "ibdissect", *words], capture_output=True, timeout=300, check=False)
     assert done.returncode in (0, 1), done.stderr
     return done.stdout + done.stderr
@@ -140,7 +142,7 @@ OUTPUTS = {
 
 
 def test_every_kind_of_key_is_planted(folder: Path) -> None:
-    """And the search finds them when they are asked for: no other test can pass by looking for nothing."""
+    """With --show-keys the search finds the keys, so the other tests cannot pass because the search fails."""
     kinds = {field.secret for field in secret_fields(builtin())}
     assert {f.secret for f in secret_fields(builtin()) if f.filter_name in {key.field for key in PLANTED}} == kinds
     found = shown(run("show", str(folder / "whole.pcapng"), "--format", "jsonl", "--show-keys"), PLANTED)
@@ -173,7 +175,7 @@ def test_no_query_gives_a_key(folder: Path) -> None:
 
 
 def test_no_comment_and_no_baseline_holds_a_key(folder: Path, tmp_path: Path) -> None:
-    """Annotated frames hold their keys, and the command says so; comments do not."""
+    """Annotated frames keep their keys, and the command says so; comments show none."""
     target, baseline = tmp_path / "a.pcapng", tmp_path / "known.json"
     assert b"keys" in run("annotate", str(folder / "whole.pcapng"), "--to", str(target))
     with Capture(str(target)) as capture:
@@ -186,7 +188,7 @@ def test_no_comment_and_no_baseline_holds_a_key(folder: Path, tmp_path: Path) ->
 
 
 def test_no_error_repeats_a_key(folder: Path) -> None:
-    """A refused command says why without the values at hand."""
+    """The error of a rejected command does not show the values."""
     path = str(folder / "whole.pcapng")
     for words in (("show", path, "-Y", "smplid.mkey == x"), ("show", path, "--frames", "x"), ("lint", path, "--select", "NONE")):
         done = subprocess.run([sys.executable, "-m", "ibdissect", *words], capture_output=True, timeout=300, check=False)
@@ -194,14 +196,14 @@ def test_no_error_repeats_a_key(folder: Path) -> None:
 
 
 def test_a_representation_holds_what_it_says() -> None:
-    """Views are not masked: whoever prints one has the bytes in hand. Findings, trees and tables are."""
+    """Findings, trees and tables are masked; views are not, as they give direct access to the bytes."""
     with Capture(io.BytesIO(pcapng([(LINK_INFINIBAND, data, len(data)) for data in FRAMES]))) as capture:
         findings = capture.lint()
         assert findings and shown(repr(findings).encode(), PLANTED) == []
 
 
 def test_a_scrubbed_capture_holds_no_key(folder: Path, tmp_path: Path) -> None:
-    """Neither as bytes nor in what the command says."""
+    """Neither as bytes in the file nor in the command's output."""
     for name in ("whole", "cut"):
         target = tmp_path / f"{name}.pcapng"
         said = run("scrub", str(folder / f"{name}.pcapng"), "--to", str(target))

@@ -1,4 +1,4 @@
-"""Does the screen, the browser, an error, a log or a file that stays behind show a key? More places for the keys of `test_secrets`."""
+"""Does the terminal UI, the browser, an error, a log or a leftover file show a key? More places for the keys of `test_secrets`."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ import pytest
 from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.errors import ConfigError
 from ibdissect.lint.policy import SitePolicy
-from ibdissect.session import Capture
+from ibdissect.session.capture import Capture
+from ibdissect.study.fabric_view import view_of
+from ibdissect.study.packet_columns import added
 from ibdissect.table.secrets import secret_fields
 from ibdissect.tui.app import TuiApp
-from ibdissect.tui.choice import Choice
-from ibdissect.tui.columns import added
-from ibdissect.tui.fabric_view import view_of
+from ibdissect.tui.screens.choice import Choice
 from ibdissect.wire.catalog import builtin
 from tests.cli.test_serve import fetch, screen
 from tests.fuzz.container import pcapng
 from tests.test_secrets import FRAMES, KEYS, PLANTED, Planted, run, shown
 from tests.tui import drawn, made
-from tests.tui.test_app import shows, until
+from tests.tui.made import shows, until
+
+pytestmark = pytest.mark.slow
 
 SIZE = (150, 60)
 
 
 def some() -> list[Planted]:
-    """A key of each kind: M_Key, Q_Key, R_Key, those of vendors."""
+    """A key of each kind: M_Key, Q_Key, R_Key, vendor keys."""
     kinds = {field.filter_name: field.secret for field in secret_fields(builtin())}
     first: dict[str, Planted] = {}
     for key in PLANTED:
@@ -47,30 +49,30 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def seen(text: str) -> list[str]:
-    """Keys that stand in a text of the screen, where a value may be folded over lines or divided into words."""
+    """Keys found in a text of the terminal UI, where a value may be wrapped or split into words."""
     return shown(text.encode("utf-8", "replace"), PLANTED) + shown(re.sub(r"[\s:]", "", text).encode("utf-8", "replace"), PLANTED)
 
 
 @pytest.mark.parametrize("show_keys", [False, True], ids=["hidden", "asked for"])
 async def test_panes_and_copies(capture: Path, show_keys: bool) -> None:
-    """List, tree, bytes and what `y` offers, frame by frame; with --show-keys all of them are there: the search finds them."""
+    """List, tree, bytes and the copies offered by `y`, frame by frame; with --show-keys the search finds all keys."""
     app = made.app_on(capture, show_keys=show_keys)
     found: list[str] = []
     async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: app.study.finished and app.tree_pane.lines)
-        app.packets.set_columns([*app.packets.columns, *(added(name) for name in KEYS[:6])])
+        await until(pilot, lambda: app.study.finished and app.main.tree_pane.lines)
+        app.main.packets.set_columns([*app.main.packets.columns, *(added(name) for name in KEYS[:6])])
         for key in some():
             app.jump(key.frame + 1)
             await shows(pilot, key.frame + 1)
-            tree = app.tree_pane
+            tree = app.main.tree_pane
             tree.action_open_all()
             said = drawn.text(app)
-            masked = [k for k, line in enumerate(tree.lines) if line.node is not None and line.node.name == key.field]
+            masked = [k for k, (_, line) in enumerate(tree.lines) if line.node is not None and line.node.name == key.field]
             if masked:
                 tree.select(masked[0])
                 await pilot.pause()
                 said += drawn.text(app)
-                app.action_copy()
+                app.action_command("y")
                 await pilot.pause()
                 said += drawn.text(app) + "".join(choices(app))
                 app.screen.dismiss(None)
@@ -84,7 +86,7 @@ async def test_panes_and_copies(capture: Path, show_keys: bool) -> None:
 
 
 def choices(app: TuiApp) -> list[str]:
-    """What the window of copies would copy."""
+    """The texts that the copy window offers."""
     assert isinstance(app.screen, Choice)
     return [text for entry in app.screen.entries for text in entry]
 
@@ -93,8 +95,8 @@ async def test_screens(capture: Path) -> None:
     """Findings, explanations, summary, fabric with all its details, statistics, conversations, transfers, completions, filters, notes."""
     app = made.app_on(capture)
     async with app.run_test(size=SIZE, notifications=True) as pilot:
-        findings = app.findings_pane
-        await until(pilot, lambda: app.study.finished and findings.count() == len(app.model.findings.all()) and app.tree_pane.lines)
+        findings = app.main.findings_pane
+        await until(pilot, lambda: app.study.finished and findings.count() == len(app.model.findings.all()) and app.main.tree_pane.lines)
         said = "".join(segment.text for i in range(findings.count()) for segment in findings.parts(i, 1000))
         assert findings.count() > 20
         for finding in app.model.findings.all()[::40]:
@@ -111,12 +113,12 @@ async def test_screens(capture: Path) -> None:
             await pilot.press("escape")
             await pilot.pause()
         said += repr(view_of(app.study.subnet).entries)
-        app.action_filter()
+        app.action_command("slash")
         for name in KEYS:
-            app.filter_bar.put(f"{name} == ")
-            app.filter_bar._offer()
-            app.filter_bar.put(f"{name} == x")
-            said += "".join(entry.text + entry.label for entry in app.filter_bar._found) + str(app.filter_bar.reason.render())
+            app.main.filter_bar.put(f"{name} == ")
+            app.main.filter_bar._offer()
+            app.main.filter_bar.put(f"{name} == x")
+            said += "".join(entry.text + entry.label for entry in app.main.filter_bar._found) + str(app.main.filter_bar.reason.render())
         await pilot.pause()
         said += drawn.text(app)
         assert "M_Key" in said and seen(said) == []
@@ -125,7 +127,7 @@ async def test_screens(capture: Path) -> None:
 
 
 def test_errors_of_policies() -> None:
-    """A mistake beside a key, or in it, is named without the key."""
+    """An error next to a key, or in it, is reported without the key."""
     key = 0x1122334455667788
     for bad in ([key, f"0x{key:x}zz"], [key << 64], [-key], {f"0x{key:x}": 1}, [{"a": key}]):
         with pytest.raises(ConfigError) as caught:
@@ -153,7 +155,7 @@ def test_errors_of_configurations(mistake: str, tmp_path: Path, capture: Path) -
 
 
 def test_a_policy_with_keys(tmp_path: Path, capture: Path) -> None:
-    """Nor do findings, baselines, figures and representations of what the policy says."""
+    """Findings, baselines, statistics and representations do not show keys of the policy either."""
     key = 0x0A7B3C9D1E2F4A5B
     policy = Planted("policy", key.to_bytes(8, "big"), 0, 8)
     assert shown(repr(SitePolicy.of({"m-keys": [key]}, "x")).encode(), [policy]) == []
@@ -165,7 +167,7 @@ def test_a_policy_with_keys(tmp_path: Path, capture: Path) -> None:
 
 
 def test_the_browser_and_its_log(capture: Path) -> None:
-    """The page, what its screen draws, and everything that the server prints until it is ended."""
+    """The page, what its terminal UI draws, and all output of the server until it is stopped."""
     pytest.importorskip("textual_serve")
     words = [sys.executable, "-m", "ibdissect", "serve", str(capture), "-Y", "infiniband.mad.mgmtclass == 1"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -183,7 +185,7 @@ def test_the_browser_and_its_log(capture: Path) -> None:
 
 
 def test_tables_of_the_python_interface(capture: Path) -> None:
-    """Arrow tables of every field with a key, and what prints itself: trees, captures, findings."""
+    """Arrow tables of every key field, and representations of trees, captures and findings."""
     pytest.importorskip("pyarrow")
     with Capture(str(capture)) as opened:
         table = opened.table().to_arrow(*KEYS, "frame.number")
@@ -193,7 +195,7 @@ def test_tables_of_the_python_interface(capture: Path) -> None:
 
 
 async def test_a_failure_of_the_screen_shows_no_values(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What people paste into reports: where it failed and why, not what variables held."""
+    """Bug reports show where and why it failed, but no values of variables."""
     app = made.app_on(capture)
 
     def broken() -> None:

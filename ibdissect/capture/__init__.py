@@ -1,1 +1,1 @@
-"""Which captures can be read, and how: every container becomes the same arrays (see `chunk`)."""
+"""Which captures can be read, and how? Every container is read into the same arrays (see `chunk`)."""

@@ -1,14 +1,14 @@
-"""What a reader hands on: the records of one window of a capture, as arrays, whatever the container was."""
+"""What does a reader return? The records of one window of a capture as arrays, the same for all containers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-
-from ibdissect.record import record
+from msgspec import Struct as Record
 
 LINK_ETHERNET, LINK_SLL, LINK_ERF, LINK_IPOIB, LINK_INFINIBAND, LINK_SLL2 = 1, 113, 197, 242, 247, 276
 
@@ -23,28 +23,27 @@ LINK_NAMES = {
 
 
 FRONT = 72
-"""ERF, LRH, BTH and RETH are 52 bytes; two bytes, Ethernet, IPv4, UDP, BTH and RETH are 72."""
+"""Bytes of a front: ERF, LRH, BTH and RETH need 52; AHEAD, Ethernet, IPv4, UDP, BTH and RETH need 72."""
 AHEAD = 2
-"""The front of an Ethernet frame starts so many bytes ahead of it: then each header behind the Ethernet one lies at whole words."""
+"""The front of an Ethernet frame starts this many bytes before it, so that the headers after Ethernet are word-aligned."""
 
 
-@record
-class Chunk:
-    """Consecutive records of a capture; all arrays have one row a record, in file order.
+class Chunk(Record, frozen=True, eq=False):
+    """Consecutive records of a capture; all arrays have one row per record, in file order.
 
     A record is never split between two chunks. `data` is the window's memory: offsets index into it.
     """
 
     first: int
-    """Frame number of row 0; frames count from 1 over every record of the file, as Wireshark counts."""
+    """Frame number of row 0; frames are numbered from 1 over all records of the file, as in Wireshark."""
     base: int
     """Position of `data[0]` in the (decompressed) file."""
     data: npt.NDArray[np.uint8]
-    """1-D, C-contiguous; valid for as long as the chunk is referenced."""
+    """1-D, C-contiguous; valid as long as the chunk is referenced."""
     offset: npt.NDArray[np.int64]
-    """Where the frame as Wireshark shows it starts: behind the ERF pseudo-header, at the Ethernet header for RoCE."""
+    """Start of the frame as Wireshark shows it: after the ERF pseudo-header; for RoCE at the Ethernet header."""
     caplen: npt.NDArray[np.int64]
-    """Captured bytes from `offset` on; never reaches beyond `data`."""
+    """Captured bytes from `offset`; never extends beyond `data`."""
     length: npt.NDArray[np.int64]
     """Bytes the frame had on the wire (without the ERF pseudo-header)."""
     time_ns: npt.NDArray[np.int64]
@@ -54,44 +53,44 @@ class Chunk:
     interface: npt.NDArray[np.uint16]
     """Capture-interface bits of ERF flags, else the pcapng interface index (over the whole file), else 0."""
     pseudo: npt.NDArray[np.int64]
-    """Where the 16-byte ERF header of the record starts in `data`; -1 where there is none."""
+    """Where the 16-byte ERF header of the record starts in `data`; -1 for none."""
     described: npt.NDArray[np.uint16] | None = None
-    """Index of the pcapng interface that each record belongs to, ERF records too; None for other containers."""
+    """Index of the pcapng interface of each record, including ERF records; None for other containers."""
     front: npt.NDArray[np.uint32] | None = None
-    """FRONT bytes from `front_at` of each row on as columns of four bytes as they lie in `data`, uint32[FRONT / 4, n]; zeros behind
-    the data. None where the reader had them not."""
+    """FRONT bytes from `front_at` of each row, as columns of four bytes in capture byte order, uint32[FRONT / 4, n]; zeros past the
+    end of the data. None if the reader did not gather them."""
 
     def __len__(self) -> int:
         return len(self.offset)
 
     def front_at(self) -> npt.NDArray[np.int64]:
-        """Where the front of each row starts in `data`, int64[n]: at its ERF header, else frame, or AHEAD of an Ethernet frame."""
+        """Start of each row's front in `data`, int64[n]: its ERF header, else its frame, minus AHEAD for Ethernet."""
         ahead = np.where(self.link == LINK_ETHERNET, AHEAD, 0)
         return np.where(self.pseudo >= 0, self.pseudo, np.maximum(self.offset - ahead, 0))
 
     def frame_bytes(self, row: int) -> bytes:
-        """The captured bytes of one row, from `offset` on."""
+        """The captured bytes of one row, from `offset`."""
         start = int(self.offset[row])
         return self.data[start : start + int(self.caplen[row])].tobytes()
 
 
-@record(eq=True)
+@dataclass(frozen=True, slots=True)
 class Damage:
-    """A place where the container itself is broken; the reader went as far as it could."""
+    """A place where the container itself is damaged."""
 
     kind: str
-    """`cut-off`: the file ends inside a record. `damaged`: bytes that are no record, or an impossible length."""
+    """`cut-off`: the file ends inside a record. `damaged`: invalid record or impossible length."""
     offset: int
     """Byte position in the (decompressed) file."""
     frame: int
-    """The last good frame before it, 0 when there is none."""
+    """The last good frame before it; 0 for none."""
     reason: str
     resumed: int | None = None
-    """Byte position where reading went on, None when it stopped."""
+    """Byte position where reading resumed; None if it stopped."""
 
 
 class Reader(Protocol):
-    """An opened capture; `chunks` may be called again on a file, once on a pipe."""
+    """An opened capture; `chunks` may be called repeatedly for a file, once for a pipe."""
 
     path: str
     damage: list[Damage]
@@ -99,7 +98,7 @@ class Reader(Protocol):
     link_types: list[int]
     """Link types seen so far, in order of first appearance."""
     comments: dict[int, list[str]]
-    """Packet comments of pcapng by frame number, those of the whole capture under 0; filled while `chunks` runs."""
+    """pcapng comments by frame number, 0 for the whole capture; filled while `chunks` runs."""
 
     def chunks(self) -> Iterator[Chunk]: ...
     def close(self) -> None: ...

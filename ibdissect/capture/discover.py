@@ -1,34 +1,34 @@
-"""Which captures do the path arguments of a command mean? Files, directories, globs and "-"."""
+"""Which captures do the path arguments of a command name? Files, directories, globs and "-"."""
 
 from __future__ import annotations
 
 import glob
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+
+from msgspec import Struct as Record
+from msgspec import field
 
 from ibdissect.errors import CaptureError
-from ibdissect.record import record
 
 SUFFIXES = (".pcap", ".pcapng", ".cap", ".erf", ".dmp", ".sniffer")
 PACKED = ("", ".gz", ".zst", ".xz")
 NAMES = tuple(suffix + packed for suffix in SUFFIXES for packed in PACKED)
 
 
-@record(eq=True, frozen=False)
-class Found:
+class Found(Record):
     """What path arguments expand to."""
 
     files: list[str] = field(default_factory=list)
-    """In the order of the arguments, sorted inside a directory and a glob; each only once, under its first spelling."""
+    """In the order of the arguments, sorted within a directory or glob; each file once, under its first spelling."""
     left_out: int = 0
-    """Files in directories whose name is not that of a capture, and what is no regular file."""
+    """Number of skipped directory entries: files without a capture extension, and anything but regular files."""
 
 
 def discover(paths: Iterable[str]) -> Found:
-    """Expand path arguments. A file named outright is taken whatever its name is, and whether it exists or not.
+    """Expand path arguments. A file named explicitly is accepted whatever its extension, even if it does not exist.
 
-    Raises CaptureError for a directory without captures and a glob without match.
+    Raises CaptureError for a directory without captures and for a glob without match.
     """
     found = Found()
     seen: set[str] = set()
@@ -76,14 +76,14 @@ def _captures_below(path: str, found: Found) -> list[str]:
 
 
 def _walk(top: str) -> Iterator[str]:
-    """All files below `top`, sorted; a directory that links lead back to is entered once."""
+    """All files below `top`, sorted. Follows links, but enters each directory once."""
     entered: set[tuple[int, int]] = set()
     for folder, folders, files in os.walk(top, followlinks=True):
         folders.sort()
         try:
             status = os.stat(folder)
         except OSError:
-            continue  # gone since it was listed
+            continue  # removed since it was listed
         if (status.st_dev, status.st_ino) in entered:
             folders.clear()
             continue

@@ -1,4 +1,4 @@
-"""What does an ERF header say? For bare ERF files, and for ERF records inside pcap and pcapng (link type 197).
+"""How is an ERF header read? In bare ERF files, and in ERF records inside pcap and pcapng (link type 197).
 
 Header, 16 bytes: timestamp (little-endian 32.32 fixed point), type, flags, rlen, lctr, wlen (big-endian); an extension
 header of 8 bytes follows while bit 7 of the type, or of the extension header before, is set. Sources: Endace ERF types
@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from ibdissect.capture import scan
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET
 from ibdissect.capture.records import DAY, Records, Rows
 from ibdissect.capture.scan import Bytes, Ints, Mask, Stride, Words
+
+from . import scattered
 
 HEADER = 16
 TYPE_PAD = 48
 ETHERNET = (2, 11, 16, 20)
 KNOWN = (*range(1, 26), 27, 28, 29, TYPE_PAD)
-"""Record types with a meaning; 28 and 29 are Omni-Path, 27 metadata, 48 padding."""
+"""Defined record types; 28 and 29 are Omni-Path, 27 metadata, 48 padding."""
 
 _SUBHEADER = np.zeros(128, np.int64)
 _SUBHEADER[list(ETHERNET)] = 2  # offset and padding byte
@@ -26,7 +27,7 @@ _SUBHEADER[[5, 6, 7, 8, 9, 12, 17, 18]] = 4  # multi-channel header
 _SKIP = np.tile(HEADER + _SUBHEADER, 2).astype(np.uint8)
 _LINK = np.full((2, 128), LINK_ERF, np.uint8)
 _LINK[:, ETHERNET] = LINK_ETHERNET
-"""By the whole byte that holds the type: bytes in front of the frame (but for extension headers), link type of the frame."""
+"""By the byte that holds the type: bytes before the frame (without extension headers), and link type of the frame."""
 _KNOWN = np.zeros(128, np.bool_)
 _KNOWN[list(KNOWN)] = True
 
@@ -34,14 +35,14 @@ WEEK = 7 * DAY
 
 
 def erf_rows(raw: Bytes, headers: Ints, available: Ints, head: Words | None = None) -> Rows:
-    """Frames of the ERF records whose headers start at `headers` with `available` bytes there in all.
+    """Frames of the ERF records whose headers start at `headers` and that have `available` bytes, header included.
 
-    `head` are the headers themselves as columns, uint32[4, n] (`scan.columns`), when they are at hand.
+    `head`: the headers as columns, uint32[4, n] (`scattered.columns`), if already read.
     A record too short for its header becomes a row without bytes and without `pseudo`.
     """
     if head is None:
-        head = scan.columns(raw, headers, (0, HEADER // 4))
-    # Seconds and their 2**-32 are one number; nanoseconds are computed of the two apart, or they would not fit.
+        head = scattered.columns(raw, headers, (0, HEADER // 4))
+    # Convert seconds and 2**-32 fractions separately: together they would overflow.
     fraction, second = head[0].view("<u4").astype(np.uint64), head[1].view("<u4").astype(np.int64)
     fraction *= 1_000_000_000
     fraction += 1 << 31
@@ -52,8 +53,8 @@ def erf_rows(raw: Bytes, headers: Ints, available: Ints, head: Words | None = No
     kinds = head[2].view(np.uint8)[::4].copy()
     length = head[3].view(">u2")[1::2].astype(np.int64)
     interface = (head[2].view(np.uint8)[1::4] & 3).astype(np.uint16)
-    skip = scan.looked_up(kinds, _SKIP).astype(np.int64)
-    link = scan.looked_up(kinds, _LINK).astype(np.uint16)
+    skip = scattered.looked_up(kinds, _SKIP).astype(np.int64)
+    link = scattered.looked_up(kinds, _LINK).astype(np.uint16)
     if int(kinds.max(initial=0)) & 0x80:
         more = np.flatnonzero(kinds & 0x80)
         skip[more] += _extension_bytes(raw, headers[more], available[more])
@@ -74,7 +75,7 @@ def erf_rows(raw: Bytes, headers: Ints, available: Ints, head: Words | None = No
 
 
 def _extension_bytes(raw: Bytes, headers: Ints, available: Ints) -> Ints:
-    """Bytes of all extension headers of records that have at least one; they end with the record at the latest."""
+    """Total bytes of the extension headers of each record, at least one; at most one reaches beyond the record."""
     extra = np.zeros(len(headers), np.int64)
     open_ = np.arange(len(headers))
     while open_.size:
@@ -87,7 +88,7 @@ def _extension_bytes(raw: Bytes, headers: Ints, available: Ints) -> Ints:
 
 
 class ErfRecords(Records):
-    """A bare ERF file: records of `rlen` bytes, one behind the other, no file header."""
+    """A bare ERF file: consecutive records of `rlen` bytes, no file header."""
 
     limit = 65535
 
@@ -100,13 +101,13 @@ class ErfRecords(Records):
         return Stride(dtype=">u2", at=10, plus=0, least=HEADER, header=HEADER)
 
     def key(self, raw: Bytes, start: int) -> tuple[int, int]:
-        return 7, int(raw[start + 7])  # the timestamp's highest byte: the same for half a year
+        return 7, int(raw[start + 7])  # the timestamp's highest byte: changes every 194 days
 
     def second_at(self, raw: Bytes, position: int) -> int | None:
         return int.from_bytes(raw[position + 4 : position + 8].tobytes(), "little")
 
     def likely(self, raw: Bytes, filled: int, positions: Ints, second: int | None) -> Mask:
-        head = scan.gather(raw, positions, HEADER)
+        head = scattered.gather(raw, positions, HEADER)
         rlen, wlen = head.view(">u2")[:, 5], head.view(">u2")[:, 7]
         good: Mask = _KNOWN[head[:, 8] & 0x7F] & (rlen > HEADER) & (wlen > 0)
         if second is not None:
@@ -114,7 +115,7 @@ class ErfRecords(Records):
         return good
 
     def fault(self, raw: Bytes, filled: int, starts: Ints, sizes: Ints) -> tuple[int, str]:
-        head = scan.gather(raw, starts, HEADER)
+        head = scattered.gather(raw, starts, HEADER)
         rlen, known = head.view(">u2")[:, 5], _KNOWN[head[:, 8] & 0x7F]
         bad = np.flatnonzero((rlen < HEADER) | ~known)
         if not bad.size:
@@ -131,7 +132,7 @@ class ErfRecords(Records):
 
 
 def looks_like_erf(head: bytes, whole: bool) -> bool:
-    """Whether `head`, the start of a file (all of it when `whole`), is a chain of ERF records; ERF has no magic."""
+    """Whether `head`, the start of a file (or all of it, if `whole`), is a chain of ERF records; ERF has no magic number."""
     at, previous, seen = 0, -1, 0
     for _ in range(20):
         if at + HEADER > len(head):
@@ -150,5 +151,5 @@ def looks_like_erf(head: bytes, whole: bool) -> bool:
         at += rlen
     else:
         return seen > 0
-    # Fewer than twenty: all there is, with the last one cut off only behind at least two good ones.
+    # Fewer than twenty records: at the end of the file, a cut-off last record is accepted only after two good ones.
     return seen > 0 and (at == len(head) or not whole or seen > 1)

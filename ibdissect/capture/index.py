@@ -1,7 +1,7 @@
-"""Where is frame N? A compact index of a whole capture, and any of its frames again, in any order.
+"""Where is frame N? A compact index of a whole capture, to read any of its frames again in any order.
 
-Twelve to sixteen bytes a frame: every array of a chunk is kept as its minimum and the smallest unsigned type that holds the
-rest, nothing but the minimum where all rows agree.
+Uses 12 to 16 bytes per frame: every array of a chunk is stored as its minimum and the differences from it in the smallest
+unsigned type that holds them, or as the minimum alone if all rows are equal.
 """
 
 from __future__ import annotations
@@ -15,27 +15,26 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct as Record
 
 from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.scan import Ints
 from ibdissect.capture.stream import SLACK
-from ibdissect.record import record
 
 FIELDS = ("position", "caplen", "length", "time_ns", "link", "interface", "lead")
-"""What is kept of a frame: `position` is its place in the (decompressed) file, `lead` the bytes of ERF header in front of it."""
+"""What is stored per frame: `position` is its offset in the (decompressed) file, `lead` the bytes of ERF header before it."""
 MERGED = 8192
-"""Chunks smaller than that, as pipes give them, are joined up to this many rows."""
+"""Small chunks, as read from pipes, are joined up to this many rows."""
 SPAN = 16 << 20
-"""Bytes that a joined block may span, and that one window read at once may have."""
+"""Bytes that a joined block may span."""
 
 
-@record(eq=True)
-class _Packed:
-    """Integers as minimum and difference."""
+class _Packed(Record, frozen=True):
+    """Integers as minimum and differences."""
 
     least: int
     rest: npt.NDArray[Any] | None
-    """None: all are `least`."""
+    """None: all equal `least`."""
 
     @staticmethod
     def of(values: Ints) -> _Packed:
@@ -52,8 +51,7 @@ class _Packed:
         return self.rest[rows].astype(np.int64) + self.least
 
 
-@record(eq=True)
-class _Block:
+class _Block(Record, frozen=True):
     """Consecutive frames."""
 
     first: int
@@ -66,10 +64,10 @@ class _Block:
 
 
 class FrameIndex:
-    """Frames by number; one thread adds, any thread reads.
+    """Frames by number; one thread may add, any thread may read.
 
-    `path` names a plain file whose bytes can be read again. Without it (a pipe, a compressed file) the bytes of the records
-    are kept in a temporary file without a name, which is gone when the index is closed, however the program ends.
+    `path` names an uncompressed file that can be read again. Without it (a pipe, a compressed file) the records are copied to an
+    unnamed temporary file, which disappears when the index is closed or the program ends.
     """
 
     def __init__(self, path: str | None) -> None:
@@ -79,7 +77,7 @@ class FrameIndex:
         self.frames = 0
         """Frames indexed so far."""
         self.reach = 0
-        """Bytes of the (decompressed) file behind which nothing was read yet."""
+        """End of the last indexed frame in the (decompressed) file."""
         import tempfile
 
         self._spool = None if path is not None else tempfile.TemporaryFile(prefix="ibdissect-")  # noqa: SIM115 - closed by close()
@@ -92,7 +90,7 @@ class FrameIndex:
         self.close()
 
     def close(self) -> None:
-        """Let the file go; the spooled copy is gone with it."""
+        """Close the file; deletes the temporary copy."""
         with self._lock:
             if self._descriptor >= 0:
                 os.close(self._descriptor)
@@ -101,7 +99,7 @@ class FrameIndex:
                 self._spool.close()
 
     def add(self, chunk: Chunk) -> None:
-        """Take in the next chunk of the capture; OSError when the spooled copy finds no room."""
+        """Add the next chunk of the capture; raises OSError if the temporary copy cannot be written."""
         count = len(chunk)
         if not count:
             return
@@ -124,12 +122,12 @@ class FrameIndex:
         self.frames = chunk.first + count - 1
 
     def time_ns(self, frame: int) -> int:
-        """Time of a frame; KeyError when there is no such frame (yet)."""
+        """Time of a frame; raises KeyError if there is no such frame (yet)."""
         block = self._block(frame)
         return int(block.packed[3].get(np.array([frame - block.first]))[0])
 
     def after(self, frame: int, limit: int = 65536) -> Chunk:
-        """The frames that follow `frame`, as many as stand together, at most `limit`; none at the end."""
+        """The next frames after `frame`, up to the end of their block and at most `limit`; none at the end of the capture."""
         first = frame + 1
         if first > self.frames:
             return self.chunk(range(0))
@@ -138,10 +136,10 @@ class FrameIndex:
         return self.chunk(range(first, stop))
 
     def chunk(self, frames: Sequence[int]) -> Chunk:
-        """The given frames (ascending) as one chunk, whose row i is frames[i].
+        """The given frames (ascending) as one chunk; row i is frames[i].
 
-        `first` is the first of them: where they are not consecutive, the numbers of the others are the caller's to know.
-        What the file no longer holds is missing from the end of the frame's captured bytes.
+        `first` is the first of them; if they are not consecutive, the caller must keep track of the other numbers.
+        If the file has been truncated, the captured bytes of a frame end early.
         """
         parts = []
         at = 0
@@ -173,11 +171,11 @@ class FrameIndex:
         return self._blocks[number]
 
     def _bytes(self, begin: Ints, stop: Ints) -> tuple[npt.NDArray[np.uint8], Ints, Ints]:
-        """Runs of bytes of the file as one array: where each begins in it, and how much of it could be had."""
+        """Read ranges of the file into one array: the array, where each range starts in it, and how many of its bytes were read."""
         sizes = stop - begin
         if not len(begin):
             return np.zeros(SLACK, np.uint8), begin, sizes
-        # Neighbours in the file are read at once, what lies between them (record headers) included.
+        # Ranges close together are read at once, including the record headers between them.
         gap = np.flatnonzero((begin[1:] - stop[:-1] > 4096) | (begin[1:] < stop[:-1])) + 1
         runs = list(zip([0, *gap.tolist()], [*gap.tolist(), len(begin)], strict=True))
         total = sum(int(stop[b - 1] - begin[a]) for a, b in runs)
@@ -196,7 +194,7 @@ class FrameIndex:
         return data, start, there
 
     def _read(self, into: npt.NDArray[np.uint8], position: int) -> int:
-        """Read into an array; how many bytes there were."""
+        """Read into an array; returns the number of bytes read."""
         done = 0
         with self._lock:
             descriptor = self._descriptor if self._spool is None else -1 if self._spool.closed else self._spool.fileno()
@@ -204,7 +202,7 @@ class FrameIndex:
                 try:
                     count = os.preadv(descriptor, [into[done:].data], position + done)
                 except OSError:
-                    break  # a disk or network file system gone: what could be had is shown
+                    break  # disk or network failure: keep what was read
                 if not count:
                     break
                 done += count

@@ -1,50 +1,73 @@
-"""Which interfaces has a pcapng file described so far, and what do timestamps of each of them mean?"""
+"""Which interfaces has a pcapng file described so far, and how are the timestamps of each converted?"""
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.scan import Ints
-from ibdissect.record import record
 
 Ticks = npt.NDArray[np.uint64]
 
 OPT_END, OPT_NAME, OPT_DESCRIPTION, OPT_TSRESOL, OPT_TSOFFSET = 0, 2, 3, 9, 14
 KEPT = frozenset({1, OPT_NAME, OPT_DESCRIPTION, 4, 5, 6, 7, 11, 12, 13, 15})
-"""Options that a copy of an interface has too: comment, name, description, addresses, filter, system, FCS length, hardware.
+"""Options copied with an interface: comment, name, description, addresses, filter, OS, FCS length, hardware.
 They are the same in either byte order."""
-MAX_KEPT = 4096
-"""Bytes of options kept of an interface."""
+MAX_OPTIONS = 1000
+"""Options read per interface."""
+MAX_KEPT, OPTION = 1 << 24, 100
+"""Bytes of options kept for all interfaces together, and the overhead counted per option."""
 FAR = 9_200_000_000
-"""Seconds that still fit into 63 bits of nanoseconds; a timestamp beyond is held there."""
+"""Largest number of seconds that fits in 63 bits of nanoseconds; larger timestamps are clamped to it."""
+_COLUMNS = [("link", np.int64), ("snaplen", np.int64), ("resolution", np.int64), ("offset", np.int64)]
 
 
-@record(eq=True, frozen=False)
 class Interfaces:
-    """Interfaces by index over the whole file; sections number theirs from a base of their own."""
+    """Interfaces by index over the whole file; each section numbers its own from a base."""
 
-    link: list[int] = field(default_factory=list)
-    snaplen: list[int] = field(default_factory=list)
-    resolution: list[int] = field(default_factory=list)
-    """The if_tsresol byte: negative power of ten, of two with bit 7 set."""
-    offset: list[int] = field(default_factory=list)
-    """if_tsoffset, seconds."""
-    options: list[tuple[tuple[int, bytes], ...]] = field(default_factory=list)
-    """Code and value of the options of KEPT, in their order."""
+    def __init__(self) -> None:
+        self.options: list[tuple[tuple[int, bytes], ...]] = []
+        """Code and value of each interface's options in KEPT, in order, within MAX_KEPT."""
+        self._room = MAX_KEPT
+        self._columns = np.zeros(16, _COLUMNS)
 
     def __len__(self) -> int:
-        return len(self.link)
+        return len(self.options)
+
+    @property
+    def link(self) -> Ints:
+        """Link types, int64[n]."""
+        return self._column("link")
+
+    @property
+    def snaplen(self) -> Ints:
+        """Snap lengths, int64[n]; 0 for none."""
+        return self._column("snaplen")
+
+    @property
+    def resolution(self) -> Ints:
+        """The if_tsresol byte: negative power of ten, or of two if bit 7 is set; int64[n]."""
+        return self._column("resolution")
+
+    @property
+    def offset(self) -> Ints:
+        """if_tsoffset, seconds, int64[n]."""
+        return self._column("offset")
+
+    def _column(self, name: str) -> Ints:
+        column: Ints = self._columns[name][: len(self)]
+        return column
 
     def describe(self, body: bytes, order: Literal["little", "big"]) -> None:
-        """Add the interface of one Interface Description Block; `body` starts behind type and length."""
-        resolution, offset, room = 6, 0, MAX_KEPT
+        """Add the interface of one Interface Description Block; `body` starts after type and length."""
+        resolution, offset = 6, 0
         kept: list[tuple[int, bytes]] = []
         at = 8
-        while at + 4 <= len(body):
+        for _ in range(MAX_OPTIONS):
+            if at + 4 > len(body):
+                break
             code, size = int.from_bytes(body[at : at + 2], order), int.from_bytes(body[at + 2 : at + 4], order)
             value = body[at + 4 : at + 4 + size]
             at += 4 + (size + 3 & ~3)
@@ -54,33 +77,39 @@ class Interfaces:
                 resolution = value[0]
             elif code == OPT_TSOFFSET and size == 8 and len(value) == 8:
                 offset = int.from_bytes(value, order, signed=True)
-            elif code in KEPT and len(value) == size <= room:
+            elif code in KEPT and len(value) == size and size + OPTION <= self._room:
                 kept.append((code, value))
-                room -= size
-        self.link.append(int.from_bytes(body[0:2], order))
-        self.snaplen.append(int.from_bytes(body[4:8], order))
-        self.resolution.append(resolution)
-        self.offset.append(min(max(offset, -FAR), FAR))
+                self._room -= size + OPTION
+        if len(self) == len(self._columns):
+            self._columns = np.concatenate((self._columns, np.zeros(len(self) + 16, _COLUMNS)))
+        link, snaplen = int.from_bytes(body[0:2], order), int.from_bytes(body[4:8], order)
+        self._columns[len(self)] = link, snaplen, resolution, min(max(offset, -FAR), FAR)
         self.options.append(tuple(kept))
 
+    def without_options(self) -> Interfaces:
+        """The same interfaces without options."""
+        bare = Interfaces()
+        bare.options, bare._columns = [()] * len(self), self._columns[: len(self)].copy()
+        return bare
+
     def name(self, index: int) -> str:
-        """What an interface is called, empty when the file does not say."""
+        """Name of an interface; empty if the file does not give it."""
         return next((value.rstrip(b"\0").decode("utf-8", "replace") for code, value in self.options[index] if code == OPT_NAME), "")
 
     def nanoseconds(self, index: Ints, ticks: Ticks) -> Ints:
-        """Time of packets captured on interface `index`, `ticks` being their 64-bit timestamps; rounded down."""
-        resolution = np.array(self.resolution, np.uint8)[index]
+        """Time of packets captured on interface `index` with 64-bit timestamps `ticks`; rounded down."""
+        resolution = self.resolution[index]
         seconds = np.zeros(len(index), np.int64)
         rest = np.zeros(len(index), np.int64)
         for value in np.flatnonzero(np.bincount(resolution)).tolist():
             rows = resolution == value
             seconds[rows], rest[rows] = _split(ticks[rows], value)
-        seconds += np.array(self.offset, np.int64)[index]
+        seconds += self.offset[index]
         return np.clip(seconds, -FAR, FAR) * 1_000_000_000 + rest
 
 
 def _split(ticks: Ticks, resolution: int) -> tuple[Ticks, Ticks]:
-    """Whole seconds (at most FAR) and nanoseconds of `ticks`, exactly, without leaving 64 bits."""
+    """Whole seconds (at most FAR) and nanoseconds of `ticks`, computed exactly in 64 bits."""
     power, billion = resolution & 0x7F, np.uint64(1_000_000_000)
     if not resolution & 0x80:
         if power <= 9:
@@ -93,7 +122,7 @@ def _split(ticks: Ticks, resolution: int) -> tuple[Ticks, Ticks]:
         fraction = ticks & np.uint64((1 << power) - 1)
         seconds, nanoseconds = ticks >> np.uint64(power), fraction * billion >> np.uint64(power)
     else:
-        # fraction * 10^9 needs more than 64 bits: multiply the upper 32 bits of it and the rest on their own.
+        # fraction * 10^9 needs more than 64 bits: multiply the upper 32 bits and the rest separately.
         seconds = ticks >> np.uint64(power) if power < 64 else np.zeros_like(ticks)
         fraction = ticks & np.uint64((1 << min(power, 64)) - 1)
         if power > 64:

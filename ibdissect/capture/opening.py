@@ -1,4 +1,4 @@
-"""How is a capture opened? Compression and container are told by their magic, never by the name."""
+"""How is a capture opened? Compression and container are detected by magic number, never by name."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ from ibdissect.capture.stream import GZIP, WINDOW, XZ, ZSTD, FileBytes, ObjectBy
 from ibdissect.errors import CaptureError
 
 ERF_HEAD = 1 << 17
-"""Bytes looked at before a file without magic is taken for ERF: a record has at most 65535."""
+"""Bytes checked before a file without magic number is accepted as ERF; a record has at most 65535."""
 
 Source = str | os.PathLike[str] | IO[bytes]
 
 
 def open_capture(source: Source, *, window: int = WINDOW, follow: bool = False) -> CaptureReader:
-    """Open a path, "-" (standard input) or a binary file object; CaptureError when that is not a capture.
+    """Open a path, "-" (standard input) or a binary file object; raises CaptureError if it is not a capture.
 
-    `window` is the number of bytes read at once. With `follow` the end of the file is waited for to move,
-    until `stop()`.
+    `window` is the number of bytes read at once. With `follow`, reading continues as the file grows, until `stop()`.
     """
     origin = _origin(source)
     try:
@@ -54,7 +53,7 @@ def open_capture(source: Source, *, window: int = WINDOW, follow: bool = False) 
 
 
 def _container(head: bytes, path: str, broken: str | None) -> Callable[[], Records]:
-    """What makes a fresh reader of the container that starts with `head`."""
+    """A factory of readers for the container that starts with `head`."""
     magic = head[:4]
     if not head:
         raise CaptureError(path, broken or "is empty")
@@ -82,7 +81,7 @@ def _origin(source: Source) -> Origin:
 
 def _file(path: str) -> Origin:
     try:
-        # A pipe with a name has no end to wait for until somebody writes.
+        # Opening a named pipe blocks until a writer opens it.
         descriptor = waited(partial(os.open, path), os.O_RDONLY | getattr(os, "O_CLOEXEC", 0), -1)
         if descriptor < 0:
             raise CaptureError(path, "was not opened: interrupted")
@@ -101,7 +100,7 @@ def _file(path: str) -> Origin:
     if not stat.S_ISREG(mode):
         pipe = io.FileIO(descriptor, "r")
         return _once(Origin(path=path, start=io.RawIOBase, again=False, close=pipe.close), pipe)
-    owner = io.FileIO(descriptor, "r")  # closes once only, whatever number the descriptor has by then
+    owner = io.FileIO(descriptor, "r")  # closes only once, as the descriptor number may be reused
     return Origin(path=path, start=lambda: FileBytes(descriptor), again=True, close=owner.close)
 
 
@@ -112,7 +111,7 @@ def _standard_input() -> Origin:
 
 
 def _object(source: IO[bytes], path: str) -> Origin:
-    """A file object that belongs to somebody else: read from where it stands, never closed."""
+    """A file object owned by the caller: read from its current position, never closed."""
     if isinstance(source, io.TextIOBase) or not hasattr(source, "read"):
         raise CaptureError(path, "is no binary file object")
     try:
@@ -121,7 +120,7 @@ def _object(source: IO[bytes], path: str) -> Origin:
         position = None
 
     def leave() -> None:
-        """Whoever opened the file object closes it."""
+        """The caller closes the file object."""
 
     if position is None:
         return _once(Origin(path=path, start=io.RawIOBase, again=False, close=leave), ObjectBytes(source))
@@ -129,7 +128,7 @@ def _object(source: IO[bytes], path: str) -> Origin:
 
 
 def _once(origin: Origin, stream: io.RawIOBase) -> Origin:
-    """The same with bytes that can be had only once."""
+    """The same origin for a stream that can be read only once."""
     streams = [stream]
 
     def start() -> io.RawIOBase:

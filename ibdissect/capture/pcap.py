@@ -1,16 +1,17 @@
-"""What do the records of a pcap file say? Both byte orders, microseconds and nanoseconds, ERF inside (link type 197)."""
+"""How are the records of a pcap file read? Both byte orders, microseconds and nanoseconds, ERF inside (link type 197)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
-from ibdissect.capture import erf, scan
+from ibdissect.capture import erf
 from ibdissect.capture.chunk import AHEAD, FRONT, LINK_ERF, LINK_ETHERNET, LINK_NAMES
 from ibdissect.capture.records import DAY, LONGEST, Records, Rows
 from ibdissect.capture.scan import Bytes, Ints, Mask, Stride
 from ibdissect.errors import CaptureError
+
+from . import scattered
 
 MAGICS = {
     b"\xd4\xc3\xb2\xa1": ("<", 1000),
@@ -20,7 +21,7 @@ MAGICS = {
 }
 """First four bytes -> byte order and nanoseconds per unit of the sub-second field."""
 MODIFIED = (b"\x34\xcd\xb2\xa1", b"\xa1\xb2\xcd\x34")
-"""Alexey Kuznetzov's patched libpcap: longer record headers, not read here."""
+"""Alexey Kuznetzov's patched libpcap: longer record headers, not supported."""
 FILE_HEADER = 24
 HEADER = 16
 
@@ -61,13 +62,13 @@ class PcapRecords(Records):
 
     def key(self, raw: Bytes, start: int) -> tuple[int, int]:
         offset = 3 if self.order == "<" else 0
-        return offset, int(raw[start + offset])  # highest byte of the seconds: the same for 194 days
+        return offset, int(raw[start + offset])  # highest byte of the seconds: changes every 194 days
 
     def second_at(self, raw: Bytes, position: int) -> int | None:
         return int.from_bytes(raw[position : position + 4].tobytes(), "little" if self.order == "<" else "big")
 
     def likely(self, raw: Bytes, filled: int, positions: Ints, second: int | None) -> Mask:
-        head = scan.gather(raw, positions, HEADER).view(f"{self.order}u4")
+        head = scattered.gather(raw, positions, HEADER).view(f"{self.order}u4")
         caplen, length = head[:, 2], head[:, 3]
         good = (caplen > 0) & (caplen <= length) & (length <= LONGEST) & (head[:, 1] < 1_000_000_000 // self.unit)
         if second is not None:
@@ -85,7 +86,7 @@ class PcapRecords(Records):
         near = int(starts[-1]) + HEADER + FRONT <= len(raw)
         ahead = AHEAD if self.link == LINK_ETHERNET else 0
         size = FRONT if near else erf.HEADER if self.link == LINK_ERF else 0
-        words = scan.columns(raw, starts, (0, HEADER // 4), (HEADER - ahead, size // 4))
+        words = scattered.columns(raw, starts, (0, HEADER // 4), (HEADER - ahead, size // 4))
         head, front = words[: HEADER // 4].view(f"{self.order}u4"), words[HEADER // 4 :]
         caplen = head[2].astype(np.int64)
         if self.link == LINK_ERF:

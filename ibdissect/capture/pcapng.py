@@ -1,4 +1,4 @@
-"""What do the blocks of a pcapng file say? Sections of either byte order, interfaces, three kinds of packet blocks.
+"""How are the blocks of a pcapng file read? Sections of either byte order, interfaces, three kinds of packet blocks.
 
 Source: the pcapng specification (draft-ietf-opsawg-pcapng): every block is type, length, body, length again.
 """
@@ -10,12 +10,14 @@ from typing import Literal
 
 import numpy as np
 
-from ibdissect.capture import erf, scan
+from ibdissect.capture import erf
 from ibdissect.capture.chunk import LINK_ERF, Damage
 from ibdissect.capture.interfaces import Interfaces, Ticks
 from ibdissect.capture.records import LONGEST, Records, Rows
 from ibdissect.capture.scan import Bytes, Ints, Mask, Stride
 from ibdissect.errors import CaptureError
+
+from . import scattered
 
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, PACKET = 0x0A0D0D0A, 1, 2, 3, 6
 KNOWN = (SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, 4, 5, PACKET, 7, 8, 9, 10, 0xBAD, 0x40000BAD)
@@ -26,15 +28,17 @@ HEADER = 12
 PACKET_HEADER, SECTION_HEADER = 28, 24
 LONGEST_BLOCK = 16 << 20
 MAX_INTERFACES = 65536
+MAX_ORDERS = 4096
+"""Changes of byte order between sections; limited because each costs a step. Files joined by `cat` have few."""
 MAX_OPTIONS = 100
-"""Options of one block that are looked at for comments."""
+"""Options searched for comments per block."""
 OPT_COMMENT = 1
 SPAN = 256
-"""Bytes walked at first in a section, eight times more each time: a section may end soon, in the other byte order."""
+"""Bytes walked first in a section, then eight times more each step: the next section may come soon and swap the byte order."""
 
 
 def order_of(head: bytes, path: str) -> str:
-    """Byte order, `<` or `>`, of the section header that `head` starts with."""
+    """Byte order, `<` or `>`, of the section header at the start of `head`."""
     for order in "<>":
         if len(head) >= HEADER and struct.unpack_from(f"{order}I", head, 8)[0] == BYTE_ORDER_MAGIC:
             return order
@@ -53,8 +57,10 @@ class PcapngRecords(Records):
         self.order = order_of(head, path)
         self.interfaces = Interfaces()
         self.section = 0
-        """Index of the section's first interface over the whole file."""
+        """File-wide index of the section's first interface."""
         self.span = SPAN
+        self.orders = 0
+        """Number of changes of byte order."""
 
     @property
     def stride(self) -> Stride:
@@ -71,7 +77,7 @@ class PcapngRecords(Records):
         return None
 
     def likely(self, raw: Bytes, filled: int, positions: Ints, second: int | None) -> Mask:
-        head = scan.gather(raw, positions, 8).view(f"{self.order}u4")
+        head = scattered.gather(raw, positions, 8).view(f"{self.order}u4")
         size = head[:, 1].astype(np.int64)
         good: Mask = (size >= HEADER) & (size % 4 == 0) & (size <= LONGEST + 4096) & np.isin(head[:, 0], KNOWN)
         good &= positions + size <= filled
@@ -79,7 +85,7 @@ class PcapngRecords(Records):
         return good
 
     def _trailers(self, raw: Bytes, starts: Ints, sizes: Ints) -> Ints:
-        trailers: Ints = scan.unaligned(raw, f"{self.order}u4")[starts + sizes - 4].astype(np.int64)
+        trailers: Ints = scattered.unaligned(raw, f"{self.order}u4")[starts + sizes - 4].astype(np.int64)
         return trailers
 
     def complete(self, raw: Bytes, filled: int, at: int) -> tuple[Ints, int, str, bool]:
@@ -88,26 +94,26 @@ class PcapngRecords(Records):
         stop = min(filled, max(at + self.span, at + HEADER))
         starts, after = self.walk(raw, stop, at)
         other = ">" if self.order == "<" else "<"
-        swapped = self._blocks(raw, starts, SECTION) & (scan.unaligned(raw, f"{other}u4")[starts + 8] == BYTE_ORDER_MAGIC)
+        swapped = self._blocks(raw, starts, SECTION) & (scattered.unaligned(raw, f"{other}u4")[starts + 8] == BYTE_ORDER_MAGIC)
         if swapped.any():
             cut = int(np.argmax(swapped))
             if cut == 0:
-                self.order, self.span = other, SPAN
+                self.order, self.span, self.orders = other, SPAN, self.orders + 1
                 return starts[:0], at, "", True
             starts, after = starts[:cut], int(starts[cut])
         self.span = min(self.span * 8, LONGEST_BLOCK * 8)
         starts, after, reason, again = self.checked(raw, filled, starts, after)
-        # The walk may have ended at the span, not at the end of the window.
+        # The walk may have stopped at the span, before the end of the window.
         return starts, after, reason, again or (not self.need and after + HEADER <= filled)
 
     def _blocks(self, raw: Bytes, starts: Ints, kind: int) -> Mask:
-        found: Mask = scan.unaligned(raw, f"{self.order}u4")[starts] == kind
+        found: Mask = scattered.unaligned(raw, f"{self.order}u4")[starts] == kind
         return found
 
     def fault(self, raw: Bytes, filled: int, starts: Ints, sizes: Ints) -> tuple[int, str]:
-        length = scan.unaligned(raw, f"{self.order}u4")[starts + 4].astype(np.int64)
+        length = scattered.unaligned(raw, f"{self.order}u4")[starts + 4].astype(np.int64)
         section = self._blocks(raw, starts, SECTION)
-        magic = scan.unaligned(raw, f"{self.order}u4")[starts + 8] == BYTE_ORDER_MAGIC
+        magic = scattered.unaligned(raw, f"{self.order}u4")[starts + 8] == BYTE_ORDER_MAGIC
         bad = (length < HEADER) | (length % 4 != 0) | (length > LONGEST_BLOCK) | (section & ~magic)
         whole = ~bad & (starts + sizes <= filled)
         bad[whole] = self._trailers(raw, starts[whole], sizes[whole]) != sizes[whole]
@@ -121,13 +127,13 @@ class PcapngRecords(Records):
         return first, f"block length {int(length[first])} is impossible"
 
     def rows(self, raw: Bytes, base: int, starts: Ints) -> Rows:
-        kind = scan.unaligned(raw, f"{self.order}u4")[starts].astype(np.int64)
+        kind = scattered.unaligned(raw, f"{self.order}u4")[starts].astype(np.int64)
         described = np.cumsum(kind == INTERFACE) + len(self.interfaces)
         section = np.maximum.accumulate(np.where(kind == SECTION, described, self.section))
         sizes = self.stride.sizes(raw, starts)
         for start, size in zip(starts[kind == INTERFACE].tolist(), sizes[kind == INTERFACE].tolist(), strict=True):
             self.interfaces.describe(raw[start + 8 : start + max(16, size - 4)].tobytes(), self._endian)
-            self.note_link(self.interfaces.link[-1])
+            self.note_link(int(self.interfaces.link[-1]))
         headers = starts[kind == SECTION]
         if headers.size:
             of_capture = np.full(len(headers), -1 - self.frames)
@@ -136,11 +142,14 @@ class PcapngRecords(Records):
         if len(self.interfaces) > MAX_INTERFACES:
             self._damaged(base + int(starts[-1]), f"more than {MAX_INTERFACES} interfaces")
             self.stopped = True
+        if self.orders > MAX_ORDERS:
+            self._damaged(base + int(starts[-1]), f"the byte order changed more than {MAX_ORDERS} times")
+            self.stopped = True
         packet = (kind == PACKET) | (kind == OLD_PACKET) | (kind == SIMPLE_PACKET)
         return self._packets(raw, base, starts[packet], sizes[packet], kind[packet], section[packet], described[packet])
 
     def _packets(self, raw: Bytes, base: int, starts: Ints, sizes: Ints, kind: Ints, section: Ints, described: Ints) -> Rows:
-        head = scan.gather(raw, starts, PACKET_HEADER).view(f"{self.order}u4").astype(np.int64)
+        head = scattered.gather(raw, starts, PACKET_HEADER).view(f"{self.order}u4").astype(np.int64)
         simple = kind == SIMPLE_PACKET
         within = np.where(kind == OLD_PACKET, head[:, 2] >> 16 if self.order == ">" else head[:, 2] & 0xFFFF, head[:, 2])
         interface = section + np.where(simple, 0, within)
@@ -150,7 +159,7 @@ class PcapngRecords(Records):
         if simple.any():
             self._simple(head, simple, good, interface, sizes, caplen, length, data)
             ticks[simple] = 0
-        # The trailing length is 4 bytes; padding and options lie before it.
+        # The trailing length is 4 bytes; padding and options precede it.
         good &= (caplen <= sizes - data - 4) & (caplen <= LONGEST)
         if not good.all():
             for index in np.flatnonzero(~good).tolist():
@@ -172,10 +181,12 @@ class PcapngRecords(Records):
 
     def _simple(self, head: Ints, simple: Mask, good: Mask, interface: Ints, sizes: Ints, caplen: Ints, length: Ints, data: Ints) -> None:
         """Simple packets: no time, first interface of the section, captured length limited by its snap length."""
-        snaplen = np.array([value or LONGEST for value in self.interfaces.snaplen] or [LONGEST], np.int64)
         original = head[simple, 2]
-        limit = snaplen[np.where(good[simple], interface[simple], 0)]
-        # Without a snap length the captured length is what the block has room for.
+        limit = np.full(len(original), LONGEST)
+        known = good[simple]
+        limit[known] = self.interfaces.snaplen[interface[simple][known]]
+        limit[limit == 0] = LONGEST
+        # Without a snap length the captured length is limited by the block.
         caplen[simple] = np.minimum(np.minimum(original, limit), sizes[simple] - 16)
         length[simple], data[simple] = original, 12
 
@@ -185,7 +196,7 @@ class PcapngRecords(Records):
     ) -> Rows:  # fmt: skip
         time_ns = self.interfaces.nanoseconds(interface, ticks)
         time_ns[simple] = 0
-        link = np.array(self.interfaces.link, np.uint16)[interface]
+        link = self.interfaces.link[interface].astype(np.uint16)
         described = interface.astype(np.uint16)
         rows = Rows(offset, caplen, length, time_ns, link, described.copy(), np.full(len(offset), -1, np.int64), described)
         inside = np.flatnonzero(link == LINK_ERF)
@@ -196,8 +207,8 @@ class PcapngRecords(Records):
         return rows
 
     def _read_comments(self, raw: Bytes, rows: Ints, at: Ints, stop: Ints) -> None:
-        """Note the comments in the options of blocks, option by option for all blocks at once; row r is frame `frames` + 1 + r."""
-        short = scan.unaligned(raw, f"{self.order}u2")
+        """Collect the comments in the options of all blocks, one option of each at a time; row r is frame `frames` + 1 + r."""
+        short = scattered.unaligned(raw, f"{self.order}u2")
         for _ in range(MAX_OPTIONS):
             inside = at + 4 <= stop
             rows, at, stop = rows[inside], at[inside], stop[inside]

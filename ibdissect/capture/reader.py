@@ -1,4 +1,4 @@
-"""How does an opened capture hand out its chunks, again and again for a file, once for a pipe?"""
+"""How does an opened capture return its chunks, repeatedly for a file, once for a pipe?"""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import io
 import threading
 from collections.abc import Callable, Iterator
 
+from msgspec import Struct as Record
+
 from ibdissect.capture.chunk import LINK_NAMES, Chunk, Damage
 from ibdissect.capture.interfaces import Interfaces
 from ibdissect.capture.pcap import no_infiniband
 from ibdissect.capture.pcapng import PcapngRecords
 from ibdissect.capture.records import Comments, Records
 from ibdissect.capture.stream import WINDOW, Windows
-from ibdissect.record import record
 
 PROBE = 1 << 18
-"""Window for a first look at the interfaces of a pcapng file."""
+"""Window size to look for the first interfaces of a pcapng file."""
 
 
-@record(eq=True, kw_only=True)
-class Origin:
+class Origin(Record, frozen=True, kw_only=True):
     """Where the bytes of a capture come from."""
 
     path: str
     start: Callable[[], io.RawIOBase]
-    """The (decompressed) bytes from the first one on."""
+    """Returns the (decompressed) bytes from the start."""
     again: bool
     """Whether `start` may be called more than once."""
     close: Callable[[], None]
@@ -58,19 +58,19 @@ class CaptureReader:
         return self._origin.again
 
     def chunks(self) -> Iterator[Chunk]:
-        """The records from the first one on; a pipe can be asked only once (CaptureError)."""
+        """The records from the first; raises CaptureError when called again for a pipe."""
         stream, records = self._origin.start(), self._records()
         self.damage, self.link_types, self.comments = records.damage, records.link_types, records.comments
         self.interfaces = records.interfaces if isinstance(records, PcapngRecords) else None
         return self._read(stream, records)
 
     def stop(self) -> None:
-        """Make a reader that follows a growing file take the present end for the end."""
+        """Stop following a growing file: its current end is the end."""
         if self._stop is not None:
             self._stop.set()
 
     def close(self) -> None:
-        """Stop following and let the file go; a file object that was handed in stays open."""
+        """Stop following and close the file; the caller's file object stays open."""
         self.stop()
         self._origin.close()
 
@@ -79,7 +79,7 @@ class CaptureReader:
         windows = Windows(stream, self.path, self._window, live=live, follow=self._stop)
         while not (windows.final or records.stopped):
             windows.advance(records.used, records.need)
-            # Where reading was stopped from outside, an unfinished record is no damage.
+            # While following a file, an incomplete record at the end is not damage.
             final = windows.final and self._stop is None
             for chunk in records.feed(windows.raw, windows.filled, windows.base, final, windows.broken):
                 if not self._origin.again:
@@ -87,7 +87,7 @@ class CaptureReader:
                 yield chunk
 
     def _probe(self, records: Records) -> None:
-        """Read on until an interface is found that can carry InfiniBand; the first one nearly always does."""
+        """Read until an interface that can carry InfiniBand is found; nearly always the first one."""
         windows = Windows(self._origin.start(), self.path, PROBE)
         while not (windows.final or records.stopped):
             windows.advance(records.used, records.need)

@@ -1,4 +1,4 @@
-"""How does a window become chunks? The one loop of all containers: walk, check, hand on, find the way after damage."""
+"""How does a window become chunks? One loop for all containers: walk, check, emit, resynchronise after damage."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct as Record
 
 from ibdissect.capture import scan
 from ibdissect.capture.chunk import FRONT, Chunk, Damage
 from ibdissect.capture.scan import Bytes, Ints, Mask, Stride, Words
-from ibdissect.record import record
 
 ROWS = 1 << 17
-"""Rows of a chunk at most: records can be as small as 12 bytes, and arrays must not outgrow the window."""
+"""Maximum rows of a chunk; limited because records can be as small as 12 bytes, and arrays must not outgrow the window."""
 SEARCH = 1 << 20
-"""How many bytes behind damage are searched for the next records."""
+"""How many bytes after damage are searched for the next records."""
 PIECE = 1 << 16
-"""Positions that are tried at once in that search."""
+"""Positions tried at once in that search."""
 MAX_DAMAGE = 1000
-"""A file with more damaged places than that is read no further."""
+"""Reading stops after this many damaged places."""
 LONGEST = 262144
-"""Longest captured frame that is believed (Wireshark's WTAP_MAX_PACKET_SIZE_STANDARD)."""
+"""Longest captured frame accepted (Wireshark's WTAP_MAX_PACKET_SIZE_STANDARD)."""
 DAY = 86400
 MAX_COMMENTS, COMMENT = 1 << 26, 100
-"""Characters of comments that are kept, and what each takes besides its own."""
+"""Characters of comments kept, and the overhead counted per comment."""
 
 
 class Comments(dict[int, list[str]]):
-    """Comments by frame, 0 for those of the capture, as far as there is room."""
+    """Comments by frame, 0 for the whole capture, limited to MAX_COMMENTS."""
 
     def __init__(self) -> None:
         super().__init__()
         self.room, self.lost = MAX_COMMENTS, 0
-        """Characters that may still come, and comments for which there was no room."""
+        """Characters left, and number of comments dropped."""
 
     def note(self, frame: int, text: str) -> None:
-        """Another comment of a frame."""
+        """Add a comment to a frame."""
         self.room -= len(text) + COMMENT
         if self.room < 0:
             self.lost += 1
@@ -45,9 +45,8 @@ class Comments(dict[int, list[str]]):
             self.setdefault(frame, []).append(text)
 
 
-@record
-class Rows:
-    """What a container found out about some records: the arrays of a `Chunk`, not yet numbered."""
+class Rows(Record, frozen=True, eq=False):
+    """The arrays of a `Chunk` for some records, without frame numbers."""
 
     offset: Ints
     caplen: Ints
@@ -61,10 +60,10 @@ class Rows:
 
 
 class Records(ABC):
-    """Reads one container format, fed with windows in order; knows everything that must be kept between windows."""
+    """Reads one container format. Fed with windows in order; keeps all state between windows."""
 
     limit: int
-    """Bytes of the longest record; a longer one is damage."""
+    """Maximum bytes of a record; a longer one is damage."""
 
     def __init__(self) -> None:
         self.frames = 0
@@ -72,18 +71,18 @@ class Records(ABC):
         self.link_types: list[int] = []
         self.comments = Comments()
         self.start = 0
-        """Bytes of the first window that come before the records."""
+        """Bytes of the first window before the records."""
         self.used = self.need = 0
-        """After `feed`: bytes of the window that are done with, and bytes wanted from there to get any further."""
+        """After `feed`: bytes of the window processed, and bytes needed from there to continue."""
         self.stopped = False
         self.second: int | None = None
-        """Time of the last good record in seconds, where records carry one."""
+        """Time of the last good record in seconds; None if records have none."""
         self._lost: tuple[int, str] | None = None
 
     @property
     @abstractmethod
     def stride(self) -> Stride:
-        """How records tell their size."""
+        """How to read a record's size."""
 
     @abstractmethod
     def key(self, raw: Bytes, start: int) -> tuple[int, int]:
@@ -91,22 +90,22 @@ class Records(ABC):
 
     @abstractmethod
     def likely(self, raw: Bytes, filled: int, positions: Ints, second: int | None) -> Mask:
-        """Which positions (whole headers inside) look like a record of about that time."""
+        """Which positions (each with a whole header in `raw`) look like a record of about that time."""
 
     @abstractmethod
     def second_at(self, raw: Bytes, position: int) -> int | None:
-        """Time in seconds of the record at `position`, where records carry one."""
+        """Time in seconds of the record at `position`; None if records have none."""
 
     @abstractmethod
     def fault(self, raw: Bytes, filled: int, starts: Ints, sizes: Ints) -> tuple[int, str]:
-        """Index of the first record that cannot be one and why; (len(starts), "") when all are good."""
+        """Index of the first invalid record, and the reason; (len(starts), "") if all are good."""
 
     @abstractmethod
     def rows(self, raw: Bytes, base: int, starts: Ints) -> Rows:
         """The frames in the complete records at `starts`."""
 
     def feed(self, raw: Bytes, filled: int, base: int, final: bool, broken: str | None = None) -> Iterator[Chunk]:
-        """Chunks of the records in `raw[:filled]`, which lies at file position `base`; `final`: nothing follows it."""
+        """Chunks of the records in `raw[:filled]`, read from file position `base`; `final`: nothing follows."""
         if self.start > filled:
             self.used, self.need = 0, self.start
             return
@@ -130,18 +129,18 @@ class Records(ABC):
         self.used = min(at, filled)
 
     def add_damage(self, damage: Damage) -> None:
-        """Note a damaged place; too many of them end the reading."""
+        """Record a damaged place; too many of them stop reading."""
         self.damage.append(damage)
         if len(self.damage) >= MAX_DAMAGE:
             self.stopped = True
 
     def complete(self, raw: Bytes, filled: int, at: int) -> tuple[Ints, int, str, bool]:
-        """Complete good records from `at`: starts, where they end, the fault there ("" for none), whether to ask again."""
+        """Complete good records from `at`: starts, where they end, the fault there ("" for none), whether to call again."""
         starts, after = self.walk(raw, filled, at)
         return self.checked(raw, filled, starts, after)
 
     def walk(self, raw: Bytes, stop: int, at: int) -> tuple[Ints, int]:
-        """All record starts from `at` whose header ends before `stop`, and the next."""
+        """All record starts from `at` whose header ends at or before `stop`, and where the next one would start."""
         stride = self.stride
         if at + stride.header > stop:
             return np.empty(0, np.int64), at
@@ -149,7 +148,7 @@ class Records(ABC):
         return scan.walk(raw, at, stop, stride, self.key(raw, at), lambda positions: self.likely(raw, stop, positions, second))
 
     def checked(self, raw: Bytes, filled: int, starts: Ints, after: int) -> tuple[Ints, int, str, bool]:
-        """The same as `complete`, for starts that were walked already: cut before a fault or an incomplete record."""
+        """Like `complete` for known starts: cut before a fault or an incomplete record."""
         sizes = np.empty_like(starts)
         np.subtract(starts[1:], starts[:-1], out=sizes[:-1])
         sizes[-1:] = after - starts[-1:]
@@ -193,7 +192,7 @@ class Records(ABC):
         yield chunk
 
     def _search(self, raw: Bytes, filled: int, base: int, at: int, final: bool, offset: int, reason: str) -> int | None:
-        """Where reading goes on after the damage at `at`; None when it ends there or more bytes are wanted to say."""
+        """Where reading resumes after the damage at `at`; None if it stops, or if more bytes are needed to decide."""
         self.need = SEARCH + 4 * (LONGEST + 64)
         if filled - at < self.need and not final:
             return None

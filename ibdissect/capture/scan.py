@@ -1,8 +1,8 @@
-"""Where does every record of a window start? Many walkers go down the chain of record lengths at once, in NumPy.
+"""Where does every record of a window start? Many walkers follow the chain of record lengths at once, in NumPy.
 
-A record's length is only known once its start is known, so a chain is walked one record after the other. Here many
-walkers start at once from guessed places. A guess costs nothing when it is wrong: only walkers that the walker before
-them runs into, back to the known first record, are believed; everything else is walked again, plainly.
+A record's length is known only once its start is known, so a chain must be walked record by record. Here many walkers start
+at once from guessed positions. A wrong guess does no harm: a walker is trusted only if the chain from the known first record
+arrives at its start; everything else is walked again one by one.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct as Record
 
-from ibdissect.record import record
+from .scattered import unaligned
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -21,68 +22,32 @@ Words = npt.NDArray[np.uint32]
 Mask = npt.NDArray[np.bool_]
 
 BLOCK = 65536
-"""Bytes for each walker: 512 walkers in a window of 32 MiB. More of them take fewer steps, but must be given a place to start."""
+"""Bytes per walker: 512 walkers in a window of 32 MiB. More walkers need fewer steps but more guesses."""
 FEW = 16
-"""Below so many walkers a NumPy step costs more than plain steps of each."""
+"""Below this many walkers, a NumPy step costs more than one plain step per walker."""
 WIDTHS = (1024, 4096, 16384)
-"""How far behind the start of its block a walker's first record is looked for, in turn."""
+"""How far from the start of its block a walker's first record is searched, tried in turn."""
 CANDIDATES = 1 << 18
-"""More places than that are not looked at: payload that is full of the key byte must not cost memory."""
-AT_ONCE = 4096
-"""Rows that are turned into columns together: so many stay in the processor's cache."""
+"""If there are more candidates, stop guessing: payload full of the key byte must not use up memory."""
 
 
-@record
-class Stride:
-    """How a record tells its own size: `max(least, field + plus)` bytes, the field `at` bytes behind its start."""
+class Stride(Record, frozen=True, eq=False):
+    """How to read a record's size: `max(least, field + plus)` bytes, the field at offset `at`."""
 
     dtype: str
     """`<u4`, `>u4` or `>u2`."""
     at: int
     plus: int
     least: int
-    """No step is shorter, so that a zero length cannot stand still."""
+    """Minimum step, so that a zero length does not loop forever."""
     header: int
-    """Bytes that must be there before a record's start counts as one."""
+    """Bytes of a record header, which must be present for the record to count."""
 
     def sizes(self, raw: Bytes, positions: Ints) -> Ints:
-        """Sizes of the records at `positions`, each with a whole header inside `raw`."""
+        """Sizes of the records at `positions`, each with a whole header in `raw`."""
         sizes = unaligned(raw, self.dtype)[positions + self.at].astype(np.int64)
         sizes += self.plus
         return np.maximum(sizes, self.least, out=sizes)
-
-
-def unaligned(raw: Bytes, dtype: str) -> npt.NDArray[np.generic]:
-    """`raw` as overlapping values, one starting at every byte; element i is read from byte i."""
-    size = np.dtype(dtype).itemsize
-    return np.ndarray((max(0, len(raw) - size + 1),), dtype, buffer=raw, strides=(1,))
-
-
-def gather(raw: Bytes, positions: Ints, width: int) -> Bytes:
-    """`width` bytes from each of `positions`, shape (n, width); all must lie inside `raw`."""
-    rows = np.ndarray((max(0, len(raw) - width + 1),), f"V{width}", buffer=raw, strides=(1,))
-    return rows[positions].view(np.uint8).reshape(len(positions), width)
-
-
-def looked_up(values: Bytes, table: Bytes) -> Bytes:
-    """`table[values]` of a table of 256 bytes, many times as fast; read-only."""
-    return np.frombuffer(values.tobytes().translate(table.tobytes()), np.uint8)
-
-
-def columns(raw: Bytes, positions: Ints, *pieces: tuple[int, int]) -> Words:
-    """Columns of four bytes each, uint32[words, n] as they lie in `raw`: `pieces` say from which byte behind each position, and how many.
-
-    All must lie inside `raw`. To read such a column costs a tenth of what reading four bytes of each row of a gather does.
-    """
-    width = max(offset + 4 * count for offset, count in pieces)
-    found = np.empty((sum(count for _, count in pieces), len(positions)), np.uint32)
-    for first in range(0, len(positions), AT_ONCE):
-        rows = gather(raw, positions[first : first + AT_ONCE], width)
-        done = 0
-        for offset, count in pieces:
-            found[done : done + count, first : first + AT_ONCE] = rows[:, offset : offset + 4 * count].view(np.uint32).T
-            done += count
-    return found
 
 
 def walk(
@@ -95,11 +60,10 @@ def walk(
     block: int = BLOCK,
     few: int = FEW,
 ) -> tuple[Ints, int]:
-    """Starts of all records from `start` whose header ends at or before `stop`, and where the next one would start.
+    """All record starts from `start` whose header ends at or before `stop`, and where the next one would start.
 
-    Exactly what walking one record after the other gives, whatever `key` and `likely` say: `key` (byte offset and
-    value that most record headers have) and `likely` (which positions look like records) only make it fast.
-    The last record may reach beyond `stop`.
+    The result is that of walking record by record: `key` (byte offset and value common to most record headers) and `likely`
+    (which positions look like records) only make it faster. The last record may extend beyond `stop`.
     """
     limit = stop - stride.header + 1
     if limit - start < few * block:
@@ -116,7 +80,7 @@ def walk(
 
 
 def _plain(raw: Bytes, start: int, limit: int, stride: Stride) -> tuple[list[int], int]:
-    """The same walk, one record after the other: positions below `limit` and the first one at or above it."""
+    """Walk record by record: positions below `limit`, and the first one at or above it."""
     unpack = struct.Struct({"<u4": "<I", ">u4": ">I", ">u2": ">H"}[stride.dtype]).unpack_from
     view, at, plus, least = raw.data, stride.at, stride.plus, stride.least
     positions = []
@@ -129,7 +93,7 @@ def _plain(raw: Bytes, start: int, limit: int, stride: Stride) -> tuple[list[int
 
 
 def _guess(raw: Bytes, start: int, stop: int, stride: Stride, key: tuple[int, int], likely: Callable[[Ints], Mask], block: int) -> Ints:
-    """A probable record start for each block, ascending, `start` first; blocks where nothing is found have none."""
+    """A probable record start per block, ascending, `start` first; none for blocks in which none is found."""
     offset, value = key
     count = (stop - start - offset) // block
     rows = np.lib.stride_tricks.as_strided(raw[start + offset :], (count, block), (block, 1), writeable=False)
@@ -140,7 +104,7 @@ def _guess(raw: Bytes, start: int, stop: int, stride: Stride, key: tuple[int, in
         hits = rows[pending, :width] == value if width != WIDTHS[0] else rows[1:, :width] == value
         if not pending.size or np.count_nonzero(hits) > CANDIDATES:
             break
-        # One dimension is four times as fast to search as two.
+        # Searching one dimension is four times as fast as two.
         row, column = np.divmod(np.flatnonzero(hits), hits.shape[1])
         block_of = pending[row]
         positions = start + block_of * block + column
@@ -148,12 +112,12 @@ def _guess(raw: Bytes, start: int, stop: int, stride: Stride, key: tuple[int, in
         blocks, first = np.unique(block_of[good], return_index=True)
         found[blocks] = positions[good][first]
         pending = np.flatnonzero(found < 0)
-    ordered: Ints = np.unique(found[found >= 0], return_index=True)[0]  # without indices it loads numpy.ma (10 ms)
+    ordered: Ints = np.unique(found[found >= 0], return_index=True)[0]  # without indices it imports numpy.ma (10 ms)
     return ordered
 
 
 def chained(raw: Bytes, positions: Ints, stop: int, stride: Stride, likely: Callable[[Ints], Mask], hops: int = 3, end: int = -1) -> Mask:
-    """Which of `positions` start a chain of `hops` likely records, or of fewer that end exactly at byte `end`."""
+    """Which of `positions` start a chain of `hops` likely records, or of fewer that end exactly at `end`."""
     good = np.ones(len(positions), np.bool_)
     alive = np.arange(len(positions))
     at = positions
@@ -170,7 +134,7 @@ def chained(raw: Bytes, positions: Ints, stop: int, stride: Stride, likely: Call
 
 
 def _lockstep(raw: Bytes, starts: Ints, limits: Ints, stride: Stride, few: int) -> tuple[Ints, Ints]:
-    """Walk from each of `starts` to its limit; all positions in no order, and for each walker the first beyond."""
+    """Walk from each of `starts` to its limit: all positions, unordered, and each walker's first position at or above its limit."""
     lengths = unaligned(raw[stride.at :], stride.dtype)
     plus, least = stride.plus, stride.least
     bounded = least > plus
@@ -198,7 +162,7 @@ def _lockstep(raw: Bytes, starts: Ints, limits: Ints, stride: Stride, few: int) 
 
 
 def _repair(raw: Bytes, limit: int, stride: Stride, guesses: Ints, positions: Ints, ends: Ints) -> tuple[Ints, int]:
-    """Keep the walkers that the chain from the first one reaches; walk what lies between them plainly."""
+    """Keep the walkers that the chain from the first one reaches; walk between them record by record."""
     starts = guesses.tolist()
     reached = np.zeros(len(starts), np.bool_)
     extra: list[int] = []

@@ -1,4 +1,4 @@
-"""How do bytes get in? Files, pipes, file objects and compressed ones, all as windows of fresh memory."""
+"""How are bytes read? From files, pipes, file objects and compressed streams, all as windows of memory."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 WINDOW = 32 << 20
-"""Bytes of a window; a window grows only for a single record that needs more."""
+"""Bytes of a window; it grows only for a single record that needs more."""
 SLACK = 64
-"""Bytes behind a window that may be gathered together with a header at its very end; their values mean nothing."""
+"""Extra bytes after a window, so that a gather at its very end stays inside; their values are undefined."""
 POLL = 0.2
-"""Seconds between two looks at a file that grows."""
+"""Seconds between two polls of a growing file."""
 PIECE = 1 << 17
 """Compressed bytes read at once, and the smallest window of a pipe."""
 UNPACKED_PIECE = 4096
-"""Decompressed bytes asked for at once: so much is lost at most before the place where compressed data breaks."""
+"""Decompressed bytes requested at once: the most that is lost before corrupt compressed data."""
 MEMORY = 192 << 20
-"""Dictionary memory a compressed stream may claim; more is refused. `xz -9` claims 64 MiB, `zstd --long` 128 MiB."""
+"""Dictionary memory that a compressed stream may use. `xz -9` needs 64 MiB, `zstd --long` 128 MiB."""
 
 GZIP, ZSTD, XZ = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00"
 
@@ -41,33 +41,36 @@ def _references_of_one_name() -> int:
 
 
 UNSHARED = _references_of_one_name()
-"""What `sys.getrefcount` says of an array that one local name holds (it differs between versions); every view would count as well."""
+"""`sys.getrefcount` of an array held by one local name (differs between Python versions); every view adds one."""
+
+IN_FLIGHT = 2
+"""Earlier windows kept to reuse their memory: one may be in use while the next is prepared."""
 
 
 class Woken(Exception):
-    """Somebody wants to stop while a read waits."""
+    """Raised by `wake` to interrupt a blocked read."""
 
 
 class _Patience:
-    """Of this process: whether a read waits now, and whether reads are ended."""
+    """Process-wide state: number of blocked reads, and whether reading has been ended."""
 
     reads, over = 0, False
 
 
 def wake() -> None:
-    """End the read that waits, and all that follow; for handlers of signals. To readers that looks like the end of their streams."""
+    """End the blocked read and all later ones; for signal handlers. Readers see the end of the stream."""
     _Patience.over = True
     if _Patience.reads:
         raise Woken
 
 
 def calm() -> None:
-    """Let reads give what there is again."""
+    """Allow reads again after `wake`."""
     _Patience.over = False
 
 
 def waited(read: Callable[[Any], T], argument: Any, nothing: T) -> T:  # Any: a buffer, or how many bytes
-    """What a read gives; `nothing` where `wake` ended it."""
+    """The result of a read that may block; `nothing` if `wake` ended it."""
     _Patience.reads += 1
     try:
         return nothing if _Patience.over else read(argument)
@@ -78,7 +81,7 @@ def waited(read: Callable[[Any], T], argument: Any, nothing: T) -> T:  # Any: a 
 
 
 def read_up_to(source: io.RawIOBase, count: int) -> bytes:
-    """`count` bytes, fewer only where the stream ends."""
+    """`count` bytes, or fewer at the end of the stream."""
     head = b""
     while len(head) < count and (more := waited(source.read, count - len(head), None)):
         head += more
@@ -86,7 +89,7 @@ def read_up_to(source: io.RawIOBase, count: int) -> bytes:
 
 
 def unpacked(raw: io.RawIOBase, path: str) -> io.RawIOBase:
-    """The stream inside `raw` if that is compressed, else `raw` itself; told by its first bytes."""
+    """The decompressed stream if the first bytes of `raw` say that it is compressed, else the same bytes."""
     head = read_up_to(raw, 6)
     whole = ObjectBytes(raw, head)
     for kind in (GZIP, ZSTD, XZ):
@@ -96,7 +99,7 @@ def unpacked(raw: io.RawIOBase, path: str) -> io.RawIOBase:
 
 
 class FileBytes(io.RawIOBase):
-    """A regular file from its start, with a position of its own: several readers can share the descriptor."""
+    """A regular file from its start, with its own position, so that several readers can share the descriptor."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor, self.position = descriptor, 0
@@ -111,11 +114,11 @@ class FileBytes(io.RawIOBase):
 
 
 class ObjectBytes(io.RawIOBase):
-    """A binary stream after the `head` that was already read from it; from `position` on when it can seek."""
+    """A binary stream: first the `head` already read from it, then the rest, from `position` if it can seek."""
 
     def __init__(self, source: Any, head: bytes = b"", position: int | None = None) -> None:  # Any: whatever can read
         self.source, self.head, self.position = source, head, position
-        # A buffered pipe must not be asked for readinto1: with bytes in its buffer it waits for more all the same.
+        # readinto1 of a buffered pipe would wait for more although its buffer has bytes, so use read1.
         self.some = getattr(source, "read1", None) if position is None else None
         self.into = None if self.some else getattr(source, "readinto", None)
 
@@ -149,12 +152,12 @@ class ObjectBytes(io.RawIOBase):
 
 
 class Decompressed(io.RawIOBase):
-    """The bytes inside a compressed stream; a break in it ends it and is told in `broken`."""
+    """The bytes of a compressed stream; corrupt data ends it and sets `broken`."""
 
     def __init__(self, raw: io.RawIOBase, kind: bytes, path: str) -> None:
         self.broken: str | None = None
         self.rest = memoryview(b"")
-        # Here and below: only for who needs them, since each takes a millisecond to load.
+        # Imported here and below only when needed: each takes a millisecond.
         from gzip import BadGzipFile
         from lzma import LZMAError
 
@@ -188,18 +191,10 @@ class Decompressed(io.RawIOBase):
             return b""
         return data
 
-    def _gzip(self, raw: io.RawIOBase, path: str) -> tuple[str, Any]:  # Any: isal has no types
-        buffered = io.BufferedReader(raw, PIECE)
-        try:
-            from isal import igzip, isal_zlib
-        except ImportError:
-            from gzip import GzipFile
+    def _gzip(self, raw: io.RawIOBase, path: str) -> tuple[str, Any]:
+        from gzip import GzipFile
 
-            return "gzip", GzipFile(fileobj=buffered, mode="rb").read1
-        opened: Any = igzip.GzipFile  # Any: it has no types
-        error: Any = isal_zlib.error
-        self.errors += (error,)
-        return "gzip", opened(fileobj=buffered, mode="rb").read1
+        return "gzip", GzipFile(fileobj=io.BufferedReader(raw, PIECE), mode="rb").read1
 
     def _zstd(self, raw: Any, path: str) -> tuple[str, Any]:
         try:
@@ -215,7 +210,7 @@ class Decompressed(io.RawIOBase):
 
 
 class _XzPieces:
-    """xz streams, one behind the other, with a limit on memory, which lzma.LZMAFile cannot set."""
+    """Concatenated xz streams with a memory limit, which lzma.LZMAFile lacks."""
 
     def __init__(self, raw: io.RawIOBase) -> None:
         self.raw, self.decompressor, self.rest = raw, self._fresh(), b""
@@ -247,9 +242,9 @@ class _XzPieces:
 
 
 class Windows:
-    """The stream, a window at a time: `raw[:filled]` holds the bytes from file position `base` on.
+    """The stream, one window at a time: `raw[:filled]` holds the bytes from file position `base`.
 
-    A `live` stream hands out what is there instead of waiting for a full window.
+    A `live` stream returns available bytes without waiting for a full window.
     """
 
     def __init__(
@@ -258,10 +253,10 @@ class Windows:
         self.source, self.path, self.size, self.live, self.stopping = source, path, max(1, size), live, follow
         self.raw: npt.NDArray[np.uint8] = np.empty(SLACK, np.uint8)
         self.filled = self.base = 0
-        self._spare = self.raw
-        """The window before; its memory serves again when nobody looks at it any more: fresh pages cost as much as reading."""
+        self._past: list[npt.NDArray[np.uint8]] = []
+        """Earlier windows; their memory is reused once unreferenced, because fresh pages cost as much as reading."""
         self.final = False
-        """True when nothing follows `raw[:filled]`."""
+        """True if nothing follows `raw[:filled]`."""
         self._room = min(self.size, PIECE) if live else self.size
 
     @property
@@ -271,14 +266,18 @@ class Windows:
         return reason
 
     def _memory(self, size: int) -> npt.NDArray[np.uint8]:
-        """Memory for a window of `size` bytes: that of the window before last if only we hold it."""
-        spare, self._spare = self._spare, self.raw
-        if spare is not self.raw and spare.size == size and sys.getrefcount(spare) == UNSHARED:
-            return spare
+        """Memory for a window of `size` bytes: that of an earlier window if nothing else references it."""
+        self._past, past = [self.raw], self._past
+        while past:
+            found = past.pop()
+            if found.size == size and sys.getrefcount(found) == UNSHARED:
+                return found
+            if len(self._past) < IN_FLIGHT:
+                self._past.append(found)
         return np.empty(size, np.uint8)
 
     def advance(self, used: int, need: int = 0) -> None:
-        """Drop `used` bytes and read on into memory that no chunk shows, for at least `need` bytes from there if they exist."""
+        """Drop `used` bytes and read more, at least `need` bytes in all if available, into memory that no chunk uses."""
         carried = self.filled - used
         size = max(self._room, need, carried + 1)
         fresh = self._memory(size + SLACK)
@@ -292,14 +291,14 @@ class Windows:
             if self.live and carried >= need and count:
                 break
         if self.live:
-            # A fast writer earns a bigger window, a slow one does not make us hold empty memory.
+            # Grow the window for a fast writer; keep it small for a slow one to save memory.
             self._room = min(self.size, self._room * 4) if carried - start == size - start else min(self.size, PIECE)
         self.filled = carried
 
     def _read(self, view: memoryview) -> int:
         while True:
             try:
-                # Files are quick: what is left of the window is judged as well.
+                # Reads of plain files do not block for long, so `wake` need not interrupt them.
                 count = (waited(self.source.readinto, view, 0) if self.live else self.source.readinto(view)) or 0
             except OSError as error:
                 raise CaptureError(self.path, f"cannot be read: {error.strerror or error}") from error

@@ -1,4 +1,4 @@
-"""How are frames written? As pcap or pcapng, in nanoseconds, with interfaces and comments; blocks are packed by dpkt."""
+"""How are frames written? As pcap or pcapng, in nanoseconds, with interfaces and comments; dpkt packs the blocks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ibdissect.capture.records import LONGEST
 from ibdissect.errors import CaptureError
 
 ORIGINAL_LENGTH = 24
-"""Where an Enhanced Packet Block keeps the length on the wire; dpkt writes the captured length there."""
+"""Offset of the original length in an Enhanced Packet Block; dpkt writes the captured length there."""
 NANOSECONDS = 9
 MAX_COMMENT = 65535
 
@@ -24,10 +24,9 @@ MAX_COMMENT = 65535
 class CaptureWriter:
     """Writes one capture; use it in a `with` statement.
 
-    The format follows from the name: pcapng for `*.pcapng`, else pcap; `container` ("pcap", "pcapng") overrules it
-    and is needed for a file object. A pcap holds one link type, that of the first frame (`link` when there is none);
-    it keeps no comments and no interfaces. Raises CaptureError for a file that cannot be written and for a frame
-    that the format cannot hold.
+    The name determines the format: pcapng for `*.pcapng`, else pcap. `container` ("pcap", "pcapng") overrides it; a file object
+    is written as pcap by default. A pcap has one link type, that of the first frame (`link` if there is none), and no comments
+    or interfaces. Raises CaptureError if the file cannot be written or the format cannot hold a frame.
     """
 
     def __init__(self, target: str | os.PathLike[str] | IO[bytes], *, container: str | None = None, link: int = LINK_ERF) -> None:
@@ -47,12 +46,12 @@ class CaptureWriter:
         self._link: int | None = None
         self._default = link
         self.comments: Sequence[str] = ()
-        """Comments on the whole capture, for a pcapng; set before the first frame is written."""
+        """Comments on the whole capture (pcapng only); set before the first frame is written."""
         self.interfaces: Interfaces | None = None
-        """Interfaces of the pcapng that is copied, set before the first frame is written: they keep their indices, names and
-        resolutions. They may grow while frames are written."""
+        """Interfaces of the copied pcapng, which keep their indices, names and resolutions. Set before the first frame is written;
+        more may be added while frames are written."""
         self._units: list[int] = []
-        """Nanoseconds of a unit of time, for each interface described so far."""
+        """Nanoseconds per timestamp unit of each interface described so far."""
         self._interfaces: dict[tuple[int, int], int] = {}
         self._begun = False
 
@@ -77,7 +76,7 @@ class CaptureWriter:
     def write(
         self, data: bytes, *, link: int, time_ns: int, length: int | None = None, interface: int = 0, comments: Sequence[str] = ()
     ) -> None:
-        """Write one frame; `length` is its length on the wire when more than `data`. ERF frames start with their header."""
+        """Write one frame; `length`: its length on the wire, if longer than `data`. ERF frames start with their ERF header."""
         length = max(len(data), len(data) if length is None else length)
         if time_ns < 0 or (self.container == "pcap" and time_ns >= 1_000_000_000 << 32):
             raise CaptureError(self.path, f"time {time_ns} ns of frame {self.frames + 1} cannot be written")
@@ -88,7 +87,7 @@ class CaptureWriter:
         self.frames += 1
 
     def close(self) -> None:
-        """Finish the file; an own file is closed, a file object stays open."""
+        """Finish the file; closes it unless it is the caller's file object."""
         if self._file.closed:
             return
         if self.container == "pcap" and self._link is None:
@@ -132,13 +131,13 @@ class CaptureWriter:
         self._put(bytes(block))
 
     def _section(self) -> None:
-        """The section header, in front of everything else."""
+        """Write the section header before everything else."""
         if not self._begun:
             self._begun = True
             self._put(bytes(pcapng.SectionHeaderBlockLE(opts=_comments(self.comments))))
 
     def _index(self, link: int, interface: int) -> int:
-        """Index of the interface of a frame, described if that has not been done."""
+        """Index of a frame's interface, which is described first if necessary."""
         if self.interfaces is not None:
             self._describe(interface + 1)
             return interface
@@ -149,15 +148,15 @@ class CaptureWriter:
         return index
 
     def _describe(self, count: int) -> None:
-        """Describe the first `count` interfaces of the capture that is copied, as it does.
+        """Describe the first `count` interfaces of the copied capture as it does.
 
-        A resolution finer than nanoseconds, or one of powers of two, becomes nanoseconds: the times are known no better.
+        A resolution finer than nanoseconds, or a power of two, becomes nanoseconds, which is how times are stored here.
         """
         given = self.interfaces
         assert given is not None
         for i in range(len(self._units), count):
-            resolution = given.resolution[i] if given.resolution[i] <= NANOSECONDS else NANOSECONDS
-            self._interface(given.link[i], given.snaplen[i], resolution, given.options[i])
+            resolution = min(int(given.resolution[i]), NANOSECONDS)
+            self._interface(int(given.link[i]), int(given.snaplen[i]), resolution, given.options[i])
 
     def _interface(self, link: int, snaplen: int, resolution: int, kept: Sequence[tuple[int, bytes]]) -> None:
         self._units.append(10 ** (NANOSECONDS - resolution))
@@ -174,11 +173,11 @@ class CaptureWriter:
 
 
 def _comments(texts: Sequence[str]) -> list[pcapng.PcapngOptionLE]:
-    """Comments as options of a block, with the option that ends them."""
+    """Comments as block options, with the end option; none without comments."""
     options = [pcapng.PcapngOptionLE(code=pcapng.PCAPNG_OPT_COMMENT, data=_comment(text)) for text in texts]
     return [*options, pcapng.PcapngOptionLE()] if options else []
 
 
 def _comment(text: str) -> bytes:
-    """A comment as option data; cut at a character where it is too long for an option."""
+    """A comment as option data, cut at a character boundary to MAX_COMMENT bytes."""
     return text.encode("utf-8", "replace")[:MAX_COMMENT].decode("utf-8", "ignore").encode()

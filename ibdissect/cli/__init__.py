@@ -1,10 +1,12 @@
-"""The command line: which commands there are, how they are found, and what happens to errors."""
+"""Which commands exist, how are they loaded, and how are errors reported?"""
 
 from __future__ import annotations
 
 import os
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, TextIO
@@ -28,24 +30,25 @@ COMMANDS: dict[str, str] = {
     "sql": "Query a capture with SQL.",
     "annotate": "Write a pcapng with the findings as comments.",
     "scrub": "Make a capture fit for sharing.",
+    "trust": "Let a folder's configuration load its plugins.",
     "serve": "Open the terminal UI in a browser.",
 }
-"""Every command with its line in the help; a command is the `command` object of the module of its name, loaded when it is called."""
+"""Each command with its line in the help; the command is the object `command` of the module of that name, imported on use."""
 
 COMPLETE = "_IBDISSECT_COMPLETE"
-"""Set by a shell that asks what may be typed next."""
+"""Environment variable that a shell sets to ask for completions."""
 INTERRUPTED, BROKEN_PIPE = 130, 141
 
 
 class Commands(click.Group):
-    """Lists what exists; a file name in place of a command opens it in the terminal UI."""
+    """The commands; a file name in place of a command opens the file in the terminal UI."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Commands whose module exists, in the order of use."""
+        """Commands whose module exists, in typical order of use."""
         return [name for name in COMMANDS if find_spec(f"{__name__}.{name}") is not None]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """The command, imported now."""
+        """Import the command."""
         if name not in COMMANDS or find_spec(f"{__name__}.{name}") is None:
             return None
         command: click.Command = import_module(f"{__name__}.{name}").command
@@ -56,16 +59,16 @@ class Commands(click.Group):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The first word: a command, else a file to open."""
+        """Completions of the first word: a command, or a file to open."""
         from ibdissect.cli.completion import files
 
         return super().shell_complete(ctx, incomplete) or files(ctx, None, incomplete)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """An existing file or `-` as first word means `tui`; any other unknown word is an error that names the nearest command."""
+        """An existing file or `-` as first word means `tui`; other unknown words are errors that suggest the nearest command."""
         name = args[0]
         known = self.list_commands(ctx)
-        if name in known or ctx.resilient_parsing:  # completion only looks
+        if name in known or ctx.resilient_parsing:  # completion only looks commands up
             return super().resolve_command(ctx, args)
         if name == "-" or os.path.exists(name):
             if "tui" not in known:
@@ -78,7 +81,7 @@ class Commands(click.Group):
         ctx.fail(f"no such command `{name}`{hint}")
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The help's list, without importing a single command."""
+        """Write the help's list of commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, COMMANDS[name]) for name in self.list_commands(ctx)])
 
@@ -107,16 +110,57 @@ def _version(ctx: click.Context, asked: bool) -> None:
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run a command line and return its exit status: 0, 1 (findings), 2 (could not do it), 130 (interrupted), 141 (broken pipe)."""
+    """Run a command line and return its exit status: 0, 1 (findings), 2 (failed), 130 (interrupted), 141 (broken pipe)."""
+    if sys.stdout is None or sys.stderr is None:  # closed by the parent process: the next file opened would get its descriptor
+        if sys.stderr is not None:
+            print("error: standard output is closed", file=sys.stderr)
+        return 2
+    try:
+        with _ending_tidily() as ended:
+            status = _run(arguments)
+        return ended[0] if ended else status
+    except OSError:  # writing to standard error failed too
+        _give_up_output()
+        return 2
+
+
+@contextmanager
+def _ending_tidily() -> Iterator[list[int]]:
+    """Let SIGTERM raise SystemExit, so that temporary files are removed; a second one ends the process at once.
+
+    The list then receives the exit status, because DuckDB replaces the exception by one of its own.
+    """
+    import signal
+    import threading
+    from types import FrameType
+
+    ended: list[int] = []
+
+    def end(number: int, _: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        ended.append(128 + number)
+        sys.exit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield ended
+        return
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield ended
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _run(arguments: list[str] | None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     show, warnings.showwarning = warnings.showwarning, _warned
     try:
-        if COMPLETE in os.environ:  # the shell asks what could be typed next
+        if COMPLETE in os.environ:  # the shell asks for completions
             group.main(args=arguments, prog_name="ibdissect")
-        # Not `main`: that turns a broken pipe into status 1, which means findings here.
-        # Whether to colour is ours to say (`--color`): click would take colours out where the output is no terminal.
+        # Not `main`: it turns a broken pipe into status 1, which means findings here.
+        # `color=True`: otherwise click removes colours if the output is not a terminal, whatever `--color` says.
         with group.make_context("ibdissect", sys.argv[1:] if arguments is None else list(arguments), color=True) as context:
             result = group.invoke(context)
         sys.stdout.flush()
@@ -124,7 +168,7 @@ def run(arguments: list[str] | None = None) -> int:
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.ClickException as error:
-        error.show()
+        _show(error)
         return 2
     except IbdissectError as error:
         from ibdissect.cli.common import say
@@ -134,19 +178,27 @@ def run(arguments: list[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     except BrokenPipeError:
-        _give_up_output()  # whoever read it has seen enough
+        _give_up_output()  # the reader closed the pipe
         return BROKEN_PIPE
     except Exception as error:
-        # Foreign code may raise anything. What is nobody's but ours keeps its traceback.
+        # Plugins may raise anything; show a traceback only for exceptions of our own code.
         plugins = sys.modules.get("ibdissect.plugins")
         name = plugins.blamed(error) if plugins is not None else None
         if name is not None:
             text = f"plugin {name} failed: {type(error).__name__}: {error}"
-        elif isinstance(error, OSError):  # a full disk behind standard output, a folder that is gone
+        elif isinstance(error, OSError):  # for example a full disk or a removed folder
             text = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
             _give_up_output()
+        elif isinstance(error, MemoryError):
+            text = "out of memory"
         else:
-            raise
+            import traceback
+
+            from ibdissect.cli.common import say
+
+            for line in "".join(traceback.format_exception(error)).splitlines():
+                say(line)
+            return 2
         from ibdissect.cli.common import say
 
         say(f"error: {text}")
@@ -155,8 +207,19 @@ def run(arguments: list[str] | None = None) -> int:
         warnings.showwarning = show
 
 
+def _show(error: click.ClickException) -> None:
+    """Print a command-line error; line breaks in names are escaped."""
+    from ibdissect.cli.common import say
+
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        click.echo(error.ctx.get_usage(), err=True)
+        say(f"Try '{error.ctx.command_path} {error.ctx.help_option_names[0]}' for help.")
+        click.echo(err=True)
+    say(f"Error: {error.format_message()}")
+
+
 def _give_up_output() -> None:
-    """What is still buffered for standard output must not complain at exit."""
+    """Discard what is still buffered for standard output, so that flushing it at exit cannot fail."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -166,7 +229,7 @@ def _give_up_output() -> None:
 def _warned(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None, line: str | None = None
 ) -> None:
-    """Warnings are talk: one line each on standard error."""
+    """Print a warning as one line on standard error."""
     from ibdissect.cli.common import say
 
     say(f"warning: {message}")

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from ibdissect.cli.common import common_options, plugin_names, say
-from ibdissect.cli.output import done, ending_of, findings_of, max_findings_option, shown_of, to_option
+from ibdissect.cli.common import common_options, say
+from ibdissect.cli.output import done, ending_of, findings_of, max_findings_option, opened_capture, shown_of, to_option
 
 
 @click.command(short_help="Write a pcapng with the findings as comments.")
@@ -18,20 +18,19 @@ from ibdissect.cli.output import done, ending_of, findings_of, max_findings_opti
 def command(capture: str, target: str, max_findings: int, **common: Any) -> int:
     """Write the frames of CAPTURE to a pcapng, each with its findings as comments, which Wireshark shows.
 
-    Comments that are already there stay. Frames are written as they are, with the keys in them.
+    Existing comments stay. Frames are written unchanged, including their keys.
     """
     ending_of(target, (".pcapng", ".ntar"))
     from ibdissect.export.comments import comments_by_frame
     from ibdissect.export.files import replacing
     from ibdissect.export.frames import write_frames
-    from ibdissect.session import Capture
 
-    with Capture(capture, plugins=plugin_names(common), show_keys=common["show_keys"]) as opened:
+    with opened_capture(capture, common) as opened:
         shown = shown_of(opened, common)
         findings = findings_of(opened, common, shown, max_findings).findings
         added = comments_by_frame(findings)
         with replacing(target, capture) as file:
             count = write_frames(opened, shown, file, "pcapng", added)
         say("note: frames are written as they are, with the keys in them")
-        done(opened, common, f"{count} frames written to {target}, {sum(map(len, added.values()))} comments")
+        done(common, f"{count} frames written to {target}, {sum(map(len, added.values()))} comments")
     return 0

@@ -1,4 +1,4 @@
-"""How is the terminal UI put into a browser without letting anybody else in? textual-serve, for requests of its own page only."""
+"""How is the terminal UI served to a browser without letting others in? textual-serve, for requests from its own page only."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from aiohttp import web
 from textual_serve.server import Server
 
 DEFAULT_PORT = 80
-"""A browser leaves it out where it says which page asks for what."""
+"""Browsers omit this port from the Host and Origin headers."""
 
 
 OWN_STYLES = "style-src 'self' 'unsafe-inline'; font-src 'self' data:"
-"""textual-serve's page names a style sheet of another site: nothing is fetched from there."""
+"""Keeps the browser from fetching the external style sheet that textual-serve's page links to."""
 
 
 class LocalServer(Server):  # type: ignore[misc, unused-ignore]  # where textual-serve is not installed
-    """Serves one command on the loopback interface, to whoever knows the address with the word in it, once he has been there.
+    """Serves one command on the loopback interface to clients that know the secret word in the address; a cookie keeps it.
 
-    The screen can write files, so neither another site's page nor another user of this machine may open it.
+    The terminal UI can write files, so neither pages of other sites nor other users of this machine may open it.
     """
 
     def __init__(self, command: str, host: str, port: int, title: str) -> None:
         super().__init__(command, host=host, port=port, title=title)
         self.allowed = frozenset({host} if port == DEFAULT_PORT else ()) | {f"{host}:{port}"}
         self.word = secrets.token_urlsafe(16)
-        self._cookie = f"ibdissect-{port}"  # cookies do not tell ports apart
+        self._cookie = f"ibdissect-{port}"  # cookies are shared by all ports of a host
         self.address = f"http://{host}:{port}/?word={self.word}"
-        """What a person opens."""
-        logging.getLogger("aiohttp.access").setLevel(logging.WARNING)  # every request is logged with the word in it
+        """The address to open, with the secret word."""
+        logging.getLogger("aiohttp.access").setLevel(logging.WARNING)  # the access log would contain the secret word
 
     async def _make_app(self) -> Any:
         app = await super()._make_app()
@@ -39,7 +39,7 @@ class LocalServer(Server):  # type: ignore[misc, unused-ignore]  # where textual
 
     @web.middleware  # type: ignore[untyped-decorator, unused-ignore]  # where aiohttp is not installed
     async def _only_own_page(self, request: web.Request, handler: Any) -> Any:
-        """Refuse names that resolve to this machine but are not its own (DNS rebinding), pages of other sites (their Origin), strangers."""
+        """Refuse foreign host names that resolve to this machine (DNS rebinding), pages of other sites (Origin), a wrong word."""
         origin = request.headers.get("Origin")
         if request.host not in self.allowed or (origin is not None and origin.removeprefix("http://") not in self.allowed):
             raise web.HTTPForbidden(text="This page is for this machine alone.")
@@ -55,4 +55,4 @@ class LocalServer(Server):  # type: ignore[misc, unused-ignore]  # where textual
         return response
 
     async def on_startup(self, app: Any) -> None:
-        """Say nothing: the command has said where it is."""
+        """Print nothing: the command has printed the address."""

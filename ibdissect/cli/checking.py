@@ -1,4 +1,4 @@
-"""What do configuration file and command line add up to, for a check? What `lint`, `annotate`, `export` and the pytest plugin share."""
+"""How do configuration file and command line combine into a check's options? For `lint`, `annotate`, `export` and pytest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ibdissect.errors import ConfigError
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import Rule
 from ibdissect.lint.select import matches, select
-from ibdissect.linting import Declared, Options
+from ibdissect.session.check import Declared, Options
 
 from .common import loaded_catalog, plugin_names, settings
 from .config import Config
@@ -25,7 +25,7 @@ def check_options(
     timing: bool = False,
     shown: Any = None,
 ) -> Options:
-    """The options of a check; what is selected goes before the file's selection, what is ignored adds to it. ConfigError, PluginError."""
+    """The options of a check. `selected` replaces the file's selection, `ignored` adds to it. ConfigError, PluginError."""
     from ibdissect.rules import load
 
     config = settings(common)
@@ -60,7 +60,7 @@ def check_options(
 
 
 def _known(config: Config, rules: list[type[Rule]]) -> None:
-    """ConfigError for a code in the file that no rule has; it names the key."""
+    """Raise ConfigError, naming the key, for a code in the file that no rule has."""
     places = [("select", config.select), ("ignore", config.ignore), ("severity", tuple(config.severity))]
     places += [(f'per-path-ignores."{glob}"', codes) for glob, codes in config.per_path_ignores]
     for key, codes in places:

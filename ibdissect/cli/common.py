@@ -1,4 +1,4 @@
-"""What do options mean that every command has: filter, frames, colour, plugins, masking?"""
+"""What do the options of all commands mean: filter, frames, colour, plugins, masking?"""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STYLES = {
 
 
 def common_options(function: F) -> F:
-    """Add the options that mean the same everywhere; the command receives them as keywords (see `loaded_catalog`, `limits`)."""
+    """Add the common options; the command receives them as keywords (see `loaded_catalog`, `limits`)."""
     for option in reversed(
         (
             click.option("-Y", "--filter", "filter", metavar="FILTER", help="Only frames that match this display filter."),
@@ -41,7 +41,7 @@ def common_options(function: F) -> F:
 
 
 def settings(common: dict[str, Any]) -> Config:
-    """The configuration: the file named, or the nearest one above the working directory."""
+    """The configuration: the given file, or the nearest one above the working directory."""
     found = common.get("settings")
     if not isinstance(found, Config):
         found = common["settings"] = read_config(common.get("config"))
@@ -51,7 +51,7 @@ def settings(common: dict[str, Any]) -> Config:
 
 
 def plugin_names(common: dict[str, Any]) -> tuple[str, ...]:
-    """Plugins of the configuration, then those of the command line."""
+    """Plugins from the configuration, then those from the command line."""
     return (*settings(common).plugins, *common.get("plugins", ()))
 
 
@@ -72,19 +72,19 @@ def loaded_catalog(common: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
         from ibdissect.lint.declared import rules_of
         from ibdissect.rules import load as load_rules
 
-        load_rules()  # so that a code that is taken is the file's fault
+        load_rules()  # load built-in rules first, so that a duplicate code is blamed on the file
         rules = (*rules, *rules_of(config.rule, config.source, catalog))
     return catalog, rules
 
 
 def limits(common: dict[str, Any], catalog: Any = None) -> Any:
-    """What limits the frames (`limits.Limits`), None when nothing does. FilterError, ConfigError when it cannot be understood."""
+    """The limits on frames (`limits.Limits`), None without any. Raises FilterError or ConfigError if they are not valid."""
     text, frames = common.get("filter"), common.get("frames")
     if text is None and frames is None:
         return None
     from .limits import Limits
 
-    return Limits.parse(text, frames, catalog)
+    return Limits.parse(text, frames, catalog, show_keys=bool(common.get("show_keys")))
 
 
 def coloured(choice: str | None, stream: IO[str]) -> bool:
@@ -106,24 +106,24 @@ def painter(choice: str | None, stream: IO[str]) -> Paint:
 
 
 def paint_for(common: dict[str, Any], stream: IO[str]) -> Paint:
-    """The painter that command line and configuration ask for."""
+    """The painter chosen by command line or configuration."""
     return painter(common["color"] or settings(common).color, stream)
 
 
 def say(text: str) -> None:
-    """Talk: a line on standard error; what a capture or a path put into it cannot steer the terminal."""
-    click.echo("\n".join(printable(line) for line in text.split("\n")), err=True)
+    """Print one line on standard error; escapes line breaks and all else that a terminal or CI system could interpret."""
+    click.echo(printable(text), err=True)
 
 
 def damage_text(path: str, damage: Any) -> str:
-    """One broken place of a container, as a line."""
+    """Damage in a capture file, as one line."""
     went_on = f", reading went on at byte {damage.resumed}" if damage.resumed is not None else ""
     return f"warning: {path}: {damage.kind} at byte {damage.offset}, after frame {damage.frame}: {damage.reason}{went_on}"
 
 
 @contextmanager
 def progress_bar(files: list[str], *, quiet: bool = False) -> Iterator[Callable[[int, int], None] | None]:
-    """A callback (frames, bytes so far in the present file) that moves a bar; None where standard error is no terminal."""
+    """A callback (frames, bytes so far in the current file) that moves a bar; None if standard error is not a terminal."""
     if quiet or not sys.stderr.isatty():
         yield None
         return

@@ -1,4 +1,4 @@
-"""What may be typed next on the command line? Captures, rule codes and filter names, for the completion of bash, zsh and fish."""
+"""How are command lines completed in bash, zsh and fish? With captures, rule codes and filter names."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
 def teach(command: click.Command) -> click.Command:
-    """Make a command complete its own arguments and options; only a shell that asks needs it."""
+    """Add completion of arguments and options to a command; needed only when a shell asks."""
     for parameter in command.params:
         found = BY_NAME.get(parameter.name or "")
         if found is not None:
-            parameter._custom_shell_complete = found  # what the argument `shell_complete` of click's decorators sets
+            parameter._custom_shell_complete = found  # set by the argument `shell_complete` of click's decorators
     return command
 
 
 def files(_context: click.Context, _parameter: click.Parameter | None, incomplete: str) -> list[CompletionItem]:
-    """The shell completes names of files better than we do."""
+    """Leave file names to the shell."""
     return [CompletionItem(incomplete, type="file")]
 
 
 def codes(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Rule codes, families and names; also behind a comma."""
+    """Rule codes, families and names; also after a comma."""
     from ibdissect.rules import load
 
     before, comma, word = incomplete.rpartition(",")
@@ -38,7 +38,7 @@ def codes(_context: click.Context, _parameter: click.Parameter, incomplete: str)
 
 
 def filters(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """What may stand at the end of a display filter."""
+    """Completions for the end of a display filter."""
     from ibdissect.dfilter.complete import complete
 
     found = complete(incomplete, len(incomplete))
@@ -46,7 +46,7 @@ def filters(_context: click.Context, _parameter: click.Parameter, incomplete: st
 
 
 def names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Names of fields; the leading `infiniband.` may be left out, as in filters."""
+    """Names of fields; the prefix `infiniband.` is optional, as in filters."""
     from ibdissect.wire.catalog import builtin
 
     return _starting(sorted(builtin().names), incomplete)
@@ -62,4 +62,4 @@ BY_NAME: dict[str, Complete] = {
     "capture": files, "paths": files, "config": files, "plugins": files, "target": files, "output": files, "baseline": files,
     "write_baseline": files, "codes": codes, "selected": codes, "ignored": codes, "filter": filters, "prefix": names, "names": names,
 }  # fmt: skip
-"""By the name of a parameter, the same in every command."""
+"""By parameter name, the same in every command."""

@@ -2,51 +2,49 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct as Record
+from msgspec import field
+from msgspec.structs import replace
+
 from ibdissect.errors import ConfigError
-from ibdissect.record import record
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 Reader = Callable[[Any, "Path"], Any]
-"""(value of a key, file) -> value of the field; ValueError says what is wrong with it."""
+"""(value of a key, file) -> value of the field; raises ValueError that says what is wrong."""
 NAME = "ibdissect.toml"
-PROJECT = ("pyproject.toml", ".git", ".hg")
-"""What a project's root holds."""
 
 
-@record(eq=True, kw_only=True)
-class Config:
-    """Settings that a project keeps in a file; an option of the command line goes before them."""
+class Config(Record, frozen=True, kw_only=True):
+    """Settings from a project's file; command-line options override them."""
 
     source: str = ""
-    """The file; empty when there is none."""
+    """The file; empty if there is none."""
     select: tuple[str, ...] = ()
     """Rules that `lint` runs: codes, prefixes, names."""
     ignore: tuple[str, ...] = ()
-    """Rules that it does not run."""
+    """Rules that `lint` does not run."""
     per_path_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Globs, relative to the file's folder, and the rules that do not judge captures there."""
+    """Globs, relative to the file's folder, and the rules that do not check captures there."""
     severity: dict[str, str] = field(default_factory=dict)
     """Severities by rule code, prefix or name that differ from the rule's own."""
     options: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What rules are told, by code or name and key; checked against the rules where they run (`lint.setting`)."""
+    """Options of rules, by code or name, then key; validated by `lint.setting`."""
     fail_on: str | None = None
-    """Severity from which the exit status is 1."""
+    """Least severity that makes the exit status 1."""
     baseline: str | None = None
-    """Findings that are known and hidden."""
+    """File of known findings, which are hidden."""
     site: dict[str, Any] | None = None
-    """What the subnet's owner allows (`lint.policy`)."""
+    """What the site allows (`lint.policy`)."""
     rule: tuple[dict[str, Any], ...] = ()
     """Rules declared in the file (`lint.declared`)."""
     plugins: tuple[str, ...] = ()
-    """Files (relative to the configuration file) and modules."""
+    """Plugins: files (relative to the configuration file) and modules."""
     color: str | None = None
     """auto, always, never."""
     refused: str = ""
@@ -54,12 +52,12 @@ class Config:
 
     @property
     def judges(self) -> bool:
-        """Whether it says which rules judge, or how."""
+        """Whether it configures which rules run, or how."""
         return bool(self.select or self.ignore or self.per_path_ignores or self.severity or self.options or self.site or self.rule)
 
     @property
     def folder(self) -> str:
-        """What paths in the file are relative to, absolute."""
+        """Absolute folder that paths in the file are relative to."""
         return os.path.dirname(os.path.abspath(self.source))
 
 
@@ -68,12 +66,14 @@ CHOICES = {
     "color": ("auto", "always", "never"),
 }
 SEVERITIES = ("error", "warning", "info")
+MOST_TEXT = 16 << 20
+"""Most characters read from a configuration file; a device file may be endless."""
 OWN = ("source", "refused")
-"""Fields that no key stands for."""
+"""Fields that are not keys of the file."""
 
 
 def read_config(path: str | None) -> Config:
-    """The configuration in a file, or in the nearest one above the working directory. ConfigError names file and key."""
+    """The configuration from a file, or from the nearest one above the working directory. ConfigError names file and key."""
     if path is not None:
         return _parse(path, named=True)
     try:
@@ -81,47 +81,58 @@ def read_config(path: str | None) -> Config:
     except FileNotFoundError:  # the working directory was removed
         return Config()
     while True:
-        for name in (NAME, "pyproject.toml"):
-            if os.path.isfile(file := os.path.join(folder, name)):
-                config = _parse(file, named=False)
-                if config.source:
-                    return _trusted(config)
+        config = configured(folder)
+        if config is not None:
+            return _trusted(config)
         above = os.path.dirname(folder)
         if above == folder:
             return Config()
         folder = above
 
 
+def configured(folder: str) -> Config | None:
+    """The configuration in a folder, None if there is none."""
+    for name in (NAME, "pyproject.toml"):
+        if os.path.isfile(file := os.path.join(folder, name)):
+            config = _parse(file, named=False)
+            if config.source:
+                return config
+    return None
+
+
 def _trusted(config: Config) -> Config:
-    """A file that was found, not named, brings plugins - code - only from a project's root, never from among captures."""
+    """Plugins are code: drop them if the file was found, not named, unless the user trusts its folder; always drop them in CI.
+
+    Nothing in the folder itself can prove trust: an archive of captures may contain all that a project's root contains.
+    """
     if not config.plugins:
         return config
-    from ibdissect.capture.discover import NAMES
-
-    folder = config.folder
-    if any(name.lower().endswith(NAMES) for name in os.listdir(folder)):
-        why = "it lies beside captures"
-    elif not any(os.path.exists(os.path.join(folder, name)) for name in PROJECT):
-        why = f"its folder is no project's root (none of {', '.join(PROJECT)})"
+    if os.environ.get("CI", "").lower() not in ("", "0", "false"):
+        why = "this is CI"
     else:
-        return config
-    why = f"{config.source}: plugins are not loaded, {why}; name the file to trust it: --config {config.source}"
-    return dataclasses.replace(config, plugins=(), refused=why)
+        from ibdissect.cli.trust import is_trusted  # few configurations name plugins
+
+        if is_trusted(config.folder):
+            return config
+        why = f"its folder is not trusted (ibdissect trust {config.folder})"
+    why = f"{config.source}: plugins are not loaded, {why}; name the file to load them: --config {config.source}"
+    return replace(config, plugins=(), refused=why)
 
 
 def _parse(file: str, *, named: bool) -> Config:
-    import tomllib  # many have no configuration file
+    import tomllib  # often there is no configuration file
     from pathlib import Path
 
     path = Path(file)
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        with path.open(encoding="utf-8") as opened:
+            table = tomllib.loads(opened.read(MOST_TEXT))
     except OSError as error:
         raise ConfigError(str(path), "file", f"cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError also for a number of thousands of digits, which Python refuses to parse
         if path.name == "pyproject.toml" and not named:
-            return Config()  # somebody else's file: whoever owns it will say so
-        raise ConfigError(str(path), "file", f"is no TOML: {error}") from error
+            return Config()  # not our file: its owner will report the error
+        raise ConfigError(str(path), "file", f"not valid TOML: {error}") from error
     if path.name == "pyproject.toml":
         tool = table.get("tool")
         table = tool.get("ibdissect", {}) if isinstance(tool, dict) else {}
@@ -133,7 +144,7 @@ def _parse(file: str, *, named: bool) -> Config:
 
 
 def _checked(path: Path, table: dict[str, Any]) -> Config:
-    known = {name.replace("_", "-"): name for name in Config.__dataclass_fields__ if name not in OWN}
+    known = {name.replace("_", "-"): name for name in Config.__struct_fields__ if name not in OWN}
     values: dict[str, Any] = {}
     for key, value in table.items():
         name = known.get(key)
@@ -199,7 +210,7 @@ def _file(value: Any, path: Path) -> str:
     from pathlib import Path
 
     full = path.parent / value
-    return str(full.relative_to(Path.cwd())) if full.is_relative_to(Path.cwd()) else str(full)  # reports show it
+    return str(full.relative_to(Path.cwd())) if full.is_relative_to(Path.cwd()) else str(full)  # shown in reports
 
 
 def _choice(name: str) -> Reader:
@@ -215,4 +226,4 @@ READERS: dict[str, Reader] = {
     "plugins": _plugins, "per_path_ignores": _per_path, "severity": _severity, "options": _options, "site": _table, "rule": _tables,
     "baseline": _file, "fail_on": _choice("fail_on"), "color": _choice("color"),
 }  # fmt: skip
-"""What turns the value of a key into that of the field; the others are lists of codes."""
+"""Converts a key's value to the field's; keys not listed are lists of codes."""

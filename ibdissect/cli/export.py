@@ -6,8 +6,18 @@ from typing import Any
 
 import click
 
-from ibdissect.cli.common import common_options, plugin_names, say
-from ibdissect.cli.output import FRAME_ENDINGS, done, ending_of, findings_of, max_findings_option, require_extra, shown_of, to_option
+from ibdissect.cli.common import common_options, say
+from ibdissect.cli.output import (
+    FRAME_ENDINGS,
+    done,
+    ending_of,
+    findings_of,
+    max_findings_option,
+    opened_capture,
+    require_extra,
+    shown_of,
+    to_option,
+)
 from ibdissect.errors import ConfigError
 
 TABLE_ENDINGS = (".parquet", ".arrow", ".feather", ".csv", ".jsonl", ".ndjson")
@@ -24,8 +34,8 @@ TABLE_ENDINGS = (".parquet", ".arrow", ".feather", ".csv", ".jsonl", ".ndjson")
 def command(capture: str, target: str, names: tuple[str, ...], first: bool, findings: bool, max_findings: int, **common: Any) -> int:
     """Write CAPTURE as a table (.parquet .arrow .feather .csv .jsonl) or its frames as a capture (.pcap .pcapng).
 
-    A name that a frame can hold several times becomes a list (in CSV: commas between). Keys are null unless --show-keys;
-    frames in a capture stay as they are, with their keys.
+    A field that can occur several times in a frame becomes a list (in CSV separated by commas). Keys are null unless
+    --show-keys is given; frames in a capture are unchanged, including their keys.
     """
     ending = ending_of(target, (*TABLE_ENDINGS, *FRAME_ENDINGS))
     if ending in FRAME_ENDINGS and (names or findings):
@@ -36,9 +46,8 @@ def command(capture: str, target: str, names: tuple[str, ...], first: bool, find
         require_extra("pyarrow")
     from ibdissect.dissect.named import ANSWER_NAMES
     from ibdissect.export.files import replacing
-    from ibdissect.session import Capture
 
-    with Capture(capture, plugins=plugin_names(common), show_keys=common["show_keys"]) as opened:
+    with opened_capture(capture, common) as opened:
         if ending in FRAME_ENDINGS:
             from ibdissect.export.frames import write_frames
 
@@ -46,12 +55,12 @@ def command(capture: str, target: str, names: tuple[str, ...], first: bool, find
             with replacing(target, capture) as file:
                 count = write_frames(opened, shown, file, FRAME_ENDINGS[ending])
             say("note: frames are written as they are, with the keys in them")
-            done(opened, common, f"{count} frames written to {target}")
+            done(common, f"{count} frames written to {target}")
             return 0
-        from ibdissect.arrow import ArrowColumns, named_columns
-        from ibdissect.columns import DEFAULT
         from ibdissect.export import tables
         from ibdissect.export.frames import selected
+        from ibdissect.session.arrow import ArrowColumns, named_columns
+        from ibdissect.session.columns import DEFAULT
 
         if findings:
             from ibdissect.export.findings import SCHEMA, batches
@@ -59,7 +68,7 @@ def command(capture: str, target: str, names: tuple[str, ...], first: bool, find
             report = findings_of(opened, common, shown_of(opened, common), max_findings)
             with replacing(target, capture) as file:
                 count = tables.write(batches(report.findings), SCHEMA, file, ending)
-            done(opened, common, f"{count} findings written to {target}")
+            done(common, f"{count} findings written to {target}")
             return 0
         chosen_names = named_columns(opened.catalog, names or DEFAULT, first=first)
         answers = opened.answers() if any(column.name in ANSWER_NAMES for column in chosen_names) else None
@@ -70,5 +79,5 @@ def command(capture: str, target: str, names: tuple[str, ...], first: bool, find
             count = tables.write((columns.batch(table, rows) for table, rows in chosen), columns.schema, file, ending)
         if columns.masked:
             say(f"note: {columns.masked} keys are left out; --show-keys writes them")
-        done(opened, common, f"{count} frames written to {target}")
+        done(common, f"{count} frames written to {target}")
     return 0

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ibdissect.cli.common import common_options, damage_text, loaded_catalog, paint_for, progress_bar, say
+from ibdissect.cli.common import common_options, paint_for, progress_bar
+from ibdissect.cli.output import opened_capture
 from ibdissect.errors import ConfigError
 from ibdissect.wire.text import visible_json
 
@@ -29,7 +29,7 @@ Paint = Callable[[str, str], str]
 def command(capture: str, format_: str, dot: bool, at: int | None, **common: Any) -> None:
     """Print nodes, ports, links, LIDs, partitions, keys, subnet managers and forwarding; `-` reads standard input.
 
-    Every fact comes with the frame that taught it. Keys are masked unless --show-keys is given.
+    Every fact is shown with the frame it was learnt from. Keys are masked unless --show-keys is given.
     """
     for name in ("filter", "frames"):
         if common[name] is not None:
@@ -48,36 +48,21 @@ def command(capture: str, format_: str, dot: bool, at: int | None, **common: Any
 
 
 def _learnt(path: str, at: int | None, common: dict[str, Any]) -> dict[str, Any]:
-    """What the capture teaches up to frame `at`."""
-    from ibdissect.capture.opening import open_capture
+    """The subnet as learnt up to frame `at`."""
     from ibdissect.fabric import Follower
     from ibdissect.fabric.describe import describe
     from ibdissect.fabric.story import Story
-    from ibdissect.table.secrets import Masker, is_secret
-    from ibdissect.table.table import ChunkTable
+    from ibdissect.table.secrets import is_secret
 
-    catalog, _ = loaded_catalog(common)
-    follower, masker, story = Follower(), Masker(), Story()
-    frames = 0
-    with open_capture(path) as reader, progress_bar([path], quiet=common["quiet"]) as progress:
-        for chunk in reader.chunks():
-            if at is not None and chunk.first + len(chunk) - 1 > at:
-                chunk = _up_to(chunk, at)
-            if len(chunk):
-                table = ChunkTable(chunk, catalog)
-                masker.feed(table)
-                for event in follower.feed(table):
-                    story.take(event)
-                frames = chunk.first + len(chunk) - 1
-            if progress is not None:
-                progress(frames, chunk.base + chunk.data.size)
-            if at is not None and frames >= at:
-                break
-        for damage in reader.damage:
-            say(damage_text(path, damage))
+    follower, story, frames = Follower(), Story(), 0
+    with opened_capture(path, common) as opened, progress_bar([path], quiet=common["quiet"]) as progress:
+        for table in opened.tables(until=at, progress=progress):
+            for event in follower.feed(table):
+                story.take(event)
+            frames += len(table)
 
     def key_text(kind: str, value: int) -> str | None:
-        return None if common["show_keys"] or not is_secret(kind, value) else masker.name(kind, value)
+        return None if common["show_keys"] or not is_secret(kind, value) else opened.masker.name(kind, value)
 
     return {"schema": 1, "capture": path, "frame": frames, **describe(follower.subnet, key_text), "events": _events(story)}
 
@@ -95,21 +80,14 @@ def _events(story: Story) -> list[dict[str, Any]]:
     ]
 
 
-def _up_to(chunk: Any, frame: int) -> Any:
-    """The rows of a chunk up to a frame."""
-    count = max(0, frame - chunk.first + 1)
-    names = ("offset", "caplen", "length", "time_ns", "link", "interface", "pseudo")
-    return replace(chunk, front=None, **{name: getattr(chunk, name)[:count] for name in names})
-
-
 def lines(result: dict[str, Any], paint: Paint, *, quiet: bool = False) -> Iterator[str]:
-    """The subnet as a person reads it; `quiet` leaves out ports."""
+    """The subnet as text; `quiet` omits ports."""
     counts = result["counts"]
-    unknown = f", {counts['unknown_nodes']} nodes without NodeInfo" if counts["unknown_nodes"] else ""
-    routers = f", {counts['routers']} routers" if counts["routers"] else ""
+    unknown = f", {_count(counts['unknown_nodes'], 'node')} without NodeInfo" if counts["unknown_nodes"] else ""
+    routers = f", {_count(counts['routers'], 'router')}" if counts["routers"] else ""
     yield (
-        f"{counts['switches']} switches, {counts['channel_adapters']} channel adapters{routers}{unknown}, {counts['links']} links, "
-        f"{counts['lids']} LIDs, as of frame {result['frame']}"
+        f"{_count(counts['switches'], 'switch')}, {_count(counts['channel_adapters'], 'channel adapter')}{routers}{unknown}, "
+        f"{_count(counts['links'], 'link')}, {_count(counts['lids'], 'LID')}, as of frame {result['frame']}"
     )
     if result["sms"]:
         yield from ("", paint("Subnet managers", "path"))
@@ -126,13 +104,14 @@ def lines(result: dict[str, Any], paint: Paint, *, quiet: bool = False) -> Itera
         yield from ("", paint("Partitions", "path"))
         for partition in result["partitions"]:
             full = sum(member["full"] for member in partition["members"])
-            yield f"  0x{partition['partition']:04x}  {full} full, {len(partition['members']) - full} limited members"
+            limited = _count(len(partition["members"]) - full, "limited member")
+            yield f"  0x{partition['partition']:04x}  {full} full, {limited}"
     if result["groups"]:
         yield from ("", paint("Multicast groups", "path"))
         for group in result["groups"]:
             yield (
                 f"  {group['mgid']}  LID 0x{group['mlid']:04x}  P_Key 0x{group['p_key']:04x}  Q_Key {group['q_key']['text']}  "
-                f"{len(group['members'])} members  {_frame(group['frame'], paint)}"
+                f"{_count(len(group['members']), 'member')}  {_frame(group['frame'], paint)}"
             )
             if not quiet:
                 for member in group["members"]:
@@ -150,11 +129,17 @@ def lines(result: dict[str, Any], paint: Paint, *, quiet: bool = False) -> Itera
             yield f"  {event['text']}{answer}  {_frame(event['frame'], paint)}"
 
 
+def _count(number: int, noun: str) -> str:
+    """`1 switch`, `2 switches`."""
+    return f"{number} {noun}" + ("" if number == 1 else "es" if noun.endswith("ch") else "s")
+
+
 def _node(node: dict[str, Any], paint: Paint, quiet: bool) -> Iterator[str]:
     name = f'  "{node["name"]}"' if node["name"] else ""
     switch = node.get("switch")
+    ports = _count(node["num_ports"], "port")
     tables = f"  linear table {switch['linear_fdb_cap']}, top {switch['linear_fdb_top']}" if switch else ""
-    yield f"  {node['kind']} {node['guid'] or '(no NodeInfo)'}{name}  {node['num_ports']} ports{tables}  {_frame(node['frame'], paint)}"
+    yield f"  {node['kind']} {node['guid'] or '(no NodeInfo)'}{name}  {ports}{tables}  {_frame(node['frame'], paint)}"
     if quiet:
         return
     for port in node["ports"]:
@@ -162,9 +147,9 @@ def _node(node: dict[str, Any], paint: Paint, quiet: bool) -> Iterator[str]:
     forwarding = node.get("forwarding")
     if forwarding is not None:
         for entry in forwarding["linear"]:
-            yield f"    forwards {entry['count']} LIDs by port {entry['port']}: {entry['lids']}"
+            yield f"    forwards {_count(entry['count'], 'LID')} by port {entry['port']}: {entry['lids']}"
         if forwarding["random"]:
-            yield f"    random forwarding table: {len(forwarding['random'])} blocks"
+            yield f"    random forwarding table: {_count(len(forwarding['random']), 'block')}"
         for entry in forwarding["multicast"]:
             yield f"    forwards 0x{entry['lid']:04x} by ports {','.join(map(str, entry['ports']))}"
 

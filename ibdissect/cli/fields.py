@@ -19,7 +19,7 @@ TYPES = {"uint": "integer", "flag": "boolean", "gid": "GID", "mac": "MAC address
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
 @common_options
 def command(prefix: str, format_: str, **common: Any) -> None:
-    """List every filter name that starts with PREFIX (`infiniband.` may be left out): type, label, where it is carried, its bits."""
+    """List all filter names that start with PREFIX (`infiniband.` is optional), with type, label, place and bits."""
     from ibdissect.wire.catalog import builtin
 
     catalog = loaded_catalog(common)[0] or builtin()
@@ -38,7 +38,7 @@ def command(prefix: str, format_: str, **common: Any) -> None:
 
 
 def matches(name: str, prefix: str) -> bool:
-    """Whether a filter name is meant by what was typed."""
+    """Whether a filter name starts with the prefix; `infiniband.` is optional."""
     return name.startswith(prefix) or name.removeprefix("infiniband.").startswith(prefix)
 
 
@@ -82,7 +82,7 @@ def where(struct: Any) -> str:
             mask = "" if place.mask == (1 << 64) - 1 else f"/0x{place.mask:x}"
             said.append(f"{what}{side} of service " + (f"{place.named}*" if place.named else f"0x{place.service_id:x}{mask}"))
         else:
-            said.append(f"{type(place).__name__} {', '.join(_value(place, name) for name in place.__dataclass_fields__)}")
+            said.append(f"{type(place).__name__} {', '.join(_value(place, name) for name in place.__struct_fields__)}")
     return "; ".join(dict.fromkeys(said)) or struct.title
 
 

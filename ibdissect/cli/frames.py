@@ -18,7 +18,7 @@ from ibdissect.dissect.transfers import outline as reassembled
 from ibdissect.dissect.tree import Tree, tree_of
 from ibdissect.dissect.value import Presenter
 from ibdissect.dissect.walk import Walk
-from ibdissect.session import Capture
+from ibdissect.session.capture import Capture
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.spec import Field, decode_text
@@ -40,43 +40,27 @@ class Printer(Protocol):
     def tail(self) -> str: ...
 
 
-def printer_of(format_: str, opened: Capture, names: tuple[str, ...], paint: Paint) -> Printer:
-    """The printer of a format."""
-    presenter = opened.presenter()
-    if format_ == "summary":
-        return SummaryLines(presenter, paint)
-    if format_ == "jsonl":
-        return Json(presenter, lines=True)
-    if format_ == "json":
-        return Json(presenter, lines=False)
-    if format_ == "fields":
-        return FieldLines(opened, names)
-    if format_ == "scapy":
-        return ScapyText(opened)
-    return Trees(presenter, {"tree": printers.outline, "dump": printers.dump, "dotted": printers.dotted}[format_], paint)
-
-
 class _Plain:
-    """Nothing in front and nothing behind."""
+    """A printer without head and tail."""
 
     def head(self) -> str:
-        """What stands before the first frame."""
+        """Text before the first frame."""
         return ""
 
     def tail(self) -> str:
-        """What stands behind the last frame."""
+        """Text after the last frame."""
         return ""
 
 
 class SummaryLines(_Plain):
-    """One line a frame: number, seconds since the first frame, ends, protocol, length, info."""
+    """One line per frame: number, seconds since the first frame, source, destination, protocol, length, info."""
 
     def __init__(self, presenter: Presenter, paint: Paint) -> None:
         self.presenter, self.paint = presenter, paint
         self.first_ns: int | None = None
 
     def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
-        """A batch of lines at a time."""
+        """Batches of lines."""
         if self.first_ns is None and len(table):
             self.first_ns = int(table.chunk.time_ns[0])
         for start in range(0, len(rows), BATCH):
@@ -95,24 +79,24 @@ class SummaryLines(_Plain):
 
 
 def seconds(ns: int) -> str:
-    """Seconds since the first frame with six digits, as Wireshark's Time column (rounded down)."""
+    """Seconds with six decimals, rounded down, as in Wireshark's Time column."""
     whole, rest = divmod(abs(ns) // 1000, 1_000_000)
     return f"{'-' * (ns < 0)}{whole}.{rest:06d}".rjust(12)
 
 
 class Json:
-    """The objects of `jsonl`, one a line or as one array."""
+    """One JSON object per frame: one per line, or all in one array."""
 
     def __init__(self, presenter: Presenter, *, lines: bool) -> None:
         self.lines, self.first = lines, True
         self.json = JsonLines(presenter)
 
     def head(self) -> str:
-        """The array's bracket."""
+        """The array's opening bracket."""
         return "" if self.lines else "["
 
     def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
-        """Objects, each with the line's end or the comma in front of it."""
+        """Objects, each with its line end, or preceded by a comma."""
         for line in self.json.lines(table, rows):
             if self.lines:
                 yield line + "\n"
@@ -121,12 +105,12 @@ class Json:
                 self.first = False
 
     def tail(self) -> str:
-        """The array's other bracket."""
+        """The array's closing bracket."""
         return "" if self.lines else "\n]\n"
 
 
 class Trees(_Plain):
-    """Formats that print one tree a frame."""
+    """Formats that print one tree per frame."""
 
     def __init__(self, presenter: Presenter, form: Callable[[Tree, Paint], str], paint: Paint) -> None:
         self.presenter, self.form, self.paint = presenter, form, paint
@@ -135,7 +119,7 @@ class Trees(_Plain):
         self.transfers = Transfers() if form is printers.outline else None
 
     def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
-        """Trees, an empty line between them."""
+        """Trees, separated by empty lines."""
         ended = self.transfers.feed(table) if self.transfers is not None else {}
         if not len(rows):
             return
@@ -160,13 +144,13 @@ class Trees(_Plain):
 
 
 def without_infiniband(table: ChunkTable) -> npt.NDArray[np.bool_]:
-    """Rows that hold neither a native packet nor a RoCE one, bool[n]."""
+    """Rows with neither an InfiniBand nor a RoCE packet, bool[n]."""
     located = table.located
     return (located.at("bth") < 0) & (located.at("lrh") < 0) & (located.at("grh") < 0) & (located.at("link") < 0)
 
 
 def _by_scapy(table: ChunkTable, row: int, presenter: Presenter) -> str:
-    """What Scapy makes of a frame that is not ours; Scapy is loaded for the first of them."""
+    """A frame without InfiniBand as Scapy shows it; Scapy is imported for the first one."""
     from ibdissect.cli.scapy_text import shown
 
     lines = shown(table, row, presenter).rstrip("\n").split("\n")
@@ -224,7 +208,7 @@ class FieldLines(_Plain):
 
 
 def answer_texts(answers: Answers, name: str, first: int, count: int, rows: Int) -> list[str]:
-    """A name of ANSWER_NAMES for the given rows of the chunk that begins with frame `first`, empty where a row has none."""
+    """Values of one of ANSWER_NAMES for the given rows of the chunk that starts at frame `first`; empty if a row has none."""
     of_row, values = answers.values(name, first, count)
     text = named.seconds_text if name.endswith("_time") else str
     known = dict(zip(of_row.tolist(), map(text, values.tolist()), strict=True))
@@ -232,7 +216,7 @@ def answer_texts(answers: Answers, name: str, first: int, count: int, rows: Int)
 
 
 def field_text(presenter: Presenter, field: Field[Any], value: Any) -> str:
-    """A value as `tshark -T fields` (4.0) prints it: flags 1 or 0, hexadecimal numbers as wide as their type."""
+    """A value as `tshark -T fields` (4.0) prints it: flags as 1 or 0, hexadecimal numbers padded to their type's width."""
     plain, text = presenter.present(field, decode_text(value) if field.kind == "text" else value)
     if plain is None:
         return text
@@ -263,3 +247,22 @@ class ScapyText(_Plain):
             number = table.chunk.first + row
             yield f"{self.blank}###[ Frame {number} ]###\n" + shown(table, row, self.presenter)
             self.blank = "\n"
+
+
+def _trees(form: Callable[[Tree, Paint], str]) -> MakePrinter:
+    return lambda opened, _, paint: Trees(opened.presenter(), form, paint)
+
+
+MakePrinter = Callable[[Capture, tuple[str, ...], Paint], Printer]
+"""Called with the capture, the names given with -e, and the painter."""
+PRINTERS: dict[str, MakePrinter] = {
+    "summary": lambda opened, _, paint: SummaryLines(opened.presenter(), paint),
+    "tree": _trees(printers.outline),
+    "dump": _trees(printers.dump),
+    "dotted": _trees(printers.dotted),
+    "scapy": lambda opened, _, __: ScapyText(opened),
+    "json": lambda opened, _, __: Json(opened.presenter(), lines=False),
+    "jsonl": lambda opened, _, __: Json(opened.presenter(), lines=True),
+    "fields": lambda opened, names, _: FieldLines(opened, names),
+}
+"""The formats of `show`."""

@@ -1,4 +1,4 @@
-"""What does Ctrl+C do to a check? The first one ends it after the window at hand and keeps what was found, the next one ends all."""
+"""What does Ctrl+C do during a check? The first ends it after the current window and keeps the findings, the second ends at once."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ INTERRUPTED = 130
 
 
 class Interruptions:
-    """While it is entered, Ctrl+C is a wish to stop. Only for one process: others are ended at once, as before."""
+    """Within this context, the first Ctrl+C only asks to stop; with several jobs, Ctrl+C ends the check at once."""
 
     def __init__(self, jobs: int) -> None:
-        # A signal can be handled in the main thread only; where it is ignored (a job of a shell script) it stays so.
+        # Signals can be handled only in the main thread; if SIGINT is ignored (background job of a script), leave it so.
         main = threading.current_thread() is threading.main_thread()
         self._handles = jobs <= 1 and main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
         self._before: Any = None
@@ -31,7 +31,7 @@ class Interruptions:
         if self._asked:
             raise KeyboardInterrupt
         self._asked = True
-        wake()  # a pipe may give nothing for hours
+        wake()  # a read from a pipe may block for hours
 
     def __enter__(self) -> Interruptions:
         if self._handles:

@@ -7,17 +7,19 @@ from collections import Counter
 from ibdissect.errors import ConfigError
 from ibdissect.lint.baseline import MOST, Baseline, Compared, Comparison, Entry, baseline_text, entries_of, parse_baseline
 from ibdissect.lint.result import CaptureReport
-from ibdissect.linting import Options
+from ibdissect.session.check import Options
 
+MOST_TEXT = 64 << 20
+"""Most characters in a baseline file."""
 SAID = 10
-"""Fixed findings that are told one by one."""
+"""Fixed entries that are listed individually."""
 
 
 class Known:
-    """What is known already, for a run of `lint`: hides it in reports, and collects what a new baseline will hold."""
+    """Baselines of one `lint` run: hides known findings in reports, and collects the entries of a new baseline."""
 
     def __init__(self, read: str | None, written: str | None, options: Options) -> None:
-        """Raises `options.max_findings`, for what is not kept cannot be compared. ConfigError when `read` is no baseline."""
+        """Increases `options.max_findings`, as only kept findings can be compared. ConfigError if `read` is not a baseline."""
         if written is not None and options.shown is not None:
             raise ConfigError("--write-baseline", written, "would know a part of the captures only", hint="leave out -Y and --frames")
         self.options, self.shown = options, options.max_findings
@@ -30,7 +32,7 @@ class Known:
         self.compared: Compared | None = None
 
     def apply(self, report: CaptureReport) -> None:
-        """Take in the report of one capture, and leave in it what is to be told."""
+        """Process the report of one capture, leaving only the findings to show."""
         if self.written is not None:
             self.entries += entries_of([report], self.written)
         if self.comparison is not None:
@@ -45,7 +47,7 @@ class Known:
             report.findings = kept
 
     def finish(self) -> Compared | None:
-        """Write the baseline that was asked for; what the comparison came to, None without one. CaptureError when it cannot be written."""
+        """Write the new baseline, if requested (CaptureError on failure); return the comparison's result, or None without one."""
         if self.comparison is not None:
             self.compared = self.comparison.finish()
         if self.written is not None:
@@ -56,7 +58,7 @@ class Known:
         return self.compared
 
     def lines(self) -> list[str]:
-        """What to say about it."""
+        """The lines to print about the baselines."""
         lines = []
         if self.compared is not None:
             fixed = sum(entry.count for entry in self.compared.fixed)
@@ -76,10 +78,13 @@ class Known:
 
 
 def read_baseline(path: str) -> Baseline:
-    """The baseline in a file. ConfigError when there is none, or it is damaged."""
+    """The baseline in a file. Raises ConfigError if the file is missing or damaged."""
     try:
         with open(path, encoding="utf-8") as file:
-            return parse_baseline(file.read(), path)
+            text = file.read(MOST_TEXT + 1)
+        if len(text) > MOST_TEXT:
+            raise ConfigError("--baseline", path, f"is no baseline: longer than {MOST_TEXT >> 20} million characters")
+        return parse_baseline(text, path)
     except FileNotFoundError as error:
         raise ConfigError("--baseline", path, "no such file", hint=f"write it: --write-baseline {path}") from error
     except OSError as error:

@@ -1,17 +1,17 @@
-"""Which frames of a capture are wanted: by number, by display filter, or both?"""
+"""Which frames of a capture are selected: by number, by display filter, or both?"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct as Record
+from msgspec import field
 
 from ibdissect.errors import ConfigError
-from ibdissect.record import record
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
 
@@ -22,56 +22,60 @@ if TYPE_CHECKING:
 ENDLESS = (1 << 63) - 1
 
 
-@record(eq=True, frozen=False)
-class Limits:
+class Limits(Record):
     """Frames by number and display filter."""
 
     ranges: tuple[tuple[int, int], ...]
-    """(first, last) of every run of frames; empty: all."""
+    """(first, last) of each range of frames; empty: all."""
     filter: Filter | None = None
     findings: Mapping[int, Iterable[str]] = field(default_factory=dict)
-    """Codes by frame, for filters that ask for findings (`needs_findings`)."""
+    """Rule codes by frame, for filters that use findings (`needs_findings`)."""
     answers: Answers | None = None
-    """Of the whole capture, for filters that ask for answers which come later (`needs_answers`)."""
+    """Answers in the whole capture, for filters that use later answers (`needs_answers`)."""
 
     @classmethod
-    def parse(cls, text: str | None, frames: str | None, catalog: Catalog | None) -> Limits:
-        """From the options. FilterError and ConfigError say what is wrong where."""
+    def parse(cls, text: str | None, frames: str | None, catalog: Catalog | None, *, show_keys: bool = False) -> Limits:
+        """Make them from the options -Y and --frames. Raises FilterError or ConfigError."""
         ranges = parse_frames(frames) if frames is not None else ()
         if text is None:
             return cls(ranges)
         from ibdissect.dfilter.compile import compile_filter  # loaded only when there is a filter
 
-        return cls(ranges, compile_filter(text, catalog))
+        return cls(ranges, compile_filter(text, catalog, hide_keys=not show_keys))
 
     @property
     def needs_findings(self) -> bool:
-        """Whether the filter asks for findings."""
+        """Whether the filter uses findings."""
         return self.filter is not None and self.filter.codes
 
     @property
     def needs_answers(self) -> bool:
-        """Whether the filter asks which later frame answers a request."""
+        """Whether the filter uses the later frame that answers a request."""
         return self.filter is not None and self.filter.ahead
 
     def rows(self, table: ChunkTable) -> npt.NDArray[np.bool_]:
-        """Which rows of a chunk are wanted, bool[n]."""
+        """Which rows of a chunk are selected, bool[n]."""
         first = table.chunk.first
         chosen = np.full(len(table), not self.ranges)
         for low, high in self.ranges:
             chosen[max(low - first, 0) : max(min(high, first + len(table)) - first + 1, 0)] = True
-        if self.filter is not None:  # also where no frame is wanted: it remembers times from chunk to chunk
+        if self.filter is not None:  # run it even if no row is selected: it keeps times from chunk to chunk
             chosen &= self.filter.rows(table, self.findings, self.answers)
         return chosen
 
     @property
+    def edges(self) -> list[int]:
+        """First frame of each range, and the frame after it."""
+        return [edge for low, high in self.ranges for edge in (low, high + 1)]
+
+    @property
     def last(self) -> int:
-        """Behind this frame nothing is wanted."""
+        """The last frame that may be selected."""
         return max((high for _, high in self.ranges), default=ENDLESS)
 
 
 def parse_frames(text: str) -> tuple[tuple[int, int], ...]:
-    """`1-10,17,100-` as (first, last) pairs. ConfigError when it is none."""
+    """`1-10,17,100-` as (first, last) pairs. Raises ConfigError if it is not valid."""
     ranges = []
     for part in text.split(","):
         match = re.fullmatch(r"\s*(?:(\d{1,18})\s*(?:(-)\s*(\d{1,18})?)?|-\s*(\d{1,18}))\s*", part, re.ASCII)

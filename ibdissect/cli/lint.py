@@ -20,8 +20,8 @@ from ibdissect.errors import CaptureError, ConfigError
 from ibdissect.lint.result import CaptureReport
 from ibdissect.lint.rule import Rule
 from ibdissect.lint.select import split_codes
-from ibdissect.linting import check_many
 from ibdissect.report import text as text_report
+from ibdissect.session.check import check_many
 
 if TYPE_CHECKING:
     from ibdissect.lint.baseline import Compared
@@ -46,20 +46,23 @@ class MaxFindings(click.ParamType):  # type: ignore[type-arg]
 
 @click.command(short_help="Check captures against the rules.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--format", "format_", type=click.Choice(formats.FORMATS), help="Output format (text; github inside GitHub Actions).")
+@click.option("--format", "format_", type=click.Choice(tuple(formats.FORMATS)), help="Output format (text; github inside GitHub Actions).")
 @click.option("--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write the report to FILE instead of standard output.")
 @click.option("--select", "selected", multiple=True, metavar="CODES", help="Only these rules: codes, prefixes or names, comma-separated.")
 @click.option("--ignore", "ignored", multiple=True, metavar="CODES", help="Not these rules.")
 @click.option("--fail-on", type=click.Choice(tuple(RANKS)), help="Exit 1 at this severity or worse.  [error]")
 @click.option(
-    "--baseline", type=click.Path(dir_okay=False), metavar="FILE", help="Hide what FILE knows; say what is new and what is fixed."
+    "--baseline", type=click.Path(dir_okay=False), metavar="FILE", help="Hide the findings recorded in FILE; report new and fixed ones."
 )
-@click.option("--write-baseline", type=click.Path(dir_okay=False), metavar="FILE", help="Make everything found known: write it, exit 0.")
-@click.option("--max-findings", type=MaxFindings(), default=100, show_default=True, help="Shown per rule and capture; counts stay exact.")
+@click.option("--write-baseline", type=click.Path(dir_okay=False), metavar="FILE", help="Record all findings in FILE; exit 0.")
+@click.option("--max-findings", type=MaxFindings(), default=100, show_default=True, help="Findings shown per rule and capture.")
 @click.option("--no-crc", is_flag=True, help="Do not check ICRC and VCRC.")
 @click.option("--statistics", is_flag=True, help="Print findings by rule.")
 @click.option("--timing", is_flag=True, help="Print the time each rule took.")
-@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Check N captures at a time.")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), metavar="N",
+    help="Check N captures at a time, in processes. Default: one, with a second thread that reads ahead; 1 goes without that thread.",
+)
 @common_options
 def command(
     paths: tuple[str, ...],
@@ -74,18 +77,18 @@ def command(
     no_crc: bool,
     statistics: bool,
     timing: bool,
-    jobs: int,
+    jobs: int | None,
     **common: Any,
 ) -> None:
     """Check captures against the rules: files, directories (recursive), globs, `-` for standard input.
 
-    Exit status 0: nothing at or above --fail-on; 1: findings; 2: a capture could not be read, or an option is wrong. Findings that
-    the baseline knows do not count.
+    Exit status 0: nothing at or above --fail-on; 1: findings; 2: a capture could not be read, or an option is wrong. Findings in the
+    baseline do not count.
     """
     config = settings(common)
     fail_on = fail_on or config.fail_on or "error"
     baseline = baseline or (config.baseline if write_baseline is None else None)
-    # What imports make stays for good: collecting garbage meanwhile, or looking through it later, finds nothing.
+    # Imported objects live forever: pause the garbage collector, then freeze it.
     gc.disable()
     try:
         options = check_options(
@@ -96,10 +99,12 @@ def command(
     finally:
         gc.enable()
     rules = options.rules
+    options.threads = min(2, os.cpu_count() or 1) if jobs is None else 1
+    jobs = jobs or 1
     files = _files(paths)
     for option, target in (("--output", output), ("--write-baseline", write_baseline)):
         if target is not None and any(_same(target, file) for file in files):
-            raise ConfigError(option, target, "is a capture that is checked", hint="name another file")
+            raise ConfigError(option, target, "is one of the captures to check", hint="name another file")
     options.shown = limits(common, options.catalog)
     _judged_in_one_pass(options.shown)
     known = None
@@ -120,7 +125,7 @@ def command(
                 click.echo(text_report.capture_text(report, paint), nl=False)
         if asked.stop():
             reports += [CaptureReport(path=path, status="interrupted") for path in files[len(reports) :]]
-    # What was interrupted knows too little for a baseline.
+    # Do not write a baseline after an interrupted check: it would be incomplete.
     compared = known.finish() if known is not None and not (asked.stop() and write_baseline is not None) else None
     _write(written, reports, rules, fail_on, output, compared, stream=stream, quiet=common["quiet"])
     if statistics:
@@ -132,6 +137,8 @@ def command(
             say(f"error: {report.error}")
         if report.status == "interrupted":
             say(f"{report.path}: {report.incomplete}")
+        for doubt in () if common["quiet"] else report.doubts:
+            say(f"warning: {report.path}: {doubt}")
     if asked.stop():
         sys.exit(INTERRUPTED)
     if known is not None and not common["quiet"]:
@@ -141,15 +148,15 @@ def command(
 
 
 def _judged_in_one_pass(shown: Any) -> None:
-    """ConfigError for filters that ask for what is known only afterwards."""
+    """Raise ConfigError for filters that need the results of a finished check."""
     if shown is not None and shown.needs_findings:
-        raise ConfigError("-Y", "ibdissect.code", "asks for the findings that are only being made", hint="choose rules with --select")
+        raise ConfigError("-Y", "ibdissect.code", "needs the findings of this very check", hint="choose rules with --select")
     if shown is not None and shown.needs_answers:
-        raise ConfigError("-Y", "ibdissect.response_frame", "asks for answers that come later", hint="ask for ibdissect.request_frame")
+        raise ConfigError("-Y", "ibdissect.response_frame", "needs answers that come later", hint="use ibdissect.request_frame")
 
 
 def exit_status(reports: Iterable[CaptureReport], fail_on: str) -> int:
-    """2 when a capture could not be read, else 1 when something is as bad as `fail_on`, else 0."""
+    """2 if a capture could not be checked, else 1 if a finding is at or above `fail_on`, else 0."""
     reports = list(reports)
     if any(report.error is not None for report in reports):
         return 2
@@ -164,7 +171,7 @@ def _files(paths: tuple[str, ...]) -> list[str]:
         return ["-"]
     found = discover(paths)
     if found.left_out:
-        say(f"{found.left_out} other file{'s' * (found.left_out != 1)} left out (no capture by name)")
+        say(f"skipped {found.left_out} file{'s' * (found.left_out != 1)} without a capture extension")
     return [str(file) for file in found.files]
 
 
@@ -183,45 +190,21 @@ def _write(
     stream: bool,
     quiet: bool,
 ) -> None:
-    """The report in its format, to standard output or a file."""
+    """Write the report in its format to standard output or a file."""
     if stream:
         if not quiet:
             click.echo(text_report.summary_text(reports, len(rules)), nl=False)
         return
-    result = render(written, reports, rules, fail_on, compared)
-    if output in (None, "/dev/stdout"):  # where that is a file, it goes on behind what is there
+    baseline = None if compared is None else compared.object()
+    result = formats.render(written, reports, formats.Run(rules=tuple(rules), fail_rank=RANKS[fail_on], baseline=baseline))
+    if output in (None, "/dev/stdout"):  # also appends if it is redirected to a file
         click.echo(result, nl=False)
         return
     from ibdissect.export.files import replacing
 
-    special = os.path.exists(output) and not os.path.isfile(output)  # a pipe, a terminal: nothing to be replaced
+    special = os.path.exists(output) and not os.path.isfile(output)  # a pipe or terminal cannot be replaced
     try:
         with open(output, "wb") if special else replacing(output) as file:
             file.write(result.encode())
     except OSError as error:
         raise CaptureError(output, f"cannot be written: {error.strerror}") from error
-
-
-def render(written: str, reports: list[CaptureReport], rules: list[type[Rule]], fail_on: str, compared: Compared | None = None) -> str:
-    """All reports in one of `report.FORMATS`."""
-    if written == "json":
-        from ibdissect.report.json import json_text
-
-        return json_text(reports, None if compared is None else compared.object())
-    if written == "jsonl":
-        from ibdissect.report.json import jsonl_text
-
-        return jsonl_text(reports)
-    if written == "sarif":
-        from ibdissect.report.sarif import sarif_text
-
-        return sarif_text(reports, rules)
-    if written == "junit":
-        from ibdissect.report.junit import junit_text
-
-        return junit_text(reports, RANKS[fail_on])
-    if written == "github":
-        from ibdissect.report.github import github_text
-
-        return github_text(reports)
-    return "".join(text_report.capture_text(report) for report in reports) + text_report.summary_text(reports, len(rules))

@@ -1,35 +1,40 @@
-"""What do the commands share that write files: the option `--to`, the extra they need, findings, filters on findings?"""
+"""What do commands on one capture share? Opening it, `--to`, required extras, findings, filters on findings."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ibdissect.cli.common import damage_text, limits, say
+from ibdissect.cli.common import damage_text, limits, plugin_names, say
 from ibdissect.errors import CaptureError, ConfigError
 
+if TYPE_CHECKING:
+    from ibdissect.session.capture import Capture
+
 max_findings_option = click.option(
-    "--max-findings", type=click.IntRange(min=1), default=10_000, show_default=True, metavar="N", help="Written per rule."
+    "--max-findings", type=click.IntRange(min=1), default=10_000, show_default=True, metavar="N", help="Findings per rule."
 )
-to_option = click.option("--to", "target", required=True, metavar="FILE", help="The file to write; replaced only when all is written.")
+to_option = click.option("--to", "target", required=True, metavar="FILE", help="File to write, replaced once all is written.")
 
 FRAME_ENDINGS = {".pcap": "pcap", ".cap": "pcap", ".pcapng": "pcapng", ".ntar": "pcapng"}
-"""Endings that stand for captures, with the container each of them means."""
+"""Extensions of captures, and the container format of each."""
 
 
 def ending_of(target: str, known: Any) -> str:
-    """The ending of a file to write; ConfigError when it is none of the known ones."""
+    """The extension of a file to write. Raises ConfigError if it is not one of `known`."""
     ending = os.path.splitext(target)[1].lower()
     if ending not in known:
-        raise ConfigError("--to", target, f"the ending {ending or '(none)'} says no format", hint=f"known are {' '.join(known)}")
+        raise ConfigError("--to", target, f"unknown extension {ending}" if ending else "no extension", hint=f"use one of {' '.join(known)}")
     return ending
 
 
 def require_extra(*modules: str) -> None:
-    """ConfigError with the command that installs what is missing."""
+    """Raise ConfigError with the install command if a module is missing."""
     missing = [module for module in modules if find_spec(module) is None]
     if missing:
         raise ConfigError(
@@ -38,11 +43,11 @@ def require_extra(*modules: str) -> None:
 
 
 def findings_of(opened: Any, common: dict[str, Any], shown: Any = None, max_findings: int | None = None) -> Any:
-    """The report on a capture that is read twice. CaptureError for a pipe and for what cannot be read."""
+    """The report on a capture, which is read twice. Raises CaptureError for a pipe or an unreadable capture."""
     from .checking import check_options
 
     if not opened.reader.again:
-        raise CaptureError(opened.path, "is read twice for its findings, which a pipe cannot give")
+        raise CaptureError(opened.path, "must be read twice for its findings; a pipe can be read only once")
     report = opened.report(check_options(common, max_findings=max_findings, shown=shown))
     kept: dict[str, int] = {}
     for finding in report.findings:
@@ -54,7 +59,7 @@ def findings_of(opened: Any, common: dict[str, Any], shown: Any = None, max_find
 
 
 def shown_of(opened: Any, common: dict[str, Any]) -> Any:
-    """What limits the frames; a filter that asks for findings or later answers gets them."""
+    """The limits on frames, with findings or later answers if the filter uses them."""
     wanted = limits(common, opened.catalog)
     if wanted is not None and wanted.needs_findings:
         codes: dict[int, list[str]] = {}
@@ -66,14 +71,20 @@ def shown_of(opened: Any, common: dict[str, Any]) -> Any:
     return wanted
 
 
-def done(opened: Any, common: dict[str, Any], text: str) -> None:
-    """Say what was written and what of the capture was broken."""
-    say_damage(opened, common)
+@contextmanager
+def opened_capture(path: str, common: dict[str, Any]) -> Iterator[Capture]:
+    """Open a command's capture; at the end, print where it was damaged."""
+    from ibdissect.session.capture import Capture
+
+    with Capture(path, plugins=plugin_names(common), show_keys=common["show_keys"]) as opened:
+        yield opened
+        for damage in () if common["quiet"] else opened.damage:
+            say(damage_text(opened.path, damage))
+        if opened.masker.dropped.count and not common["quiet"]:
+            say(f"warning: {opened.path}: {opened.masker.dropped.count} keys are not told apart (shown as #?)")
+
+
+def done(common: dict[str, Any], text: str) -> None:
+    """Print what was written, unless quiet."""
     if not common["quiet"]:
         say(text)
-
-
-def say_damage(opened: Any, common: dict[str, Any]) -> None:
-    """Say what of the capture was broken."""
-    for damage in () if common["quiet"] else opened.damage:
-        say(damage_text(opened.path, damage))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import json
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import click
 
 from ibdissect.cli.common import common_options, loaded_catalog
-from ibdissect.errors import ConfigError
+from ibdissect.errors import ConfigError, defined_in
+from ibdissect.lint import declared
 from ibdissect.lint.rule import Rule
 from ibdissect.lint.select import select, split_codes
 from ibdissect.lint.setting import settings_of
@@ -41,8 +43,15 @@ def command(codes: tuple[str, ...], format_: str, **common: Any) -> None:
 
 
 def summary(rule: type[Rule]) -> str:
-    """The first line of the rule's page."""
+    """The first line of the rule's documentation."""
     return (rule.__doc__ or "").strip().partition("\n")[0]
+
+
+def file_of(rule: type[Rule]) -> str:
+    """The file that defines a rule; for built-in rules relative to the root of the repository."""
+    path = Path(defined_in(rule).removeprefix(f"{declared.__name__}:"))  # the module name of a rule from TOML ends with that file
+    package = Path(__file__).parents[1]
+    return path.relative_to(package.parent).as_posix() if path.is_relative_to(package) else str(path)
 
 
 def rule_object(rule: type[Rule]) -> dict[str, Any]:
@@ -55,6 +64,7 @@ def rule_object(rule: type[Rule]) -> dict[str, Any]:
         "reference": rule.reference,
         "summary": summary(rule),
         "example": rule.example,
+        "defined_in": file_of(rule),
         "options": {
             key: {"default": one.default, "minimum": one.minimum, "meaning": one.meaning} for key, one in settings_of(rule).items()
         },
@@ -63,18 +73,19 @@ def rule_object(rule: type[Rule]) -> dict[str, Any]:
 
 
 def page(rule: type[Rule], *, markdown: bool = True) -> str:
-    """The rule's documentation; as Markdown, or as plain text for a terminal."""
+    """The rule's documentation as Markdown, or as plain text for a terminal."""
     doc = inspect.cleandoc(rule.__doc__ or "")
     head, _, body = doc.partition("\n")
-    told = [f"`{key} = {one.default}`: {one.meaning}" for key, one in settings_of(rule).items()]
-    if told:
-        body = f"{body.strip()}\n\n## Options\n" + "\n".join(told)
-    fix = f"{body.strip()}\n\n## Example\n{rule.example}\n\n## Reference\n{rule.reference}\n"
+    options = [f"`{key} = {one.default}`: {one.meaning}" for key, one in settings_of(rule).items()]
+    if options:
+        body = f"{body.strip()}\n\n## Options\n" + "\n".join(options)
+    sections = {"Example": rule.example, "Reference": rule.reference, "Defined in": file_of(rule)}
+    text = "\n\n".join([body.strip(), *(f"## {title}\n{content}" for title, content in sections.items())]) + "\n"
     if markdown:
-        fix = fix.replace("## ", "### ")
-        return f"## {rule.code} {rule.name}\n\n*{rule.severity.value}, since {rule.since}* - {head}\n\n{fix}"
+        text = text.replace("## ", "### ")
+        return f"## {rule.code} {rule.name}\n\n*{rule.severity.value}, since {rule.since}* - {head}\n\n{text}"
     lines = [f"{rule.code} {rule.name} ({rule.severity.value}, since {rule.since})", "", head, ""]
-    for block in fix.split("\n## "):
-        title, _, text = block.removeprefix("## ").partition("\n")
-        lines += [title, textwrap.indent(text.strip(), "  "), ""]
+    for section in text.split("\n## "):
+        title, _, content = section.removeprefix("## ").partition("\n")
+        lines += [title, textwrap.indent(content.strip(), "  "), ""]
     return "\n".join(lines)

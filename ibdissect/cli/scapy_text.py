@@ -1,4 +1,4 @@
-"""What does Scapy show of a frame, dissected by the layers derived from the declarations? Keys are taken out before it looks."""
+"""How does Scapy show a frame, with the layers derived from the declarations? Keys are removed before it dissects."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def shown(table: ChunkTable, row: int, presenter: Presenter) -> str:
 
 
 def _conversed(packet: Any, table: ChunkTable, row: int) -> None:
-    """Put the layer in place of the raw payload that only the connection it belongs to tells: Scapy sees one packet at a time."""
+    """Replace a raw payload by the layer that its connection implies: Scapy sees only one packet at a time."""
     from scapy.packet import Raw
 
     payload = int(table.located.at("payload")[row])
@@ -50,7 +50,7 @@ def _conversed(packet: Any, table: ChunkTable, row: int) -> None:
 
 
 def _first(link: int, size: int) -> Any:  # Any: Scapy's classes have no useful type
-    """The packet class that a frame of a link type and size starts with; Scapy's own ones raise where their header is cut off."""
+    """The first packet class for a link type and frame size; Raw if short, as Scapy's own classes raise on a cut-off header."""
     if link == LINK_INFINIBAND:
         return LRH
     if link == LINK_ERF:
@@ -64,7 +64,7 @@ def _first(link: int, size: int) -> Any:  # Any: Scapy's classes have no useful 
 
 
 def _named_keys(lines: list[str], tree: Tree) -> list[str]:
-    """`m_key = M_Key#3` where the key was taken out; the keys of a field come in the same order here and there."""
+    """Show removed keys as `m_key = M_Key#3`; the keys of a field are in the same order in `lines` and `tree`."""
     texts: dict[str, deque[str]] = defaultdict(deque)
     for node in tree.walk():
         if node.field is not None and node.field.secret:

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from ibdissect.cli.common import common_options, plugin_names, say
-from ibdissect.cli.output import FRAME_ENDINGS, done, ending_of, shown_of, to_option
+from ibdissect.cli.common import common_options, say
+from ibdissect.cli.output import FRAME_ENDINGS, done, ending_of, opened_capture, shown_of, to_option
 
 
 @click.command(short_help="Make a capture fit for sharing.")
@@ -15,22 +15,21 @@ from ibdissect.cli.output import FRAME_ENDINGS, done, ending_of, shown_of, to_op
 @to_option
 @common_options
 def command(capture: str, target: str, **common: Any) -> int:
-    """Write CAPTURE without secrets and identities: fit for sharing, and lint says the same about it.
+    """Write CAPTURE without secrets and identities, so that it can be shared; lint reports the same findings.
 
-    Keys become their numbers, GUIDs, GIDs, LIDs, QPNs, IP and MAC addresses substitutes by first appearance, the same
-    everywhere. Names, payload, private data, comments and every byte without a declared meaning are gone; CRCs are right
-    where they were right. Times, sizes, P_Keys, port numbers and service IDs stay.
+    Keys are replaced by their numbers; GUIDs, GIDs, LIDs, QPNs, IP and MAC addresses by substitutes in order of first
+    appearance, the same everywhere. Names, payload, private data, comments and all bytes without a declared meaning are
+    removed. CRCs that were correct are correct again. Times, sizes, P_Keys, port numbers and service IDs stay.
     """
     ending = ending_of(target, FRAME_ENDINGS)
     from ibdissect.export.files import replacing
     from ibdissect.scrub.copy import write_scrubbed
-    from ibdissect.session import Capture
 
-    with Capture(capture, plugins=plugin_names(common), show_keys=common["show_keys"]) as opened:
+    with opened_capture(capture, common) as opened:
         shown = shown_of(opened, common)
         with replacing(target, capture) as file:
             count = write_scrubbed(opened, shown, file, FRAME_ENDINGS[ending])
         if not common["quiet"]:
             say("note: times, sizes, P_Keys, port numbers and service IDs are as they were; look before you share")
-        done(opened, common, f"{count} frames written to {target}")
+        done(common, f"{count} frames written to {target}")
     return 0

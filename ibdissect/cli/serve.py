@@ -26,20 +26,20 @@ INSTALL = "pip install 'ibdissect[serve]'"
 def command(capture: str, port: int, follow: bool, **common: Any) -> None:
     """Show the terminal UI for CAPTURE in a browser on this machine, until Ctrl+C.
 
-    It prints the address to open: http://127.0.0.1:PORT/ with a word that only you know. Every window of the browser opens the
-    capture anew. Nobody else reaches it: only this machine can connect, and other users of it and pages of other sites are refused.
+    It prints the address to open: http://127.0.0.1:PORT/ with a secret word. Every browser window opens the capture again.
+    Only this machine can connect; its other users and pages of other sites are refused.
     """
     if capture == "-":
         raise CaptureError("-", "a pipe can be read only once, a browser opens the capture for every window", hint="give a file")
     if common["frames"]:
         raise ConfigError("--frames", common["frames"], "the terminal UI shows all frames", hint="use -Y 'frame.number in {1..10}'")
-    from ibdissect.session import Capture
+    from ibdissect.session.capture import Capture
 
-    with Capture(capture, plugins=plugin_names(common)) as opened:  # what is wrong with it is said here, not in the browser
+    with Capture(capture, plugins=plugin_names(common)) as opened:  # report errors here, not in the browser
         if common["filter"]:
             from ibdissect.dfilter.compile import compile_filter
 
-            compile_filter(common["filter"], opened.catalog)
+            compile_filter(common["filter"], opened.catalog, hide_keys=not common["show_keys"])
     if settings(common).judges:
         from ibdissect.cli.checking import check_options
 
@@ -58,12 +58,12 @@ def command(capture: str, port: int, follow: bool, **common: Any) -> None:
 
 
 def command_line(words: list[str]) -> str:
-    """The command that opens a window, for the shell that runs it: every word is quoted, whatever a path holds."""
+    """The shell command for one browser window, with every word quoted."""
     return shlex.join([sys.executable, "-P", "-m", "ibdissect", *words])
 
 
 def passed_on(common: dict[str, Any]) -> list[str]:
-    """The common options, as words for the terminal UI."""
+    """The common options as command-line words for the terminal UI."""
     words = [f"--plugin={name}" for name in common["plugins"]]
     for option, key in (("--config", "config"), ("--filter", "filter"), ("--color", "color")):
         if common[key]:
@@ -72,7 +72,7 @@ def passed_on(common: dict[str, Any]) -> list[str]:
 
 
 def free_port(wanted: int) -> int:
-    """The port, or any free one for 0. ConfigError when somebody has it."""
+    """The port, or any free one for 0. Raises ConfigError if it is in use."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -7,49 +7,45 @@ from typing import Any
 
 import click
 
-from ibdissect.cli.common import common_options, paint_for, plugin_names
-from ibdissect.cli.output import say_damage, shown_of
+from ibdissect.cli.common import common_options, paint_for
+from ibdissect.cli.frames import PRINTERS
+from ibdissect.cli.output import opened_capture, shown_of
 from ibdissect.errors import ConfigError
-
-FORMATS = ("summary", "tree", "dump", "dotted", "scapy", "json", "jsonl", "fields")
 
 
 @click.command(short_help="Print frames, in one of many formats.")
 @click.argument("capture", metavar="CAPTURE")
-@click.option("--format", "format_", type=click.Choice(FORMATS), help="How to print a frame.  [summary; fields with -e]")
+@click.option("--format", "format_", type=click.Choice(tuple(PRINTERS)), help="How to print a frame.  [summary; fields with -e]")
 @click.option("-e", "names", multiple=True, metavar="NAME", help="A field to print; repeat for more. Columns are separated by tabs.")
 @click.option("--count", is_flag=True, help="Print only how many frames match.")
 @common_options
 def command(capture: str, format_: str | None, names: tuple[str, ...], count: bool, **common: Any) -> int:
     """Print the frames of CAPTURE (a file, or `-` for standard input).
 
-    Exit status 0, also for a damaged capture, which is printed up to the damage; 2 when it cannot be read.
+    Exit status 0, also for a damaged capture, which is printed up to the damage; 2 if it cannot be read.
     """
     from ibdissect.export.frames import selected
-    from ibdissect.session import Capture
 
     chosen = format_ or ("fields" if names else "summary")
     if names and chosen != "fields":
         raise ConfigError("-e", names[0], f"fields are printed by --format fields, not {chosen}")
     if chosen == "fields" and not names and not count:
-        raise ConfigError("--format", "fields", "no field is named", hint="name them with -e, `ibdissect fields` lists them")
-    with Capture(capture, plugins=plugin_names(common), show_keys=common["show_keys"]) as opened:
+        raise ConfigError("--format", "fields", "needs at least one field", hint="name fields with -e; `ibdissect fields` lists them")
+    with opened_capture(capture, common) as opened:
         wanted = shown_of(opened, common)
         if count:
             click.echo(sum(len(rows) for _, rows in selected(opened, wanted)))
         else:
             _print(opened, wanted, chosen, names, common)
-        say_damage(opened, common)
     return 0
 
 
 def _print(opened: Any, wanted: Any, chosen: str, names: tuple[str, ...], common: dict[str, Any]) -> None:
-    """Write every frame to standard output, a batch at a time."""
-    from ibdissect.cli.frames import printer_of
+    """Write the frames to standard output in batches."""
     from ibdissect.export.frames import selected
 
     paint = paint_for(common, sys.stdout)
-    printer = printer_of(chosen, opened, names, paint)
+    printer = PRINTERS[chosen](opened, names, paint)
     write = sys.stdout.write
     write(printer.head())
     for table, rows in selected(opened, wanted, number_keys=True):

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from ibdissect.cli.common import common_options, plugin_names
-from ibdissect.cli.output import findings_of, require_extra, say_damage, shown_of
+from ibdissect.cli.common import common_options
+from ibdissect.cli.output import findings_of, opened_capture, require_extra, shown_of
 
 
 @click.command(short_help="Query a capture with SQL.")
@@ -20,14 +20,13 @@ from ibdissect.cli.output import findings_of, require_extra, say_damage, shown_o
 def command(capture: str, query: str, names: tuple[str, ...], format_: str, **common: Any) -> int:
     """Run QUERY (DuckDB's SQL) over the tables packets, mads, findings and ports of CAPTURE.
 
-    A column is called by its filter name, dots as underscores and `infiniband.` left out: bth_destqp. Keys are null unless
-    --show-keys. A query reads neither files nor the network.
+    Columns are named after filter fields, with underscores for dots and without `infiniband.`: bth_destqp. Keys are null
+    unless --show-keys is given. A query cannot access files or the network.
     """
     require_extra("duckdb", "pyarrow")
     from ibdissect.export.database import Database
-    from ibdissect.session import Capture
 
-    with Capture(capture, plugins=plugin_names(common), show_keys=common["show_keys"]) as opened:
+    with opened_capture(capture, common) as opened:
         shown = shown_of(opened, common)
         with Database(opened, shown, names, lambda: findings_of(opened, common, shown).findings) as database:
             if format_ == "text":
@@ -36,5 +35,4 @@ def command(capture: str, query: str, names: tuple[str, ...], format_: str, **co
             else:
                 database.write(query, sys.stdout.buffer, f".{format_}")
                 sys.stdout.flush()
-        say_damage(opened, common)
     return 0

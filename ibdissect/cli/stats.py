@@ -1,14 +1,16 @@
-"""`ibdissect stats`: what is in a capture."""
+"""`ibdissect stats`: what does a capture contain?"""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import click
 
-from ibdissect.cli.common import common_options, damage_text, limits, loaded_catalog, paint_for, progress_bar, say
+from ibdissect.cli.common import common_options, paint_for, progress_bar
+from ibdissect.cli.output import opened_capture, shown_of
 from ibdissect.wire.text import visible_json
 
 
@@ -18,29 +20,17 @@ from ibdissect.wire.text import visible_json
 @click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Length of the long lists.")
 @common_options
 def command(capture: str, format_: str, top: int, **common: Any) -> None:
-    """Count what a capture holds; `-` reads standard input.
+    """Print statistics of a capture; `-` reads standard input.
 
-    -Y and --frames limit what is counted; response times, connections and streams are followed through all frames.
+    -Y and --frames limit what is counted, but response times, connections and streams are followed in all frames.
     """
-    import sys
-
-    from ibdissect.capture.opening import open_capture
     from ibdissect.flow.statistics import Statistics
-    from ibdissect.table.table import ChunkTable
 
-    catalog, _ = loaded_catalog(common)
-    limit = limits(common, catalog)
-    statistics = Statistics(catalog)
-    with open_capture(capture) as reader, progress_bar([capture], quiet=common["quiet"]) as progress:
-        frames = 0
-        for chunk in reader.chunks():
-            table = ChunkTable(chunk, catalog)
-            statistics.feed(table, limit.rows(table) if limit is not None else None)
-            frames += len(chunk)
-            if progress is not None:
-                progress(frames, chunk.base + chunk.data.size)
-        for damage in reader.damage:
-            say(damage_text(capture, damage))
+    with opened_capture(capture, common) as opened, progress_bar([capture], quiet=common["quiet"]) as progress:
+        shown = shown_of(opened, common)
+        statistics = Statistics(opened.catalog)
+        for table in opened.tables(keys=False, progress=progress):
+            statistics.feed(table, shown.rows(table) if shown is not None else None)
     result = statistics.result(top)
     if format_ == "json":
         click.echo(visible_json(json.dumps({"schema": 1, "capture": capture, **result}, indent=2, ensure_ascii=False)))
@@ -49,53 +39,55 @@ def command(capture: str, format_: str, top: int, **common: Any) -> None:
 
 
 def lines(result: dict[str, Any], paint: Callable[[str, str], str]) -> Iterator[str]:
-    """The result as a person reads it."""
+    """The result as text."""
     seconds = (result["last_ns"] - result["first_ns"]) / 1e9
     yield f"{result['frames']} frames, {result['bytes']} bytes, {seconds:.3f} s, {result['malformed']} malformed"
-    yield from table("Protocol hierarchy", [
+    yield from table_lines("Protocol hierarchy", [
         ("  " * (len(entry["path"]) - 1) + entry["path"][-1], *_size(entry)) for entry in result["hierarchy"]
     ], ("", "frames", "bytes"), paint)  # fmt: skip
-    yield from table("Management datagrams", [
+    yield from table_lines("Management datagrams", [
         (e["class_name"], e["method"], e["attribute_name"], *_size(e)) for e in result["mads"]
     ], ("class", "method", "attribute", "frames", "bytes"), paint)  # fmt: skip
-    yield from table("OpCodes", [(f"0x{e['opcode']:02x}", e["name"], *_size(e)) for e in result["opcodes"]],
+    yield from table_lines("OpCodes", [(f"0x{e['opcode']:02x}", e["name"], *_size(e)) for e in result["opcodes"]],
                      ("", "OpCode", "frames", "bytes"), paint)  # fmt: skip
-    yield from table("Partitions", [(f"0x{e['p_key']:04x}", *_size(e)) for e in result["p_keys"]], ("P_Key", "frames", "bytes"), paint)
+    yield from table_lines(
+        "Partitions", [(f"0x{e['p_key']:04x}", *_size(e)) for e in result["p_keys"]], ("P_Key", "frames", "bytes"), paint
+    )
     for side, title in (("source", "Source LIDs"), ("destination", "Destination LIDs")):
-        yield from table(title, [(str(e["lid"]), *_size(e)) for e in result["lids"][side]], ("LID", "frames", "bytes"), paint)
-    yield from table("Destination QPs", [(f"0x{e['dest_qp']:06x}", *_size(e)) for e in result["queue_pairs"]],
+        yield from table_lines(title, [(str(e["lid"]), *_size(e)) for e in result["lids"][side]], ("LID", "frames", "bytes"), paint)
+    yield from table_lines("Destination QPs", [(f"0x{e['dest_qp']:06x}", *_size(e)) for e in result["queue_pairs"]],
                      ("QP", "frames", "bytes"), paint)  # fmt: skip
-    yield from table("Conversations", [(e["source"], e["destination"], *_size(e)) for e in result["conversations"]],
+    yield from table_lines("Conversations", [(e["source"], e["destination"], *_size(e)) for e in result["conversations"]],
                      ("from", "to", "frames", "bytes"), paint)  # fmt: skip
-    yield from table("Response times", [
+    yield from table_lines("Response times", [
         (e["class_name"], e["method"], e["attribute_name"], str(e["answered"]), str(e["unanswered"]),
          *(_time(e.get(name)) for name in ("min_ns", "p50_ns", "p90_ns", "p99_ns", "max_ns"))) for e in result["response_times"]
     ], ("class", "method", "attribute", "answered", "unanswered", "min", "median", "90 %", "99 %", "max"), paint)  # fmt: skip
     if result["connections"]["requested"]:
         yield ""
         yield paint("Connections", "path") + "  " + ", ".join(f"{count} {name}" for name, count in result["connections"].items())
-    yield from table("", [
+    yield from table_lines("", [
         (str(e["frame"]), e["service"], e["active"], _queue_pair(e["active_qpn"]), e["passive"], _queue_pair(e["passive_qpn"]),
          _or_dash(e["mtu"]), str(e["retry_count"]), _time(e["setup_ns"]), e["outcome"], e["alternate_path"] or "")
         for e in result["connection_list"]
     ], ("frame", "", "active", "QP", "passive", "QP", "MTU", "retries", "set up in", "outcome", "alternate path"), paint)  # fmt: skip
-    yield from table("Datagram services (SIDR)", [
+    yield from table_lines("Datagram services (SIDR)", [
         (str(e["frame"]), e["source"], e["destination"], f"0x{e['service_id']:016x}", str(e["requests"]), _queue_pair(e["qpn"]),
          e["outcome"]) for e in result["datagram_services"]
     ], ("frame", "from", "to", "service", "requests", "QP", "outcome"), paint)  # fmt: skip
-    yield from table("Streams", [
+    yield from table_lines("Streams", [
         (f"{e['service']} {'responses' if e['responses'] else 'requests'}", e["source"], e["destination"], _queue_pair(e["dest_qp"]),
          *(str(e[name]) for name in _TROUBLE), _codes(e["nak_codes"]), str(e["rnr_naks"]), _or_dash(e["least_credits"]))
         for e in result["streams"]
     ], ("", "from", "to", "QP", "packets", "bytes", "repeated", "in message", "READs", "missing", "NAK (code)", "RNR", "credits"),
         paint)  # fmt: skip
-    yield from table("Multicast senders", [
+    yield from table_lines("Multicast senders", [
         (e["source"], _queue_pair(e["source_qp"]), e["group"], f"0x{e['p_key']:04x}", str(e["packets"]), str(e["payload_bytes"]),
          str(e["largest"]), _or_dash(e["group_mtu"]), _rate(e["bits_per_second"]), e["group_rate"] or "-",
          "-" if e["disagrees"] is None else ", ".join(e["disagrees"]) or "no") for e in result["multicast"]
     ], ("from", "QP", "group", "P_Key", "packets", "bytes", "largest", "MTU", "rate", "group's", "disagrees"), paint)  # fmt: skip
     marked = [e for e in result["congestion"] if any(e[name] for name in _MARKS) or e["queue_pairs"]]
-    yield from table("Congestion and paths", [
+    yield from table_lines("Congestion and paths", [
         (e["source"], e["destination"], *(str(e[name]) for name in _MARKS), str(e["queue_pairs"]), str(e["source_ports"])) for e in marked
     ], ("from", "to", "ECN CE", "FECN", "BECN", "CNP", "fragments", "QPs", "source ports"), paint)  # fmt: skip
 
@@ -121,8 +113,8 @@ def _rate(bits_per_second: int | None) -> str:
     return "-" if bits_per_second is None else f"{bits_per_second / 1e6:.3f} Mb/s"
 
 
-def table(title: str, rows: Iterable[tuple[str, ...]], heads: tuple[str, ...], paint: Callable[[str, str], str]) -> Iterator[str]:
-    """A titled table; numbers to the right. Nothing when there are no rows."""
+def table_lines(title: str, rows: Iterable[tuple[str, ...]], heads: tuple[str, ...], paint: Callable[[str, str], str]) -> Iterator[str]:
+    """A titled table with right-aligned numbers; nothing if there are no rows."""
     rows = list(rows)
     if not rows:
         return

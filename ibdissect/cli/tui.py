@@ -17,11 +17,11 @@ from ibdissect.errors import CaptureError, ConfigError
 @click.option("--follow", is_flag=True, help="Go on reading while the file grows.")
 @common_options
 def command(capture: str, follow: bool, **common: Any) -> None:
-    """Open CAPTURE (a file, or `-` for a pipe) and walk it. Press ? for the keys.
+    """Browse CAPTURE (a file, or `-` for a pipe). Press ? for the keys.
 
-    Exit status 2: the capture cannot be opened, or standard output is no terminal (use `ibdissect show` there).
+    Exit status 2: the capture cannot be opened, or standard output is not a terminal (use `ibdissect show` instead).
     """
-    in_browser = os.environ.get("TEXTUAL_DRIVER", "").startswith("textual.drivers.web_driver:")  # `ibdissect serve` draws it
+    in_browser = os.environ.get("TEXTUAL_DRIVER", "").startswith("textual.drivers.web_driver:")  # started by `ibdissect serve`
     if not sys.stdout.isatty() and not in_browser:
         hint = f"print the frames with: ibdissect show {capture}"
         raise CaptureError(capture, "the terminal UI needs a terminal on standard output", hint=hint)
@@ -30,26 +30,29 @@ def command(capture: str, follow: bool, **common: Any) -> None:
     from ibdissect.cli.checking import check_options
 
     catalog, _ = loaded_catalog(common)
-    made = check_options(common) if settings(common).judges else None  # what is wrong with it is said before the screen is drawn
+    made = check_options(common) if settings(common).judges else None  # report errors before the screen is drawn
     if common["filter"]:
         from ibdissect.dfilter.compile import compile_filter
 
-        compile_filter(common["filter"], catalog)
+        compile_filter(common["filter"], catalog, hide_keys=not common["show_keys"])
+    from ibdissect.study.capture_model import CaptureModel
     from ibdissect.tui.app import TuiApp
-    from ibdissect.tui.model import CaptureModel
+    from ibdissect.tui.drivers import BrowserDriver, TerminalDriver, hang_up_with_terminal
 
     source = standard_input() if capture == "-" else capture
+    hang_up_with_terminal()
     model = CaptureModel(source, catalog=catalog, show_keys=common["show_keys"], follow=follow)
     if not in_browser:
         _terminal_for_output()
-    # The thread that draws must not wait long for those that compute.
+    # Keep computing threads from delaying the thread that draws.
     sys.setswitchinterval(0.001)
-    app = TuiApp(model, lambda: made or check_options(common), display_filter=common["filter"] or "")
+    driver: Any = BrowserDriver if in_browser else TerminalDriver
+    app = TuiApp(model, lambda: made or check_options(common), display_filter=common["filter"] or "", driver=driver)
     if names := plugin_names(common):
         from ibdissect.plugins import load as load_plugins
-        from ibdissect.tui.columns import with_fields
+        from ibdissect.study.packet_columns import with_fields
 
-        app.packets.columns = with_fields(app.packets.columns, load_plugins(names).columns)
+        app.main.packets.columns = with_fields(app.main.packets.columns, load_plugins(names).columns)
     try:
         app.run()
     finally:
@@ -57,7 +60,10 @@ def command(capture: str, follow: bool, **common: Any) -> None:
 
 
 def standard_input() -> IO[bytes]:
-    """The pipe on standard input, moved aside so that the keyboard can be read from the terminal."""
+    """The pipe on standard input, moved to another descriptor so that the keyboard can be read from the terminal.
+
+    Raises CaptureError if there is no pipe or no terminal.
+    """
     if sys.stdin is None or sys.stdin.isatty():
         raise CaptureError("-", "standard input is a terminal", hint="pipe a capture into it: ibdump -w - | ibdissect tui -")
     pipe = os.fdopen(os.dup(0), "rb", buffering=0)
@@ -71,7 +77,7 @@ def standard_input() -> IO[bytes]:
 
 
 def _terminal_for_output() -> None:
-    """The screen is drawn through standard error: where that is redirected, it goes to the terminal of standard output."""
+    """Textual draws on standard error: if that is redirected, point it to the terminal of standard output."""
     if not sys.stderr.isatty():
         sys.stderr.flush()
         os.dup2(1, 2)

@@ -1,4 +1,4 @@
-"""Which frame answers which request, and how long did that take: the names `ibdissect.request_frame` and its kin, over a capture?"""
+"""Which frame answers which request, and after how long? The values of `ibdissect.request_frame` and similar names."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ _ANSWER, _FIRST, _LATEST, _TIME = range(4)
 
 
 class Answers:
-    """Requests and answers by frame. Feed it chunks, or the events of another `Transactions`; one thread adds, any thread asks."""
+    """Requests and answers by frame. Feed it chunks, or events of another `Transactions`; one thread may add, any may read."""
 
     def __init__(self) -> None:
         self.transactions = Transactions()
         self._rows: Int = np.empty((1024, 4), np.int64)
-        """Frame of the answer (ascending), of the first and of the latest try, nanoseconds."""
+        """Frame of the answer (ascending), of the request's first and latest try, response time in nanoseconds."""
         self._count = 0
         self._by_request: tuple[int, Int, Int] = (0, np.empty(0, np.int64), np.empty(0, np.int64))
-        """For the first so many rows: frames of requests, ascending, and the frames of their answers."""
+        """Cache: number of rows it was built from, request frames (ascending), and the frames of their answers."""
 
     def __len__(self) -> int:
         return self._count
 
     def feed(self, table: ChunkTable) -> None:
-        """Take in the next chunk."""
+        """Process the next chunk."""
         for event in self.transactions.feed(table):
             self.take(event)
 
     def take(self, event: object) -> None:
-        """Take in what a `Transactions` said; everything but answers is passed over."""
+        """Process an event of a `Transactions`; ignores everything but answers."""
         if not isinstance(event, AnsweredMany):
             return
         old, new = self._count, self._count + len(event)
@@ -45,19 +45,19 @@ class Answers:
         self._count = new
 
     def request_of(self, frame: int) -> int | None:
-        """The request (its latest try) that a frame answers; None when it is no answer."""
+        """The request (its latest try) that a frame answers; None if it is not an answer."""
         rows, values = self.values(REQUEST_FRAME, frame, 1)
         return int(values[0]) if len(rows) else None
 
     def response_of(self, frame: int) -> int | None:
-        """The frame that answers a request; None when none does, or none yet."""
+        """The frame that answers a request; None if there is none (yet)."""
         rows, values = self.values(RESPONSE_FRAME, frame, 1)
         return int(values[0]) if len(rows) else None
 
     def values(self, name: str, first: int, count: int) -> tuple[Int, Int]:
-        """A name of `named.ANSWER_NAMES` in the frames `first` to before `first + count`: rows from `first` on, ascending, and values.
+        """The values of a name in `named.ANSWER_NAMES` for `count` frames from `first`: rows relative to `first`, ascending, and values.
 
-        In an answer: the frame of the request's latest try, and the nanoseconds since. In a request (its first and its latest
+        For an answer: the frame of the request's latest try, and the nanoseconds since. For a request (its first and its latest
         try): the frame of the answer.
         """
         if name == RESPONSE_FRAME:
@@ -69,7 +69,7 @@ class Answers:
         return frames[low:high] - first, values[low:high]
 
     def _requests(self) -> tuple[Int, Int]:
-        """Frames of requests, ascending, each once, and the frames of their answers."""
+        """Distinct request frames, ascending, and the frames of their answers."""
         known, frames, answers = self._by_request
         count = self._count
         if known != count:

@@ -1,4 +1,4 @@
-"""Does a display filter make sense: are the names known, do the types fit, are the values what the field can hold?"""
+"""Is a display filter valid: are the names known, do the types match, can the fields have these values?"""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from collections.abc import Callable
 from typing import Any
 
 from ibdissect.errors import FilterError
+from ibdissect.table.secrets import is_secret
 
 from . import literals
+from .computed import State
 from .literals import BadLiteral, Value
 from .names import KIND_NAMES, MARKS, Kind, Names, Source
 from .syntax import Binary, Call, Char, Negative, Node, Range, Sliced, String, Word
-from .values import Computation, Constant, Function, Minus, Named, Operand, Part
+from .values import Computation, Constant, Function, Named, Operand, Part
 
 SEARCHABLE = frozenset({"bytes", "string", "ether"})
-"""Kinds that `contains` and `matches` look into."""
+"""Kinds that `contains` and `matches` can search."""
 SLICEABLE = frozenset({"bytes", "string", "ether", "ipv4", "ipv6"})
 OPERATES: dict[str, frozenset[str]] = {
     "&": frozenset({"uint", "bool", "bytes", "ether", "ipv4", "ipv6"}), "+": frozenset({"uint", "reltime"}),
@@ -25,42 +27,53 @@ OPERATES: dict[str, frozenset[str]] = {
 FUNCTIONS: dict[str, tuple[int, int]] = {
     "len": (1, 1), "count": (1, 1), "upper": (1, 1), "lower": (1, 1), "string": (1, 1), "abs": (1, 1), "min": (1, 99), "max": (1, 99),
 }  # fmt: skip
-"""Function -> least and greatest number of arguments."""
+"""Function -> minimum and maximum number of arguments."""
 PROTOCOLS = frozenset({"frame", "erf", "eth", "vlan", "sll", "ip", "ipv6", "udp", "infiniband"})
-"""Words without a dot that are names even where a value is expected."""
+"""Words without a dot that are names even if a value is expected."""
 
 
 class Checker:
-    """Turns operands of the syntax tree into operands with values; every fault is a FilterError at its column."""
+    """Turns operands of the syntax tree into operands with values; raises FilterError with a column for every error."""
 
-    def __init__(self, text: str, names: Names) -> None:
-        self.text, self.names = text, names
+    def __init__(self, text: str, names: Names, state: State) -> None:
+        self.text, self.names, self.state = text, names, state
         self.used: set[str] = set()
-        """Names that were found."""
+        """Names used in the filter."""
 
     def error(self, node: Node | int, reason: str, hint: str = "") -> FilterError:
-        """A fault at a node or column."""
+        """An error at a node or column."""
         return FilterError(self.text, reason, column=node if isinstance(node, int) else node.column, hint=hint)
 
     def find(self, node: Word) -> Source | None:
-        """The source that a word names, noted as used."""
+        """The source of a name, which is recorded as used; None if unknown."""
         source = self.names.find(node.text)
         if source is not None:
             self.used.add(source.name)
         return source
 
     def named(self, node: Word) -> Named:
-        """The field that a word names, which must exist."""
+        """The source of a name; raises FilterError if unknown."""
         source = self.find(node)
         if source is None:
             near = self.names.nearest(node.text)
             raise self.error(node, f'"{node.text}" is neither a field nor a protocol', f"did you mean {', '.join(near)}" if near else "")
-        return Named(source.kind, source)
+        return Named(source.kind, source, self.state)
+
+    def guard(self, node: Node, op: str, *operands: Operand) -> None:
+        """Refuse comparisons that reveal a hidden key: only == and != with zero or a well-known value are allowed."""
+        kind = next(filter(None, map(secret_of, operands)), "") if self.state.hide_keys else ""
+        if not kind:
+            return
+        value = operands[-1].value if isinstance(operands[-1], Constant) else None
+        number = int.from_bytes(value, "big") if isinstance(value, bytes) else value
+        plain = len(operands) == 2 and isinstance(operands[0], Named) and isinstance(number, int) and not is_secret(kind, number)
+        if not plain or op not in ("==", "!=", "===", "!=="):
+            raise self.error(node, f"a hidden {kind} can only be tested for presence, == 0 and != 0", "--show-keys compares keys")
 
     # -- operands
 
     def left(self, node: Node, op: str) -> Operand:
-        """An operand on the left of an operator: it must come from the packet."""
+        """The left operand of an operator, which must come from the packet."""
         if is_value(node):
             raise self.error(node, f'the left side of "{op}" must be a field or a function')
         if isinstance(node, Word):
@@ -73,12 +86,12 @@ class Checker:
             inner = self.left(node.of, "-")
             if inner.kind not in OPERATES["-"]:
                 raise self.error(node, f"{KIND_NAMES[inner.kind]} cannot be negated")
-            return Minus(inner.kind, inner)
+            return Computation(inner.kind, "*", inner, Constant(inner.kind, -1))
         assert isinstance(node, Binary)
         return self.binary(node)
 
     def right(self, node: Node, like: Operand) -> Operand:
-        """An operand beside one of a known kind: another field of that kind, or a value."""
+        """The right operand, of the same kind as `like`: another field, or a value."""
         if is_literal(node, self.names):
             return self.literal(node, like.kind, source_of(like))
         found = self.left(node, "")
@@ -87,7 +100,7 @@ class Checker:
         return found
 
     def literal(self, node: Node, kind: Kind, source: Source | None) -> Constant:
-        """The value that a literal has as `kind`."""
+        """The value of a literal as `kind`."""
         if isinstance(node, Binary):
             return self.folded(node, kind, source)
         if isinstance(node, Negative):
@@ -98,7 +111,7 @@ class Checker:
         return Constant(kind, self.value(node, lambda: self.read(node, kind, source)))
 
     def read(self, node: Node, kind: Kind, source: Source | None) -> Value:
-        """As `literal`; raises BadLiteral."""
+        """The value of a word, string or character as `kind`; raises BadLiteral."""
         if isinstance(node, Word):
             return literals.of_word(node.text.removeprefix("."), kind, source)
         if isinstance(node, String):
@@ -112,14 +125,14 @@ class Checker:
         raise BadLiteral(f"{node.text} is a character, but the field is {KIND_NAMES[kind]}")
 
     def value(self, node: Node, read: Callable[[], Any]) -> Any:
-        """What `read` returns, its BadLiteral as a FilterError."""
+        """Call `read`; converts BadLiteral to FilterError."""
         try:
             return read()
         except BadLiteral as bad:
             raise self.error(node.column + bad.at, bad.reason, bad.hint) from None
 
     def folded(self, node: Binary, kind: Kind, source: Source | None) -> Constant:
-        """Arithmetic on numbers only."""
+        """The result of arithmetic on literals."""
         if kind not in OPERATES[node.op] or kind not in ("uint", "reltime"):
             raise self.error(node, f'"{node.op}" cannot be used on {KIND_NAMES[kind]}')
         a, b = self.literal(node.left, kind, source).value, self.literal(node.right, kind, source).value
@@ -132,7 +145,7 @@ class Checker:
         return Constant(kind, value)
 
     def binary(self, node: Binary) -> Operand:
-        """`left op right`, at least one of them from the packet."""
+        """`left op right`, of which at least one comes from the packet."""
         if is_value(node.left):
             right = self.left(node.right, node.op)
             left: Operand = self.literal(node.left, right.kind, source_of(right))
@@ -204,7 +217,7 @@ class Checker:
         return Function(kind or argument.kind, node.name, (argument,))
 
     def extreme(self, node: Call) -> Operand:
-        """`min` and `max`: all arguments are of the kind of the first one from the packet."""
+        """`min` and `max`: all arguments must be of the kind of the first one from the packet."""
         first = next((each for each in node.arguments if not is_value(each)), None)
         if first is None:
             raise self.error(node.arguments[0], f"one argument of {node.name}() must be a field")
@@ -220,11 +233,27 @@ _SIGNATURES: dict[str, tuple[frozenset[str], Kind | None]] = {
     "lower": (frozenset({"string"}), "string"), "abs": (frozenset({"uint", "reltime"}), None),
     "string": (frozenset({"uint", "bytes", "string", "ether", "ipv4", "ipv6"}), "string"),
 }  # fmt: skip
-"""Function -> kinds of its argument, kind of its result (None: that of the argument)."""
+"""Function -> accepted kinds of its argument, kind of its result (None: that of the argument)."""
+
+
+def secret_of(operand: Operand) -> str:
+    """The kind of key that an operand reveals; empty for none. The number and length of keys are not secret."""
+    if isinstance(operand, Named):
+        return next((field.secret for field in operand.source.fields if field.secret), "")
+    if isinstance(operand, Function) and operand.name in ("count", "len"):
+        return ""
+    parts: tuple[Operand, ...] = ()
+    if isinstance(operand, Function):
+        parts = operand.arguments
+    elif isinstance(operand, Computation):
+        parts = (operand.left, operand.right)
+    elif isinstance(operand, Part):
+        parts = (operand.of,)
+    return next(filter(None, map(secret_of, parts)), "")
 
 
 def is_value(node: Node) -> bool:
-    """Whether a node can be nothing but a value; where a name is expected, every other word is taken for one."""
+    """Whether a node can only be a value; if a name is expected, every other word is read as one."""
     if isinstance(node, Word):
         return node.text[0].isdigit() or ":" in node.text
     if isinstance(node, Binary):
@@ -233,7 +262,7 @@ def is_value(node: Node) -> bool:
 
 
 def is_literal(node: Node, names: Names) -> bool:
-    """Whether a node is a value where a value is expected: there only a known name with a dot, or a protocol, is a name."""
+    """Whether a node is a value if a value is expected: then only known names with a dot, and protocols, are names."""
     if isinstance(node, Word):
         text = node.text
         if text.startswith("."):
@@ -247,13 +276,11 @@ def is_literal(node: Node, names: Names) -> bool:
 
 
 def source_of(operand: Operand) -> Source | None:
-    """The field that lends an operand its enumeration and its largest value."""
+    """The source that gives an operand its value names and its largest value."""
     if isinstance(operand, Named):
         return operand.source
     if isinstance(operand, Computation):
         return source_of(operand.left) or source_of(operand.right)
-    if isinstance(operand, Minus):
-        return source_of(operand.of)
     if isinstance(operand, Function) and operand.name in ("min", "max", "abs"):
         return next(filter(None, map(source_of, operand.arguments)), None)
     return None
@@ -264,5 +291,5 @@ def _repeats(operand: Operand) -> bool:
 
 
 def ends_of(node: Node) -> tuple[Node, ...]:
-    """The one or two ends of an element of a set."""
+    """The one or two ends of a set element."""
     return (node.low, node.high) if isinstance(node, Range) else (node,)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,60 +13,58 @@ from ibdissect.table.locate import Bool
 from ibdissect.table.mask import rows_where
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog, builtin
-from ibdissect.wire.expr import And, Compare, Expr, In, Not, Or, Present, Where
+from ibdissect.wire.expr import Among, And, Compare, Expr, In, Not, Or, Present, Search, Where
 
 from . import literals
 from .check import SEARCHABLE, Checker, ends_of, is_literal, is_value
+from .computed import Findings, State
 from .names import KIND_NAMES, Source, names_of
-from .pattern import Pattern
-from .regex import BadPattern
-from .relations import Choice, Comparison
-from .series import Findings, State
+from .pattern import BadPattern, Pattern
 from .syntax import Inverse, Logic, Membership, Node, Relation, String, Truth, parse
-from .values import Constant, Function, Named, Operand, there
+from .values import Computation, Constant, Function, Named, NotZero, Operand
 
 if TYPE_CHECKING:
     from .answers import Answers
 
 SMALL_RANGE = 256
-"""Ranges of a set up to this many numbers are written out, so that the set is one look-up."""
+"""Ranges in a set with up to this many numbers are expanded, so that membership is one look-up."""
 
 
 class Filter:
     """A compiled display filter. Feed it the chunks of one capture in order."""
 
-    def __init__(self, text: str, catalog: Catalog, first_ns: int | None = None) -> None:
+    def __init__(self, text: str, catalog: Catalog, first_ns: int | None = None, hide_keys: bool = False) -> None:
         self.text, self.catalog = text, catalog
-        self._state, self._given = State(first_ns=first_ns), first_ns
+        self._state, self._given = State(first_ns=first_ns, hide_keys=hide_keys), first_ns
         tree = parse(text)
-        compiler = _Compiler(Checker(text, names_of(catalog)), self._state)
+        compiler = _Compiler(Checker(text, names_of(catalog), self._state))
         self.expr: Expr = And(()) if tree is None else compiler.condition(tree)
-        """The condition as the mask engine knows it; `And(())` for an empty filter."""
+        """The condition for `ibdissect.table.mask`; `And(())` for an empty filter."""
         self.names: frozenset[str] = frozenset(compiler.checker.used)
-        """Every name the filter reads, in full."""
+        """The full names that the filter reads."""
         self._empty = tree is None
         self._own: Answers | None = None
 
     @property
     def codes(self) -> bool:
-        """Whether the filter asks for findings (`ibdissect.code`): `rows` needs them then."""
+        """Whether the filter uses findings (`ibdissect.code`); then `rows` needs them."""
         return "ibdissect.code" in self.names
 
     @property
     def pairs(self) -> bool:
-        """Whether the filter asks which request a frame answers, or the other way round."""
+        """Whether the filter uses names that match requests with answers."""
         return not self.names.isdisjoint(ANSWER_NAMES)
 
     @property
     def ahead(self) -> bool:
-        """Whether it asks for answers that come later: `rows` needs `answers` of the whole capture then."""
+        """Whether the filter uses answers in later frames; then `rows` needs `answers` of the whole capture."""
         return "ibdissect.response_frame" in self.names
 
     def rows(self, table: ChunkTable, findings: Findings | None = None, answers: Answers | None = None) -> Bool:
         """Rows of the chunk that the filter selects, bool[n].
 
-        `findings`: codes by frame number. `answers`: who answers whom; without it the filter follows the chunks itself, and
-        knows of an answer only from its frame on.
+        `findings`: codes by frame number. `answers`: matched requests and answers; without it the filter matches the chunks it
+        is fed, and knows an answer only from the chunk that contains it.
         """
         if self._empty:
             return np.ones(len(table), np.bool_)
@@ -84,8 +82,8 @@ class Filter:
         return result
 
     def _followed(self, table: ChunkTable) -> Answers:
-        """Requests and answers so far, this chunk included."""
-        from .answers import Answers  # only such filters need to match requests with answers
+        """Requests and answers so far, including this chunk."""
+        from .answers import Answers  # imported only if needed
 
         if self._own is None or table.chunk.first == 1:
             self._own = Answers()
@@ -93,26 +91,28 @@ class Filter:
         return self._own
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The text says it all. A catalog with plugins stays behind: whoever unpickles has loaded the same ones.
-        return compile_filter, (self.text,) if self.catalog is builtin() else (self.text, self.catalog)
+        # The text is enough. The built-in catalog is not pickled; the receiver has it too.
+        catalog = None if self.catalog is builtin() else self.catalog
+        return partial(compile_filter, hide_keys=self._state.hide_keys), (self.text, catalog)
 
     def __repr__(self) -> str:
         return f"Filter({self.text!r})"
 
 
-def compile_filter(text: str, catalog: Catalog | None = None, *, first_ns: int | None = None) -> Filter:
-    """A filter ready for chunks; FilterError says what is wrong and where.
+def compile_filter(text: str, catalog: Catalog | None = None, *, first_ns: int | None = None, hide_keys: bool = False) -> Filter:
+    """Compile a filter; raises FilterError with reason and column.
 
-    `first_ns` is the time of frame 1; without it the filter learns it from the first chunk that it sees.
+    `first_ns` is the time of frame 1, by default taken from the first chunk. `hide_keys`: comparisons with keys are refused and
+    their bytes read as zero, because otherwise a key could be guessed bit by bit.
     """
-    return Filter(text, catalog if catalog is not None else builtin(), first_ns)
+    return Filter(text, catalog if catalog is not None else builtin(), first_ns, hide_keys)
 
 
 class _Compiler:
-    """Conditions of the syntax tree as conditions of the mask engine."""
+    """Converts conditions of the syntax tree to conditions for `ibdissect.table.mask`."""
 
-    def __init__(self, checker: Checker, state: State) -> None:
-        self.checker, self.state = checker, state
+    def __init__(self, checker: Checker) -> None:
+        self.checker = checker
 
     def condition(self, node: Node) -> Expr:
         if isinstance(node, Logic):
@@ -129,13 +129,8 @@ class _Compiler:
         assert isinstance(node, Truth)
         return self.truth(node.of)
 
-    def where(self, holds: Callable[[ChunkTable, State], Bool]) -> Expr:
-        """A condition that brings its own code."""
-        state = self.state
-        return Where(None, lambda table: holds(table, state))
-
     def odd(self, parts: tuple[Expr, ...]) -> Expr:
-        """True where an odd number of the parts is: what a chain of xor means."""
+        """A chain of xor: true if an odd number of parts is true."""
         return Where(None, lambda table: np.logical_xor.reduce([rows_where(part, table) for part in parts]))
 
     def truth(self, node: Node) -> Expr:
@@ -145,32 +140,37 @@ class _Compiler:
         operand = checker.left(node, "")
         if isinstance(operand, Function):
             raise checker.error(node, "a function alone is no condition", "compare it with a value")
+        if isinstance(operand, Computation):
+            checker.guard(node, "", operand)
+            return Present(NotZero(operand.kind, operand))
         if isinstance(operand, Named) and (operand.source.fields or operand.source.structs):
             return _present(operand.source)
         if isinstance(operand, Named) and operand.source.mark is not None:
             return operand.source.mark
-        return self.where(lambda table, state: there(operand, table, state))
+        return Present(operand)
 
     def comparison(self, node: Relation, i: int) -> Expr:
         checker, op = self.checker, node.ops[i]
         left = checker.left(node.operands[i], op)
         if left.kind == "none":
             raise checker.error(node.operands[i], f"{KIND_NAMES['none']} can only be tested for presence")
+        every = {"any": False, "all": True}.get(node.quantifier)
         right = node.operands[i + 1]
         if op in ("contains", "matches"):
             if left.kind not in SEARCHABLE:
                 raise checker.error(node.operands[i], f'"{op}" cannot look into {KIND_NAMES[left.kind]}')
             if op == "matches":
-                compared = Comparison(op, left, left, node.quantifier, self.pattern(right))
-            else:
-                compared = Comparison(op, left, self.needle(right, left), node.quantifier)
-            return self.where(compared.rows)
+                checker.guard(node.operands[i], op, left)
+                return Search(_searched(left), self.pattern(right).search, bool(every))
+            needle = self.needle(right, left)
+            checker.guard(node.operands[i], op, left, needle)
+            return Compare(op, _searched(left), _plain(_searched(needle)), every)
         other = checker.right(right, left)
-        simple = _simple_comparison(op, left, other) if not node.quantifier else None
-        return simple if simple is not None else self.where(Comparison(op, left, other, node.quantifier).rows)
+        checker.guard(node.operands[i], op, left, other)
+        return Compare(op, _plain(left), _plain(other), every)
 
     def needle(self, node: Node, left: Operand) -> Operand:
-        """What `contains` looks for. In a MAC address that is any number of bytes."""
+        """The right operand of `contains`; for a MAC address any number of bytes."""
         checker = self.checker
         if left.kind == "ether" and is_literal(node, checker.names):
             if isinstance(node, String):
@@ -182,7 +182,7 @@ class _Compiler:
         checker = self.checker
         if not isinstance(node, String):
             raise checker.error(node, '"matches" needs a regular expression in double quotes')
-        # The regular expression has its own escapes; those of strings are applied first, as in Wireshark.
+        # String escapes are applied before those of the regular expression, as in Wireshark.
         text = checker.value(node, lambda: literals.unescape(node.text))
         try:
             return Pattern(text)
@@ -196,17 +196,38 @@ class _Compiler:
         if not isinstance(of, Named) or of.kind == "none":
             raise checker.error(node.of, "only a field may be tested for membership in a set")
         choices = tuple(tuple(checker.right(end, of) for end in ends_of(element)) for element in node.elements)
-        # "any" and "all" do not count in front of "not in", as in Wireshark: no value may be in the set.
-        quantifier = "" if node.negated else node.quantifier
-        numbers = _numbers_of(of, choices) if not quantifier else None
+        for choice in choices:
+            checker.guard(node.of, "==" if len(choice) == 1 else "..", of, *choice)
+        # "any" and "all" have no effect on "not in", as in Wireshark: no value may be in the set.
+        every = node.quantifier == "all" and not node.negated
+        numbers = None if every else _numbers_of(choices)
         if numbers is not None:
-            parts = tuple(In(field, numbers) for field in of.source.fields)
-            return parts[0] if len(parts) == 1 else Or(parts)
-        return self.where(Choice(of, choices, quantifier).rows)
+            return In(_plain(of), numbers)
+        return Among(_plain(of), tuple(tuple(map(_plain, choice)) for choice in choices), every)
+
+
+def _plain(operand: Operand) -> object:
+    """Simplify an operand for `ibdissect.table.mask`: a constant to its value, a single field to the field."""
+    if isinstance(operand, Constant):
+        return operand.value
+    if (
+        isinstance(operand, Named)
+        and len(operand.source.fields) == 1
+        and not (operand.state.hide_keys and operand.kind not in ("uint", "bool"))
+    ):
+        return operand.source.fields[0]
+    return operand
+
+
+def _searched(operand: Operand) -> Operand:
+    """Extend a protocol to the end of the frame for a search, as in Wireshark."""
+    if isinstance(operand, Named) and operand.source.whole:
+        return Named(operand.kind, operand.source, operand.state, to_end=True)
+    return operand
 
 
 def _present(source: Source) -> Expr:
-    """Any field or structure of that name is there. A field without a condition is there where its structure is."""
+    """Any field or structure of that name is present. A field without a condition is present if its structure is."""
     parts: dict[object, Expr] = {}
     for field in source.fields:
         what = field if field.when is not None or field.owner is None else field.owner
@@ -217,25 +238,8 @@ def _present(source: Source) -> Expr:
     return found[0] if len(found) == 1 else Or(found)
 
 
-def _simple_comparison(op: str, left: Operand, right: Operand) -> Expr | None:
-    """A number field beside a number, as the engine's own condition; None for anything else."""
-    if not (isinstance(left, Named) and left.source.fields and left.kind in ("uint", "bool") and op not in ("===", "!==")):
-        return None
-    if not (isinstance(right, Constant) and isinstance(right.value, int)):
-        return None
-    fields, value = left.source.fields, right.value
-    if len(fields) == 1:
-        return Compare(op, fields[0], value)
-    if op == "!=":
-        equal = Or(tuple(Compare("==", field, value) for field in fields))
-        return And((_present(left.source), Not(equal)))
-    return Or(tuple(Compare(op, field, value) for field in fields))
-
-
-def _numbers_of(of: Named, choices: tuple[tuple[Operand, ...], ...]) -> frozenset[int] | None:
-    """All numbers of a set, when it is a set of a few numbers for a number field."""
-    if not of.source.fields or of.kind not in ("uint", "bool"):
-        return None
+def _numbers_of(choices: tuple[tuple[Operand, ...], ...]) -> frozenset[int] | None:
+    """All numbers of a set if it has only numbers and small ranges, else None."""
     numbers: set[int] = set()
     for choice in choices:
         ends = [end.value for end in choice if isinstance(end, Constant) and isinstance(end.value, int)]

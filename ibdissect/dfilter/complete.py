@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 
-from ibdissect.record import record
+from msgspec import Struct as Record
+
 from ibdissect.wire.catalog import Catalog, builtin
 
 from .check import FUNCTIONS, SEARCHABLE
 from .names import Kind, Names, Source, names_of
 
 LIMIT = 40
-"""Most completions offered at once."""
+"""Maximum number of completions."""
 LOOK_BACK = 1000
-"""Characters before the cursor that are looked at; the patterns below are quadratic."""
+"""Characters before the cursor that are examined; limited because the patterns below are quadratic."""
 
 _WORD = re.compile(r"[A-Za-z0-9_.:-]*\Z")
 _OPERATOR = r"(?:===|!==|==|!=|~=|>=|<=|>|<|~|(?:any_eq|all_eq|any_ne|all_ne|eq|ne|gt|lt|ge|le|contains|matches)(?=\s))"
@@ -28,24 +29,23 @@ _ORDER = ((">", "greater"), ("<", "less"), (">=", "at least"), ("<=", "at most")
 _SEARCH = (("contains", "holds these bytes or this text"), ("matches", "a regular expression finds something"))
 
 
-@record(eq=True)
-class Completion:
-    """A text that may stand in place of `filter[start:cursor]`."""
+class Completion(Record, frozen=True):
+    """A text that may replace `filter[start:cursor]`."""
 
     text: str
     start: int
     label: str = ""
-    """What a person reads beside it."""
+    """Description shown beside it."""
 
 
 def complete(text: str, cursor: int, catalog: Catalog | None = None) -> list[Completion]:
-    """What may stand at the cursor, the best first; `text` need not be a whole filter."""
+    """The completions at the cursor, best first; `text` may be an incomplete filter."""
     names = names_of(catalog if catalog is not None else builtin())
     before = text[: max(0, cursor)]
     found = _WORD.search(before)
     word = found[0] if found else ""
     start = len(before) - len(word)
-    # The second end of a range is a word of its own.
+    # The second end of a range is a separate word.
     if ".." in word:
         start += word.rindex("..") + 2
         word = before[start:]
@@ -65,7 +65,7 @@ def complete(text: str, cursor: int, catalog: Catalog | None = None) -> list[Com
 
 
 def _values(source: Source | None, quoted: str | None, word: str, start: int) -> list[Completion]:
-    """Values that have a name: numbers as such, so that Wireshark understands them too."""
+    """Named values, inserted as numbers so that Wireshark understands them too."""
     if source is None:
         return []
     if source.kind == "bool":
@@ -82,7 +82,7 @@ def _values(source: Source | None, quoted: str | None, word: str, start: int) ->
 
 
 def _operators(names: Names, stem: str) -> list[tuple[str, str]]:
-    """Operators that may follow what has been typed; none where an operand is missing."""
+    """Operators that may follow the typed text; none if an operand is missing."""
     last = _LAST_NAME.search(stem)
     if last is not None and last[1] in {"and", "or", "not", "xor", "any", "all", "in", *(name for name, _ in _SEARCH)}:
         return []
@@ -105,7 +105,7 @@ def _operators(names: Names, stem: str) -> list[tuple[str, str]]:
 
 
 def _names(names: Names, word: str, start: int) -> list[Completion]:
-    """Names that begin with the word, then those that hold it; the short form where the word is one."""
+    """Names that start with the word, then names that contain it; without `infiniband.` if the word is."""
     plain = word.removeprefix(".")
     begins, holds = [], []
     for name in names.every():

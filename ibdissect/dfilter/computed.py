@@ -1,25 +1,47 @@
-"""Which values have the names of a display filter that no structure declares: the frame itself, TCP ports, findings?"""
+"""What are the values of filter names that no structure declares: frame properties, TCP ports, findings?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct as Record
+from msgspec import field
 
+from ibdissect.capture.scattered import u16
 from ibdissect.dissect.named import ANSWER_NAMES
-from ibdissect.table.locate import Int, u16
+from ibdissect.table.locate import Int
+from ibdissect.table.series import Blobs, Numbers, Series, blobs_of
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.around import IPv4, IPv6
 from ibdissect.wire.ulp.ip import TCP as TcpHeader
 
-from .series import Blobs, Numbers, Series, State, blobs_of
+if TYPE_CHECKING:
+    from .answers import Answers
 
+Findings = Mapping[int, Iterable[str]]
+"""Frame number -> codes of the findings in it."""
 TCP = 6
 """Protocol number of TCP."""
 
 
-def computed(name: str, table: ChunkTable, state: State) -> Series:
-    """The values of a name that no declaration has."""
+class State(Record, eq=False):
+    """State of a filter that is kept between chunks."""
+
+    first_ns: int | None = None
+    """Time of the first frame of the capture."""
+    before_ns: int | None = None
+    """Time of the last frame of the previous chunk."""
+    findings: Findings = field(default_factory=dict)
+    answers: Answers | None = None
+    """Matched requests and answers, if the filter uses them."""
+    hide_keys: bool = False
+    """Whether bytes of keys are read as zero."""
+
+
+def values_of(name: str, table: ChunkTable, state: State) -> Series:
+    """The values of a name that no structure declares."""
     chunk, every = table.chunk, np.arange(len(table))
     if name == "frame":
         return Blobs(every, chunk.data, chunk.offset, chunk.offset + chunk.caplen)
@@ -29,7 +51,7 @@ def computed(name: str, table: ChunkTable, state: State) -> Series:
         return _tcp_ports(name, table)
     if name == "ibdissect.code":
         codes = [(row, code) for row in every.tolist() for code in state.findings.get(chunk.first + row, ())]
-        return blobs_of(np.array([row for row, _ in codes], np.int64), [code.encode() for _, code in codes])
+        return blobs_of(np.array([row for row, _ in codes], np.int64), [code.encode() for _, code in codes], text=True)
     if state.answers is not None and name in ANSWER_NAMES:
         return Numbers(*state.answers.values(name, chunk.first, len(table)))
     if name == "_ws.malformed":
@@ -71,7 +93,7 @@ def _payload(table: ChunkTable) -> Blobs:
 
 
 def _tcp_ports(name: str, table: ChunkTable) -> Numbers:
-    """Ports of TCP, also where a snap length leaves nothing else of its header."""
+    """TCP ports, even if a snap length has cut off the rest of the header."""
     found = table.occurrences(TcpHeader)
     rows, at = _cut_off(table)
     short = ~np.isin(rows, found.rows)
@@ -84,7 +106,7 @@ def _tcp_ports(name: str, table: ChunkTable) -> Numbers:
 
 
 def _cut_off(table: ChunkTable) -> tuple[Int, Int]:
-    """Rows and starts of TCP headers of which at least the ports were captured."""
+    """Rows and starts of TCP headers whose ports were captured."""
     four, six = table.occurrences(IPv4), table.occurrences(IPv6)
     is_tcp = (table.values(IPv4.protocol) == TCP) & (table.values(IPv4.fragment_offset) == 0)
     behind = table.values(IPv6.next_header) == TCP

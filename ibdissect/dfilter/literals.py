@@ -1,16 +1,16 @@
-"""Which value does a word, string or character of a display filter stand for, beside a field of a given type?"""
+"""What is the value of a word, string or character in a display filter, compared with a field of a given type?"""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
 
-from ibdissect.record import record
+from ibdissect.table.compare import Network
 from ibdissect.wire.convert import parse_guid
 
 from .names import KIND_NAMES, Kind, Source
 
-# Compiled, and kept by `re`, when they are first asked for: most filters need one or two.
+# Compiled on first use, and cached by `re`: most filters need one or two of these.
 _BYTES = r"(?:[0-9A-Fa-f]{2}[:.-]?)*(?:[0-9A-Fa-f]{1,2})"
 _NUMBER = r"(0[xX][0-9A-Fa-f]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)\Z"
 _SECONDS = r"(\d+)(?:\.(\d+))?\Z"
@@ -20,23 +20,17 @@ _TIME = r"(?:[T ]+(?P<h>\d\d):(?P<mi>\d\d)(?::(?P<s>\d\d)(?:\.(?P<f>\d{1,9}))?)?
 _ZONE = r"(?:\s*(?P<z>Z|UTC)|(?P<o>[+-]\d\d:?\d\d))?\s*\Z"
 _ISO = r"(?P<y>\d{4})-(?P<mo>\d\d)-(?P<d>\d\d)" + _TIME + _ZONE
 _NAMED = r"(?P<mo>[A-Z][a-z]{2})\s+(?P<d>\d{1,2}),\s+(?P<y>\d{4})" + _TIME.replace("[T ]", " ") + _ZONE
+MAX_DIGITS = 80
+"""Longest number parsed; no field is larger, and Python refuses to parse very long ones."""
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 class BadLiteral(Exception):
-    """The text is no value of the wanted type; holds the reason and perhaps a hint."""
+    """The text is not a value of the required type; has the reason and perhaps a hint."""
 
     def __init__(self, reason: str, hint: str = "", at: int = 0) -> None:
         self.reason, self.hint, self.at = reason, hint, at
         super().__init__(reason)
-
-
-@record(eq=True)
-class Network:
-    """An address with a prefix length: comparisons look at the first `bits` bits only."""
-
-    address: bytes
-    bits: int
 
 
 Value = int | bytes | Network
@@ -76,7 +70,7 @@ def of_char(text: str) -> int:
 
 
 def byte_string(text: str) -> bytes | None:
-    """Bytes as `aa:bb`, `aa-bb`, `aa.bb`, `aabb`, a single digit, or one byte as 0xaa; None when it is none."""
+    """Bytes written as `aa:bb`, `aa-bb`, `aa.bb`, `aabb`, a single digit, or one byte as 0xaa; None if invalid."""
     if len(text) == 4 and text[:2] == "0x":
         text = text[2:]
     if not re.fullmatch(_BYTES, text.rstrip(":") or "?"):
@@ -124,10 +118,11 @@ def of_string(text: str, kind: Kind, source: Source | None) -> Value:
 def _number(text: str, source: Source | None) -> int:
     if re.match(_NUMBER, text):
         octal = len(text) > 1 and text[0] == "0" and text[1].isdigit()
-        number = int(text, 8) if octal else int(text, 0)
         limit = source.limit if source is not None else (1 << 64) - 1
+        number = limit + 1 if len(text) > MAX_DIGITS else int(text, 8 if octal else 0)
         if number > limit:
-            raise BadLiteral(f"{text} is too big for this field, its largest value is {limit}")
+            shown = text if len(text) <= 40 else f"{text[:20]}... ({len(text)} characters)"
+            raise BadLiteral(f"{shown} is too big for this field, its largest value is {limit}")
         return number
     if source is not None and ":" in text:
         return _number_of_bytes(text, source)
@@ -137,7 +132,7 @@ def _number(text: str, source: Source | None) -> int:
 
 
 def _number_of_bytes(text: str, source: Source) -> int:
-    """A number written as all its bytes, or a GUID as words; Wireshark calls such fields bytes here and there."""
+    """A number written as all its bytes, or a GUID in groups, because some of these fields are byte fields in Wireshark."""
     if any(field.base == "guid" for field in source.fields):
         try:
             return parse_guid(text)
@@ -158,7 +153,7 @@ def _number_hint(text: str) -> str:
 
 
 def _named(text: str, source: Source) -> int:
-    """The number of an enumeration name; capitals and punctuation do not count: Wireshark writes "Get()"."""
+    """The number of a value name; case and punctuation are ignored because Wireshark writes "Get()"."""
     known = {_letters(name): number for number, name in source.values.items()}
     wanted = _letters(text)
     if wanted in known:
@@ -229,7 +224,7 @@ def _epoch(text: str) -> int:
 
 
 def date(text: str) -> int:
-    """Nanoseconds since 1970 of a date, local time unless it names UTC or an offset."""
+    """Nanoseconds since 1970 of a date; local time unless it gives UTC or an offset."""
     plain = text.strip()
     found = re.match(_ISO, plain) or re.match(_NAMED, plain)
     if found is None:

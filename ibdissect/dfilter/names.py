@@ -1,4 +1,4 @@
-"""What does a name in a display filter stand for: a declared field, a structure, or something of the frame itself?"""
+"""What does a name in a display filter mean: a declared field, a structure, or a property of the frame?"""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Literal
 
-from ibdissect.record import record
+from msgspec import Struct as Record
+
 from ibdissect.wire import around
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.expr import Compare, Expr, Or, Present
@@ -17,7 +18,7 @@ from ibdissect.wire.ulp import ip
 from ibdissect.wire.ulp.ipoib import IPoIB
 
 Kind = Literal["uint", "bool", "bytes", "string", "ether", "ipv4", "ipv6", "abstime", "reltime", "none"]
-"""Wireshark's field types as far as they differ for the language; `none` can only be tested for presence."""
+"""The Wireshark field types that the language distinguishes; `none` can only be tested for presence."""
 
 KIND_NAMES: Mapping[Kind, str] = {
     "uint": "an unsigned integer", "bool": "a flag", "bytes": "a byte sequence", "string": "a string", "ether": "a MAC address",
@@ -37,7 +38,7 @@ COMPUTED: Mapping[str, Kind] = {
     "_ws.malformed": "none", "ibdissect.code": "string", "ibdissect.request_frame": "uint", "ibdissect.response_frame": "uint",
     "ibdissect.response_time": "reltime",
 }  # fmt: skip
-"""Names whose values `values.computed` makes."""
+"""Names whose values come from `computed.values_of`."""
 
 LABELS: Mapping[str, str] = {
     "frame": "All bytes of the frame", "frame.number": "Frame number, from 1", "frame.len": "Bytes on the wire",
@@ -81,15 +82,14 @@ MARKS: Mapping[str, Expr] = {
     "opa": Compare("==", MAD.base_version, BASE_VERSION_OPA),
     "infiniband_link": Present(FlowControl),
 }  # fmt: skip
-"""Protocols that are no declared structure, known by what announces them."""
+"""Protocols without a declared structure, recognised by the fields that announce them."""
 
 _WHOLE = frozenset({"erf", "eth", "vlan", "sll", "sll2", "ip", "ipv6", "udp"})
-"""Keys of structures that Wireshark counts as protocols: `contains` and `matches` look from there to the end of the frame."""
+"""Keys of structures that are protocols in Wireshark: `contains` and `matches` search from them to the end of the frame."""
 
 
-@record(eq=True)
-class Source:
-    """What a name stands for."""
+class Source(Record, frozen=True):
+    """The meaning of a name."""
 
     name: str
     kind: Kind
@@ -100,24 +100,24 @@ class Source:
 
     @property
     def values(self) -> dict[int, str]:
-        """Enumeration names of the values, of all fields together."""
+        """Value names of all fields together."""
         return {number: text for field in self.fields for number, text in (field.values or {}).items()}
 
     @property
     def limit(self) -> int:
-        """Largest number that may be compared with: what the next whole number of bytes holds, as in Wireshark."""
+        """Largest number accepted in a comparison: the maximum of the next larger integer type, as in Wireshark."""
         bits = max((field.bits for field in self.fields), default=32)
         return (1 << next(width for width in (8, 16, 24, 32, 64) if width >= bits)) - 1 if bits <= 64 else (1 << 64) - 1
 
 
 def kind_of(field: Field[Any]) -> Kind:
-    """The filter type of a declared field; reserved bits are a number, and what has more than 64 bits is bytes."""
+    """The filter type of a declared field; reserved bits are numbers, integers of more than 64 bits are bytes."""
     kind = FIELD_KINDS[field.kind]
     return "bytes" if kind == "uint" and field.bits > 64 else kind
 
 
 class Names:
-    """Every name of a catalog and of the language."""
+    """All names of a catalog and of the language."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
@@ -131,7 +131,7 @@ class Names:
         self._structs = {name: tuple(found) for name, found in structs.items()}
 
     def find(self, word: str) -> Source | None:
-        """What `word` stands for; a leading dot only says that it is a name, and `infiniband.` may be left out."""
+        """The meaning of `word`; a leading dot only marks a name, and `infiniband.` may be omitted."""
         word = word.removeprefix(".")
         if not word or word.startswith("."):
             return None
@@ -149,12 +149,12 @@ class Names:
         return None
 
     def every(self) -> Iterator[str]:
-        """Every name in full, each once."""
+        """All full names, each once."""
         keys = (f"{s.prefix}.{s.key}" if s.key not in _WHOLE else s.key for s in self.catalog.structs)
         yield from dict.fromkeys((*COMPUTED, *EITHER, *MARKS, *self.catalog.names, *keys))
 
     def label(self, name: str) -> str:
-        """What a person reads beside a name."""
+        """The description shown beside a name."""
         if name in LABELS:
             return LABELS[name]
         source = self.find(name)
@@ -166,7 +166,7 @@ class Names:
         return " or ".join(dict.fromkeys(field.label for field in source.fields))
 
     def nearest(self, word: str) -> list[str]:
-        """Up to three known names that look like `word`."""
+        """Up to three known names similar to `word`."""
         word = word.strip(".")
         near = self.catalog.nearest(word)
         others = (*COMPUTED, *EITHER, *MARKS, *self._structs)
@@ -186,5 +186,5 @@ def _of_fields(name: str, fields: tuple[Field[Any], ...]) -> Source:
 
 @cache
 def names_of(catalog: Catalog) -> Names:
-    """The names of a catalog, kept."""
+    """The names of a catalog, cached."""
     return Names(catalog)

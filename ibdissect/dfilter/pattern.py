@@ -1,152 +1,99 @@
-"""Which bytes does a regular expression of `matches` find? An automaton: time grows with the bytes only, whatever the pattern."""
+"""Which byte sequences does the regular expression of `matches` match? RE2 is used, so no pattern can run forever."""
 
 from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from .needle import WORTH, holding, literal
-from .regex import ALL_BYTES, MAX_NODES, BadPattern, Item, Reader
+if TYPE_CHECKING:
+    from ibdissect.table.locate import Bool, Int
 
-MAX_PATTERN = 512
-"""Longest pattern in bytes."""
-MAX_STATES = 600
-"""Largest automaton; a pattern that needs more is refused."""
+MAX_MEMORY = 1 << 20
+"""Maximum bytes of a compiled regular expression; a larger one is refused."""
 
-START, END, ACCEPT, SPLIT, SET = range(5)
+REASONS = {
+    "missing )": "a closing parenthesis is missing",
+    "unexpected )": "a closing parenthesis has no opening one",
+    "missing ]": "a closing ] is missing",
+    "trailing \\": "the regular expression ends with a backslash",
+    "no argument for repetition operator": "there is nothing to repeat",
+    "bad repetition operator": "a repetition cannot be repeated; group it",
+    "invalid repetition size": "a repetition needs two numbers in order, at most 1000 (groups multiply theirs)",
+    "invalid character class range": "is neither a range in order nor a class of characters",
+    "invalid character class": "is no class of characters",
+    "invalid perl operator": "look-around, conditions and comments are not supported in a regular expression",
+    "invalid escape sequence": "is not supported in a regular expression",
+    "invalid named capture group": "is no name of a group",
+    "pattern too large - compile failed": "the regular expression needs too much memory; make it simpler",
+}
+"""RE2's message -> our message."""
+
+_NAMES_ITS_PART = ("invalid character class range", "invalid character class", "invalid escape sequence", "invalid named capture group")
+_TOKEN = re.compile(
+    rb"\\Q.*?(?:\\E|\Z)|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]|\\x(?:\{[^}]*\}|[0-9A-Fa-f]{0,2})|\\.|\$",
+    re.DOTALL,
+)
+_INSIDE = re.compile(rb"\\x(?:\{[^}]*\}|[0-9A-Fa-f]{0,2})|\\.", re.DOTALL)
+_PERL = {
+    b"$": rb"(?:$|\n\z)", rb"\Z": rb"(?:\n?\z)", rb"\N": rb"[^\n]", rb"\e": rb"\x1b", rb"\s": rb"[\t-\r ]", rb"\S": rb"[^\t-\r ]",
+}  # fmt: skip
+_PERL_IN_CLASS = {rb"\b": rb"\x08", rb"\e": rb"\x1b", rb"\s": rb"\t-\r ", rb"\S": rb"\x00-\x08\x0e-\x1f!-\xff"}
+
+
+class BadPattern(Exception):
+    """The regular expression is invalid or not supported; `at` is a byte offset in it."""
+
+    def __init__(self, reason: str, at: int) -> None:
+        self.reason, self.at = reason, at
+        super().__init__(reason)
 
 
 class Pattern:
-    """A compiled regular expression."""
+    """A compiled regular expression over bytes, ignoring ASCII case as Wireshark does."""
 
     def __init__(self, pattern: bytes) -> None:
-        """Raises BadPattern. `pattern` as bytes: captured bytes have no encoding."""
-        if len(pattern) > MAX_PATTERN:
-            raise BadPattern(f"the regular expression is longer than {MAX_PATTERN} bytes", MAX_PATTERN)
-        reader = Reader(pattern.decode("latin-1"))
-        tree = reader.alternatives()
-        if reader.peek():
-            raise reader.bad("a closing parenthesis has no opening one")
-        if tree.size > MAX_NODES:
-            raise BadPattern("the regular expression is too large", 0)
-        self.literal = literal(tree)
-        """Bytes in small letters that whatever is found holds; may be empty."""
-        self._kind: list[int] = [ACCEPT]
-        self._next: list[tuple[int, ...]] = [()]
-        self._set: list[int] = [0]
-        first = self._build(tree, 0)
-        self._determinise(first)
+        """Raises BadPattern."""
+        import re2  # only filters with `matches` need it
 
-    def _node(self, kind: int, following: tuple[int, ...], chosen: int = 0) -> int:
-        self._kind.append(kind)
-        self._next.append(following)
-        self._set.append(chosen)
-        return len(self._kind) - 1
+        options = re2.Options()
+        options.encoding = re2.Options.Encoding.LATIN1  # captured bytes have no encoding
+        options.case_sensitive, options.never_capture, options.log_errors = False, True, False
+        options.max_mem = MAX_MEMORY
+        try:
+            self._search = re2.compile(_TOKEN.sub(_as_re2_writes_it, pattern), options).search
+        except re2.error as error:
+            raise _bad(error.args[0], pattern) from None
 
-    def _build(self, item: Item, then: int) -> int:
-        """Nodes for `item` with `then` behind it; the entry."""
-        if item.what == "set":
-            return self._node(SET, (then,), item.chosen)
-        if item.what in ("start", "end"):
-            return self._node(START if item.what == "start" else END, (then,))
-        if item.what == "and":
-            for part in reversed(item.parts):
-                then = self._build(part, then)
-            return then
-        if item.what == "or":
-            return self._node(SPLIT, tuple(self._build(part, then) for part in item.parts))
-        part = item.parts[0]
-        if item.high is None:
-            loop = self._node(SPLIT, ())
-            self._next[loop] = (self._build(part, loop), then)
-            then = loop
-        else:
-            for _ in range(item.high - item.low):
-                then = self._node(SPLIT, (self._build(part, then), then))
-        for _ in range(item.low):
-            then = self._build(part, then)
-        return then
-
-    def _closure(self, nodes: set[int], at_start: bool, at_end: bool) -> frozenset[int]:
-        """What is reached without a byte; anchors stay in the set, to be looked at again at the end."""
-        seen, todo = set(nodes), list(nodes)
-        while todo:
-            node = todo.pop()
-            kind = self._kind[node]
-            if kind == SPLIT or (kind == START and at_start) or (kind == END and at_end):
-                for following in self._next[node]:
-                    if following not in seen:
-                        seen.add(following)
-                        todo.append(following)
-        return frozenset(node for node in seen if self._kind[node] != SPLIT)
-
-    def _determinise(self, first: int) -> None:
-        """The table of states by byte class; state 0 has found a match and stays."""
-        groups = _byte_groups({chosen for kind, chosen in zip(self._kind, self._set, strict=True) if kind == SET})
-        self._classes = np.zeros(256, np.intp)
-        for number, group in enumerate(groups):
-            for byte in range(256):
-                if group >> byte & 1:
-                    self._classes[byte] = number
-        probes = [group & -group for group in groups]
-        begin = self._closure({first}, True, False)
-        # The same nodes are another state at the start of the text: `^` behind `$` still holds there.
-        found: dict[tuple[frozenset[int], bool], int] = {(frozenset({-1}), False): 0}
-        rows: list[list[int]] = [[0] * len(groups)]
-        ends = [True]
-        todo: list[tuple[frozenset[int], bool]] = []
-
-        def number_of(state: frozenset[int], at_start: bool = False) -> int:
-            if 0 in state:
-                return 0
-            number = found.get((state, at_start))
-            if number is None:
-                if len(found) >= MAX_STATES:
-                    raise BadPattern("the regular expression needs too many states; make it simpler", 0)
-                number = found[state, at_start] = len(found)
-                rows.append([])
-                ends.append(0 in self._closure(set(state), at_start, True))
-                todo.append((state, at_start))
-            return number
-
-        self._begin = number_of(begin, True)
-        while todo:
-            state, at_start = todo.pop()
-            row = rows[found[state, at_start]]
-            for probe in probes:
-                moved = {self._next[node][0] for node in state if self._kind[node] == SET and self._set[node] & probe}
-                row.append(number_of(self._closure(moved | {first}, False, False)))
-        self._table = np.array([row or [0] * len(groups) for row in rows], np.int16)
-        self._ends = np.array(ends, np.bool_)
-
-    def search(self, data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], stop: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Which of the stretches `data[at:stop]` hold a match, bool[k]."""
-        if len(self.literal) < WORTH:
-            return self._search(data, at, stop)
-        result = holding(data, at, stop, self.literal, fold=True)
-        if result.any():
-            result[result] = self._search(data, at[result], stop[result])
-        return result
-
-    def _search(self, data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], stop: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """As `search`, whatever the bytes: all stretches one byte further at a time."""
-        state = np.full(len(at), self._begin, np.int16)
-        result = np.zeros(len(at), np.bool_)
-        index, place = np.arange(len(at)), at
-        while len(index):
-            done = (place >= stop) | (state == 0)
-            if done.any():
-                result[index[done]] = self._ends[state[done]]
-                left = ~done
-                index, place, stop, state = index[left], place[left], stop[left], state[left]
-            state = self._table[state, self._classes[data[place]]]
-            place = place + 1
-        return result
+    def search(self, data: npt.NDArray[np.uint8], at: Int, stop: Int) -> Bool:
+        """Which of the ranges `data[at:stop]` contain a match, bool[k]."""
+        if not len(at):
+            return np.zeros(0, np.bool_)
+        low, find = int(at.min()), self._search
+        text = data[low : int(stop.max())].tobytes()
+        ends = zip((at - low).tolist(), (stop - low).tolist(), strict=True)
+        return np.array([find(text[a:b]) is not None for a, b in ends], np.bool_)
 
 
-def _byte_groups(sets: set[int]) -> list[int]:
-    """The coarsest partition of the 256 bytes that no set of the pattern cuts."""
-    groups = [ALL_BYTES]
-    for chosen in sets:
-        groups = [part for group in groups for part in (group & chosen, group & ~chosen) if part]
-    return groups
+def _as_re2_writes_it(found: re.Match[bytes]) -> bytes:
+    """Convert a token of a Perl pattern to RE2's notation."""
+    token = found[0]
+    if token.startswith(b"["):
+        return _INSIDE.sub(lambda inner: _PERL_IN_CLASS.get(inner[0]) or _byte(inner[0]), token)
+    return _PERL.get(token) or _byte(token)
+
+
+def _byte(escape: bytes) -> bytes:
+    """Convert an escape: RE2 requires both digits of `\\x`, and no backslash before a byte that is not ASCII."""
+    if escape[:2] == rb"\x" and escape[2:3] != b"{":
+        return rb"\x%02x" % int(escape[2:] or b"0", 16)
+    return rb"\x%02x" % escape[1] if escape[:1] == b"\\" and escape[1] > 127 else escape
+
+
+def _bad(said: bytes, pattern: bytes) -> BadPattern:
+    kind, _, part = said.decode("utf-8", "replace").partition(": ")
+    at = pattern.find(part.encode("latin-1", "replace")) if part else 0
+    reason = REASONS.get(kind, kind)
+    return BadPattern(f"{part} {reason}" if kind in _NAMES_ITS_PART else reason, max(at, 0))

@@ -1,64 +1,59 @@
-"""How is the text of a display filter turned into a tree whose nodes know their column?"""
+"""How is a display filter parsed into a tree whose nodes know their column?"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import field
 from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any
 
+from msgspec import Struct as Record
+
 from ibdissect.errors import FilterError
-from ibdissect.record import record
 
 MAX_TEXT = 1 << 15
 """Longest filter in characters."""
 MAX_DEPTH = 100
-"""Deepest nesting; what follows recurses."""
+"""Maximum nesting; limited because later steps recurse."""
 
 COMPARISONS = {
     "eq": "==", "any_eq": "==", "ne": "!=", "all_ne": "!=", "gt": ">", "lt": "<", "ge": ">=", "le": "<=", "all_eq": "===",
     "any_ne": "!==", "~=": "!==", "~": "matches",
 }  # fmt: skip
-"""Spellings of an operator -> the one the rest of the room knows."""
+"""Spelling of an operator -> the spelling used in this package."""
 OPERATOR_WORDS = ("and", "or", "not", "xor", "eq", "ne", "gt", "lt", "ge", "le", "in", "contains", "matches")
 _NO_NAMES = {*OPERATOR_WORDS, *COMPARISONS, "any", "all", "bitwise_and"}
-"""What the grammar takes for no word."""
+"""Words that the grammar does not accept as names or values."""
 
 
-@record(eq=True, kw_only=True)
-class Node:
+class Node(Record, frozen=True, kw_only=True):
     """A part of the filter."""
 
     column: int
     """Where it starts, from 0."""
-    depth: int = field(default=1, repr=False)
+    depth: int = 1
 
 
-@record(eq=True)
-class Word(Node):
-    """A name, or a value without quotes: which of them, the checker knows."""
+class Word(Node, frozen=True):
+    """A name, or a value without quotes; the checker decides which."""
 
     text: str
 
 
-@record(eq=True)
-class String(Node):
+class String(Node, frozen=True):
     """A quoted string with its quotes and escapes."""
 
     text: str
 
 
-@record(eq=True)
-class Char(Node):
+class Char(Node, frozen=True):
     """A character constant with its quotes."""
 
     text: str
 
 
-@record(eq=True)
-class Sliced(Node):
+class Sliced(Node, frozen=True):
     """`of[spec]`."""
 
     of: Node
@@ -66,16 +61,14 @@ class Sliced(Node):
     spec_column: int
 
 
-@record(eq=True)
-class Call(Node):
+class Call(Node, frozen=True):
     """A function with its arguments."""
 
     name: str
     arguments: tuple[Node, ...]
 
 
-@record(eq=True)
-class Binary(Node):
+class Binary(Node, frozen=True):
     """`left op right` with op one of & + - * / %."""
 
     op: str
@@ -83,23 +76,20 @@ class Binary(Node):
     right: Node
 
 
-@record(eq=True)
-class Negative(Node):
+class Negative(Node, frozen=True):
     """`-of`."""
 
     of: Node
 
 
-@record(eq=True)
-class Truth(Node):
-    """An operand that stands alone: is it there, or not zero."""
+class Truth(Node, frozen=True):
+    """A single operand as condition: it is present, or a computation is not zero."""
 
     of: Node
 
 
-@record(eq=True)
-class Relation(Node):
-    """`a op b op c`: all neighbours must agree. `quantifier`: any, all or nothing."""
+class Relation(Node, frozen=True):
+    """`a op b op c`: every adjacent pair must satisfy its operator. `quantifier`: any, all or empty."""
 
     operands: tuple[Node, ...]
     ops: tuple[str, ...]
@@ -107,16 +97,14 @@ class Relation(Node):
     quantifier: str = ""
 
 
-@record(eq=True)
-class Range(Node):
+class Range(Node, frozen=True):
     """`low..high`, both included."""
 
     low: Node
     high: Node
 
 
-@record(eq=True)
-class Membership(Node):
+class Membership(Node, frozen=True):
     """`of in {elements}`, `of not in {elements}`."""
 
     of: Node
@@ -125,16 +113,14 @@ class Membership(Node):
     quantifier: str = ""
 
 
-@record(eq=True)
-class Logic(Node):
+class Logic(Node, frozen=True):
     """Parts joined by one of `and`, `or`, `xor`."""
 
     op: str
     parts: tuple[Node, ...]
 
 
-@record(eq=True)
-class Inverse(Node):
+class Inverse(Node, frozen=True):
     """`not of`."""
 
     of: Node
@@ -145,7 +131,7 @@ def _depth(nodes: Iterable[Node]) -> int:
 
 
 class _Builder:
-    """One method a grammar rule; called bottom-up while parsing, so nothing here recurses."""
+    """One method per grammar rule, called bottom-up while parsing, so that nothing recurses."""
 
     def word(self, token: Any) -> Node:
         return Word(str(token), column=token.start_pos)
@@ -199,7 +185,7 @@ class _Builder:
 
     def logic(self, left: Node, op: Any, right: Node) -> Node:
         name = {"&&": "and", "||": "or", "^^": "xor"}.get(str(op), str(op))
-        # A long chain of one operator stays flat: hundreds of parts are no deep nesting.
+        # Keep a chain of one operator flat, so that hundreds of parts do not count as nesting.
         parts = left.parts if isinstance(left, Logic) and left.op == name else (left,)
         return Logic(name, (*parts, right), column=left.column, depth=max(_depth((right,)), left.depth, 2))
 
@@ -218,13 +204,13 @@ _CONDITION = re.compile(
     rf"{_SPACE}(?P<left>{_WORD})(?:{_SPACE}(?P<op>===|!==|==|!=|~=|>=|<=|>|<|~){_SPACE}(?P<right>{_WORD}))?"
     rf"{_SPACE}(?P<join>&&|\|\||(?:and|or)(?![A-Za-z0-9_.:-])|\Z)"
 )
-"""A name, or two words with a sign between them, and what joins the next one; as in the grammar."""
+"""A name or a comparison of two words, and the operator that joins the next condition; same syntax as the grammar."""
 
 
 def read_plainly(text: str) -> Node | None:
-    """The tree of names and comparisons joined by one operator, which most filters are, without the grammar: that takes 40 ms to load.
+    """Parse names and comparisons joined by one operator, as most filters are, without the grammar, which takes 40 ms to load.
 
-    None for everything else, also for what is wrong.
+    None for all other filters, including invalid ones.
     """
     tree: Node | None = None
     join, at = "", 0
@@ -248,7 +234,7 @@ def read_plainly(text: str) -> Node | None:
 
 
 @cache
-def _parser() -> Any:  # lark.Lark; imported late, for the commands that filter nothing
+def _parser() -> Any:  # lark.Lark; imported only if needed
     from pathlib import Path
 
     from lark import Lark
@@ -264,14 +250,14 @@ def _spread(build: Callable[..., Any], children: list[Any]) -> Any:
 
 
 def parse(text: str) -> Node | None:
-    """The tree of a filter, None for an empty one; FilterError when it is none."""
+    """The tree of a filter, None for an empty one; raises FilterError if it is invalid."""
     if len(text) > MAX_TEXT:
         raise FilterError(text[:80], f"the filter is longer than {MAX_TEXT} characters")
     return read_plainly(text) or read_by_grammar(text)
 
 
 def read_by_grammar(text: str) -> Node | None:
-    """The same for any filter."""
+    """Parse any filter with the grammar."""
     from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
 
     try:
@@ -293,7 +279,7 @@ _HINTS = {"=": 'did you mean "=="', "|": 'did you mean "||"', "@": "raw bytes ar
 
 
 def _unexpected(text: str, at: int, size: int) -> FilterError:
-    """What stands where nothing like it may stand."""
+    """The error for an unexpected token."""
     rest = text[at:]
     if rest[0] == '"' or rest[:2].lower() == 'r"':
         if _open(rest):
@@ -310,7 +296,7 @@ def _unexpected(text: str, at: int, size: int) -> FilterError:
 
 
 def _open(rest: str) -> bool:
-    """Whether the string that starts `rest` has no end."""
+    """Whether the string at the start of `rest` has no closing quote."""
     at = rest.index('"') + 1
     while at < len(rest):
         if rest[at] == '"':

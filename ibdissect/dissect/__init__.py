@@ -1,1 +1,1 @@
-"""From located headers to what a person sees: walk, tree, summary and the printed forms."""
+"""From located headers to readable output: walk, tree, summary and the printed forms."""

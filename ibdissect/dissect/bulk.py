@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import field
 from itertools import repeat
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct as Record
+from msgspec import field
 
-from ibdissect.record import record
+from ibdissect.capture.scattered import gather
+from ibdissect.table.bits import extract
 from ibdissect.table.computed import value_of
 from ibdissect.table.locate import MALFORMED, Int
-from ibdissect.table.table import ChunkTable, extract, gather
+from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.column import ComputedField
 from ibdissect.wire.spec import Field, decode_text
@@ -28,21 +30,21 @@ from .value import Presenter
 from .walk import Shape, Walk
 
 BATCH = 2048
-"""Summary lines made at once."""
+"""Summary lines made per step."""
 LAYOUTS = 2048
-"""Shapes of frames remembered; hostile captures hold a new one in every frame."""
+"""Frame shapes cached; limited because a hostile capture may hold a new one in every frame."""
 CACHED = 1 << 16
-"""Texts remembered for each field."""
+"""Texts cached per field."""
 SEPARATOR = "\x02"
-"""Stands for a comma in lists whose first entry may be missing; JSON itself never holds it."""
+"""Placeholder for a comma in lists whose first entry may be missing; never occurs in JSON."""
 PERHAPS = "\x03"
-"""Stands for a space in front of a list that is left out when it turns out to be empty."""
+"""Placeholder for the space before a list that is removed if it is empty."""
 
 Column = Iterator[str] | list[str]
 
 
 class _Known(dict[Any, str]):
-    """Values of a field to their JSON; grows to a limit, then starts anew."""
+    """Caches the JSON of a field's values; cleared when it holds CACHED entries."""
 
     def __init__(self, make: Callable[[Any], str]) -> None:
         super().__init__()
@@ -55,9 +57,8 @@ class _Known(dict[Any, str]):
         return text
 
 
-@record(eq=True, frozen=False)
-class _Rows:
-    """The rows of one shape in one batch."""
+class _Rows(Record):
+    """The rows of one shape."""
 
     data: npt.NDArray[np.uint8]
     at: list[Int]
@@ -70,7 +71,7 @@ class _Rows:
     matrices: dict[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
 
     def matrix(self, piece: int) -> npt.NDArray[np.uint8]:
-        """The bytes of a piece, one row a frame."""
+        """The bytes of a piece, one row per frame."""
         found = self.matrices.get(piece)
         if found is None:
             size = self.layout.pieces[piece].placement.struct.size
@@ -98,9 +99,9 @@ class _Rows:
         return found
 
     def computed(self, item: Item, field: ComputedField) -> list[int | str]:
-        """A field without bytes, in every row."""
+        """A computed field in every row."""
         data, starts, stops = self.data.data, self.at[item.piece].tolist(), self.stop[item.piece].tolist()
-        # The view gets a copy that starts at 0: a plugin's function must not see other frames.
+        # The view gets a copy that starts at 0, so that a plugin function cannot see other frames.
         return [value_of(field, item.struct(bytes(data[a:b]), 0, b - a)) for a, b in zip(starts, stops, strict=True)]
 
     def rest(self, item: Item) -> list[bytes]:
@@ -111,7 +112,7 @@ class _Rows:
 
 
 class JsonLines:
-    """Formats rows of chunks as the objects of the `jsonl` format; what it learns about shapes and values it keeps."""
+    """Formats rows of chunks as objects of the `jsonl` format; caches shapes and values."""
 
     def __init__(self, presenter: Presenter) -> None:
         self.presenter = presenter
@@ -119,11 +120,11 @@ class JsonLines:
         self._layouts: dict[int, Layout] = {}
 
     def lines(self, table: ChunkTable, rows: Int) -> Iterator[str]:
-        """One line a row, without the line's end."""
+        """One line per row, without newline."""
         walk = Walk(table)
         malformed = table.located.malformed[rows].tolist()
         tails = {code: f'], "malformed": {quoted(MALFORMED[code]) if code else "null"}}}' for code in set(malformed)}
-        # The values of all rows of a shape are looked up at once, its lines are written when their turn comes.
+        # Values are looked up shape by shape, lines are written in frame order.
         bodies: list[Iterator[str]] = []
         which = np.zeros(len(table), np.int64)
         for shape in walk.shapes(rows):
@@ -136,7 +137,7 @@ class JsonLines:
                 yield head + next(bodies[number]) + tails[code]
 
     def _bodies(self, walk: Walk, shape: Shape) -> Iterator[str]:
-        """The layers of each row of a shape, in order of the rows."""
+        """The layers of each row of a shape, in row order."""
         layout = self._layouts.get(shape.key)
         if layout is None:
             if len(self._layouts) >= LAYOUTS:
@@ -181,7 +182,7 @@ class JsonLines:
         return heads
 
     def _list(self, items: list[Item], rows: _Rows) -> tuple[str, list[Column]]:
-        """Template and columns of a list's entries."""
+        """The template of a list of items, and the columns that fill it."""
         templates, columns = [], []
         optional = any(item.when is not None for item in items)
         for item in items:
@@ -255,7 +256,7 @@ class JsonLines:
         return "%s", [list(map(known.__getitem__, values))]
 
     def _in_context(self, field: Field[Any], item: Item, rows: _Rows) -> list[str]:
-        """Values whose text depends on the common header of their datagram."""
+        """Values whose text depends on the common MAD header."""
         known = self._known.get(field)
         if known is None:
             catalog = rows.catalog
@@ -282,7 +283,7 @@ class JsonLines:
             return lambda value: _bytes_json(presenter, item, value)
 
         if field.kind in ("uint", "pad") and not (field.secret or field.show or field.values or field.unit):
-            # A number that is shown as it is: most distinct values of a capture are such (checksums, PSNs, addresses).
+            # Fast path for plain numbers: they have most of the distinct values (checksums, PSNs, addresses).
             shown = f"0x%0{(field.bits + 3) // 4}x" if field.base in ("hex", "guid") else "%d"
             template = f'%d, "text": "{shown}"'
             return lambda value: template % (value, value)
@@ -309,11 +310,11 @@ def _literal(text: str) -> str:
 
 
 def _filled(template: str, columns: list[Column], count: int) -> Iterator[str]:
-    """The template with each row's values."""
+    """The template filled with each row's values."""
     return map(template.__mod__, zip(*columns, strict=True) if columns else repeat((), count))
 
 
 def _joined(text: str) -> str:
-    """Commas between the entries of lists whose first one may be missing."""
+    """Replace the placeholders SEPARATOR and PERHAPS."""
     text = text.replace("[" + SEPARATOR, "[").replace(SEPARATOR, ", ")
     return text.replace(f', "fields":{PERHAPS}[]', "").replace(PERHAPS, " ")

@@ -1,4 +1,4 @@
-"""What is a value called that means something only together with the datagram's class, method or attribute?"""
+"""What is the name of a value whose meaning depends on the MAD's class, method or attribute?"""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.component_mask import components_set
 from ibdissect.wire.mad import MAD, status_text
 from ibdissect.wire.names import SM_CONTROL
+from ibdissect.wire.numbers import SET, SM_INFO
 from ibdissect.wire.opa import STLSMPDirected
 from ibdissect.wire.sa import SAFormat, STLSAFormat
 from ibdissect.wire.sm import SMPDirected
 from ibdissect.wire.spec import Field
 from ibdissect.wire.text import hex_text
 
-from .summary_mad import MODIFIERS, SET, attribute_name, attribute_struct
+from .summary_mad import MODIFIERS, attribute_name, attribute_struct
 
 Names = Callable[[Catalog, Any, tuple[int, ...]], str]
-"""The catalog, the value, and the values of the fields it depends on -> what a person reads."""
+"""Catalog, value, and the values of the `ABOUT` fields -> text."""
 
 ABOUT: tuple[Field[int], ...] = (MAD.base_version, MAD.mgmt_class, MAD.method, MAD.attribute_id, MAD.class_specific)
-"""What every name here depends on. A class's form starts where the common header does, so the same bytes serve both."""
-
-SM_INFO = 0x0020
+"""The fields that names depend on. A class format starts where the common header does, so its bytes can be read as MAD."""
 
 
 def _status(_catalog: Catalog, value: int, about: tuple[int, ...]) -> str:
@@ -64,7 +63,7 @@ def _path(_catalog: Catalog, value: bytes, about: tuple[int, ...]) -> str:
 
 
 def component_label(struct: StructType, name: str) -> str:
-    """What the tree calls a component: `SGID`, `PortInfo.LID`; a name that is no field as it stands."""
+    """The label of a component in the tree: `SGID`, `PortInfo.LID`; an unknown name is returned unchanged."""
     *outer, last = name.split(".")
     labels = []
     for step in outer:
@@ -93,9 +92,9 @@ NAMES: dict[Field[Any], Names] = {
     SAFormat.component_mask: _components,
     STLSAFormat.component_mask: _components,
 }
-"""The fields whose text needs the common header of their datagram."""
+"""The fields whose text depends on the common header of their MAD."""
 
 
 def context_text(catalog: Catalog, field: Field[Any], value: Any, about: tuple[int, ...]) -> str:
-    """The text of a value of one of the fields in `NAMES`; `about`: the values of `ABOUT`."""
+    """The text of a value of a field in `NAMES`; `about`: the values of `ABOUT`."""
     return NAMES[field](catalog, value, about)

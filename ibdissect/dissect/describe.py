@@ -1,4 +1,4 @@
-"""What does a layer say in a few words, beside its name in the tree?"""
+"""What is shown beside a layer's name in the tree?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .tree import Node
 
 
 def layer_text(layer: Node) -> str:
-    """`Local Route Header, LID 4 → LID 1`; empty when there is nothing to add to the name."""
+    """`Local Route Header, LID 4 → LID 1`; empty if there is nothing to add to the name."""
     struct = layer.struct
     if struct is None:
         return ""
@@ -26,7 +26,7 @@ def layer_text(layer: Node) -> str:
 
 
 def _what(struct: StructType) -> str:
-    """The structure's first line of documentation, where the name alone is an abbreviation."""
+    """The start of the structure's docstring, if its title is an abbreviation."""
     if struct is MAD or not struct.title.isupper() or len(struct.title) > 6:
         return ""
     return re.split(r"[.,;:(\n]", struct.__doc__ or "", maxsplit=1)[0].strip()

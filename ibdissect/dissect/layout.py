@@ -1,12 +1,13 @@
-"""What does every frame of one shape look like: which fields, nested how, at which bytes of which piece?"""
+"""Which fields does every frame of one shape have, how are they nested, and at which bytes of which piece?"""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from ibdissect.record import record
+import msgspec
+from msgspec import Struct as Record
+
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.places import Parsed
 from ibdissect.wire.spec import Field, Struct
@@ -14,14 +15,13 @@ from ibdissect.wire.spec import Field, Struct
 from .walk import ERF_HEADER, TAIL, Placement, Shape, Walk
 
 BYTES = frozenset({"raw", "rest", "hole"})
-"""Kinds shown as hex, which may hold bytes of a key that another structure shows."""
+"""Kinds shown as hex; they may contain bytes of a key that another structure shows."""
 OPAQUE = BYTES | {"gid", "mac", "ip4", "text"}
 """Kinds whose value is bytes, not a number."""
 
 
-@record(eq=True, frozen=False)
-class Item:
-    """A field (or one entry of a repeated one), or a layer, at a place relative to its piece."""
+class Item(Record):
+    """A field (or one entry of a repeated one) or a layer, at an offset in its piece."""
 
     struct: StructType
     field: Field[Any] | None
@@ -30,17 +30,17 @@ class Item:
     piece: int
     """Number of the piece in the shape."""
     view: int
-    """Where the structure that declares the field starts, in bytes from the start of the piece."""
+    """Start of the structure that declares the field, in bytes from the start of the piece."""
     bit: int
     """First bit of the value, counted from `view`."""
     bits: int
-    children: list[Item] = dataclasses.field(default_factory=list)
+    children: list[Item] = msgspec.field(default_factory=list)
     when: tuple[Item, frozenset[int]] | None = None
-    """The item whose value decides whether this one means anything, and the values for which it does."""
+    """This item is valid only if that item has one of these values."""
     title: str = ""
-    """What a person reads instead of a value: the title of the structure inside."""
+    """Text shown instead of a value: the title of the structure inside."""
     covered_secrets: tuple[tuple[int, int], ...] = ()
-    """For hex: (start, stop) of the bytes inside that are part of a key, counted from the item's first byte."""
+    """For hex: (start, stop) of the key bytes inside, counted from the item's first byte."""
 
     @property
     def name(self) -> str:
@@ -54,12 +54,12 @@ class Item:
 
     @property
     def length(self) -> int:
-        """Whole bytes; of a `rest` only the certain ones, 0."""
+        """Bytes that the item touches; 0 for a `rest`."""
         return (self.bit + self.bits + 7) // 8 - self.bit // 8
 
     @property
     def kind(self) -> str:
-        """Kind of the field, `nested` for a structure."""
+        """Kind of the field; `nested` for a structure."""
         return self.field.kind if self.field is not None else "nested"
 
     def walk(self) -> Iterator[Item]:
@@ -69,15 +69,14 @@ class Item:
             yield from child.walk()
 
 
-@record(eq=True, frozen=False)
-class Piece:
+class Piece(Record):
     """A placed structure of the shape."""
 
     placement: Placement
     relative: int
-    """Bytes from the frame's start; for the tail and the ERF header, see `base_is_frame`."""
+    """Bytes from the frame's start; 0 for a piece of the tail (see `moving`)."""
     layer: Item | None
-    """None when the structure stands inside a field of another one."""
+    """None if the structure is inside a field of another one, or has nothing to show."""
 
     @property
     def in_front(self) -> bool:
@@ -86,12 +85,11 @@ class Piece:
 
     @property
     def moving(self) -> bool:
-        """Its offset differs from frame to frame of the shape."""
+        """Its offset varies between the frames of the shape."""
         return self.placement.struct in TAIL
 
 
-@record(eq=True, frozen=False)
-class Layout:
+class Layout(Record):
     """The items of a shape."""
 
     pieces: list[Piece]
@@ -112,7 +110,7 @@ def layout_of(walk: Walk, shape: Shape) -> Layout:
         struct = placement.struct
         items = list(_items(struct, number, 0))
         items += [Item(struct, field_, field_.label, number, 0, 0, 0) for field_ in walk.table.catalog.computed.get(struct, ())]
-        # Bytes that one structure leaves raw and another explains: the explanation belongs below them.
+        # A structure that explains the raw bytes of another one is shown below them.
         holder = holders.get(relative) if placement.place is not None else None
         if isinstance(placement.place, Parsed):
             outer = placement.place.field
@@ -122,7 +120,7 @@ def layout_of(walk: Walk, shape: Shape) -> Layout:
         if holder is not None:
             holder.children += items
             holder.title = holder.title or ("" if isinstance(placement.place, Parsed) else struct.title)
-        elif items:  # a format that is nothing but holes has nothing to show
+        elif items:  # a format with holes only has nothing to show
             layer = Item(struct, None, struct.title, number, 0, 0, struct.size * 8, items)
             layout.layers.append(layer)
         layout.pieces.append(Piece(placement, relative, layer))
@@ -140,12 +138,12 @@ def layout_of(walk: Walk, shape: Shape) -> Layout:
 
 
 def items_of(struct: type[Struct]) -> list[Item]:
-    """The fields of a structure that stands alone."""
+    """The fields of a structure on its own, outside a frame."""
     return list(_items(struct, 0, 0))
 
 
 def _items(struct: type[Struct], piece: int, view: int) -> Iterator[Item]:
-    """The fields of a structure that starts at byte `view` of the piece; parts below the field they belong to."""
+    """The fields of a structure that starts at byte `view` of the piece; parts are children of their field."""
     made: dict[int, Item] = {}
     for field_ in struct.fields:
         if field_.kind == "hole":
@@ -167,7 +165,7 @@ def _items(struct: type[Struct], piece: int, view: int) -> Iterator[Item]:
 
 
 def _mark_secrets(layout: Layout) -> None:
-    """Tell every hex field which of its bytes are part of a key."""
+    """Set `covered_secrets` of every hex field."""
     spans = [(layout.pieces[item.piece].relative + item.byte, item.length) for item in layout.secrets()]
     if not spans:
         return

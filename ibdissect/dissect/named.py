@@ -1,4 +1,4 @@
-"""What are the values behind a filter name? Every occurrence in a chunk, in frame order, whichever structures share the name."""
+"""What are the values of a filter name? Every occurrence in a chunk, in frame order, of all structures that share the name."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct as Record
 
 from ibdissect.errors import FilterError
-from ibdissect.record import record
 from ibdissect.table.cut_keys import cut_keys, with_keys
 from ibdissect.table.locate import MALFORMED, Bool, Int
 from ibdissect.table.secrets import secret_fields
@@ -22,32 +22,31 @@ BOTH = {
     "eth.addr": ("eth.dst", "eth.src"), "ip.addr": ("ip.src", "ip.dst"), "ipv6.addr": ("ipv6.src", "ipv6.dst"),
     "udp.port": ("udp.srcport", "udp.dstport"),
 }  # fmt: skip
-"""Names that stand for two fields, as in Wireshark."""
+"""Names for two fields each, as in Wireshark."""
 
 FRAME_NAMES = (
     "frame.number", "frame.time", "frame.time_epoch", "frame.time_relative", "frame.len", "frame.cap_len", "frame.interface_id",
     "_ws.malformed", "_ws.col.source", "_ws.col.destination", "_ws.col.protocol", "_ws.col.info",
 )  # fmt: skip
-"""What a frame has without a byte of its own."""
+"""Names for properties of a frame that are not bytes of it."""
 
 ANSWER_NAMES = frozenset({"ibdissect.request_frame", "ibdissect.response_frame", "ibdissect.response_time"})
-"""What a frame has once requests were matched with their answers: `dfilter.answers`."""
+"""Names that require matching requests with their answers: `dfilter.answers`."""
 
 
-@record(eq=True)
-class Run:
-    """One field of a chunk: one entry an occurrence."""
+class Run(Record, frozen=True):
+    """One field of a chunk, with one entry per value."""
 
     field: Field[Any]
     rows: Int
     at: Int
     """First byte of each entry in the chunk's data."""
     values: npt.NDArray[Any] | list[bytes]
-    """Integers, bool, uint8[k, bytes]; a list of bytes for a field that reaches to the end of its structure."""
+    """Integers, bool, uint8[k, bytes]; a list of bytes for a field that extends to the end of its structure."""
 
 
 def fields_named(catalog: Catalog, name: str) -> tuple[Field[Any], ...]:
-    """The fields behind a name; FilterError with the nearest names when there is none."""
+    """The fields with a filter name; raises FilterError with the nearest names if there are none."""
     found = tuple(field for each in BOTH.get(name, (name,)) for field in catalog.fields(each) if field.kind not in ("nested", "hole"))
     if not found:
         near = catalog.nearest(name)
@@ -56,7 +55,7 @@ def fields_named(catalog: Catalog, name: str) -> tuple[Field[Any], ...]:
 
 
 def runs(table: ChunkTable, fields: tuple[Field[Any], ...]) -> Iterator[Run]:
-    """Every field that occurs."""
+    """The values of each field that occurs."""
     for field in fields:
         assert field.owner is not None
         found = table.occurrences(field.owner)
@@ -80,7 +79,7 @@ def runs(table: ChunkTable, fields: tuple[Field[Any], ...]) -> Iterator[Run]:
 
 
 def holds_key(table: ChunkTable, run: Run) -> Bool:
-    """Which entries of a run of raw bytes have bytes of a key among them, or may have (a record cut off). bool[k]"""
+    """Which entries of a run of raw bytes contain bytes of a key, or may contain some (cut record). bool[k]"""
     starts, stops = table.once(_key_bytes)
     field = run.field
     lengths = np.array([len(value) for value in run.values], np.int64) if isinstance(run.values, list) else (field.bits + 7) // 8
@@ -93,7 +92,7 @@ def holds_key(table: ChunkTable, run: Run) -> Bool:
 
 
 def _key_bytes(table: ChunkTable) -> tuple[Int, Int]:
-    """Where keys start and stop in the chunk's data, each sorted."""
+    """Where keys start and end in the chunk's data, each sorted."""
     starts, stops = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for field in secret_fields(table.catalog):
         for run in runs(table, (field,)):
@@ -105,7 +104,7 @@ def _key_bytes(table: ChunkTable) -> tuple[Int, Int]:
 
 
 def _wide(table: ChunkTable, field: Field[Any]) -> npt.NDArray[Any]:
-    """Reserved bits of more than a machine word, as Python integers."""
+    """Values of more than 64 bits, as Python integers."""
     assert field.owner is not None
     low, high = field.span
     shift, mask = field.shift_mask
@@ -116,7 +115,7 @@ def _wide(table: ChunkTable, field: Field[Any]) -> npt.NDArray[Any]:
 
 
 def merged(parts: list[Run], take: Callable[[Run], list[Any]]) -> tuple[Int, list[Any]]:
-    """All entries by frame and byte: rows, and what `take` makes of each run's values."""
+    """All entries in frame and byte order: rows, and the values that `take` returns for each run."""
     if not parts:
         return np.empty(0, np.int64), []
     rows = np.concatenate([part.rows for part in parts])
@@ -128,7 +127,7 @@ def merged(parts: list[Run], take: Callable[[Run], list[Any]]) -> tuple[Int, lis
 
 
 def frame_values(table: ChunkTable, name: str, first_ns: int) -> list[str]:
-    """A name of `FRAME_NAMES` for every row, as text; the columns of the summary are not among them."""
+    """A name of `FRAME_NAMES`, except the `_ws.col` ones, for every row as text."""
     chunk = table.chunk
     if name == "frame.number":
         return [str(chunk.first + i) for i in range(len(chunk))]
@@ -144,6 +143,6 @@ def frame_values(table: ChunkTable, name: str, first_ns: int) -> list[str]:
 
 
 def seconds_text(ns: int) -> str:
-    """Nanoseconds as tshark prints seconds: `0.000123456`."""
+    """Nanoseconds as seconds in tshark's format: `0.000123456`."""
     sign = "-" if ns < 0 else ""
     return f"{sign}{abs(ns) // 1_000_000_000}.{abs(ns) % 1_000_000_000:09d}"

@@ -1,4 +1,4 @@
-"""How is a tree printed? As an indented outline, as words with their names (`dump`), as dotted lines."""
+"""How is a tree printed? As an indented outline, as 32-bit words with field names (`dump`), or as dotted lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .value import mask_hex
 
 Paint = Callable[[str, str], str]
 COLUMN = 32
-"""Where values start in the dotted form and, behind the indent, in the outline."""
+"""Column where values start in the dotted form and, after the indent, in the outline."""
 
 
 def plain(text: str, style: str) -> str:
@@ -22,7 +22,7 @@ def plain(text: str, style: str) -> str:
 
 
 def time_text(time_ns: int) -> str:
-    """UTC with nine digits, as in JSON."""
+    """UTC with nine fractional digits, as in JSON."""
     seconds, rest = divmod(time_ns, 1_000_000_000)
     moment = datetime.fromtimestamp(seconds, UTC) if -62_135_596_800 <= seconds < 253_402_300_800 else None
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest:09d}Z" if moment is not None else f"{seconds}.{rest:09d} s"
@@ -37,7 +37,7 @@ def headline(tree: Tree) -> str:
 
 
 def remarks(tree: Tree) -> list[str]:
-    """What is wrong with the frame, or missing from it."""
+    """Notes on a malformed or truncated frame."""
     said = [f"[Malformed: {tree.malformed}]"] if tree.malformed else []
     if tree.snapped:
         said.append(f"[Truncated by the snap length: {tree.caplen} of {tree.length} bytes captured]")
@@ -45,7 +45,7 @@ def remarks(tree: Tree) -> list[str]:
 
 
 def outline(tree: Tree, paint: Paint = plain) -> str:
-    """Layers, fields and their values, one a line."""
+    """Layers, fields and their values, one per line."""
     lines = [headline(tree)]
     for layer in tree.layers:
         lines += _layer(layer, layer_text(layer), paint)
@@ -54,7 +54,7 @@ def outline(tree: Tree, paint: Paint = plain) -> str:
 
 
 def layer_outline(layer: Node, paint: Paint = plain) -> str:
-    """A layer that is no part of a frame, as the outline shows layers."""
+    """The outline of a layer that is not part of a frame."""
     return "\n".join(_layer(layer, layer.text, paint)) + "\n"
 
 
@@ -83,7 +83,7 @@ def dump(tree: Tree, paint: Paint = plain) -> str:
 
 
 def _words(tree: Tree, nodes: list[Node]) -> Iterator[str]:
-    """The words of a run of fields; structures inside get their own heading."""
+    """The words of a list of fields; nested structures get their own heading."""
     row: list[Node] = []
     start = nodes[0].offset if nodes else 0
     for node in nodes:
@@ -104,7 +104,7 @@ def _words(tree: Tree, nodes: list[Node]) -> Iterator[str]:
 
 
 def _remainder(tree: Tree, node: Node) -> Iterator[str]:
-    """The bytes behind the structure that explains the first ones of a raw field."""
+    """The bytes of a raw field after the structure that explains its start."""
     reached = max(child.offset + child.length for child in node.children)
     if reached < node.offset + node.length:
         rest = _digits(tree, node.in_front, reached, node.offset + node.length)
@@ -126,7 +126,7 @@ def _word_lines(tree: Tree, start: int, row: list[Node]) -> Iterator[str]:
 
 
 def _digits(tree: Tree, in_front: bool, start: int, stop: int) -> str:
-    """Bytes of the frame (or of its ERF header) as hex, keys masked."""
+    """Bytes of the frame (or of its ERF header) as hex, with keys masked."""
     if in_front:
         data = next(layer.raw for layer in tree.layers if layer.in_front)[start:stop]
         return data.hex()
@@ -136,7 +136,7 @@ def _digits(tree: Tree, in_front: bool, start: int, stop: int) -> str:
 
 
 def dotted(tree: Tree, paint: Paint = plain) -> str:
-    """One field a line, its value behind dots."""
+    """One field per line, name and value separated by dots."""
     lines = [headline(tree)]
     for layer in tree.layers:
         lines.append(paint(layer.label, "layer"))
@@ -158,7 +158,7 @@ def _dotted(node: Node, prefix: str) -> Iterator[str]:
 
 
 def _name(node: Node) -> str:
-    """The field as Python code names it, with the index of a repeated one."""
+    """The field's Python name, with the index of a repeated one."""
     assert node.field is not None
     _, bracket, index = node.label.rpartition("[") if node.field.count > 1 else ("", "", "")
     return node.field.name + bracket + index

@@ -1,21 +1,22 @@
-"""What did a transfer of several MADs carry, once its segments are put together (RMPP, IBA 13.6)?
+"""What did an RMPP transfer carry, reassembled from its segments (IBA 13.6)?
 
-Segments may come late, twice, or never; a capture may begin or end in mid-transfer. Memory is bounded: the transfer that has
-waited longest gives way to a new one.
+Segments may come late, twice, or never; a capture may begin or end in mid-transfer. Memory is bounded: the transfer idle for
+longest is evicted.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from ibdissect.record import record
+from msgspec import Struct as Record
 
-DATA, ACK, STOP, ABORT = 1, 2, 3, 4
+from ibdissect.wire.numbers import ABORT, ACK, DATA, STOP
+
 FIRST, LAST = 2, 4
 MAX_TRANSFERS = 4096
-"""Transfers kept at once, finished ones (their late repetitions are told from new transfers) among them."""
+"""Transfers kept at once, including finished ones, to tell their repeated segments from new transfers."""
 MAX_BYTES = 64 << 20
 """Bytes of segments kept at once."""
 
@@ -23,8 +24,7 @@ Key = tuple[bytes, bytes, int, int]
 """Source, destination, management class, transaction id."""
 
 
-@record(eq=True)
-class Message:
+class Message(Record, frozen=True):
     """One MAD with an RMPP header in use."""
 
     frame: int
@@ -43,34 +43,33 @@ class Message:
     length: int
     """Data2: PayloadLength in DATA, NewWindowLast in ACK."""
     step: int
-    """Bytes from one record to the next (AttributeOffset), 0 where the class has none."""
+    """Bytes from one record to the next (AttributeOffset); 0 for classes without it."""
     offset: int
-    """Byte of the frame where the class's data starts."""
+    """Offset in the frame of the class's data."""
     data: bytes
-    """The class's data as far as it counts: without the header that every segment repeats, without what fills up the last one."""
+    """The class's data, without the class header that every segment repeats and without the padding of the last segment."""
 
     @property
     def key(self) -> Key:
-        """Of the transfer whose sender sent this."""
+        """Key of the transfer, if this came from its sender."""
         return self.source, self.destination, self.mgmt_class, self.tid
 
     @property
     def reverse(self) -> Key:
-        """Of the transfer whose receiver sent this."""
+        """Key of the transfer, if this came from its receiver."""
         return self.destination, self.source, self.mgmt_class, self.tid
 
 
-@record(eq=True)
-class Segment:
-    """The first copy of a DATA segment that the capture shows."""
+class Segment(Record, frozen=True):
+    """The first copy of a DATA segment in the capture."""
 
     frame: int
     offset: int
-    """Byte of the frame where its data starts."""
+    """Offset of its data in the frame."""
     data: bytes
 
 
-@record(eq=True)
+@dataclass(frozen=True, slots=True)
 class Span:
     """Bytes of one frame."""
 
@@ -79,7 +78,7 @@ class Span:
     length: int
 
 
-@record(eq=True, frozen=False)
+@dataclass(slots=True)
 class Transfer:
     """The segments of one transfer so far."""
 
@@ -92,17 +91,17 @@ class Transfer:
     step: int
     segments: dict[int, Segment] = field(default_factory=dict)
     last: int | None = None
-    """Number of the last segment, None while it has not been seen."""
+    """Number of the last segment; None until it has been seen."""
     announced: int | None = None
-    """PayloadLength of the first segment: of the whole transfer, with the class header of each segment; None or 0 if not said."""
+    """PayloadLength of the first segment: the whole transfer including a class header per segment; None or 0 if not given."""
     acknowledged: int = 0
-    """Highest segment that the receiver confirmed."""
+    """Highest segment number that the receiver acknowledged."""
     repeated: list[int] = field(default_factory=list)
-    """Frames that brought a segment again."""
+    """Frames that repeat a segment."""
     contradicting: list[int] = field(default_factory=list)
-    """Frames that brought a segment again, with other bytes."""
+    """Frames that repeat a segment with different bytes."""
     ended: str = ""
-    """`complete`, `stopped`, `aborted`, `replaced`, `evicted`, or empty while it goes on."""
+    """`complete`, `stopped`, `aborted`, `replaced`, `evicted`; empty while in progress."""
     status: int = 0
     """RMPPStatus of the STOP or ABORT."""
     end_frame: int = 0
@@ -110,7 +109,7 @@ class Transfer:
 
     @property
     def complete(self) -> bool:
-        """Every segment is there."""
+        """Whether every segment was seen."""
         return self.last is not None and len(self.segments) >= self.last and all(n in self.segments for n in range(1, self.last + 1))
 
     @property
@@ -119,11 +118,11 @@ class Transfer:
         return [self.segments[number].frame for number in sorted(self.segments)]
 
     def holds(self, frame: int) -> bool:
-        """Whether a frame brought one of its segments, or brought one again."""
+        """Whether a frame contains or repeats one of its segments."""
         return frame in self.repeated or frame in self.contradicting or any(s.frame == frame for s in self.segments.values())
 
     def missing(self) -> Iterator[tuple[int, int]]:
-        """Runs of segment numbers, first and last, that are missing before the highest one known."""
+        """Ranges (first, last) of missing segment numbers up to the highest one known."""
         previous = 0
         for number in [*sorted(self.segments), *([self.last + 1] if self.last is not None else [])]:
             if number > previous + 1:
@@ -131,10 +130,10 @@ class Transfer:
             previous = max(previous, number)
 
     def runs(self) -> Iterator[tuple[int, int, bytes]]:
-        """What lies together without a gap: number of the first segment, offset of the data in the whole transfer, bytes.
+        """Contiguous data: number of the first segment, offset of the data in the whole transfer, bytes.
 
-        The offset behind a gap is known because all segments but the last one have the same size (IBA 13.6.3.1); a last
-        segment that stands alone is left out.
+        The offset after a gap is known because all segments except the last have the same size (IBA 13.6.3.1); a last
+        segment without any other is left out, as that size is unknown.
         """
         size = max((len(segment.data) for number, segment in self.segments.items() if number != self.last), default=0)
         parts: list[bytes] = []
@@ -151,7 +150,7 @@ class Transfer:
             yield start, (start - 1) * size, b"".join(parts)
 
     def records(self) -> Iterator[tuple[int, bytes, tuple[Span, ...]]]:
-        """Number (from 0), bytes and places of every record that is there whole; those in gaps are left out."""
+        """Number (from 0), bytes and spans of every complete record."""
         for first, offset, data in self.runs():
             if not self.step:
                 if first == 1 and data:
@@ -162,12 +161,12 @@ class Transfer:
                 yield (offset + start) // self.step, data[start : start + self.step], tuple(self.spans(first, start, self.step))
             rest = (len(data) - skip) % self.step if len(data) > skip else 0
             if rest and self.last is not None and all(number in self.segments for number in range(first, self.last + 1)):
-                # The last record may end before the step does.
+                # The last record may be shorter than the step.
                 start = len(data) - rest
                 yield (offset + start) // self.step, data[start:], tuple(self.spans(first, start, rest))
 
     def spans(self, first: int, start: int, length: int) -> Iterator[Span]:
-        """Where bytes of the run that starts with segment `first` came from."""
+        """Where bytes of the data that starts with segment `first` came from."""
         number, stop = first, start + length
         at = 0
         while at < stop and number in self.segments:
@@ -180,7 +179,7 @@ class Transfer:
 
 
 class Reassembler:
-    """Follows all transfers of a capture. Feed it every RMPP message in capture order."""
+    """Tracks all transfers of a capture. Feed it every RMPP message in capture order."""
 
     def __init__(self, max_transfers: int = MAX_TRANSFERS, max_bytes: int = MAX_BYTES) -> None:
         self.max_transfers, self.max_bytes = max_transfers, max_bytes
@@ -188,7 +187,7 @@ class Reassembler:
         self._held = 0
 
     def feed(self, message: Message) -> list[Transfer]:
-        """The transfers that this message ended: completed, stopped, aborted, or pushed out of memory."""
+        """The transfers that this message ended: complete, stopped, aborted, replaced or evicted."""
         if message.kind == DATA:
             return self._data(message)
         if message.kind == ACK:
@@ -197,7 +196,7 @@ class Reassembler:
                 transfer.acknowledged = max(transfer.acknowledged, message.number)
             return []
         if message.kind in (STOP, ABORT):
-            for key in (message.key, message.reverse):  # either end may give up
+            for key in (message.key, message.reverse):  # either end may stop or abort
                 transfer = self._open.get(key)
                 if transfer is not None and not transfer.ended:
                     transfer.status = message.status
@@ -206,7 +205,7 @@ class Reassembler:
         return []
 
     def unfinished(self) -> list[Transfer]:
-        """Transfers that have neither ended nor been given up, oldest first."""
+        """Transfers that have not ended, oldest first."""
         return [transfer for transfer in self._open.values() if not transfer.ended]
 
     def _data(self, message: Message) -> list[Transfer]:
@@ -227,7 +226,7 @@ class Reassembler:
             (transfer.repeated if known.data == message.data else transfer.contradicting).append(message.frame)
             return over
         if not message.number or (transfer.last is not None and message.number > transfer.last):
-            return over  # no such segment: the rules report it
+            return over  # invalid segment number: the rules report it
         transfer.segments[message.number] = Segment(message.frame, message.offset, message.data)
         self._held += len(message.data)
         if message.number == 1:
@@ -246,7 +245,7 @@ class Reassembler:
             return False
         known = transfer.segments.get(1)
         different = known is not None and known.data != message.data
-        # The sender of a finished transfer repeats its segments only until the receiver has confirmed the last one.
+        # Once the receiver has acknowledged the last segment, the sender repeats none: this is a new transfer.
         confirmed = transfer.ended == "complete" and transfer.acknowledged >= (transfer.last or 0)
         return different or confirmed
 

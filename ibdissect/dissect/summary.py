@@ -1,26 +1,26 @@
-"""What is each frame in one line: from where, to where, which protocol, doing what? For many rows at once."""
+"""What is the one-line summary of each frame: source, destination, protocol, info? For many rows at once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import numpy as np
+from msgspec import Struct as Record
 
-from ibdissect.record import record
-from ibdissect.table.distinct import by_value
-from ibdissect.table.locate import EXTENDED_SIZE, MALFORMED, Int, u16, u24
-from ibdissect.table.table import ChunkTable, gather
+from ibdissect.capture.scattered import gather, u16, u24
+from ibdissect.table.addresses import LINKS, SHOWN, address_text, by_header
+from ibdissect.table.locate import EXTENDED_SIZE, MALFORMED, Int
+from ibdissect.table.rows import by_value
+from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import FLOW_CONTROL_OPS
 from ibdissect.wire.opcodes import OPCODES
-from ibdissect.wire.text import gid_text, ip4_text
 from ibdissect.wire.transport import AETH_KINDS, NAK_CODES, RNR_TIMER_US
 
 from . import summary_mad, summary_other
 from .value import Presenter
 
 
-@record(eq=True)
-class Summary:
+class Summary(Record, frozen=True):
     """One line of a packet list."""
 
     source: str
@@ -29,8 +29,7 @@ class Summary:
     info: str
 
 
-@record(eq=True, frozen=False)
-class Summaries:
+class Summaries(Record):
     """The lines of several rows, column by column."""
 
     source: list[str]
@@ -70,46 +69,26 @@ def summaries(table: ChunkTable, rows: Int, presenter: Presenter | None = None) 
 
 
 def _addresses(table: ChunkTable, rows: Int, lines: Summaries) -> None:
-    """Ethernet, then what is inside takes over: LID, GID, IP."""
-    located, data = table.located, table.chunk.data
-    for name, source, destination, size in (
-        ("eth", 6, 0, 6), ("sll", 6, None, 6), ("sll2", 12, None, 6), ("lrh", 6, 2, 2), ("grh", 8, 24, 16), ("ip4", 12, 16, 4),
-        ("ip6", 8, 24, 16),
-    ):  # fmt: skip
-        if name not in located.start:
-            continue
-        start = located.start[name][rows]
-        there = np.flatnonzero(start >= 0)
-        if not len(there):
-            continue
-        text = {2: _lid, 4: ip4_text, 6: _mac, 16: gid_text}[size]
-        for offset, column in ((source, lines.source), (destination, lines.destination)):
-            if offset is None:
+    for header, index, at in by_header(table, rows, (*SHOWN, *LINKS)):
+        for offset, column in ((header.source, lines.source), (header.destination, lines.destination)):
+            if offset < 0:
                 continue
-            values = gather(data, start[there] + offset, size).view(f"V{size}").ravel().tolist()
-            known = {value: text(value) for value in set(values)}
-            if len(there) == len(rows):
+            values = gather(table.chunk.data, at + offset, header.size).view(f"V{header.size}").ravel().tolist()
+            known = {value: address_text(value) for value in set(values)}
+            if isinstance(index, slice):
                 column[:] = map(known.__getitem__, values)
             else:
-                for i, value in zip(there.tolist(), values, strict=True):
+                for i, value in zip(index.tolist(), values, strict=True):
                     column[i] = known[value]
 
 
-def _lid(value: bytes) -> str:
-    return f"LID {int.from_bytes(value, 'big')}"
-
-
-def _mac(value: bytes) -> str:
-    return value.hex(":")
-
-
 def _transport(table: ChunkTable, rows: Int, position: Int, lines: Summaries) -> None:
-    """Data packets, OpCode by OpCode."""
+    """Summaries of transport packets except MADs, OpCode by OpCode."""
     if not len(rows):
         return
     located, data = table.located, table.chunk.data
     opcodes = located.opcode[rows].astype(np.int64)
-    # Extended headers that do not fit are not read: rows that lack them are a group of their own.
+    # Extended headers that do not fit are not read: such rows form their own group.
     short = located.at("bth")[rows] + 12 + EXTENDED_SIZE[opcodes] > located.limit[rows]
     groups = opcodes | (short.astype(np.int64) << 8)
     for group, chosen in by_value(groups):
@@ -130,11 +109,11 @@ def _transport(table: ChunkTable, rows: Int, position: Int, lines: Summaries) ->
 
 
 _SEND_ONLY = frozenset({0x04, 0x24, 0x64})
-"""OpCodes of a whole message: of RC and UC (IPoIB connected mode, RFC 4755) and of UD (RFC 4391)."""
+"""SEND Only of RC and UC (IPoIB connected mode, RFC 4755) and of UD (RFC 4391)."""
 
 
 def _ipoib(table: ChunkTable, rows: Int, places: list[int], lines: Summaries) -> None:
-    """Messages that are IP packets say what these do."""
+    """Summarise messages that are IPoIB packets as such."""
     data, payload, stop = table.chunk.data, table.located.at("payload")[rows], table.located.payload_end[rows]
     likely = np.flatnonzero((payload >= 0) & (stop - payload >= 24))
     if not likely.size:
@@ -149,7 +128,7 @@ def _ipoib(table: ChunkTable, rows: Int, places: list[int], lines: Summaries) ->
 
 
 def _infos(table: ChunkTable, code: int, bth: Int, length: Int, *, whole: bool) -> tuple[str, list[str]]:
-    """Protocol, and the info of rows that share an OpCode."""
+    """The protocol and infos of rows with the same OpCode; `whole`: the extended headers fit."""
     data = table.chunk.data
     qp, psn = u24(data, bth + 5).tolist(), u24(data, bth + 9).tolist()
     opcode = OPCODES.get(code)
@@ -177,7 +156,7 @@ _SIZES = {
 
 
 def _acknowledge(table: ChunkTable, at: Int, operation: str, qp: list[int], psn: list[int], base: list[str]) -> list[str]:
-    """`ACK`, `NAK` with its reason, `RNR NAK` with its time; a read response keeps its name unless it is none."""
+    """`ACK`, `NAK` with its reason, `RNR NAK` with its time; a response keeps its name, followed by its MSN and any NAK."""
     syndrome = table.chunk.data[at].tolist()
     names = {value: _syndrome(value) for value in set(syndrome)}
     msn = u24(table.chunk.data, at + 1).tolist()
@@ -196,7 +175,7 @@ def _syndrome(value: int) -> str:
 
 
 def _extended(table: ChunkTable, name: str, at: Int) -> list[str]:
-    """What an extended header adds to the line."""
+    """What an extended header adds to the info."""
     data = table.chunk.data
     if name == "DETH":
         return [f" from QP 0x{q:06x}" for q in u24(data, at + 5).tolist()]
@@ -214,7 +193,7 @@ def _extended(table: ChunkTable, name: str, at: Int) -> list[str]:
 
 
 def _flow_control(table: ChunkTable, rows: Int, position: list[int], lines: Summaries) -> None:
-    """Link packets."""
+    """Summaries of flow control packets."""
     at = table.located.at("link")[rows]
     first, second = u16(table.chunk.data, at).tolist(), u16(table.chunk.data, at + 2).tolist()
     for place, a, b in zip(position, first, second, strict=True):

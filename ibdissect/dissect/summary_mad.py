@@ -1,13 +1,14 @@
-"""What does a management datagram do, in one line: method, attribute, which port or block, what was asked for, how it went?"""
+"""What does a MAD do, in one line: method, attribute, port or block, requested components, status?"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ibdissect.capture.scattered import gather
 from ibdissect.table.locate import Int
 from ibdissect.table.payloads import VENDOR_DATA_AT, VENDOR_OUI_AT
-from ibdissect.table.table import ChunkTable, gather
+from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.cm import REJ
 from ibdissect.wire.cm_path import SIDRRep
@@ -15,6 +16,7 @@ from ibdissect.wire.component_mask import components_set
 from ibdissect.wire.mad import COMMON_ATTRIBUTES, RMPP, RMPP_TYPES, is_response, method_name, status_text
 from ibdissect.wire.names import SM_CONTROL, TRAP_NUMBER
 from ibdissect.wire.notice import Notice
+from ibdissect.wire.numbers import SET
 from ibdissect.wire.places import VendorOui
 from ibdissect.wire.sa import SAFormat
 from ibdissect.wire.spec import Field, Struct
@@ -27,19 +29,18 @@ if TYPE_CHECKING:
     from .summary import Summaries
 
 PROTOCOLS = {0x01: "SMP", 0x81: "SMP", 0x03: "SA", 0x04: "PM", 0x05: "BM", 0x06: "DM", 0x07: "CM", 0x08: "SNMP", 0x21: "CC"}
-"""What the protocol column says for a management class; the others are `Vendor` or `MAD`."""
+"""Text of the protocol column by management class; `Vendor` or `MAD` for others."""
 
 CM_MESSAGES = {
     0x10: "ConnectRequest", 0x11: "MsgRcptAck", 0x12: "ConnectReject", 0x13: "ConnectReply", 0x14: "ReadyToUse",
     0x15: "DisconnectRequest", 0x16: "DisconnectReply", 0x17: "ServiceIDResReq", 0x18: "ServiceIDResReqResp",
     0x19: "LoadAlternatePath", 0x1A: "AlternatePathResponse",
 }  # fmt: skip
-"""CM messages by the names that people know from Wireshark's Info column."""
+"""Names of CM messages, as in Wireshark's Info column."""
 
-SET, TRAP, REPORT = 0x02, 0x05, 0x06
 SHOWN_COMPONENTS = 8
 PORT_COUNTERS = frozenset({0x10, 0x11, 0x12, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1A, 0x1B, 0x1C, 0x1D})
-"""Performance attributes whose byte 1 is the port asked about (IBA 16.1.3)."""
+"""Performance attributes whose byte 1 is PortSelect (IBA 16.1.3)."""
 
 
 def _block(modifier: int) -> str:
@@ -75,11 +76,11 @@ MODIFIERS: dict[int, Callable[[int], str]] = {
     0x0030: lambda m: f" index {m}",
     0xFF90: _port,
 }
-"""What the attribute modifier of a subnet management attribute chooses (FACTS, section on SM attributes)."""
+"""What the attribute modifier of a subnet management attribute selects (FACTS, section on SM attributes)."""
 
 
 def fill(table: ChunkTable, rows: Int, position: list[int], lines: Summaries, presenter: Presenter) -> None:
-    """Write protocol and info of rows that hold a MAD into their lines."""
+    """Fill in protocol and info of rows with a MAD."""
     if not len(rows):
         return
     at = table.located.at("mad")[rows]
@@ -100,7 +101,7 @@ def fill(table: ChunkTable, rows: Int, position: list[int], lines: Summaries, pr
 
 
 def attribute_struct(catalog: Catalog, mgmt_class: int, attr_id: int, method: int, base_version: int = 1) -> StructType | None:
-    """The structure of an attribute, None when none is declared."""
+    """The structure of an attribute; None if none is declared."""
     for place, struct in catalog.attributes.get((mgmt_class, attr_id), ()):
         if place.base_version == base_version and (place.methods is None or method in place.methods):
             return struct
@@ -108,7 +109,7 @@ def attribute_struct(catalog: Catalog, mgmt_class: int, attr_id: int, method: in
 
 
 def attribute_name(catalog: Catalog, mgmt_class: int, attr_id: int, method: int, base_version: int = 1) -> str:
-    """Name of an attribute; an unknown one by its number."""
+    """The name of an attribute, or its number if unknown."""
     struct = attribute_struct(catalog, mgmt_class, attr_id, method, base_version)
     if struct is not None:
         return struct.title
@@ -118,7 +119,7 @@ def attribute_name(catalog: Catalog, mgmt_class: int, attr_id: int, method: int,
 
 
 def _head(catalog: Catalog, header: bytes) -> tuple[str, str]:
-    """Protocol, and what the common header alone says."""
+    """Protocol, and the info that the common header gives."""
     base_version, mgmt_class, method = header[0], header[1], header[3]
     status = int.from_bytes(header[4:6], "big")
     attr_id, modifier = int.from_bytes(header[16:18], "big"), int.from_bytes(header[20:24], "big")
@@ -145,7 +146,7 @@ def _head(catalog: Catalog, header: bytes) -> tuple[str, str]:
 
 
 def _details(table: ChunkTable, header: bytes, start: int, stop: int, presenter: Presenter) -> str:
-    """What the bytes behind the common header add, class by class."""
+    """The info that the bytes after the common header give, by class."""
     mgmt_class, method = header[1], header[3]
     attr_id = int.from_bytes(header[16:18], "big")
     data = table.chunk.data[start:stop].tobytes()
@@ -166,7 +167,7 @@ def _details(table: ChunkTable, header: bytes, start: int, stop: int, presenter:
 
 
 def _vendor(catalog: Catalog, data: bytes, mgmt_class: int, attr_id: int) -> str:
-    """Who defined the data, and what it is where that is known."""
+    """The vendor's OUI, and the structure's title if known."""
     oui = int.from_bytes(data[VENDOR_OUI_AT:VENDOR_DATA_AT], "big")
     for place, struct in catalog.others:
         if isinstance(place, VendorOui) and (place.oui, place.mgmt_class) == (oui, mgmt_class) and place.attr_id in (None, attr_id):
@@ -175,7 +176,7 @@ def _vendor(catalog: Catalog, data: bytes, mgmt_class: int, attr_id: int) -> str
 
 
 def _path(header: bytes, data: bytes) -> str:
-    """The directed route, as the ports to leave by: `DR 0-1-3`."""
+    """The directed route as a list of egress ports: `DR 0-1-3`."""
     hops = header[7]
     if len(data) < 256 or hops > 63:
         return f" DR {hops} hops"
@@ -208,7 +209,7 @@ def _connection(data: bytes, attr_id: int) -> str:
 
 
 def _administration(catalog: Catalog, data: bytes, method: int, attr_id: int, presenter: Presenter) -> str:
-    """Components of a request, number of records of an answer, or the RMPP message."""
+    """Components of a request, number of records in a response, or the RMPP message."""
     if data[0] != 1 or len(data) < SAFormat.size:
         return ""
     rmpp, head = RMPP(data, 24), SAFormat(data, 0)
@@ -236,7 +237,7 @@ def _records(rmpp: Any, head: SAFormat, method: int) -> str:
 
 
 def _components(struct: StructType, data: bytes, mask: int, presenter: Presenter) -> str:
-    """`SGID=... DGID=...`: what a request asks for."""
+    """The requested components: `SGID=... DGID=...`."""
     chosen = components_set(struct, mask)
     shown = []
     for name in chosen[:SHOWN_COMPONENTS]:
@@ -245,7 +246,7 @@ def _components(struct: StructType, data: bytes, mask: int, presenter: Presenter
 
 
 def _component(view: Struct, name: str, presenter: Presenter) -> str:
-    """One component as label=value; a name that is no field as it stands."""
+    """One component as label=value, or the name alone if it is not a field."""
     *outer, last = name.split(".")
     for step in outer:
         view = getattr(view, step, None)  # type: ignore[assignment]
@@ -259,7 +260,7 @@ def _component(view: Struct, name: str, presenter: Presenter) -> str:
 
 
 def _short(field: Field[Any], view: Struct, index: int, presenter: Presenter) -> str:
-    """The bare value, without the explanations that the tree gives."""
+    """The bare value, without the explanations in the tree."""
     value = field.read(view, field.bit + index * field.bits)
     plain, text = presenter.present(field, value)
     if plain is None or isinstance(plain, bool) or isinstance(value, (bytes, str)):

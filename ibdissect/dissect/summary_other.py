@@ -1,4 +1,4 @@
-"""What is a frame in one line that holds no InfiniBand transport? A table of names; details are left to the tree."""
+"""What is the one-line summary of a frame without InfiniBand transport? Protocol names only; the tree has the details."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .summary import Summaries
 
 LLC_LIMIT = 1536
-"""Ethertypes below are lengths (IEEE 802.3 3.2.6)."""
+"""Lower Ethertypes are lengths (IEEE 802.3 3.2.6)."""
 ICMP = {0: "Echo reply", 3: "Destination unreachable", 5: "Redirect", 8: "Echo request", 11: "Time exceeded"}
 ICMP6 = {
     1: "Destination unreachable", 2: "Packet too big", 128: "Echo request", 129: "Echo reply", 130: "Multicast listener query",
@@ -24,7 +24,7 @@ TCP_FLAGS = ((2, "SYN"), (1, "FIN"), (4, "RST"), (8, "PSH"), (16, "ACK"))
 
 
 def fill(table: ChunkTable, rows: Int, position: list[int], lines: Summaries) -> None:
-    """Write protocol and info of the rows into their lines."""
+    """Fill in protocol and info of the rows."""
     located, chunk = table.located, table.chunk
     for row, place in zip(rows.tolist(), position, strict=True):
         start = int(chunk.offset[row])
@@ -42,7 +42,7 @@ def _line(frame: bytes, at: dict[str, int], length: int, link: int) -> tuple[str
         return _ip(frame, frame[at["ip4"] + 9], at["ip4"] + header, "IPv4")
     if "ip6" in at:
         upper, start = frame[at["ip6"] + 6], at["ip6"] + 40
-        if upper == 0 and start + 2 <= len(frame):  # hop-by-hop options, as multicast listener reports have
+        if upper == 0 and start + 2 <= len(frame):  # hop-by-hop options, as in multicast listener reports
             upper, start = frame[start], start + 8 + frame[start + 1] * 8
         return _ip(frame, upper, start, "IPv6")
     if "lrh" in at:
@@ -99,11 +99,11 @@ def _ip(frame: bytes, upper: int, at: int, family: str) -> tuple[str, str]:
 
 
 IPOIB_TYPES = (0x0800, 0x0806, 0x86DD)
-"""Types of the encapsulation header of IP over InfiniBand (RFC 4391 6)."""
+"""Types in the IPoIB encapsulation header (RFC 4391 6)."""
 
 
 def ipoib(message: bytes) -> str | None:
-    """What a message says that is IP over InfiniBand beyond doubt: type, zeros, and a packet of exactly that length; else None."""
+    """The summary of a message that is certainly IPoIB (known type, zeros, exact packet length); else None."""
     number, body = int.from_bytes(message[:2], "big"), message[4:]
     if message[2:4] != b"\0\0":
         return None

@@ -1,4 +1,4 @@
-"""Which RMPP transfers does a capture show, chunk by chunk, and what do their records say?"""
+"""Which RMPP transfers does a capture contain, and what are their records?"""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ibdissect.table.addresses import way_of
+from ibdissect.table.addresses import ends_at
 from ibdissect.table.locate import Int
-from ibdissect.table.sa_tables import LAST, MAD_SIZE, RESPONSE, RMPP_END, SA_CLASS
+from ibdissect.table.sa_tables import LAST, MAD_SIZE, RESPONSE, RMPP_END
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.mad import RMPP, RMPP_CLASSES, RMPP_STATUS, method_name
+from ibdissect.wire.numbers import DATA, SA_CLASS
 from ibdissect.wire.spec import Struct
 
 from .layout import Item, items_of
-from .rmpp import DATA, Message, Reassembler, Span, Transfer
+from .rmpp import Message, Reassembler, Span, Transfer
 from .summary_mad import attribute_name, attribute_struct
 from .tree import Node
 from .value import Presenter
@@ -27,12 +28,12 @@ class Record:
     """One record of a transfer."""
 
     number: int
-    """From 0, counted over the whole transfer, the missing ones too."""
+    """Index in the whole transfer, from 0; missing records count."""
     data: bytes
     spans: tuple[Span, ...]
     """Where its bytes came from, in order."""
     view: Struct | None
-    """None where the attribute is not known, or the record too short for it."""
+    """None if the attribute is unknown or the record is too short for it."""
 
 
 def messages(table: ChunkTable) -> Iterator[Message]:
@@ -66,7 +67,7 @@ def _message(table: ChunkTable, row: int) -> Message | None:
         end = min(end, MAD_SIZE.get(base_version, end))
         if rmpp.rmpp_flags & LAST and rmpp.data2 <= end - RMPP_END:
             end = max(RMPP_END + rmpp.data2, data_at)
-    ends = way_of(table, row) or (b"", b"")
+    ends = ends_at(table, row)
     return Message(
         frame=chunk.first + row,
         source=ends[0],
@@ -87,13 +88,13 @@ def _message(table: ChunkTable, row: int) -> Message | None:
 
 
 class Transfers:
-    """The transfers of a capture, by the frame that ended them."""
+    """Reassembles the transfers of a capture, chunk by chunk."""
 
     def __init__(self) -> None:
         self.reassembler = Reassembler()
 
     def feed(self, table: ChunkTable) -> dict[int, Transfer]:
-        """The transfers that a chunk ended, by frame; chunks must come in capture order. Transfers pushed out of memory are left out."""
+        """The transfers that ended in a chunk, by frame, without evicted ones. Feed chunks in capture order."""
         ended: dict[int, Transfer] = {}
         for message in messages(table):
             for transfer in self.reassembler.feed(message):
@@ -102,14 +103,14 @@ class Transfers:
         return ended
 
     def unfinished(self) -> list[Transfer]:
-        """Transfers that the capture shows neither to their end nor given up."""
+        """Transfers that have not ended, oldest first."""
         return self.reassembler.unfinished()
 
 
 def records(transfer: Transfer, catalog: Catalog) -> Iterator[Record]:
-    """The records of a transfer, those in gaps left out."""
+    """The complete records of a transfer."""
     if transfer.mgmt_class == SA_CLASS and transfer.method & RESPONSE and not transfer.step:
-        return  # AttributeOffset 0: the answer holds no record (IBA 15.2.1.1)
+        return  # AttributeOffset 0: the response has no records (IBA 15.2.1.1)
     struct = attribute_struct(catalog, transfer.mgmt_class, transfer.attr_id, transfer.method)
     for number, data, spans in transfer.records():
         fits = struct is not None and len(data) >= struct.size
@@ -139,7 +140,7 @@ def headline(transfer: Transfer, catalog: Catalog) -> str:
 
 
 def nodes(transfer: Transfer, catalog: Catalog, presenter: Presenter) -> list[Node]:
-    """The records as trees. Offsets of their fields count from the start of the record; the text of a record says its frames."""
+    """The records as trees. Field offsets count from the start of the record; the text of a record lists its frames."""
     found = []
     for record in records(transfer, catalog):
         view = record.view
@@ -177,7 +178,7 @@ def _fields(item: Item, data: bytes, presenter: Presenter) -> Iterator[Node]:
 
 
 def outline(transfer: Transfer, catalog: Catalog, presenter: Presenter) -> list[Node]:
-    """A layer that holds the records of a transfer, for the frame that completed it; no layer where one frame held it all."""
+    """A layer with the records of a transfer, for the frame that completed it; none if the transfer has one segment only."""
     if len(transfer.segments) < 2:
         return []
     layer = Node("", "Reassembled", 0, 0, 0, 0, None, headline(transfer, catalog), nodes(transfer, catalog, presenter))

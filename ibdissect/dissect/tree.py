@@ -1,14 +1,14 @@
-"""What does one frame hold, as a tree whose every node knows its bytes?"""
+"""What does one frame contain? A tree in which every node knows its bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ibdissect.record import record
+from ibdissect.table.addresses import End, ends_at
 from ibdissect.table.computed import value_of
 from ibdissect.table.locate import MALFORMED, Int
 from ibdissect.table.table import ChunkTable
@@ -24,18 +24,18 @@ from .value import Presenter
 from .walk import Walk
 
 
-@record(eq=True, frozen=False)
+@dataclass(slots=True)
 class Node:
     """A layer, a field, or one entry of a repeated field."""
 
     name: str
-    """Filter name; empty for a layer and for a remark."""
+    """Filter name; empty for a layer."""
     label: str
     offset: int
-    """First byte, from the start of the frame (of the ERF header for its own fields)."""
+    """Offset of the first byte from the start of the frame, or of the ERF header for its fields."""
     length: int
     bit: int
-    """First bit, from the most significant one of the byte at `offset`."""
+    """First bit, counted from the most significant bit of the byte at `offset`."""
     bits: int
     value: Any
     """As in JSON: int, bool, address text, hex, str; None for a masked key and for nodes without a value."""
@@ -44,9 +44,9 @@ class Node:
     field: Field[Any] | None = None
     struct: StructType | None = None
     in_front: bool = False
-    """Part of the ERF pseudo-header, whose bytes stand in front of the frame."""
+    """Part of the ERF pseudo-header, whose bytes precede the frame."""
     raw: bytes = b""
-    """The node's own bytes, as captured: never shown unmasked."""
+    """The node's bytes as captured, keys included: mask before showing."""
     masked: tuple[tuple[int, int], ...] = ()
     """Byte ranges of `raw` that hold a masked key."""
 
@@ -57,7 +57,7 @@ class Node:
             yield from child.walk()
 
 
-@record(eq=True, frozen=False)
+@dataclass(slots=True)
 class Tree:
     """One frame, dissected."""
 
@@ -67,17 +67,19 @@ class Tree:
     caplen: int
     interface: int
     summary: Summary
+    ends: tuple[End, End]
+    """Sender and receiver."""
     layers: list[Node]
     malformed: str | None
-    """Why the frame is no proper packet; None for a good or merely snapped one."""
+    """Why the frame is malformed; None if it is well-formed or only truncated by the snap length."""
     data: bytes
-    """The captured bytes as Wireshark shows them."""
+    """The captured bytes of the frame, without the ERF header."""
     secret_bytes: tuple[tuple[int, int], ...] = ()
-    """(start, stop) of bytes in `data` that hold a masked key."""
+    """(start, stop) of masked key bytes in `data`."""
 
     @property
     def snapped(self) -> bool:
-        """The capture holds less than the frame had on the wire."""
+        """Whether the capture holds fewer bytes than the frame had on the wire."""
         return self.caplen < self.length
 
     def walk(self) -> Iterator[Node]:
@@ -91,7 +93,7 @@ class Tree:
 
 
 def dissect_row(table: ChunkTable, row: int, presenter: Presenter) -> Tree:
-    """The tree of one row; cheapest for a table that holds that row alone."""
+    """The tree of one row. Walks the whole table, so a table of one row is cheapest."""
     walk = Walk(table)
     shape = next(walk.shapes(_one(row)))
     return tree_of(walk, layout_of(walk, shape), row, presenter, summaries(table, _one(row), presenter)[0])
@@ -114,6 +116,7 @@ def tree_of(walk: Walk, layout: Layout, row: int, presenter: Presenter, summary:
         caplen=int(chunk.caplen[row]),
         interface=int(chunk.interface[row]),
         summary=summary,
+        ends=ends_at(walk.table, row),
         layers=layers,
         malformed=reason or None,
         data=maker.buffer[maker.lead :],
@@ -137,12 +140,12 @@ class _Maker:
         self.stop = [int(walk.stop[first + i]) for i in range(len(layout.pieces))]
         start = min([frame, *self.at])
         self.lead = frame - start
-        """Bytes of the ERF header in front of the frame."""
+        """Bytes of the ERF header before the frame."""
         self.buffer = chunk.data[start : frame + int(chunk.caplen[row])].tobytes()
         self.base, self.start = frame, start
 
     def nodes(self, item: Item) -> Iterator[Node]:
-        """The node of an item, none when its condition fails."""
+        """The node of an item; none if its condition fails."""
         if item.when is not None and self.read(item.when[0]) not in item.when[1]:
             return
         piece = self.layout.pieces[item.piece]

@@ -1,4 +1,4 @@
-"""What is shown for a value: JSON value and text, with keys masked unless they are asked for."""
+"""What is shown for a value? JSON value and text, with keys masked unless `show_keys`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ibdissect.wire.text import plain_value, printable, value_text
 from .layout import Item
 
 SHOWN_BYTES = 32
-"""Longer runs of raw bytes are cut in the text; the value holds them whole."""
+"""Longer raw bytes are shortened in the text, not in the value."""
 
 
 class Presenter:
-    """Turns values into (plain value, text). Without a `masker`, masked keys have no number."""
+    """Converts values to (plain value, text). Without a `masker`, masked keys have no number."""
 
     def __init__(self, masker: Masker | None = None, *, show_keys: bool = False) -> None:
         self.masker, self.show_keys = masker, show_keys
 
     def present(self, field: Field[Any], value: Any) -> tuple[Any, str]:
-        """A value that stands for itself; None and `M_Key#3` for a masked key."""
+        """Plain value and text; None and `M_Key#3` for a masked key."""
         if field.secret and not self.show_keys:
             number = int.from_bytes(value, "big") if isinstance(value, bytes) else value
             if is_secret(field.secret, number):
@@ -33,7 +33,7 @@ class Presenter:
         return plain_value(field, value), value_text(field, value)
 
     def present_bytes(self, item: Item, value: bytes) -> tuple[str | None, str]:
-        """Raw bytes, of which some may belong to a key."""
+        """Plain value and text of raw bytes that may contain a key."""
         digits = value.hex()
         if item.field is not None and item.field.show is not None and (self.show_keys or not item.covered_secrets):
             return digits, printable(item.field.show(value))
@@ -45,7 +45,7 @@ class Presenter:
 
 
 def mask_hex(digits: str, value: bytes, spans: tuple[tuple[int, int], ...]) -> str:
-    """Hex digits with the bytes of keys as `**`; a key of zeros is none."""
+    """Hex digits with key bytes replaced by `**`; an all-zero key is not masked."""
     for start, stop in spans:
         stop = min(stop, len(value))
         if start < stop and any(value[start:stop]):
@@ -54,7 +54,7 @@ def mask_hex(digits: str, value: bytes, spans: tuple[tuple[int, int], ...]) -> s
 
 
 def bytes_text(digits: str, length: int) -> str:
-    """Raw bytes for people: long runs are cut."""
+    """Text of raw bytes, shortened if long."""
     if length <= SHOWN_BYTES:
         return digits
     return f"{digits[: 2 * SHOWN_BYTES]}… ({length} bytes)"

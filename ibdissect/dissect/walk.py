@@ -1,20 +1,20 @@
-"""Which structures does each frame of a chunk hold, where, and in which order?
+"""Which structures does each frame of a chunk contain, where, and in which order?
 
-Nothing is dissected here a second time: the places are those of `ChunkTable`, brought into frame order for all rows at once.
-Bytes that no structure accounts for become pieces of their own, so that nothing is hidden.
+All places come from `ChunkTable`; here they are sorted into frame order for all rows at once. Bytes that no structure covers
+become their own pieces, so that every byte is shown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct as Record
+from msgspec.structs import replace
 
-from ibdissect.record import record
 from ibdissect.table.cut_keys import cut_keys, cut_messages, with_keys
 from ibdissect.table.locate import EXTENDED_STRUCTS, Bool, Int
 from ibdissect.table.table import HEADERS, ChunkTable
@@ -28,91 +28,90 @@ from ibdissect.wire.transport import BTH, ICRC, Payload
 
 
 class AttributeData(Struct):
-    """Attribute of a management datagram that no declared structure describes."""
+    """Attribute of a MAD without a declared structure."""
 
     key, title = "mad", "Attribute data"
     data_bytes = rest("Attribute data", at="0", ws="infiniband.mad.data")
 
 
 class UnusedData(Struct):
-    """Bytes of a management datagram behind its attribute that should be zero and are not."""
+    """Bytes of a MAD after its attribute that should be zero but are not."""
 
     key, title = "mad", "Unused data"
     data_bytes = rest("Unused data", at="0", ws="infiniband.mad.unused")
 
 
 class PadBytes(Struct):
-    """Bytes between payload and ICRC that fill up a word (BTH.PadCnt)."""
+    """Bytes between payload and ICRC that pad to a 32-bit word (BTH.PadCnt)."""
 
     key, title = "bth", "Pad"
     data_bytes = rest("Pad bytes", at="0", ws="infiniband.bth.padding")
 
 
 class Trailer(Struct):
-    """Bytes behind the packet."""
+    """Bytes after the packet."""
 
     key, title = "frame", "Trailer"
     data_bytes = rest("Trailer", at="0", ws="frame.trailer")
 
 
 class Data(Struct):
-    """Bytes of a frame without a structure known here."""
+    """Bytes of a frame without a known structure."""
 
     key, title = "frame", "Data"
     data_bytes = rest("Data", at="0", ws="frame.data")
 
 
 class HiddenData(Data):
-    """The same in a frame that is cut or broken where a key may stand."""
+    """Data of a frame that is cut or malformed where a key may be."""
 
 
 class HiddenAttribute(AttributeData):
-    """Attribute data of a datagram too short for the structures that would tell which bytes are a key."""
+    """Attribute data of a MAD too short for the structure that would locate its key."""
 
 
 class HiddenUnused(UnusedData):
-    """Unused bytes of such a datagram."""
+    """Unused bytes of such a MAD."""
 
 
 class HiddenPad(PadBytes):
-    """Bytes in front of the ICRC of a packet too short for the headers that its OpCode announces."""
+    """Bytes before the ICRC of a packet too short for the headers of its OpCode."""
 
 
 class HiddenTrailer(Trailer):
-    """Bytes behind a packet whose length says that it ends before its keys."""
+    """Bytes after a packet whose length field ends it before its keys."""
 
 
 class HiddenPayload(Payload):
-    """Payload of a message, cut off, whose whole would tell which bytes are a key."""
+    """Payload of a truncated message, which may contain a key."""
 
 
 TAIL = frozenset({ICRC, VCRC, PadBytes, Trailer, HiddenPad, HiddenTrailer})
-"""Pieces whose offset follows from the length of the payload: frames that differ only there have one shape."""
+"""Pieces whose offset depends on the payload length only: ignored when frames are compared for equal shape."""
 HIDDEN: tuple[StructType, ...] = (HiddenData, HiddenAttribute, HiddenUnused, HiddenPad, HiddenTrailer, HiddenPayload)
-"""Masked whole, as keys are: nobody can say where in them a key stands."""
+"""Masked completely, because the position of a key inside is unknown."""
 LEFT_OVER: tuple[StructType, ...] = (Data, Payload, AttributeData, UnusedData, PadBytes, Trailer, *HIDDEN)
-"""What holds bytes that nothing else accounts for."""
+"""Structures for bytes that no other structure covers."""
 _DATA, _PAYLOAD, _ATTRIBUTE, _UNUSED, _PAD, _TRAILER = range(6)
 _HIDDEN = np.array([LEFT_OVER.index(s) for s in (HiddenData, HiddenPayload, HiddenAttribute, HiddenUnused, HiddenPad, HiddenTrailer)])
 
 
-@record(eq=True)
-class Placement:
+class Placement(Record, frozen=True):
     """A structure at one kind of place."""
 
     struct: StructType
     place: object
-    """None for a header that `locate` finds itself."""
+    """None for a header that `locate` finds."""
     hidden: bool = False
-    """Its open end is masked: it may be part of a key."""
+    """Its `rest` is masked because it may be part of a key."""
 
     @property
     def inside(self) -> Field[Any] | None:
-        """The field whose bytes it explains, None for a layer of its own."""
+        """The field whose bytes it explains; None for a layer."""
         return self.place.field if isinstance(self.place, Inside) else None
 
     def covered(self) -> list[tuple[int, int]]:
-        """Runs of bytes it accounts for, without the holes that other structures fill; the last one may be longer (`rest`)."""
+        """Byte ranges that it covers, without the holes that other structures fill; the last one may be longer (`rest`)."""
         runs: list[tuple[int, int]] = []
         at = 0
         for field in self.struct.fields:
@@ -128,7 +127,7 @@ class Placement:
 
 @lru_cache(maxsize=8)
 def placements(catalog: Catalog) -> tuple[Placement, ...]:
-    """All of them; the order is that of display for structures that start at the same byte."""
+    """All placements, in display order for structures that start at the same byte."""
     headers = [Placement(struct, None) for struct in (*HEADERS, *EXTENDED_STRUCTS) if struct is not Payload]
     carried = [Placement(struct, place) for struct in catalog.structs if struct not in HEADERS for place in struct.carried_by]
     formats = [p for p in carried if isinstance(p.place, MadFormat)]
@@ -138,7 +137,7 @@ def placements(catalog: Catalog) -> tuple[Placement, ...]:
 
 
 def _outer_first(inner: list[Placement]) -> list[Placement]:
-    """Structures inside others, each behind the ones that may hold it."""
+    """Sort structures inside others after those that may contain them."""
     ordered: list[Placement] = []
     waiting = inner
     while waiting:
@@ -151,9 +150,8 @@ def _outer_first(inner: list[Placement]) -> list[Placement]:
     return ordered
 
 
-@record(eq=True)
-class Shape:
-    """Rows whose frames hold the same structures at the same offsets (but for the tail, and the length of the payload)."""
+class Shape(Record, frozen=True):
+    """Rows whose frames contain the same structures at the same offsets; the tail and the payload length may differ."""
 
     key: int
     rows: Int
@@ -162,7 +160,7 @@ class Shape:
 
 
 class Walk:
-    """The pieces of every row of a chunk: parallel arrays, row by row, ordered by where they start."""
+    """The pieces of every row of a chunk: parallel arrays, sorted by row and start."""
 
     def __init__(self, table: ChunkTable) -> None:
         self.table = table
@@ -178,7 +176,7 @@ class Walk:
         """First piece of each row, int64[n + 1]."""
 
     def placement(self, number: int) -> Placement:
-        """What piece kind `number` is."""
+        """The placement of piece kind `number`."""
         if number < self.count:
             return self.kinds[number]
         hidden = number - self.count - len(LEFT_OVER)
@@ -188,7 +186,7 @@ class Walk:
         return Placement(struct, None, struct in HIDDEN)
 
     def _hidden(self, kind: Int, rows: Int) -> Int:
-        """Structures that end with bytes for another one to explain, where those may be part of a key: numbers of their own."""
+        """Renumber structures with an open end that may be part of a key to the hidden variant of their kind."""
         pieces = np.array([*(p.struct is SARecordPiece for p in self.kinds), *[False] * len(LEFT_OVER)])[kind]
         forms = np.array([*map(_is_open, self.kinds), *[False] * len(LEFT_OVER)])[kind]
         hide = np.zeros(len(kind), np.bool_)
@@ -211,7 +209,7 @@ class Walk:
         return kind, rows, at, stop
 
     def _left_over(self, found: tuple[Int, Int, Int, Int]) -> Iterator[tuple[Int, Int, Int, Int]]:
-        """Bytes between and behind the structures."""
+        """Pieces for the bytes between and after the structures."""
         table, (kind, rows, at, stop) = self.table, found
         chunk, located = table.chunk, table.located
         in_frame = at >= chunk.offset[rows]
@@ -228,7 +226,7 @@ class Walk:
         begin, end, row = np.concatenate(starts), np.concatenate(stops), np.concatenate(of_row)
         order = np.lexsort((begin, row))
         begin, end, row = begin[order], end[order], row[order]
-        # Offsets grow with the row, so one running maximum says up to where each row is covered.
+        # Offsets grow with the row, so one running maximum gives how far each row is covered.
         reached = np.maximum.accumulate(end)
         following = np.append(begin[1:], 0)
         last_of_row = np.append(row[1:] != row[:-1], True)
@@ -249,7 +247,7 @@ class Walk:
         sort[(icrc >= 0) & (stop == icrc)] = _PAD
         whole = (payload >= 0) & (at < payload_end)
         sort[whole] = _PAYLOAD
-        # A gap that runs from the payload into its pad bytes is two.
+        # A gap from the payload into its pad bytes becomes two pieces.
         both = whole & (icrc >= 0) & (stop == icrc) & (stop > payload_end)
         managed = (mad >= 0) & (at >= mad) & (at < payload_end)
         if managed.any():
@@ -262,12 +260,12 @@ class Walk:
             stop = np.where(both, payload_end, stop)
         keep = (sort != _UNUSED) | _any_set(self.table.chunk.data, at, stop)
         hide = np.where(sort == _PAYLOAD, cut_messages(self.table)[row], cut_keys(self.table)[row])
-        hide &= (located.at("bth")[row] >= 0) | (stop - at > BTH.size)  # no key stands in a BTH
+        hide &= (located.at("bth")[row] >= 0) | (stop - at > BTH.size)  # a BTH contains no key
         sort = np.where(hide, _HIDDEN[sort], sort)
         yield sort[keep] + self.count, row[keep], at[keep], stop[keep]
 
     def shapes(self, rows: Int | None = None) -> Iterator[Shape]:
-        """The rows (all, or those chosen) by shape."""
+        """Group the rows (all by default) by shape."""
         chunk = self.table.chunk
         relative = self.at - chunk.offset[self.rows]
         tail = np.array([self.placement(i).struct in TAIL for i in range(2 * self.count + len(LEFT_OVER))])
@@ -287,7 +285,7 @@ class Walk:
 
 _EMPTY = np.empty(0, np.int64)
 ERF_HEADER: StructType = around.ERF
-"""Stands in front of the frame; its fields count from its own start."""
+"""Precedes the frame; the offsets of its fields count from its own start."""
 
 
 def _is_open(placement: Placement) -> bool:
@@ -299,7 +297,7 @@ def _sorted(table: ChunkTable, kind: Int, rows: Int, at: Int) -> Int:
 
 
 def _row_keys(kind: Int, relative: Int, start: Int) -> npt.NDArray[np.uint64]:
-    """A number for each row that depends on its pieces alone: a sum of well mixed 64-bit words (splitmix64)."""
+    """A hash of each row's pieces: a sum of mixed 64-bit words (splitmix64)."""
     word = kind.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + relative.astype(np.uint64) * np.uint64(0xD1B54A32D192ED03)
     word ^= word >> np.uint64(30)
     word *= np.uint64(0xBF58476D1CE4E5B9)
@@ -312,7 +310,7 @@ def _row_keys(kind: Int, relative: Int, start: Int) -> npt.NDArray[np.uint64]:
 
 
 def _any_set(data: npt.NDArray[np.uint8], at: Int, stop: Int) -> Bool:
-    """Whether any byte of data[at:stop] is not zero; every run holds at least one byte."""
+    """Whether any byte of data[at:stop] is not zero; no range may be empty."""
     edges = np.empty(2 * len(at), np.int64)
     edges[::2], edges[1::2] = at, stop
     if len(edges) and edges[-1] >= data.size:

@@ -1,1 +1,1 @@
-"""How does what is in a capture get out: columns, findings, frames with comments, captures fit for sharing?"""
+"""How is a capture exported? As columns, findings, frames with comments, or a capture without secrets."""

@@ -1,4 +1,4 @@
-"""What does a finding say as a packet comment?"""
+"""How is a finding written as a packet comment?"""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from ibdissect.lint.finding import Finding
 
 SHOWN = 5
-"""Related frames that a comment names."""
+"""Most related frames listed in a comment."""
 
 
 def comments_by_frame(findings: Iterable[Finding]) -> dict[int, list[str]]:
-    """One comment a finding, by the number of its frame; what concerns no frame (frame 0) is left out."""
+    """One comment per finding, by frame number; findings without a frame (0) are omitted."""
     found: dict[int, list[str]] = {}
     for finding in findings:
         if finding.frame >= 1:
@@ -20,7 +20,7 @@ def comments_by_frame(findings: Iterable[Finding]) -> dict[int, list[str]]:
 
 
 def comment(finding: Finding) -> str:
-    """`error SMP003 dr-initialpath0: ...`, how often, and the frames that prove it."""
+    """`error SMP003 dr-initialpath0: ...`, with the count and the related frames."""
     text = f"{finding.severity} {finding.code} {finding.name}: {finding.message}"
     if finding.count > 1:
         text += f" ({finding.count} times)"

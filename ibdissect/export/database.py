@@ -1,4 +1,4 @@
-"""Which tables does SQL see, and what does a query answer?"""
+"""Which tables does SQL see, and how is a query answered?"""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from ibdissect.arrow import ArrowColumns, Named, named_columns
-from ibdissect.errors import FilterError
+from ibdissect.errors import CaptureError, FilterError
 from ibdissect.lint.finding import Finding
-from ibdissect.session import Capture
+from ibdissect.session.arrow import ArrowColumns, Named, named_columns
+from ibdissect.session.capture import Capture
 from ibdissect.wire.text import printable
 
 from . import tables
@@ -38,16 +38,16 @@ PORTS = (
     "infiniband.portinfo.portstate", "infiniband.portinfo.portphysicalstate", "infiniband.portinfo.lmc",
     "infiniband.portinfo.linkwidthactive", "infiniband.portinfo.linkspeedactive",
 )  # fmt: skip
-"""One row a frame that carried a PortInfo: what was said about a port, when."""
+"""One row per frame with a PortInfo: the state of a port at that time."""
 BATCH = 4096
 _NOTHING = pa.RecordBatchReader.from_batches(pa.schema([]), [])
-"""What a statement without a result answers."""
+"""The empty result of a statement that returns nothing."""
 SHOWN_ROWS = 10_000
-"""Rows of the text table; the other formats write all."""
+"""Most rows of the text table; the other formats write all."""
 
 
 class Database:
-    """A DuckDB of one capture, on disk in a private folder; tables are filled when a query names them."""
+    """A DuckDB of one capture, on disk in a private folder; only tables that the query uses are filled."""
 
     def __init__(self, opened: Capture, shown: Shown | None, names: Iterable[str], findings: Callable[[], list[Finding]]) -> None:
         self.opened, self.shown, self.findings = opened, shown, findings
@@ -58,21 +58,30 @@ class Database:
             "ports": named_columns(opened.catalog, _there(PORTS, known), first=True),
         }
         self._folder = tempfile.TemporaryDirectory(prefix="ibdissect-sql-")
-        self.connection = duckdb.connect(f"{self._folder.name}/capture.duckdb")
-        self.connection.execute("SET memory_limit = '128MB'; SET preserve_insertion_order = true")
+        try:
+            self.connection = duckdb.connect(f"{self._folder.name}/capture.duckdb")
+            self.connection.execute("SET memory_limit = '128MB'; SET preserve_insertion_order = true")
+        except duckdb.Error as error:  # no space, or no permission to write
+            self._folder.cleanup()
+            raise _not_loaded(opened, error) from error
 
     def __enter__(self) -> Database:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.connection.close()
-        self._folder.cleanup()
+        try:
+            self.connection.close()
+        finally:
+            self._folder.cleanup()
 
     def run(self, query: str) -> pa.RecordBatchReader:
-        """The result of a query, batch by batch. FilterError when DuckDB refuses it."""
-        self._fill([name for name in (*self.names, "findings") if name in query.lower()])
+        """The result of a query in batches. Raises FilterError if DuckDB rejects it."""
         try:
-            # Whoever asks about a capture from elsewhere must not read or write other files by it.
+            self._fill([name for name in (*self.names, "findings") if name in query.lower()])
+        except duckdb.Error as error:
+            raise _not_loaded(self.opened, error) from error
+        try:
+            # A query must not be able to read or write other files.
             self.connection.execute("SET enable_external_access = false; SET lock_configuration = true")
             result = self.connection.sql(query)
             return _NOTHING if result is None else result.to_arrow_reader(BATCH)
@@ -80,7 +89,7 @@ class Database:
             raise _refused(query, error) from error
 
     def write(self, query: str, file: IO[bytes], ending: str) -> int:
-        """The result in a format of `tables.write`; returns the number of rows."""
+        """Write the result in a format of `tables.write`; return the number of rows."""
         reader = self.run(query)
         try:
             return tables.write(reader, reader.schema, file, ending)
@@ -88,7 +97,7 @@ class Database:
             raise _refused(query, error) from error
 
     def text(self, query: str) -> Iterator[str]:
-        """The result as lines of a table; texts cannot steer the terminal."""
+        """The result as lines of a table; control characters are escaped."""
         reader = self.run(query)
         rows: list[tuple[str, ...]] = []
         try:
@@ -111,7 +120,7 @@ class Database:
             yield f"... more than {SHOWN_ROWS} rows: --format csv prints all"
 
     def _fill(self, wanted: list[str]) -> None:
-        """One pass over the capture for all tables of packets, one check for the findings."""
+        """Fill the tables: one pass over the capture for all packet tables, one check for the findings."""
         columns = {
             name: ArrowColumns(self.opened.catalog, self.names[name], self.opened.presenter()) for name in wanted if name in self.names
         }
@@ -142,6 +151,10 @@ class Database:
         self.connection.unregister("new_rows")
 
 
+def _not_loaded(opened: Capture, error: Exception) -> CaptureError:
+    return CaptureError(opened.path, f"cannot be loaded into a database: {' '.join(str(error).split())}")
+
+
 def _refused(query: str, error: Exception) -> FilterError:
     return FilterError(query, f"query: {printable(' '.join(str(error).split()))}")
 
@@ -151,12 +164,12 @@ def _there(names: tuple[str, ...], known: Any) -> list[str]:
 
 
 def _of_sql(schema: pa.Schema) -> pa.Schema:
-    """Names that need no quotes; times without a zone (UTC), for with one DuckDB keeps microseconds only."""
+    """The schema with names that need no quotes, and times (UTC) without zone, as DuckDB keeps only microseconds with one."""
     return pa.schema([pa.field(_plain(f.name), pa.timestamp("ns") if pa.types.is_timestamp(f.type) else f.type) for f in schema])
 
 
 def _texts(column: pa.Array) -> list[str]:
-    """Values of a result as text; null is empty."""
+    """Values of a result as text; null becomes empty."""
     values = tables.readable(column).cast(pa.string()).to_pylist()
     return ["" if value is None else printable(value) for value in values]
 
@@ -167,7 +180,7 @@ def _plain(name: str) -> str:
 
 
 def _has(table: Any, columns: list[Named]) -> Any:
-    """Rows of the chunk in which the structure behind the columns occurs."""
+    """Rows of the chunk in which a structure of the columns occurs, bool[n]."""
     holds = np.zeros(len(table), np.bool_)
     for column in columns:
         for field in column.fields:

@@ -1,4 +1,4 @@
-"""How is a file written so that nobody ever sees half of it? Under a private name in the same folder, then renamed."""
+"""How is a file written so that it is never seen half-written? Under a temporary name in the same folder, then renamed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ibdissect.errors import CaptureError, ConfigError
 
 @contextmanager
 def replacing(target: str, source: Source | None = None) -> Iterator[IO[bytes]]:
-    """A file object whose bytes become `target` when the block ends well; otherwise what was there before stays.
+    """A file object whose bytes become `target` if the block succeeds; otherwise the old file stays.
 
-    Killed at any moment, the old file or the new one is there, never half of one. CaptureError when it cannot be
-    written, ConfigError when the target is the capture that is being read.
+    Even if the process is killed, there is the old or the new file, never a partial one. Raises CaptureError if it cannot
+    be written, ConfigError if the target is the capture being read.
     """
     path = os.path.realpath(target)
     if isinstance(source, str | os.PathLike) and os.path.exists(path) and os.path.exists(source) and os.path.samefile(source, path):
@@ -43,7 +43,7 @@ def replacing(target: str, source: Source | None = None) -> Iterator[IO[bytes]]:
 
 
 def _mode(path: str) -> int:
-    """Permissions of the file that is replaced, else what a new file gets."""
+    """Permissions of the file to replace, or the default for a new file."""
     if os.path.exists(path):
         return os.stat(path).st_mode & 0o777
     mask = os.umask(0)

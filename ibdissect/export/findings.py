@@ -1,4 +1,4 @@
-"""What do findings look like as a table, and as comments of packets?"""
+"""What do findings look like as a table?"""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from ibdissect.arrow import TIME
 from ibdissect.lint.finding import Finding
 from ibdissect.report.json import finding_object
+from ibdissect.session.arrow import TIME
 from ibdissect.wire.text import printable
 
 _SPAN = pa.struct([("frame", pa.int64()), ("offset", pa.int64()), ("length", pa.int64())])
@@ -20,7 +20,7 @@ SCHEMA = pa.schema([
     ("time", TIME), ("message", pa.string()), ("field", pa.string()), ("value", pa.string()), ("spans", pa.list_(_SPAN)),
     ("related", pa.list_(_RELATED)), ("evidence", pa.string()), ("count", pa.int64()), ("reference", pa.string()),
 ])  # fmt: skip
-"""The keys of `lint --format json`; `time` stands for `time_ns`, `value` is text."""
+"""The keys of `lint --format json`, with `time` instead of `time_ns`, and `value` as text."""
 
 BATCH = 4096
 
@@ -31,7 +31,7 @@ def batches(findings: Iterable[Finding]) -> Iterable[pa.RecordBatch]:
     for finding in findings:
         row = finding_object(finding)
         row["time"] = row.pop("time_ns")
-        row["capture"] = printable(row["capture"])  # a path may be no UTF-8 at all
+        row["capture"] = printable(row["capture"])  # a path need not be valid UTF-8
         value = row["value"]
         row["value"] = value if value is None or isinstance(value, str) else json.dumps(value)
         rows.append(row)

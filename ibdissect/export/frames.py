@@ -1,4 +1,4 @@
-"""How do frames get from one capture into another: selected, with times, interfaces and comments, old ones and new ones?"""
+"""How are selected frames copied to another capture, with times, interfaces, and old and new comments?"""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.errors import CaptureError
-from ibdissect.session import Capture
+from ibdissect.session.capture import Capture
 from ibdissect.table.locate import Int
-from ibdissect.table.services import Services
 from ibdissect.table.table import ChunkTable
 
 
 class Shown(Protocol):
-    """What limits the frames: a display filter, a choice of numbers, or both."""
+    """Limits the frames: a display filter, frame numbers, or both."""
 
     def rows(self, table: ChunkTable) -> npt.NDArray[np.bool_]: ...
 
@@ -25,33 +24,19 @@ class Shown(Protocol):
 
 
 def selected(opened: Capture, shown: Shown | None, *, number_keys: bool = False) -> Iterator[tuple[ChunkTable, Int]]:
-    """Tables with the rows that are wanted, up to the last frame that can be. `number_keys`: masked keys get their numbers."""
-    for table in opened.tables() if number_keys else _tables(opened):
-        if shown is None:
-            yield table, np.arange(len(table))
-            continue
-        yield table, np.flatnonzero(shown.rows(table))
-        if table.chunk.first + len(table) > shown.last:
-            return
-
-
-def _tables(opened: Capture) -> Iterator[ChunkTable]:
-    """The capture without numbers for its keys, which cost a look at every structure that holds one."""
-    services = Services()
-    for chunk in opened.chunks():
-        table = ChunkTable(chunk, opened.catalog, services)
-        services.feed(table)
-        yield table
+    """Tables with their selected rows, up to the last frame that may be selected. `number_keys`: number masked keys."""
+    for table in opened.tables(keys=number_keys, until=None if shown is None else shown.last):
+        yield table, np.arange(len(table)) if shown is None else np.flatnonzero(shown.rows(table))
 
 
 def write_frames(
     opened: Capture, shown: Shown | None, file: IO[bytes], container: str, added: Mapping[int, Sequence[str]] | None = None
 ) -> int:
-    """Write the wanted frames as they were captured and return how many; `added` are comments by frame number.
+    """Write the selected frames unchanged and return their number; `added` are more comments by frame number.
 
-    CaptureError when the container cannot hold a frame (a pcap has one link type).
+    Raises CaptureError if the container cannot store a frame (a pcap has one link type) or comments were lost.
     """
-    from ibdissect.capture.writing import CaptureWriter  # exports of columns write no capture
+    from ibdissect.capture.writing import CaptureWriter  # not needed to export columns
 
     added = added or {}
     with CaptureWriter(file, container=container) as writer:

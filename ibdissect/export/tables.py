@@ -1,4 +1,4 @@
-"""How are record batches written: Parquet, Arrow, CSV or JSON lines, by the ending of the file's name?"""
+"""How are record batches written? As Parquet, Arrow, CSV or JSON lines, by the extension of the file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 from ibdissect.wire.text import printable
 
 FORMULA = frozenset("=+-@\t\r|%")
-"""A cell that starts so is run by spreadsheets (OWASP, CSV injection)."""
+"""Spreadsheets may run a cell that starts with one of these (OWASP, CSV injection)."""
 
 
 def write(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes], ending: str) -> int:
@@ -25,7 +25,7 @@ def write(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes],
 def _parquet(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes]) -> int:
     from pyarrow import parquet
 
-    # A dictionary pays where values are long and repeat; for numbers it costs more than all the rest of the writing.
+    # Dictionaries pay off for long repeated texts; for numbers they cost more than all other writing.
     texts = [field.name for field in schema if pa.types.is_string(field.type)]
     with parquet.ParquetWriter(file, schema, compression="snappy", use_dictionary=texts) as writer:
         return _all(batches, writer.write_batch)
@@ -45,14 +45,14 @@ def _csv(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes]) 
 
 
 def _cells(batch: pa.RecordBatch, flat: pa.Schema) -> pa.RecordBatch:
-    """Lists as text with commas between, as tshark has it; texts harmless."""
+    """Rows for CSV: lists as comma-separated text, as in tshark; texts made harmless."""
     columns = [_joined(column) if pa.types.is_list(column.type) else readable(column) for column in batch.columns]
     columns = [_harmless(column) if pa.types.is_string(column.type) else column for column in columns]
     return pa.RecordBatch.from_arrays(columns, schema=flat)
 
 
 def readable(column: pa.Array) -> pa.Array:
-    """A column as it is where its values have a text of their own, else their texts: bytes in hex, what is nested as JSON."""
+    """A column of simple values unchanged; others as text: bytes in hex, nested values as JSON."""
     if _written(column.type):
         return column
     return pa.array([None if value is None else _text(_simple(value)) for value in column.to_pylist()], pa.string())
@@ -74,7 +74,7 @@ def _text(value: Any) -> str:
 
 
 def _simple(value: Any) -> Any:
-    """A value as JSON knows it; what SQL has beyond that as text, a number that is none as null."""
+    """A value as JSON types: NaN and infinities as null, other SQL types as text."""
     if isinstance(value, dict):
         return {str(key): _simple(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -89,7 +89,7 @@ def _simple(value: Any) -> Any:
 def _joined(column: pa.Array) -> pa.Array:
     if not _written(column.type.value_type):
         return readable(column)
-    import pyarrow.compute as pc  # of no use for most exports
+    import pyarrow.compute as pc  # not needed by most exports
 
     texts_of = pc.fill_null(column.flatten().cast(pa.string()), "")
     offsets = np.concatenate([[0], np.cumsum(pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False))])
@@ -98,7 +98,7 @@ def _joined(column: pa.Array) -> pa.Array:
 
 
 def _harmless(column: pa.Array) -> pa.Array:
-    """Control characters as escapes, an apostrophe in front of what a spreadsheet would run; each distinct text once."""
+    """Escape control characters, and prefix an apostrophe to formulas; works on each distinct text once."""
     encoded = column.dictionary_encode()
     known = [_cell(text) for text in encoded.dictionary.to_pylist()]
     return pa.array(known, pa.string()).take(encoded.indices)

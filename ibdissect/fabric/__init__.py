@@ -1,4 +1,4 @@
-"""The subnet as a capture teaches it: nodes, ports, links, keys and partitions, each with the frame that said so."""
+"""What does a capture show of the subnet? Nodes, ports, links, keys and partitions, each with the frame that shows it."""
 
 from .follow import Follower
 

@@ -1,4 +1,4 @@
-"""The subnet as plain data: what `ibdissect fabric` prints, each fact with the frame that taught it."""
+"""How is the subnet described as plain data? For `ibdissect fabric`, each fact with the frame it was learnt from."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from ibdissect.wire.text import gid_text, printable
 
+from .groups import Group, GroupFacts
 from .model import CA, ROUTER, SWITCH, Node, Port, Subnet
 from .partitions import BASE, FULL
 from .topology import links
@@ -16,11 +17,11 @@ STATES = {0: "unknown", 1: "Down", 2: "Initialize", 3: "Armed", 4: "Active"}
 SM_STATES = {0: "not active", 1: "discovering", 2: "standby", 3: "master"}
 JOIN = {1: "full member", 2: "non-member", 4: "send-only non-member", 8: "send-only full member"}
 KeyText = Callable[[str, int], str | None]
-"""(kind, value) -> the number of a masked key, None when keys are shown."""
+"""(kind, value) -> text for a masked key; None to show the value."""
 
 
 def describe(subnet: Subnet, key_text: KeyText) -> dict[str, Any]:
-    """All that is known, as JSON takes it; GUIDs and GIDs are text, LIDs and P_Keys numbers."""
+    """All that is known, as JSON types: GUIDs and GIDs as text, LIDs and P_Keys as numbers."""
     nodes = sorted(subnet.slots.values(), key=lambda node: (node.kind != SWITCH, node.guid, node.slot))
     counts = {name: sum(node.kind == kind for node in nodes) for kind, name in KINDS.items()}
     return {
@@ -38,22 +39,22 @@ def describe(subnet: Subnet, key_text: KeyText) -> dict[str, Any]:
             if (port := track.now) is not None and port.node.alive
         ],
         "partitions": _partitions(subnet),
-        "groups": [_group(group, key_text) for group in sorted(subnet.groups.by_mgid.values(), key=lambda group: (group.mlid, group.mgid))],
+        "groups": [_group(group, key_text) for group in sorted(subnet.groups.by_mgid.values(), key=_place)],
     }  # fmt: skip
 
 
 def guid(value: int) -> str | None:
-    """A GUID as text; None for one that is not known."""
+    """A GUID as text; None if unknown (0)."""
     return f"0x{value:016x}" if value else None
 
 
 def name_of(node: Node) -> str:
-    """NodeDescription without padding and harmless."""
+    """NodeDescription without padding, as printable text."""
     return printable(node.name.split(b"\0")[0].decode("utf-8", "replace")).strip()
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """`1-3,7` for numbers in rising order."""
+    """Ascending numbers as text: `1-3,7`."""
     parts: list[list[int]] = []
     for number in numbers:
         if parts and number == parts[-1][1] + 1:
@@ -88,8 +89,11 @@ def _node(node: Node, key_text: KeyText) -> dict[str, Any]:
         "vendor_id": node.vendor_id, "device_id": node.device_id, "num_ports": node.num_ports, "partition_cap": node.partition_cap,
         "frame": node.frame, "ports": [_port(port, key_text) for _, port in sorted(node.ports.items())],
     }  # fmt: skip
-    if node.switch is not None:
-        found["switch"] = {**{name: int(value) for name, value in node.switch._asdict().items()}, "frame": node.switch_frame}
+    if node.switch.now is not None:
+        found["switch"] = {
+            **{name: int(value) for name, value in node.switch.now._asdict().items()},
+            "linear_fdb_top": int(node.linear_top.now or 0), "port_state_change": int(node.port_state_change), "frame": node.switch.since,
+        }  # fmt: skip
     if node.forwarding is not None:
         tables = node.forwarding
         by_port: dict[int, list[int]] = {}
@@ -155,10 +159,15 @@ def _partitions(subnet: Subnet) -> list[dict[str, Any]]:
     return [{"partition": number, "members": found} for number, found in sorted(members.items())]
 
 
-def _group(group: Any, key_text: KeyText) -> dict[str, Any]:
+def _place(group: Group) -> tuple[int, bytes]:
+    return group.facts.now.mlid if group.facts.now is not None else 0, group.mgid
+
+
+def _group(group: Group, key_text: KeyText) -> dict[str, Any]:
+    facts = group.facts.now or GroupFacts(0, 0, 0, 0, 0, 0)
     return {
-        "mgid": gid_text(group.mgid), "mlid": group.mlid, "p_key": group.p_key, "q_key": _q_key(group.q_key, key_text), "mtu": group.mtu,
-        "rate": group.rate, "sl": group.sl, "frame": group.frame,
+        "mgid": gid_text(group.mgid), "mlid": facts.mlid, "p_key": facts.p_key, "q_key": _q_key(facts.q_key, key_text), "mtu": facts.mtu,
+        "rate": facts.rate, "sl": facts.sl, "frame": group.facts.since,
         "members": [
             {"port_gid": gid_text(gid), "join_state": [name for bit, name in JOIN.items() if state & bit], "frame": frame}
             for gid, (state, frame) in group.members.items()

@@ -1,10 +1,10 @@
-"""What happened in the subnet, as rules hear it: events in frame order, each raised when the state is as of its frame."""
+"""Which events in the subnet do rules receive? In frame order, each emitted while the state is that of its frame."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ibdissect.record import record
+from msgspec import Struct as Record
 
 if TYPE_CHECKING:
     from ibdissect.table.table import ChunkTable
@@ -14,26 +14,23 @@ if TYPE_CHECKING:
     from .model import Node, Port, Sm, Subnet
 
 
-@record
-class FabricEvent:
-    """Something that a frame taught about the subnet."""
+class FabricEvent(Record, frozen=True, eq=False):
+    """A change of the subnet, learnt from a frame."""
 
     source: ClassVar[type[Any]]
-    """The follower that raises it; set by `follow`, which the rules' engine makes and feeds."""
+    """The follower that emits it (set by `follow`); the rule engine creates and feeds it."""
     frame: int
     time_ns: int
 
 
-@record
-class NodeFound(FabricEvent):
-    """A node showed its identity for the first time."""
+class NodeFound(FabricEvent, frozen=True):
+    """A node's NodeInfo was seen for the first time."""
 
     node: Node
 
 
-@record
-class LidAssigned(FabricEvent):
-    """A port showed LIDs `lid` to `lid + 2**lmc - 1`; `taken_from` had one of them before and never gave it up."""
+class LidAssigned(FabricEvent, frozen=True):
+    """A port has LIDs `lid` to `lid + 2**lmc - 1`; `taken_from` had one of them before and never gave it up."""
 
     port: Port
     lid: int
@@ -41,68 +38,61 @@ class LidAssigned(FabricEvent):
     taken_from: Port | None
 
 
-@record
-class PortStateChanged(FabricEvent):
-    """A port is in another PortState; `before` is 0 at first sight."""
+class PortStateChanged(FabricEvent, frozen=True):
+    """A port's PortState changed; `before` is 0 when first seen."""
 
     port: Port
     before: int
     state: int
 
 
-@record
-class LinkFound(FabricEvent):
-    """Two ports face each other."""
+class LinkFound(FabricEvent, frozen=True):
+    """Two ports are connected."""
 
     near: Port
     far: Port
 
 
-@record
-class LinkLost(FabricEvent):
-    """Two ports do not face each other any more: one is down, or faces another."""
+class LinkLost(FabricEvent, frozen=True):
+    """Two ports are no longer connected: one is down, or connected to another port."""
 
     near: Port
     far: Port
 
 
-@record
-class PKeysLearnt(FabricEvent):
-    """A block of a port's P_Key table has other contents than known before."""
+class PKeysLearnt(FabricEvent, frozen=True):
+    """A block of a port's P_Key table has new contents."""
 
     port: Port
     block: int
 
 
-@record
-class MKeyLearnt(FabricEvent):
-    """A port's M_Key, protect bits or lease are other than known before."""
+class MKeyLearnt(FabricEvent, frozen=True):
+    """A port's M_Key, protect bits or lease period are new."""
 
     port: Port
     before: MKey | None
     held: MKey
 
 
-@record
-class SmSeen(FabricEvent):
-    """A subnet manager showed another state or priority; `before` is None at first sight."""
+class SmSeen(FabricEvent, frozen=True):
+    """A subnet manager has a new state or priority, or a lower ActCount; `before` is None when first seen."""
 
     sm: Sm
     before: int | None
     priority_before: int
     count_before: int
-    """ActCount as shown before."""
+    """Previous ActCount."""
     seen_before: int
-    """Frame that showed it before, 0 at first sight."""
+    """Frame of its previous SMInfo; 0 when first seen."""
     mad: int
 
 
-@record
-class TrapSeen(FabricEvent):
+class TrapSeen(FabricEvent, frozen=True):
     """A subnet management trap was sent."""
 
     port: Port | None
-    """Who sent it, by its SLID; None where that is not known."""
+    """The sender, found by SLID; None if unknown."""
     notice: bytes
     """The attribute, 64 bytes."""
     transaction: int
@@ -112,40 +102,37 @@ class TrapSeen(FabricEvent):
     mad: int
 
 
-@record
-class RepressSeen(FabricEvent):
-    """A trap was acknowledged."""
+class RepressSeen(FabricEvent, frozen=True):
+    """A TrapRepress acknowledged a trap."""
 
     port: Port | None
-    """Who it goes to."""
+    """The receiver; None if unknown."""
     transaction: int
     notice: bytes
 
 
-@record
-class WrongMKey(FabricEvent):
-    """A Get, Set or TrapRepress reached a port whose M_Key it does not carry."""
+class WrongMKey(FabricEvent, frozen=True):
+    """A Get, Set or TrapRepress reached a port with a different M_Key."""
 
     port: Port
     held: MKey
     taught: int
-    """Frame that taught the key."""
+    """Frame that the port's key was learnt from."""
     method: int
     presented: int
     sender: int
-    """Who asked, as far as an SMP says it: the SLID, or 2**16 + the TID's high word for a directed route."""
+    """The requester as far as an SMP identifies it: the SLID, or 2**16 + high word of the TID for a directed route."""
     local: bool
     """The SMP stayed in its node (hop count 0, or SLID equal to DLID): such a query may bypass the check."""
     mad: int
     """Offset of the MAD in its frame."""
     attribute: int
     trap: int = 0
-    """Frame of the bad M_Key trap that told which port it was; then the event comes with the trap, behind its frame. Else 0."""
+    """Frame of the bad M_Key trap that identified the port, in which case the event is emitted with the trap; otherwise 0."""
 
 
-@record
-class MKeyShown(FabricEvent):
-    """A GetResp showed a non-zero M_Key to a Get that did not carry it, at protect bits 1."""
+class MKeyShown(FabricEvent, frozen=True):
+    """With protect bits 1, a GetResp showed a non-zero M_Key to a Get without that key."""
 
     port: Port
     held: MKey
@@ -156,19 +143,17 @@ class MKeyShown(FabricEvent):
     mad: int
 
 
-@record
-class StateEvicted(FabricEvent):
-    """A bound on what is remembered was reached; the oldest of its kind was dropped."""
+class StateEvicted(FabricEvent, frozen=True):
+    """A limit on stored state was reached, and the oldest entries were evicted."""
 
     what: str
     """`nodes`, `routes`, `requests`, `subnet managers`, `origins`, `groups`."""
     count: int
-    """How many were dropped in this chunk."""
+    """How many were evicted since the last such event."""
 
 
-@record
-class ChunkFollowed(FabricEvent):
-    """All subnet management of a chunk was taken in; its columns may now be judged."""
+class ChunkFollowed(FabricEvent, frozen=True):
+    """All subnet management of a chunk was processed; rules may now check its columns."""
 
     table: ChunkTable
     subnet: Subnet

@@ -1,7 +1,7 @@
-"""How is the subnet learnt: the management packets of a chunk, one by one in frame order, into facts and events.
+"""How is the subnet learnt? From the management packets of a chunk, in frame order, which become facts and events.
 
-Facts come from answers with status 0 only; what a Set changes is uncertain from the request on and known with its answer.
-Facts learnt later say nothing about earlier packets. Records of the SA fill in, behind each chunk, what no SMP showed.
+Facts come only from answers with status 0; a value that a Set changes is uncertain until its answer.
+Facts learnt later do not apply to earlier packets. After each chunk, SA records add what no SMP showed.
 """
 
 from __future__ import annotations
@@ -10,19 +10,22 @@ from collections.abc import Container, Iterator
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct as Record
 
-from ibdissect.record import record
-from ibdissect.table.distinct import by_value
-from ibdissect.table.locate import Int
+from ibdissect.bounded import BoundedDict
+from ibdissect.table.locate import Bool, Int
+from ibdissect.table.rows import by_value
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire import numbers
 from ibdissect.wire.notice import Notice, TrapMKey
+from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE
 
 from . import columns as c
 from .columns import Smps
 from .events import ChunkFollowed, FabricEvent, RepressSeen, StateEvicted, TrapSeen, WrongMKey
 from .keys import refuses
 from .learn import M_KEY_SIZE, Asked, Learner, Smp
-from .model import FIRST_MULTICAST, PERMISSIVE, SWITCH, Node, Port, Subnet
+from .model import SWITCH, Node, Port, Subnet
 from .places import Places
 from .records import learn_records
 from .routes import Hop, Routes
@@ -30,16 +33,17 @@ from .slmaps import SlMaps
 
 MAX_ASKED = 4096
 """PortInfo requests that wait for their answer."""
+MAX_EARLY = 256
+"""PortInfo requests remembered before the first M_Key."""
 MAX_UNPLACED = 256
-"""Requests to unknown ports that wait for the port's own complaint."""
+"""Requests to unknown ports that wait for a bad M_Key trap from the port."""
 LINK_STATE_TRAP, BAD_M_KEY_TRAP = 128, 256
 DIRECTED_SENDER = 1 << 16
-"""Added to the high word of a transaction id, so that it is no SLID."""
+"""Added to the high word of a transaction id to distinguish it from an SLID."""
 
 
-@record(eq=True)
-class Requests:
-    """SMPs of a chunk with the ports they are about, as arrays of one length in frame order: its requests, or its answers."""
+class Requests(Record, frozen=True):
+    """The requests or the answers among the SMPs of a chunk with their ports, as arrays of equal length in frame order."""
 
     rows: Int
     """Row of the chunk."""
@@ -51,76 +55,104 @@ class Requests:
     bodies: npt.NDArray[np.uint8]
     """The attribute, uint8[n, 64]."""
     slot: Int
-    """Slot of the node addressed or answering, -1 where it is not known."""
+    """Slot of the node addressed or answering; -1 if unknown."""
     entered: Int
-    """Number of the port that the request came in by; on a switch addressed by LID, 0."""
+    """Number of the port through which the request entered; 0 on a switch addressed by LID."""
     nodes: tuple[Node | None, ...]
-    """The distinct nodes; None for those not known."""
+    """The distinct nodes; None for unknown ones."""
     which: Int
     """Index into `nodes` of each SMP."""
     of_attribute: dict[int, Int]
     """Indices of the SMPs of each attribute that occurs."""
-    kinds: Int
-    """NodeType of each of `nodes`, 0 where it is not known."""
+    kind: Int
+    """NodeType of the node of each SMP; 0 if unknown."""
     num_ports: Int
-    """NumPorts of each of `nodes`."""
+    """NumPorts of that node when the SMP was sent."""
+    changed: Bool
+    """Whether the known size or capabilities of that node changed in this chunk."""
 
 
 class Follower:
-    """Feeds chunks to the subnet model and tells what happened. One per capture; chunks in order."""
+    """Updates the subnet model from chunks and emits events. One per capture; feed chunks in order."""
 
     def __init__(self) -> None:
         self.subnet = Subnet()
         self.routes = Routes(self.subnet)
         self.learner = Learner(self.subnet, self.routes)
-        self.asked: dict[tuple[object, ...], Asked] = {}
-        """PortInfo requests by transaction, modifier and way, as far as M_Keys are in play."""
+        self.asked = BoundedDict[tuple[object, ...], Asked](MAX_ASKED)
+        """PortInfo requests by transaction, modifier and way, once an M_Key was seen."""
+        self.early = BoundedDict[tuple[object, ...], Asked](MAX_EARLY)
+        """The latest PortInfo requests, before an M_Key was seen."""
         self.done = 0
-        """SMPs of the chunk that are taken in."""
-        self.unplaced: dict[tuple[int, ...], tuple[Smp, int]] = {}
-        """Directed requests whose port is not known, by what a bad M_Key trap repeats of them; and the offset of their MAD."""
+        """Number of SMPs of the chunk that were processed."""
+        self.unplaced = BoundedDict[tuple[int, ...], tuple[Smp, int]](MAX_UNPLACED)
+        """Directed requests to unknown ports and the offset of their MAD, by the fields that a bad M_Key trap repeats."""
 
     def hear(self, events: Container[type[FabricEvent]]) -> None:
-        """Tell of these events only, as far as the others are many: a sweep of a large subnet changes every port's state and tables."""
+        """Of the high-volume events, emit only these: a sweep of a large subnet changes the state and tables of every port."""
         self.learner.heard = events
 
     def feed(self, table: ChunkTable) -> Iterator[FabricEvent]:
-        """Take in a chunk; yields events while the state is as of their frame. Exhaust it."""
-        smps = Smps(table, keyed=self.subnet.keyed)
+        """Process a chunk; yields each event while the state is that of its frame. Exhaust the iterator."""
+        self.subnet.gone.clear()
+        smps = Smps(table, keyed=self.subnet.keyed_since > 0)
+        if not self.subnet.keyed_since:
+            self._await_key(smps, table.chunk.first)
         places = Places(smps, self.routes)
         yield from self._each(smps, table, places)
         last = table.chunk.first + len(table) - 1
         time_ns = int(table.chunk.time_ns[-1]) if len(table) else 0
         learn_records(self.subnet, table)
         yield from self._evicted(last, time_ns)
-        asks = np.flatnonzero(~smps.answers & (smps.method != c.TRAP))
-        requests = self._of(smps, asks, places)
-        answers = self._of(smps, np.flatnonzero(smps.answers), places)
+        asks = np.flatnonzero(~smps.answers & (smps.method != numbers.TRAP))
+        requests = self._of(smps, asks, places, table.chunk.first)
+        answers = self._of(smps, np.flatnonzero(smps.answers), places, table.chunk.first)
         yield ChunkFollowed(last, time_ns, table, self.subnet, requests, answers)
 
+    def _await_key(self, smps: Smps, first: int) -> None:
+        """Remember the latest PortInfo requests, as the first M_Key may be in the answer to one of them; after it, all are."""
+        requests = (smps.attribute == numbers.PORT_INFO) & ((smps.method == numbers.GET) | (smps.method == numbers.SET))
+        frames = (smps.rows + first).tolist()
+        for i in np.flatnonzero(requests[: smps.keyed_from])[-MAX_EARLY:].tolist():
+            way = self._way(smps, i, smps.slid[i], smps.dlid[i])
+            self.early.pop(way, None)
+            self.early.put(way, (int(smps.method[i]), smps.m_key(i), frames[i]))
+        if smps.keyed_from < len(frames):
+            self.subnet.keyed_since = frames[smps.keyed_from]
+            for way, asked in self.early.items():
+                self.asked.put(way, asked)
+            self.early.clear()
+
     def _evicted(self, frame: int, time_ns: int) -> Iterator[FabricEvent]:
-        """What had to be forgotten since this was asked last."""
+        """Events for what was evicted since the last call."""
         for what, count in sorted(self.subnet.dropped.items()):
             yield StateEvicted(frame, time_ns, what, count)
         self.subnet.dropped.clear()
 
-    def _of(self, smps: Smps, index: Int, places: Places) -> Requests:
+    def _of(self, smps: Smps, index: Int, places: Places, first: int) -> Requests:
         slots, entered = places.slot, places.entered
         distinct, which = np.unique(slots[index], return_inverse=True)
         attribute = smps.attribute[index]
         of_attribute = dict(by_value(attribute))
-        nodes = tuple(self.subnet.slots.get(slot) for slot in distinct.tolist())
+        which = which.ravel()
+        nodes = tuple(self.subnet.by_slot(slot) for slot in distinct.tolist())
+        kind, num_ports, changed = (
+            np.array([(node.kind, node.num_ports, node.changed >= first) if node is not None else (0, 0, 0) for node in nodes], np.int64)
+            .reshape(-1, 3)[which].T
+        )  # fmt: skip
+        for i in np.flatnonzero(changed).tolist():
+            node = nodes[which[i]]
+            assert node is not None
+            num_ports[i] = node.facts_at(first + int(smps.rows[index[i]]))[0].num_ports
         return Requests(
-            smps.rows[index], smps.method[index], smps.attribute[index], smps.modifier[index], smps.mad[index], smps.bodies[index],
-            slots[index], entered[index], nodes, which.ravel(), of_attribute,
-            np.array([node.kind if node is not None else 0 for node in nodes], np.int64),
-            np.array([node.num_ports if node is not None else 0 for node in nodes], np.int64),
+            smps.rows[index], smps.method[index], attribute, smps.modifier[index], smps.mad[index], smps.bodies[index],
+            slots[index], entered[index], nodes, which, of_attribute, kind, num_ports, changed != 0,
         )  # fmt: skip
 
     def _each(self, smps: Smps, table: ChunkTable, places: Places) -> Iterator[FabricEvent]:
-        """The steps that some SMPs need one by one, and the columns of the others.
+        """Process some SMPs one by one, and the others as columns.
 
-        Columns are right as long as every route leads where it led: when one turns, or a node goes, all behind have their own step.
+        Columns are valid while no route changes its end and no node is dropped; after that, all SMPs are processed one by one.
         """
         maps, n = SlMaps(smps, places), len(smps.rows)
         self.done = 0
@@ -134,8 +166,8 @@ class Follower:
             places.settle(n)
 
     def _walk(self, smps: Smps, table: ChunkTable, places: Places, steps: Int, *, first: bool) -> Iterator[FabricEvent]:
-        """Take in SMPs one by one; where the columns are right no more it stops, in the first walk. `done`: all before are taken in."""
-        learner, routes, dropped, keyed = self.learner, self.routes, self.subnet.dropped, smps.keyed
+        """Process SMPs one by one; the first walk stops when the columns become invalid. Sets `done`, the number processed."""
+        learner, routes, dropped = self.learner, self.routes, self.subnet.dropped
         out, hops = learner.out, places.hops
         rows = smps.rows[steps]
         columns = (
@@ -144,8 +176,9 @@ class Follower:
         )  # fmt: skip
         learner.lost = False
         plain = Smp(0, 0, 0, 0, None, b"", None, 0, False)
-        """For answers of which neither the way nor the sender matters."""
+        """For answers whose way and sender do not matter."""
         for i, kind, way, modifier, attribute, method, frame, time_ns, sure in zip(*(column.tolist() for column in columns), strict=True):
+            keyed = i >= smps.keyed_from
             if kind == c.COMPLAINS:
                 self._trap(smps, i, frame, time_ns)
             else:
@@ -162,22 +195,22 @@ class Follower:
                     smp = self._address(smps, i)
                     hop = smp.hop
                 if kind == c.TEACHES:
-                    if hop is not None and attribute == c.PORT_INFO and not keyed:
+                    if hop is not None and attribute == numbers.PORT_INFO and not keyed:
                         node = hop.node
                         port = node.ports.get(modifier & 0xFF if node.kind == SWITCH else hop.entered)
-                        if port is not None and port.guard is None and port.body == smps.body(i):  # as usual in a subnet at rest
+                        if port is not None and port.guard is None and port.body == smps.body(i):  # nothing new, as usual
                             if not sure:
                                 places.put(i, hop)
                             continue
                     if smp is None:
-                        smp = self._made(smps, i, hop) if keyed or attribute == c.NODE_INFO else plain
+                        smp = self._made(smps, i, hop) if keyed or attribute == numbers.NODE_INFO else plain
                     smp.i, smp.hop, smp.frame, smp.time_ns, smp.modifier = i, hop, frame, time_ns, modifier
                     asked = None
-                    if keyed and attribute == c.PORT_INFO:
-                        asked = self.asked.pop(self._way(smps, smp, smps.dlid[i], smps.slid[i]), None)
+                    if keyed and attribute == numbers.PORT_INFO:
+                        asked = self.asked.pop(self._way(smps, i, smps.dlid[i], smps.slid[i]), None)
                     learner.answer(smps, smp, attribute, asked)
                     hop = smp.hop
-                    if attribute == c.NODE_INFO:
+                    if attribute == numbers.NODE_INFO:
                         places.taught(i)
                         if hop is None and smp.origin is not None:
                             hop = routes.directed(smp.origin, smp.path)
@@ -199,13 +232,13 @@ class Follower:
         self.done = len(smps.rows)
 
     def _made(self, smps: Smps, i: int, hop: Hop | None) -> Smp:
-        """What `_address` says of a directed SMP whose port is known already."""
+        """Like `_address`, for a directed SMP whose port is known."""
         high = int.from_bytes(smps.high(i), "big")
         path = smps.path(i)
         return Smp(i, 0, 0, 0, self.routes.origin(high), path, hop, DIRECTED_SENDER + high, not path)
 
     def _address(self, smps: Smps, i: int) -> Smp:
-        """Who is meant: the node that a request goes to or an answer comes from."""
+        """Find the node that a request goes to or an answer comes from."""
         far, near = (smps.slid[i], smps.dlid[i]) if smps.answers[i] else (smps.dlid[i], smps.slid[i])
         if not smps.directed[i]:
             return Smp(i, 0, 0, 0, None, b"", self.routes.by_lid(far), near, far == near != PERMISSIVE)
@@ -218,7 +251,7 @@ class Follower:
         slid, dlid = int(smps.dr_slid[i]), int(smps.dr_dlid[i])
         if dlid != PERMISSIVE:
             return Smp(i, 0, 0, 0, None, path, self.routes.by_lid(dlid), DIRECTED_SENDER + (smps.transaction(i) >> 32), False)
-        start = self.routes.by_lid(far)  # the route starts where the LIDs lead
+        start = self.routes.by_lid(far)  # the directed part starts at the node with this LID
         hop = self.routes.walk(start.node, start.entered, path, start.frame) if start is not None else None
         return Smp(i, 0, 0, 0, None, path, hop, slid, False)
 
@@ -226,20 +259,18 @@ class Follower:
 
     def _ask(self, smps: Smps, smp: Smp, method: int, attribute: int) -> None:
         presented = smps.m_key(smp.i)
-        if attribute == c.PORT_INFO:
-            if len(self.asked) >= MAX_ASKED:
-                self.asked.pop(next(iter(self.asked)))
+        if attribute == numbers.PORT_INFO:
+            way = self._way(smps, smp.i, smps.slid[smp.i], smps.dlid[smp.i])
+            if self.asked.put(way, (method, presented, smp.frame)):
                 self.subnet.count_drop("requests")
-            self.asked[self._way(smps, smp, smps.slid[smp.i], smps.dlid[smp.i])] = (method, presented, smp.frame)
-        elif method == c.TRAP_REPRESS and attribute == c.NOTICE:
+        elif method == numbers.TRAP_REPRESS and attribute == numbers.NOTICE:
             self.learner.out.append(RepressSeen(smp.frame, smp.time_ns, self._port(smp), smps.transaction(smp.i), smps.body(smp.i)))
         hop = smp.hop
         if hop is None:
             if smps.directed[smp.i] and not smp.local:
-                if len(self.unplaced) >= MAX_UNPLACED:
-                    self.unplaced.pop(next(iter(self.unplaced)))
+                request = method, attribute, smp.modifier, presented, len(smp.path)
+                if self.unplaced.put(request, (smp, int(smps.mad[smp.i]))):
                     self.subnet.count_drop("requests to unknown ports")
-                self.unplaced[method, attribute, smp.modifier, presented, len(smp.path)] = (smp, int(smps.mad[smp.i]))
             return
         port = hop.node.manager(hop.entered)
         if port is None:
@@ -256,11 +287,11 @@ class Follower:
                     )
                 )  # fmt: skip
             return
-        if method != c.SET:
+        if method != numbers.SET:
             return
-        if attribute == c.PORT_INFO and guard is not None and self.learner.about(hop, smp.modifier & 0xFF, 0) is port:
+        if attribute == numbers.PORT_INFO and guard is not None and self.learner.about(hop, smp.modifier & 0xFF, 0) is port:
             guard.pending = int.from_bytes(smps.body(smp.i)[:M_KEY_SIZE], "big")
-        elif attribute == c.P_KEY_TABLE:
+        elif attribute == numbers.P_KEY_TABLE:
             target = self.learner.table_port(hop, smp.modifier >> 16)
             if target is not None and target.p_keys is not None:
                 target.p_keys.learn(smp.modifier & 0xFFFF, None, smp.frame)
@@ -269,13 +300,14 @@ class Follower:
     def _port(smp: Smp) -> Port | None:
         return smp.hop.node.manager(smp.hop.entered) if smp.hop is not None else None
 
-    def _way(self, smps: Smps, smp: Smp, near: int, far: int) -> tuple[object, ...]:
-        """What a request and its answer have in common."""
-        transaction = smps.transaction(smp.i)
-        return (transaction, smp.modifier, smp.path) if smps.directed[smp.i] else (transaction, smp.modifier, near, far)
+    @staticmethod
+    def _way(smps: Smps, i: int, near: int, far: int) -> tuple[object, ...]:
+        """A key that is equal for a request and its answer."""
+        what = smps.transaction(i), int(smps.modifier[i])
+        return (*what, smps.path(i)) if smps.directed[i] else (*what, near, far)
 
     def _trap(self, smps: Smps, i: int, frame: int, time_ns: int) -> None:
-        """A port complains: a switch that some link changed, any port that a request had the wrong M_Key."""
+        """Process a trap: a switch reports a link change, or any port a request with a wrong M_Key."""
         out, body, slid = self.learner.out, smps.body(i), smps.slid[i]
         hop = self.routes.by_lid(slid) if not smps.directed[i] and 0 < slid < FIRST_MULTICAST else None
         port = hop.node.manager(hop.entered) if hop is not None else None

@@ -1,55 +1,69 @@
-"""Multicast groups and their members, as MCMemberRecords show them."""
+"""Which multicast groups and members do MCMemberRecords show?"""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from ibdissect.bounded import BoundedDict
+from ibdissect.table.history import Track
+
 MAX_GROUPS = 16384
-"""One for each multicast LID."""
+"""Groups remembered, one per multicast LID."""
 MAX_MEMBERS = 4096
 """Members remembered per group."""
 MAX_ALL_MEMBERS = 1 << 18
-"""Members remembered of all groups."""
+"""Members remembered over all groups."""
+
+
+class GroupFacts(NamedTuple):
+    """A group's properties according to a record."""
+
+    mlid: int
+    p_key: int
+    q_key: int
+    """0 if it was always hidden."""
+    mtu: int
+    rate: int
+    sl: int
 
 
 class Group:
-    """A multicast group; values are those of the latest record."""
+    """A multicast group."""
 
-    __slots__ = ("frame", "members", "mgid", "mlid", "mtu", "p_key", "q_key", "rate", "sl")
+    __slots__ = ("facts", "members", "mgid", "since")
 
-    def __init__(self, mgid: bytes) -> None:
-        self.mgid = mgid
-        self.mlid = self.p_key = self.q_key = self.mtu = self.rate = self.sl = 0
-        self.frame = 0
-        """Frame that showed these values first."""
+    def __init__(self, mgid: bytes, since: int) -> None:
+        self.mgid, self.since = mgid, since
+        self.facts: Track[GroupFacts] = Track()
         self.members: dict[bytes, tuple[int, int]] = {}
-        """Port GID to JoinState and the frame that showed it."""
+        """Port GID -> JoinState and the frame that showed it."""
 
 
 class Groups:
-    """All groups of a subnet, by MGID; the one found first goes first."""
+    """All groups of a subnet by MGID; the oldest is evicted first."""
 
     def __init__(self) -> None:
-        self.by_mgid: dict[bytes, Group] = {}
+        self.by_mgid = BoundedDict[bytes, Group](MAX_GROUPS)
         self.members = 0
-        """Of all groups together."""
+        """Number of members over all groups."""
         self.dropped = 0
 
-    def learn(self, mgid: bytes, facts: tuple[int, int, int, int, int, int], frame: int) -> Group:
-        """A record showed a group: MLID, P_Key, Q_Key, MTU, rate and SL (a Q_Key of 0 is hidden and not news)."""
+    def learn(self, mgid: bytes, facts: GroupFacts, frame: int) -> Group:
+        """Learn a group from a record; a Q_Key of 0 is hidden and does not replace a known one."""
         group = self.by_mgid.get(mgid)
         if group is None:
-            if len(self.by_mgid) >= MAX_GROUPS:
-                self.forget(next(iter(self.by_mgid)))
+            group = Group(mgid, frame)
+            gone = self.by_mgid.put(mgid, group)
+            if gone is not None:
+                self.members -= len(gone[1].members)
                 self.dropped += 1
-            group = self.by_mgid[mgid] = Group(mgid)
-        mlid, p_key, q_key, mtu, rate, sl = facts
-        now = (mlid, p_key, q_key or group.q_key, mtu, rate, sl)
-        if now != (group.mlid, group.p_key, group.q_key, group.mtu, group.rate, group.sl):
-            group.mlid, group.p_key, group.q_key, group.mtu, group.rate, group.sl = now
-            group.frame = frame
+        if not facts.q_key and group.facts.now is not None:
+            facts = facts._replace(q_key=group.facts.now.q_key)
+        group.facts.learn(facts, frame)
         return group
 
     def join(self, group: Group, port_gid: bytes, join_state: int, frame: int) -> None:
-        """A port is a member with this JoinState (0: it is none any more)."""
+        """Set a port's JoinState (0: it is no longer a member)."""
         if not join_state:
             self.members -= group.members.pop(port_gid, None) is not None
         elif group.members.get(port_gid, (0, 0))[0] != join_state:
@@ -61,6 +75,6 @@ class Groups:
                 self.dropped += 1
 
     def forget(self, mgid: bytes) -> None:
-        """The group is gone."""
+        """Remove a group."""
         gone = self.by_mgid.pop(mgid, None)
         self.members -= len(gone.members) if gone is not None else 0

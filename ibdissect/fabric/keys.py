@@ -1,14 +1,14 @@
-"""Which subnet management packets does a port's M_Key let through, and what does it hide?"""
+"""Which subnet management packets does a port with an M_Key accept, and when does it hide the key?"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from .history import Track
+from ibdissect.table.history import Track
+from ibdissect.wire.numbers import GET, SET, TRAP_REPRESS
 
-GET, SET, TRAP_REPRESS = 0x01, 0x02, 0x07
 CHECKED = frozenset({GET, SET, TRAP_REPRESS})
-"""Methods whose M_Key a port looks at; GetResp and Trap never are (kernel qib check_mkey)."""
+"""Methods whose M_Key a port checks; never GetResp and Trap (kernel qib check_mkey)."""
 
 
 class MKey(NamedTuple):
@@ -17,7 +17,7 @@ class MKey(NamedTuple):
     key: int
     protect: int
     lease: int
-    """Seconds; 0 never expires."""
+    """Seconds; 0: never expires."""
 
 
 def refuses(held: MKey, method: int, presented: int) -> bool:
@@ -28,24 +28,24 @@ def refuses(held: MKey, method: int, presented: int) -> bool:
 
 
 def hides(held: MKey, presented: int) -> bool:
-    """Whether an answered Get must show M_Key 0: protect bits 1, and a requester without the key."""
+    """Whether a GetResp must show M_Key 0: protect bits are 1 and the requester lacks the key."""
     return held.protect == 1 and held.key != 0 and presented != held.key
 
 
 class Guard:
-    """A port's M_Key as learnt, with what may be changing it."""
+    """A port's M_Key as learnt, with a pending change and the lease timer."""
 
     __slots__ = ("held", "pending", "timer_ns")
 
     def __init__(self) -> None:
         self.held: Track[MKey] = Track()
         self.pending: int | None = None
-        """Key that a Set under way installs; until its answer comes both keys may be right."""
+        """Key that a pending Set installs; until its answer, either key may be valid."""
         self.timer_ns: int | None = None
         """When the lease timer of a refused request started."""
 
     def learn(self, value: MKey, frame: int) -> bool:
-        """The port showed its key, or took a Set; True when that is news."""
+        """Learn a port's key from an answer; True if it is new."""
         self.pending = None
         if value == self.held.now:
             return False
@@ -53,14 +53,14 @@ class Guard:
         return self.held.learn(value, frame)
 
     def forget(self, frame: int) -> None:
-        """The port may have restarted: its key is unknown from here on."""
+        """The port may have restarted: its key is unknown from now on."""
         self.held.learn(None, frame)
         self.pending = self.timer_ns = None
 
     def meet(self, method: int, presented: int, time_ns: int) -> MKey | None:
-        """A request reaches the port: what it held when the key was wrong (whether or not the request is dropped), else None.
+        """A request reaches the port: return the port's M_Key if the request's is wrong (dropped or not), else None.
 
-        Follows the lease: a refusal starts the timer, a right key stops it, its expiry sets the protect bits to 0.
+        Tracks the lease: a refusal starts the timer, a right key stops it, expiry sets the protect bits to 0.
         """
         held = self.held.now
         if held is None or held.key == 0 or method not in CHECKED:

@@ -1,26 +1,26 @@
-"""Which facts, learnt late, hold for earlier packets as well? Those that a port was asked for before anybody changed them.
+"""Which facts learnt late also hold for earlier packets? Those answered to a Get before any Set changed them.
 
-A file could be read twice, first for its subnet management, then to judge. It is read once instead: what cannot be judged yet is
-remembered, and answered at the end. That is the same, as only facts count that never changed in the capture: what a second reading
-would know of them in front of a packet is what is known of them at the end.
+Instead of reading a file twice (first its subnet management, then the checks), packets that cannot be checked yet are
+remembered and decided at the end. The result is the same, as only facts that never changed in the capture are used.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ibdissect.capture.scattered import gather
 from ibdissect.dropped import Dropped
-from ibdissect.table.distinct import held
+from ibdissect.table.bits import extract
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.table import extract, gather
+from ibdissect.table.rows import held
 from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import GET
 
-from .columns import GET
 from .model import Port, Subnet
 from .told import MAX_KEPT, Told
 
 KEPT_TIDS = 4096
-"""Requests of the chunk before that may still be answered."""
+"""Latest requests whose answers may be in the next chunk."""
 NEVER = -1
 
 
@@ -32,23 +32,23 @@ def transactions(told: Told, index: Int) -> Int:
 
 
 class FirstTold:
-    """How an attribute of each port came up first: in the answer to a Get - so it held before - or in another way."""
+    """How was an attribute of each port first seen: in the answer to a Get, so it held before, or in another way?"""
 
     def __init__(self) -> None:
         self._keys: Int = np.empty(0, np.int64)
-        """Whom it is about, as `Tellings.keys` numbers them, sorted."""
+        """Ports as numbered by `Tellings.keys`, sorted."""
         self._frames: Int = np.empty(0, np.int64)
-        """Frame of the Set or answer that came first."""
+        """Frame of the first Set or answer."""
         self._good: Bool = np.empty(0, np.bool_)
-        """It was the answer to a Get."""
+        """Whether it was the answer to a Get."""
         self._gets: Int = np.empty(0, np.int64)
         self._sets: Int = np.empty(0, np.int64)
         self.dropped = Dropped("ports whose first answers matter")
         self._blind = 0
-        """Frame of the first Set to a port that is not known: it may have been any."""
+        """Frame of the first Set to an unknown port, which may be any port; 0: none."""
 
     def take(self, told: Told) -> None:
-        """Take in the SMPs of a chunk."""
+        """Process the SMPs of a chunk."""
         if not len(told):
             return
         ids = transactions(told, np.arange(len(told)))
@@ -76,12 +76,12 @@ class FirstTold:
         self._keys, self._frames, self._good = all_keys[order], np.append(self._frames, frames)[order], np.append(self._good, good)[order]
 
     def asked(self, key: int) -> int:
-        """Frame in which the attribute was first told, in answer to a Get; NEVER where that is not sure."""
+        """Frame of the answer to a Get that first showed the attribute; NEVER if that is uncertain."""
         at = int(np.searchsorted(self._keys, key))
         return int(self._frames[at]) if at < len(self._keys) and self._keys[at] == key and self._good[at] else NEVER
 
     def untold(self, keys: Int, frames: Int) -> Bool:
-        """Which frames come before the attribute was told or written; bool[n]."""
+        """Which frames precede the first answer or Set of the attribute; bool[n]."""
         if not len(self._keys):
             return np.ones(len(keys), np.bool_)
         at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
@@ -90,24 +90,22 @@ class FirstTold:
 
 
 class Later:
-    """What is known of earlier packets at the end of a capture; one per capture for all rules that ask."""
+    """At the end of a capture, what held for earlier packets? One per capture, shared by all rules."""
 
     def __init__(self) -> None:
-        self.enabled = True
-        """False for a pipe, which is judged as knowledge comes."""
         self.infos, self.tables = FirstTold(), FirstTold()
         self.dropped = (self.infos.dropped, self.tables.dropped)
         self._of: object = None
 
     def take(self, infos: Told, tables: Told) -> None:
-        """PortInfo and P_KeyTable of a chunk."""
-        if self.enabled and self._of is not infos.event:
+        """Process PortInfo and P_KeyTable of a chunk."""
+        if self._of is not infos.event:
             self._of = infos.event
             self.infos.take(infos)
             self.tables.take(tables)
 
     def owner(self, subnet: Subnet, lid: int) -> tuple[Port, int] | None:
-        """The port that had a LID from the start of the capture to its end, and the frame that taught it."""
+        """The port that had a LID during the whole capture, and the frame that shows it; None if there is none."""
         track = subnet.lids.get(lid)
         port = track.now if track is not None else None
         if track is None or port is None or track.past or not port.node.alive:
@@ -116,7 +114,7 @@ class Later:
         return (port, told) if 0 < track.since <= told else None
 
     def p_keys(self, port: Port) -> bool:
-        """Whether the P_Key table of a port, as far as it is known, was the same from start to end."""
+        """Whether the known part of a port's P_Key table was the same during the whole capture."""
         if port.p_keys is None:
             return False
         base = (port.node.slot << 8 | port.number) << 16
@@ -126,7 +124,7 @@ class Later:
         )
 
     def m_key(self, port: Port) -> int:
-        """Frame that taught the M_Key which the port had from start to end; NEVER where that is not sure."""
+        """Frame that shows the M_Key that the port had during the whole capture; NEVER if that is uncertain."""
         if port.guard is None or port.guard.held.past or port.guard.held.now is None:
             return NEVER
         told = self.infos.asked(port.node.slot << 8 | port.number)

@@ -1,11 +1,14 @@
-"""What does an answer of a port teach? Facts into the subnet, and events for those who listen."""
+"""What is learnt from a port's answer? Facts for the subnet model, and events for rules."""
 
 from __future__ import annotations
 
 from collections.abc import Container
 from struct import Struct
 
-from ibdissect.record import record
+from msgspec import Struct as Record
+
+from ibdissect.wire import numbers
+from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.sm_port import PortInfo
 
 from . import columns as c
@@ -23,7 +26,7 @@ from .events import (
     SmSeen,
 )
 from .keys import Guard, MKey, hides
-from .model import ACTIVE, ARMED, DOWN, FIRST_MULTICAST, INIT, KEPT_PAGES, STATE_AT, SWITCH, Node, Port, Subnet, SwitchFacts
+from .model import ACTIVE, ARMED, DOWN, INIT, KEPT_PAGES, STATE_AT, SWITCH, Node, NodeFacts, Port, Subnet, SwitchFacts
 from .partitions import PKeys
 from .routes import Hop, Origin, Routes
 from .tables import Forwarding, Qos
@@ -37,9 +40,8 @@ LID = Struct(">H")
 LOW_CAP_AT, HIGH_CAP_AT = PortInfo.vl_arbitration_low_cap.bit // 8, PortInfo.vl_arbitration_high_cap.bit // 8
 
 
-@record(eq=True, frozen=False)
-class Smp:
-    """What the steps of the follower need to know of the packet at hand."""
+class Smp(Record):
+    """The current packet as the follower's steps need it."""
 
     i: int
     frame: int
@@ -50,7 +52,7 @@ class Smp:
     hop: Hop | None
     sender: int
     local: bool
-    """It stays in its node."""
+    """It does not leave its node."""
 
 
 Asked = tuple[int, int, int]
@@ -58,20 +60,20 @@ Asked = tuple[int, int, int]
 
 
 class Learner:
-    """Takes answers in; what happened is appended to `out`."""
+    """Processes answers and appends events to `out`."""
 
     def __init__(self, subnet: Subnet, routes: Routes) -> None:
         self.subnet, self.routes = subnet, routes
         self.out: list[FabricEvent] = []
         self.heard: Container[type[FabricEvent]] = (PortStateChanged, PKeysLearnt)
-        """Which of the frequent events anybody wants to hear of."""
+        """Which of the high-volume events to emit."""
         self.lost = False
-        """A node that had no name was dropped for one that has."""
+        """A node without GUID was dropped because its NodeInfo arrived."""
 
     def answer(self, smps: Smps, smp: Smp, attribute: int, asked: Asked | None) -> None:
-        """Take in an answer with status 0 other than those that only repeat what is known."""
+        """Process an answer with status 0."""
         facts = smps.facts[smp.i]
-        if attribute == c.NODE_INFO:
+        if attribute == numbers.NODE_INFO:
             assert facts is not None
             self._node_info(smps, smp, facts)
             return
@@ -80,26 +82,26 @@ class Learner:
             hop = smp.hop = self._nameless(smps, smp)
             if hop is None:
                 return
-        if attribute == c.PORT_INFO:
+        if attribute == numbers.PORT_INFO:
             self.port_info(smps, smp, hop, asked)
-        elif attribute == c.P_KEY_TABLE:
+        elif attribute == numbers.P_KEY_TABLE:
             self._p_keys(smps, smp, hop)
         elif attribute in c.TABLES:
             self._table(smps, smp, hop, attribute)
-        elif attribute == c.SWITCH_INFO:
+        elif attribute == numbers.SWITCH_INFO:
             assert facts is not None
             if hop.node.kind in (0, SWITCH):
                 self._switch_info(hop.node, facts, smp.frame)
-        elif attribute == c.NODE_DESCRIPTION:
+        elif attribute == numbers.NODE_DESCRIPTION:
             hop.node.name = smps.body(smp.i).rstrip(b"\0")
-        elif attribute == c.SM_INFO:
+        elif attribute == numbers.SM_INFO:
             assert facts is not None
             self._sm_info(smps, smp, hop, facts)
         else:
             self._vendor_page(smps, smp, hop)
 
     def _nameless(self, smps: Smps, smp: Smp) -> Hop | None:
-        """An answer of a node whose NodeInfo is not in the capture: a node that is known by its address only."""
+        """Add a node that is known only by its address: it answers, but its NodeInfo has not been seen. None if not possible."""
         lid = smps.slid[smp.i]
         if smp.origin is None and (smps.directed[smp.i] or not 0 < lid < FIRST_MULTICAST):
             return None
@@ -118,8 +120,8 @@ class Learner:
             self.subnet.drop(smp.hop.node)
             self.lost = True
         node, new = self.subnet.node(guid, smp.frame)
-        node.kind, node.num_ports, node.system_guid = kind, num_ports, system_guid
-        node.partition_cap, node.device_id, node.vendor_id = partition_cap, device_id, vendor_id
+        node.kind, node.system_guid, node.device_id, node.vendor_id = kind, system_guid, device_id, vendor_id
+        node.learn(node.facts, NodeFacts(num_ports, partition_cap), smp.frame)
         port = self.subnet.port(node, number)
         port.guid = port_guid
         manager = self.subnet.port(node, 0) if kind == SWITCH else port
@@ -142,7 +144,7 @@ class Learner:
             self.out.append(LinkFound(smp.frame, smp.time_ns, near, far))
 
     def about(self, hop: Hop, number: int, receiver: int) -> Port | None:
-        """The port that a PortInfo modifier selects (attributes.csv); `receiver` is LocalPortNum, 0 when not known."""
+        """The port that a PortInfo modifier selects (attributes.csv); `receiver` is LocalPortNum, 0 if unknown."""
         node = hop.node
         if node.kind != SWITCH:
             if number == 0 or number == hop.entered:
@@ -154,13 +156,13 @@ class Learner:
         return node.ports.get(number) or self.subnet.port(node, number)
 
     def table_port(self, hop: Hop, number: int) -> Port | None:
-        """The port that the modifier of a port's table selects: adapters and routers ignore it."""
+        """The port that a modifier's port number selects; adapters and routers ignore it."""
         if hop.node.kind == SWITCH:
             return self.subnet.port(hop.node, number) if number <= hop.node.num_ports else None
         return self.subnet.port(hop.node, hop.entered)
 
     def port_info(self, smps: Smps, smp: Smp, hop: Hop, asked: Asked | None) -> None:
-        """A port showed its PortInfo."""
+        """Process an answer with PortInfo."""
         body = smps.body(smp.i)
         state, local = body[STATE_AT] & 15, body[LOCAL_AT]
         node, number = hop.node, smp.modifier & 0xFF
@@ -172,16 +174,16 @@ class Learner:
                 return
             port, own = about, about is node.ports.get(hop.entered)
             if own and node.kind and local != port.number:
-                return  # not the port that the route was thought to lead to
+                return  # the route leads to another port than assumed
         before = port.body
         if body != before:
             was = before[STATE_AT] & 15 if before is not None else 0
-            # External ports of a switch have no LIDs and often say the same.
-            port.body, port.info_frame = body if own else self.subnet.share(body), smp.frame
+            # External ports of a switch have no LIDs, so their PortInfos are often equal.
+            port.shown.learn(body if own else self.subnet.share(body), smp.frame)
             if was != state:
                 self._state_changed(smp, port, was, state)
             if body[DIAG_AT] & 0x80:
-                self._add_page(port, (body[DIAG_AT] << 8 | body[DIAG_AT + 1]) >> 4 & 0x7FF)
+                self._add_page(port, (body[DIAG_AT] << 8 | body[DIAG_AT + 1]) >> 4 & 0x7FF, smp.frame)
             if not body[LOW_CAP_AT] or not body[HIGH_CAP_AT]:
                 node.unarbitrated = True
         if node.kind != SWITCH or own:
@@ -208,18 +210,16 @@ class Learner:
 
     def _m_key(self, smps: Smps, smp: Smp, port: Port, shown: MKey, asked: Asked | None) -> None:
         method, presented, frame = asked if asked is not None else (0, smps.m_key(smp.i), 0)
-        if method == c.GET and shown.key and not smp.local and hides(shown, presented):
+        if method == numbers.GET and shown.key and not smp.local and hides(shown, presented):
             self.out.append(MKeyShown(smp.frame, smp.time_ns, port, shown, presented, frame, smp.sender, int(smps.mad[smp.i])))
         guard = port.guard
         held = guard.held.now if guard is not None else None
-        if shown.key == 0 and shown.protect == 1 and method != c.SET and (presented == 0 or held is None or presented != held.key):
+        if shown.key == 0 and shown.protect == 1 and method != numbers.SET and (presented == 0 or held is None or presented != held.key):
             if held is None:
-                return  # hidden or not set: nobody knows
+                return  # hidden or not set: unknown
             shown = shown._replace(key=held.key)
         if guard is None:
             guard = port.guard = Guard()
-        if shown.key:
-            self.subnet.keyed = True
         if guard.learn(shown, smp.frame):
             self.out.append(MKeyLearnt(smp.frame, smp.time_ns, port, held, shown))
 
@@ -236,13 +236,13 @@ class Learner:
 
     def _table(self, smps: Smps, smp: Smp, hop: Hop, attribute: int) -> None:
         node, modifier, body = hop.node, smp.modifier, smps.body(smp.i)
-        if attribute in (c.SL_TO_VL, c.VL_ARBITRATION):
+        if attribute in (numbers.SL_TO_VL, numbers.VL_ARBITRATION):
             port = self._output(hop, modifier, attribute)
             if port is None:
                 return
             if port.qos is None:
                 port.qos = Qos()
-            if attribute == c.SL_TO_VL:
+            if attribute == numbers.SL_TO_VL:
                 port.qos.learn_map(modifier & 0xFF if node.kind == SWITCH else 0, self.subnet.share(body[:8]), smp.frame)
             elif 1 <= modifier >> 16 <= 4:
                 port.qos.learn_arbitration(modifier >> 16, self.subnet.share(body), smp.frame)
@@ -252,24 +252,26 @@ class Learner:
             return
         if node.forwarding is None:
             node.forwarding = Forwarding()
-        if attribute == c.LINEAR:
+        if attribute == numbers.LINEAR:
             node.forwarding.linear.learn(modifier, body, smp.frame)
-        elif not (node.forwarding.learn_random if attribute == c.RANDOM else node.forwarding.learn_multicast)(modifier, body, smp.frame):
-            self.subnet.count_drop("blocks of forwarding tables")
+        else:
+            learn = node.forwarding.learn_random if attribute == numbers.RANDOM else node.forwarding.learn_multicast
+            if not learn(modifier, body, smp.frame):
+                self.subnet.count_drop("blocks of forwarding tables")
         self.subnet.weigh(node)
 
     def _output(self, hop: Hop, modifier: int, attribute: int) -> Port | None:
-        """The output port of a table; wildcards of the optimised SL to VL form (bits 17-16) select many and are not followed."""
-        if attribute == c.SL_TO_VL:
+        """The output port of a table; None for the wildcards of the optimised SL to VL form (bits 17-16), which select many."""
+        if attribute == numbers.SL_TO_VL:
             return None if hop.node.kind == SWITCH and modifier >> 16 else self.table_port(hop, modifier >> 8 & 0xFF)
         return self.table_port(hop, modifier & 0xFFFF)
 
     def _switch_info(self, node: Node, facts: tuple[int, ...], frame: int) -> None:
-        before, now = node.switch, SwitchFacts._make(facts)
-        node.switch = now
-        if before is None or before.capabilities != now.capabilities:
-            node.switch_frame = frame
-        if now.port_state_change:
+        *capabilities, linear_top, port_state_change = facts
+        node.learn(node.switch, SwitchFacts._make(capabilities), frame)
+        node.linear_top.learn(linear_top, frame)
+        node.port_state_change = port_state_change
+        if port_state_change:
             node.unsure = frame
 
     def _sm_info(self, smps: Smps, smp: Smp, hop: Hop, facts: tuple[int, ...]) -> None:
@@ -290,11 +292,11 @@ class Learner:
     def _vendor_page(self, smps: Smps, smp: Smp, hop: Hop) -> None:
         port = hop.node.manager(hop.entered)
         if port is not None:
-            self._add_page(port, int.from_bytes(smps.body(smp.i)[:2], "big"))
+            self._add_page(port, int.from_bytes(smps.body(smp.i)[:2], "big"), smp.frame)
 
     @staticmethod
-    def _add_page(port: Port, page: int) -> None:
+    def _add_page(port: Port, page: int, frame: int) -> None:
         if port.pages is None:
-            port.pages = set()
+            port.pages = {}
         if len(port.pages) < KEPT_PAGES:
-            port.pages.add(page)
+            port.pages.setdefault(page, frame)

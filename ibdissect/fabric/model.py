@@ -1,46 +1,55 @@
-"""What is known of a subnet: nodes, ports, LIDs, subnet managers - each fact with the frame that taught it."""
+"""What is known of a subnet? Nodes, ports, LIDs, subnet managers, each fact with the frame it was learnt from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeVar
 
+from ibdissect.bounded import BoundedDict
+from ibdissect.table.history import Track
+from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.sm_port import PortInfo
 
 from .groups import Groups
-from .history import Track
 from .keys import Guard
 from .partitions import PKeys
 from .tables import Forwarding, Qos
 
 CA, SWITCH, ROUTER = 1, 2, 3
-"""NodeInfo.NodeType; 0 here means that no NodeInfo was seen."""
+"""NodeInfo.NodeType; 0 means that no NodeInfo was seen."""
 DOWN, INIT, ARMED, ACTIVE = 1, 2, 3, 4
 """PortInfo.PortState."""
 STATE_AT = PortInfo.port_state.bit // 8
 """Byte of PortInfo whose low half is PortState."""
-FIRST_MULTICAST = 0xC000
-PERMISSIVE = 0xFFFF
 MAX_NODES = 49152
-"""Nodes remembered: one for each unicast LID there can be."""
+"""Nodes remembered: one per possible unicast LID."""
 MAX_PORTS = 131072
-"""Ports remembered in all; with 700 bytes a port, below 100 MB."""
+"""Ports remembered in total; at 1.4 KB per port, less than 190 MB."""
 MAX_BLOCKS = 1 << 22
-"""Blocks of the forwarding tables of all switches: 300 MB. A single SMP may claim the last block of a table."""
+"""Blocks of forwarding tables over all switches: 300 MB. Limited because a single SMP can claim the last block of a table."""
 MAX_SMS = 256
 KEPT_PAGES = 16
 """VendorDiag pages remembered per port."""
 MAX_SHARED = 65536
-"""Different table blocks of which equal ones are kept once."""
+"""Distinct table blocks that are stored only once."""
 
 
-NEVER: Track[tuple[int, int]] = Track()
-"""The LIDs of all ports that never had one, such as external ports of switches; not to be learnt into."""
 B = TypeVar("B", bytes, tuple[bytes, ...])
+V = TypeVar("V")
+
+
+class NodeFacts(NamedTuple):
+    """The size of a node, from NodeInfo."""
+
+    num_ports: int
+    partition_cap: int
+
+
+NO_FACTS = NodeFacts(0, 0)
 
 
 class SwitchFacts(NamedTuple):
-    """What SwitchInfo says; the fields' names are those of `wire.sm.SwitchInfo`."""
+    """Capabilities of a switch; the fields are named as in `wire.sm.SwitchInfo`."""
 
     linear_fdb_cap: int
     random_fdb_cap: int
@@ -50,97 +59,172 @@ class SwitchFacts(NamedTuple):
     inbound_enforcement_cap: int
     outbound_enforcement_cap: int
     enhanced_port_zero: int
-    linear_fdb_top: int
-    port_state_change: int
-
-    @property
-    def capabilities(self) -> tuple[int, ...]:
-        """What the switch is, without what changes as it is used."""
-        return self[:-2]
 
 
 class Port:
-    """A port of a node; on a switch, port 0 is the management port and owner of LID and keys."""
+    """A port of a node; on a switch, port 0 is the management port and has the LID and keys."""
 
-    __slots__ = ("body", "guard", "guid", "info_frame", "lids", "node", "number", "p_keys", "pages", "peer", "peer_frame", "qos")
+    __slots__ = ("facing", "guard", "guid", "lids", "node", "number", "p_keys", "pages", "peer_frame", "qos", "shown")
 
     def __init__(self, node: Node, number: int) -> None:
         self.node, self.number = node, number
         self.guid = 0
-        self.body: bytes | None = None
-        """PortInfo as last shown, 64 bytes; `info` reads it."""
-        self.info_frame = 0
-        """Frame that showed it first."""
+        self.shown: Track[bytes] = Track()
+        """PortInfo over time, 64 bytes."""
         self.lids = NEVER
         """(base LID, LMC) over time."""
-        self.peer: Port | None = None
-        """The port at the other end of the cable, as last learnt."""
+        self.facing: Track[Port] = UNCABLED
+        """The port at the other end of the cable, over time."""
         self.peer_frame = 0
+        """Frame that last showed the link."""
         self.guard: Guard | None = None
         self.p_keys: PKeys | None = None
-        self.pages: set[int] | None = None
-        """VendorDiag pages that earlier pages or DiagCode name."""
+        self.pages: dict[int, int] | None = None
+        """VendorDiag pages referred to by DiagCode or earlier pages, and the first frame that did."""
         self.qos: Qos | None = None
 
     @property
+    def body(self) -> bytes | None:
+        """Latest PortInfo, 64 bytes; `info` decodes it."""
+        return self.shown.now
+
+    @property
+    def info_frame(self) -> int:
+        """Frame that first showed this PortInfo."""
+        return self.shown.since
+
+    @property
     def info(self) -> PortInfo | None:
-        """PortInfo as last shown."""
-        return PortInfo(self.body) if self.body is not None else None
+        """Latest PortInfo, None if never shown."""
+        return PortInfo(self.shown.now) if self.shown.now is not None else None
+
+    def info_at(self, frame: int) -> tuple[PortInfo | None, int]:
+        """PortInfo as of a frame, and the frame that first showed it."""
+        body, since = self.shown.at(frame)
+        return (PortInfo(body), since) if body is not None else (None, 0)
 
     @property
     def state(self) -> int:
-        """PortState as last shown, 0 when it never was."""
-        return self.body[STATE_AT] & 15 if self.body is not None else 0
+        """Latest PortState; 0 if never shown."""
+        return self.shown.now[STATE_AT] & 15 if self.shown.now is not None else 0
+
+    @property
+    def peer(self) -> Port | None:
+        """The port at the other end of the cable, as learnt last."""
+        return self.facing.now
+
+    def face(self, peer: Port | None, frame: int) -> None:
+        """Set the port at the other end of the cable from a frame on; None: unknown."""
+        if self.facing is UNCABLED:
+            if peer is None:
+                return
+            self.facing = Track()
+        self.facing.learn(peer, frame)
+        if peer is not None:
+            self.peer_frame = frame
+
+    def facing_at(self, frame: int) -> tuple[Port | None, int]:
+        """The port at the other end of the cable when `frame` was sent, and the frame that showed it."""
+        peer, since = self.facing.at(frame)
+        return (peer, since) if peer is not None and peer.node.alive else (None, 0)
 
     @property
     def lid(self) -> int:
-        """Base LID as last shown, 0 when it has none."""
+        """Latest base LID; 0 if it has none."""
         return self.lids.now[0] if self.lids.now is not None else 0
 
-    @property
-    def p_key_capacity(self) -> int | None:
-        """Entries of the port's P_Key table; None when it is not known."""
+    def p_key_capacity(self, frame: int) -> int | None:
+        """Number of entries of the port's P_Key table when `frame` was sent; None if unknown."""
         node = self.node
         if node.kind == SWITCH and self.number:
-            return node.switch.partition_enforcement_cap if node.switch is not None else None
-        return node.partition_cap if node.kind else None
+            switch = node.switch.at(frame)[0]
+            return switch.partition_enforcement_cap if switch is not None else None
+        facts = node.facts.at(frame)[0]
+        return facts.partition_cap if facts is not None and node.kind else None
+
+    def changes(self) -> set[int]:
+        """Frames at which the known state of the port, its node or its peers changed."""
+        found: set[int] = set()
+        peers = (one for one, _ in ((self.facing.now, 0), *self.facing.past) if one is not None)
+        for port in (self, *peers):
+            node = port.node
+            for track in (port.lids, port.shown, port.facing, node.facts, node.switch, node.linear_top):
+                found.update(track.changes())
+            if port.p_keys is not None:
+                found.update(port.p_keys.changes())
+        return found
 
     def __str__(self) -> str:
-        """As a person would name it: `0x0002c903000010 port 1 (LID 7)`."""
+        return self._named(self.lids.now)
+
+    def name_at(self, frame: int) -> str:
+        """Readable name with the LID that it had when `frame` was sent: `0x0002c903000010 port 1 (LID 7)`."""
+        return self._named(self.lids.at(frame)[0])
+
+    def _named(self, lids: tuple[int, int] | None) -> str:
         name = f"0x{self.node.guid:016x}" if self.node.guid else "node without NodeInfo"
         where = f" port {self.number}" if self.number else ""
-        return f"{name}{where}" + (f" (LID {self.lid})" if self.lid else "")
+        return f"{name}{where}" + (f" (LID {lids[0]})" if lids is not None else "")
+
+
+NEVER: Track[tuple[int, int]] = Track()
+"""Shared LID history of all ports that never had a LID, such as external ports of switches; never modify it."""
+UNCABLED: Track[Port] = Track()
+"""Shared peer history of all ports without a known link; never modify it."""
 
 
 class Node:
-    """A channel adapter, switch or router; GUID 0 stands for one that showed no NodeInfo."""
+    """A channel adapter, switch or router; GUID 0 if no NodeInfo was seen."""
 
     __slots__ = (
-        "alive", "device_id", "forwarding", "frame", "guid", "kind", "name", "num_ports", "partition_cap", "ports", "slot", "switch",
-        "switch_frame", "system_guid", "unarbitrated", "unsure",
-        "vendor_id", "weight",
+        "alive", "changed", "device_id", "facts", "forwarding", "frame", "guid", "kind", "linear_top", "name", "port_state_change", "ports",
+        "slot", "switch", "system_guid", "unarbitrated", "unsure", "vendor_id", "weight",
     )  # fmt: skip
 
     def __init__(self, guid: int, slot: int, frame: int) -> None:
         self.guid, self.slot, self.frame = guid, slot, frame
         self.alive = True
-        """False once evicted: what points here points nowhere."""
-        self.kind = self.num_ports = self.partition_cap = self.system_guid = self.device_id = self.vendor_id = 0
+        """False once dropped: ignore references to it."""
+        self.kind = self.system_guid = self.device_id = self.vendor_id = self.port_state_change = 0
+        self.facts: Track[NodeFacts] = Track()
         self.unsure = 0
-        """Frame that said a link of this switch changed, not which: its older links are not relied upon."""
+        """Frame that reported a change of some link of this switch: links learnt before it are unreliable."""
         self.name = b""
-        self.switch: SwitchFacts | None = None
-        self.switch_frame = 0
-        """Frame that first showed these capabilities."""
+        self.switch: Track[SwitchFacts] = Track()
+        self.linear_top: Track[int] = Track()
+        """LinearFDBTop."""
+        self.changed = 0
+        """Frame at which its known size or capabilities last changed; 0: never."""
         self.unarbitrated = False
-        """Some port showed a VL arbitration table of no entries."""
+        """Some port showed a VL arbitration table without entries."""
         self.forwarding: Forwarding | None = None
         self.weight = 0
         """Size of its forwarding tables, as `Subnet.weigh` counted it."""
         self.ports: dict[int, Port] = {}
 
+    @property
+    def num_ports(self) -> int:
+        """Latest NumPorts; 0 if never shown."""
+        return self.facts.now.num_ports if self.facts.now is not None else 0
+
+    @property
+    def partition_cap(self) -> int:
+        """Latest PartitionCap; 0 if never shown."""
+        return self.facts.now.partition_cap if self.facts.now is not None else 0
+
+    def facts_at(self, frame: int) -> tuple[NodeFacts, int]:
+        """The size of the node as of a frame, and the frame that first showed it."""
+        facts, since = self.facts.at(frame)
+        return facts or NO_FACTS, since
+
+    def learn(self, track: Track[V], value: V, frame: int) -> None:
+        """Learn the size or the capabilities of the node."""
+        known = track.since
+        if track.learn(value, frame) and known:
+            self.changed = frame
+
     def manager(self, entered: int) -> Port | None:
-        """The port whose keys guard an SMP that came in by port `entered`: port 0 of a switch, else the port itself."""
+        """The port whose keys apply to an SMP that entered by port `entered`: port 0 of a switch, else the port itself."""
         return self.ports.get(0 if self.kind == SWITCH else entered)
 
 
@@ -153,33 +237,35 @@ class Sm:
         self.guid = guid
         self.frame = self.lid = self.priority = self.state = self.count = 0
         self.since = 0
-        """Frame that showed this state first; `frame` is the latest."""
+        """Frame that first showed this state; `frame` is the latest."""
 
 
 class Subnet:
-    """Everything learnt, found by GUID, by LID, by slot."""
+    """All that is known of the subnet, by GUID, LID and slot."""
 
     def __init__(self) -> None:
         self.nodes: dict[int, Node] = {}
         """By NodeGUID."""
         self.slots: dict[int, Node] = {}
-        """All nodes, also those without NodeInfo, oldest first, by a number that is never used again."""
+        """All nodes, also those without NodeInfo, oldest first, by a number that is never reused."""
+        self.gone: dict[int, Node] = {}
+        """Nodes dropped in this chunk, by slot, as earlier packets of the chunk refer to them."""
         self.lids: dict[int, Track[Port]] = {}
         """Which port owned a LID, over time."""
-        self.sms: dict[int, Sm] = {}
+        self.sms = BoundedDict[int, Sm](MAX_SMS)
         self.groups = Groups()
-        self.keyed = False
-        """Some port is known to hold an M_Key."""
+        self.keyed_since = 0
+        """Frame that showed or set the first M_Key; 0: none."""
         self.partitioned = False
-        """Some port is known to have a P_Key table."""
+        """Whether any P_Key table is known."""
         self.port_count = self.weight = 0
         self._shared: dict[Any, Any] = {}
         self.dropped: dict[str, int] = {}
-        """How many of each kind were evicted since this was last cleared."""
+        """How many of each kind were evicted since the last clearing."""
         self._next_slot = 0
 
     def node(self, guid: int, frame: int) -> tuple[Node, bool]:
-        """The node with a NodeGUID (0: a new nameless one), made when missing; True when it is new."""
+        """The node with a NodeGUID, created if missing (0: always a new one), and whether it is new."""
         found = self.nodes.get(guid) if guid else None
         if found is not None:
             return found, False
@@ -192,8 +278,12 @@ class Subnet:
             self.nodes[guid] = node
         return node, True
 
+    def by_slot(self, slot: int) -> Node | None:
+        """The node in a slot, also if dropped in this chunk; None if unknown."""
+        return self.slots.get(slot) or self.gone.get(slot)
+
     def port(self, node: Node, number: int) -> Port:
-        """A port of a node, made when missing; nodes dropped to make room are counted in `dropped`."""
+        """A port of a node, created if missing; nodes evicted to make room are counted in `dropped`."""
         found = node.ports.get(number)
         if found is None:
             if self.port_count >= MAX_PORTS and len(self.slots) > 1:
@@ -203,19 +293,32 @@ class Subnet:
         return found
 
     def by_lid(self, lid: int) -> Port | None:
-        """The port that owns a unicast LID now."""
+        """The current owner of a unicast LID, None if unknown."""
         track = self.lids.get(lid)
         port = track.now if track is not None else None
         return port if port is not None and port.node.alive else None
 
     def owner(self, lid: int, frame: int) -> tuple[Port | None, int]:
-        """The port that owned a LID when `frame` was sent, and the frame that taught it."""
+        """The owner of a LID when `frame` was sent, and the frame that showed it."""
         track = self.lids.get(lid)
         port, since = track.at(frame) if track is not None else (None, 0)
         return (port, since) if port is not None and port.node.alive else (None, 0)
 
+    def owners(self, lid: int) -> set[Port]:
+        """The present and past owners of a LID, as far as remembered."""
+        track = self.lids.get(lid)
+        return {port for port, _ in ((track.now, 0), *track.past) if port is not None} if track is not None else set()
+
+    def changes(self, lid: int) -> set[int]:
+        """Frames at which the owner of a LID, or the owner's known state, changed."""
+        track = self.lids.get(lid)
+        found = set(track.changes()) if track is not None else set()
+        for port in self.owners(lid):
+            found |= port.changes()
+        return found
+
     def assign(self, port: Port, lid: int, lmc: int, frame: int) -> Port | None:
-        """A port showed its LIDs: they are its own from here on, its earlier ones are nobody's. The port that had one before, if any."""
+        """Give LIDs to a port from `frame` on; it loses its earlier ones. Returns a previous owner of one of them, if any."""
         before = port.lids.now
         if before == (lid, lmc):
             track = self.lids.get(lid)
@@ -241,17 +344,16 @@ class Subnet:
         return taken
 
     def sm(self, guid: int) -> Sm:
-        """The subnet manager on a port, made when missing."""
+        """The subnet manager with a port GUID, created if missing."""
         found = self.sms.get(guid)
         if found is None:
-            if len(self.sms) >= MAX_SMS:
-                self.sms.pop(next(iter(self.sms)))
+            found = Sm(guid)
+            if self.sms.put(guid, found):
                 self.count_drop("subnet managers")
-            found = self.sms[guid] = Sm(guid)
         return found
 
     def share(self, block: B) -> B:
-        """The same bytes, kept once for all who hold them."""
+        """An equal block that is stored only once."""
         if len(self._shared) >= MAX_SHARED:
             self._shared.clear()
         kept: B = self._shared.setdefault(block, block)
@@ -263,18 +365,19 @@ class Subnet:
             yield from node.ports.values()
 
     def count_drop(self, what: str) -> None:
-        """One more of a kind was evicted."""
+        """Count an eviction."""
         self.dropped[what] = self.dropped.get(what, 0) + 1
 
     def drop(self, node: Node) -> None:
-        """Forget a node and its ports; its LIDs belong to nobody."""
-        node.alive, node.forwarding = False, None  # the past of its LIDs may still point here
-        self.slots.pop(node.slot, None)
+        """Remove a node and its ports; its LIDs have no owner then."""
+        node.alive, node.forwarding = False, None  # histories of its LIDs may still refer to it
+        if self.slots.pop(node.slot, None) is not None:
+            self.gone[node.slot] = node
         if self.nodes.get(node.guid) is node:
             del self.nodes[node.guid]
         for port in node.ports.values():
             if port.peer is not None:
-                port.peer.peer = None
+                port.peer.facing = UNCABLED
             base, lmc = port.lids.now or (0, 0)
             for lid in range(base, base + (1 << lmc)) if base else ():
                 track = self.lids.get(lid)
@@ -284,7 +387,7 @@ class Subnet:
         self.weight -= node.weight
 
     def weigh(self, node: Node) -> None:
-        """The forwarding tables of a node grew: the oldest nodes go where all tables together are too much."""
+        """Recount a node's forwarding tables, and evict the oldest nodes if all tables together are too large."""
         size = node.forwarding.size if node.forwarding is not None else 0
         self.weight += size - node.weight
         node.weight = size

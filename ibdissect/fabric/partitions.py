@@ -1,33 +1,33 @@
-"""Does a port's P_Key table, as far as it was learnt, accept a packet?"""
+"""Does a port's P_Key table, as far as it is known, accept a packet?"""
 
 from __future__ import annotations
 
 from enum import Enum
 
-from .history import Track
+from ibdissect.table.history import Track
 
 BLOCK = 32
-"""P_Keys in a block of the table (seed000: P_KeyTable)."""
+"""P_Keys per block of the table (seed000: P_KeyTable)."""
 FULL, BASE = 0x8000, 0x7FFF
 MAX_BLOCKS = 1024
 """Blocks of the largest table (seed000: 32K entries)."""
 KEPT_BLOCKS = 16
-"""Blocks remembered per port: 512 keys, more than adapters hold; a longer table stays unknown for 'absent' verdicts."""
+"""Blocks remembered per port: 512 keys, more than adapters have; for a longer table ABSENT is never concluded."""
 
 
 class Verdict(Enum):
-    """What a table says about a packet's P_Key."""
+    """Whether a table accepts a packet's P_Key."""
 
     UNKNOWN = "unknown"
     ALLOWED = "allowed"
     LIMITED = "limited"
-    """Every entry of this partition is limited, and so is the packet (seed002 Table 16-2)."""
+    """All entries of this partition are limited members, and so is the packet (seed002 Table 16-2)."""
     ABSENT = "absent"
-    """The whole table is known, and the partition is not in it."""
+    """The whole table is known and lacks the partition."""
 
 
 class Block(Track[bytes]):
-    """A block of a table over time, 64 bytes; None while a Set is under way or the port may have restarted."""
+    """A block of a table over time, 64 bytes; None while a Set is pending or after the port may have restarted."""
 
     __slots__ = ("number",)
 
@@ -45,14 +45,14 @@ class PKeys:
         self.blocks: tuple[Block, ...] = ()
 
     def block(self, number: int) -> Block | None:
-        """A block over time; None where it was never shown."""
+        """A block over time; None if it was never shown."""
         for block in self.blocks:
             if block.number == number:
                 return block
         return None
 
     def learn(self, block: int, entries: bytes | None, frame: int) -> bool:
-        """A block was shown (64 bytes) or became uncertain (None); True when that is news."""
+        """Learn that a block was shown (64 bytes) or became uncertain (None); True if that is new."""
         track = self.block(block)
         if track is None:
             if entries is None or len(self.blocks) >= KEPT_BLOCKS:
@@ -62,16 +62,16 @@ class PKeys:
         return track.learn(entries, frame)
 
     def forget(self, frame: int) -> None:
-        """The port may have restarted: nothing is certain from here on."""
+        """The port may have restarted: its table is unknown from now on."""
         for track in self.blocks:
             track.learn(None, frame)
 
     def changes(self) -> list[int]:
-        """Frames from which on another table held, in order."""
+        """Frames at which the known table changed, ascending."""
         return sorted({frame for track in self.blocks for frame in track.changes()})
 
     def keys(self, frame: int) -> tuple[set[int], set[int], tuple[int, ...]]:
-        """The 16-bit keys known when `frame` was sent, the blocks known, and the frames that taught them."""
+        """The 16-bit keys and the blocks known when `frame` was sent, and the frames that showed them."""
         keys: set[int] = set()
         known: set[int] = set()
         taught = []
@@ -84,7 +84,7 @@ class PKeys:
         return keys, known, tuple(sorted(set(taught)))
 
     def judge(self, p_key: int, frame: int, size: int | None) -> tuple[Verdict, tuple[int, ...]]:
-        """What the table of `size` entries (None: not known) says about a packet, and the frames that taught it."""
+        """Verdict of a table of `size` entries (None: unknown) on a packet's P_Key, and the frames that showed the table."""
         keys, known, taught = self.keys(frame)
         base = p_key & BASE
         same = {key for key in keys if key & BASE == base}

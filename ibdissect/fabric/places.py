@@ -1,13 +1,13 @@
-"""Where do the SMPs of a chunk go? Directed routes are looked up once each, and told to all SMPs that take them."""
+"""Where do the SMPs of a chunk go? Each directed route is looked up once for all SMPs that take it."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ibdissect.table.distinct import groups
 from ibdissect.table.locate import Bool, Int
+from ibdissect.table.rows import groups
+from ibdissect.wire import numbers
 
-from . import columns as c
 from .columns import Smps
 from .routes import Hop, Routes
 
@@ -15,8 +15,8 @@ from .routes import Hop, Routes
 class Places:
     """The port of every SMP of a chunk, as far as routes are known.
 
-    A route holds from the chunk's start when it was known before, else from behind the first NodeInfo that comes back along it.
-    What must not happen meanwhile is the follower's concern: a route that turns, a node that goes.
+    A route is valid from the start of the chunk if known before, otherwise after the first NodeInfo that returns along it.
+    The follower must ensure that meanwhile no route changes its end and no node is dropped.
     """
 
     def __init__(self, smps: Smps, routes: Routes) -> None:
@@ -28,35 +28,35 @@ class Places:
         group = np.full(n, -1, np.int64)
         group[pure] = which
         self.group: Int = group
-        """Number of the route of each SMP, -1 for those that are not directed from end to end."""
+        """Number of the route of each SMP; -1 unless it is directed without a LID-routed part."""
         samples = pure[first].tolist()
         self.ways = [smps.high(i) + smps.path(i) for i in samples]
         self.hops: list[Hop | None] = [routes.known(way) for way in self.ways]
         """Where each route leads."""
         self._slots = [hop.node.slot if hop is not None else -1 for hop in self.hops]
         self._entered = [hop.entered if hop is not None else 0 for hop in self.hops]
-        """Where it led as its place became sure: a route that turns takes its `Hop` along."""
-        teaches = np.flatnonzero(smps.pure & smps.answers & (smps.attribute == c.NODE_INFO))
+        """Copies of slot and port number from when the place became sure, as a route that changes modifies its `Hop`."""
+        teaches = np.flatnonzero(smps.pure & smps.answers & (smps.attribute == numbers.NODE_INFO))
         since = np.full(len(first) + 1, n, np.int64)
         since[group[teaches[::-1]]] = teaches[::-1]
         since[:-1][np.array([hop is not None for hop in self.hops], np.bool_)] = -1
         since[-1] = n
         self.sure: Bool = np.arange(n) > since[group]
-        """SMPs whose place is known once all before them are taken in."""
+        """SMPs whose place is known once all earlier SMPs have been processed, bool[n]."""
         self.missed = False
-        """NodeInfo came back along a route, and it is not known even so."""
+        """A route is still unknown although NodeInfo returned along it."""
         self._own: list[tuple[int, int, int]] = []
         self.slot: Int = np.full(n, -1, np.int64)
-        """Slot of the node addressed or answering, -1 where it is not known; when `settle` has been called."""
+        """Slot of the node addressed or answering, -1 if unknown; valid after `settle`."""
         self.entered: Int = np.zeros(n, np.int64)
-        """Number of the port that the SMP came in by."""
+        """Number of the port through which the SMP entered."""
 
     def put(self, i: int, hop: Hop) -> None:
-        """SMP `i` goes there."""
+        """Set the place of SMP `i`."""
         self._own.append((i, hop.node.slot, hop.entered))
 
     def taught(self, i: int) -> None:
-        """NodeInfo has come back with SMP `i`."""
+        """SMP `i` returned NodeInfo: look its route up."""
         group = int(self.group[i])
         if group >= 0 and self.hops[group] is None and self.known(group) is None:
             self.missed = True
@@ -69,7 +69,7 @@ class Places:
         return hop
 
     def settle(self, until: int) -> None:
-        """Fill in the sure places before `until`, and those that were put; no further one is sure then."""
+        """Fill in `slot` and `entered` for sure places before `until` and for those set by `put`; clears `sure`."""
         index = np.flatnonzero(self.sure[:until])
         group = self.group[index]
         self.slot[index], self.entered[index] = np.array(self._slots, np.int64)[group], np.array(self._entered, np.int64)[group]

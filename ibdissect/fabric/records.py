@@ -1,6 +1,6 @@
-"""What do answers of the SA add: facts that no subnet management packet showed, and the multicast groups.
+"""What do SA records add? Facts that no subnet management packet showed, and the multicast groups.
 
-A record is the subnet manager's own view, so it fills gaps and never replaces what a port said itself.
+A record is the subnet manager's view, so it fills gaps but never replaces what a port showed itself.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire import sa_records as r
 from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import DELETE_RESPONSE, FIRST_MULTICAST, SA_CLASS
 from ibdissect.wire.sa_paths import LinkRecord, MCMemberRecord
 from ibdissect.wire.sm import NodeInfo, SMInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
 
-from .model import FIRST_MULTICAST, SWITCH, Node, Port, Subnet, SwitchFacts
+from .groups import GroupFacts
+from .model import SWITCH, Node, NodeFacts, Port, Subnet, SwitchFacts
 from .partitions import PKeys
 from .tables import Forwarding, Qos
 
-RESPONSE, DELETE_RESPONSE = 0x80, 0x95
+RESPONSE = 0x80
 NO_GID = bytes(16)
-SA_CLASS = 0x03
 
 
 def learn_records(subnet: Subnet, table: ChunkTable) -> None:
-    """Take in the records of a chunk, in an order in which later kinds can rely on earlier ones."""
+    """Process the records of a chunk, ordered so that later kinds can rely on earlier ones."""
     classes = {mgmt_class for mgmt_class, _ in table.attributes()}
     if SA_CLASS not in classes:
         return
@@ -55,8 +56,8 @@ def _node(subnet: Subnet, record: Any, frame: int, method: int) -> None:
         subnet.drop(owner.node)
     node, new = subnet.node(info.node_guid, frame)
     if new:
-        node.kind, node.num_ports, node.system_guid = info.node_type, info.num_ports, info.system_image_guid
-        node.partition_cap, node.device_id, node.vendor_id = info.partition_cap, info.device_id, info.vendor_id
+        node.kind, node.system_guid, node.device_id, node.vendor_id = info.node_type, info.system_image_guid, info.device_id, info.vendor_id
+        node.learn(node.facts, NodeFacts(info.num_ports, info.partition_cap), frame)
     if not node.name:
         node.name = bytes(record.buffer[record.offset + 44 : record.offset + 108]).rstrip(b"\0")
     port = subnet.port(node, 0 if node.kind == SWITCH else info.local_port_num)
@@ -66,7 +67,7 @@ def _node(subnet: Subnet, record: Any, frame: int, method: int) -> None:
 
 
 def _at(subnet: Subnet, lid: int, number: int) -> Port | None:
-    """Port `number` of the node that a LID leads to; an adapter has the LID at that port itself."""
+    """Port `number` of the switch with a LID, or the adapter port that has the LID."""
     port = subnet.by_lid(lid)
     if port is None or port.node.kind != SWITCH:
         return port
@@ -77,23 +78,23 @@ def _port_info(subnet: Subnet, record: Any, frame: int, method: int) -> None:
     port = _at(subnet, record.end_port_lid, record.port_num)
     if port is not None and port.body is None:
         info: PortInfo = record.port_info
-        port.body = bytes(info.buffer[info.offset : info.offset + 64])
-        port.info_frame = frame
+        port.shown.learn(bytes(info.buffer[info.offset : info.offset + 64]), frame)
 
 
 def _switch_info(subnet: Subnet, record: Any, frame: int, method: int) -> None:
     port = subnet.by_lid(record.lid)
-    if port is not None and port.node.switch is None and port.node.kind in (0, SWITCH):
+    if port is not None and port.node.switch.now is None and port.node.kind in (0, SWITCH):
         info: SwitchInfo = record.switch_info
-        port.node.switch = SwitchFacts._make(getattr(info, name) for name in SwitchFacts._fields)
-        port.node.switch_frame = frame
+        port.node.learn(port.node.switch, SwitchFacts._make(getattr(info, name) for name in SwitchFacts._fields), frame)
+        port.node.linear_top.learn(info.linear_fdb_top, frame)
+        port.node.port_state_change = info.port_state_change
 
 
 def _link(subnet: Subnet, record: Any, frame: int, method: int) -> None:
     near, far = _at(subnet, record.from_lid, record.from_port), _at(subnet, record.to_lid, record.to_port)
     if near is not None and far is not None and near is not far and near.peer is None and far.peer is None:
-        near.peer, far.peer = far, near
-        near.peer_frame = far.peer_frame = frame
+        near.face(far, frame)
+        far.face(near, frame)
 
 
 def _switch(subnet: Subnet, lid: int) -> tuple[Node, Forwarding] | None:
@@ -180,7 +181,7 @@ def _member(subnet: Subnet, record: Any, frame: int, method: int) -> None:
             if not group.members:
                 groups.forget(group.mgid)
         return
-    facts = (record.mlid, record.p_key, record.q_key, record.mtu, record.rate, record.sl)
+    facts = GroupFacts(record.mlid, record.p_key, record.q_key, record.mtu, record.rate, record.sl)
     group = groups.learn(bytes(record.mgid), facts, frame)
     if record.port_gid != NO_GID:
         groups.join(group, bytes(record.port_gid), record.join_state, frame)

@@ -1,32 +1,35 @@
-"""Where does a subnet management packet go: directed routes followed to their port, LIDs looked up.
+"""Where does a subnet management packet go? Directed routes are followed to their port, LIDs are looked up.
 
-A directed route counts from its origin, which an SMP on the way hides (permissive LIDs). What tells origins apart is the high
-half of the transaction id, which the Linux kernel fills per agent. Where that is shared by two hosts their routes contradict
-each other, and a route that went back to an earlier end is not trusted any more.
+A directed route starts at its origin, which an SMP does not show (permissive LIDs). Origins are distinguished by the high
+half of the transaction id, which the Linux kernel sets per agent. If two hosts share it, their routes contradict each
+other, and a route that returns to an earlier end is no longer trusted.
 """
 
 from __future__ import annotations
 
-from .model import CA, PERMISSIVE, SWITCH, Node, Port, Subnet
+from ibdissect.bounded import BoundedDict
+from ibdissect.wire.numbers import PERMISSIVE
+
+from .model import CA, SWITCH, Node, Port, Subnet
 
 MAX_ORIGINS = 1024
 MAX_HOPS = 98304
-"""Routes remembered over all origins, about 300 bytes each."""
+"""Routes remembered over all origins, about 300 bytes per route."""
 MAX_TURNS = 64
-"""Re-routed prefixes remembered per origin; beyond it all older routes are forgotten."""
+"""Changed prefixes remembered per origin; beyond that, all older routes become void."""
 
 
 class Hop:
-    """Where a directed route ends: the node, and the port it comes in by."""
+    """Where a directed route ends: the node, and the port through which it enters."""
 
     __slots__ = ("before", "entered", "frame", "node", "shaky")
 
     def __init__(self, node: Node, entered: int, frame: int) -> None:
         self.node, self.entered, self.frame = node, entered, frame
         self.before: int | None = None
-        """Slot of the node that the route led to earlier."""
+        """Slot of the node that the route led to before."""
         self.shaky = False
-        """The route led to A, to B and to A again: two origins that cannot be told apart, or a cable that moves."""
+        """The route led to A, B and A again: two indistinguishable origins, or a cable that was moved."""
 
 
 class Origin:
@@ -35,40 +38,40 @@ class Origin:
     __slots__ = ("floor", "hops", "turns")
 
     def __init__(self) -> None:
-        self.hops: dict[bytes, Hop] = {}
-        """By InitialPath[1 : HopCount + 1]."""
+        self.hops = BoundedDict[bytes, Hop](MAX_HOPS)
+        """Routes by InitialPath[1 : HopCount + 1]."""
         self.turns: dict[bytes, int] = {}
-        """Prefixes that lead elsewhere since a frame: longer routes learnt before are void."""
+        """Changed prefix -> frame of the change; longer routes learnt before it are void."""
         self.floor = 0
         """Routes learnt before this frame are void."""
 
 
 class Routes:
-    """All origins of a subnet; bounded, the oldest origin goes first."""
+    """All origins of a subnet, bounded; the oldest origin is evicted first."""
 
     def __init__(self, subnet: Subnet) -> None:
         self.subnet = subnet
-        self.origins: dict[int, Origin] = {}
+        self.origins = BoundedDict[int, Origin](MAX_ORIGINS)
         self.count = 0
         self.turned = False
-        """Some route led elsewhere than before: what is known may be void."""
+        """Whether any route ever changed its end, so that known routes may be void."""
 
     def origin(self, high_word: int) -> Origin:
-        """The sender whose transaction ids start with `high_word`."""
+        """The origin whose transaction ids start with `high_word`, created if missing."""
         found = self.origins.get(high_word)
         if found is None:
-            if len(self.origins) >= MAX_ORIGINS:
-                self._drop_oldest("origins")
-            found = self.origins[high_word] = Origin()
+            found = Origin()
+            gone = self.origins.put(high_word, found)
+            if gone is not None:
+                self._dropped(gone[1], "origins")
         return found
 
-    def _drop_oldest(self, what: str) -> None:
-        oldest = self.origins.pop(next(iter(self.origins)))
+    def _dropped(self, oldest: Origin, what: str) -> None:
         self.count -= len(oldest.hops)
         self.subnet.count_drop(what)
 
     def known(self, way: bytes) -> Hop | None:
-        """Where NodeInfo said that a route leads, when nothing can have voided it; `way`: 4 bytes of origin, then the path."""
+        """The end of a route according to NodeInfo, None if it may be void; `way`: 4 bytes of origin, then the path."""
         if self.turned:
             return None
         origin = self.origins.get(int.from_bytes(way[:4], "big"))
@@ -76,7 +79,7 @@ class Routes:
         return hop if hop is not None and hop.node.alive else None
 
     def directed(self, origin: Origin, path: bytes) -> Hop | None:
-        """Where a route of an origin leads now: as its own NodeInfo said, else along known links."""
+        """The current end of an origin's route: from its NodeInfo, else along known links; None if unknown."""
         hop = origin.hops.get(path)
         if hop is not None and hop.node.alive and not self._void(origin, path, hop):
             return hop
@@ -88,7 +91,7 @@ class Routes:
         return any(since > hop.frame and len(turned) < len(path) and path.startswith(turned) for turned, since in origin.turns.items())
 
     def _along_links(self, origin: Origin, path: bytes) -> Hop | None:
-        """The longest known prefix of the route, then cable by cable."""
+        """Follow links from the end of the longest known prefix of the route."""
         for size in range(len(path) - 1, -1, -1):
             hop = origin.hops.get(path[:size])
             if hop is not None:
@@ -98,10 +101,10 @@ class Routes:
         return None
 
     def walk(self, node: Node, entered: int, ports: bytes, frame: int, *, from_origin: bool = False) -> Hop | None:
-        """Leave `node` by the first of `ports`, follow the cable, leave by the next ...; None where a cable is unknown."""
+        """Leave `node` by the first of `ports`, follow the cable, leave by the next, and so on; None if a cable is unknown."""
         for i, number in enumerate(ports):
             if node.kind != SWITCH and not (from_origin and i == 0):
-                return None  # only switches pass SMPs on (kernel smi.c, C14-9)
+                return None  # only switches forward SMPs (kernel smi.c, C14-9)
             port = node.ports.get(number)
             if port is None or port.peer is None:
                 return None
@@ -110,17 +113,16 @@ class Routes:
         return Hop(node, entered, frame) if node.alive else None
 
     def lead(self, origin: Origin, path: bytes, node: Node, entered: int, frame: int) -> Hop:
-        """A NodeInfo came back along a route: it leads to this node, by this port."""
+        """Learn the end of a route, as a NodeInfo returned along it."""
         hop = origin.hops.get(path)
         if hop is None:
             while self.count >= MAX_HOPS and len(self.origins) > 1:
-                self._drop_oldest("routes")
-            if self.count >= MAX_HOPS:
-                origin.hops.pop(next(iter(origin.hops)))
-                self.count -= 1
+                self._dropped(self.origins.popitem(last=False)[1], "routes")
+            hop = Hop(node, entered, frame)
+            if origin.hops.put(path, hop):
                 self.subnet.count_drop("routes")
-            hop = origin.hops[path] = Hop(node, entered, frame)
-            self.count += 1
+            else:
+                self.count += 1
             return hop
         if hop.node is not node or hop.entered != entered:
             if hop.node is not node:
@@ -138,7 +140,7 @@ class Routes:
         return hop
 
     def before(self, origin: Origin, path: bytes) -> Port | None:
-        """The port that an SMP leaves by for the last hop of a route; None when the node in front is not known."""
+        """The port through which an SMP takes the last hop of a route; None if the node before it is unknown."""
         if not path:
             return None
         hop = origin.hops.get(path[:-1])
@@ -149,7 +151,7 @@ class Routes:
         return self.subnet.port(hop.node, path[-1])
 
     def sure(self, origin: Origin, path: bytes, hop: Hop) -> bool:
-        """Whether nothing seen since contradicts a route: every known node of it is still cabled to the next one."""
+        """Whether nothing contradicts a route: each known node on it is still linked to the next one."""
         if hop.shaky:
             return False
         near: Hop | None = None
@@ -168,7 +170,7 @@ class Routes:
         return True
 
     def by_lid(self, lid: int) -> Hop | None:
-        """The port that a LID leads to."""
+        """The port with a LID, None if unknown."""
         if not 0 < lid < PERMISSIVE:
             return None
         port = self.subnet.by_lid(lid)

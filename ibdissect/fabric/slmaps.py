@@ -1,4 +1,4 @@
-"""What do the SL to VL tables of a chunk say? There is one for each pair of ports of a switch, so they are learnt by output port."""
+"""Which SL to VL tables does a chunk show? A switch has one per pair of ports, so they are learnt together by output port."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 
 from ibdissect.table.locate import Bool
+from ibdissect.wire import numbers
 
-from . import columns as c
 from .columns import Smps
 from .model import SWITCH, Subnet
 from .places import Places
@@ -16,20 +16,20 @@ from .tables import Qos
 
 
 class SlMaps:
-    """The answers that show SL to VL tables; learnt together where the place of each is known without a step of its own."""
+    """The answers with SL to VL tables; learnt together if the places of all are known."""
 
     def __init__(self, smps: Smps, places: Places) -> None:
         self.smps, self.places = smps, places
-        shown = smps.answers & (smps.attribute == c.SL_TO_VL)
+        shown = smps.answers & (smps.attribute == numbers.SL_TO_VL)
         batch = bool((places.sure | ~shown).all())
         self.batched: Bool = shown if batch else np.zeros(len(shown), np.bool_)
-        """Answers that need no step: all that show tables, or none, so that their order stays."""
+        """Answers to learn together: all with such tables, or none, to keep their order; bool[n]."""
 
     def learn(self, subnet: Subnet, first: int, until: int) -> None:
-        """Take in those before `until`; `first` is the number of the chunk's first frame. Places must be settled."""
+        """Process the answers before `until`; `first` is the chunk's first frame number. Places must be settled."""
         smps, places = self.smps, self.places
         index = np.flatnonzero(self.batched[:until])
-        # A node that was dropped meanwhile has taken its tables along.
+        # Skip nodes dropped meanwhile.
         index = index[np.array([slot in subnet.slots for slot in places.slot[index].tolist()], np.bool_)]
         if not len(index):
             return
@@ -40,7 +40,7 @@ class SlMaps:
         switch = np.array([node.kind == SWITCH for node in nodes])[which]
         ports = np.array([node.num_ports for node in nodes])[which]
         output = np.where(switch, modifier >> 8 & 0xFF, places.entered[index])
-        # Wildcards of the optimised form (bits 17-16) select many ports and are not followed.
+        # Skip the wildcards of the optimised form (bits 17-16), which select many ports.
         good = ~switch | ((modifier >> 16 == 0) & (output <= ports))
         index, which, output = index[good], which[good], output[good]
         if not len(index):

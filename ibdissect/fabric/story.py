@@ -1,8 +1,9 @@
-"""What happened in the subnet while it was watched: managers, links, LIDs, keys, traps - without the discovery itself."""
+"""What changed in the subnet during the capture? Managers, links, LIDs, keys and traps, without the initial discovery."""
 
 from __future__ import annotations
 
-from ibdissect.record import record
+from msgspec import Struct as Record
+
 from ibdissect.wire.notice import Notice
 
 from .events import FabricEvent, LidAssigned, LinkFound, LinkLost, MKeyLearnt, PKeysLearnt, RepressSeen, SmSeen, TrapSeen
@@ -10,14 +11,13 @@ from .model import Port
 
 SM_STATES = {0: "not active", 1: "discovering", 2: "standby", 3: "master"}
 MAX_KEPT = 20000
-"""Happenings remembered; later ones are only counted."""
+"""Changes remembered; later ones are only counted."""
 MAX_WAITING = 4096
-"""Traps that wait for their TrapRepress, and ports whose earlier links and LIDs are remembered per kind."""
+"""Limit on traps waiting for their TrapRepress, and on remembered ports per kind of change."""
 
 
-@record(eq=True, frozen=False)
-class Happening:
-    """One thing that happened."""
+class Happening(Record):
+    """One change."""
 
     frame: int
     time_ns: int
@@ -25,25 +25,25 @@ class Happening:
     """sm, link-lost, link-found, lid, m-key, p-keys or trap."""
     text: str
     repressed: int | None = None
-    """Frame that acknowledged a trap."""
+    """Frame of the TrapRepress, for a trap."""
 
 
 class Story:
-    """Takes the follower's events in order."""
+    """Collects changes from the follower's events, in order."""
 
     def __init__(self) -> None:
         self.happened: list[Happening] = []
         self.dropped = 0
-        """Happenings beyond MAX_KEPT."""
+        """Number of changes beyond MAX_KEPT."""
         self._waiting: dict[tuple[int, int, int, int], Happening] = {}
-        """Traps by slot, port, transaction and number, the oldest without TrapRepress."""
+        """The oldest trap without TrapRepress, by slot, port, transaction and trap number."""
         self._linked: set[tuple[int, int]] = set()
-        """Ports that lost a link: the next one is news."""
+        """Ports that lost a link: their next link is reported."""
         self._lids: dict[tuple[int, int], int] = {}
         self._tables: set[tuple[int, int, int]] = set()
 
     def take(self, event: FabricEvent) -> None:
-        """An event, of whatever kind."""
+        """Process an event of any kind."""
         if isinstance(event, SmSeen):
             self._manager(event)
         elif isinstance(event, LinkLost):

@@ -1,21 +1,23 @@
-"""Tables of switches and ports as learnt: forwarding, SL to VL, VL arbitration - compact, each block with its frame."""
+"""How are tables of switches and ports stored? Forwarding, SL to VL and VL arbitration, compactly, each block with its frame."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
 
+from ibdissect.capture.records import ROWS
+from ibdissect.wire.numbers import FIRST_MULTICAST
+
 BLOCK = 64
-"""LIDs of a block of the linear forwarding table (attributes.csv)."""
+"""LIDs per block of the linear forwarding table (attributes.csv)."""
 LINEAR_BLOCKS = 768
-"""Blocks that unicast LIDs fill."""
+"""Blocks for all unicast LIDs."""
 UNREACHABLE = 255
-"""Port of the linear table that means: nowhere (opensm, seed004)."""
-FIRST_MULTICAST = 0xC000
+"""Port number in the linear table for LIDs without route (opensm, seed004)."""
 MASKS = 32
-"""Multicast LIDs of a block."""
+"""Multicast LIDs per block."""
 PORTS = 16
-"""Ports of a position of the multicast table."""
+"""Ports per position of the multicast table."""
 KEPT_MULTICAST, KEPT_RANDOM = 1024, 1024
 """Blocks remembered per switch; further ones stay unknown."""
 
@@ -28,10 +30,10 @@ class Linear:
     def __init__(self) -> None:
         self.ports = bytearray()
         self.frames = array("Q")
-        """Frame that taught each block; 0 where none did."""
+        """Frame that showed each block; 0: never shown."""
 
     def learn(self, block: int, entries: bytes, frame: int) -> bool:
-        """A block was shown (64 bytes); True when it is news."""
+        """Learn a block (64 bytes); True if it is new."""
         if block >= LINEAR_BLOCKS:
             return False
         start = block * BLOCK
@@ -45,14 +47,14 @@ class Linear:
         return True
 
     def port(self, lid: int) -> tuple[int, int]:
-        """The port that a LID leaves by, and the frame that taught it: (255, 0) where it is not known."""
+        """The output port for a LID, and the frame that showed it; (255, 0) if unknown."""
         block = lid // BLOCK
         if block >= len(self.frames) or not self.frames[block]:
             return UNREACHABLE, 0
         return self.ports[lid], self.frames[block]
 
     def entries(self) -> Iterator[tuple[int, int]]:
-        """(LID, port) of all known entries that lead somewhere."""
+        """(LID, port) of all known entries with a route."""
         for block, frame in enumerate(self.frames):
             if frame:
                 for lid in range(block * BLOCK, block * BLOCK + BLOCK):
@@ -71,25 +73,25 @@ class Forwarding:
     def __init__(self) -> None:
         self.linear = Linear()
         self.random: dict[int, tuple[bytes, int]] = {}
-        """Block of the random table to its 64 bytes and the frame that taught them."""
+        """Block of the random table -> its 64 bytes and the frame that showed them."""
         self.multicast: dict[int, tuple[bytes, int]] = {}
-        """Attribute modifier (position << 28 | block) to 64 bytes of port masks and the frame that taught them."""
+        """Attribute modifier (position << 28 | block) -> 64 bytes of port masks and the frame that showed them."""
 
     @property
     def size(self) -> int:
-        """How much of it is known, in blocks of the linear table; what others keep of a block takes four times as much."""
+        """Memory use in blocks of the linear table; a block of the other tables takes four times as much."""
         return len(self.linear.frames) + 4 * (len(self.random) + len(self.multicast))
 
     def learn_random(self, block: int, entries: bytes, frame: int) -> bool:
-        """A block of the random table was shown; False where there is no room for it."""
+        """Learn a block of the random table; False if there is no room for it."""
         return _keep(self.random, block, entries, frame, KEPT_RANDOM)
 
     def learn_multicast(self, modifier: int, masks: bytes, frame: int) -> bool:
-        """A block of the multicast table was shown; False where there is no room for it."""
+        """Learn a block of the multicast table; False if there is no room for it."""
         return _keep(self.multicast, modifier, masks, frame, KEPT_MULTICAST)
 
     def routes(self) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """(multicast LID, ports) of all groups that leave by any port, by LID."""
+        """(multicast LID, output ports) of all multicast LIDs with any port, ordered by LID."""
         found: dict[int, list[int]] = {}
         for modifier, (masks, _) in sorted(self.multicast.items()):
             position, block = modifier >> 28, modifier & 0x1FF
@@ -111,28 +113,42 @@ def _keep(blocks: dict[int, tuple[bytes, int]], number: int, entries: bytes, fra
     return True
 
 
-class Qos:
-    """SL to VL and VL arbitration of an (output) port; equal tables are kept once."""
+def lane_of(entries: bytes, sl: int) -> int:
+    """The VL that an SL to VL table maps an SL to."""
+    return entries[sl // 2] >> (0 if sl & 1 else 4) & 15
 
-    __slots__ = ("arbitration", "first", "frame", "inputs", "others")
+
+class Qos:
+    """SL to VL and VL arbitration of an (output) port; equal tables are stored once."""
+
+    __slots__ = ("arbitration", "first", "frame", "inputs", "others", "replaced", "since")
 
     def __init__(self) -> None:
         self.first = b""
-        """The SL to VL table shown first, 8 bytes; it holds for all `inputs` that `others` does not name."""
+        """The first SL to VL table shown, 8 bytes; it applies to all `inputs` that are not in `others`."""
         self.inputs = 0
-        """Input ports whose table is known, as a mask."""
+        """Bit mask of the input ports whose table is known."""
         self.others: dict[int, bytes] | None = None
         self.arbitration: tuple[bytes, ...] = (b"",) * 4
-        """The 64 bytes of each half of the table (low priority twice, high twice); empty where it was not shown."""
+        """The 64 bytes of each part (two of low, two of high priority); empty if not shown."""
         self.frame = 0
-        """Frame that taught the latest news."""
+        """Frame of the latest change."""
+        self.since = 0
+        """Frame that first showed the table of the last input port to become known."""
+        self.replaced: tuple[tuple[int, int, bytes], ...] = ()
+        """Frame, input port and previous table of each change within the last ROWS frames (the most in a window)."""
 
     def learn_map(self, input_port: int, entries: bytes, frame: int) -> None:
-        """The SL to VL table from an input port was shown."""
+        """Learn the SL to VL table for an input port."""
+        before = self.map(input_port)
+        if before == entries:
+            return
+        if before is None:
+            self.since = frame
+        else:
+            self.replaced = (*(change for change in self.replaced if change[0] > frame - ROWS), (frame, input_port, before))
         if not self.inputs:
             self.first = entries
-        elif self.map(input_port) == entries:
-            return
         if entries != self.first:
             if self.others is None:
                 self.others = {}
@@ -143,7 +159,7 @@ class Qos:
         self.frame = frame
 
     def learn_same(self, input_ports: list[int], entries: bytes, frame: int) -> bool:
-        """One table was shown from several input ports, last in `frame`; False, and nothing is learnt, where that takes single steps."""
+        """Learn one table for several input ports, last shown in `frame`. Returns False, learning nothing, if they must be taken singly."""
         mask = sum(1 << port for port in set(input_ports))
         if self.inputs and (self.others or self.first != entries):
             return False
@@ -151,22 +167,44 @@ class Qos:
             return True
         if self.inputs or mask.bit_count() != len(input_ports):
             return False
-        self.first, self.inputs, self.frame = entries, mask, frame
+        self.first, self.inputs, self.frame, self.since = entries, mask, frame, frame
         return True
 
     def map(self, input_port: int) -> bytes | None:
-        """The 8 bytes that map SLs of packets from an input port; None where they are not known."""
+        """The 8-byte SL to VL table for packets from an input port; None if unknown."""
         if not self.inputs >> input_port & 1:
             return None
         return self.others.get(input_port, self.first) if self.others is not None else self.first
 
+    def numbers(self) -> Iterator[int]:
+        """The input ports whose table is known."""
+        return (number for number in range(self.inputs.bit_length()) if self.inputs >> number & 1)
+
+    def tables(self) -> set[bytes]:
+        """All SL to VL tables in force now or within the last ROWS frames."""
+        return {self.first, *(self.others or {}).values(), *(before for _, _, before in self.replaced)}
+
+    def changes(self) -> set[int]:
+        """Frames at which the known tables changed."""
+        return {self.since, *(since for since, _, _ in self.replaced)}
+
+    def map_at(self, input_port: int, frame: int) -> bytes | None:
+        """The table for an input port when `frame` was sent; None if not all tables of the port were known."""
+        if frame < self.since:
+            return None
+        return next((before for since, port, before in self.replaced if since > frame and port == input_port), self.map(input_port))
+
+    def maps_frame(self, frame: int) -> int:
+        """The last frame up to `frame` at which one of the tables changed."""
+        return max((since for since, _, _ in self.replaced if since <= frame), default=self.since)
+
     def vl(self, input_port: int, sl: int) -> int | None:
-        """The VL that an SL is mapped to; 15 drops the packet."""
+        """The VL that an SL is mapped to; 15: the packet is dropped."""
         entries = self.map(input_port)
-        return None if entries is None else entries[sl // 2] >> (0 if sl & 1 else 4) & 15
+        return None if entries is None else lane_of(entries, sl)
 
     def learn_arbitration(self, half: int, entries: bytes, frame: int) -> None:
-        """A half (1 to 4) of the VL arbitration table was shown."""
+        """Learn a part (1 to 4) of the VL arbitration table."""
         if self.arbitration[half - 1] != entries:
             self.arbitration = (*self.arbitration[: half - 1], entries, *self.arbitration[half:])
             self.frame = frame

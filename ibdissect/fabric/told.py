@@ -1,33 +1,32 @@
-"""What did the same port say before? The answers of an attribute over time, as columns: no Python step per packet."""
+"""What did the same port answer before? The answers of an attribute over time, as columns, without a Python step per packet."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct as Record
+from msgspec import field
 
 from ibdissect.dropped import Dropped
-from ibdissect.record import record
+from ibdissect.table.bits import extract
 from ibdissect.table.locate import Int
-from ibdissect.table.table import extract
+from ibdissect.wire import numbers
 from ibdissect.wire.spec import Field
 
-from . import columns as c
 from .events import ChunkFollowed
-from .model import SWITCH, Node
+from .model import SWITCH, Node, SwitchFacts
 
 MAX_KEPT = 131072
-"""Ports, switches or managers whose latest answer is remembered per attribute: 10 MB; the oldest go first."""
+"""Ports, switches or managers whose latest answer is remembered, per attribute (10 MB); the oldest are evicted first."""
 _NO_KEY = -1
 Bytes = npt.NDArray[np.uint8]
 
 
-@record(eq=True, frozen=False)
-class Told:
-    """SMPs of one attribute in a chunk, requests and good answers, in frame order; arrays of one length."""
+class Told(Record):
+    """SMPs of one attribute in a chunk, requests and answers with status 0, in frame order; arrays of equal length."""
 
     event: ChunkFollowed
     rows: Int
@@ -40,33 +39,33 @@ class Told:
     slot: Int
     entered: Int
     kind: Int
-    """NodeType of the node addressed or answering; 0 where it is not known."""
+    """NodeType of the node addressed or answering; 0 if unknown."""
     ports: Int
-    """NumPorts of that node."""
+    """NumPorts of that node when the SMP was sent."""
     about_ports: bool = False
-    """The modifier selects a port, as that of PortInfo does."""
+    """Whether the modifier selects a port, as for PortInfo."""
     key: Int = field(default_factory=lambda: np.empty(0, np.int64))
-    """Whom it is about; -1 where that is not known."""
+    """Number that identifies the port, switch or manager concerned; -1 if unknown."""
     before: Bytes = field(default_factory=lambda: np.empty((0, 64), np.uint8))
-    """The attribute as the latest answer about the same port showed it; zeros where there was none."""
+    """The attribute in the previous answer with the same key, uint8[n, 64]; zeros if there was none."""
     since: Int = field(default_factory=lambda: np.empty(0, np.int64))
-    """Frame of that answer; 0 where there was none."""
+    """Frame of that answer; 0 if there was none."""
     columns: dict[object, npt.NDArray[Any]] = field(default_factory=dict)
-    """Columns that were asked for."""
+    """Cached columns."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def now(self, of: Field[Any]) -> npt.NDArray[Any]:
-        """A field as each SMP has it."""
+        """A field of each SMP."""
         return self.kept((of, True), lambda: extract(self.bodies, of.bit, of.bits))
 
     def was(self, of: Field[Any]) -> npt.NDArray[Any]:
-        """The field as the latest answer showed it."""
+        """The field in the previous answer."""
         return self.kept((of, False), lambda: extract(self.before, of.bit, of.bits))
 
     def kept(self, what: object, make: Callable[[], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        """A column made once for all who ask for it by the same name."""
+        """A column, made on first use of its name and cached."""
         found = self.columns.get(what)
         if found is None:
             found = self.columns[what] = make()
@@ -74,34 +73,39 @@ class Told:
 
     @property
     def number(self) -> Int:
-        """Number of the port that a PortInfo is about; of no use for other attributes."""
+        """Number of the port concerned by a PortInfo; meaningless for other attributes."""
         number = self.modifier & 0xFF
         return self.kept("number", lambda: np.where((self.kind == SWITCH) | (number != 0), number, self.entered))
 
     @property
     def frames(self) -> Int:
         """Frame numbers."""
-        return self.rows + self.event.table.chunk.first
+        return self.kept("frames", lambda: self.rows + self.event.table.chunk.first)
 
     @property
     def answers(self) -> npt.NDArray[np.bool_]:
-        """Which are answers."""
-        mask: npt.NDArray[np.bool_] = self.method == c.GET_RESP
+        """Which SMPs are answers, bool[n]."""
+        mask: npt.NDArray[np.bool_] = self.method == numbers.GET_RESP
         return mask
 
     @property
     def sets(self) -> npt.NDArray[np.bool_]:
-        """Which are Sets."""
-        mask: npt.NDArray[np.bool_] = self.method == c.SET
+        """Which SMPs are Sets, bool[n]."""
+        mask: npt.NDArray[np.bool_] = self.method == numbers.SET
         return mask
 
     def node(self, i: int) -> Node | None:
         """The node of SMP `i`."""
-        return self.event.subnet.slots.get(int(self.slot[i]))
+        return self.event.subnet.by_slot(int(self.slot[i]))
+
+    def switch(self, i: int) -> tuple[SwitchFacts | None, int]:
+        """Capabilities of the switch concerned by SMP `i` as of its frame, and the frame that first showed them."""
+        node = self.node(i)
+        return node.switch.at(int(self.frames[i])) if node is not None else (None, 0)
 
 
 class Tellings:
-    """An attribute over the whole capture; one per context for all rules that ask."""
+    """An attribute over the whole capture; one per context, shared by all rules."""
 
     attribute: ClassVar[int] = 0
 
@@ -112,27 +116,27 @@ class Tellings:
         self._lesson_key: Int = np.empty(0, np.int64)
         self._lesson_frame: Int = np.empty(0, np.int64)
         self._lesson_body: Bytes = np.empty((0, 64), np.uint8)
-        """Answers up to and with the present chunk, sorted by key, then frame."""
+        """Answers up to and including the current chunk, sorted by key, then frame."""
 
     def keys(self, told: Told) -> Int:
-        """Whom each SMP is about, as a number; -1 where that is not known."""
+        """The key of each SMP, int64[n]: a number for the port, switch or manager concerned; -1 if unknown."""
         raise NotImplementedError
 
     def of(self, event: ChunkFollowed) -> Told:
-        """The SMPs of a chunk, each with what was told before."""
+        """The SMPs of a chunk, each with the previous answer."""
         if self._of is event and self._told is not None:
             return self._told
         self._of, self._told = event, self._gathered(event)
         told = self._told
         if len(told):
-            told.about_ports = self.attribute == c.PORT_INFO
+            told.about_ports = self.attribute == numbers.PORT_INFO
             told.key = self.keys(told)
             self._learn(told)
             told.before, told.since = self._before(told.key, told.frames)
         return told
 
     def at(self, key: Int, frames: Int) -> tuple[Bytes, Int]:
-        """The attribute as it was told last before each frame, uint8[n, 64], and when, 0: never. Ask after `of` for the same chunk."""
+        """The attribute in the last answer before each frame, uint8[n, 64], and its frame (0: none). Call `of` for the chunk first."""
         return self._before(key, frames)
 
     def _gathered(self, event: ChunkFollowed) -> Told:
@@ -149,18 +153,15 @@ class Tellings:
         def column(name: str) -> npt.NDArray[Any]:
             return np.concatenate([getattr(smps, name)[index] for smps, index in parts])
 
-        def of_nodes(name: str) -> Int:
-            return np.concatenate([getattr(smps, name)[smps.which[index]] for smps, index in parts])
-
         order = np.argsort(rows := column("rows"), kind="stable")
         return Told(
             event, rows[order], column("method")[order], column("modifier")[order].astype(np.int64), column("mad")[order],
             column("bodies")[order], column("slot")[order], column("entered")[order],
-            of_nodes("kinds")[order], of_nodes("num_ports")[order],
+            column("kind")[order], column("num_ports")[order],
         )  # fmt: skip
 
     def _learn(self, told: Told) -> None:
-        """Put the answers of a chunk behind what is remembered; forget the oldest when it is too much."""
+        """Add the answers of a chunk to those remembered; evict the oldest if there are too many."""
         fresh = np.flatnonzero(told.answers & (told.key != _NO_KEY))
         if not len(fresh):
             return
@@ -181,7 +182,7 @@ class Tellings:
         return np.flatnonzero(np.append(key[1:] != key[:-1], True)) if len(key) else np.empty(0, np.int64)
 
     def _before(self, key: Int, frames: Int) -> tuple[Bytes, Int]:
-        """The last lesson about each key with a smaller frame."""
+        """The last remembered answer before each frame with the same key."""
         before, since = np.zeros((len(key), 64), np.uint8), np.zeros(len(key), np.int64)
         if not len(self._lesson_key) or not len(key):
             return before, since
@@ -206,7 +207,7 @@ def port_key(slot: Int, number: Int) -> Int:
 class PortInfos(Tellings):
     """PortInfo, by port."""
 
-    attribute = c.PORT_INFO
+    attribute = numbers.PORT_INFO
 
     def keys(self, told: Told) -> Int:
         return port_key(told.slot, told.number)
@@ -215,7 +216,7 @@ class PortInfos(Tellings):
 class SwitchInfos(Tellings):
     """SwitchInfo, by switch."""
 
-    attribute = c.SWITCH_INFO
+    attribute = numbers.SWITCH_INFO
 
     def keys(self, told: Told) -> Int:
         return port_key(told.slot, np.zeros_like(told.slot))
@@ -224,13 +225,13 @@ class SwitchInfos(Tellings):
 class Descriptions(SwitchInfos):
     """NodeDescription, by node."""
 
-    attribute = c.NODE_DESCRIPTION
+    attribute = numbers.NODE_DESCRIPTION
 
 
 class PKeyTables(Tellings):
     """Blocks of P_Key tables, by port and block."""
 
-    attribute = c.P_KEY_TABLE
+    attribute = numbers.P_KEY_TABLE
 
     def keys(self, told: Told) -> Int:
         number = np.where(told.kind == SWITCH, told.modifier >> 16 & 0xFF, told.entered)
@@ -241,7 +242,7 @@ class PKeyTables(Tellings):
 class NodeInfos(Tellings):
     """NodeInfo, by NodeGUID."""
 
-    attribute = c.NODE_INFO
+    attribute = numbers.NODE_INFO
 
     def keys(self, told: Told) -> Int:
         return _guid(told, 12)
@@ -250,7 +251,7 @@ class NodeInfos(Tellings):
 class PortGuids(Tellings):
     """NodeInfo, by PortGUID."""
 
-    attribute = c.NODE_INFO
+    attribute = numbers.NODE_INFO
 
     def keys(self, told: Told) -> Int:
         return _guid(told, 20)
@@ -259,14 +260,14 @@ class PortGuids(Tellings):
 class SmInfos(Tellings):
     """SMInfo, by the GUID of the manager."""
 
-    attribute = c.SM_INFO
+    attribute = numbers.SM_INFO
 
     def keys(self, told: Told) -> Int:
         return _guid(told, 0)
 
 
 class Others(Tellings):
-    """Any attribute without history: SMPs whose earlier contents do not matter."""
+    """Any attribute, without history."""
 
     def keys(self, told: Told) -> Int:
         return np.full(len(told), _NO_KEY, np.int64)

@@ -1,4 +1,4 @@
-"""Which port faces which: links as directed routes show them, and what a lost link makes uncertain."""
+"""Which ports are connected? Links shown by directed routes, and what becomes uncertain when a link is lost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .model import SWITCH, Port, Subnet
 
 
 def connect(near: Port, far: Port, frame: int) -> tuple[tuple[Port, Port], ...]:
-    """A frame went out by `near` and came in by `far`: they face each other; returns the links that this ends."""
+    """Link two ports, as a frame left by `near` and entered by `far`; returns the links that this ends."""
     if near.peer is far and far.peer is near:
         near.peer_frame = far.peer_frame = frame
         return ()
@@ -17,19 +17,19 @@ def connect(near: Port, far: Port, frame: int) -> tuple[tuple[Port, Port], ...]:
         if port.peer is not None:
             lost.append((port, port.peer))
             disconnect(port, frame)
-    near.peer, far.peer = far, near
-    near.peer_frame = far.peer_frame = frame
+    near.face(far, frame)
+    far.face(near, frame)
     return tuple(lost)
 
 
 def disconnect(port: Port, frame: int) -> Port | None:
-    """A port faces nobody from here on. The adapter port at either end may be restarting: its keys become uncertain."""
+    """End a port's link; returns its peer. Adapter ports at either end may be restarting, so their keys become uncertain."""
     peer = port.peer
-    port.peer = None
+    port.face(None, frame)
     if peer is None:
         return None
     if peer.peer is port:
-        peer.peer = None
+        peer.face(None, frame)
     for end in (port, peer):
         if end.node.kind != SWITCH:
             forget_volatile(end, frame)
@@ -37,7 +37,7 @@ def disconnect(port: Port, frame: int) -> Port | None:
 
 
 def forget_volatile(port: Port, frame: int) -> None:
-    """What a port loses when it restarts: M_Key and P_Key table, unless kept in non-volatile memory - so they are unknown."""
+    """Make M_Key and P_Key table unknown: a restarting port loses them unless they are in non-volatile memory."""
     if port.guard is not None:
         port.guard.forget(frame)
     if port.p_keys is not None:
@@ -45,7 +45,7 @@ def forget_volatile(port: Port, frame: int) -> None:
 
 
 def links(subnet: Subnet) -> Iterator[tuple[Port, Port]]:
-    """Every known link once, the end found first in front."""
+    """Every known link once, first the end that was found first."""
     seen: set[int] = set()
     for port in subnet.ports():
         peer = port.peer

@@ -1,1 +1,1 @@
-"""Conversations: who asked, who answered, what got lost."""
+"""Who talks to whom? Requests, answers, streams of packets, and losses."""

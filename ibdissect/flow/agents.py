@@ -1,4 +1,4 @@
-"""What do the agents of each management class say of themselves (ClassPortInfo)?"""
+"""What do the agents of each management class announce in ClassPortInfo?"""
 
 from __future__ import annotations
 
@@ -6,52 +6,56 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
+from ibdissect.table.history import Track
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.classport import ClassPortInfo
 from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import CLASS_PORT_INFO, GET_RESP
 
-from .asked import Asked
+from .queries import Queries
 
-GET_RESP, CLASS_PORT_INFO = 0x81, 0x0001
 MAX_AGENTS = 65536
-"""Agents remembered; the oldest goes first."""
+"""Agents remembered; the oldest is evicted first."""
 
 
 class Agent(NamedTuple):
-    """An agent as it described itself last."""
+    """What an agent last announced."""
 
-    frame: int
-    """The answer that says so."""
     capability_mask: int
     resp_time_value: int
-    """Code of the longest time that it takes for an answer: 4.096 us * 2^code."""
+    """Code of its longest response time: 4.096 us * 2^code."""
 
 
 class Agents:
-    """All agents of a capture. `of` every chunk in order, by whoever asks first."""
+    """All agents of a capture. One per capture; feed chunks in order."""
 
     def __init__(self) -> None:
-        self._of: ChunkTable | None = None
-        self.by_place: dict[tuple[int, int], Agent] = {}
-        """By management class and address (a LID, or a hash of GID or IP address, as in `Asked`)."""
         self.dropped = Dropped("management agents")
+        self.by_place = BoundedDict[tuple[int, int], Track[Agent]](MAX_AGENTS, self.dropped)
+        """Announcements over time, by management class and address (LID, or hash of GID or IP address, as in `Queries`)."""
 
-    def of(self, table: ChunkTable, asked: Asked) -> Agents:
-        """Take in a chunk; `asked` is of the same one."""
-        if self._of is table:
-            return self
-        self._of = table
-        told = np.flatnonzero((asked.attribute == CLASS_PORT_INFO) & (asked.method == GET_RESP))
-        if not len(told):
-            return self
+    def feed(self, table: ChunkTable) -> tuple[()]:
+        """Process a chunk; emits no events."""
+        asked = table.once(Queries)
+        infos = np.flatnonzero((asked.attribute == CLASS_PORT_INFO) & (asked.method == GET_RESP))
+        if not len(infos):
+            return ()
         good = (table.of_rows(MAD.status)[0] == 0) & (table.first(ClassPortInfo) >= 0)
-        for i in told[good[asked.rows[told]]].tolist():
+        for i in infos[good[asked.rows[infos]]].tolist():
             row = int(asked.rows[i])
             view: ClassPortInfo = table.view(ClassPortInfo, int(table.first(ClassPortInfo)[row]))
             place = int(asked.mgmt_class[i]), int(asked.source[i])
-            if place not in self.by_place and len(self.by_place) >= MAX_AGENTS:
-                self.by_place.pop(next(iter(self.by_place)))
-                self.dropped.add(table.chunk.first + row, int(table.chunk.time_ns[row]))
-            self.by_place[place] = Agent(table.chunk.first + row, view.capability_mask, view.resp_time_value)
-        return self
+            frame, time_ns = table.chunk.first + row, int(table.chunk.time_ns[row])
+            known = self.by_place.get(place)
+            if known is None:
+                known = Track()
+                self.by_place.put(place, known, frame, time_ns)
+            known.learn(Agent(view.capability_mask, view.resp_time_value), frame)
+        return ()
+
+    def at(self, mgmt_class: int, place: int, frame: int) -> tuple[Agent | None, int]:
+        """What an agent had announced when `frame` was sent, and the frame that announced it first."""
+        known = self.by_place.get((mgmt_class, place))
+        return known.at(frame) if known is not None else (None, 0)

@@ -1,18 +1,17 @@
-"""Which packets of a chunk belong to RC, UC, RD and XRC streams, and what do they say? Arrays, sorted by stream."""
+"""Which packets of a chunk belong to RC, UC, RD and XRC streams, and which values do they have? Arrays sorted by stream."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct as Record
 
-from ibdissect.capture.chunk import LINK_ERF
-from ibdissect.record import record
-from ibdissect.table.distinct import order_of
+from ibdissect.capture.scattered import looked_up
+from ibdissect.table.addresses import ends_hash
 from ibdissect.table.front import Place
 from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE, Bool, Int
-from ibdissect.table.table import ChunkTable, gather
+from ibdissect.table.rows import order_of
+from ibdissect.table.table import ChunkTable
 from ibdissect.wire.opcodes import OPCODES, RC, RD, UC, XRC
 from ibdissect.wire.transport import BTH, RETH
 
@@ -21,12 +20,12 @@ Bytes = npt.NDArray[np.uint8]
 SERVICE, OPERATION = 0xE0, 0x1F
 READ_REQUEST, READ_FIRST, READ_MIDDLE, READ_LAST, READ_ONLY, ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE = range(0x0C, 0x13)
 NO_MESSAGE, SEND, WRITE, READ = range(4)
-_A, _B, _C = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9)
-"""Odd multipliers that spread addresses and QP numbers over 64 bits."""
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+"""An odd multiplier that spreads QP numbers over 64 bits."""
 
 
 def _by_opcode() -> tuple[Bool, Bool, npt.NDArray[np.uint8], npt.NDArray[np.uint8], Bool]:
-    """Per OpCode: in a stream, a response, the message it goes on with, the message it leaves open, starts a WRITE."""
+    """Per OpCode: is it in a stream, is it a response, which message does it continue or leave open, does it start a WRITE?"""
     stream, response, starts_write = (np.zeros(256, np.bool_) for _ in range(3))
     goes_on, leaves = np.zeros(256, np.uint8), np.zeros(256, np.uint8)
     kinds = (("SEND", SEND), ("RDMA WRITE", WRITE), ("RDMA READ Response", READ))
@@ -45,7 +44,7 @@ def _by_opcode() -> tuple[Bool, Bool, npt.NDArray[np.uint8], npt.NDArray[np.uint
 
 IN_STREAM, IS_RESPONSE, GOES_ON, LEAVES, STARTS_WRITE = _by_opcode()
 UNKNOWN = 0xFF
-"""Stands for the OpCode in front of the first packet seen; no transport uses it."""
+"""OpCode before the first packet seen; no transport uses it."""
 _TAG = np.array([code & SERVICE | bool(IS_RESPONSE[code]) for code in range(256)], np.uint8)
 _IS_READ = (np.arange(256) & OPERATION) == READ_REQUEST
 _ROOM = (BTH.size + EXTENDED_SIZE).astype(np.uint8)
@@ -53,14 +52,8 @@ _LOW24 = 0xFFFFFF
 """PSNs and queue pairs are the lower 24 bits of their words."""
 
 
-def by_opcode(choice: npt.NDArray[Any], opcode: Bytes) -> npt.NDArray[Any]:
-    """`choice[opcode]` of a table of 256 bytes or flags; seven times as fast."""
-    return np.frombuffer(opcode.tobytes().translate(choice.tobytes()), choice.dtype)
-
-
-@record(eq=True, frozen=False)
-class Packets:
-    """Packets of streams, sorted by stream and, within one, by frame; arrays of one length but where it is said otherwise."""
+class Packets(Record):
+    """Packets of streams, sorted by stream, then by frame; arrays of equal length unless noted otherwise."""
 
     rows: Int
     """Row of the chunk."""
@@ -69,7 +62,7 @@ class Packets:
     psn: Int
     opcode: Bytes
     length: Int
-    """Payload bytes; -1 where the packet was cut off."""
+    """Payload bytes; -1 if the packet was cut off."""
     dma_length: Int
     """RETH.DMALen, -1 without a RETH."""
     syndrome: Int
@@ -77,31 +70,38 @@ class Packets:
     msn: Int
     """AETH.MSN, -1 without an AETH."""
     dest_qp: Int
-    """BTH.DestQP of each stream; of RD the end-to-end context."""
+    """BTH.DestQP of each stream; for RD the end-to-end context."""
     starts: Int
     """Index of the first packet of each stream."""
-    unproven: Bool
-    """From a capture that may have missed packets without saying so (ERF as ibdump writes it)."""
     response: Bool
     goes_on: Bytes
-    """The message that it goes on with, or NO_MESSAGE."""
+    """The message that each packet continues, or NO_MESSAGE."""
     leaves: Bytes
-    """The message that it leaves open, or NO_MESSAGE."""
+    """The message that each packet leaves open, or NO_MESSAGE."""
     reads: Int
     """Indices of READ requests."""
     told: Int
     """Indices of packets with an AETH."""
     total: Int
-    """Payload bytes in front of each packet, as far as known, and behind the last one: int64[n + 1]."""
+    """Running total of known payload bytes before each packet, and after the last one: int64[n + 1]."""
+
+
+def cut_off(table: ChunkTable) -> Int:
+    """Rows of stream packets whose headers are cut off by the snap length, so that streams lack them like missing packets."""
+    loc = table.located
+    bth = loc.start.get("bth")
+    if bth is None:
+        return np.empty(0, np.int64)
+    return np.flatnonzero((bth >= 0) & looked_up(loc.opcode, IN_STREAM) & (loc.limit - bth < looked_up(loc.opcode, _ROOM)))
 
 
 def packets(table: ChunkTable) -> Packets | None:
-    """The streams of a chunk; None when it has none."""
+    """The packets of streams in a chunk; None if there are none."""
     loc = table.located
     bth = loc.start.get("bth")
     if bth is None:
         return None
-    good = by_opcode(IN_STREAM, loc.opcode) & (loc.limit - bth >= by_opcode(_ROOM, loc.opcode))
+    good = looked_up(loc.opcode, IN_STREAM) & (loc.limit - bth >= looked_up(loc.opcode, _ROOM))
     good &= bth >= 0
     rows = np.flatnonzero(good)
     if not len(rows):
@@ -115,9 +115,9 @@ def packets(table: ChunkTable) -> Packets | None:
     has, word = _word(table, rows, head, opcode, "RDETH", 0)
     dest[has] = word & 0xFFFFFF
     key = dest.view(np.uint64) << np.uint64(8)
-    key |= by_opcode(_TAG, opcode)
-    key ^= _addresses(table, rows)
-    key *= _A
+    key |= looked_up(opcode, _TAG)
+    key ^= ends_hash(table, rows)
+    key *= _SPREAD
     payload = loc.at("payload").take(rows)
     length = loc.payload_end.take(rows)
     length -= payload
@@ -140,49 +140,18 @@ def packets(table: ChunkTable) -> Packets | None:
     np.cumsum(np.maximum(length, 0), out=total[1:])
     return Packets(
         rows, key, psn.take(order), opcode, length, dma.take(order), aeth >> 24, msn, dest.take(order[starts]), starts,
-        table.chunk.link.take(rows) == LINK_ERF, by_opcode(IS_RESPONSE, opcode), by_opcode(GOES_ON, opcode), by_opcode(LEAVES, opcode),
-        np.flatnonzero(by_opcode(_IS_READ, opcode)), told, total,
+        looked_up(opcode, IS_RESPONSE), looked_up(opcode, GOES_ON), looked_up(opcode, LEAVES),
+        np.flatnonzero(looked_up(opcode, _IS_READ)), told, total,
     )  # fmt: skip
 
 
 def _word(table: ChunkTable, rows: Int, head: Place, opcode: Bytes, name: str, offset: int) -> tuple[Int, Int]:
-    """Which of `rows`, whose BTHs are `head`, carry an extended header, and the four bytes at `offset` in it as a number."""
+    """Which of `rows` (their BTHs are `head`) have the extended header `name`, and its four bytes at `offset` as int64."""
     delta = EXTENDED_AT[name]
-    has = np.flatnonzero(by_opcode(delta >= 0, opcode))
+    has = np.flatnonzero(looked_up(opcode, delta >= 0))
     before = delta.take(opcode.take(has)).astype(np.int64)
     if before.any():
         word = table.located.front.part(rows[has], head.at[has] + BTH.size + before + offset, 4).view(">u4")[:, 0]
     else:
         word = head.part(BTH.size + offset, 4).view(">u4")[:, 0].take(has)
     return has, word.astype(np.int64)
-
-
-def _addresses(table: ChunkTable, rows: Int) -> U64:
-    """Source and destination of each packet in one number: LIDs, else GIDs or IP addresses mixed."""
-    loc, data = table.located, table.chunk.data
-    out = np.zeros(len(rows), np.uint64)
-    for name in ("ip4", "ip6", "grh", "lrh"):
-        if name not in loc.start:
-            continue
-        start = loc.start[name].take(rows)
-        there = start >= 0
-        index: slice | Int = slice(None)
-        if not there.all():
-            index = np.flatnonzero(there)
-        place = Place(loc.front, rows[index], start[index])
-        if name in ("ip6", "grh"):
-            words = gather(data, start[index] + 8, 32).view(np.uint64)
-            mixed = words[:, 0] * _A
-            for i in range(1, 4):
-                mixed = (mixed ^ (mixed >> np.uint64(29)) ^ words[:, i]) * _B
-        elif name == "lrh":
-            mixed, near = (place.part(at, 4).view(">u2")[:, 1].astype(np.uint64) for at in (0, 4))
-            mixed <<= np.uint64(16)
-            mixed |= near
-            mixed *= _B
-        else:
-            mixed = place.part(12, 8).view(np.uint64)[:, 0] * _B
-        out[index] = mixed
-    out ^= out >> np.uint64(32)
-    out *= _C
-    return out

@@ -1,87 +1,80 @@
-"""Where was congestion marked and told of (ECN, FECN, BECN, CNP), and how do RoCE flows use their path: source ports, fragments?"""
+"""Where was congestion marked and notified (ECN, FECN, BECN, CNP), and which source ports and fragments do RoCE flows use?"""
 
 from __future__ import annotations
 
-from dataclasses import field
-
 import numpy as np
+from msgspec import Struct as Record
+from msgspec import field
 
+from ibdissect.capture.scattered import looked_up
 from ibdissect.dropped import Dropped
-from ibdissect.record import record
-from ibdissect.table.addresses import PLACES, address_text, ways_of
+from ibdissect.table.addresses import End, ends_hash, ends_of
 from ibdissect.table.front import Place
 from ibdissect.table.locate import Bool, Int
+from ibdissect.table.rows import SLOTS, first_places
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.around import UDP, IPv4, IPv6
 from ibdissect.wire.opcodes import CNP_OPCODE
 from ibdissect.wire.transport import BTH
 
-from .asked import mixed
-from .columns import U64, by_opcode
-
 FECN, BECN, CE = 0x80, 0x40, 3
 PATIENCE_NS = 1_000_000_000
-"""A notification follows within microseconds; after a second there is none."""
+"""Notifications follow within microseconds; after a second none is expected."""
 MAX_PAIRS, MAX_PORTS = 65536, 64
 SPECIAL_QP = 1
 CONNECTED = np.isin(np.arange(256) >> 5, (0, 1, 5))
-"""OpCodes of RC, UC and XRC, bool[256]. Datagrams to many queue pairs may share a port: drivers take it from the flow label alone."""
-SLOTS = 1 << 16
+"""OpCodes of RC, UC and XRC, bool[256]; without UD, as drivers derive its source port from the flow label alone."""
 ANSWERED = CONNECTED & ~np.isin(np.arange(256) & 0x1F, (0x11, 0x12))
-"""OpCodes whose marks a notification follows: acknowledgements are too short to be slowed down, and datagrams have no rate to lower."""
+"""OpCodes whose marks cause a notification: acknowledgements are too short to be slowed down, datagrams have no rate to lower."""
 UDP_PROTOCOL, IP6_FRAGMENT = 17, 44
-NETWORK_FIRST = PLACES[::-1]
-"""A packet with a network header is between the addresses of that."""
 
 
-@record(eq=True, frozen=False)
-class Pair:
-    """What one port sends to another."""
+class Pair(Record):
+    """Traffic from one port to another."""
 
-    source: bytes
-    """Two bytes are a LID, four an IPv4 address, sixteen a GID or IPv6 address."""
-    destination: bytes
+    source: End
+    destination: End
     first_frame: int
     first_ns: int
     ce: int = 0
-    """Packets that switches marked (ECN 11)."""
+    """Packets marked by switches (ECN 11)."""
     fecn: int = 0
     becn: int = 0
-    """Without notifications of their own (CNP)."""
+    """Packets with BECN, without CNPs."""
     notifications: int = 0
     """CNPs."""
     fragments: int = 0
-    """Pieces of fragmented UDP datagrams."""
+    """IP fragments of UDP datagrams."""
     ports: set[int] = field(default_factory=set)
     """UDP source ports of connections, at most MAX_PORTS."""
     queue_pairs: set[int] = field(default_factory=set)
-    """Their destination queue pairs, at most MAX_PORTS."""
+    """Destination queue pairs of these connections, at most MAX_PORTS."""
     open_frame: int = 0
-    """The first marked packet since the last notification came back; 0 when there is none."""
+    """The first marked packet since the last notification; 0 if there is none."""
     open_ns: int = 0
     ignored_frame: int = 0
-    """The first marked packet that no notification followed in time."""
+    """The first marked packet without a notification in time."""
     ignored_ns: int = 0
 
     @property
     def texts(self) -> tuple[str, str]:
-        """Both addresses as people write them."""
-        return address_text(self.source), address_text(self.destination)
+        """Both addresses as text."""
+        return str(self.source), str(self.destination)
 
 
 class Congestion:
-    """All pairs of ports with marks, RoCE connections or fragments; bounded. `of` every chunk in order, by whoever asks first."""
+    """All pairs of ports with marks, RoCE connections or fragments, bounded. Call `of` per chunk in order; later calls are free."""
 
     def __init__(self) -> None:
         self._of: ChunkTable | None = None
-        self.pairs: dict[tuple[bytes, bytes], Pair] = {}
+        self.pairs: dict[tuple[End, End], Pair] = {}
         self.dropped = Dropped("pairs of ports")
         self.last_ns = 0
         self._known = np.zeros(SLOTS, np.uint64)
-        """Connections met lately, by their slot: most packets are of one of them and need no second look."""
+        """Hashes of recent connections by slot; packets of a known connection are skipped."""
 
     def of(self, table: ChunkTable) -> Congestion:
-        """Take in a chunk."""
+        """Process a chunk."""
         if self._of is not table:
             self._of = table
             if len(table):
@@ -95,7 +88,7 @@ class Congestion:
         return self
 
     def finish(self) -> None:
-        """At the end of the capture: marks that were left without notification for long enough."""
+        """Call at the end of the capture: records marks that waited in vain for a notification."""
         for pair in self.pairs.values():
             if pair.open_frame and self.last_ns - pair.open_ns >= PATIENCE_NS:
                 self._ignored(pair)
@@ -107,8 +100,8 @@ class Congestion:
         pair.open_frame = 0
 
     def _pairs(self, table: ChunkTable, rows: Int) -> list[Pair | None]:
-        """The pair that each row belongs to, made when missing; None beyond the bound."""
-        found, ways = self.pairs, ways_of(table, rows, NETWORK_FIRST)
+        """The pair of each row, created if missing; None beyond the limit."""
+        found, ways = self.pairs, ends_of(table, rows)
         for way, frame, time_ns in zip(ways, (table.chunk.first + rows).tolist(), table.chunk.time_ns[rows].tolist(), strict=True):
             if way not in found:
                 if len(found) < MAX_PAIRS:
@@ -118,7 +111,7 @@ class Congestion:
         return [found.get(way) for way in ways]
 
     def _marks(self, table: ChunkTable, rows: Int) -> None:
-        """Packets with a mark, and notifications: usually none."""
+        """Count marked packets and notifications; usually there are none."""
         if not _marked(table):
             return
         loc = table.located
@@ -135,7 +128,7 @@ class Congestion:
         order = np.argsort(ends, kind="stable")
         starts = np.flatnonzero(np.concatenate(([True], ends[order][1:] != ends[order][:-1])))
         none = order[:0]
-        seen: dict[tuple[bytes, bytes], Int] = {}
+        seen: dict[tuple[End, End], Int] = {}
         for mine, pair in zip(np.split(order, starts[1:]), self._pairs(table, rows[order[starts]]), strict=True):
             if pair is not None:
                 pair.ce += int(np.count_nonzero(ce[mine]))
@@ -151,7 +144,7 @@ class Congestion:
                 self._match(pair, table.chunk.first + rows[marked], times[marked], times[back[told[back]]])
 
     def _match(self, pair: Pair, frames: Int, times: Int, told: Int) -> None:
-        """Marked packets of a pair, and the notifications that came back, both in order of time."""
+        """Match marked packets of a pair with the notifications that came back, both in order of time."""
         if pair.open_frame:
             frames, times = np.concatenate(([pair.open_frame], frames)), np.concatenate(([pair.open_ns], times))
         if not len(frames):
@@ -168,7 +161,7 @@ class Congestion:
             pair.open_frame, pair.open_ns = int(frames[-1]), int(times[-1])
 
     def _ports(self, table: ChunkTable, rows: Int) -> None:
-        """Each distinct source port and queue pair of RoCE connections once."""
+        """Record each source port and queue pair of RoCE connections once."""
         loc = table.located
         udp = loc.start.get("udp")
         if udp is None:
@@ -177,7 +170,7 @@ class Congestion:
         if not len(rows):
             return
         port, queue_pair = (table.values_at(field, rows).astype(np.int64) for field in (UDP.source_port, BTH.destqp))
-        connected = (queue_pair > SPECIAL_QP) & by_opcode(CONNECTED, loc.opcode.take(rows))
+        connected = (queue_pair > SPECIAL_QP) & looked_up(loc.opcode.take(rows), CONNECTED)
         if not connected.all():
             rows, port, queue_pair = rows[connected], port[connected], queue_pair[connected]
         if not len(rows):
@@ -188,7 +181,7 @@ class Congestion:
         self._known[place[fresh]] = key[fresh]
         if not len(fresh):
             return
-        fresh = fresh[distinct(key[fresh])]
+        fresh = fresh[first_places(key[fresh])]
         for pair, one, number in zip(self._pairs(table, rows[fresh]), port[fresh].tolist(), queue_pair[fresh].tolist(), strict=True):
             if pair is not None:
                 if len(pair.ports) < MAX_PORTS:
@@ -197,7 +190,7 @@ class Congestion:
                     pair.queue_pairs.add(number)
 
     def _fragments(self, table: ChunkTable) -> None:
-        """Pieces of UDP datagrams; all but the first have no port."""
+        """Count IP fragments of UDP datagrams."""
         start = table.located.start
         for name, test in (("ip4", _split_4), ("ip6", _split_6)):
             if name not in start:
@@ -224,13 +217,13 @@ def _split_6(head: Place) -> Bool:
 
 
 def _marked(table: ChunkTable) -> bool:
-    """Whether any packet has a mark or is a notification."""
+    """Whether any packet is marked or is a notification."""
     told = (table.values(BTH.opcode) == CNP_OPCODE).any() or table.values(BTH.fecn).any() or table.values(BTH.becn).any()
     return bool(told or any((table.values(field) == CE).any() for field in (IPv4.ecn, IPv6.ecn)))
 
 
 def ecn(table: ChunkTable, rows: Int) -> Int:
-    """The ECN bits of IP of each row; 0 without IP."""
+    """The ECN bits of the IP header of each row, int64[n]; 0 without IP."""
     start = table.located.start
     found = np.zeros(len(rows), np.int64)
     for name, offset, shift in (("ip4", 1, 0), ("ip6", 1, 4)):
@@ -239,37 +232,3 @@ def ecn(table: ChunkTable, rows: Int) -> Int:
             some = rows[index]
             found[index] = table.located.front.part(some, start[name][some] + offset, 1)[:, 0] >> shift & 3
     return found
-
-
-def ends_hash(table: ChunkTable, rows: Int) -> U64:
-    """A number for source and destination of each row."""
-    out = np.zeros(len(rows), np.uint64)
-    for name, source, destination, size in PLACES:  # a later one that is present counts
-        if name not in table.located.start:
-            continue
-        at = table.located.start[name].take(rows)
-        there = at >= 0
-        index: slice | Int = slice(None)
-        if not there.all():
-            index = np.flatnonzero(there)
-        place = Place(table.located.front, rows[index], at[index])
-        if destination == source + size:
-            both = place.part(source, 2 * size)
-        else:
-            both = np.zeros((len(place.at), 8), np.uint8)
-            both[:, :size] = place.part(source, size)
-            both[:, -size:] = place.part(destination, size)
-        out[index] = mixed(both)
-    return out
-
-
-def distinct(key: U64) -> list[int]:
-    """Where each distinct value occurs first, in order; sorts only what shares a slot with another value."""
-    place = (key >> np.uint64(48)).astype(np.int64)
-    holder = np.full(SLOTS, -1, np.int64)
-    holder[place[::-1]] = np.arange(len(key))[::-1]
-    crowded = np.flatnonzero(key[holder[place]] != key)
-    found: list[int] = holder[holder >= 0].tolist()
-    if len(crowded):
-        found += crowded[np.unique(key[crowded], return_index=True)[1]].tolist()
-    return sorted(found)

@@ -1,31 +1,28 @@
-"""How many messages did responders say that they have room for (end-to-end credits in the AETH)?"""
+"""For how many messages did responders grant credits (end-to-end credits in the AETH)?"""
 
 from __future__ import annotations
 
 import numpy as np
+from msgspec import Struct as Record
 
 from ibdissect.dropped import Dropped
-from ibdissect.record import record
+from ibdissect.table.addresses import End, ends_at, ends_hash
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.transport import AETH, BTH
-
-from .addresses import addresses_of
-from .congestion import ends_hash
 
 CREDITS = (
     0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384,
     24576, 32768,
 )  # fmt: skip
-"""Messages by code (IBA 9.7.7.2.4; Linux rdmavt credit_table); code 31 says nothing."""
+"""Number of messages by code (IBA 9.7.7.2.4; Linux rdmavt credit_table); code 31 grants no credits."""
 SILENT = 31
 MAX_STREAMS = 65536
-Way = tuple[str, str, int]
-"""Source and destination of the acknowledgements as text, and their destination queue pair."""
+Way = tuple[End, End, int]
+"""Source and destination of the acknowledgements, and their destination queue pair."""
 
 
-@record(eq=True, frozen=False)
-class Room:
-    """What the acknowledgements of one responder said."""
+class Room(Record):
+    """Credits in the acknowledgements of one responder."""
 
     told: int = 0
     """Acknowledgements with credits."""
@@ -35,14 +32,14 @@ class Room:
 
 
 class Credits:
-    """Credits of all responders; feed every chunk in order."""
+    """Credits of all responders. Feed chunks in order."""
 
     def __init__(self) -> None:
         self.by_way: dict[Way, Room] = {}
         self.dropped = Dropped("ends of connections with credits")
 
     def feed(self, table: ChunkTable) -> None:
-        """Take in a chunk."""
+        """Process a chunk."""
         found = table.occurrences(AETH)
         if not len(found):
             return
@@ -57,7 +54,7 @@ class Credits:
         np.minimum.at(least, which.ravel(), code)
         told, none = np.bincount(which.ravel()), np.bincount(which.ravel(), weights=code == 0).astype(np.int64)
         for k, i in enumerate(first.tolist()):
-            way = (*addresses_of(table, int(rows[i])), int(queue_pair[i]))
+            way = (*ends_at(table, int(rows[i])), int(queue_pair[i]))
             if way in self.by_way or len(self.by_way) < MAX_STREAMS:
                 room = self.by_way.setdefault(way, Room())
                 room.told += int(told[k])

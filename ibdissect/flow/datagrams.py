@@ -1,4 +1,4 @@
-"""The management datagrams of a chunk as columns: what matching requests with answers needs of each."""
+"""Which management datagrams does a chunk contain? As columns, for matching requests with answers."""
 
 from __future__ import annotations
 
@@ -6,60 +6,54 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct as Record
 
-from ibdissect.record import record
-from ibdissect.table.addresses import address_text as bytes_text
-from ibdissect.table.distinct import U64
-from ibdissect.table.locate import Bool, Int, u16
-from ibdissect.table.table import ChunkTable, extract, gather
+from ibdissect.capture.scattered import gather, u16
+from ibdissect.table.addresses import ENDS, GID_SIZE, LID_SIZE, NETWORK, End, by_header
+from ibdissect.table.locate import Bool, Int
+from ibdissect.table.mads import Mads
+from ibdissect.table.rows import U64
+from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD, RMPP, RMPP_CLASSES
+from ibdissect.wire.numbers import DIRECTED
 from ibdissect.wire.sm import SMPDirected
-from ibdissect.wire.spec import Field
 
-DIRECTED = 0x81
-HEAD = 24 + RMPP.size
-"""Bytes of every MAD that are read: common header and RMPP header."""
 PATH_AT, PATH_SIZE = SMPDirected.initial_path.bit // 8, 64
 LIDS_AT = SMPDirected.dr_slid.bit // 8
-WORD, LID_SIZE = 8, 2
-Address = int | bytes
-"""A LID, or the bytes of a GID or IP address."""
-PERMISSIVE = 0xFFFF
+WORD = 8
 
 
-def address_text(address: Address) -> str:
-    """As people write it."""
-    if isinstance(address, int):
-        return f"LID {address}"
-    return bytes_text(address)
-
-
-@record(eq=True, frozen=False)
-class Ends:
-    """Addresses as three columns of numbers."""
+class Ends(Record):
+    """Addresses as columns of numbers."""
 
     size: npt.NDArray[np.uint8]
-    """Bytes of the address: 2 a LID (0 where there is none), 4 IPv4, 16 a GID or IPv6."""
+    """Bytes of the address: 2 for a LID (LID 0 if there is none), 4 for IPv4, 16 for a GID or IPv6."""
     high: U64
-    """The first eight bytes of an address of 16."""
+    """The first eight bytes of a 16-byte address."""
     low: U64
-    """The rest of it, or all of it."""
+    """The last eight bytes, or the whole shorter address."""
+    shown: npt.NDArray[np.uint8] | None = None
+    """GIDs to show instead of LIDs, uint8[n, 16], zeros for none; None if no LID has one."""
 
     def take(self, index: Int) -> Ends:
-        """The same of some entries."""
-        return Ends(self.size[index], self.high[index], self.low[index])
+        """Some of the entries."""
+        return Ends(self.size[index], self.high[index], self.low[index], self.shown[index] if self.shown is not None else None)
 
     def behind(self, first: Ends) -> Ends:
-        """The entries of `first`, then these."""
-        join = np.concatenate
-        return Ends(join([first.size, self.size]), join([first.high, self.high]), join([first.low, self.low]))
+        """The entries of `first`, followed by these."""
+        join, shown = np.concatenate, None
+        if first.shown is not None or self.shown is not None:
+            none = (np.zeros((len(ends.size), GID_SIZE), np.uint8) for ends in (first, self))
+            shown = join([ends.shown if ends.shown is not None else zeros for ends, zeros in zip((first, self), none, strict=True)])
+        return Ends(join([first.size, self.size]), join([first.high, self.high]), join([first.low, self.low]), shown)
 
-    def addresses(self) -> list[Address]:
-        """As Python values."""
-        found: list[Address] = self.low.tolist()
-        for i in np.flatnonzero(self.size != LID_SIZE).tolist():
-            whole = int(self.high[i]) << 64 | int(self.low[i])
-            found[i] = whole.to_bytes(int(self.size[i]), "big")
+    def addresses(self) -> list[End]:
+        """The addresses as Python values."""
+        high, low = self.high.tolist(), self.low.tolist()
+        found = [End((far << 64 | near).to_bytes(size, "big")) for size, far, near in zip(self.size.tolist(), high, low, strict=True)]
+        if self.shown is not None:
+            for i in np.flatnonzero(self.shown.any(axis=1)).tolist():
+                found[i].shown = self.shown[i].tobytes()
         return found
 
 
@@ -67,37 +61,23 @@ class Datagrams:
     """Columns with one entry per MAD of base version 1, in frame order."""
 
     def __init__(self, table: ChunkTable) -> None:
-        loc, data = table.located, table.chunk.data
-        mad = loc.start.get("mad")
-        rows = np.flatnonzero(mad >= 0) if mad is not None else np.empty(0, np.int64)
-        at = mad[rows] if mad is not None else rows
-        fits = (at + HEAD <= loc.payload_end[rows]) & (data[np.minimum(at, max(0, data.size - 1))] == 1) if len(rows) else rows > 0
-        if not fits.all():
-            rows, at = rows[fits], at[fits]
-        self.rows: Int = rows
-        head = gather(data, at, HEAD)
-
-        def column(field: Field[Any], offset: int = 0) -> npt.NDArray[Any]:
-            return extract(head, field.bit + offset * 8, field.bits)
-
-        self.frames: Int = table.chunk.first + rows
-        self.times: Int = table.chunk.time_ns[rows]
-        self.mgmt_class, self.method, self.status = column(MAD.mgmt_class), column(MAD.method), column(MAD.status)
-        self.transaction, self.attribute = column(MAD.transaction_id), column(MAD.attribute_id)
-        self.modifier = column(MAD.attribute_modifier)
+        mads = table.once(Mads)
+        self.rows, self.frames, self.times = mads.rows, mads.frames, mads.times
+        self.mgmt_class, self.method, self.status = mads.mgmt_class, mads.method, mads.status
+        self.transaction, self.attribute, self.modifier = mads.transaction, mads.attribute, mads.modifier
         of_class = np.zeros(256, np.bool_)
         of_class[list(RMPP_CLASSES)] = True
-        active = of_class[self.mgmt_class] & (head[:, 26] & 1 == 1) & (head[:, 24] == 1)
-        self.rmpp: Bool = active
+        active, version = mads.column(RMPP.active, MAD.size), mads.column(RMPP.rmpp_version, MAD.size)
+        self.rmpp: Bool = of_class[mads.mgmt_class] & (active == 1) & (version == 1)
         """RMPP is in use; not kept by `take` and `behind`."""
-        self.rmpp_type: npt.NDArray[np.uint8] = np.where(active, head[:, 25], 0)
-        """0 where RMPP is not in use."""
-        self.rmpp_flags = column(RMPP.rmpp_flags, 24)
-        self.segment, self.data2 = column(RMPP.data1, 24), column(RMPP.data2, 24)
-        self.source, self.destination = _addresses(table, rows)
+        self.rmpp_type: npt.NDArray[np.uint8] = np.where(self.rmpp, mads.column(RMPP.rmpp_type, MAD.size), 0)
+        """RMPPType; 0 if RMPP is not in use."""
+        self.rmpp_flags = mads.column(RMPP.rmpp_flags, MAD.size)
+        self.segment, self.data2 = mads.column(RMPP.data1, MAD.size), mads.column(RMPP.data2, MAD.size)
+        self.source, self.destination = _addresses(table, mads.rows)
         self.directed = np.flatnonzero(self.mgmt_class == DIRECTED)
-        """Indices of the directed-route ones; `lids` and `route` have an entry for each of these."""
-        self.lids, self.route, self.routed = _routes(table, rows[self.directed], at[self.directed])
+        """Indices of the directed-route SMPs; `lids`, `route` and `routed` have one entry per such SMP."""
+        self.lids, self.route, self.routed = _routes(table, mads.rows[self.directed], mads.at[self.directed])
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -113,7 +93,7 @@ class Datagrams:
         return some
 
     def behind(self, first: Datagrams) -> Datagrams:
-        """The entries of `first`, then these; `rmpp` is not kept."""
+        """The entries of `first`, followed by these; `rmpp` is not kept."""
         both: Datagrams = object.__new__(Datagrams)
         for name in _COLUMNS:
             setattr(both, name, np.concatenate([getattr(first, name), getattr(self, name)]))
@@ -127,7 +107,7 @@ class Datagrams:
         return both
 
     def among_directed(self, index: Int) -> tuple[Int, Int]:
-        """Which of `index` are directed-route SMPs, and their places among those."""
+        """Positions in `index` of directed-route SMPs, and their positions in `directed`."""
         if not len(self.directed):
             return self.directed, self.directed
         place = np.minimum(np.searchsorted(self.directed, index), len(self.directed) - 1)
@@ -135,9 +115,9 @@ class Datagrams:
         return here, place[here]
 
     def keys(self, back: Bool) -> list[U64]:
-        """What a request and its answer have in common, as columns of numbers; `back`, bool[n], names those that go back.
+        """Columns of numbers that are equal for a request and its answer; `back`, bool[n], marks answers.
 
-        Class, transaction id, and the way there: requester and target, or the directed route. Columns of zeros may be left out.
+        Class, transaction id, and either requester and target or the directed route. Columns of zeros may be left out.
         """
         near, far = self.source, self.destination
         columns = [
@@ -171,7 +151,7 @@ _COLUMNS = (
 
 
 class Listed:
-    """Some datagrams as lists of Python values, for what goes by them one by one; with hashes of theirs where they matter."""
+    """Selected datagrams as Python lists, for sequential code; with hashes if given."""
 
     def __init__(self, mads: Datagrams, index: Int, marks: U64 | None = None, askers: U64 | None = None) -> None:
         self.frames: list[int] = mads.frames[index].tolist()
@@ -188,11 +168,11 @@ class Listed:
         self.data2: list[int] = mads.data2[index].tolist()
         self.source, self.destination = mads.source.take(index).addresses(), mads.destination.take(index).addresses()
         self.marks: list[int] = marks[index].tolist() if marks is not None else [0] * len(index)
-        """Hash of what a request and its answer have in common."""
+        """Hash of `Datagrams.keys`, equal for a request and its answer."""
         self.askers: list[int] = askers[index].tolist() if askers is not None else self.marks
         """Hash of class, transaction and requester."""
         self.routes: list[bytes | None] = [None] * len(index)
-        """What a directed-route request and its answer have in common: LIDs of both ends and InitialPath; None where it is cut off."""
+        """For directed-route SMPs: both LIDs and InitialPath, equal for a request and its answer; None if cut off."""
         here, place = mads.among_directed(index)
         here, place = here[mads.routed[place]], place[mads.routed[place]]
         size = mads.route.shape[1] * WORD
@@ -206,30 +186,30 @@ class Listed:
 
 
 def _addresses(table: ChunkTable, rows: Int) -> tuple[Ends, Ends]:
-    """Source and destination of each row; LID 0 where there is none."""
-    loc, data = table.located, table.chunk.data
+    """Sender and receiver of each row; LID 0 if there is none."""
+    data, start = table.chunk.data, table.located.start
     near, far = (Ends(np.full(len(rows), LID_SIZE, np.uint8), *np.zeros((2, len(rows)), np.uint64)) for _ in range(2))
-    for name, source, destination, size in (("ip4", 12, 16, 4), ("ip6", 8, 24, 16), ("grh", 8, 24, 16), ("lrh", 6, 2, 2)):
-        if name not in loc.start or not len(rows):
-            continue
-        start = loc.start[name][rows]
-        index = np.flatnonzero(start >= 0)
-        start = start[index]
-        for ends, at in ((near, start + source), (far, start + destination)):
-            ends.size[index] = size
-            if size == 16:
-                words = gather(data, at, size).view(">u8")
+    for header, index, at in by_header(table, rows, ENDS):
+        for ends, place in ((near, at + header.source), (far, at + header.destination)):
+            ends.size[index] = header.size
+            if header.size == GID_SIZE:
+                words = gather(data, place, GID_SIZE).view(">u8")
                 ends.high[index], ends.low[index] = words[:, 0], words[:, 1]
             else:
-                ends.high[index] = 0
-                ends.low[index] = u16(data, at) if size == LID_SIZE else gather(data, at, size).view(">u4").ravel()
+                ends.low[index] = u16(data, place) if header.size == LID_SIZE else gather(data, place, header.size).view(">u4").ravel()
+    native = np.flatnonzero(start["lrh"][rows] >= 0) if "lrh" in start else rows[:0]
+    for header, index, at in by_header(table, rows[native], NETWORK):
+        for ends, place in ((near, at + header.source), (far, at + header.destination)):
+            if ends.shown is None:
+                ends.shown = np.zeros((len(rows), GID_SIZE), np.uint8)
+            ends.shown[native[index], : header.size] = gather(data, place, header.size)
     return near, far
 
 
 def _routes(table: ChunkTable, rows: Int, at: Int) -> tuple[U64, U64, Bool]:
-    """Of directed-route SMPs: both LIDs, the path behind its number of hops as uint64[n, words], and whether it is there.
+    """For directed-route SMPs: both LIDs, hop count and path as uint64[n, words], and whether the path is complete.
 
-    HopCount above 63 counts as 63.
+    A HopCount above 63 counts as 63.
     """
     data = table.chunk.data
     there = at + PATH_AT + PATH_SIZE <= table.located.payload_end[rows]
@@ -237,7 +217,7 @@ def _routes(table: ChunkTable, rows: Int, at: Int) -> tuple[U64, U64, Bool]:
     if not n:
         return np.zeros(0, np.uint64), np.zeros((0, 1), np.uint64), there
     start = np.where(there, at, 0)
-    if data.size < PATH_AT + PATH_SIZE:  # too short for any
+    if data.size < PATH_AT + PATH_SIZE:  # too short for any path
         return np.zeros(n, np.uint64), np.zeros((n, 1), np.uint64), there
     lids = gather(data, start + LIDS_AT, 4).view(">u4").ravel().astype(np.uint64)
     hops = np.minimum(data[start + SMPDirected.hop_count.bit // 8], PATH_SIZE - 1)

@@ -1,23 +1,23 @@
-"""What happened between queue pairs, as rules hear it: events in frame order within a stream."""
+"""Which events between queue pairs do rules receive? In frame order within a stream."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from ibdissect.record import record
+from msgspec import Struct as Record
+
+from ibdissect.table.addresses import End
 
 
-@record
-class Ends:
-    """Where a stream comes from and goes to."""
+class Ends(Record, frozen=True, eq=False):
+    """Source and destination of a stream."""
 
     service: str
     """RC, UC, RD or XRC."""
-    source: str
-    """LID, GID or IP address, as text."""
-    destination: str
+    source: End
+    destination: End
     dest_qp: int
-    """Destination queue pair; of RD the end-to-end context, which counts PSNs there."""
+    """Destination queue pair; for RD the end-to-end context, which PSNs belong to."""
     response: bool
 
     @property
@@ -27,48 +27,39 @@ class Ends:
         return f"{self.service} {self.source} → {self.destination} {what} 0x{self.dest_qp:06x}"
 
 
-@record
-class StreamEvent:
-    """Something that happened in one direction of one service between two queue pairs."""
+class StreamEvent(Record, frozen=True, eq=False):
+    """An event in one direction of one service between two queue pairs."""
 
     source: ClassVar[type[Any]]
-    """The follower that raises it; the rules' engine makes and feeds it."""
+    """The follower that emits it; the rule engine creates and feeds it."""
     frame: int
     time_ns: int
     ends: Ends
     slot: int
-    """Number of the stream, for findings that belong to it."""
+    """Number of the stream, to group its findings."""
     psn: int
 
 
-@record
-class Gap(StreamEvent):
-    """Requests are missing in front of this one."""
-
-    missing: int
-    before: int
-    """Frame of the packet in front of the gap."""
-    unproven: bool
-    """The capture may have missed them."""
-
-
-@record
-class Repeated(StreamEvent):
-    """A request was sent again: its PSN was seen before."""
+class Repeated(StreamEvent, frozen=True):
+    """A request was sent again, with a PSN seen before."""
 
     restart: bool
-    """The requester went back: the packet does not follow the one in front of it."""
+    """The requester went back: the PSN does not follow that of the previous packet."""
     middle: bool
     """It went back into the middle of a message."""
     read: bool
-    """An RDMA READ asks again, for all or for the rest."""
-    count: int = 1
-    """Packets, this one and those behind it."""
+    """It is an RDMA READ request, again for all data or for the rest."""
+    frames: tuple[int, ...]
+    """Frames of this packet and of following packets that were also sent before."""
+
+    @property
+    def count(self) -> int:
+        """Number of packets that were sent before."""
+        return len(self.frames)
 
 
-@record
-class Exhausted(StreamEvent):
-    """A packet was sent more often than its retry counter allows."""
+class Exhausted(StreamEvent, frozen=True):
+    """A packet was sent more often than the retry counter allows."""
 
     sent: int
     allowed: int
@@ -76,32 +67,28 @@ class Exhausted(StreamEvent):
     """Frame of its first repetition."""
 
 
-@record
-class Wrapped(StreamEvent):
-    """PSN 0xffffff was used; 0 follows."""
+class Wrapped(StreamEvent, frozen=True):
+    """PSN 0xffffff was used; the next one is 0."""
 
 
-@record
-class LengthWrong(StreamEvent):
-    """The payloads of a whole RDMA WRITE of several packets do not add up to its DMALen."""
+class LengthWrong(StreamEvent, frozen=True):
+    """The payloads of a complete RDMA WRITE of several packets do not add up to its DMALen."""
 
     claimed: int
     found: int
     count: int
 
 
-@record
-class OrderWrong(StreamEvent):
-    """A packet cannot follow the one in front of it, whose PSN is one less."""
+class OrderWrong(StreamEvent, frozen=True):
+    """The OpCode of a packet cannot follow that of the packet with the previous PSN."""
 
     opcode: int
     before: int
-    """OpCode in front."""
+    """OpCode of the previous packet."""
 
 
-@record
-class MsnFell(StreamEvent):
-    """An acknowledgement of a later PSN has an earlier message number."""
+class MsnFell(StreamEvent, frozen=True):
+    """An acknowledgement of a later PSN has a lower message sequence number (MSN)."""
 
     msn: int
     before: int
@@ -109,9 +96,8 @@ class MsnFell(StreamEvent):
     """Frame of the acknowledgement with `before`."""
 
 
-@record
-class MsnJumped(StreamEvent):
-    """More messages were completed between two acknowledgements than there were packets."""
+class MsnJumped(StreamEvent, frozen=True):
+    """The MSN rose by more between two acknowledgements than there were packets."""
 
     msn: int
     before: int

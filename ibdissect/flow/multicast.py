@@ -1,4 +1,4 @@
-"""Who sends to which multicast group, with what keys, how much - and what did the group's record say?"""
+"""Who sends to which multicast group, how much and with which keys, and what does the group's record say?"""
 
 from __future__ import annotations
 
@@ -6,51 +6,51 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct as Record
 
+from ibdissect.capture.scattered import gather, u16
 from ibdissect.dropped import Dropped
-from ibdissect.record import record
-from ibdissect.table.locate import Int, u16
+from ibdissect.table.addresses import IP4_SIZE, LID_SIZE, NETWORK, OF_LRH, SHOWN, by_header
+from ibdissect.table.locate import Int
 from ibdissect.table.mask import occurrences_where
-from ibdissect.table.table import ChunkTable, gather
+from ibdissect.table.rows import hashed
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE, RESPONSE_BIT, SA_CLASS
 from ibdissect.wire.opcodes import UD
 from ibdissect.wire.sa_paths import MCMemberRecord
 from ibdissect.wire.text import gid_text
 from ibdissect.wire.transport import BTH, DETH
 
-from .asked import mixed
-
-FIRST_MULTICAST, PERMISSIVE = 0xC000, 0xFFFF
 SERVICE = 0xE0
 MAX_SENDERS, MAX_GROUPS = 16384, 16384
 MAPPED = bytes(10) + b"\xff\xff"
-SA_CLASS, RESPONSE_BIT = 0x03, 0x80
 KEY = 48
-"""Bytes that tell senders apart: group, source, LID, P_Key, Q_Key, source QP; a whole number of words."""
+"""Bytes that identify a sender: group, source, LID, P_Key, Q_Key, source QP, padded to whole words."""
 
 
 class GroupRecord(NamedTuple):
-    """A group as its latest MCMemberRecord shows it."""
+    """A group according to its latest MCMemberRecord."""
 
     frame: int
     mlid: int
     p_key: int
     q_key: int
-    """0 where the SA hides it."""
+    """0 if the SA hides it."""
     mtu: int
-    """Bytes, 0 when the code is reserved."""
+    """Bytes; 0 if the code is reserved."""
     rate: int
     """Code of the rate."""
 
 
-@record(eq=True, frozen=False)
-class Sender:
+class Sender(Record):
     """One queue pair that sends to one group."""
 
     group: bytes
-    """GID; IPv4 groups as ::ffff:a.b.c.d; zeros where the packets have no GRH."""
+    """GID; IPv4 groups as ::ffff:a.b.c.d; zeros if the packets have no GRH."""
     source: bytes
-    """GID or mapped IPv4 address; where there is no GRH, the LID in the last two bytes."""
+    """GID or mapped IPv4 address; without GRH the LID in the last two bytes."""
     mlid: int
     """DLID, 0 on Ethernet."""
     p_key: int
@@ -66,12 +66,12 @@ class Sender:
 
     @property
     def group_text(self) -> str:
-        """The group as people write it."""
+        """The group as text."""
         return _text(self.group) if any(self.group) else f"LID 0x{self.mlid:04x}"
 
     @property
     def source_text(self) -> str:
-        """The sender as people write it."""
+        """The sender as text."""
         return f"LID {int.from_bytes(self.source, 'big')}" if not any(self.source[:14]) else _text(self.source)
 
 
@@ -80,7 +80,7 @@ def _text(address: bytes) -> str:
 
 
 class Multicast:
-    """Senders and groups of a capture, bounded. `of` every chunk in order, by whoever asks first."""
+    """Senders and groups of a capture, bounded. Call `of` per chunk in order; later calls are free."""
 
     def __init__(self) -> None:
         self._of: ChunkTable | None = None
@@ -89,10 +89,10 @@ class Multicast:
         """By MGID."""
         self.dropped = Dropped("multicast groups and senders")
         self.now: list[tuple[Sender, Int]] = []
-        """The senders of the present chunk with their rows."""
+        """The senders in the current chunk with their rows."""
 
     def of(self, table: ChunkTable) -> Multicast:
-        """Take in a chunk."""
+        """Process a chunk."""
         if self._of is not table:
             self._of = table
             self.now = []
@@ -124,26 +124,21 @@ class Multicast:
             return
         loc, data = table.located, table.chunk.data
         key = np.zeros((len(rows), KEY), np.uint8)
-        for name, source, destination, size in (("lrh", 6, 2, 2), ("grh", 8, 24, 16), ("ip6", 8, 24, 16), ("ip4", 12, 16, 4)):
-            if name not in loc.start:
-                continue
-            index = np.flatnonzero(loc.start[name][rows] >= 0)
-            at = loc.start[name][rows[index]]
-            if name == "lrh":
-                key[index, 32:34] = gather(data, at + destination, 2)
-                key[index, 30:32] = gather(data, at + source, 2)
-                continue
-            if name == "ip4":
+        for header, index, at in by_header(table, rows, SHOWN):
+            size = header.size
+            if size == IP4_SIZE:
                 key[index, 0:12] = key[index, 16:28] = np.frombuffer(MAPPED, np.uint8)
-            key[index, 16 - size : 16] = gather(data, at + destination, size)
-            key[index, 32 - size : 32] = gather(data, at + source, size)
+            key[index, 32 - size : 32] = gather(data, at + header.source, size)
+            if size != LID_SIZE:
+                key[index, 16 - size : 16] = gather(data, at + header.destination, size)
+        key[:, 32:34] = table.of_rows(LRH.dlid)[0][rows].astype(">u2").view(np.uint8).reshape(-1, 2)
         bth = loc.start["bth"][rows]
         key[:, 34:36] = gather(data, bth + BTH.p_key.bit // 8, 2)
         key[:, 36:40] = gather(data, bth + BTH.size + DETH.q_key.bit // 8, 4)
         key[:, 40:43] = gather(data, bth + BTH.size + DETH.srcqp.bit // 8, 3)
-        hashed = mixed(key)
-        order = np.argsort(hashed, kind="stable")
-        starts = np.flatnonzero(np.concatenate(([True], hashed[order][1:] != hashed[order][:-1])))
+        numbers = hashed(key)
+        order = np.argsort(numbers, kind="stable")
+        starts = np.flatnonzero(np.concatenate(([True], numbers[order][1:] != numbers[order][:-1])))
         payload = loc.at("payload")[rows]
         length = np.where(payload >= 0, loc.payload_end[rows] - payload, 0)
         for mine in np.split(order, starts[1:]):
@@ -170,7 +165,7 @@ class Multicast:
 
     @staticmethod
     def _multicast(table: ChunkTable) -> Int:
-        """Rows of unreliable datagrams to a multicast address."""
+        """Rows of unreliable datagrams sent to a multicast address."""
         loc, data = table.located, table.chunk.data
         bth = loc.start.get("bth")
         if bth is None:
@@ -180,16 +175,12 @@ class Multicast:
         if not len(rows):
             return rows
         to = np.zeros(len(rows), np.bool_)
-        for name, offset in (("lrh", 2), ("grh", 24), ("ip6", 24), ("ip4", 16)):
-            if name not in loc.start:
-                continue
-            there = np.flatnonzero(loc.start[name][rows] >= 0)
-            at = loc.start[name][rows[there]] + offset
-            if name == "lrh":
-                lid = u16(data, at)
-                to[there] = (lid >= FIRST_MULTICAST) & (lid != PERMISSIVE)
-            elif name == "ip4":
-                to[there] = data[at] >> 4 == 0xE
-            else:
-                to[there] |= data[at] == 0xFF
+        for order in (NETWORK, (OF_LRH,)):
+            for header, index, at in by_header(table, rows, order):
+                first = data[at + header.destination]
+                if header.size == LID_SIZE:
+                    lid = u16(data, at + header.destination)
+                    to[index] |= (lid >= FIRST_MULTICAST) & (lid != PERMISSIVE)
+                else:
+                    to[index] = first >> 4 == 0xE if header.size == IP4_SIZE else first == 0xFF
         return rows[to]

@@ -1,4 +1,4 @@
-"""Which requests of a chunk have exactly one answer, right behind them? All that is clean is matched by one sort."""
+"""Which requests of a chunk are followed by exactly one answer? A single sort matches all clean traffic."""
 
 from __future__ import annotations
 
@@ -6,59 +6,31 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct as Record
 
-from ibdissect.record import record
-from ibdissect.table.distinct import U64, order_of
-from ibdissect.table.locate import Bool, Int
+from ibdissect.table.locate import Int
+from ibdissect.table.rows import U64, held, order_of
 
 NOTHING, ASKS, ANSWERS, OTHER = range(4)
-"""What a datagram is to the matching."""
-_ODD = (
-    0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F, 0xE7037ED1A0B428DB,
-    0x8EBC6AF09C88C6E3, 0x589965CC75374CC3,
-)  # fmt: skip
-"""Odd multipliers that spread small numbers over 64 bits, one for each of the first columns, then over again."""
+"""Roles of a datagram in matching."""
 
 
-@record
-class Pairs:
-    """Indices of datagrams; the first two have one length, the answers ascend."""
+class Pairs(Record, frozen=True, eq=False):
+    """Indices of datagrams; `requests` and `answers` have equal length, `answers` ascend."""
 
     requests: Int
     answers: Int
     waits: Int
-    """Requests that may find their answer in a later chunk, ascending: nothing but pairs came before them."""
+    """Requests that may be answered in a later chunk, ascending: only complete pairs precede them."""
     rest: Int
-    """All others that take part, ascending: repeated, answered twice, answers alone, or of a mark that was waited for."""
-
-
-def mark(columns: Sequence[npt.NDArray[np.uint64]]) -> U64:
-    """A hash of each row, uint64[n]; columns of zeros at the end do not change it, nor what chunk the row is in."""
-    mixed = np.zeros(len(columns[0]), np.uint64)
-    for k, column in enumerate(columns):
-        part = column * np.uint64(_ODD[k % len(_ODD)] + 2 * (k // len(_ODD)))
-        part ^= part >> np.uint64(29)
-        part *= np.uint64(_ODD[1])
-        mixed += part
-    mixed ^= mixed >> np.uint64(31)
-    mixed *= np.uint64(_ODD[0])
-    return mixed
-
-
-def among(marks: U64, some: U64) -> Bool:
-    """Which marks are among some, bool[n]."""
-    if not len(some):
-        return np.zeros(len(marks), np.bool_)
-    some = np.sort(some)
-    found: Bool = some[np.minimum(np.searchsorted(some, marks), len(some) - 1)] == marks
-    return found
+    """All others, ascending: repeated requests, second answers, answers alone, and all that requests of earlier chunks may match."""
 
 
 def pair(marks: U64, columns: Sequence[npt.NDArray[np.uint64]], role: npt.NDArray[np.uint8], waiting: U64) -> Pairs:
-    """Match datagrams that agree in all columns, each request with the answer behind it; `role` as above, one a datagram.
+    """Match each request with the next answer that is equal in all columns; `role` as above, one per datagram.
 
-    Only where all that agree come as request, answer, request, answer ... (the last request may lack its answer), and where
-    their mark is not one of `waiting`. `marks` is `mark(columns)`; rows that differ and hash alike are left to the rest.
+    Matches only groups of equal datagrams that alternate request, answer, request, answer ... (the last request may lack its
+    answer), and whose mark is not in `waiting`. `marks` is `mark(columns)`; groups with hash collisions go to `rest`.
     """
     live = np.flatnonzero(role)
     order = live[order_of(marks[live])]
@@ -76,7 +48,7 @@ def pair(marks: U64, columns: Sequence[npt.NDArray[np.uint64]], role: npt.NDArra
         found = column[order]
         fine[1:] &= (found[1:] == found[:-1]) | new[1:]
     clean = np.logical_and.reduceat(fine, starts)
-    clean &= ~among(sorted_marks[starts], waiting)
+    clean &= ~held(sorted_marks[starts], waiting)
     matched = np.flatnonzero(second & clean[group])
     requests, answers = order[matched - 1], order[matched]
     waits = order[(starts + sizes - 1)[clean & (sizes & 1 == 1)]]

@@ -1,36 +1,37 @@
-"""What does a stream that lost or repeated something do, packet by packet? Clean traffic never comes here."""
+"""How does a stream recover from losses and repetitions? Packet by packet, only for streams that are not clean."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
 
-from ibdissect.record import record
+from msgspec import Struct as Record
+from msgspec import field
+
+from ibdissect.dropped import Dropped
 
 from .columns import GOES_ON, LEAVES, OPERATION, READ, READ_REQUEST, STARTS_WRITE, UNKNOWN
-from .events import Ends, Exhausted, Gap, LengthWrong, MsnFell, MsnJumped, OrderWrong, Repeated, StreamEvent, Wrapped
+from .events import Ends, Exhausted, LengthWrong, MsnFell, MsnJumped, OrderWrong, Repeated, StreamEvent, Wrapped
 
 PSNS = 1 << 24
 FAR = 1 << 16
-"""A PSN farther off than this belongs to a new connection: nobody has as many packets under way."""
+"""A PSN farther away than this belongs to a new connection: no sender has that many packets in flight."""
 MAX_HOLES = 64
-"""Gaps remembered per stream; the oldest is forgotten first."""
+"""Gaps remembered per stream; the oldest is evicted first."""
 MTUS = (256, 512, 1024, 2048, 4096)
 MAX_RETRIES = 7
 """The retry counter has three bits."""
 SHORTEST_TIMEOUT_NS = 1_000_000
-"""Copies that follow faster were doubled on the way, not sent again."""
+"""Copies that follow faster were duplicated in the network, not retransmitted."""
 ACK, RNR, NAK = 0, 1, 3
 
 
 def distance(a: int, b: int) -> int:
-    """How far PSN (or MSN) `a` is ahead of `b`, negative when behind."""
+    """How far PSN (or MSN) `a` is ahead of `b`; negative if it is behind."""
     return ((a - b + (PSNS >> 1)) & (PSNS - 1)) - (PSNS >> 1)
 
 
-@record(eq=True, frozen=False)
-class Packet:
-    """One packet as the state machine reads it."""
+class Packet(Record):
+    """One packet, as input of the state machine."""
 
     frame: int
     time_ns: int
@@ -40,28 +41,26 @@ class Packet:
     dma_length: int
     syndrome: int
     msn: int
-    unproven: bool
 
 
-@record(eq=True, frozen=False)
-class Hole:
-    """PSNs that were skipped and have not come since."""
+class Hole(Record):
+    """A gap: PSNs that were skipped and have not arrived so far."""
 
     start: int
     count: int
     frame: int
-    """The packet behind them."""
+    """The packet after the gap."""
     time_ns: int
+    before: int
+    """Frame of the packet before the gap."""
     refused: bool = False
-    """The responder asked for them (NAK sequence error)."""
-    unproven: bool = False
+    """The responder requested these PSNs (NAK sequence error)."""
     refused_ns: int = 0
-    """When it asked last."""
+    """Time of its latest request."""
 
 
-@record(eq=True, frozen=False)
-class Counts:
-    """What went wrong in a stream, for statistics."""
+class Counts(Record):
+    """Counts of errors in a stream, for statistics."""
 
     gaps: int = 0
     missing: int = 0
@@ -76,16 +75,15 @@ class Counts:
     missing_responses: int = 0
 
 
-@record(eq=True, frozen=False)
-class Stream:
-    """State of one stream between two packets; -1 stands for unknown."""
+class Stream(Record):
+    """State of one stream between two packets; -1 means unknown."""
 
     slot: int
     ends: Ends
     high: int = -1
     """Requests: the next PSN never seen. Responses: the last PSN answered."""
     cursor: int = -1
-    """The PSN that follows the last packet."""
+    """The PSN after that of the last packet."""
     last_opcode: int = UNKNOWN
     last_frame: int = 0
     sent: int = -1
@@ -96,8 +94,10 @@ class Stream:
     msn_psn: int = -1
     msn_frame: int = 0
     read: tuple[int, int] = (-1, 0)
-    """PSN and DMALen of the last READ, while its length in packets is not known."""
+    """PSN and DMALen of the last READ, while its number of packets is unknown."""
     holes: list[Hole] = field(default_factory=list)
+    forgotten: Dropped = field(default_factory=lambda: Dropped("gaps of one stream"))
+    """Counts evicted gaps."""
     tries: int = 0
     retry_psn: int = -1
     retry_frame: int = 0
@@ -105,10 +105,23 @@ class Stream:
     retries_allowed: int = MAX_RETRIES
     counts: Counts = field(default_factory=Counts)
 
+    def in_step(self, packet: Packet) -> bool:
+        """Whether a packet properly follows the previous one, as in clean traffic."""
+        if self.high < 0:
+            return True
+        goes_on = GOES_ON[packet.opcode]
+        step = (packet.psn - self.cursor) & (PSNS - 1)
+        if step and (step >= FAR or not self.ends.response or goes_on):
+            return False
+        if (self.last_opcode != UNKNOWN and LEAVES[self.last_opcode] != goes_on) or packet.syndrome >= RNR << 5:
+            return False
+        more, ahead = (packet.msn - self.msn) & (PSNS - 1), (packet.psn - self.msn_psn) & (PSNS - 1)
+        return min(packet.msn, self.msn) < 0 or more <= ahead + 1
+
     # -- requests
 
-    def request(self, packet: Packet, back: Stream | None) -> Iterator[StreamEvent]:
-        """Take in a request; `back` is the other direction, None when it is not known."""
+    def request(self, packet: Packet, back: Stream | None, judged: bool) -> Iterator[StreamEvent]:
+        """Process a request; `back` is the other direction, None if unknown. `judged`: check its number of tries."""
         psn, opcode = packet.psn, packet.opcode
         if not self.mtu and back is not None:
             self.mtu = back.mtu
@@ -119,9 +132,8 @@ class Stream:
         ahead, step = distance(psn, self.high), distance(psn, self.cursor)
         if ahead > 0:
             self._gap(ahead, packet)
-            yield Gap(packet.frame, packet.time_ns, self.ends, self.slot, psn, ahead, self.last_frame, packet.unproven)
         elif ahead < 0:
-            yield from self._again(packet, step, back is not None)
+            yield from self._again(packet, step, judged)
         if step == 0:
             if self.last_opcode != UNKNOWN and LEAVES[self.last_opcode] != GOES_ON[opcode]:
                 yield OrderWrong(packet.frame, packet.time_ns, self.ends, self.slot, psn, opcode, self.last_opcode)
@@ -137,8 +149,9 @@ class Stream:
         self.last_opcode, self.last_frame = opcode, packet.frame
 
     def _begin(self, packet: Packet) -> None:
-        """The first packet of a connection."""
-        self.holes.clear()
+        """Start with the first packet of a connection."""
+        if self.ends.service != "UC":  # UC never retransmits: its gaps stay
+            self.holes.clear()
         self.tries, self.retry_psn = 0, -1
         self.sent = self.dma_length = -1
         self.read = (-1, 0)
@@ -149,7 +162,7 @@ class Stream:
         self.last_opcode, self.last_frame = packet.opcode, packet.frame
 
     def _packets(self, packet: Packet) -> int:
-        """PSNs that a request uses: one, or those of its READ responses."""
+        """Number of PSNs that a request uses: one, or one per READ response."""
         if packet.opcode & OPERATION != READ_REQUEST:
             return 1
         if self.mtu:
@@ -159,7 +172,7 @@ class Stream:
         return 1
 
     def _settle_read(self, packet: Packet) -> None:
-        """Once the path MTU is known, so is the number of PSNs a READ used; the request behind it may tell the MTU."""
+        """Compute the PSNs used by the last READ, once the path MTU is known; this packet's PSN may reveal the MTU."""
         start, length = self.read
         if start < 0:
             return
@@ -169,7 +182,7 @@ class Stream:
         step = distance(packet.psn, start)
         if not self.mtu:
             rest = length - packet.dma_length if packet.opcode & OPERATION == READ_REQUEST else 0
-            again = [mtu for mtu in MTUS if 0 < rest == step * mtu]  # asks for the rest of the same READ
+            again = [mtu for mtu in MTUS if 0 < rest == step * mtu]  # this packet requests the rest of the same READ
             fitting = [mtu for mtu in MTUS if -(-length // mtu) == step]
             if len(again or fitting) == 1:
                 self.mtu = (again or fitting)[0]
@@ -186,10 +199,11 @@ class Stream:
         self.counts.missing += missing
         if len(self.holes) >= MAX_HOLES:
             self.holes.pop(0)
-        self.holes.append(Hole(self.high, missing, packet.frame, packet.time_ns, unproven=packet.unproven))
+            self.forgotten.add(packet.frame, packet.time_ns)
+        self.holes.append(Hole(self.high, missing, packet.frame, packet.time_ns, self.last_frame))
 
-    def _again(self, packet: Packet, step: int, answered: bool) -> Iterator[StreamEvent]:
-        """A PSN below the highest: sent again, or late."""
+    def _again(self, packet: Packet, step: int, judged: bool) -> Iterator[StreamEvent]:
+        """Process a packet with a PSN below the highest: retransmitted or late."""
         counts = self.counts
         middle = step not in (0, -1) and bool(GOES_ON[packet.opcode])
         counts.restarts += step != 0
@@ -200,38 +214,38 @@ class Stream:
         read = packet.opcode & OPERATION == READ_REQUEST
         counts.repeated += 1
         counts.repeated_reads += read
-        yield Repeated(packet.frame, packet.time_ns, self.ends, self.slot, packet.psn, step != 0, middle, read)
+        yield Repeated(packet.frame, packet.time_ns, self.ends, self.slot, packet.psn, step != 0, middle, read, (packet.frame,))
         if packet.psn != self.retry_psn:
             if step != 0:
                 self.retry_psn, self.tries, self.retry_frame, self.retry_ns = packet.psn, 1, packet.frame, packet.time_ns
         elif packet.time_ns - self.retry_ns >= SHORTEST_TIMEOUT_NS:
             self.tries += 1
             self.retry_ns = packet.time_ns
-            if answered and self.tries == self.retries_allowed + 1:
+            if judged and self.tries == self.retries_allowed + 1:
                 yield Exhausted(
                     packet.frame, packet.time_ns, self.ends, self.slot, packet.psn, self.tries + 1, self.retries_allowed, self.retry_frame
                 )  # fmt: skip
 
     def refused(self, psn: int, time_ns: int) -> None:
-        """The responder asked for `psn` again (NAK or RNR NAK): that is no time-out, and what was missing is known to it."""
+        """The responder requested `psn` again (NAK or RNR NAK): reset the tries, as this is no timeout, and mark its gap."""
         self.tries = 0
         for hole in self.holes:
             if -hole.count < distance(hole.start, psn) <= 0:
                 hole.refused, hole.refused_ns = True, time_ns
 
     def _fill(self, psn: int) -> bool:
-        """Whether the PSN was missing; then it is not any more."""
+        """Remove a PSN from its gap; False if it is in none."""
         for i, hole in enumerate(self.holes):
             at = distance(psn, hole.start)
             if 0 <= at < hole.count:
-                rest = Hole((psn + 1) % PSNS, hole.count - at - 1, hole.frame, hole.time_ns, hole.refused, hole.unproven, hole.refused_ns)
+                rest = Hole((psn + 1) % PSNS, hole.count - at - 1, hole.frame, hole.time_ns, hole.before, hole.refused, hole.refused_ns)
                 hole.count = at
                 self.holes[i : i + 1] = [part for part in (hole, rest) if part.count]
                 return True
         return False
 
     def _message(self, packet: Packet) -> Iterator[StreamEvent]:
-        """Add up the payload of a message."""
+        """Add a packet to the payload size of its message, and check it against DMALen at the end."""
         opcode = packet.opcode
         if not GOES_ON[opcode]:
             self.sent = 0 if LEAVES[opcode] or STARTS_WRITE[opcode] else -1
@@ -251,7 +265,7 @@ class Stream:
     # -- responses
 
     def response(self, packet: Packet) -> Iterator[StreamEvent]:
-        """Take in a response; the caller tells the other direction of NAKs."""
+        """Process a response; the caller reports NAKs to the other direction."""
         psn, opcode = packet.psn, packet.opcode
         kind = packet.syndrome >> 5 if packet.syndrome >= 0 else ACK
         if self.high >= 0 and abs(distance(psn, self.high)) > FAR:

@@ -1,84 +1,91 @@
-"""Do the packets of each RC, UC and XRC stream follow each other? Whole columns for clean traffic; `recovery` for the rest."""
+"""Do the packets of each RC, UC, RD and XRC stream arrive in order? By columns for clean traffic; `recovery` for the rest."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from ibdissect.capture.scattered import looked_up
 from ibdissect.dropped import Dropped
-from ibdissect.table.crcs import icrc
+from ibdissect.table.addresses import End, ends_of
+from ibdissect.table.connections import Connections
+from ibdissect.table.crcs import wrong_icrcs
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.opcodes import SERVICES
 
-from .addresses import ways_of
-from .columns import LEAVES, SERVICE, STARTS_WRITE, UNKNOWN, Packets, by_opcode, packets
+from .columns import LEAVES, SERVICE, STARTS_WRITE, UNKNOWN, Packets, packets
 from .events import Ends, LengthWrong, Repeated, StreamEvent, Wrapped
-from .recovery import FAR, MAX_RETRIES, MTUS, NAK, PSNS, RNR, Hole, Packet, Stream, distance
+from .recovery import FAR, MAX_RETRIES, MTUS, NAK, PSNS, RNR, Packet, Stream, distance
 
 MAX_STREAMS = 65536
-"""Streams remembered; the oldest goes first."""
+"""Streams remembered; the oldest is evicted first."""
 MAX_PEERS = 64
-"""Streams between two ports that are compared to find the other direction of one."""
+"""Most streams between two ports that are compared to find the opposite direction of one."""
 _STATE: dict[str, tuple[Any, int]] = {
     "high": (np.int64, -1), "last_opcode": (np.uint8, UNKNOWN), "last_frame": (np.int64, 0), "sent": (np.int64, -1),
     "dma_length": (np.int64, -1), "mtu": (np.int64, 0), "msn": (np.int64, -1), "msn_psn": (np.int64, -1), "msn_frame": (np.int64, 0),
     "cursor": (np.int64, -1), "read_psn": (np.int64, -1), "read_length": (np.int64, 0), "read_frame": (np.int64, 0),
     "read_ns": (np.int64, 0),
-    "unproven": (np.bool_, False), "packets": (np.int64, 0), "bytes": (np.int64, 0), "first_frame": (np.int64, 0),
-    "first_psn": (np.int64, -1), "holes": (np.int64, 0),
+    "sealed": (np.bool_, False),
+    "packets": (np.int64, 0), "bytes": (np.int64, 0), "first_frame": (np.int64, 0),
+    "first_psn": (np.int64, -1), "first_opcode": (np.uint8, UNKNOWN), "holes": (np.int64, 0),
+    "largest": (np.int64, -1), "largest_frame": (np.int64, 0),
 }  # fmt: skip
-"""What is kept of every stream, as columns: type and value when unknown. `read_*` speak of the latest READ; `unproven`: the
-capture may miss packets without saying so."""
+"""Columns with the state of every stream: type, and value if unknown. `read_*` describe the latest READ; `sealed`: the first
+packet had a correct ICRC, so a wrong one later means damage; `largest`: the longest payload, `largest_frame`: its first frame."""
 _SHARED = ("high", "cursor", "last_opcode", "last_frame", "sent", "dma_length", "mtu", "msn", "msn_psn", "msn_frame")
 """Columns that `recovery.Stream` has too."""
 
 
-def _way(ends: Ends) -> tuple[str, str, str, bool]:
-    """What streams between the same ports in the same direction have in common."""
+def _way(ends: Ends) -> tuple[str, End, End, bool]:
+    """Key shared by streams between the same ports in the same direction."""
     return ends.service, ends.source, ends.destination, ends.response
 
 
 class Streams:
-    """State of all streams. One per capture; chunks in order."""
+    """State of all streams. One per capture; feed chunks in order."""
 
-    def __init__(self) -> None:
-        self.slots: dict[int, int] = {}
+    after: ClassVar = (Connections,)
+    columns: ClassVar = (packets,)
+
+    def __init__(self, connections: Connections | None = None) -> None:
+        self.connections = connections or Connections()
+        self.slots = OrderedDict[int, int]()
         """Key to slot."""
         self.ends: list[Ends] = []
         """By slot."""
-        self.between: dict[tuple[str, str, str, bool], list[int]] = {}
+        self.between: dict[tuple[str, End, End, bool], list[int]] = {}
         """Slots by service, source, destination and whether responses."""
-        self.retries: dict[tuple[str, str, str, int], int] = {}
-        """Retry counts that connection management agreed on, by service, source, destination and its queue pair."""
         self.troubled: dict[int, Stream] = {}
-        """Streams that were not clean at some time, by slot."""
+        """Streams that were not clean at least once, by slot."""
         self.state = {name: np.full(1024, empty, kind) for name, (kind, empty) in _STATE.items()}
         self.last_ns = 0
-        self.dropped = Dropped("streams of packets")
+        self.dropped = Dropped("streams of packets"), Dropped("gaps of one stream")
 
     def feed(self, table: ChunkTable) -> Iterator[StreamEvent]:
-        """Take in a chunk; yields what happened in it."""
+        """Process a chunk; yields its events."""
         if len(table):
             self.last_ns = int(table.chunk.time_ns[-1])
-        found = packets(table)
+        found = table.once(packets)
         if found is None:
             return
         slots = self._slots(table, found)
         group = np.repeat(np.arange(len(slots)), np.diff(np.append(found.starts, len(found.rows))))
-        used, dirty, fault = self._judge(found, slots, group)
+        used, dirty = self._judge(found, slots, group)
         if not dirty.all():
             yield from self._advance(table, found, slots, group, used, ~dirty)
         if dirty.any():
-            yield from self._recover(table, found, slots, group, dirty, fault)
+            yield from self._recover(table, found, slots, group, dirty)
         self._tally(table, found, slots, group)
 
     # -- which stream
 
     def _slots(self, table: ChunkTable, found: Packets) -> Int:
-        """The slot of each stream of the chunk, int64[streams]."""
+        """The slot of each stream of the chunk, int64[streams]; new streams get one."""
         get = self.slots.get
         keys = found.key[found.starts].tolist()
         slots = [get(key, -1) for key in keys]
@@ -87,22 +94,23 @@ class Streams:
             at = found.starts[fresh]
             rows = found.rows[at]
             numbers = rows.tolist(), found.opcode[at].tolist(), found.dest_qp[fresh].tolist(), found.response[at].tolist()
-            for i, row, opcode, dest_qp, response, way in zip(fresh, *numbers, ways_of(table, rows), strict=True):
+            for i, row, opcode, dest_qp, response, way in zip(fresh, *numbers, ends_of(table, rows), strict=True):
                 ends = Ends(SERVICES[opcode & SERVICE], way[0], way[1], dest_qp, response)
                 slots[i] = self.slots[keys[i]] = self._new(ends, table.chunk.first + row)
             index = [slots[i] for i in fresh]
             self.state["first_frame"][index], self.state["first_psn"][index] = table.chunk.first + rows, found.psn[at]
-            self.state["unproven"][index] = found.unproven[at]
+            self.state["first_opcode"][index] = found.opcode[at]
+            self.state["sealed"][index] = ~wrong_icrcs(table, rows)
         return np.array(slots, np.int64)
 
     def _new(self, ends: Ends, frame: int) -> int:
-        """A slot for another stream."""
+        """A slot for a new stream; evicts the oldest stream if there are too many."""
         if len(self.slots) >= MAX_STREAMS:
-            slot = self.slots.pop(next(iter(self.slots)))
+            _, slot = self.slots.popitem(last=False)
             self._part(self.ends[slot], slot)
             self.troubled.pop(slot, None)
             self.ends[slot] = ends
-            self.dropped.add(frame, self.last_ns)
+            self.dropped[0].add(frame, self.last_ns)
             for name, (_, empty) in _STATE.items():
                 self.state[name][slot] = empty
         else:
@@ -118,14 +126,14 @@ class Streams:
         return self.between.setdefault(_way(ends), [])
 
     def _part(self, ends: Ends, slot: int) -> None:
-        """A stream is forgotten."""
+        """Remove an evicted stream from `between`."""
         siblings = self._siblings(ends)
         siblings.remove(slot)
         if not siblings:
             del self.between[_way(ends)]
 
     def other(self, slot: int) -> int | None:
-        """The opposite stream of the same queue pairs: the one whose PSNs agree; None when none or several do."""
+        """Slot of the opposite stream of the same queue pairs, found by similar PSNs; None if none or several match."""
         ends, high = self.ends[slot], int(self.state["high"][slot])
         if high < 0:
             return None
@@ -137,35 +145,19 @@ class Streams:
                 near.append(peer)
         return near[0] if len(near) == 1 else None
 
-    def lost_requests(self) -> Iterator[tuple[Stream, Hole]]:
-        """Requests of RC and XRC that never came: skipped, not asked for, not sent again, not acknowledged."""
-        for slot, stream in self.troubled.items():
-            peer = self.other(slot) if stream.holes and stream.ends.service != "UC" else None
-            if peer is not None and not stream.ends.response:
-                answered = int(self.state["high"][peer])
-                for hole in stream.holes:
-                    if not hole.refused and not hole.unproven and distance(hole.start, answered) > 0:
-                        yield stream, hole
+    def silent(self, slot: int) -> bool:
+        """Whether the other side never responds to this stream, although the capture shows its packets."""
+        ends, high = self.ends[slot], int(self.state["high"][slot])
+        answers = self.between.get((ends.service, ends.destination, ends.source, True), ())
+        for peer in answers:
+            theirs = int(self.state["high"][peer])
+            if theirs < 0 or abs(distance(theirs, high)) <= FAR:
+                return False  # it sent only NAKs, or acknowledges PSNs near these: it may respond to this stream
+        heard = bool(answers) or (ends.service, ends.destination, ends.source, False) in self.between
+        return heard or ends.destination in self.connections.speakers
 
-    def open_reads(self) -> Iterator[tuple[int, int, int]]:
-        """READs whose answers did not come to their end: slot, frame and time of the last one of each stream."""
-        state = self.state
-        for slot in np.flatnonzero((state["read_psn"] >= 0) & ~state["unproven"]).tolist():
-            peer = self.other(slot)
-            if peer is None:
-                continue
-            length, mtu = int(state["read_length"][slot]), int(max(state["mtu"][slot], state["mtu"][peer]))
-            if not mtu and length > MTUS[0]:
-                continue  # nobody knows how many packets the answer has
-            end = int(state["read_psn"][slot]) + max(1, -(-length // max(mtu, MTUS[0]))) - 1
-            if distance(end, int(state["high"][peer])) <= 0:
-                continue
-            back = self.troubled.get(peer)
-            if back is None or not back.counts.naks.keys() - {0}:  # refused with another reason: that is an answer
-                yield slot, int(state["read_frame"][slot]), int(state["read_ns"][slot])
-
-    def requests_to(self, service: str, source: str, destination: str, dest_qp: int) -> int | None:
-        """Slot of the requests from one port to a queue pair of another."""
+    def requests_to(self, service: str, source: End, destination: End, dest_qp: int) -> int | None:
+        """Slot of the requests from one port to a queue pair of another; None if there is none."""
         for slot in self.between.get((service, source, destination, False), ()):
             if self.ends[slot].dest_qp == dest_qp:
                 return slot
@@ -173,17 +165,16 @@ class Streams:
 
     # -- clean traffic
 
-    def _judge(self, p: Packets, slots: Int, group: Int) -> tuple[Int, Bool, bool]:
-        """PSNs that each packet uses, which streams are not clean, bool[streams], and whether for more than an unknown path MTU."""
+    def _judge(self, p: Packets, slots: Int, group: Int) -> tuple[Int, Bool]:
+        """Number of PSNs that each packet uses, int64[n], and which streams are not clean, bool[streams]."""
         state, first = self.state, p.starts
-        bad, unknown = np.zeros(len(p.rows), np.bool_), np.zeros(len(slots), np.bool_)
+        bad = np.zeros(len(p.rows), np.bool_)
         self._learn_mtu(p, slots, group)
         used = np.ones(len(p.rows), np.int64)
         some = p.reads
         if len(some):
             mtu, length = state["mtu"][slots[group[some]]], p.dma_length[some]
             bad[some] = (mtu == 0) & (length > MTUS[0])
-            unknown[group[some[bad[some]]]] = True
             used[some] = np.maximum(1, -(-length // np.maximum(mtu, MTUS[0])))
         psn, goes_on = p.psn, p.goes_on
         high = state["high"][slots]
@@ -205,17 +196,17 @@ class Streams:
         dirty[group[np.flatnonzero(bad)]] = True
         dirty |= self._behind(slots, p.response[first]) & (state["holes"][slots] > 0)
         dirty[group[self._wrong_msn(p, slots, group)]] = True
-        return used, dirty, bool((dirty & ~unknown).any())
+        return used, dirty
 
     def _learn_mtu(self, p: Packets, slots: Int, group: Int) -> None:
-        """A packet that leaves its message open is as long as the path MTU."""
+        """Learn path MTUs: a packet that is not the last of its message is as long as the MTU."""
         length = p.length
         power = (p.leaves > 0) & (length >= MTUS[0]) & (length <= MTUS[-1]) & ((length & (length - 1)) == 0)
         index = np.flatnonzero(power)
         self.state["mtu"][slots[group.take(index)]] = length.take(index)
 
     def _wrong_msn(self, p: Packets, slots: Int, group: Int) -> Int:
-        """Packets whose MSN fell, or rose by more than their PSN."""
+        """Indices of packets whose MSN fell, or rose by more than the PSN."""
         index = p.told
         if not len(index):
             return index
@@ -230,17 +221,23 @@ class Streams:
         return wrong
 
     def _tally(self, table: ChunkTable, p: Packets, slots: Int, group: Int) -> None:
-        """What is counted of every stream, and the last READ of each."""
+        """Update the counts and the latest READ of each stream."""
         state = self.state
         last = np.append(p.starts[1:], len(p.rows)) - 1
         state["packets"][slots] += last - p.starts + 1
         state["bytes"][slots] += p.total[last + 1] - p.total[p.starts]
-        at, rows = slots[group[p.reads]], p.rows[p.reads]  # of several READs the last one stays
+        longest = np.maximum.reduceat(p.length, p.starts)
+        grown = np.flatnonzero(longest > state["largest"][slots])
+        if len(grown):
+            there = np.flatnonzero(p.length == longest[group])
+            there = there[np.searchsorted(group[there], grown)]
+            state["largest"][slots[grown]], state["largest_frame"][slots[grown]] = longest[grown], table.chunk.first + p.rows[there]
+        at, rows = slots[group[p.reads]], p.rows[p.reads]  # of several READs, the last one is kept
         state["read_psn"][at], state["read_length"][at] = p.psn[p.reads], p.dma_length[p.reads]
         state["read_frame"][at], state["read_ns"][at] = table.chunk.first + rows, table.chunk.time_ns[rows]
 
     def _advance(self, table: ChunkTable, p: Packets, slots: Int, group: Int, used: Int, clean: Bool) -> Iterator[StreamEvent]:
-        """Bring the state of clean streams to the end of the chunk."""
+        """Advance the state of clean streams to the end of the chunk."""
         state, frame = self.state, table.chunk.first + p.rows
         last = np.append(p.starts[1:], len(p.rows)) - 1
         yield from self._clean_messages(table, p, slots, group, clean)
@@ -265,13 +262,13 @@ class Streams:
         state["msn"][at], state["msn_psn"][at], state["msn_frame"][at] = p.msn[told], p.psn[told], frame[told]
 
     def _behind(self, slots: Int, response: Bool) -> Bool:
-        """Streams that repeat: they have not come again to where they were."""
+        """Streams that are repeating: they have not yet reached their highest PSN again; bool[n]."""
         high = self.state["high"][slots]
         behind: Bool = (high >= 0) & (self.state["cursor"][slots] != np.where(response, (high + 1) % PSNS, high))
         return behind
 
     def _repetitions(self, table: ChunkTable, p: Packets, slots: Int, first: Int, last: Int) -> Iterator[StreamEvent]:
-        """Count what streams repeat packet after packet, without another jump."""
+        """Count retransmissions that replay without another PSN jump."""
         for slot, start, end in zip(slots.tolist(), first.tolist(), last.tolist(), strict=True):
             stream, high = self._load(slot), int(self.state["high"][slot])
             psn = p.psn[start : end + 1]
@@ -285,17 +282,18 @@ class Streams:
                 stream.counts.repeated_reads += int(np.count_nonzero(old[reads - start]))
                 row = int(p.rows[start])
                 frame, time_ns = table.chunk.first + row, int(table.chunk.time_ns[row])
-                yield Repeated(frame, time_ns, stream.ends, slot, int(p.psn[start]), False, False, False, count)
+                frames = tuple((table.chunk.first + p.rows[start : end + 1][old]).tolist())
+                yield Repeated(frame, time_ns, stream.ends, slot, int(p.psn[start]), False, False, False, frames)
 
     def _clean_messages(self, table: ChunkTable, p: Packets, slots: Int, group: Int, clean: Bool) -> Iterator[StreamEvent]:
-        """Add up each WRITE of clean streams against its DMALen, and keep the message that is open at the end."""
+        """Check the payload of each WRITE of clean streams against its DMALen, and keep the state of messages still open."""
         state, n = self.state, len(p.rows)
         begin = np.maximum.accumulate(np.where(p.goes_on == 0, np.arange(n), -1))
         unknown = None if p.length.min() >= 0 else np.concatenate(([0], np.cumsum(p.length < 0)))
-        starts_write = by_opcode(STARTS_WRITE, p.opcode)
+        starts_write = looked_up(p.opcode, STARTS_WRITE)
 
         def carry(index: Int) -> tuple[Int, Int, Bool]:
-            """Of the messages that packets belong to: DMALen (-1: none), payload up to and with the packet, whether some is missing."""
+            """For each packet's message: DMALen (-1: none), payload up to this packet inclusive, whether some is missing."""
             of = group[index]
             start = np.maximum(begin[index], p.starts[of])
             carried = np.flatnonzero(begin[index] < p.starts[of])
@@ -331,29 +329,30 @@ class Streams:
 
     # -- the rest
 
-    def _recover(self, table: ChunkTable, p: Packets, slots: Int, group: Int, dirty: Bool, fault: bool) -> Iterator[StreamEvent]:
-        """Packet by packet through the streams that are not clean, in frame order; damaged packets do not count."""
+    def _recover(self, table: ChunkTable, p: Packets, slots: Int, group: Int, dirty: Bool) -> Iterator[StreamEvent]:
+        """Process streams that are not clean packet by packet, in frame order.
+
+        Skips packets with a wrong ICRC unless they are in step, as clean streams are not checked for it either.
+        """
         index = np.flatnonzero(dirty[group])
-        if fault:
-            damaged = icrc(table).bad[p.rows[index]]
-            if not damaged.all():  # all: taken before the hardware computed them
-                index = index[~damaged]
         index = index[np.argsort(p.rows[index], kind="stable")]
+        damaged = (wrong_icrcs(table, p.rows[index]) & self.state["sealed"][slots[group[index]]]).tolist()
         of = slots[group[index]].tolist()
         streams = {slot: self._load(slot) for slot in set(of)}
         columns = (
             table.chunk.first + p.rows, table.chunk.time_ns[p.rows], p.psn, p.opcode, p.length, p.dma_length, p.syndrome, p.msn,
-            p.unproven,
         )  # fmt: skip
         rows: Iterator[tuple[Any, ...]] = zip(*(column[index].tolist() for column in columns), strict=True)
         pairs: dict[int, Stream] = {}
         misses = dict.fromkeys(streams, 0)
-        for slot, values in zip(of, rows, strict=True):
+        for slot, values, wrong in zip(of, rows, damaged, strict=True):
             stream, packet = streams[slot], Packet(*values)
+            if wrong and not stream.in_step(packet):
+                continue
             back = pairs.get(slot)
             if back is None:
                 tried = misses[slot] = misses[slot] + 1
-                if tried & (tried - 1) == 0:  # ever more rarely: looking costs, and the other direction may come later
+                if tried & (tried - 1) == 0:  # retry ever more rarely: searching is slow, but the other direction may appear later
                     peer = self.other(slot)
                     if peer is not None:
                         back = pairs[slot] = streams.get(peer) or self._load(peer)
@@ -362,23 +361,23 @@ class Streams:
                 if packet.syndrome >> 5 in (RNR, NAK) and back is not None:
                     back.refused(packet.psn, packet.time_ns)
             else:
-                yield from stream.request(packet, back)
+                yield from stream.request(packet, back, back is not None or (packet.psn == stream.retry_psn and self.silent(slot)))
             self.state["high"][slot] = stream.high
         for slot, stream in streams.items():
             for name in _SHARED:
                 self.state[name][slot] = getattr(stream, name)
             self.state["holes"][slot] = len(stream.holes)
             if stream.ends.response and stream.cursor != (stream.high + 1) % PSNS:
-                self.state["msn"][slot] = -1  # of a later packet; what follows may be an earlier one
+                self.state["msn"][slot] = -1  # unknown: it belongs to a later PSN than the next response may have
 
     def _load(self, slot: int) -> Stream:
         """The state of one stream as an object."""
         stream = self.troubled.get(slot)
         if stream is None:
             ends = self.ends[slot]
-            stream = self.troubled[slot] = Stream(slot, ends)
-            way = (ends.service, ends.source, ends.destination, ends.dest_qp)
-            stream.retries_allowed = self.retries.get(way, MAX_RETRIES)
+            stream = self.troubled[slot] = Stream(slot, ends, forgotten=self.dropped[1])
+            way = ends.source, ends.destination, ends.dest_qp
+            stream.retries_allowed = self.connections.retry_counts.get(way, MAX_RETRIES)
         for name in _SHARED:
             setattr(stream, name, int(self.state[name][slot]))
         return stream

@@ -1,4 +1,4 @@
-"""What happened to management requests: answered, unanswered, answered again or from elsewhere."""
+"""What happened to a management request: was it answered, never, twice, or from another address?"""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct as Record
 
-from ibdissect.record import record
+from ibdissect.table.addresses import LID_SIZE, End
 from ibdissect.table.locate import Bool, Int
 
-from .datagrams import LID_SIZE, Address, Datagrams, Listed, address_text
+from .datagrams import Datagrams, Listed
 from .pairs import Pairs
 
 
-@record(eq=True, frozen=False)
-class Request:
-    """A request that waits for its answer."""
+class Request(Record):
+    """A management request that waits for its answer."""
 
     frame: int
     time_ns: int
@@ -25,40 +25,49 @@ class Request:
     method: int
     attribute: int
     modifier: int
-    source: Address
-    target: Address
+    source: End
+    target: End
     route: bytes | None
-    """Directed route behind the origin; None for LID-routed ones."""
+    """LIDs of both ends and the directed route after the origin; None if LID-routed."""
     last_frame: int
     last_ns: int
     mark: int
-    """Hash of what it has in common with its answer."""
+    """Hash that is equal for a request and its answer."""
     tries: int = 1
     alone: bool = True
-    """Nothing of its transaction waited for an answer when it came."""
+    """No other request of its transaction was waiting when it was sent."""
+    answered_before: bool = False
+    """Its answer was recorded just before it: the capture changed the order."""
+    earlier: Request | None = None
+    """An earlier request of the same transaction that may still be answered."""
+
+    def silent(self) -> Iterator[Request]:
+        """This request and the earlier one, if unanswered."""
+        if self.earlier is not None:
+            yield self.earlier
+        if not self.answered_before:
+            yield self
 
     @property
     def to(self) -> str:
-        """Where it went, as text."""
+        """Its destination as text."""
         if self.route is None:
-            return address_text(self.target)
+            return str(self.target)
         return "route " + ",".join(map(str, (0, *self.route[4:])))
 
 
-@record
-class MadEvent:
-    """Something that happened to a management transaction."""
+class MadEvent(Record, frozen=True, eq=False):
+    """An event of a management transaction."""
 
     source: ClassVar[type[Any]]
-    """The follower that raises it."""
+    """The follower that emits it."""
     frame: int
     time_ns: int
     request: Request
 
 
-@record
-class Answered:
-    """A request and its answer found each other; `frame` is the answer's. One of `AnsweredMany`."""
+class Answered(Record, frozen=True, eq=False):
+    """A request was answered; `frame` is the answer's. One of `AnsweredMany`."""
 
     frame: int
     time_ns: int
@@ -72,50 +81,49 @@ class Answered:
         return self.time_ns - self.request.last_ns
 
 
-@record
-class AnsweredMany:
-    """All answers of a chunk that found their requests, as arrays of one length in frame order; comes behind the chunk's other events."""
+class AnsweredMany(Record, frozen=True, eq=False):
+    """All matched answers of a chunk, as arrays of equal length in frame order; emitted after the chunk's other events."""
 
     source: ClassVar[type[Any]]
-    """The follower that raises it."""
+    """The follower that emits it."""
     frames: Int
-    """Of the answers."""
+    """Frames of the answers."""
     times_ns: Int
     method: npt.NDArray[np.uint8]
-    """Of the answers."""
+    """Methods of the answers."""
     status: npt.NDArray[np.uint16]
     mgmt_class: npt.NDArray[np.uint8]
     request_method: npt.NDArray[np.uint8]
     attribute: npt.NDArray[np.uint16]
-    """Of the requests."""
+    """Attributes of the requests."""
     request_frames: Int
-    """First tries."""
+    """Frames of the first tries."""
     last_frames: Int
-    """Latest tries, from which the answers' times count."""
+    """Frames of the latest tries; latencies count from these."""
     latency_ns: Int
     singles: dict[int, Request]
-    """Requests that were followed one by one, by place."""
+    """Requests that were processed one by one, by array index."""
     mads: Datagrams
     asked: Int
-    """Index into the datagrams of all other requests."""
+    """Index into `mads` of all other requests."""
 
     def __len__(self) -> int:
         return len(self.frames)
 
     def targets(self) -> Int:
-        """LIDs that the requests went to, 0 for none, -1 for GIDs and IP addresses."""
+        """Destination LIDs of the requests, int64[n]; 0 for none, -1 for GIDs and IP addresses."""
         to = self.mads.destination.take(self.asked)
         found = np.where(to.size == LID_SIZE, to.low.astype(np.int64), -1)
         for k, request in self.singles.items():
-            found[k] = request.target if isinstance(request.target, int) else -1
+            found[k] = request.target.lid if request.target.lid is not None else -1
         return found
 
     def each(self) -> Iterator[Answered]:
-        """All, one by one."""
+        """All of them, one by one."""
         return self.some(np.ones(len(self), np.bool_))
 
     def some(self, wanted: Bool) -> Iterator[Answered]:
-        """Those that are wanted, bool[n], one by one."""
+        """Those selected by `wanted`, bool[n], one by one."""
         index = np.flatnonzero(wanted)
         requests = Listed(self.mads, self.asked[index])
         columns = (index, self.frames[index], self.times_ns[index], self.method[index], self.status[index])
@@ -123,39 +131,34 @@ class AnsweredMany:
             yield Answered(frame, time_ns, self.singles.get(k) or request_of(requests, i), method, status)
 
 
-@record
-class Unanswered(MadEvent):
-    """Nobody answered; `frame` is the first try."""
+class Unanswered(MadEvent, frozen=True):
+    """A request was never answered; `frame` is the first try."""
 
 
-@record
-class AnsweredAgain(MadEvent):
-    """A second answer to the same request; `before` is the frame of the first."""
+class AnsweredAgain(MadEvent, frozen=True):
+    """A request was answered a second time; `before` is the frame of the first answer."""
 
     before: int
 
 
-@record
-class AnsweredFromElsewhere(MadEvent):
-    """An answer came from another address than the one asked."""
+class AnsweredFromElsewhere(MadEvent, frozen=True):
+    """An answer came from an address other than the request's target."""
 
-    sender: Address
+    sender: End
 
 
-@record
-class TrapAnswered(MadEvent):
-    """A Trap was answered by something else than TrapRepress; `request` is the trap."""
+class TrapAnswered(MadEvent, frozen=True):
+    """A Trap was answered by a method other than TrapRepress; `request` is the trap."""
 
     method: int
 
 
-@record
-class RepressAlone(MadEvent):
-    """A TrapRepress for no trap that was seen; `request` is the TrapRepress."""
+class RepressAlone(MadEvent, frozen=True):
+    """A TrapRepress without a trap in the capture; `request` is the TrapRepress."""
 
 
 def request_of(mads: Listed, i: int) -> Request:
-    """The request that datagram `i` is."""
+    """Datagram `i` as a request."""
     frame, time_ns = mads.frames[i], mads.times[i]
     return Request(
         frame, time_ns, mads.mgmt_class[i], mads.method[i], mads.attribute[i], mads.modifier[i], mads.source[i], mads.destination[i],
@@ -164,7 +167,7 @@ def request_of(mads: Listed, i: int) -> Request:
 
 
 def answered(mads: Datagrams, pairs: Pairs, index: Int, found: list[tuple[int, Request]]) -> AnsweredMany:
-    """The pairs, and those found one by one: places in `index` and requests."""
+    """Combine matched pairs with answers found one by one: `found` has positions in `index`, and requests."""
     answers = np.concatenate([pairs.answers, index[[i for i, _ in found]]]) if found else pairs.answers
     order = np.argsort(answers, kind="stable")
     singles = [request for _, request in found]

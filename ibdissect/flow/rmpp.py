@@ -1,107 +1,109 @@
-"""Did every segment of a multi-packet transfer (RMPP) come, in order, and to the end?"""
+"""Did all segments of a multi-packet transfer (RMPP) arrive in order?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from msgspec import Struct as Record
+
+from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
-from ibdissect.record import record
+from ibdissect.table.addresses import End
+from ibdissect.wire.numbers import ABORT, ACK, DATA, SA_CLASS, STOP
 
-from .datagrams import Address, Listed, address_text
+from .datagrams import Listed
+from .missed import Missed
 
-DATA, ACK, STOP, ABORT = 1, 2, 3, 4
 FIRST, LAST = 2, 4
 MAX_TRANSFERS = 4096
-SA_CLASS = 0x03
 ROOM = {SA_CLASS: 220}
-"""Payload bytes of one segment by class, class header included; vendor classes of range 2 have 220 as well."""
+"""Payload bytes per segment by class, including the class header; vendor classes of range 2 also have 220."""
 VENDOR_ROOM = 220
-Key = tuple[int, int, Address, Address, int]
+Key = tuple[int, int, End, End, int]
 """Class, transaction id, sender, receiver, response bit of the data."""
 
 
-@record(eq=True, frozen=False)
-class Transfer:
-    """A transfer of which segments were seen."""
+class Transfer(Record):
+    """A transfer, from the first segment seen."""
 
     frame: int
     time_ns: int
-    source: Address
-    destination: Address
+    source: End
+    destination: End
     attribute: int
     claimed: int
-    """PayloadLength of the first segment, 0 where it says nothing."""
+    """PayloadLength of the first segment, 0 if not given."""
     next: int
     last_ns: int
-    whole: bool = True
-    """No gap so far."""
+    missing: int = 0
+    """Number of the first missing segment; 0: no gap so far."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether there was no gap so far."""
+        return not self.missing
 
     @property
     def ends(self) -> str:
         """`LID 1 → LID 7`."""
-        return f"{address_text(self.source)} → {address_text(self.destination)}"
+        return f"{self.source} → {self.destination}"
 
 
-@record
-class TransferEvent:
-    """Something that happened to a transfer."""
+class TransferEvent(Record, frozen=True, eq=False):
+    """An event of a transfer."""
 
     source: ClassVar[type[Any]]
-    """The follower that raises it; set by `transactions`."""
+    """The follower that emits it; set by `transactions`."""
     frame: int
     time_ns: int
     transfer: Transfer
     segment: int
 
 
-@record
-class SegmentMissing(TransferEvent):
+class SegmentMissing(TransferEvent, frozen=True):
     """A segment was skipped; `expected` is its number."""
 
     expected: int
 
 
-@record
-class SegmentRepeated(TransferEvent):
-    """A segment in front of the latest was sent again, or came late."""
+class SegmentRepeated(TransferEvent, frozen=True):
+    """A segment was repeated or came late."""
 
 
-@record
-class SegmentAlone(TransferEvent):
-    """A segment behind the first came without a transfer."""
+class SegmentAlone(TransferEvent, frozen=True):
+    """A segment other than the first came for an unknown transfer."""
 
 
-@record
-class LengthDisagrees(TransferEvent):
-    """The last segment ends a whole transfer elsewhere than the first announced."""
+class LengthDisagrees(TransferEvent, frozen=True):
+    """The length of a complete transfer differs from that announced in its first segment."""
 
     found: int
 
 
-@record
-class WindowBehind(TransferEvent):
-    """An acknowledgement allows fewer segments than it acknowledges."""
+class WindowBehind(TransferEvent, frozen=True):
+    """An acknowledgement's window ends before the segment it acknowledges."""
 
     window: int
 
 
-@record
-class TransferEnded(TransferEvent):
-    """All segments up to the last came."""
+class TransferEnded(TransferEvent, frozen=True):
+    """The last segment arrived."""
 
 
 class Transfers:
-    """Transfers under way; bounded, the oldest goes first."""
+    """Transfers in progress, bounded; the oldest is evicted first."""
 
     def __init__(self) -> None:
-        self.open: dict[Key, Transfer] = {}
-        self.ended: dict[Key, Transfer] = {}
-        """Those with gaps whose last segment came: the sender may go back for what is missing."""
         self.dropped = Dropped("transfers of several segments")
+        self.open = BoundedDict[Key, Transfer](MAX_TRANSFERS, self.dropped)
+        self.ended = BoundedDict[Key, Transfer](MAX_TRANSFERS)
+        """Transfers whose last segment arrived: the sender may still resend missing or unacknowledged segments."""
+        self.missed = Missed("segments that were acknowledged")
+        """Times of acknowledgements of segments that are not in the capture."""
 
     def take(self, mads: Listed, i: int) -> Iterator[TransferEvent]:
-        """Take in a MAD with an active RMPP header."""
+        """Process a MAD with an active RMPP header."""
         kind = mads.rmpp_type[i]
         if kind == DATA:
             yield from self._data(mads, i)
@@ -113,37 +115,29 @@ class Transfers:
 
     @staticmethod
     def _key(mads: Listed, i: int, back: bool) -> Key:
-        """Data and its acknowledgement differ in direction and in the response bit."""
+        """The transfer's key; `back` for acknowledgements, which differ from data in direction and response bit."""
         near, far = mads.source[i], mads.destination[i]
         bit = mads.method[i] & 0x80
         if back:
             near, far, bit = far, near, bit ^ 0x80
         return mads.mgmt_class[i], mads.transaction[i], near, far, bit
 
-    def _forget(self, transfers: dict[Key, Transfer], frame: int, time_ns: int) -> None:
-        transfers.pop(next(iter(transfers)))
-        self.dropped.add(frame, time_ns)
-
     def _data(self, mads: Listed, i: int) -> Iterator[TransferEvent]:
         key, segment = self._key(mads, i, False), mads.segment[i]
         frame, time_ns, length = mads.frames[i], mads.times[i], mads.data2[i]
         transfer = self.open.get(key)
         if segment == 1 and (transfer is None or transfer.next > 2 or transfer.attribute != mads.attribute[i]):
-            if len(self.open) >= MAX_TRANSFERS:
-                self._forget(self.open, frame, time_ns)
             self.open.pop(key, None)
             self.ended.pop(key, None)
             transfer = Transfer(frame, time_ns, mads.source[i], mads.destination[i], mads.attribute[i], length, 1, time_ns)
-            self.open[key] = transfer
+            self.open.put(key, transfer, frame, time_ns)
         ended = self.ended.get(key) if transfer is None else None
         if ended is not None and segment < ended.next:
             transfer = ended
         if transfer is None:
-            lone = Transfer(frame, time_ns, mads.source[i], mads.destination[i], mads.attribute[i], 0, segment + 1, time_ns, whole=False)
+            lone = Transfer(frame, time_ns, mads.source[i], mads.destination[i], mads.attribute[i], 0, segment + 1, time_ns, missing=1)
             if not mads.rmpp_flags[i] & LAST:
-                self.open[key] = lone
-                if len(self.open) > MAX_TRANSFERS:
-                    self._forget(self.open, frame, time_ns)
+                self.open.put(key, lone, frame, time_ns)
             yield SegmentAlone(frame, time_ns, lone, segment)
             return
         transfer.last_ns = time_ns
@@ -151,15 +145,12 @@ class Transfers:
             yield SegmentRepeated(frame, time_ns, transfer, segment)
             return
         if segment > transfer.next:
-            transfer.whole = False
+            transfer.missing = transfer.missing or transfer.next
             yield SegmentMissing(frame, time_ns, transfer, segment, transfer.next)
         transfer.next = segment + 1
         if mads.rmpp_flags[i] & LAST:
             del self.open[key]
-            if not transfer.whole:
-                if len(self.ended) >= MAX_TRANSFERS:
-                    self._forget(self.ended, frame, time_ns)
-                self.ended[key] = transfer
+            self.ended.put(key, transfer, frame, time_ns)
             room = ROOM.get(mads.mgmt_class[i], VENDOR_ROOM)
             found = (segment - 1) * room + length
             if transfer.whole and transfer.claimed and segment > 1 and found != transfer.claimed:
@@ -169,7 +160,9 @@ class Transfers:
     def _ack(self, mads: Listed, i: int) -> Iterator[TransferEvent]:
         segment, window = mads.segment[i], mads.data2[i]
         key = self._key(mads, i, True)
-        transfer = self.open.get(key)
+        transfer = self.open.get(key) or self.ended.get(key)
+        if transfer is not None and 0 < transfer.missing <= segment:
+            self.missed.add(mads.frames[i], transfer.last_ns)
         if window < segment:
             frame, time_ns = mads.frames[i], mads.times[i]
             shown = transfer or Transfer(frame, time_ns, mads.destination[i], mads.source[i], mads.attribute[i], 0, 0, time_ns)

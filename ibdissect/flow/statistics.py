@@ -1,33 +1,33 @@
-"""What is in a capture: layers, datagrams, OpCodes, partitions, addresses, conversations, response times?"""
+"""What does a capture contain: layers, datagrams, OpCodes, partitions, addresses, conversations, response times?"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from ipaddress import IPv4Address
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct as Record
 
 from ibdissect.capture.chunk import LINK_NAMES
+from ibdissect.capture.scattered import gather, u16
 from ibdissect.dissect.summary_mad import attribute_name
 from ibdissect.dropped import Dropped
-from ibdissect.record import record
-from ibdissect.table.distinct import by_value
-from ibdissect.table.locate import MALFORMED, Bool, Int, u16
-from ibdissect.table.table import ChunkTable, gather
+from ibdissect.table.addresses import GID_SIZE, IP4_SIZE, LID_SIZE, SHOWN, address_text, by_header
+from ibdissect.table.connections import Connections
+from ibdissect.table.locate import MALFORMED, Bool, Int
+from ibdissect.table.rows import by_value
+from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.catalog import builtin as builtin_catalog
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD, class_name, method_name
 from ibdissect.wire.opcodes import OPCODE_NAMES, SERVICES
-from ibdissect.wire.text import gid_text
 from ibdissect.wire.transport import BTH
 
 from . import summaries
 from .congestion import Congestion
-from .connections import Connections
 from .credits import Credits
 from .events import Ends
 from .multicast import Multicast
@@ -39,17 +39,16 @@ LAYERS = (
     ("erf", "ERF"), ("eth", "Ethernet"), ("vlan", "VLAN"), ("sll", "Linux cooked v1"), ("sll2", "Linux cooked v2"), ("lrh", "LRH"),
     ("link", "Flow control"), ("rwh", "Raw"), ("grh", "GRH"), ("ip4", "IPv4"), ("ip6", "IPv6"), ("udp", "UDP"), ("bth", "BTH"),
 )  # fmt: skip
-"""Headers of the hierarchy from the outside in; behind the BTH come the service and the management class."""
+"""Headers of the hierarchy from the outside in; service and management class follow the BTH."""
 MAX_KEYS = 65536
-"""Distinct values counted of each kind; further ones are counted together."""
+"""Most distinct values counted of each kind; further ones are counted together."""
 BUCKETS_PER_OCTAVE = 16
-"""Response times are told apart to 4.4 %."""
+"""Buckets of the response-time histogram are 4.4 % wide."""
 Pair = tuple[int, int]
 """Frames and bytes."""
 
 
-@record(eq=True, frozen=False)
-class Times:
+class Times(Record):
     """Response times as a histogram."""
 
     buckets: Counter[int]
@@ -58,11 +57,11 @@ class Times:
     most: int = 0
 
     def add(self, ns: int) -> None:
-        """One more answer."""
+        """Add one response time."""
         self.add_many(np.array([ns]))
 
     def add_many(self, ns: Int) -> None:
-        """More answers: how long each took, int64[n], not empty."""
+        """Add response times, int64[n], not empty."""
         ns = np.maximum(ns, 0)
         least, most = int(ns.min()), int(ns.max())
         self.least = least if not self.count else min(self.least, least)
@@ -73,7 +72,7 @@ class Times:
             self.buckets[bucket] += count
 
     def percentile(self, share: float) -> int:
-        """Nanoseconds that a share of the answers did not exceed; exact to a bucket, never outside what was seen."""
+        """Nanoseconds that a share of the answers did not exceed, to bucket precision, within the seen minimum and maximum."""
         wanted, seen = share * self.count, 0
         for bucket in sorted(self.buckets):
             seen += self.buckets[bucket]
@@ -83,7 +82,7 @@ class Times:
 
 
 class Tally:
-    """Frames and bytes by a value, bounded."""
+    """Frames and bytes by value, bounded."""
 
     def __init__(self) -> None:
         self.frames: Counter[Any] = Counter()
@@ -113,7 +112,7 @@ class Tally:
 
 
 class Statistics:
-    """Counts a capture; feed every chunk in order. `shown` limits what is counted, conversations are followed through all frames."""
+    """Statistics of a capture; feed chunks in order. `shown` limits what is counted, but conversations are followed in all frames."""
 
     def __init__(self, catalog: Catalog | None = None) -> None:
         self.catalog = catalog if catalog is not None else builtin_catalog()
@@ -157,7 +156,7 @@ class Statistics:
                     self.dropped.add(event.frame, event.time_ns)
         for source in (self.streams, self.connections):
             for _ in source.feed(table):
-                pass  # what happened is kept in the state
+                pass  # the counts are in the follower's state
         self.multicast.of(table)
         self.congestion.of(table)
         self.credits.feed(table)
@@ -172,7 +171,7 @@ class Statistics:
                 self.dropped.add(int(event.frames[index[0]]), int(event.times_ns[index[0]]), len(index))
 
     def _layers(self, table: ChunkTable, rows: Int, sizes: Int) -> None:
-        """One number a frame: a bit for each header, the service and the management class."""
+        """Count frames by a number with a bit per header, the service and the management class."""
         start, data = table.located.start, table.chunk.data
         code = np.zeros(len(rows), np.int64)
         for bit, (name, _) in enumerate(LAYERS):
@@ -202,23 +201,19 @@ class Statistics:
         self.mads.add(key, sizes[there])
 
     def _talks(self, table: ChunkTable, rows: Int, sizes: Int) -> None:
-        """Who talked to whom, by the outermost address that every frame on the way keeps."""
-        start, data = table.located.start, table.chunk.data
-        left = np.ones(len(rows), np.bool_)
-        for kind, name, at, size in (("lid", "lrh", 2, 6), ("gid", "grh", 8, 32), ("gid", "ip6", 8, 32), ("ipv4", "ip4", 12, 8)):
-            if name not in start:
-                continue
-            has = left & (start[name][rows] >= 0)
-            left &= ~has
-            found = gather(data, start[name][rows[has]] + at, size)
-            if kind == "lid":
-                found = np.ascontiguousarray(found[:, [4, 5, 0, 1]])
-            self.talks[kind].add(found.view(f"S{found.shape[1]}").ravel() if kind == "gid" else _numbers(found), sizes[has])
+        """Count conversations by the addresses that `show` prints."""
+        for header, index, at in by_header(table, rows, SHOWN):
+            both = [gather(table.chunk.data, at + offset, header.size) for offset in (header.source, header.destination)]
+            found = np.concatenate(both, axis=1)
+            if header.size == GID_SIZE:
+                self.talks["gid"].add(found.view(f"S{found.shape[1]}").ravel(), sizes[index])
+            else:
+                self.talks["lid" if header.size == LID_SIZE else "ipv4"].add(_numbers(found), sizes[index])
 
     # -- the result
 
     def result(self, top: int | None = None) -> dict[str, Any]:
-        """All of it as plain data; `top` limits the long lists."""
+        """All statistics as plain data; `top` limits the long lists."""
         for request in self.transactions.open_requests():
             self.unanswered[request.mgmt_class, request.method, request.attribute] += 1
         self.transactions.give_up()
@@ -246,14 +241,14 @@ class Statistics:
         }  # fmt: skip
 
     def _kind(self, mgmt_class: int, method: int, attribute: int) -> dict[str, Any]:
-        """A kind of management datagram, in numbers and words."""
+        """A kind of management datagram, as numbers and names."""
         return {
             "mgmt_class": mgmt_class, "class_name": class_name(mgmt_class), "method": method_name(mgmt_class, method),
             "attribute": attribute, "attribute_name": attribute_name(self.catalog, mgmt_class, attribute, method),
         }  # fmt: skip
 
     def _hierarchy(self) -> list[dict[str, Any]]:
-        """Every path of layers with the frames that go at least so far."""
+        """Every path of layers, with the number of frames that have at least these layers."""
         total: dict[tuple[str, ...], list[int]] = {}
         for code, frames, size in self.layers.top():
             path = [name for bit, (_, name) in enumerate(LAYERS) if code >> bit & 1]
@@ -271,15 +266,10 @@ class Statistics:
     def _conversations(self, top: int | None) -> list[dict[str, Any]]:
         found = []
         for kind, tally in self.talks.items():
+            width = {"lid": LID_SIZE, "ipv4": IP4_SIZE, "gid": GID_SIZE}[kind]
             for value, frames, size in tally.top(top):
-                if kind == "lid":
-                    near, far = f"LID {value >> 16}", f"LID {value & 0xFFFF}"
-                elif kind == "ipv4":
-                    near, far = str(IPv4Address(value >> 32)), str(IPv4Address(value & 0xFFFFFFFF))
-                else:
-                    whole = value.ljust(32, b"\0")
-                    near, far = gid_text(whole[:16]), gid_text(whole[16:])
-                found.append(_counted(frames, size, source=near, destination=far))
+                whole = value.ljust(2 * width, b"\0") if isinstance(value, bytes) else value.to_bytes(2 * width, "big")
+                found.append(_counted(frames, size, source=address_text(whole[:width]), destination=address_text(whole[width:])))
         found.sort(key=lambda entry: (-entry["frames"], entry["source"], entry["destination"]))
         return found[:top]
 
@@ -302,7 +292,7 @@ class Statistics:
         }  # fmt: skip
 
     def _streams(self, top: int | None) -> list[dict[str, Any]]:
-        """Streams by packets, with what went wrong in them."""
+        """Streams, most packets first, with their error counts."""
         state, quiet = self.streams.state, Counts()
         order = sorted(range(len(self.streams.ends)), key=lambda slot: (-int(state["packets"][slot]), slot))[:top]
         result = []
@@ -310,7 +300,7 @@ class Statistics:
             ends, stream = self.streams.ends[slot], self.streams.troubled.get(slot)
             counts = stream.counts if stream is not None else quiet
             result.append({
-                "service": ends.service, "source": ends.source, "destination": ends.destination, "dest_qp": ends.dest_qp,
+                "service": ends.service, "source": str(ends.source), "destination": str(ends.destination), "dest_qp": ends.dest_qp,
                 "responses": ends.response, "packets": int(state["packets"][slot]), "payload_bytes": int(state["bytes"][slot]),
                 "repeated": counts.repeated, "missing": counts.missing, "naks": sum(counts.naks.values()), "rnr_naks": counts.rnr,
                 "restarts": counts.restarts, "middle_restarts": counts.middle_restarts, "repeated_reads": counts.repeated_reads,
@@ -321,7 +311,7 @@ class Statistics:
         return result
 
     def _room(self, ends: Ends) -> dict[str, int | None]:
-        """End-to-end credits that a responder told."""
+        """End-to-end credits that a responder granted."""
         room = self.credits.by_way.get((ends.source, ends.destination, ends.dest_qp)) if ends.response else None
         return {"least_credits": room.least if room is not None else None, "no_credits": room.none if room is not None else None}
 

@@ -1,14 +1,15 @@
-"""What do connections, datagram services, multicast senders and congestion come to, as plain data for reports?"""
+"""How are connections, datagram services, multicast senders and congestion summarised? As plain data."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from ibdissect.table.connection_events import Connection
+from ibdissect.table.connections import Connections
 from ibdissect.wire.cm_names import AP_STATUS, REJ_REASONS, SIDR_STATUS
 from ibdissect.wire.convert import rate_text
 
 from .congestion import Congestion
-from .connections import Connection, Connections
 from .multicast import Multicast, Sender
 
 SERVICES = {0: "RC", 1: "UC", 2: "RD", 3: "other"}
@@ -18,7 +19,7 @@ BASE = 0x7FFF
 
 
 def outcome(connection: Connection) -> str:
-    """What became of a request for a connection."""
+    """The outcome of a connection request."""
     if connection.drep_frame or connection.dreq_frame:
         return "disconnected" if connection.drep_frame else "leaving"
     if connection.rej_frame:
@@ -32,8 +33,8 @@ def connections(source: Connections, top: int | None) -> list[dict[str, Any]]:
     """Connections in the order of their requests."""
     return [
         {
-            "frame": c.req_frame, "service": SERVICES.get(c.service, "?"), "active": c.active, "active_qpn": c.active_qpn,
-            "passive": c.passive, "passive_qpn": c.passive_qpn if c.rep_frame else None, "mtu": c.mtu or None,
+            "frame": c.req_frame, "service": SERVICES.get(c.service, "?"), "active": str(c.active), "active_qpn": c.active_qpn,
+            "passive": str(c.passive), "passive_qpn": c.passive_qpn if c.rep_frame else None, "mtu": c.mtu or None,
             "retry_count": c.retry_count, "requests": c.reqs, "setup_ns": c.rep_ns - c.req_ns if c.rep_frame else None,
             "outcome": outcome(c), "alternate_path": AP_STATUS.get(c.ap_status, f"status {c.ap_status}") if c.apr_frame else None,
         }
@@ -42,10 +43,10 @@ def connections(source: Connections, top: int | None) -> list[dict[str, Any]]:
 
 
 def resolutions(source: Connections, top: int | None) -> list[dict[str, Any]]:
-    """Datagram services that were asked for (SIDR), in the order of the requests."""
+    """Datagram services that were requested (SIDR), in the order of the requests."""
     return [
         {
-            "frame": r.frame, "source": r.source, "destination": r.destination, "service_id": r.service_id, "requests": r.asked,
+            "frame": r.frame, "source": str(r.source), "destination": str(r.destination), "service_id": r.service_id, "requests": r.asked,
             "qpn": r.qpn if r.status == 0 else None,
             "outcome": SIDR_STATUS.get(r.status, f"status {r.status}") if r.reply_frame else "no answer",
         }
@@ -54,7 +55,7 @@ def resolutions(source: Connections, top: int | None) -> list[dict[str, Any]]:
 
 
 def multicast(source: Multicast, top: int | None) -> list[dict[str, Any]]:
-    """Multicast senders by packets, each beside the record of its group; `disagrees` names what differs."""
+    """Multicast senders, most packets first, with the record of their group; `disagrees` lists the differences."""
     order = sorted(source.senders.values(), key=lambda s: (-s.packets, s.first_frame))[:top]
     return [_sender(source, sender) for sender in order]
 
@@ -78,7 +79,7 @@ def _sender(source: Multicast, sender: Sender) -> dict[str, Any]:
 
 
 def congestion(source: Congestion, top: int | None) -> list[dict[str, Any]]:
-    """Pairs of ports with marks, notifications, fragments or RoCE connections; those with marks first."""
+    """Pairs of ports with marks, notifications, fragments or RoCE connections, most marks first."""
     pairs = sorted(source.pairs.values(), key=lambda p: (-(p.ce + p.fecn + p.becn + p.notifications + p.fragments), p.first_frame))
     return [
         {

@@ -1,4 +1,4 @@
-"""Which management request was answered by which datagram, when, and which never?"""
+"""Which datagram answered which management request, when, and which requests were never answered?"""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct as Record
 
+from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
-from ibdissect.record import record
-from ibdissect.table.distinct import U64
+from ibdissect.table.addresses import End
 from ibdissect.table.locate import Bool, Int
+from ibdissect.table.rows import U64, held, mark
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import RESPONSE_OF
+from ibdissect.wire.numbers import CM_CLASS, DATA, DIRECTED, RESPONSE_BIT, TRAP, TRAP_REPRESS
 
-from .datagrams import DIRECTED, Address, Datagrams, Listed
-from .pairs import ANSWERS, NOTHING, OTHER, Pairs, among, mark, pair
+from .datagrams import Datagrams, Listed
+from .missed import Missed
+from .pairs import ANSWERS, NOTHING, OTHER, Pairs, pair
 from .pairs import ASKS as ASKING
 from .requests import (
     Answered,
@@ -33,61 +37,65 @@ from .requests import (
 )
 from .rmpp import TransferEvent, Transfers
 
-TRAP, TRAP_REPRESS, GET_RESP = 0x05, 0x07, 0x81
-CM_CLASS = 0x07
-"""Connection management has its own protocol: `connections`."""
-DATA = 1
-RESPONSE_BIT = 0x80
 ASKS = frozenset(RESPONSE_OF) - {TRAP}
-"""Methods that must be answered."""
+"""Methods that require an answer."""
 PATIENCE_NS = 10_000_000_000
-"""After this time without an answer, and without another try, a request is over."""
-MAX_OPEN, MAX_TRAPS = 65536, 4096
+"""A request expires after this time without an answer or another try."""
+MAX_OPEN, MAX_TRAPS, MAX_UNASKED = 65536, 4096, 4096
+NEIGHBOURS, NEIGHBOURS_NS = 64, 10_000_000
+"""A request may be recorded at most this much after its answer, as captures from several queues change the order."""
 MAX_ANSWERED = 4096
-"""So many latest answers are remembered to know a second one."""
+"""Number of latest answers remembered, to recognise second answers."""
+NEVER = 1 << 62
 Key = tuple[Any, ...]
-"""Class, transaction id, and the way there: requester and target, or the directed route."""
+"""Class, transaction id, and either requester and target or the directed route."""
 
 
-@record
-class _Recent:
-    """Answered requests of a chunk that were matched by columns, the latest ones, for answers that come again."""
+class _Recent(Record, frozen=True, eq=False):
+    """The latest answered requests of a chunk that were matched by columns, to recognise second answers."""
 
     requests: Datagrams
     marks: U64
     frames: Int
-    """Of the answers."""
+    """Frames of the answers."""
     ordinals: Int
-    """Numbers of the answers."""
+    """Ordinal numbers of the answers."""
 
 
 class Transactions:
-    """Matches requests and answers. One per capture; chunks in order, then `open_requests` for the end.
+    """Matches requests with answers. One per capture; feed chunks in order, then call `open_requests`.
 
-    What is clean is matched by columns (`pairs`), requests that wait for a later chunk are kept as columns; the rest goes one
-    by one: requests with another try, answers without request, traps.
+    Clean transactions are matched by columns (`pairs`), and requests that wait for a later chunk are kept as columns. The
+    rest is processed one by one: requests with another try, answers without request, traps.
     """
 
     def __init__(self) -> None:
-        self.open: dict[Key, Request] = {}
-        """Requests without answer that go one by one, oldest first."""
+        dropped = Dropped("requests without an answer")
+        self.open = BoundedDict[Key, Request](MAX_OPEN, dropped)
+        """Open requests that are processed one by one, oldest first."""
         self.waiting: Datagrams | None = None
-        """All others."""
-        self.answered: dict[Key, tuple[Request, int, int]] = {}
-        """Answered lately, of those that go one by one: the request, the frame and the number of its answer."""
+        """All other open requests."""
+        self.answered = BoundedDict[Key, tuple[Request, int, int]](MAX_ANSWERED)
+        """Latest answered requests that were processed one by one: request, frame and ordinal number of the answer."""
         self.recent: list[_Recent] = []
-        """All others that were answered lately."""
-        self.traps: dict[Key, Request] = {}
-        self.asked: dict[tuple[int, int, Address], tuple[Key, int]] = {}
-        """Open LID-routed requests by class, transaction and requester; with the hash of these three."""
+        """All other latest answered requests."""
+        self.traps = BoundedDict[Key, Request](MAX_TRAPS, dropped)
+        self.asked = BoundedDict[tuple[int, int, End], tuple[Key, int]](MAX_OPEN, dropped)
+        """Open LID-routed requests by class, transaction and requester, with the hash of these three."""
+        self.unasked = BoundedDict[Key, tuple[int, int, int, bool]](MAX_UNASKED)
+        """Latest answers without request, as the request may be recorded after its answer: frame, time, hash, and if in `missed`."""
+        self.missed = Missed("answers without a request")
+        """Times of answers whose request is not in the capture."""
+        self.first_match = NEVER
+        """Frame of the first matched answer; earlier answers may belong to requests from before the capture."""
         self.transfers = Transfers()
-        self.dropped = (Dropped("requests without an answer"), self.transfers.dropped)
+        self.dropped = (dropped, self.transfers.dropped, self.transfers.missed.dropped, self.missed.dropped)
         self.answers = 0
-        """Answers seen at all: without one, the capture shows one direction only."""
+        """Number of answers seen; if 0, the capture shows only one direction."""
         self.first_ns = self.last_ns = 0
 
     def feed(self, table: ChunkTable) -> Iterator[object]:
-        """Take in a chunk; yields what happened in frame order, then all answers that found their requests."""
+        """Process a chunk; yields its events in frame order, then all matched answers."""
         if len(table):
             self.first_ns = self.first_ns or int(table.chunk.time_ns[0])
             self.last_ns = int(table.chunk.time_ns[-1])
@@ -97,28 +105,27 @@ class Transactions:
         yield from self._expire()
 
     def open_requests(self) -> Iterator[Request]:
-        """Requests without an answer so far, oldest first."""
-        waiting = self.waiting
-        if waiting is None:
-            yield from self.open.values()
-        else:
-            yield from sorted((*self.open.values(), *_requests(waiting)), key=_age)
+        """Unanswered requests so far, oldest first."""
+        one_by_one = [silent for request in self.open.values() for silent in request.silent()]
+        yield from sorted((*one_by_one, *(_requests(self.waiting) if self.waiting is not None else ())), key=_age)
 
     def give_up(self) -> None:
-        """Wait for no answer any more."""
+        """Stop waiting for answers."""
         self.open.clear()
         self.waiting = None
 
     def _chunk(self, mads: Datagrams) -> Iterator[object]:
-        early = 0
+        early, late = 0, self._recorded_behind(int(mads.frames[0]), int(mads.times[0]))
         if self.waiting is not None:
             mads, early = mads.behind(self.waiting), len(self.waiting)
         role, segments = _roles(mads)
-        segments[:early] = False  # taken already
+        segments[:early] = False  # already processed
         columns = mads.keys((mads.method >= RESPONSE_BIT) | (mads.method == TRAP_REPRESS))
         marks, askers = mark(columns), mark(_asker(columns))
-        waited = np.array([request.mark for request in self.open.values()], np.uint64)
+        waited = np.array([*late, *(request.mark for request in self.open.values())], np.uint64)
         pairs = self._sure(pair(marks, columns, role, waited), role == ANSWERS, askers)
+        if len(pairs.answers):
+            self.first_match = min(self.first_match, int(mads.frames[pairs.answers[0]]))
         before, ordinals = self.answers, np.cumsum(role == ANSWERS) + self.answers
         self._recall(marks[pairs.rest[role[pairs.rest] == ANSWERS]])
         alone = np.zeros(len(mads), np.bool_)
@@ -138,34 +145,36 @@ class Transactions:
         self._remember(mads, pairs, marks, ordinals)
         yield from self._wait(mads, pairs.waits)
         if alone[:early].any():
-            self.open = dict(sorted(self.open.items(), key=lambda entry: _age(entry[1])))
-        self.asked = {asker: known for asker, known in self.asked.items() if known[0] in self.open}
+            for key, _ in sorted(self.open.items(), key=lambda entry: _age(entry[1])):
+                self.open.move_to_end(key)
+        for asker in [asker for asker, known in self.asked.items() if known[0] not in self.open]:
+            del self.asked[asker]
         if len(pairs.answers) or found:
             yield answered(mads, pairs, index, found)
 
     def _sure(self, pairs: Pairs, answering: Bool, askers: U64) -> Pairs:
-        """Pairs without those whose request an answer from elsewhere may be for; these go one by one."""
+        """Move pairs to `rest` if an answer from another address may belong to their request."""
         lone = pairs.rest[answering[pairs.rest]]
         known = np.array([hashed for _, hashed in self.asked.values()], np.uint64)
-        doubtful, waits = among(askers[pairs.requests], np.append(askers[lone], known)), among(askers[pairs.waits], askers[lone])
+        doubtful, waits = held(askers[pairs.requests], np.append(askers[lone], known)), held(askers[pairs.waits], askers[lone])
         if not doubtful.any() and not waits.any():
             return pairs
         rest = np.concatenate([pairs.rest, pairs.requests[doubtful], pairs.answers[doubtful], pairs.waits[waits]])
         return Pairs(pairs.requests[~doubtful], pairs.answers[~doubtful], pairs.waits[~waits], np.sort(rest))
 
     def _wait(self, mads: Datagrams, index: Int) -> Iterator[MadEvent]:
-        """Keep the latest requests that may be answered later."""
+        """Keep the latest requests that may be answered in a later chunk; yields evicted ones as unanswered."""
         over = max(0, len(index) - MAX_OPEN)
         for gone in _requests(mads.take(index[:over])):
             self.dropped[0].add(gone.frame, gone.time_ns)
-            yield Unanswered(gone.frame, gone.time_ns, gone)
+            yield _unanswered(gone)
         self.waiting = mads.take(index[over:]) if len(index) else None
 
     def _recall(self, marks: U64) -> None:
-        """Look up what answers without request may repeat."""
+        """Find answered requests that answers without an open request may belong to."""
         for recent in self.recent if len(marks) else ():
-            hits = np.flatnonzero(among(recent.marks, marks))
-            requests = Listed(recent.requests, hits)
+            hits = np.flatnonzero(held(recent.marks, marks))
+            requests = Listed(recent.requests, hits, recent.marks)
             for i, k in enumerate(hits.tolist()):
                 key, ordinal = _key(requests, i, False), int(recent.ordinals[k])
                 known = self.answered.get(key)
@@ -174,12 +183,10 @@ class Transactions:
 
     def _keep(self, key: Key, request: Request, frame: int, ordinal: int) -> None:
         self.answered.pop(key, None)
-        if len(self.answered) >= MAX_ANSWERED:
-            self.answered.pop(next(iter(self.answered)))
-        self.answered[key] = request, frame, ordinal
+        self.answered.put(key, (request, frame, ordinal))
 
     def _remember(self, mads: Datagrams, pairs: Pairs, marks: U64, ordinals: Int) -> None:
-        """Keep the latest requests that were matched by columns, and forget what is too old."""
+        """Keep the latest requests that were matched by columns, and drop old ones."""
         oldest = self.answers - MAX_ANSWERED
         late = ordinals[pairs.answers] > oldest
         if late.any():
@@ -208,29 +215,53 @@ class Transactions:
                 before.last_frame, before.last_ns = mads.frames[i], mads.times[i]
                 return
             del self.open[key]
-            yield Unanswered(before.frame, before.time_ns, before)
-        elif len(self.open) >= MAX_OPEN:
-            gone = self.open.pop(next(iter(self.open)))
-            self.dropped[0].add(mads.frames[i], mads.times[i])
-            yield Unanswered(gone.frame, gone.time_ns, gone)
-        self.open[key] = request_of(mads, i)
-        self.open[key].alone = before is None
+        request = request_of(mads, i)
+        request.alone = before is None
+        if before is not None and not before.answered_before:
+            if before.earlier is not None:
+                yield _unanswered(before.earlier)
+            before.earlier, request.earlier = None, before
+        self._look_behind(key, request)
+        oldest = self.open.put(key, request, mads.frames[i], mads.times[i])
+        for gone in oldest[1].silent() if oldest is not None else ():
+            yield _unanswered(gone)
         if mads.mgmt_class[i] != DIRECTED:
-            if len(self.asked) >= MAX_OPEN:
-                self.asked.pop(next(iter(self.asked)))
-                self.dropped[0].add(mads.frames[i], mads.times[i])
-            self.asked[mads.mgmt_class[i], mads.transaction[i], mads.source[i]] = key, mads.askers[i]
+            asker = mads.mgmt_class[i], mads.transaction[i], mads.source[i]
+            self.asked.put(asker, (key, mads.askers[i]), mads.frames[i], mads.times[i])
+
+    def _recorded_behind(self, frame: int, time_ns: int) -> list[int]:
+        """Hashes of answers whose request may be recorded after them."""
+        return [known[2] for known in self.unasked.values() if _neighbours(known, frame, time_ns)]
+
+    def _look_behind(self, key: Key, request: Request) -> None:
+        """Set `answered_before` if the answer was recorded just before the request."""
+        found = self.unasked.get(key)
+        if found is not None and _neighbours(found, request.frame, request.time_ns):
+            del self.unasked[key]
+            if found[3]:
+                self.missed.remove(found[1])
+            request.answered_before = True
 
     def _answer(self, mads: Listed, i: int, found: list[tuple[int, Request]]) -> Iterator[MadEvent]:
         key = _key(mads, i, True)
         frame, time_ns = mads.frames[i], mads.times[i]
-        request = self.open.pop(key, None)
+        request = self.open.get(key)
         if request is not None:
+            earlier, what = request.earlier, (mads.attribute[i], mads.modifier[i])
+            if earlier is not None and (earlier.attribute, earlier.modifier) == what != (request.attribute, request.modifier):
+                request.earlier, request = None, earlier
+            else:
+                del self.open[key]
+                if earlier is not None:
+                    yield _unanswered(earlier)
             self._keep(key, request, frame, self.answers)
+            self.first_match = min(self.first_match, frame)
             found.append((i, request))
             return
         known = self.answered.get(key)
-        if known is not None and self.answers - known[2] <= MAX_ANSWERED:
+        again = known is not None and self.answers - known[2] <= MAX_ANSWERED
+        self.unasked.put(key, (frame, time_ns, mads.marks[i], False))
+        if known is not None and again:
             yield AnsweredAgain(frame, time_ns, known[0], known[1])
             return
         trap = self.traps.get(key)
@@ -241,35 +272,44 @@ class Transactions:
         request = self.open.get(other[0]) if other is not None else None
         if request is not None and request.attribute == mads.attribute[i] and mads.method[i] in RESPONSE_OF[request.method]:
             yield AnsweredFromElsewhere(frame, time_ns, request, mads.source[i])
+        elif frame > self.first_match:
+            self.missed.add(frame, time_ns)
+            self.unasked.put(key, (frame, time_ns, mads.marks[i], True))
 
     def _trap(self, mads: Listed, i: int) -> None:
         key = _key(mads, i, False)
-        if len(self.traps) >= MAX_TRAPS:
-            self.traps.pop(next(iter(self.traps)))
-            self.dropped[0].add(mads.frames[i], mads.times[i])
         self.traps.pop(key, None)
-        self.traps[key] = request_of(mads, i)
+        self.traps.put(key, request_of(mads, i), mads.frames[i], mads.times[i])
 
     def _repress(self, mads: Listed, i: int) -> Iterator[MadEvent]:
         if _key(mads, i, True) not in self.traps:
             yield RepressAlone(mads.frames[i], mads.times[i], request_of(mads, i))
 
     def _expire(self) -> Iterator[MadEvent]:
-        """Give up what is over; the dictionary is in the order of first tries."""
+        """Expire old requests; `open` is in the order of first tries."""
         over: list[Request] = []
         for key, request in list(self.open.items()):
             if self.last_ns - request.time_ns < PATIENCE_NS:
                 break
             if self.last_ns - request.last_ns >= PATIENCE_NS:
                 del self.open[key]
-                over.append(request)
+                over += request.silent()
         if self.waiting is not None:
             late = self.last_ns - self.waiting.times >= PATIENCE_NS
             if late.any():
                 over += _requests(self.waiting.take(np.flatnonzero(late)))
                 self.waiting = self.waiting.take(np.flatnonzero(~late))
         for request in sorted(over, key=_age):
-            yield Unanswered(request.frame, request.time_ns, request)
+            yield _unanswered(request)
+
+
+def _neighbours(answer: tuple[int, int, int, bool], frame: int, time_ns: int) -> bool:
+    """Whether a request at this frame may have been sent before an answer that was recorded earlier."""
+    return frame - answer[0] <= NEIGHBOURS and time_ns - answer[1] <= NEIGHBOURS_NS
+
+
+def _unanswered(request: Request) -> Unanswered:
+    return Unanswered(request.frame, request.time_ns, request)
 
 
 def _age(request: Request) -> int:
@@ -293,11 +333,11 @@ _ROLES = _role_of_method()
 
 
 def _roles(mads: Datagrams) -> tuple[npt.NDArray[np.uint8], Bool]:
-    """What each datagram is to the matching, and whether it belongs to a multi-packet transfer."""
+    """The role of each datagram in matching, and whether it belongs to a multi-packet transfer."""
     role, kind = _ROLES[mads.method], mads.rmpp_type
     segments = kind != 0
     if segments.any():
-        # What follows the first segment belongs to the same request or answer.
+        # Later segments belong to the same request or answer as the first one.
         role[segments & ((kind != DATA) | (mads.segment > 1))] = NOTHING
     other = mads.mgmt_class == CM_CLASS
     role[other] = NOTHING
@@ -305,7 +345,7 @@ def _roles(mads: Datagrams) -> tuple[npt.NDArray[np.uint8], Bool]:
 
 
 def _asker(columns: list[U64]) -> list[U64]:
-    """Of the key columns: class, transaction and requester."""
+    """Class, transaction and requester, selected from the key columns."""
     return [columns[0] & np.uint64(0xFFFF), *columns[1:3], *columns[4:5]]
 
 

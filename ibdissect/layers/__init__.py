@@ -1,4 +1,4 @@
-"""Which Scapy packet is each declared structure? `from ibdissect.layers import LRH, BTH, PortInfo`; importing binds them in Scapy."""
+"""Which Scapy packet class belongs to each structure? `from ibdissect.layers import LRH, BTH`; the import binds them in Scapy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ bind_layers(UDP, BTH, dport=around.ROCE_PORT)
 
 
 def __getattr__(name: str) -> type[Packet]:
-    """The layer of the structure with this class name (Ethernet, IP and UDP are Scapy's own)."""
+    """The layer of the structure with this class name (for Ethernet, IP and UDP use Scapy's own)."""
     for struct in catalog().structs:
         if struct.__name__ == name and struct.__module__ != around.__name__:
             return layer(struct)

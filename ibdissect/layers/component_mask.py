@@ -1,4 +1,4 @@
-"""Which ComponentMask asks for the components that were set in an SA record, and what does such a query look like?"""
+"""Which ComponentMask selects the components set in an SA record, and how is such a query built?"""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from scapy.packet import Packet
 
 from ibdissect.wire.component_mask import components_of, mask_for
 from ibdissect.wire.mad import BASE_VERSION_OPA
+from ibdissect.wire.numbers import GET_TABLE
 from ibdissect.wire.sa import SAFormat, STLSAFormat
 
 from .derive import Layer, layer
 
-GET_TABLE = 0x12
-
 
 def component_mask(record: Layer, *names: str) -> int:
-    """The mask of the fields that were given a value when the record was made, and of the components in `names`.
+    """The mask of the fields that were given a value in the record, plus the components in `names`.
 
-    A field that was given is chosen even if it is zero; a run of bytes or a table that has components of its own is
-    chosen entry by entry, where an entry is not zero. ValueError for a name that is no component of the record.
+    A given field is selected even if it is zero; an array whose entries are components is selected entry by entry, nonzero entries
+    only. Raises ValueError for a name that is not a component of the record.
     """
     struct = record.declared
     chosen = [name for name in components_of(struct) if name and _given(record, name)]
@@ -27,9 +26,9 @@ def component_mask(record: Layer, *names: str) -> int:
 
 
 def sa_query(record: Layer, *names: str, method: int = GET_TABLE, **header: Any) -> Packet:
-    """An SA MAD that asks for the records with the given components: `sa_query(PathRecord(sgid=..., dgid=...))`.
+    """An SA MAD that requests the records with the given components: `sa_query(PathRecord(sgid=..., dgid=...))`.
 
-    `names`: components to choose besides; `header`: fields of the MAD. A mask in `header` is taken as it is.
+    `names`: further components to select; `header`: fields of the MAD. A `component_mask` in `header` is used unchanged.
     """
     header.setdefault("component_mask", component_mask(record, *names))
     form = STLSAFormat if header.get("base_version") == BASE_VERSION_OPA else SAFormat

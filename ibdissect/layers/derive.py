@@ -1,4 +1,4 @@
-"""Which Scapy packet is a declared structure: made once, on demand, from the declaration alone."""
+"""How is a Scapy packet class made from a declared structure? Once, on demand, from the declaration alone."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ StructType = type[Struct]
 
 
 class Layer(Packet):
-    """A packet derived from a declaration (`declared`).
+    """A packet class derived from a declared structure (`declared`).
 
-    Building always passes through `post_build`, even for bytes just read: what stands behind the payload is put there.
+    Building always calls `post_build`, even for dissected bytes, because it adds the fields after the payload.
     """
 
     __slots__ = ["behind", "tail", "whole"]
@@ -29,17 +29,17 @@ class Layer(Packet):
     fields_desc: ClassVar[list[Any]] = []
     declared: ClassVar[StructType] = Struct
     parts: ClassVar[frozenset[str]] = frozenset()
-    """Names of the sub-fields, which are properties."""
+    """Names of the sub-fields, which are implemented as properties."""
 
     def pre_dissect(self, s: bytes) -> bytes:
-        """Resets what dissecting finds: `tail` (fields behind the payload), `behind` (bytes of no layer), `whole` (nothing cut off)."""
+        """Reset the dissection state: `tail` (fields after the payload), `behind` (bytes of no layer), `whole` (not truncated)."""
         self.tail, self.behind, self.whole = {}, b"", False
         return s
 
     def do_dissect(self, s: bytes) -> bytes:
         rest = super().do_dissect(s)
         if self.packetfields:
-            # Scapy notices a change in a nested packet, not in one nested twice: rebuild from the fields.
+            # Scapy misses changes in packets nested twice: always rebuild from the fields.
             self.raw_packet_cache = None
         return rest
 
@@ -61,7 +61,7 @@ class Layer(Packet):
 
 
 def _part(field: Field[Any]) -> property:
-    """Reading and writing bits of another field: a number, True or False, an IPv4 address as text, else bytes."""
+    """A property for bits of another field: a number, bool, IPv4 address as text, or bytes."""
     assert field.part_of is not None
     whole, low = field_name(field.part_of[0].name), field.part_of[1]
     size, mask = (field.part_of[0].bits + 7) // 8, (1 << field.bits) - 1
@@ -93,7 +93,7 @@ def _part(field: Field[Any]) -> property:
 
 
 def part_properties(fields: tuple[Field[Any], ...], taken: set[str]) -> dict[str, property]:
-    """Properties for the sub-fields among `fields`, but for names that are `taken` or Scapy's own, parts of arrays and of `rest`."""
+    """Properties for the sub-fields among `fields`, except names `taken` or used by Scapy, and parts of arrays and of `rest`."""
     return {
         field.name: _part(field)
         for field in fields
@@ -106,7 +106,7 @@ def part_properties(fields: tuple[Field[Any], ...], taken: set[str]) -> dict[str
 
 
 def _hook(least: int) -> Any:
-    """Bytes too short for the structure are Raw, never an exception."""
+    """A dispatch hook that makes bytes too short for the structure Raw instead of raising."""
 
     def dispatch_hook(cls: type[Packet], _pkt: bytes | None = None, *args: Any, **kargs: Any) -> type[Packet]:
         return cls if not _pkt or len(_pkt) >= least else conf.raw_layer
@@ -123,9 +123,10 @@ def make(
     least: int | None = None,
     **attributes: Any,
 ) -> type[Layer]:
-    """The packet class of a structure. `fields`: instead of the declared ones; `sources`: whose sub-fields become properties;
+    """Make the packet class of a structure.
 
-    `least`: bytes below which the data is Raw; `attributes`: class attributes of the packet class.
+    `fields` replace the declared ones; sub-fields in `sources` become properties; data shorter than `least` bytes is Raw;
+    `attributes` are class attributes of the packet class.
     """
     described = scapy_fields(struct.fields, layer) if fields is None else fields
     properties = part_properties(struct.fields if sources is None else sources, {field.name for field in described})
@@ -149,11 +150,11 @@ def make(
 LAYERS: dict[StructType, type[Layer]] = {}
 """Every packet class made so far."""
 MAKERS: dict[type, Callable[[StructType], type[Layer]]] = {}
-"""By kind of place (`ibdissect.wire.places`): who makes the layer of a structure found there, where it is not `make`."""
+"""By kind of place (`ibdissect.wire.places`): the function that makes the layer of a structure found there; default `make`."""
 
 
 def layer(struct: StructType) -> type[Layer]:
-    """The packet class of a structure, made at the first call."""
+    """The packet class of a structure, made on first use."""
     found = LAYERS.get(struct)
     if found is None:
         makers = (MAKERS.get(type(place)) for place in struct.carried_by)

@@ -1,4 +1,4 @@
-"""What is an ERF record in Scapy: pseudo-header, extension headers, and the packet of its type."""
+"""What is an ERF record in Scapy? Pseudo-header, extension headers, and the packet of its type."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COMPUTED = {"types": None, "timestamp": None, "record_length": None, "wire_leng
 
 
 class _Extensions(StrField):
-    """Extension headers of eight bytes, each saying in its first bit whether another follows."""
+    """Extension headers of eight bytes; the first bit of each says whether another follows."""
 
     def getfield(self, pkt: Any, s: bytes) -> tuple[bytes, bytes]:
         at, more = 0, bool(pkt.types & 0x80)
@@ -31,10 +31,10 @@ class _Extensions(StrField):
 
 
 class _ERF(Layer):
-    """Type, times and lengths follow from the packet where None. Two bytes stand before an Ethernet frame (`eth_pad`)."""
+    """Type, timestamp and lengths are computed if None. Two bytes (`eth_pad`) precede an Ethernet frame."""
 
     def kind(self) -> int:
-        """Record type without the extension bit."""
+        """The record type without the extension bit."""
         types = self.getfieldval("types")
         if types is not None:
             return int(types) & 0x7F

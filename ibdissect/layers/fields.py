@@ -1,4 +1,4 @@
-"""Which Scapy field is a declared field: same name, same bits, same text for people."""
+"""Which Scapy field corresponds to a declared field? Same name, same bits, same text."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _FORMATS = {8: "!B", 16: "!H", 32: "!I", 64: "!Q"}
 
 
 class _Shown:
-    """Enumeration names as input, the declaration's text as output."""
+    """Accepts value names as input and shows the same text as the tree."""
 
     __slots__ = ()
     declared: Declared[Any]
 
     def any2i(self, pkt: Packet | None, x: Any) -> Any:
-        """A number stays; a string is the name of a value (ValueError for an unknown one)."""
+        """Converts the name of a value to its number (ValueError if unknown); numbers are returned unchanged."""
         if not isinstance(x, str):
             return x
         for number, name in (self.declared.values or {}).items():
@@ -32,7 +32,7 @@ class _Shown:
         raise ValueError(f"{self.declared.name} has no value named {x!r}")
 
     def i2repr(self, pkt: Packet | None, x: Any) -> str:
-        """As the tree shows it; None is a value to be computed."""
+        """The text shown in the tree; None is a value to be computed."""
         return value_text(self.declared, x) if isinstance(x, int) else repr(x)
 
 
@@ -48,7 +48,7 @@ class Number(_Shown, ScapyField):  # type: ignore[type-arg]
 
 
 class Bits(_Shown, BitField):
-    """An unsigned integer or flag of any width, anywhere between bytes."""
+    """An unsigned integer or flag of any width at any bit."""
 
     __slots__ = ["declared"]
 
@@ -58,7 +58,7 @@ class Bits(_Shown, BitField):
 
 
 class Text(StrFixedLenField):
-    """NUL-padded bytes; the value is without the NULs at the end, whatever is not UTF-8 stays as it is."""
+    """NUL-padded bytes; the value is bytes without trailing NULs and is not decoded."""
 
     def m2i(self, pkt: Packet | None, x: bytes) -> bytes:
         return x.rstrip(b"\0")
@@ -72,7 +72,7 @@ class Fixed(StrFixedLenField):
 
 
 class Nested(PacketField):
-    """A structure of fixed size inside the structure."""
+    """A nested structure of fixed size."""
 
     __slots__ = ["size"]
 
@@ -85,14 +85,14 @@ class Nested(PacketField):
 
 
 class Entries(list[Any]):
-    """Default entries of an array of structures; a copy of the list copies them, so that no two packets share one."""
+    """Default entries of an array of structures; copying the list copies the entries, so that packets do not share them."""
 
     def copy(self) -> Entries:
         return Entries(entry.copy() for entry in self)
 
 
 class Array(ScapyField):  # type: ignore[type-arg]
-    """A fixed number of entries of one field; a shorter list is filled up with the entry's default."""
+    """A fixed number of entries of one field; a shorter list is padded with the entry's default."""
 
     __slots__ = ["count", "entry"]
     islist = 1
@@ -106,7 +106,7 @@ class Array(ScapyField):  # type: ignore[type-arg]
         return default.copy() if isinstance(default, Packet) else default
 
     def any2i(self, pkt: Packet | None, x: Any) -> Any:
-        """A list of exactly `count` entries. ValueError for more."""
+        """A list of exactly `count` entries; raises ValueError for more."""
         given = [] if x is None else list(x) if isinstance(x, (list, tuple)) else [x]
         if len(given) > self.count:
             raise ValueError(f"{self.name} has {self.count} entries, not {len(given)}")
@@ -140,9 +140,9 @@ class PacketArray(Array):
 
 
 class Trailer(ScapyField):  # type: ignore[type-arg]
-    """A field behind the payload (ICRC, VCRC, pad bytes): shown with its layer, put in place when the layer is built.
+    """A field after the payload (ICRC, VCRC, pad bytes): shown with its layer, appended when the layer is built.
 
-    None: to be computed; empty bytes: not there (a cut-off capture); a number or bytes: exactly this.
+    None: to be computed; empty bytes: absent (truncated capture); a number or bytes: used unchanged.
     """
 
     __slots__ = ["bits"]
@@ -162,17 +162,17 @@ class Trailer(ScapyField):  # type: ignore[type-arg]
 
 
 def trailer_bytes(val: int | bytes, bits: int) -> bytes:
-    """The bytes of a trailer's value that is not None; numbers big-endian, as the bytes stand."""
+    """The bytes of a trailer's value that is not None; numbers are big-endian, in wire order."""
     return val.to_bytes(bits // 8, "big") if isinstance(val, int) else bytes(val)
 
 
 def field_name(name: str) -> str:
-    """The name in Scapy: what a Packet has already gets an underscore behind it."""
+    """The name in Scapy: a name that Packet already uses gets a trailing underscore."""
     return f"{name}_" if hasattr(Packet, name) else name
 
 
 def scapy_field(declared: Declared[Any], layer: Callable[[type[Struct]], type[Packet]], default: Any = 0) -> Any:
-    """The Scapy field of a declared one; `layer` gives the class of a nested structure, `default` is for numbers."""
+    """The Scapy field of a declared field; `layer` returns the class of a nested structure, `default` applies to numbers."""
     name, size = field_name(declared.name), declared.bits // 8
     entry: Any
     if declared.kind in ("uint", "flag", "pad"):
@@ -201,6 +201,6 @@ def scapy_field(declared: Declared[Any], layer: Callable[[type[Struct]], type[Pa
 def scapy_fields(
     declared: Iterable[Declared[Any]], layer: Callable[[type[Struct]], type[Packet]], defaults: dict[str, Any] | None = None
 ) -> list[Any]:
-    """Scapy fields of everything that takes room; `defaults` by declared name, 0 otherwise."""
+    """Scapy fields of all declared fields except sub-fields; `defaults` by declared name, else 0."""
     given = defaults or {}
     return [scapy_field(field, layer, given.get(field.name, 0)) for field in declared if field.part_of is None]

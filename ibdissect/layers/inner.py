@@ -1,4 +1,4 @@
-"""Which Scapy layer decodes what InfiniBand carries for other protocols: IP and ARP in IPoIB and in raw packets."""
+"""Which Scapy layer decodes other protocols inside InfiniBand? IP and ARP in IPoIB and in raw packets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ARP_SIZE = 56
 
 
 def fits(ethertype: int, s: bytes) -> bool:
-    """Whether `s` is, in all its length, a packet of the protocol: nothing else may be shown as IP."""
+    """Whether `s` is exactly one packet of the protocol, so that nothing else is shown as IP."""
     if ethertype == 0x0800:
         return len(s) >= 20 and s[0] >> 4 == 4 and s[0] & 15 >= 5 and int.from_bytes(s[2:4], "big") == len(s)
     if ethertype == 0x86DD:
@@ -30,7 +30,7 @@ def fits(ethertype: int, s: bytes) -> bool:
 
 
 class Carrier(Layer):
-    """A layer that may hold IP or ARP. What does not come back byte for byte from Scapy's dissector stays Raw."""
+    """A layer that may carry IP or ARP. A payload that Scapy does not rebuild byte for byte stays Raw."""
 
     def ethertype(self) -> int:
         """Ethertype of the payload; 0 for none."""
@@ -52,11 +52,11 @@ def _same(pkt: Packet, s: bytes) -> bool:
     try:
         return bool(pkt.build() == s)
     except (struct.error, ValueError, TypeError, IndexError, KeyError, AttributeError, OSError):
-        return False  # hostile bytes that a foreign layer takes in but cannot write
+        return False  # hostile bytes that Scapy's layer dissects but cannot build
 
 
 class _IPoIB(Carrier):
-    """Type follows from the payload where None."""
+    """Type is computed from the payload if None."""
 
     def ethertype(self) -> int:
         return int(self.type)
@@ -73,5 +73,5 @@ IPoIB = make(ipoib.IPoIB, _IPoIB, fields=scapy_fields(_HEADER, layer, {"type": N
 
 
 def looks_like_ipoib(s: bytes) -> bool:
-    """Whether a message is an IPoIB one beyond reasonable doubt: Ethertype, zeros, and a packet of exactly that length."""
+    """Whether a message is almost certainly IPoIB: known Ethertype, zeros, exact packet length."""
     return len(s) > 4 and s[2:4] == b"\0\0" and fits(int.from_bytes(s[:2], "big"), s[4:])

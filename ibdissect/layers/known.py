@@ -1,4 +1,4 @@
-"""Which structures may a packet hold: those of the catalog in use, and those registered by plugins."""
+"""Which structures may a packet contain? Those of the catalog in use, and those registered by plugins."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _in_use: list[_catalog.Catalog] = []
 
 
 def catalog() -> _catalog.Catalog:
-    """The catalog from which layers are looked up."""
+    """The catalog in which layers are looked up."""
     return _in_use[-1] if _in_use else _catalog.builtin()
 
 
 def use_catalog(chosen: _catalog.Catalog) -> None:
-    """Look layers up in another catalog, one that holds the structures of plugins."""
+    """Look layers up in another catalog, which may contain structures of plugins."""
     _in_use[:] = [chosen]
     for place, struct in chosen.others:
         if struct not in _catalog.builtin().structs:
@@ -32,9 +32,9 @@ def use_catalog(chosen: _catalog.Catalog) -> None:
 
 
 def register(struct: StructType) -> type[Layer]:
-    """Make the layer of a plugin's structure and dissect it where it says that it is carried.
+    """Make the layer of a plugin's structure and dissect it at its places (`carried_by`).
 
-    Layers look at MadFormat, Mad, VendorOui, DestQP, UdpPort and Ethertype; other places are for the tree.
+    Layers support MadFormat, Mad, VendorOui, DestQP, UdpPort and Ethertype; other places work in the tree only.
     """
     made = layer(struct)
     for place in struct.carried_by:
@@ -44,7 +44,7 @@ def register(struct: StructType) -> type[Layer]:
 
 
 def _bind(place: object, struct: StructType) -> None:
-    """What Scapy's own layers decide by a number of theirs."""
+    """Bind a structure to Scapy's own layers."""
     if isinstance(place, UdpPort):
         bind_layers(UDP, layer(struct), dport=place.port)
         bind_layers(UDP, layer(struct), sport=place.port)
@@ -59,7 +59,7 @@ def _others() -> Iterator[tuple[object, StructType]]:
 
 
 def format_of(mgmt_class: int, base_version: int) -> StructType | None:
-    """The class-specific form of a MAD, None where the common header is all there is."""
+    """The class-specific format of a MAD; None if there is only the common header."""
     for place, struct in reversed(_own):
         if isinstance(place, MadFormat) and mgmt_class in place.classes and place.base_version == base_version:
             return struct
@@ -67,7 +67,7 @@ def format_of(mgmt_class: int, base_version: int) -> StructType | None:
 
 
 def attribute_of(mgmt_class: int, attr_id: int, base_version: int, method: int, oui: int | None) -> tuple[Mad | None, StructType] | None:
-    """The structure of an attribute and the place that says so (None for a vendor's by OUI); None where it is not known."""
+    """The place and structure of an attribute (place None for a vendor's, found by OUI); None if unknown."""
     own = [(place, struct) for place, struct in reversed(_own) if isinstance(place, Mad)]
     for place, struct in [*own, *catalog().attributes.get((mgmt_class, attr_id), ())]:
         if (place.mgmt_class, place.attr_id, place.base_version) == (mgmt_class, attr_id, base_version) and (
@@ -81,7 +81,7 @@ def attribute_of(mgmt_class: int, attr_id: int, base_version: int, method: int, 
 
 
 def payload_of_qp(qp: int) -> type[Packet]:
-    """What a plugin says that a queue pair receives; Raw otherwise."""
+    """The layer that a plugin declares for a queue pair; else Raw."""
     for place, struct in _others():
         if isinstance(place, DestQP) and place.qp == qp:
             return layer(struct)

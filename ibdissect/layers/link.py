@@ -1,4 +1,4 @@
-"""What are the link and network headers in Scapy: LRH with VCRC, RWH, GRH, flow control."""
+"""What are the link and network headers in Scapy? LRH with VCRC, RWH, GRH, flow control."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .mad import MadLayer
 
 _IBA_TRANSPORT, _IPV6 = 0x1B, 1
 _LEAST = 12
-"""Bytes of the shortest packet that PktLen may announce: LRH and four more."""
+"""Bytes of the shortest packet that PktLen may give: LRH and four more."""
 
 
 def management_qp(pkt: Packet) -> int | None:
-    """0 or 1 where the packet holds a MAD: the queue pair of its class; None otherwise."""
+    """The queue pair (0 or 1) of the MAD's class; None if the packet contains no MAD."""
     inner: Any = pkt.payload
     while inner:
         if isinstance(inner, MadLayer):
@@ -32,7 +32,7 @@ def management_qp(pkt: Packet) -> int | None:
 
 
 class _LRH(Carrier):
-    """VL, LNH and PktLen follow from the payload where None; `vcrc` stands behind the payload, as far as PktLen fits the frame."""
+    """VL, LNH and PktLen are computed if None; `vcrc` follows the payload if PktLen fits the frame."""
 
     def pre_dissect(self, s: bytes) -> bytes:
         s = super().pre_dissect(s)
@@ -76,7 +76,7 @@ class _LRH(Carrier):
 
 
 class _GRH(Layer):
-    """PayLen follows from the payload where None. Over Ethernet (RoCE v1) it also says where the packet ends."""
+    """PayLen is computed if None. Over Ethernet (RoCE v1) it also determines where the packet ends."""
 
     def pre_dissect(self, s: bytes) -> bytes:
         s = super().pre_dissect(s)
@@ -94,7 +94,7 @@ class _GRH(Layer):
         return layer(transport.BTH) if self.nxt_hdr == _IBA_TRANSPORT else super().guess_payload_class(payload)
 
     def header(self, pkt: bytes, size: int) -> bytes:
-        """The 40 bytes with PayLen filled in; `size` counts the bytes behind them."""
+        """The 40 bytes with PayLen filled in; `size` counts the bytes after them."""
         return pkt if self.pay_len is not None else pkt[:4] + min(size, 0xFFFF).to_bytes(2, "big") + pkt[6:]
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
@@ -102,14 +102,14 @@ class _GRH(Layer):
 
 
 class _RWH(Carrier):
-    """A raw packet: the Ethertype says what follows."""
+    """A raw packet: the Ethertype determines what follows."""
 
     def ethertype(self) -> int:
         return int(self.etype)
 
 
 class _FlowControl(Layer):
-    """A link packet of six bytes; its CRC is computed where None."""
+    """A link packet of six bytes; its CRC is computed if None."""
 
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes | None]:
         return b"", s
@@ -121,7 +121,7 @@ class _FlowControl(Layer):
 
 
 def _next_layers() -> dict[int, type[Packet]]:
-    """By LNH. BTH is looked up when needed: its module needs this one, for the headers that the ICRC covers."""
+    """Next layer by LNH. BTH is looked up on use because its module imports this one."""
     return {0: RWH, _IPV6: IPv6, 2: layer(transport.BTH), 3: GRH}
 
 

@@ -1,4 +1,4 @@
-"""What is a management datagram in Scapy: the class's form as one layer, the attribute as its payload wherever it lies."""
+"""What is a MAD in Scapy? The class format as one layer, the attribute as its payload."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from .fields import scapy_field, scapy_fields
 from .known import attribute_of, catalog, format_of
 
 MAD_SIZE, OPA_MAD_SIZE = 256, 2048
-"""Bytes of a MAD; Omni-Path's may be shorter, these are the most."""
+"""Bytes of a MAD; for Omni-Path the maximum."""
 _COMPUTED = dict.fromkeys(("base_version", "mgmt_class", "class_version", "method", "attribute_id"))
 _SEND, _GET = 0x03, 0x01
 _SUBNET_ADM, _DEVICE_MGT, _VENDOR = 0x03, 0x06, range(0x30, 0x50)
 _RESPONSE, _TABLES = 0x80, (0x92, 0x93, 0x94)
 _FAILED = 0xFF1D
-"""Status bits that leave a response without data: not a redirection, which carries its ClassPortInfo (IBA 13.5.2)."""
+"""Status bits of a response without data. A redirection is not among them: it carries ClassPortInfo (IBA 13.5.2)."""
 _DATA, _LAST, _RMPP_END = 1, 4, 36
 
 
 class MadLayer(Layer):
-    """A whole MAD. Header fields left out (None) follow from the attribute; the attribute is the payload, and what lies
+    """A whole MAD, with the attribute as payload. Header fields that are None are computed from the attribute.
 
-    behind it on the wire (the paths of a directed-route SMP) are fields of this layer.
+    Fields after the attribute on the wire (the paths of a directed-route SMP) belong to this layer.
     """
 
     match_subclass = True  # pkt[MadLayer] is the MAD, whatever its class
     classes: ClassVar[tuple[int, ...]] = ()
-    """Management classes that have this form, the first is the default."""
+    """Management classes with this format; the first is the default."""
     version: ClassVar[int] = mad.BASE_VERSION_IB
     hole: ClassVar[tuple[int, int | None]] = (mad.MAD.size, None)
-    """Where the attribute lies: first byte, byte behind it (None: up to the end)."""
+    """Start and end of the attribute in bytes (end None: up to the end of the MAD)."""
     early: ClassVar[dict[int, int]] = {}
-    """Attributes that start elsewhere: attribute id -> byte."""
+    """Attributes that start elsewhere: attribute id -> offset."""
 
     def place(self) -> tuple[int, int, Mad | VendorOui | None]:
-        """Class, attribute id, and the place of the payload that they come from where they are not set."""
+        """Class and attribute id, taken from the payload's place if not set, and that place."""
         mgmt_class, attr_id = self.getfieldval("mgmt_class"), self.getfieldval("attribute_id")
         chosen = None
         for place in self.payload.declared.carried_by if isinstance(self.payload, Layer) else ():
@@ -60,7 +60,7 @@ class MadLayer(Layer):
         return mgmt_class, attr_id, chosen
 
     def start(self) -> int:
-        """Byte where the attribute starts."""
+        """Offset of the attribute."""
         return self.early.get(self.place()[1], self.hole[0])
 
     def pre_dissect(self, s: bytes) -> bytes:
@@ -70,7 +70,7 @@ class MadLayer(Layer):
         return s if end is None else s[:start] + s[end:size] + s[start:end] + s[size:]
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
-        """The attribute's layer where it is known, fits, and is no later segment of an RMPP transfer."""
+        """The attribute's layer if it is known, fits, and is not in a later RMPP segment."""
         room = self.room(len(payload))
         version = _version(self.base_version)
         found = attribute_of(self.mgmt_class, self.attribute_id, version, self.method, self.fields.get("oui")) if room else None
@@ -79,7 +79,7 @@ class MadLayer(Layer):
         return conf.raw_layer if not room else super().guess_payload_class(payload)
 
     def room(self, size: int) -> int:
-        """How many of `size` bytes behind the headers may be an attribute: none in later RMPP segments and failed responses."""
+        """How many of `size` bytes after the headers may be an attribute: 0 in later RMPP segments and failed responses."""
         rmpp, mgmt_class = self.fields.get("rmpp"), self.mgmt_class
         if rmpp is None:
             return size
@@ -96,7 +96,7 @@ class MadLayer(Layer):
         return max(data, 0) if segmented and rmpp.rmpp_flags & _LAST and data <= size else size
 
     def do_dissect_payload(self, s: bytes) -> None:
-        """Zeros that only fill up the MAD are left away: building puts them back."""
+        """Drop zero padding at the end of the MAD; building adds it again."""
         end = self.hole[1]
         if end is not None and len(s) == end - self.start():
             found = self.guess_payload_class(s)
@@ -139,7 +139,7 @@ class MadLayer(Layer):
 
 
 class _Bare(MadLayer):
-    """A MAD of a class without a form of its own, or one cut off: the common header, then data."""
+    """A MAD of a class without its own format, or a truncated one: the common header, then data."""
 
     def full(self) -> int:
         return OPA_MAD_SIZE if self.getfieldval("base_version") == mad.BASE_VERSION_OPA else MAD_SIZE
@@ -150,7 +150,7 @@ class _Bare(MadLayer):
         return super().guess_payload_class(payload)
 
     def do_dissect_payload(self, s: bytes) -> None:
-        if not s:  # a header alone stays one: nothing fills it up when it is built
+        if not s:  # an empty Raw payload prevents padding when a bare header is built
             self.add_payload(conf.raw_layer(b""))
             return
         found = self.guess_payload_class(s)
@@ -159,14 +159,14 @@ class _Bare(MadLayer):
         super().do_dissect_payload(s)
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
-        """Bytes as payload stand for themselves; an attribute, or nothing, is filled up to a whole MAD."""
+        """Pad an attribute, or no payload, to a whole MAD; raw bytes are not padded."""
         built = self.completed(pkt) + pay
         filled = isinstance(self.payload, (Layer, NoPayload, Padding))
         return built.ljust(self.full(), b"\0") if filled else built
 
 
 def _format_fields(struct: StructType) -> Iterator[tuple[Field[Any], bool]]:
-    """Declared fields of a class's form, with those of the common header in its place; True: only one of the common header's."""
+    """Fields of a class format, with those of the common header in place of its hole; True for the common header's."""
     for field in struct.fields:
         if field.kind == "hole" and field.bit + field.bits <= mad.MAD.size * 8:
             inside = (h for h in mad.MAD.fields if field.bit <= h.bit and h.bit + h.bits <= field.bit + field.bits)
@@ -192,7 +192,7 @@ def _late(pkt: Any) -> bool:
 
 
 def make_format(struct: type[Struct]) -> type[Layer]:
-    """The layer of a class's form of a MAD."""
+    """Make the layer of a class-specific MAD format."""
     places = [place for place in struct.carried_by if isinstance(place, MadFormat)]
     data = next((field for field in struct.fields if field.name == "data"), None)
     first = data.bit // 8 if data is not None else struct.size
@@ -228,12 +228,12 @@ MAD = make(mad.MAD, _Bare, fields=scapy_fields(mad.MAD.fields, layer, _COMPUTED)
 
 
 def _version(base_version: int) -> int:
-    """Whatever is not Omni-Path's base version is read as InfiniBand's."""
+    """The Omni-Path base version, or InfiniBand's for any other value."""
     return mad.BASE_VERSION_OPA if base_version == mad.BASE_VERSION_OPA else mad.BASE_VERSION_IB
 
 
 def mad_class(s: bytes) -> type[Packet]:
-    """The layer of the MAD that starts `s`: its class's form, the common header where that does not fit, else Raw."""
+    """The layer of the MAD at the start of `s`: its class format, the common header if that does not fit, else Raw."""
     if len(s) < mad.MAD.size:
         return conf.raw_layer
     form = format_of(s[1], _version(s[0]))

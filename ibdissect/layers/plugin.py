@@ -1,4 +1,4 @@
-"""How does a plain Scapy packet of a plugin become a declared structure?"""
+"""How is a plugin's plain Scapy packet class converted to a declared structure?"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scapy.packet import Packet
 
 from ibdissect.errors import SpecError
 from ibdissect.wire.places import Parsed
-from ibdissect.wire.spec import Field, Struct, raw, rest, uint
+from ibdissect.wire.spec import Field, Struct, enum, raw, rest, uint
 
 from .derive import LAYERS, Layer
 
@@ -21,7 +21,7 @@ _WIDTHS = {"B": 8, "H": 16, "I": 32, "Q": 64}
 
 
 def _declared(owner: str, field: Any) -> Field[Any]:
-    """One field; SpecError with its name where its layout depends on the packet or is not big-endian."""
+    """Convert one field; raises SpecError with its name if its layout depends on the packet or is not supported."""
     label = field.name.replace("_", " ")
     if isinstance(field, BitField) and not field.rev and isinstance(field.size, int) and field.size > 0:
         return _number(field, field.size, label)
@@ -44,26 +44,25 @@ def _declared(owner: str, field: Any) -> Field[Any]:
 
 
 def _fixed(field: Any) -> bool:
-    """Whether a string field has a length of its own, not one counted by another field."""
+    """Whether a string field has a constant length, not one given by another field."""
     return bool(field.length_from.__defaults__ == (field.sz,))
 
 
 def _attribute(name: str) -> str:
-    """The attribute that a field becomes: what every structure has already (`size`, `key`) gets an underscore behind it."""
+    """The attribute name of a field: a name that Struct already uses (`size`, `key`) gets a trailing underscore."""
     return f"{name}_" if hasattr(Struct, name) else name
 
 
 def _number(field: Any, bits: int, label: str, *, little: bool = False) -> Field[Any]:
     names = {number: str(name) for number, name in (getattr(field, "i2s", None) or {}).items() if isinstance(number, int)}
-    made: Field[Any] = uint(bits, label, base="hex" if isinstance(field, _HEX) else "dec", little=little)
-    made.values = names or None
-    return made
+    base = "hex" if isinstance(field, _HEX) else "dec"
+    return enum(bits, names, label, base=base, little=little) if names else uint(bits, label, base=base, little=little)
 
 
 def from_scapy(cls: type[Packet], **attributes: Any) -> type[Struct]:
-    """A structure with the fields of a Scapy class of fixed layout; `attributes`: `key`, `carried_by`, ... as in any declaration.
+    """A structure with the fields of a Scapy class of fixed layout; `attributes`: `key`, `carried_by`, ... as in a declaration.
 
-    SpecError names the first field whose size or byte order is not fixed.
+    Raises SpecError with the first field whose size or byte order is not fixed.
     """
     namespace: dict[str, Any] = {"__module__": cls.__module__, "__doc__": cls.__doc__}
     namespace |= {"key": cls.__name__.lower(), "section": cls.__module__}
@@ -75,10 +74,10 @@ def from_scapy(cls: type[Packet], **attributes: Any) -> type[Struct]:
 
 
 def structures_of(cls: type[Packet]) -> list[type[Struct]]:
-    """The structures of a Scapy class that says itself where it is carried (`carried_by`, perhaps `key`, `prefix`, `section`).
+    """The structures of a Scapy class that declares its places (`carried_by`, optionally `key`, `prefix`, `section`).
 
-    Of fixed layout it is one structure. From the first field on whose size depends on the packet, Scapy's own dissection says where each
-    field lies: it is a structure of its own, with one field, under the name that it would have had.
+    A class of fixed layout becomes one structure. From the first field whose size depends on the packet, every field becomes a
+    structure with this one field, located by Scapy's own dissection; its filter name stays the same.
     """
     given = {name: vars(cls)[name] for name in ("key", "prefix", "section", "carried_by") if name in vars(cls)}
     fixed: dict[str, Any] = {}
@@ -121,7 +120,7 @@ def _or_none(owner: str, field: Any) -> Field[Any] | None:
 
 
 def _places(cls: type[Packet], name: str, data: bytes) -> Iterator[tuple[int, int]]:
-    """Where a field of a packet lies, as Scapy's own fields read their way to it; nothing where a condition leaves it out."""
+    """Where a field of a packet is, found by dissecting the fields before it with Scapy; nothing if the field is absent."""
     packet: Any = cls()
     left: Any = data
     for field in cls.fields_desc:
@@ -134,6 +133,6 @@ def _places(cls: type[Packet], name: str, data: bytes) -> Iterator[tuple[int, in
 
 
 def _text(value: bytes) -> str:
-    """Text where it is some, else hex."""
+    """The value as text if printable, else as hex."""
     text = value.decode("utf-8", "replace")
     return text if text.isprintable() else value.hex()

@@ -1,4 +1,4 @@
-"""What are the transport headers in Scapy: BTH with pad bytes and ICRC, and the extended headers of each OpCode."""
+"""What are the transport headers in Scapy? BTH with pad bytes and ICRC, and the extended headers of each OpCode."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .mad import mad_class
 _UDP, _ICRC, _SEND_ONLY, _WELL_KNOWN_Q_KEY = 8, 4, 0x04, 0x8001_0000
 _UD = (0x64, 0x65)
 _WHOLE_MESSAGE = (*_UD, 0x04, 0x24)
-"""SEND Only of UD, RC and UC: an IPoIB packet in one piece."""
+"""SEND Only of UD, RC and UC: may contain a whole IPoIB packet."""
 _EXTENDED = {name: getattr(transport, name) for opcode in OPCODES.values() for name in opcode.headers}
 
 
@@ -32,7 +32,7 @@ def _headers_size(opcode: int) -> int:
 
 
 class _Chained(Layer):
-    """BTH or an extended header: the OpCode says what comes next."""
+    """BTH or an extended header: the OpCode determines what follows."""
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
         bth: Any = self
@@ -55,9 +55,9 @@ class _Chained(Layer):
 
 
 class _BTH(_Chained):
-    """OpCode, pad count, destination QP, pad bytes and ICRC follow from the rest of the packet where None.
+    """OpCode, pad count, destination QP, pad bytes and ICRC are computed if None.
 
-    Without a layer below that says what the ICRC covers, it is zero.
+    Without a lower layer the ICRC is zero, because it covers headers of that layer.
     """
 
     def pre_dissect(self, s: bytes) -> bytes:
@@ -77,7 +77,7 @@ class _BTH(_Chained):
         return s[:payload_end]
 
     def _opcode(self) -> int:
-        """The OpCode of a message in one packet with these extended headers."""
+        """The OpCode of a single-packet message with these extended headers."""
         names, inner = [], self.payload
         while isinstance(inner, _Chained):
             names.append(inner.declared.__name__)
@@ -101,7 +101,7 @@ class _BTH(_Chained):
         return whole + (self._icrc(whole).to_bytes(4, "little") if icrc is None else trailer_bytes(icrc, 32))
 
     def _icrc(self, data: bytes) -> int:
-        """ICRC of `data`, BTH up to the pad bytes, below the headers that stand before it."""
+        """The ICRC of `data` (BTH up to the pad bytes) and the headers before it."""
         below, size = self.underlayer, len(data) + _ICRC
         if isinstance(below, LRH):
             return crc.icrc_native(below.header(below.self_build(), size) + data, False)
@@ -118,7 +118,7 @@ class _BTH(_Chained):
 
 
 def _ip_header(ip: Any, size: int) -> bytes:
-    """An IP header with its lengths, as Scapy will write it; `size` counts the bytes behind it. The ICRC needs no checksum."""
+    """An IP header with its lengths, as Scapy will build it; `size` counts the bytes after it. The ICRC ignores the checksum."""
     built = bytearray(ip.self_build())
     if isinstance(ip, IPv6):
         if ip.plen is None:
@@ -133,7 +133,7 @@ def _ip_header(ip: Any, size: int) -> bytes:
 
 
 class _DETH(_Chained):
-    """Q_Key and source QP are those of the general service interface where None and a MAD follows."""
+    """Source QP, and for QP1 the Q_Key, are computed if None and a MAD follows."""
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
         qp = management_qp(self) or 0
@@ -145,7 +145,7 @@ class _DETH(_Chained):
 
 
 def ip_room(udp: Packet) -> int:
-    """Bytes that the IP header below a datagram grants it; all where no IP header is below."""
+    """Payload bytes according to the IP header below; 65535 without a lower layer."""
     ip: Any = udp.underlayer
     if isinstance(ip, IP):
         return int(ip.len - ip.ihl * 4) if ip.version == 4 and ip.ihl >= 5 else 0
@@ -155,7 +155,7 @@ def ip_room(udp: Packet) -> int:
 
 
 def _dispatch(cls: type[Packet], _pkt: bytes | None = None, *args: Any, **kargs: Any) -> type[Packet]:
-    """Too few bytes for a BTH are Raw, and so is what stands behind IP and UDP headers that leave no room for one."""
+    """Raw for bytes too short for a BTH, and after IP and UDP headers whose lengths leave no room for one."""
     if not _pkt:
         return cls
     below = kargs.get("_underlayer")

@@ -1,4 +1,4 @@
-"""Which findings are known already, which are new, which are gone? A baseline: findings by fingerprint, one a line."""
+"""Which findings are known, which are new, which are fixed? A baseline file: findings by fingerprint, one per line."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .result import CaptureReport
 
 SCHEMA = 1
 MOST = 10_000
-"""Findings of a rule in a capture that are told apart; those beyond are counted."""
+"""Findings per rule and capture that have entries of their own; further ones are only counted."""
 BEYOND = "beyond"
-"""Stands for the fingerprint of those that are only counted."""
+"""Replaces the fingerprint in the entry of findings that are only counted."""
 KEYS = {"capture": str, "code": str, "count": int, "fingerprint": str, "message": str}
 
 Key = tuple[str, str, str]
@@ -28,47 +28,47 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Entry:
-    """A known fault of a capture, and how many findings say it."""
+    """A known fault of a capture, and how many findings report it."""
 
     capture: str
     """Relative to the baseline's folder, with slashes."""
     code: str
     fingerprint: str
     message: str
-    """The finding's sentence without what another recording of the same fault would change; shows no key."""
+    """The finding's message without keys and without values that differ in another recording of the same fault."""
     count: int
 
     @property
     def key(self) -> Key:
-        """What makes it the same in another run."""
+        """Identifies the same fault in another run."""
         return self.capture, self.code, self.fingerprint
 
 
 @dataclass(slots=True)
 class Baseline:
-    """Known findings, and where the file that holds them stands."""
+    """Known findings, and the path of their file."""
 
     path: str
     """The file; captures are named relative to its folder."""
     entries: dict[Key, Entry] = field(default_factory=dict)
 
     def name_of(self, capture: str) -> str:
-        """A capture's path as this baseline names it."""
+        """A capture's path as this baseline writes it."""
         return name_from(os.path.dirname(os.path.abspath(self.path)), capture)
 
 
 @dataclass(slots=True)
 class Compared:
-    """What a comparison with a baseline came to, over all captures."""
+    """The result of a comparison with a baseline, over all captures."""
 
     path: str
     known: int = 0
-    """Findings that were there before, and are hidden."""
+    """Findings that are in the baseline and so are hidden."""
     new: int = 0
     fixed: list[Entry] = field(default_factory=list)
-    """What is not found any more; the count says how many of it."""
+    """Entries that are no longer found; `count` is the number of missing findings."""
     unchecked: int = 0
-    """Findings of captures or rules that this run did not check."""
+    """Baseline findings of captures or rules that this run did not check."""
 
     def object(self) -> dict[str, Any]:
         """As JSON."""
@@ -77,17 +77,17 @@ class Compared:
 
 
 def name_from(folder: str, capture: str) -> str:
-    """A capture's path as seen from a folder, however it was written, with slashes; standard input stays "-"."""
+    """A capture's path relative to a folder, with slashes; standard input stays "-"."""
     return capture if capture == "-" else os.path.relpath(capture, folder).replace(os.sep, "/")
 
 
 def fingerprint(capture: str, finding: Finding) -> str:
-    """What makes a finding the same in another run: rule, capture and what its sentence says - never the frame number."""
+    """Identifies a finding across runs: hash of rule, capture and stable message, never the frame number."""
     return hashlib.sha256(f"{finding.code}\0{capture}\0{finding.stable}".encode(errors="backslashreplace")).hexdigest()[:32]
 
 
 def entries_of(reports: Iterable[CaptureReport], baseline: Baseline) -> list[Entry]:
-    """Everything found, as entries of a baseline, sorted."""
+    """All findings as sorted baseline entries."""
     found: dict[Key, Entry] = {}
     for report in reports:
         name = baseline.name_of(report.path)
@@ -105,7 +105,7 @@ def entries_of(reports: Iterable[CaptureReport], baseline: Baseline) -> list[Ent
 
 
 def baseline_text(entries: Iterable[Entry]) -> str:
-    """The file: JSON, whose every line stands for itself, so that version control merges it."""
+    """The file's text: JSON with one entry per line, so that version control can merge it."""
     lines = [json.dumps({"schema": SCHEMA, "tool": "ibdissect baseline"})]
     for entry in sorted(entries):
         values = {"capture": entry.capture, "code": entry.code, "count": entry.count, "fingerprint": entry.fingerprint}
@@ -114,7 +114,7 @@ def baseline_text(entries: Iterable[Entry]) -> str:
 
 
 def parse_baseline(text: str, path: str) -> Baseline:
-    """A baseline from the text of its file. ConfigError names the file and what is wrong with it."""
+    """A baseline from the text of its file. ConfigError says what is wrong with which file."""
     try:
         values = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -135,27 +135,27 @@ def parse_baseline(text: str, path: str) -> Baseline:
             raise ConfigError(path, f"entry {number}", "is a damaged baseline: no finding", hint=hint)
         entry = Entry(value["capture"], value["code"], value["fingerprint"], value["message"], value["count"])
         known = baseline.entries.get(entry.key)
-        if known is None or known.count < entry.count:  # both sides of a merge may hold it
+        if known is None or known.count < entry.count:  # both sides of a merge may contain it
             baseline.entries[entry.key] = entry
     return baseline
 
 
 class Comparison:
-    """Takes known findings out of reports, one report after the other; then `finish`."""
+    """Removes known findings from reports: `apply` to each report, then `finish`."""
 
     def __init__(self, baseline: Baseline, *, whole: bool = True) -> None:
-        """`whole` says that reports are about all frames, so what is not found is gone."""
+        """`whole`: the reports cover all frames, so an entry that is not found is fixed."""
         self.baseline, self.whole = baseline, whole
         self.left = {key: entry.count for key, entry in baseline.entries.items()}
         self.checked: dict[str, Collection[str]] = {}
         self.result = Compared(baseline.path)
 
     def apply(self, report: CaptureReport, codes: Collection[str]) -> None:
-        """Leave in a report what is new; its counts and numbers by rule become those. `codes` are the rules that judged the capture."""
-        if report.error is not None:
+        """Keep only new findings in a report and adjust its counts. `codes` are the rules that checked the capture."""
+        if report.status == "unreadable":
             return
         name = self.baseline.name_of(report.path)
-        self.checked[name] = codes
+        self.checked[name] = codes if report.error is None else ()
         before, new = Counter(report.by_rule), Counter[str]()
         severity = {finding.code: finding.severity.value for finding in report.findings}
         beyond, kept = Counter(before), []
@@ -164,26 +164,26 @@ class Comparison:
             if not self._take((name, finding.code, fingerprint(name, finding)), 1):
                 kept.append(finding)
                 new[finding.code] += 1
-        for code, count in beyond.items():
-            new[code] += count - self._take((name, code, BEYOND), count)
+        beyond = Counter({code: count - self._take((name, code, BEYOND), count) for code, count in beyond.items() if count})
+        new += beyond
         report.findings = kept
         report.by_rule = {code: count for code, count in sorted(new.items()) if count}
-        totals = Counter[str]()
-        for code, count in report.by_rule.items():
+        totals = Counter(finding.severity.value for finding in kept)
+        for code, count in beyond.items():
             totals[severity[code]] += count
         report.counts = {name: totals[name] for name in report.counts}
         self.result.new += new.total()
         self.result.known += before.total() - new.total()
 
     def _take(self, key: Key, count: int) -> int:
-        """How many of `count` findings the baseline knows; they are used up."""
+        """How many of `count` findings the baseline still has; takes them out of it."""
         known = min(self.left.get(key, 0), count)
         if known:
             self.left[key] -= known
         return known
 
     def finish(self) -> Compared:
-        """What came of it; entries of captures and rules that were not checked are neither known nor fixed."""
+        """The result; entries of captures or rules that were not checked count as neither known nor fixed."""
         for key, count in self.left.items():
             entry = self.baseline.entries[key]
             if not count:

@@ -1,4 +1,4 @@
-"""How does a table of a TOML file become a rule? Its condition is a display filter, its message names fields by their filter names."""
+"""How does a `[[rule]]` table in TOML become a rule? Its condition is a display filter, its message shows fields by filter name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .rule import Hit, Rule, Seen
 KEYS = ("code", "name", "severity", "when", "message", "docs", "reference", "example", "since")
 NEEDED = ("code", "name", "when", "message")
 OF_FRAME = ("frame.number", "frame.len", "frame.cap_len", "frame.interface_id", "_ws.malformed")
-"""Names that a message may use although no field stands behind them."""
+"""Names that a message may use although they are not fields of a structure."""
 _WORD = re.compile(r"[A-Za-z_][\w.-]*")
 _STRING = re.compile(r'[rR]?"(?:[^"\\]|\\.)*"' + r"|'(?:[^'\\]|\\.)*'")
 
@@ -32,12 +32,12 @@ class DeclaredRule(Rule):
 
     filter: ClassVar[Filter]
     shown: ClassVar[Mapping[str, tuple[Field[Any], ...]]]
-    """What the placeholders of the message stand for; no field for a name of the frame itself."""
+    """Placeholder name -> its fields; empty for a name of the frame itself."""
     marked: ClassVar[tuple[Field[Any], ...]]
-    """The first name of the filter: its bytes are reported."""
+    """Fields of the first name in the filter: their bytes are reported."""
 
     def of_frame(self, seen: Seen) -> Hit:
-        """The finding of one frame that the filter selects."""
+        """The hit for one frame that the filter selects."""
         arguments = {_plain(name): _value(seen, name, fields) for name, fields in self.shown.items()}
         found = next(_occurrences(seen, self.marked), None)
         if found is None:
@@ -51,7 +51,7 @@ class DeclaredRule(Rule):
 
 
 def rules_of(tables: Sequence[Any], where: str, catalog: Catalog | None = None) -> list[type[Rule]]:
-    """Rules of the `[[rule]]` tables in a file named `where`, in order. ConfigError names the file and the key that is wrong."""
+    """Rules from the `[[rule]]` tables of the file `where`, in order. ConfigError names the file and the wrong key."""
     found: list[type[Rule]] = []
     for number, table in enumerate(tables, 1):
         key = f"rule {number}"
@@ -106,7 +106,7 @@ def _filter(text: str, where: str, key: str, catalog: Catalog) -> Filter:
 
 
 def _message(text: str, where: str, key: str, catalog: Catalog) -> tuple[str, dict[str, tuple[Field[Any], ...]]]:
-    """The message with placeholders that Python accepts, and the fields behind each name."""
+    """The message with placeholders that Python accepts, and the fields of each name."""
     shown: dict[str, tuple[Field[Any], ...]] = {}
     parts: list[str] = []
     try:
@@ -133,7 +133,7 @@ def _message(text: str, where: str, key: str, catalog: Catalog) -> tuple[str, di
 
 
 def _try(where: str, key: str, name: str, fields: tuple[Field[Any], ...], spec: str) -> None:
-    """Refuse a format that the values of a field cannot have, now and not when a packet has one."""
+    """Reject a format that does not suit the field's values now, rather than at the first finding. Raises ConfigError."""
     if re.search("[0-9]{4}", spec):
         raise ConfigError(where, f"{key}, message", f"{name} cannot be written as {spec!r}: too wide")
     numbers = all(field.kind in ("uint", "flag", "pad") and field.count == 1 for field in fields) and name != "_ws.malformed"
@@ -144,7 +144,7 @@ def _try(where: str, key: str, name: str, fields: tuple[Field[Any], ...], spec: 
 
 
 def _plain(name: str) -> str:
-    """A filter name as the name of a placeholder."""
+    """A filter name turned into a Python placeholder name."""
     return re.sub(r"\W", "_", name)
 
 
@@ -153,7 +153,7 @@ def _sentence(name: str) -> str:
 
 
 def _first_named(made: Filter, catalog: Catalog) -> tuple[Field[Any], ...]:
-    """The fields of the first name in the filter that stands for some."""
+    """The fields of the first name in the filter that names any."""
     for word in _WORD.findall(_STRING.sub(" ", made.text)):
         fields = tuple(field for field in catalog.fields(word) if field.kind not in ("nested", "hole"))
         if fields and fields[0].filter_name in made.names:
@@ -162,7 +162,7 @@ def _first_named(made: Filter, catalog: Catalog) -> tuple[Field[Any], ...]:
 
 
 def _occurrences(seen: Seen, fields: tuple[Field[Any], ...]) -> Iterator[tuple[Field[Any], Any]]:
-    """The first occurrence of each field in the frame, in the order of their bytes."""
+    """The first occurrence of each field in the frame, in byte order."""
     found = []
     for field in fields:
         assert field.owner is not None
@@ -178,7 +178,7 @@ def _is_bytes(field: Field[Any]) -> bool:
 
 
 def _worth(field: Field[Any], view: Any) -> Any:
-    """The field's value as messages and reports take it; a key stays one."""
+    """The field's value for messages and reports; keys stay wrapped as Secret."""
     value = field.__get__(view, type(view))
     if isinstance(value, tuple):
         return ", ".join(value_text(field, entry) for entry in value)

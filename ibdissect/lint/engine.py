@@ -1,75 +1,85 @@
-"""The loop that runs the rules over a capture, chunk by chunk, and keeps what they find within bounds."""
+"""How do rules run over a capture? Chunk by chunk, with a bound on the findings that are kept."""
 
 from __future__ import annotations
 
-import string
 import time
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import field
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct as Record
+from msgspec import field
 
+from ibdissect.bounded import BoundedDict
 from ibdissect.capture.chunk import Damage
 from ibdissect.dropped import Dropped
-from ibdissect.record import record
-from ibdissect.table.distinct import groups
-from ibdissect.table.mask import Judged, rows_where
+from ibdissect.failures import Failures
+from ibdissect.table.mask import Judge
+from ibdissect.table.rows import groups
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.spec import Struct
 
-from .finding import Finding, Span, value_of
+from .arguments import arguments_of
+from .consequences import Consequences
+from .finding import Finding, Severity, Span, value_of
 from .rule import Again, Hit, Rule, Seen, handlers
 
+S = TypeVar("S")
 Bool = npt.NDArray[np.bool_]
 MAX_FLOWS = 65536
-"""Flow keys remembered per rule; beyond it the oldest is forgotten and its next hit starts a new finding."""
+"""Flow keys remembered per rule; beyond that the oldest is evicted, and its next hit starts a new finding."""
 
 
-@record(frozen=False)
-class Context:
-    """What every rule may know besides the chunk at hand."""
+class Context(Record, eq=False):
+    """What every rule may use besides the current chunk."""
 
-    sources: dict[type[Any], Any] = field(default_factory=dict)
-    """Shared state by its class: `context.get(Subnet)` is the subnet as learnt so far."""
+    sources: dict[type[object], Any] = field(default_factory=dict)
+    """Shared state by class: `context.get(Subnet)` is the subnet as learnt so far."""
     damage: Sequence[Damage] = ()
-    """Broken places of the container, as the reader meets them."""
+    """Damage in the capture file, as the reader finds it."""
     states: Sequence[object] = ()
-    """Who else may forget: the linter and its rules."""
+    """Other objects that may evict entries: the linter and its rules."""
 
-    def get(self, kind: type[Any]) -> Any:
-        """The one instance of a state class, made on first use."""
-        found = self.sources.get(kind)
+    def get(self, kind: type[S]) -> S:
+        """The single instance of a state class, made on first use from the instances of the classes in its `after`."""
+        found: S | None = self.sources.get(kind)
         if found is None:
-            found = self.sources[kind] = kind()
+            found = self.sources[kind] = kind(*map(self.get, getattr(kind, "after", ())))
         return found
 
     def dropped(self) -> Iterator[Dropped]:
-        """What bounds made anybody forget."""
+        """All evictions so far, of all shared state, the linter and its rules."""
         for state in (*self.sources.values(), *self.states):
             said = getattr(state, "dropped", None)
             if said is not None:  # hardly any rule keeps state
                 yield from (one for one in (said if isinstance(said, tuple) else (said,)) if isinstance(one, Dropped) and one.count)
 
 
-@record(frozen=False)
-class Tally:
-    """What a rule found in a capture: the exact number, and the first findings."""
+class Tally(Record, eq=False):
+    """What one rule found in a capture: the exact number, and the first findings."""
 
     count: int = 0
     findings: list[Finding] = field(default_factory=list)
-    flows: dict[Any, Finding] = field(default_factory=dict)
+    lowered: Counter[Severity] = field(default_factory=Counter)
+    """Number of findings with a severity lower than the rule's, by severity."""
+    flows: BoundedDict[Any, Finding] = field(default_factory=lambda: BoundedDict(MAX_FLOWS))
     seconds: float = 0.0
 
 
 class Source:
-    """State that follows the capture and tells rules about events; one class per kind of state, made by the context."""
+    """State that follows the capture and emits events for rules; one class per kind of state, made by the context."""
+
+    after: ClassVar[tuple[type[Any], ...]] = ()
+    """Followers whose state this one reads: they are passed to its constructor and fed first."""
+
+    columns: ClassVar[tuple[Callable[[ChunkTable], Any], ...]] = ()
+    """Functions it calls on every chunk through `table.once`; each depends on that chunk alone."""
 
     def feed(self, table: ChunkTable) -> Iterable[object]:
-        """Take in a chunk; return what happened, in frame order."""
+        """Process a chunk; return its events in frame order."""
         raise NotImplementedError
 
 
@@ -84,17 +94,21 @@ class Linter:
         damage: Sequence[Damage] = (),
         timing: bool = False,
         on_finding: Callable[[Finding], None] | None = None,
+        failures: Failures | None = None,
     ) -> None:
+        """`failures` collects what rules and followers raise, and the others go on; without it an exception ends the check."""
+        self.failures = failures
         self.rules = [rule() for rule in rules]
         self.max_findings, self.timing, self.on_finding = max_findings, timing, on_finding
         self.dropped = Dropped("flows of one rule")
-        self.context = Context(damage=damage, states=(self, *self.rules))
+        self.consequences = Consequences(self.rules)
+        self.context = Context(damage=damage, states=(self, self.consequences, *self.rules))
         self.tally: dict[str, Tally] = defaultdict(Tally)
-        """By code, of rules that found or, with `timing`, may find something."""
+        """By code, for rules with findings; with `timing` for all rules."""
         self.shown: list[tuple[int, int, npt.NDArray[np.uint8]]] = []
-        """First frame and length of each chunk that was limited, and which frames are reported, a bit each."""
+        """Each limited chunk: first frame, length, and one bit per frame that is to be reported."""
         self.stateless: dict[type[Struct] | None, list[Rule]] = {}
-        """Rules that are a condition, by the structure that they judge."""
+        """Rules declared as a condition, by the structure that they check."""
         self.of_struct: list[tuple[Rule, type[Struct], Any]] = []
         self.of_event: dict[type[Any], list[tuple[Rule, Any]]] = {}
         self.of_chunk: list[tuple[Rule, Any]] = []
@@ -116,85 +130,140 @@ class Linter:
                 (self.of_chunk if mark == "listens_to_chunks" else self.at_end).append((rule, method))
         wanted = {event.source for event in self.of_event if hasattr(event, "source")}
         wanted |= {kind for rule in self.rules for kind in rule.needs}
-        self.sources: list[Source] = [self.context.get(kind) for kind in sorted(wanted, key=lambda kind: kind.__name__)]
+        self.sources: list[Source] = [self.context.get(kind) for kind in in_order(wanted)]
         for source in self.sources:
             if hasattr(source, "hear"):
                 source.hear(self.of_event)
 
     def feed(self, table: ChunkTable, shown: Bool | None = None) -> None:
-        """Judge a chunk; `shown` bool[n] limits what is reported, knowledge is learnt from all rows."""
+        """Check a chunk; `shown` bool[n] limits the rows that are reported, but state is learnt from all rows."""
         if shown is not None:
             self.shown.append((table.chunk.first, len(shown), np.packbits(shown)))
+        if self.failures is not None and len(table):
+            self.failures.window = table.chunk.first, table.chunk.first + len(table) - 1
         self._judge(table, shown)
-        for source in self.sources:
-            for event in source.feed(table):
-                for rule, method in self.of_event.get(type(event), ()):
-                    self._take(rule, method(event, self.context))
+        for source in tuple(self.sources):
+            try:
+                for event in source.feed(table):
+                    for rule, method in self.of_event.get(type(event), ()):
+                        self._take(rule, method, event, self.context)
+            except Exception as error:  # its state is no longer reliable: drop it rather than report wrongly
+                self._failed(type(source).__name__, error)
+                self.sources.remove(source)
         for rule, struct, method in self.of_struct:
             self._timed(rule, self._structs, table, struct, method)
         for rule, method in self.of_chunk:
-            self._take(rule, method(table, self.context))
+            self._take(rule, method, table, self.context)
+
+    def prepare(self, table: ChunkTable) -> None:
+        """Compute what needs no state ahead of `feed`; another thread may call it while earlier chunks are checked."""
+        table.once(self._conditions)
+        for source in self.sources:
+            for derive in getattr(source, "columns", ()):
+                table.once(derive)
 
     def finish(self) -> list[Finding]:
-        """Everything found, ordered by frame and code."""
-        for rule, method in self.at_end:
-            self._take(rule, method(self.context))
+        """All findings, ordered by frame and code."""
+        if self.failures is not None:
+            self.failures.window = 0, 0
+        for rule, method in sorted(self.at_end, key=lambda entry: entry[0].code in self.consequences.causes):
+            self._take(rule, method, self.context)
         found = [finding for tally in self.tally.values() for finding in tally.findings]
         return sorted(found, key=lambda f: (f.frame, f.code))
 
     def _judge(self, table: ChunkTable, shown: Bool | None) -> None:
-        """Ask the conditions: those of one structure together, none where it does not occur."""
+        """Report where the conditions of stateless rules hold."""
+        found, left = table.once(self._conditions)
+        for struct in left:
+            for rule in self.stateless[struct]:
+                try:
+                    found += self._hits_of(struct, [rule], table)
+                except Exception as error:
+                    self._failed(f"rule {rule.code}", error)
+        for rule, hits in found:
+            self._timed(rule, self._report, table, hits, shown)
+
+    def _conditions(self, table: ChunkTable) -> tuple[list[tuple[Rule, Bool]], list[type[Struct] | None]]:
+        """Where stateless rules hold, and the structures whose rules must be run again one by one when the chunk is checked.
+
+        Those are structures that can be located only after earlier chunks were processed, and those with a rule that raised.
+        """
+        found: list[tuple[Rule, Bool]] = []
+        left: list[type[Struct] | None] = []
         for struct, rules in self.stateless.items():
-            if struct is None:
-                for rule in rules:
-                    self._timed(rule, self._frames, table, shown)
-            elif len(table.occurrences(struct)):
-                judged = Judged(table, struct)
-                for rule in rules:
-                    self._timed(rule, self._stateless, table, judged, shown)
+            try:
+                found += self._hits_of(struct, rules, table)
+            except Exception:
+                left.append(struct)
+        return found, left
+
+    def _hits_of(self, struct: type[Struct] | None, rules: list[Rule], table: ChunkTable) -> list[tuple[Rule, Bool]]:
+        """Rules that hold somewhere, and where: bool[k], one per occurrence, or bool[n], one per row, for rules on frames."""
+        if struct is not None and not len(table.occurrences(struct)):
+            return []
+        found, judge = [], Judge(table, struct)
+        for rule in rules:
+            assert rule.when is not None
+            start = time.perf_counter() if self.timing else 0.0
+            hits = judge.mask(rule.when)
+            if self.timing:
+                self.tally[rule.code].seconds += time.perf_counter() - start
+            if np.count_nonzero(hits):
+                found.append((rule, hits))
+        return found
+
+    def _report(self, rule: Rule, table: ChunkTable, hits: Bool, shown: Bool | None) -> None:
+        if rule.on is None:
+            self._frames(rule, table, hits if shown is None else hits & shown)
+        else:
+            self._stateless(rule, table, hits if shown is None else hits & shown[table.occurrences(rule.on).rows])
 
     def _timed(self, rule: Rule, work: Any, *args: Any) -> None:
-        if not self.timing:
+        start = time.perf_counter() if self.timing else 0.0
+        try:
             work(rule, *args)
-            return
-        start = time.perf_counter()
-        work(rule, *args)
-        self.tally[rule.code].seconds += time.perf_counter() - start
+        except Exception as error:
+            self._failed(f"rule {rule.code}", error)
+        if self.timing:
+            self.tally[rule.code].seconds += time.perf_counter() - start
 
-    def _stateless(self, rule: Rule, table: ChunkTable, judged: Judged, shown: Bool | None) -> None:
-        assert rule.when is not None and rule.on is not None
-        hits = judged.mask(rule.when)
-        if not np.count_nonzero(hits):
-            return
-        found = table.occurrences(rule.on)
-        if shown is not None:
-            hits = hits & shown[found.rows]
+    def _failed(self, who: str, error: Exception, frame: int | None = None) -> None:
+        if self.failures is None:
+            raise error
+        self.failures.add(who, error, frame)
+
+    def _stateless(self, rule: Rule, table: ChunkTable, hits: Bool) -> None:
+        """Findings of a condition on a structure: one per frame, or one per flow."""
+        assert rule.on is not None
         index = np.flatnonzero(hits)
         if not index.size:
             return
         if rule.flow:
             self._flows(rule, table, index)
             return
-        rows, first, entries = np.unique(found.rows[index], return_index=True, return_counts=True)
-        tally = self.tally[rule.code]
-        tally.count += len(rows)
-        room = len(rows) if self.max_findings is None else max(0, self.max_findings - len(tally.findings))
+        rows, first, entries = np.unique(table.occurrences(rule.on).rows[index], return_index=True, return_counts=True)
+        room = self._room(rule, len(rows))
         for start, number in zip(first[:room].tolist(), entries[:room].tolist(), strict=True):
-            self._keep(tally, self._finding(rule, table, index[start : start + number].tolist()))
+            self._keep(self.tally[rule.code], self._finding(rule, table, index[start : start + number].tolist()))
 
-    def _frames(self, rule: Rule, table: ChunkTable, shown: Bool | None) -> None:
-        """A condition on whole frames: one finding a frame, described by the rule itself, and only those that are kept."""
-        assert rule.when is not None
-        hits = rows_where(rule.when, table)
-        rows = np.flatnonzero(hits if shown is None else hits & shown)
+    def _frames(self, rule: Rule, table: ChunkTable, hits: Bool) -> None:
+        """Findings of a condition on whole frames: one per frame; the rule describes only those that are kept."""
+        rows = np.flatnonzero(hits)
+        for row in rows[: self._room(rule, len(rows))].tolist():
+            seen = Seen(table, row)
+            try:
+                self._keep(self.tally[rule.code], self._made(rule, rule.of_frame(seen)))
+            except Exception as error:
+                self._failed(f"rule {rule.code}", error, seen.frame)
+
+    def _room(self, rule: Rule, number: int) -> int:
+        """Count new findings; return how many of them to keep."""
         tally = self.tally[rule.code]
-        tally.count += len(rows)
-        room = len(rows) if self.max_findings is None else max(0, self.max_findings - len(tally.findings))
-        for row in rows[:room].tolist():
-            self._keep(tally, self._made(rule, rule.of_frame(Seen(table, row))))
+        tally.count += number
+        return number if self.max_findings is None else min(number, max(0, self.max_findings - len(tally.findings)))
 
     def _flows(self, rule: Rule, table: ChunkTable, index: npt.NDArray[np.int64]) -> None:
-        """One finding a flow: hits that agree in the rule's flow fields."""
+        """One finding per flow: hits with the same values in the rule's flow fields."""
         assert rule.on is not None
         rows = table.occurrences(rule.on).rows[index]
         keys = np.column_stack([_flat(table.values_at(field, rows)) for field in rule.flow])
@@ -213,10 +282,8 @@ class Linter:
 
     def _flow(self, tally: Tally, key: Any, finding: Finding) -> None:
         tally.count += 1
-        if len(tally.flows) >= MAX_FLOWS:
-            tally.flows.pop(next(iter(tally.flows)))
+        if tally.flows.put(key, finding):
             self.dropped.add(finding.frame, finding.time_ns)
-        tally.flows[key] = finding
         self._keep(tally, finding)
 
     def _keep(self, tally: Tally, finding: Finding) -> None:
@@ -226,7 +293,7 @@ class Linter:
                 self.on_finding(finding)
 
     def _finding(self, rule: Rule, table: ChunkTable, entries: list[int]) -> Finding:
-        """The finding for occurrences of `rule.on` in one row; its message speaks of the first."""
+        """The finding for occurrences of `rule.on` in one row; its message describes the first."""
         assert rule.on is not None
         view = table.view(rule.on, entries[0])
         row = int(table.occurrences(rule.on).rows[entries[0]])
@@ -252,10 +319,10 @@ class Linter:
     def _structs(self, rule: Rule, table: ChunkTable, struct: type[Struct], method: Any) -> None:
         found = table.occurrences(struct)
         for i, row in enumerate(found.rows.tolist()):
-            self._take(rule, method(table.view(struct, i), Seen(table, row)))
+            self._take(rule, method, table.view(struct, i), Seen(table, row))
 
     def _visible(self, frame: int) -> bool:
-        """Whether a frame is to be reported, also one of an earlier chunk; what belongs to no frame is."""
+        """Whether to report a frame, also one of an earlier chunk; frames outside the limited chunks are reported."""
         i = bisect_right(self.shown, frame, key=lambda chunk: chunk[0]) - 1
         if i < 0:
             return True
@@ -263,30 +330,45 @@ class Linter:
         row = frame - first
         return row >= count or bool(bits[row >> 3] >> (7 - (row & 7)) & 1)
 
-    def _take(self, rule: Rule, hits: Iterable[Hit | Again] | None) -> None:
-        for hit in hits or ():
+    def _take(self, rule: Rule, method: Callable[..., Iterable[Hit | Again] | None], *arguments: Any) -> None:
+        """Run a handler and keep its hits."""
+        try:
+            self._hits(rule, method(*arguments) or ())
+        except Exception as error:
+            frame = next((one.frame for one in arguments if isinstance(getattr(one, "frame", None), int)), None)
+            self._failed(f"rule {rule.code}", error, frame)
+
+    def _hits(self, rule: Rule, hits: Iterable[Hit | Again]) -> None:
+        for hit in hits:
             tally = self.tally[rule.code]
             if self.shown and not self._visible(hit.frame):
                 continue
-            if hit.key is not None:
-                known = tally.flows.get(hit.key)
+            if self.consequences.explained(rule, hit.frame):
+                continue
+            self.consequences.note(rule, hit.frame)
+            lowered = None if isinstance(hit, Again) else hit.severity
+            key = hit.key if lowered is None or hit.key is None else (hit.key, lowered)
+            if key is not None:
+                known = tally.flows.get(key)
                 if known is not None:
                     known.count += hit.count
                     continue
             if isinstance(hit, Again):
                 hit = hit.made()
-            if hit.key is not None:
-                self._flow(tally, hit.key, self._made(rule, hit))
+            if lowered is not None:
+                tally.lowered[lowered] += 1
+            if key is not None:
+                self._flow(tally, key, self._made(rule, hit))
                 continue
             tally.count += 1
             if self.max_findings is None or len(tally.findings) < self.max_findings:
                 self._keep(tally, self._made(rule, hit))
 
     def _made(self, rule: Rule, hit: Hit) -> Finding:
-        return Finding(
+        finding = Finding(
             code=rule.code,
             name=rule.name,
-            severity=rule.severity,
+            severity=hit.severity or rule.severity,
             frame=hit.frame,
             time_ns=hit.time_ns,
             template=hit.message or rule.message,
@@ -299,30 +381,26 @@ class Linter:
             count=hit.count,
             reference=rule.reference,
         )
+        self.consequences.note(rule, hit.frame, finding)
+        return finding
 
 
-def arguments_of(rule: Rule, view: Struct, seen: Seen) -> dict[str, Any]:
-    """What the placeholders of a stateless rule's message stand for."""
-    arguments: dict[str, Any] = {}
-    for _, name, _, _ in string.Formatter().parse(rule.message):
-        if not name:
-            continue
-        head = name.split(".")[0].split("[")[0]
-        if head in arguments:
-            continue
-        found = getattr(type(view), head, None)
-        if found is not None:
-            arguments[head] = value_of(found, getattr(view, head))
-            continue
-        struct = next((s for s in seen.table.catalog.structs if s.__name__ == head), None)
-        if struct is None:
-            raise KeyError(f"rule {rule.code}: message names {head!r}, which is no field of {type(view).__name__} and no structure")
-        arguments[head] = seen.first(struct)
-    return arguments
+def in_order(kinds: Iterable[type[Any]]) -> list[type[Any]]:
+    """Follower classes with their `after` dependencies, dependencies first, otherwise by name."""
+    ordered: dict[type[Any], None] = {}
+
+    def add(kind: type[Any]) -> None:
+        for earlier in getattr(kind, "after", ()):
+            add(earlier)
+        ordered.setdefault(kind)
+
+    for kind in sorted(kinds, key=lambda kind: kind.__name__):
+        add(kind)
+    return list(ordered)
 
 
 def _flat(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Byte fields as two integers, so that flow keys are plain numbers."""
+    """Values as integers uint64, byte fields as several of them, so that flow keys are plain numbers."""
     if values.ndim == 1:
         return values.astype(np.uint64)
     wide = np.zeros((len(values), -(-values.shape[1] // 8) * 8), np.uint8)

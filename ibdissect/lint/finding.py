@@ -1,15 +1,16 @@
-"""What a rule found: where, what, how it is known."""
+"""What did a rule find: where, what, and how is it known?"""
 
 from __future__ import annotations
 
 import re
 import string
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from ibdissect.record import record
+from msgspec import Struct as Record
+
 from ibdissect.wire.spec import Field, Struct
 from ibdissect.wire.text import gid_text, printable, value_text
 
@@ -17,16 +18,16 @@ PASSING_NAME = (
     r"(?:^|[._])(?:psn|msn|tid|transaction_id|va|qp|destqp|srcqp|seconds|milliseconds|microseconds|tries|count|packets|window|segment|offset"
     r"|loss_counter|following|captured)$|counter|violations|port_(?:rcv|xmit)_"
 )
-"""Names in messages of numbers that differ whenever the same fault is recorded again (compiled when the first finding needs it)."""
+"""Placeholders whose numbers differ between recordings of the same fault (a regular expression, compiled on first use)."""
 PASSING = (
     r"(?<=\bQP )(?:0x)?[0-9a-f#]+|(?<=\bQPs )0x[0-9a-f#]+ (?:and|to) 0x[0-9a-f#]+|(?<=\bPSN )\d+|(?<=\bframe )\d+"
     r"|(?<![\w.])\d+(?:\.\d+)?(?= (?:n|u|µ|m)?s\b)|(?<=_Key#)\d+"
 )
-"""The same in texts that a rule has put together."""
+"""The same for numbers in the text of a message."""
 
 
 class Severity(StrEnum):
-    """How bad it is; ordered by `rank`."""
+    """How severe a finding is; ordered by `rank`."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -44,12 +45,12 @@ class Evidence(StrEnum):
     SEEN = "seen"
     """The packet itself proves it."""
     LEARNT = "learnt"
-    """It contradicts state that the capture showed; `related` names the frames."""
+    """It contradicts state learnt from earlier frames; `related` names them."""
     INFERRED = "inferred"
-    """It follows from something learnt later or only likely."""
+    """It follows from state that was learnt later or is only likely."""
 
 
-@record(eq=True)
+@dataclass(frozen=True, slots=True)
 class Span:
     """Bytes of a frame: `length` bytes from `offset` of frame number `frame`."""
 
@@ -58,16 +59,15 @@ class Span:
     length: int
 
 
-@record(eq=True)
+@dataclass(frozen=True, slots=True)
 class Related:
-    """Another frame that has to do with the finding, and why."""
+    """Another frame related to the finding, and why."""
 
     frame: int
     why: str
 
 
-@record(eq=True)
-class Secret:
+class Secret(Record, frozen=True):
     """A key value in a finding's arguments; a report shows its number, or the value with --show-keys."""
 
     kind: str
@@ -75,7 +75,7 @@ class Secret:
     bits: int = 64
 
 
-@record(eq=True, frozen=False, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Finding:
     """One fault, at its first frame."""
 
@@ -87,9 +87,9 @@ class Finding:
     template: str
     """Message with {placeholders}; `arguments` fills them."""
     message: str = ""
-    """The finished sentence, keys masked; set by `finish`."""
+    """The finished message, keys masked; set by `finish`."""
     stable: str = ""
-    """The sentence without keys and without what another recording of the same fault would change; set by `finish`."""
+    """The message without keys and without values that differ in another recording of the same fault; set by `finish`."""
     context: str = ""
     """The frame's summary line."""
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class Finding:
     reference: str = ""
 
     def secrets(self) -> list[Secret]:
-        """Key values that the message or the value shows."""
+        """Key values in the arguments and in the reported value."""
         found = [v for v in (*self.arguments.values(), self.value) if isinstance(v, Secret)]
         for view in self.arguments.values():
             if isinstance(view, Struct):
@@ -111,7 +111,7 @@ class Finding:
         return found
 
     def finish(self, mask: Callable[[Secret], str] | None) -> None:
-        """Make message and value final: keys through `mask` (None: shown), strings harmless; drops the arguments."""
+        """Make message and value final: mask keys with `mask` (None: show them), make strings printable, drop the arguments."""
         self.message = _Message(mask).vformat(self.template, (), self.arguments)
         self.stable = re.sub(PASSING, "#", _Stable(None).vformat(self.template, (), self.arguments))
         if isinstance(self.value, Secret):
@@ -126,7 +126,7 @@ class Finding:
 
 
 class _Message(string.Formatter):
-    """Fills a message; every value passes here, so no key and no hostile string gets by."""
+    """Fills a message template. Every value passes through it, so keys are masked and hostile strings made printable."""
 
     def __init__(self, mask: Callable[[Secret], str] | None) -> None:
         self.mask = mask
@@ -143,7 +143,7 @@ class _Message(string.Formatter):
         return value, head
 
     def convert_field(self, value: Any, conversion: str | None) -> Any:
-        """`{portstate!t}` is what a person reads for the value: the name of an enumeration, a time, a unit."""
+        """`{portstate!t}` is the value as readable text: an enumeration's name, a time, a number with its unit."""
         if conversion == "t":
             return value.text if isinstance(value, Number) else value
         return {None: value, "s": str(value), "r": repr(value)}[conversion]
@@ -163,7 +163,7 @@ class _Message(string.Formatter):
 
 
 class _Stable(_Message):
-    """Fills a message with what stays when the same fault is recorded again: not with counters, PSNs, times, keys."""
+    """Fills a message template without counters, PSNs, times and keys, which differ in every recording of a fault."""
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         value, head = super().get_field(field_name, args, kwargs)
@@ -182,17 +182,17 @@ _BLANK = object()
 
 
 class Gid(bytes):
-    """Sixteen bytes that read as an IPv6 address in messages."""
+    """Sixteen bytes that messages show as an IPv6 address."""
 
 
 class Number(int):
-    """A field's value that knows how it reads."""
+    """A field's value with its readable text."""
 
     text: str
 
 
 def value_of(field: Field[Any], value: Any) -> Any:
-    """A field's value as messages and reports take it: keys wrapped as Secret, GIDs as Gid, integers as Number."""
+    """A field's value for messages and reports: keys as Secret, GIDs as Gid, other integers as Number."""
     if isinstance(value, int) and not isinstance(value, bool):
         if field.secret:
             return Secret(field.secret, value, field.bits)

@@ -1,4 +1,4 @@
-"""Which rules leave which captures alone? The globs of `per-path-ignores`."""
+"""Which rules ignore which captures? The globs of `per-path-ignores`."""
 
 from __future__ import annotations
 
@@ -7,25 +7,24 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from ibdissect.record import record
+from msgspec import Struct as Record
 
 from .rule import Rule
 from .select import matches
 
 
-@record(eq=True)
-class PathIgnores:
-    """Rules that do not judge captures of certain paths."""
+class PathIgnores(Record, frozen=True):
+    """Rules that do not check captures at certain paths."""
 
     folder: str
-    """What the globs are relative to: the absolute folder of the configuration file."""
+    """Absolute folder of the configuration file; globs are relative to it."""
     entries: tuple[tuple[str, tuple[str, ...]], ...]
-    """A glob, and the codes, prefixes or names of the rules ignored there."""
+    """Each a glob, and the codes, prefixes or names of the rules it ignores."""
 
     def left(self, path: str, rules: Iterable[type[Rule]]) -> list[type[Rule]]:
-        """The rules that judge the capture at `path`, which is relative to the working directory."""
+        """The rules that check the capture at `path`, which is relative to the working directory."""
         full = os.path.abspath(path)
-        # Where the folder is reached through a link, so may the capture be, or not: both names count.
+        # Folder and capture may be reached through a symbolic link: match the path as given and the resolved one.
         names = {os.path.relpath(full, self.folder), os.path.relpath(os.path.realpath(path), os.path.realpath(self.folder))}
         ignored = [code for glob, codes in self.entries if _hit(glob, names, full) for code in codes]
         return [rule for rule in rules if not any(matches(rule, code) for code in ignored)]
@@ -34,14 +33,14 @@ class PathIgnores:
 def _hit(glob: str, names: Iterable[str], full: str) -> bool:
     if os.path.isabs(glob):
         return _pattern(glob).fullmatch(full.replace(os.sep, "/")) is not None
-    if "/" not in glob:  # as in .gitignore: such a name is meant wherever it stands
+    if "/" not in glob:  # as in .gitignore: a bare name matches in every folder
         glob = f"**/{glob}"
     return any(_pattern(glob).fullmatch(name.replace(os.sep, "/")) for name in names)
 
 
 @lru_cache(maxsize=256)
 def _pattern(glob: str) -> re.Pattern[str]:
-    """A glob as a regular expression: `*` and `?` stay within a name, `**` crosses folders; a folder means all that is below it."""
+    """A glob as a regular expression: `*` and `?` stay within a name, `**` crosses folders, a folder matches all below it."""
     glob = os.path.normpath(glob).replace(os.sep, "/")
     parts = []
     for token in re.findall(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]/]*\]|.", glob, re.S):
@@ -61,12 +60,12 @@ def _pattern(glob: str) -> re.Pattern[str]:
 
 
 def _choice(token: str) -> str:
-    """`[abc]`, `[a-c]`, `[!abc]` as a part of a regular expression."""
+    """`[abc]`, `[a-c]`, `[!abc]` as part of a regular expression."""
     negated = token[1] == "!"
     inner = re.sub(r"([\\\[\]^&~|])", r"\\\1", token[1 + negated : -1])
     text = f"[{'^/' if negated else ''}{inner}]"
     try:
         re.compile(text)
-    except re.error:  # a range turned round, as in [z-a]: the characters are meant as they stand
+    except re.error:  # a reversed range such as [z-a]: match the characters literally
         return re.escape(token)
     return text

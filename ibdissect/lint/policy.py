@@ -1,12 +1,11 @@
-"""What does the owner of the subnet allow? Partitions, managers, M_Keys and LIDs, as `[tool.ibdissect.site]` says it."""
+"""What does the site allow? Partitions, managers, M_Keys and LIDs from `[tool.ibdissect.site]`."""
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from ibdissect.errors import ConfigError
-from ibdissect.record import record
 
 PARTITION = 0x7FFF
 """The low 15 bits of a P_Key: the partition without the membership."""
@@ -15,33 +14,33 @@ KEY_BITS = 64
 KNOWN = ("partitions", "no-partitions", "managers", "m-keys", "lids")
 
 
-@record(eq=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SitePolicy:
-    """What is allowed in this subnet; nothing is forbidden by an empty policy, so rules that ask it stay silent."""
+    """What is allowed in this subnet. An empty policy forbids nothing, so its rules report nothing."""
 
     partitions: frozenset[int] | None = None
-    """The only partitions (low 15 bits) that packets between ordinary queue pairs may carry; None: any."""
+    """The only partitions (low 15 bits) allowed in packets between ordinary queue pairs; None: any."""
     no_partitions: frozenset[int] = frozenset()
-    """Partitions (low 15 bits) that they may not carry."""
+    """Partitions (low 15 bits) not allowed in them."""
     manager_guids: frozenset[int] = frozenset()
     """Port GUIDs that may write by SubnSet."""
     manager_lids: frozenset[int] = frozenset()
-    """LIDs that may."""
+    """LIDs that may write by SubnSet."""
     m_keys: frozenset[int] = field(default=frozenset(), repr=False)
     """The only M_Keys that ports may hold and requests may carry; empty: any."""
     lids: tuple[tuple[int, int], ...] = ()
-    """The only unicast LIDs of this subnet, as ranges with both ends in; empty: any."""
+    """The only unicast LIDs of this subnet, as inclusive ranges; empty: any."""
 
     def __bool__(self) -> bool:
         return self != SitePolicy()
 
     @property
     def manages(self) -> bool:
-        """Whether it says who may write."""
+        """Whether the policy restricts who may write."""
         return bool(self.manager_guids or self.manager_lids)
 
     def partition_allowed(self, p_key: int) -> bool:
-        """Whether packets may carry a P_Key, whatever its membership bit; partition 0 is none of a site's business."""
+        """Whether packets may carry a P_Key, whatever its membership bit; partition 0 is always allowed."""
         base = p_key & PARTITION
         return not base or (base not in self.no_partitions and (self.partitions is None or base in self.partitions))
 
@@ -51,7 +50,7 @@ class SitePolicy:
 
     @classmethod
     def of(cls, table: dict[str, Any], where: str) -> SitePolicy:
-        """The policy in a table of a configuration file; `where` names the file. ConfigError names the key, never an M_Key."""
+        """The policy from a table of the configuration file `where`. ConfigError names the key, never an M_Key."""
         if not isinstance(table, dict):
             raise ConfigError(where, "site", "must be a table")
         for key in table:
@@ -86,7 +85,7 @@ def _list(where: str, key: str, value: Any) -> list[Any]:
 
 
 def _number(where: str, key: str, value: Any, low: int, high: int) -> int:
-    """A number, also as text with 0x in front or with the colons of a GUID. The value is not repeated in errors: it may be a key."""
+    """An integer, or text such as 0x8001 or a GUID with colons. ConfigError never shows the value: it may be a key."""
     number = None
     if isinstance(value, int) and not isinstance(value, bool):
         number = value

@@ -1,41 +1,63 @@
-"""What came of checking one capture."""
+"""What was the result of checking one capture?"""
 
 from __future__ import annotations
 
-from dataclasses import field
-
-from ibdissect.record import record
+from dataclasses import dataclass, field
 
 from .finding import Finding
 
 
-@record(eq=True, frozen=False, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class CaptureReport:
-    """What came of checking one capture."""
+    """The result of checking one capture."""
 
     path: str
     frames: int = 0
     checked: int = 0
-    """Frames that were judged: all, or those that -Y and --frames leave."""
+    """Frames that were checked: all, or those that -Y and --frames select."""
+    infiniband: int = 0
+    """Frames with InfiniBand or RoCE headers."""
+    undecoded: int = 0
+    """Frames too short for their headers, or otherwise malformed."""
+    unnumbered: int = 0
+    """Keys without a number of their own, because there are too many."""
     first_ns: int = 0
     last_ns: int = 0
     link_types: list[str] = field(default_factory=list)
     status: str = "ok"
-    """ok, truncated, damaged, unreadable, or interrupted: only `frames` were looked at."""
+    """ok, truncated, damaged, unreadable, failed (a rule raised, some of its findings may be missing), or interrupted
+    (only the first `frames` were checked)."""
     error: str | None = None
+    """Why it is unreadable, or what failed; the exit status is 2."""
     phases: int | None = None
-    """1 for a pipe: judged in one pass, as knowledge came."""
+    """1 for a pipe, which is checked in a single pass; otherwise None."""
     findings: list[Finding] = field(default_factory=list)
     by_rule: dict[str, int] = field(default_factory=dict)
-    """Exact number of findings by code, beyond --max-findings too."""
+    """Exact number of findings by code, not limited by --max-findings."""
     counts: dict[str, int] = field(default_factory=dict)
     """Exact number of findings by severity."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Time by rule, with --timing."""
 
     @property
+    def doubts(self) -> list[str]:
+        """Reasons to doubt the findings, or their absence."""
+        found = []
+        if self.status in ("unreadable", "interrupted"):
+            pass
+        elif not self.frames:
+            found.append("the capture holds no frames")
+        elif 2 * self.undecoded > self.frames:
+            found.append(f"{self.undecoded} of {self.frames} frames could not be decoded")
+        elif not self.infiniband:
+            found.append(f"no InfiniBand or RoCE was found in {self.frames} frame{'s' * (self.frames != 1)}")
+        if self.unnumbered:
+            found.append(f"{self.unnumbered} keys are not told apart (shown as #?): there are too many of their kind")
+        return found
+
+    @property
     def incomplete(self) -> str | None:
-        """Why findings may be missing that a whole check would have made; None for a check that came to its end."""
+        """Why findings may be missing; None if the check was completed."""
         if self.status != "interrupted":
             return self.error
         return f"interrupted: only frames 1 to {self.frames} were checked" if self.frames else "interrupted: it was not checked"

@@ -1,20 +1,21 @@
-"""What a rule is: a condition on fields, or a handler of structures, events or chunks - and its page of documentation.
+"""What is a rule? A condition on fields, or a handler of structures, events or chunks, and its documentation.
 
-A stateless rule is a declaration: `on` names the structure judged, `when` the fault. Everything else listens:
-`@on_struct(PortInfo)` gets views, `@on_event(SomeEvent)` what fabric and flow noticed, `@on_chunk` whole columns.
-A rule is pure: no printing, no file, no clock. State that a second rule would want belongs in `fabric` or `flow`.
+A stateless rule is a declaration: `on` names the structure to check, `when` the fault. Other rules have handlers:
+`@on_struct(PortInfo)` gets views, `@on_event(SomeEvent)` events from fabric and flow, `@on_chunk` whole columns.
+A rule must not print, open files or read the clock. State that several rules need belongs in `fabric` or `flow`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from types import FunctionType
 from typing import Any, ClassVar, TypeVar
 
+from msgspec import Struct as Record
+
 from ibdissect.errors import PluginError, defined_in
-from ibdissect.record import record
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Expr
 from ibdissect.wire.spec import Field, Struct
@@ -25,12 +26,11 @@ H = TypeVar("H", bound=Callable[..., Any])
 
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 REGISTRY: dict[str, type[Rule]] = {}
-"""Every rule class by code, filled as rule modules are imported."""
+"""All rule classes by code, filled when rule modules are imported."""
 
 
-@record(eq=True, frozen=False, kw_only=True)
-class Hit:
-    """What a handler yields: one fault, to be completed by the engine with the rule's own facts."""
+class Hit(Record, kw_only=True):
+    """One fault, as a handler yields it; the engine adds the rule's code, name and severity."""
 
     frame: int
     time_ns: int
@@ -44,23 +44,23 @@ class Hit:
     key: Any = None
     """Hits with the same key (a flow: QP pair, port, group) become one finding with a count."""
     message: str = ""
-    """A sentence instead of the rule's own, where the fault is known in another way (what the site allows)."""
+    """Replaces the rule's message, for example when the site policy proves the fault."""
+    severity: Severity | None = None
+    """A lower severity than the rule's if the capture proves less; None: the rule's."""
 
 
-@record(kw_only=True)
-class Again:
-    """A hit of a flow that most likely has a finding already: what it says is only worked out for the first one of its key."""
+class Again(Record, frozen=True, eq=False, kw_only=True):
+    """A hit for a flow that probably has a finding already: `made` is called only if its key is new."""
 
     frame: int
     key: Any
     made: Callable[[], Hit]
-    """The whole hit, of the same frame, key and count."""
+    """Makes the full hit, with the same frame, key and count."""
     count: int = 1
 
 
-@record
-class Seen:
-    """Where in the capture a structure was read."""
+class Seen(Record, frozen=True, eq=False):
+    """The frame that a structure was read from."""
 
     table: ChunkTable
     row: int
@@ -75,43 +75,69 @@ class Seen:
         """Nanoseconds since 1970."""
         return int(self.table.chunk.time_ns[self.row])
 
+    def start(self, struct: type[Struct]) -> int:
+        """Byte offset in the frame of the first occurrence of a structure; the frame must have one."""
+        found = self.table.occurrences(struct)
+        return int(found.at[found.rows.searchsorted(self.row)] - self.table.chunk.offset[self.row])
+
+    def found(
+        self, arguments: dict[str, Any], at: Field[Any] | None = None, value: Any = None, *, start: int | None = None,
+        proof: Iterable[tuple[int, str]] = (), evidence: Evidence | None = None, count: int = 1, key: Any = None, message: str = "",
+    ) -> Hit:  # fmt: skip
+        """A fault in this frame. `at` is the faulty field, `start` the offset of its structure (default: first occurrence).
+
+        `proof`: frames that prove it, and why; if there are any, `evidence` defaults to LEARNT.
+        """
+        spans: tuple[Span, ...] = ()
+        if at is not None:
+            assert at.owner is not None
+            low, high = at.span
+            spans = (Span(self.frame, (self.start(at.owner) if start is None else start) + low, high - low),)
+        related = tuple(Related(frame, why) for frame, why in proof)
+        return Hit(
+            frame=self.frame, time_ns=self.time_ns, arguments=arguments, spans=spans, field=at, value=value, related=related,
+            evidence=evidence or (Evidence.LEARNT if related else Evidence.SEEN), count=count, key=key, message=message,
+        )  # fmt: skip
+
     def first(self, struct: type[Any]) -> Any:
-        """View of the first occurrence of another structure in the same frame, None when it has none."""
+        """View of the first occurrence of a structure in this frame, or None."""
         found = self.table.occurrences(struct).rows
         i = int(found.searchsorted(self.row))
         return self.table.view(struct, i) if i < len(found) and found[i] == self.row else None
 
 
 class Rule:
-    """One fault that a capture can show. The docstring's first line says what; its sections explain it."""
+    """One fault that a capture can show. The first line of the docstring states it; the sections explain it."""
 
     code: ClassVar[str]
-    """Letter family and three digits; never reused."""
+    """Letters of its family and three digits; never reused."""
     name: ClassVar[str]
-    """The fault in a few words, as in reference tables: `limited-to-limited`."""
+    """The fault in a few words with hyphens: `limited-to-limited`."""
     severity: ClassVar[Severity] = ERROR
     reference: ClassVar[str] = ""
     since: ClassVar[str] = "0.1"
     message: ClassVar[str] = ""
-    """Sentence with {field} placeholders: fields of `on` by name, others as {Struct.field}."""
+    """Text with {field} placeholders: fields of `on` by name, others as {Struct.field}."""
     on: ClassVar[type[Struct] | None] = None
     when: ClassVar[Expr | None] = None
     at: ClassVar[Field[Any] | None] = None
-    """The field whose bytes are at fault; its value is reported."""
+    """The faulty field; its bytes and value are reported."""
     needs_crc: ClassVar[bool] = False
     """Whether `--no-crc` switches the rule off."""
     flow: ClassVar[tuple[Field[Any], ...]] = ()
-    """Fields that make up a flow: hits that agree in them are one finding with a count."""
+    """Fields that identify a flow: hits with equal values become one finding with a count."""
     needs: ClassVar[tuple[type[Any], ...]] = ()
-    """Followers that the rule asks at the end without listening to any of their events."""
+    """Followers whose state the rule uses without handling their events."""
+    explains: ClassVar[tuple[str, ...]] = ()
+    """Codes of rules that report only a consequence of this fault; they do not report at frames where this rule does."""
     example: ClassVar[str] = ""
-    """How to see it: what a capture that triggers it holds."""
+    """What a capture that triggers it contains."""
 
     def __init_subclass__(cls, **kw: Any) -> None:
         super().__init_subclass__(**kw)
         code = vars(cls).get("code")
         if code is None:
-            return  # a base for several rules
+            return  # a base class of several rules
         other = REGISTRY.get(code)
         if other is not None and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
             raise PluginError(defined_in(cls), f"rule {code} is already {other.__qualname__} ({defined_in(other)})")
@@ -120,11 +146,11 @@ class Rule:
         REGISTRY[code] = cls
 
     def of_frame(self, seen: Seen) -> Hit:
-        """The fault of a frame for which `when` holds, in a rule that judges frames (`on` is None)."""
+        """The hit for a frame where `when` holds; for rules that check frames (`on` is None)."""
         raise NotImplementedError(f"rule {self.code} has a condition, but no structure that it judges")
 
     def hit(self, seen: Seen, view: Struct | None = None, at: Field[Any] | None = None, **arguments: Any) -> Hit:
-        """A fault in one frame; `view` and `at` say which bytes."""
+        """A fault in one frame; `view` and `at` select the faulty bytes."""
         spans: tuple[Span, ...] = ()
         value = None
         if view is not None and at is not None:
@@ -135,7 +161,7 @@ class Rule:
 
 
 def on_struct(*structs: type[Struct]) -> Callable[[H], H]:
-    """Call the method with (view, seen) for every occurrence of the structures; it yields hits. For management attributes only."""
+    """Call the method with (view, seen) for every occurrence of the structures; it yields hits. Only for management attributes."""
 
     def mark(method: H) -> H:
         method.listens_to = structs  # type: ignore[attr-defined]
@@ -161,14 +187,14 @@ def on_chunk(method: H) -> H:
 
 
 def on_end(method: H) -> H:
-    """Call the method with (context) when the capture has been read; it yields hits."""
+    """Call the method with (context) after the last chunk; it yields hits."""
     method.listens_to_end = True  # type: ignore[attr-defined]
     return method
 
 
 @lru_cache(maxsize=8)
 def handlers(kinds: tuple[type[Rule], ...]) -> tuple[tuple[int, str, Any, str], ...]:
-    """(place in `kinds`, mark, what it listens to, name) of all marked methods; put together once, not for every capture."""
+    """(index in `kinds`, mark, what it handles, name) of all marked methods; cached, as they are the same for every capture."""
     return tuple((place, *marked) for place, kind in enumerate(kinds) for marked in _marked(kind))
 
 
@@ -176,9 +202,9 @@ MARKS = ("listens_to", "listens_to_events", "listens_to_chunks", "listens_to_end
 
 
 def _marked(kind: type[Rule]) -> tuple[tuple[str, Any, str], ...]:
-    """Mark, what is listened to, and name of the marked methods of a rule class, in order.
+    """Mark, what it handles, and name of the marked methods of a rule class, in order.
 
-    Only functions that carry notes are looked at: `dir` of all rules costs 30 ms.
+    Looks only at functions with attributes, because `dir` of all rules takes 30 ms.
     """
     bases = [base for base in kind.__mro__ if base is not Rule and base is not object]
     noted = {name for base in bases for name, value in vars(base).items() if type(value) is FunctionType and vars(value)}

@@ -1,4 +1,4 @@
-"""Which rules run, and how bad their findings are: codes and prefixes from the command line or a configuration."""
+"""Which rules run? Those selected by codes, prefixes and names from the command line or a configuration file."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from .rule import Rule
 
 
 def split_codes(texts: Iterable[str]) -> list[str]:
-    """Codes from options that may hold several, separated by commas."""
+    """Codes from options, each of which may hold several separated by commas."""
     return [code.strip() for text in texts for code in text.split(",") if code.strip()]
 
 
 def select(
     rules: Iterable[type[Rule]], chosen: Iterable[str] = (), ignored: Iterable[str] = (), *, crc: bool = True, source: str = "--select"
 ) -> list[type[Rule]]:
-    """Rules whose code starts with (or whose name is) one of `chosen` - all when empty - minus those of `ignored`.
+    """Rules whose code starts with (or whose name is) one of `chosen` (all if empty), without those of `ignored`.
 
-    The longer prefix wins: `--select PKY --ignore PKY006`, but also `--ignore PKY --select PKY001`. ConfigError names a code
-    that no rule has.
+    The longer prefix wins: `--select PKY --ignore PKY006`, but also `--ignore PKY --select PKY001`. Raises ConfigError for
+    a code or name that no rule has.
     """
     known = list(rules)
     wanted, unwanted = list(chosen), list(ignored)
@@ -40,7 +40,7 @@ def select(
 
 
 def matches(rule: type[Rule], code: str) -> bool:
-    """Whether a code, prefix or name means this rule."""
+    """Whether a code, prefix or name matches this rule."""
     return rule.code.startswith(code.upper()) or rule.name == code
 
 

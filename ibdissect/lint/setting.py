@@ -1,24 +1,24 @@
-"""What may a rule be told? Thresholds that a site knows better than we do, with their types, defaults and bounds."""
+"""Which options does a rule have? Thresholds that depend on the site, with their types, defaults and bounds."""
 
 from __future__ import annotations
 
 from typing import Any, Generic, TypeVar, overload
 
+from msgspec import Struct as Record
+
 from ibdissect.errors import ConfigError
-from ibdissect.record import record
 
 from .rule import Rule
 
 N = TypeVar("N", int, float)
 
 
-@record(frozen=False)
-class Setting(Generic[N]):
-    """A number that a rule's judgement depends on; declared in the class, read as `self.NAME` while judging (not in `__init__`)."""
+class Setting(Record, Generic[N], eq=False):
+    """A number that a rule depends on: declare it in the class, read it as `self.NAME` in handlers (not in `__init__`)."""
 
     default: N
     meaning: str
-    """What it is, with its unit, as a noun phrase."""
+    """A noun phrase with the unit."""
     minimum: N
     name: str = ""
 
@@ -30,7 +30,7 @@ class Setting(Generic[N]):
     @overload
     def __get__(self, rule: object, owner: type[Any]) -> N: ...
     def __get__(self, rule: object | None, owner: type[Any]) -> N | Setting[N]:
-        """The default; a rule that was told another value has it in its own dictionary, which comes first."""
+        """The default. A configured value is in the rule's own dictionary, which takes precedence."""
         return self if rule is None else self.default
 
     @property
@@ -39,23 +39,23 @@ class Setting(Generic[N]):
         return self.name.replace("_", "-")
 
     def checked(self, value: Any, where: str, key: str) -> N:
-        """A value from a configuration file. ConfigError when its type is wrong or it is too small."""
+        """A value from a configuration file. Raises ConfigError if its type is wrong or it is too small."""
         kind = type(self.default)
         if isinstance(value, bool) or not isinstance(value, (int, kind)):
             raise ConfigError(where, key, f"must be {'a whole number' if kind is int else 'a number'} ({self.meaning})")
-        if not self.minimum <= value < float("inf"):  # not a number is neither
+        if not self.minimum <= value < float("inf"):  # also rejects NaN
             raise ConfigError(where, key, f"must be at least {self.minimum} ({self.meaning})")
         return kind(value)
 
 
 def settings_of(rule: type[Rule]) -> dict[str, Setting[Any]]:
-    """The settings of a rule by their name in a configuration file."""
+    """A rule's settings by their name in a configuration file."""
     found = {name: getattr(rule, name) for name in dir(rule)}
     return {value.key: value for _, value in sorted(found.items()) if isinstance(value, Setting)}
 
 
 def checked_settings(table: Any, rules: dict[str, type[Rule]], where: str) -> dict[str, dict[str, Any]]:
-    """Values by rule code and attribute, from a table of code (or name) -> key -> value. ConfigError with the nearest known key."""
+    """Values by rule code and attribute, from a table code (or name) -> key -> value. ConfigError suggests the nearest known key."""
     by_name = {rule.name: rule for rule in rules.values()}
     result: dict[str, dict[str, Any]] = {}
     for code, values in table.items():

@@ -1,19 +1,45 @@
-"""Findings as text for people and as the formats other programs read; one module a format, each a function to text."""
+"""How are findings written? One module per format, each with a function from reports to text, listed in FORMATS."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct as Record
 
 if TYPE_CHECKING:
     from ibdissect.lint.result import CaptureReport
+    from ibdissect.lint.rule import Rule
 
-FORMATS = ("text", "json", "jsonl", "sarif", "junit", "github")
+FORMATS = {
+    "text": "text:report_text", "json": "json:json_text", "jsonl": "json:jsonl_text", "sarif": "sarif:sarif_text",
+    "junit": "junit:junit_text", "github": "github:github_text",
+}  # fmt: skip
+"""Name of a format -> module and function, imported on use. A function takes the reports and the Run."""
+
+
+class Run(Record, frozen=True, kw_only=True):
+    """What a format may need besides the reports."""
+
+    rules: tuple[type[Rule], ...] = ()
+    """The rules that ran."""
+    fail_rank: int = 3
+    """Least severity rank of a finding that counts as a failure."""
+    baseline: dict[str, Any] | None = None
+    """The comparison with known findings, for JSON."""
+
+
+def render(name: str, reports: list[CaptureReport], run: Run) -> str:
+    """All reports as text in one of FORMATS."""
+    module, function = FORMATS[name].split(":")
+    text: str = getattr(import_module(f".{module}", __name__), function)(reports, run)
+    return text
 
 
 def totals(reports: Iterable[CaptureReport]) -> tuple[dict[str, int], dict[str, int]]:
-    """Exact findings by severity and by rule over several captures."""
+    """Exact number of findings by severity and by rule over several captures."""
     counts, by_rule = Counter[str](error=0, warning=0, info=0), Counter[str]()
     for report in reports:
         counts.update(report.counts)

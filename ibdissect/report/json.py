@@ -1,4 +1,4 @@
-"""Findings as JSON: schema 1 of the command line's contract."""
+"""What do findings look like as JSON? Schema 1, as documented."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ibdissect.lint.result import CaptureReport
 from ibdissect.version import VERSION
 from ibdissect.wire.text import visible_json
 
-from . import totals
+from . import Run, totals
 
 SCHEMA = 1
 
 
 def finding_object(finding: Finding) -> dict[str, Any]:
-    """One finding, keys in the contract's order."""
+    """One finding, keys in the documented order."""
     return {
         "code": finding.code,
         "name": finding.name,
@@ -52,8 +52,8 @@ def capture_object(report: CaptureReport) -> dict[str, Any]:
     return entry
 
 
-def json_text(reports: list[CaptureReport], baseline: dict[str, Any] | None = None) -> str:
-    """The whole result as one object; `baseline` is what a comparison with known findings came to."""
+def json_text(reports: list[CaptureReport], run: Run) -> str:
+    """The whole result as one JSON object."""
     counts, by_rule = totals(reports)
     result: dict[str, Any] = {
         "schema": SCHEMA,
@@ -63,12 +63,12 @@ def json_text(reports: list[CaptureReport], baseline: dict[str, Any] | None = No
         "counts": counts,
         "by_rule": by_rule,
     }
-    if baseline is not None:
-        result["baseline"] = baseline
+    if run.baseline is not None:
+        result["baseline"] = run.baseline
     return visible_json(json.dumps(result, indent=2, ensure_ascii=False)) + "\n"
 
 
-def jsonl_text(reports: list[CaptureReport]) -> str:
-    """One finding a line."""
+def jsonl_text(reports: list[CaptureReport], run: Run) -> str:
+    """One finding per line."""
     lines = (json.dumps(finding_object(finding), ensure_ascii=False) for report in reports for finding in report.findings)
     return "".join(visible_json(line) + "\n" for line in lines)

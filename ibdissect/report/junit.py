@@ -1,4 +1,4 @@
-"""Findings as JUnit XML: a suite a capture, a test case a rule that found something, so that CI shows them as failed tests."""
+"""How does CI show findings as failed tests? JUnit XML: one suite per capture, one test case per rule with findings."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from ibdissect.lint.finding import Finding
 from ibdissect.lint.result import CaptureReport
 from ibdissect.wire.text import printable
 
+from . import Run
+
 
 def _clean(text: str) -> str:
-    """Line by line without what is not printable, of which XML 1.0 allows next to nothing."""
+    """Escape control characters except line breaks, as XML 1.0 forbids most of them."""
     return "\n".join(map(printable, text.split("\n")))
 
 
@@ -30,8 +32,9 @@ def _case(path: str, code: str, findings: list[Finding], limit: int) -> str:
     return f"{head}><failure message={message} type={_attribute(code)}>{escape(_clean(text))}</failure></testcase>\n"
 
 
-def junit_text(reports: list[CaptureReport], limit: int) -> str:
-    """The whole run; findings below severity rank `limit` are output of passed cases, the others failures."""
+def junit_text(reports: list[CaptureReport], run: Run) -> str:
+    """The whole run: findings below the failing severity are output of passed test cases, the others are failures."""
+    limit = run.fail_rank
     suites = []
     failures = errors = tests = 0
     for report in reports:
@@ -42,7 +45,7 @@ def junit_text(reports: list[CaptureReport], limit: int) -> str:
         number = max(1, len(cases))
         if report.incomplete is not None:
             error = f"<error message={_attribute(report.incomplete)}/>"
-            name = "readable" if report.error is not None else "complete"
+            name = "readable" if report.status == "unreadable" else "complete"
             body += f'    <testcase classname={_attribute(report.path)} name="{name}">{error}</testcase>\n'
             number = len(cases) + 1
         elif not cases:

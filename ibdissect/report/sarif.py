@@ -1,11 +1,10 @@
-"""Findings as SARIF 2.1.0, for code-scanning views: rule help, byte regions, fingerprints that survive a re-recording."""
+"""How do findings appear in code-scanning views? SARIF 2.1.0 with rule help, byte regions and stable fingerprints."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
@@ -17,12 +16,14 @@ from ibdissect.lint.rule import Rule
 from ibdissect.version import VERSION
 from ibdissect.wire.text import visible_json
 
+from . import Run
+
 LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def rule_object(rule: type[Rule]) -> dict[str, Any]:
-    """A rule's entry, with its page as help."""
+    """A rule's entry, with its documentation as help."""
     summary, _, page = (rule.__doc__ or "").strip().partition("\n")
     text = "\n".join(line.strip() for line in page.splitlines()).strip()
     return {
@@ -73,13 +74,13 @@ def _result(finding: Finding, index: dict[str, int]) -> dict[str, Any]:
     return result
 
 
-def sarif_text(reports: list[CaptureReport], rules: Iterable[type[Rule]]) -> str:
+def sarif_text(reports: list[CaptureReport], run: Run) -> str:
     """The whole run as one SARIF log."""
     used = {finding.code for report in reports for finding in report.findings}
-    listed = [rule for rule in rules if rule.code in used]
+    listed = [rule for rule in run.rules if rule.code in used]
     index = {rule.code: i for i, rule in enumerate(listed)}
     failed = [(report.path, report.incomplete) for report in reports if report.incomplete is not None]
-    run: dict[str, Any] = {
+    log: dict[str, Any] = {
         "tool": {"driver": {"name": "ibdissect", "version": VERSION, "rules": [rule_object(rule) for rule in listed]}},
         "columnKind": "unicodeCodePoints",
         "invocations": [
@@ -97,4 +98,4 @@ def sarif_text(reports: list[CaptureReport], rules: Iterable[type[Rule]]) -> str
         ],
         "results": [_result(finding, index) for report in reports for finding in report.findings],
     }
-    return visible_json(json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False)) + "\n"
+    return visible_json(json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [log]}, indent=2, ensure_ascii=False)) + "\n"

@@ -1,4 +1,4 @@
-"""Findings as text: what a person reads in a terminal or a CI log."""
+"""How are findings shown in a terminal or a CI log?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ibdissect.lint.finding import Finding
 from ibdissect.lint.result import CaptureReport
 from ibdissect.wire.text import printable
 
-from . import totals
+from . import Run, totals
 
 SIGNS = {"error": "✖", "warning": "⚠", "info": "ℹ"}
 Paint = Callable[[str, str], str]
@@ -21,12 +21,17 @@ def plain(text: str, style: str) -> str:
 
 
 def capture_text(report: CaptureReport, paint: Paint = plain) -> str:
-    """Everything found in one capture; empty when there is nothing to say (an error is talk, and the command's)."""
+    """The findings of one capture; empty if there are none."""
     lines = [line for finding in report.findings for line in _finding_lines(finding, report.path, paint)]
     hidden = sum(report.by_rule.values()) - len(report.findings)
     if hidden > 0:
         lines.append(f"{printable(report.path)}: {hidden} more findings not shown (--max-findings none shows all)")
     return "".join(line + "\n" for line in lines)
+
+
+def report_text(reports: list[CaptureReport], run: Run) -> str:
+    """The whole report, for a file."""
+    return "".join(map(capture_text, reports)) + summary_text(reports, len(run.rules))
 
 
 def _finding_lines(finding: Finding, path: str, paint: Paint) -> list[str]:
@@ -43,19 +48,19 @@ def _finding_lines(finding: Finding, path: str, paint: Paint) -> list[str]:
 
 
 def summary_text(reports: list[CaptureReport], rules: int) -> str:
-    """The last lines: totals, and where to read on."""
+    """The last lines: totals, and how to explain a rule."""
     counts, by_rule = totals(reports)
     frames = sum(report.checked for report in reports)
     captures = sum(report.status != "interrupted" or report.frames > 0 for report in reports)
     what = f"{frames:,} frames in {captures} capture{'s' * (captures != 1)} checked with {rules} rules"
-    unreadable = sum(report.error is not None for report in reports)
-    interrupted = sum(report.status == "interrupted" for report in reports)
-    tail = (f", {unreadable} unreadable" if unreadable else "") + (f", {interrupted} interrupted" if interrupted else "")
+    broken = {status: sum(report.status == status for report in reports) for status in ("unreadable", "failed", "interrupted")}
+    tail = "".join(f", {count} {status}" for status, count in broken.items() if count)
     if not by_rule:
         return f"No findings: {what}{tail}.\n"
     parts = [f"{count} {name}{'s' * (count != 1)}" for name, count in counts.items() if count]
-    worst = next(finding.code for name in counts for report in reports for finding in report.findings if finding.severity == name)
-    return f"Found {', '.join(parts)}: {what}{tail}.\nExplain a rule: ibdissect rules {worst}\n"
+    codes = [finding.code for name in counts for report in reports for finding in report.findings if finding.severity == name]
+    explain = f"Explain a rule: ibdissect rules {codes[0]}\n" if codes else ""
+    return f"Found {', '.join(parts)}: {what}{tail}.\n{explain}"
 
 
 def statistics_text(reports: list[CaptureReport], names: dict[str, str]) -> str:

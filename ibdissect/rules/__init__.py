@@ -1,4 +1,4 @@
-"""The rules, one module a family or a section of one; a file present is a rule present."""
+"""The rules: a folder for each family, named as its code; adding a module adds its rules. `shared` holds what several families use."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How does a capture lose its secrets and identities, and still lint the same?"""
+"""How are secrets and identities removed from a capture so that it still gives the same findings?"""

@@ -1,4 +1,4 @@
-"""Which checksums does a scrubbed packet get? Right ones where they were right, wrong ones where they were wrong."""
+"""Which checksums does a scrubbed packet get? Correct ones stay correct, wrong ones stay wrong."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UDP_CHECKSUM, UDP_LENGTH = 6, 4
 
 
 def seal(old: ChunkTable, new: ChunkTable) -> None:
-    """Write the checksums of `new`, whose packets lie where those of `old` do; a missing (zero) one stays missing."""
+    """Write the checksums of `new`, whose packets have the same offsets as those of `old`; a zero (absent) checksum stays zero."""
     _ip4(old, new)
     _crc(crcs.icrc_sums(old), crcs.icrc_sums(new), new.chunk.data, 4)
     _crc(crcs.vcrc_sums(old), crcs.vcrc_sums(new), new.chunk.data, 2)
@@ -31,7 +31,7 @@ def _crc(old: crcs.Sums, new: crcs.Sums, data: Bytes, size: int) -> None:
 
 
 def _ip4(old: ChunkTable, new: ChunkTable) -> None:
-    """Header checksums, carried over by what changed in the header (RFC 1624): the error of a wrong one stays."""
+    """Update header checksums incrementally (RFC 1624), so that a wrong one keeps its error."""
     start = old.located.at("ip4")
     at = start[start >= 0]
     if not at.size:
@@ -39,7 +39,7 @@ def _ip4(old: ChunkTable, new: ChunkTable) -> None:
     index = at[:, None] + np.arange(2 * IP_WORDS)
     words = [table.chunk.data[index].view(">u2").astype(np.int64) for table in (old, new)]
     sums = [found.sum(axis=1) - found[:, IP_CHECKSUM] for found in words]
-    # Options behind the header are zero now.
+    # Options after the header are zero now.
     options = np.zeros(len(at), np.int64)
     for i in np.flatnonzero(old.chunk.data[at] & 15 > 5).tolist():
         options[i] = _sum(old.chunk.data, int(at[i]) + 20, int(at[i]) + 4 * (int(old.chunk.data[at[i]]) & 15))
@@ -49,7 +49,7 @@ def _ip4(old: ChunkTable, new: ChunkTable) -> None:
 
 
 def _udp(old: ChunkTable, new: ChunkTable) -> None:
-    """Checksums of whole datagrams; where a part was not captured, one that nobody can check."""
+    """Compute checksums of whole datagrams; a truncated datagram gets 1, which cannot be verified."""
     located, before, after = old.located, old.chunk.data, new.chunk.data
     udp = located.at("udp")
     rows = np.flatnonzero(udp >= 0)
@@ -72,6 +72,6 @@ def _udp(old: ChunkTable, new: ChunkTable) -> None:
 
 
 def _sum(data: Bytes, start: int, stop: int) -> int:
-    """The 16-bit words of some bytes, in ones' complement; an odd last byte counts as the upper half of one."""
+    """The ones' complement sum of 16-bit words; an odd last byte is the upper half of a word."""
     taken = data[start:stop].tobytes()
     return int.from_bytes(taken + bytes(len(taken) % 2), "big") % 0xFFFF

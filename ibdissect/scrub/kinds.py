@@ -1,30 +1,27 @@
-"""What is in a field, as far as scrubbing cares: an identity, a key, a text, somebody's data, or a number that may stay?"""
+"""What does scrubbing do with a field: is it an identity, key, text, user data, or a number that may stay?"""
 
 from __future__ import annotations
 
-import re
 from enum import Enum, auto
-from functools import cache
 from typing import Any
 
 from ibdissect.table.locate import EXTENDED_STRUCTS
 from ibdissect.table.table import HEADERS
-from ibdissect.wire import cc, cc_log, mad, notice, opa, opa_notice, opa_tables, sm, sm_tables, snmp, transport, vendor_mlnx
-from ibdissect.wire.catalog import Catalog, StructType
-from ibdissect.wire.convert import lid_text
-from ibdissect.wire.places import Inside, Mad, MadFormat, VendorOui
+from ibdissect.wire import mad, transport
+from ibdissect.wire.catalog import Catalog, StructType, is_foreign
+from ibdissect.wire.places import Inside, Place
 from ibdissect.wire.spec import Field
 
 
 class Kind(Enum):
-    """What becomes of a field."""
+    """How a field is scrubbed; an identity gets a substitute."""
 
     KEEP = auto()
-    """Stays as it is."""
+    """Stays unchanged."""
     DROP = auto()
-    """Becomes zero: data, and bytes that nobody declared."""
+    """Becomes zero: user data and undeclared bytes."""
     MARK = auto()
-    """Becomes zero if it was zero, else one: rules look at reserved bits, but nobody needs their value."""
+    """Zero stays zero, anything else becomes one: rules check whether reserved bits are set, not their value."""
     KEY = auto()
     TEXT = auto()
     GUID = auto()
@@ -37,61 +34,30 @@ class Kind(Enum):
 
 
 IDENTITIES = (Kind.KEY, Kind.TEXT, Kind.GUID, Kind.PREFIX, Kind.GID, Kind.LID, Kind.QPN, Kind.IP4, Kind.MAC)
-"""What is replaced by a substitute, the same for the same value wherever it stands."""
+"""Replaced by a substitute, the same everywhere for the same value."""
 
-_BY_KIND = {"gid": Kind.GID, "mac": Kind.MAC, "ip4": Kind.IP4, "text": Kind.TEXT, "pad": Kind.MARK, "raw": Kind.DROP, "rest": Kind.DROP}
-_LID = re.compile(r"(?:^|_)(?:sw|s|d|m|drs|drd)?lid(?:addr)?\d?(?:_|$)")
-_QPN = re.compile("qp|eec|srq")
-_PREFIX = re.compile("(?:gid|subnet)_prefix")
-
-_PORTS = frozenset((
-    sm.SMPDirected.initial_path, sm.SMPDirected.return_path, opa.STLSMPDirected.initial_path, opa.STLSMPDirected.return_path,
-    notice.TrapMKey.dr_notice_return_path, opa_notice.STLTrapMKey.dr_return_path, cc.SwitchCongestionSetting.victim_mask,
-    cc.SwitchCongestionSetting.credit_mask, cc_log.CongestionLogSwitch.port_map, sm_tables.LinkSpeedWidthPairsTable.port_mask,
-    opa_tables.STLSwitchCongestionLog.port_map, opa_tables.STLSwitchCongestionSetting.victim_mask,
-    opa_tables.STLSwitchCongestionSetting.credit_mask,
-))  # fmt: skip
-"""Raw bytes that are port numbers or a bit for each port: where, but not who."""
-_DATA = frozenset((
-    transport.AtomicETH.swapdt, transport.AtomicETH.cmpdt, transport.AtomicAckETH.origremdt, transport.ImmDt.immdt,
-    snmp.SNMPTunnelingFormat.raddress,
-    vendor_mlnx.ConfigSpaceRecord.address, vendor_mlnx.ConfigSpaceRecord.record_data, vendor_mlnx.ConfigSpaceRecord.mask,
-))  # fmt: skip
-"""Numbers that are what applications send, addresses of other networks, or the contents of a device's registers."""
-_NO_LIDS = frozenset(("lid_by_vport_index", "max_lid"))
+_BY_WORD = {
+    "number": Kind.KEEP, "pkey": Kind.KEEP, "ports": Kind.KEEP, "data": Kind.DROP, "reserved": Kind.MARK,
+    **{kind.name.lower(): kind for kind in IDENTITIES},
+}  # fmt: skip
+"""How a field is scrubbed, by its `holds` (`wire.spec.HELD`)."""
 _TRANSPORT = (frozenset(HEADERS) | frozenset(EXTENDED_STRUCTS)) - {transport.Payload, mad.MAD}
-_OF_MADS = (MadFormat, Mad, VendorOui)
 
 
-@cache
 def kind_of(field: Field[Any]) -> Kind:
-    """What becomes of a field; `nested` and `hole` fields have nothing of their own."""
-    if field.secret:
-        return Kind.KEY
-    if field in _PORTS:
-        return Kind.KEEP
-    if field in _DATA or field.kind in ("nested", "hole"):
-        return Kind.DROP
-    if field is transport.CNP.reserved:
-        return Kind.MARK
-    if field.kind in _BY_KIND:
-        return _BY_KIND[field.kind]
-    if field.base == "guid":
-        return Kind.PREFIX if _PREFIX.fullmatch(field.name) else Kind.GUID
-    if field.bits in (16, 32) and (field.show is lid_text or _LID.search(field.name)) and field.name not in _NO_LIDS:
-        return Kind.LID
-    if field.bits == 24 and _QPN.search(field.name):
-        return Kind.QPN
-    return Kind.KEEP
+    """How a field is scrubbed. Plain numbers of built-in structures have been reviewed and stay; those of plugins are dropped."""
+    if field.holds == "unknown":
+        return Kind.DROP if is_foreign(field) else Kind.KEEP
+    return _BY_WORD[field.holds]
 
 
 def survivors(catalog: Catalog) -> tuple[tuple[StructType, ...], tuple[StructType, ...]]:
-    """Structures of which declared fields survive: headers of link, network and transport; parts of management datagrams.
+    """Structures whose declared fields survive: headers of link, network and transport; parts of MADs.
 
-    What is carried in payloads, and in the private data of connection management, is not among them.
+    Structures in payloads and in CM private data do not survive.
     """
     inside = [struct for struct in catalog.structs if struct not in _TRANSPORT and struct is not transport.Payload]
-    known = {struct for struct in inside if struct is mad.MAD or any(isinstance(place, _OF_MADS) for place in struct.carried_by)}
+    known = {mad.MAD, *(s for s in inside if any(isinstance(place, Place) and place.in_mads for place in s.carried_by))}
     before = 0
     while before < len(known):
         before = len(known)

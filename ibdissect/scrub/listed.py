@@ -1,4 +1,4 @@
-"""How are LIDs replaced, with what is listed by LID: forwarding tables, whose entries follow, and ranges, which keep their order?"""
+"""How are LIDs replaced, together with forwarding tables, which are reordered, and LID ranges, which keep their order?"""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ibdissect.capture.scattered import gather
 from ibdissect.table.locate import Int
-from ibdissect.table.table import ChunkTable, gather
+from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.classport import InformInfo
 from ibdissect.wire.mad import MAD
@@ -24,7 +25,7 @@ from .spots import Bytes, Spot, integers, learn, replace
 from .substitutes import BLOCK, LIDS_16, Lids, unicast_lids
 
 Places = Callable[[StructType], Int]
-"""Where a structure stands in the chunk's data."""
+"""Returns the offsets of a structure in the chunk's data."""
 
 UNICAST_BLOCKS = LIDS_16 // BLOCK
 RANGES = (
@@ -35,14 +36,14 @@ RECORD_TABLE = LinearForwardingTableRecord.linear_forwarding_table.span[0]
 
 
 class ByLid:
-    """The LIDs of one capture: `survey` all of its chunks, then `replace` in them, each time in order."""
+    """The LIDs of one capture: first `survey` all its chunks, then `replace` in them, both in order."""
 
     def __init__(self) -> None:
         self.numbers = Lids()
         self._lmc, self._tops = 0, set[int]()
 
     def survey(self, table: ChunkTable) -> None:
-        """Learn from a chunk how many LIDs a port may have, and where forwarding tables end."""
+        """Learn the largest LMC and the values of LinearFDBTop from a chunk."""
         for lmc in (PortInfo.lmc, STLPortInfo.lmc):
             self._lmc = max(self._lmc, int(table.values(lmc).max(initial=0)))
         for top in (SwitchInfo.linear_fdb_top, STLSwitchInfo.linear_fdb_top):
@@ -50,7 +51,7 @@ class ByLid:
         self.numbers = Lids(self._lmc, self._tops)
 
     def replace(self, table: ChunkTable, data: Bytes, found: list[Spot], places: Places) -> None:
-        """Write substitutes for LIDs, sort what is listed by LID, keep ranges in order; `places` says where a structure counts."""
+        """Replace LIDs, reorder forwarding tables accordingly, keep ranges in order; `places` gives a structure's offsets."""
         where = [unicast_lids(spot.values, spot.bits) for spot in found]
         named = [(spot.at[keep], spot.values[keep]) for spot, keep in zip(found, where, strict=True)]
         tables, blocks = _forwarding(table, places(LinearForwardingTable))
@@ -70,12 +71,12 @@ class ByLid:
             _ranges(table, data, places(begin.owner), begin, end)
 
     def _unit(self, lid: int) -> int:
-        """Which unit of its block a LID is moved to."""
+        """The unit of its block that a LID is moved to."""
         return self.numbers[lid] % BLOCK // self.numbers.unit
 
 
 def _forwarding(table: ChunkTable, at: Int) -> tuple[Int, Int]:
-    """Blocks of linear forwarding tables whose number is known: where, and which."""
+    """Blocks of linear forwarding tables with a known block number: offset and number of each."""
     rows = np.searchsorted(table.chunk.offset, at, side="right") - 1
     mgmt_class, there = table.of_rows(MAD.mgmt_class)
     modifier = table.of_rows(MAD.attribute_modifier)[0].astype(np.int64)
@@ -91,7 +92,7 @@ def _forwarding(table: ChunkTable, at: Int) -> tuple[Int, Int]:
 
 
 def _ranges(table: ChunkTable, data: Bytes, at: Int, begin: Field[int], end: Field[int]) -> None:
-    """Keep the ends of LID ranges in order where they were."""
+    """Swap the ends of LID ranges whose order has changed."""
     size = begin.bits // 8
     first, last = (at[:, None] + field.bit // 8 + np.arange(size) for field in (begin, end))
     was, new = ([integers(where[index]) for index in (first, last)] for where in (table.chunk.data, data))

@@ -1,15 +1,16 @@
-"""What is left of a chunk when it has been scrubbed? Declared fields that are nobody's, substitutes for the others, zeros."""
+"""What remains of a chunk after scrubbing? Harmless declared fields, substitutes for identities, zeros for the rest."""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from ibdissect.capture.chunk import LINK_IPOIB, Chunk
+from ibdissect.capture.scattered import gather
 from ibdissect.table.locate import Int
-from ibdissect.table.table import ChunkTable, gather
+from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
@@ -23,12 +24,12 @@ from .spots import Bytes, Map, Spot, gids, integers, learn, mark, never, replace
 
 ERF_HEADER = 16
 TYPE_AT = 40
-"""Where the Ethertype stands behind the addresses of link type 242."""
+"""Offset of the Ethertype after the addresses of link type 242."""
 RMPP_AT = 24
 
 
 class Scrubber:
-    """Scrubs the chunks of one capture: `survey` all of them, then `scrub` them, each time in order."""
+    """Scrubs the chunks of one capture: first `survey` all of them, then `scrub` them, both in order."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
@@ -45,11 +46,11 @@ class Scrubber:
         self._templates: dict[StructType, Bytes] = {}
 
     def survey(self, table: ChunkTable) -> None:
-        """Learn from a chunk how many LIDs a port may have, and where forwarding tables end."""
+        """Learn the largest LMC and the values of LinearFDBTop from a chunk."""
         self.lids.survey(table)
 
     def scrub(self, chunk: Chunk) -> Chunk:
-        """The chunk with other bytes, records where they were."""
+        """The scrubbed chunk; its records keep their offsets."""
         table = ChunkTable(chunk, self.catalog)
         data = np.zeros_like(chunk.data)
         _containers(chunk, data)
@@ -71,12 +72,12 @@ class Scrubber:
         _management(table, data)
         for at, width, mask in marks:
             mark(data, at, int(width[0]), mask)
-        scrubbed = dataclasses.replace(chunk, data=data, front=None)
+        scrubbed = structs.replace(chunk, data=data, front=None)
         checksums.seal(table, ChunkTable(scrubbed, self.catalog))
         return scrubbed
 
     def _places(self, table: ChunkTable, struct: StructType) -> Int:
-        """Where a structure occurs and counts: headers everywhere, all others in management datagrams."""
+        """Offsets of a structure: headers everywhere, all others in MADs only."""
         found = table.occurrences(struct)
         if struct in self.headers or not len(found):
             return found.at
@@ -84,13 +85,13 @@ class Scrubber:
         return found.at[(mad >= 0) & (found.at >= mad)]
 
     def _template(self, struct: StructType) -> Bytes:
-        """The bits of a structure that are copied: what stays, and what will be replaced."""
+        """Mask of the bits of a structure that are copied: those that stay, and those replaced later."""
         found = self._templates.get(struct)
         if found is None:
             bits = 0
             for field in struct.fields:
                 whole = field if field.part_of is None else field.part_of[0]
-                # Named bits of reserved ones are none; those of raw bytes are a reading of data.
+                # A named part of a reserved field is judged by itself; a part of raw bytes is data like the whole.
                 kind = kind_of(whole) if kind_of(whole) is not Kind.MARK else kind_of(field)
                 if field.kind != "rest" and (kind is Kind.KEEP or kind in IDENTITIES):
                     for start in field.entries():
@@ -101,7 +102,7 @@ class Scrubber:
     def _look(
         self, field: Field[Any], at: Int, rows: Bytes, spots: dict[str, list[Spot]], marks: list[Any], texts: list[Any],
     ) -> None:  # fmt: skip
-        """Note what has to be replaced in one field of all its occurrences."""
+        """Collect what must be replaced in one field of all occurrences."""
         kind = kind_of(field)
         if kind in (Kind.KEEP, Kind.DROP):
             return
@@ -142,7 +143,7 @@ class Scrubber:
         return Map(subs.Keys(bits, privileged=kind == "Q_Key"), lambda values: subs.special_keys(kind, values))
 
     def _texts(self, data: Bytes, texts: list[tuple[int, str, int, bytes]]) -> None:
-        """Strings, and keys too wide for a number, in the order of their bytes."""
+        """Replace strings, and keys too wide for an integer column, in byte order."""
         for at, name, size, value in sorted(texts):
             if name.islower():
                 key: tuple[str, bytes] = (name, value.split(b"\0", 1)[0])
@@ -156,7 +157,7 @@ class Scrubber:
 
 
 def _containers(chunk: Chunk, data: Bytes) -> None:
-    """What stands in front of the packet and no structure covers: types of ERF extension headers, Ethertype of link type 242."""
+    """Copy bytes before the packet that no structure covers: types of ERF extension headers, Ethertype of link type 242."""
     for row in np.flatnonzero((chunk.pseudo >= 0) & (chunk.offset - chunk.pseudo > ERF_HEADER)).tolist():
         types = slice(int(chunk.pseudo[row]) + ERF_HEADER, int(chunk.offset[row]), 8)
         data[types] = chunk.data[types]
@@ -166,7 +167,7 @@ def _containers(chunk: Chunk, data: Bytes) -> None:
 
 
 def _management(table: ChunkTable, data: Bytes) -> None:
-    """Bytes that rules read beyond the declared fields: RMPP headers of classes that have none, SMPs sent to other queue pairs."""
+    """Copy bytes that rules read outside declared fields: RMPP headers of classes without RMPP, SMPs sent to other queue pairs."""
     before, located = table.chunk.data, table.located
     mad = located.at("mad")
     mad = mad[(mad >= 0) & (mad + RMPP_AT + 3 <= located.end)]

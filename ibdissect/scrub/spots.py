@@ -1,4 +1,4 @@
-"""Where do numbers of one kind stand in a chunk, and how are they replaced?"""
+"""Where are the numbers of one kind in a chunk, and how are they replaced?"""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.capture.scattered import gather
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.table import gather
 
 from .substitutes import MGID_SIGNATURES
 
@@ -20,7 +20,7 @@ U64 = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Numbers of one kind in whole bytes: where each starts in the chunk's data, and what it is."""
+    """Numbers of one kind in whole bytes: their offsets in the chunk's data, and their values."""
 
     at: Int
     bits: int
@@ -28,21 +28,21 @@ class Spot:
 
 
 class Substitutes(Protocol):
-    """What stands for values: told them in the order of their appearance, then asked."""
+    """Maps values to substitutes: `learn` values in order of appearance, then look them up."""
 
     def learn(self, values: Iterable[int]) -> None: ...
     def __getitem__(self, value: int) -> int: ...
 
 
 class Map:
-    """One kind of number: which values stay, and what stands for the others."""
+    """One kind of number: which values stay, and the substitutes of the others."""
 
     def __init__(self, numbers: Substitutes, special: Callable[[U64], Bool]) -> None:
         self.numbers, self.special = numbers, special
 
 
 def gids(at: Int, rows: Bytes) -> Iterator[tuple[str, Spot]]:
-    """The parts of GIDs that are identities of their own: prefix and GUID, the address of an IPv4-mapped one, a group."""
+    """The parts of GIDs that are replaced separately: prefix and GUID, mapped IPv4 address, multicast group."""
     high, low = (np.ascontiguousarray(rows[:, part]).view(">u8").ravel().astype(np.uint64) for part in (slice(0, 8), slice(8, 16)))
     multicast = high >> 56 == 0xFF
     mapped = (high == 0) & ((low >> 32 == 0xFFFF) | ((low >> 32 == 0) & (low > 1)))
@@ -63,7 +63,7 @@ def integers(rows: Bytes) -> U64:
 
 
 def learn(numbers: Substitutes, found: Iterable[tuple[Int, U64]]) -> None:
-    """Tell a map the values of a chunk in the order of their bytes."""
+    """Learn the values of a chunk in byte order."""
     pieces = list(found)
     if not pieces:
         return
@@ -74,7 +74,7 @@ def learn(numbers: Substitutes, found: Iterable[tuple[Int, U64]]) -> None:
 
 
 def replace(data: Bytes, spot: Spot, keep: Bool, numbers: Substitutes) -> None:
-    """Write the substitutes of the values that have one."""
+    """Write the substitutes of the values selected by `keep`."""
     unique, which = np.unique(spot.values[keep], return_inverse=True)
     new = np.array([numbers[value] for value in unique.tolist()], np.uint64)[which]
     size = spot.bits // 8
@@ -82,7 +82,7 @@ def replace(data: Bytes, spot: Spot, keep: Bool, numbers: Substitutes) -> None:
 
 
 def mark(data: Bytes, at: Int, size: int, mask: Bytes) -> None:
-    """Set the last of some bits where none of them is set."""
+    """Set the last bit of `mask` at each offset where none of its bits is set."""
     rows = gather(data, at, size)
     empty = at[~(rows & mask).any(axis=1)]
     last = int(np.flatnonzero(mask)[-1])
@@ -90,5 +90,5 @@ def mark(data: Bytes, at: Int, size: int, mask: Bytes) -> None:
 
 
 def never(values: U64) -> Bool:
-    """For numbers of which all are replaced."""
+    """No value is special: all are replaced."""
     return np.zeros(len(values), np.bool_)

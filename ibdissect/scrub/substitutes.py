@@ -1,7 +1,7 @@
-"""What stands in place of an identity? The next free substitute of its kind, by first appearance: it says nothing of the value.
+"""What replaces an identity? The next free substitute of its kind, by first appearance, which reveals nothing about the value.
 
-Every map keeps what rules look at: zero, broadcast and permissive values, the class of an address, equality. No map computes
-a substitute from the value, which could be guessed back.
+Every map preserves what rules check: zero, broadcast and permissive values, the class of an address, equality. No substitute is
+computed from the value, because that could be reversed.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ Bool = npt.NDArray[np.bool_]
 
 LINK_LOCAL, ALL_ONES = 0xFE80_0000_0000_0000, (1 << 64) - 1
 MGID_SIGNATURES = frozenset({0, 0x401B, 0x601B, 0xA01B})
-"""Bits 47-32 of the upper half of a multicast GID: none, IPoIB over IPv4 and IPv6 (RFC 4391), and what OpenSM makes for others."""
+"""Bits 47-32 of the upper half of a multicast GID: zero, IPoIB over IPv4 and IPv6 (RFC 4391), and OpenSM's for other MGIDs."""
 MARK = 0x5C72
-"""Stands in substitutes, so that they are not taken for the addresses with small numbers that people give."""
+"""Part of substitutes, so that they are not mistaken for real addresses, which often have small numbers."""
 WELL_KNOWN = 0xFF
-"""Group numbers up to here are assigned by standards and say nothing about a site."""
+"""Largest group number assigned by standards; these reveal nothing about a site."""
 MAX_KNOWN = 1 << 21
-"""Values of a kind that are told apart: 400 MB."""
+"""Maximum values per kind, which need 400 MB."""
 BLOCK = 64
-"""LIDs of one block of a forwarding table; a LID stays in its block."""
+"""LIDs per forwarding table block; a LID stays in its block."""
 LIDS_16, LIDS_32 = 0xC000, 0xF000_0000
-"""Behind the unicast LIDs, of 16 bits and of 32."""
+"""End of the unicast LIDs, for 16 and 32 bits."""
 
 
 def _room(known: Sized) -> None:
-    """Refuse to go on where a map is full: a substitute must stay the same to the end, so none can be forgotten."""
+    """Raise CaptureError if a map is full: a substitute must stay the same to the end, so none can be evicted."""
     if len(known) >= MAX_KNOWN:
         raise CaptureError("the capture", f"holds too many different identities of a kind, more than {MAX_KNOWN}", hint="scrub parts of it")
 
 
 class Numbers:
-    """Substitutes for values that are no class of their own: `make(number, value)` for the n-th new one, from 1."""
+    """Substitutes made by `make(number, value)`, where `number` counts distinct values from 1."""
 
     def __init__(self, make: Callable[[int, Any], Any]) -> None:
         self._make, self._known = make, dict[Any, Any]()
 
     def learn(self, values: Iterable[Any]) -> None:
-        """Take in values in the order of their appearance."""
+        """Assign substitutes to new values, in order of appearance."""
         known = self._known
         for value in values:
             if value not in known:
@@ -60,7 +60,7 @@ class Numbers:
 
 
 class Keys(Numbers):
-    """The numbers under which keys are masked elsewhere; of two keys that are each other's bytes reversed, so are the substitutes."""
+    """Substitutes of keys: the numbers that masked keys show. If two keys are byte-reversed, so are their substitutes."""
 
     def __init__(self, bits: int, *, privileged: bool) -> None:
         super().__init__(self._key)
@@ -70,7 +70,7 @@ class Keys(Numbers):
         twin = self._known.get(self._reversed(value))
         if twin is not None:
             return self._reversed(twin)
-        # Bit 31 makes a Q_Key a privileged one.
+        # Bit 31 marks a privileged Q_Key.
         return (value & 0x8000_0000) | number if self._privileged else number
 
     def _reversed(self, value: int) -> int:
@@ -78,27 +78,27 @@ class Keys(Numbers):
 
 
 class Lids:
-    """A permutation of LIDs inside each block of 64, in units of the LIDs that one port may have.
+    """A permutation of LIDs inside each block of 64, in units of the 2**LMC LIDs of a port.
 
-    `lmc` is the greatest of the capture, `tops` are the values of LinearFDBTop: no LID crosses one of them.
+    `lmc` is the largest in the capture, `tops` are the values of LinearFDBTop; no LID is moved across one of them.
     """
 
     def __init__(self, lmc: int = 0, tops: Iterable[int] = ()) -> None:
         self.unit = min(1 << lmc, BLOCK)
-        """LIDs that stay together and in order; a whole block is not moved."""
+        """Number of LIDs that are moved together."""
         self._tops = sorted(set(tops))
         self._place: dict[int, int] = {}
         self._used: dict[int, set[int]] = {}
 
     def learn(self, values: Iterable[int]) -> None:
-        """Take in unicast LIDs in the order of their appearance."""
+        """Assign substitutes to new unicast LIDs, in order of appearance."""
         places = BLOCK // self.unit
         for value in values:
             unit = value // self.unit
             if unit in self._place:
                 continue
             first = unit // places * places
-            # LID 0 is nobody's: the first unit of all stays where it is. Others move, as long as there is room.
+            # LID 0 is not a port's, so the first unit stays. Others move if there is a free unit.
             used, side = self._used.setdefault(first, {0} if first == 0 else set()), self._side(unit)
             free = (first + place for place in _order(places) if place not in used and first + place != unit)
             found = 0 if unit == 0 else next((other for other in free if self._side(other) == side), unit)
@@ -106,7 +106,7 @@ class Lids:
             self._place[unit] = found
 
     def _side(self, unit: int) -> tuple[int, int]:
-        """Between which tops the LIDs of a unit lie."""
+        """Position of a unit's first and last LID among the tops."""
         return bisect_left(self._tops, unit * self.unit), bisect_left(self._tops, (unit + 1) * self.unit - 1)
 
     def __getitem__(self, value: int) -> int:
@@ -114,7 +114,7 @@ class Lids:
 
 
 class Addresses:
-    """IPv4 addresses: those of a network (the first byte, the first three) stay in one network; multicast stays multicast."""
+    """IPv4 addresses: those with the same first byte, or first three bytes, still share it; multicast stays multicast."""
 
     def __init__(self) -> None:
         self._known: dict[int, int] = {}
@@ -124,7 +124,7 @@ class Addresses:
         self._groups: dict[int, int] = {}
 
     def learn(self, values: Iterable[int]) -> None:
-        """Take in addresses in the order of their appearance."""
+        """Assign substitutes to new addresses, in order of appearance."""
         for value in values:
             if value not in self._known:
                 _room(self._known)
@@ -136,7 +136,7 @@ class Addresses:
         first = _FIRST_BYTES[_numbered(self._first, value >> 24) - 1]
         net = _numbered(self._nets.setdefault(first, {}), value >> 8) - 1
         host = value & 0xFF
-        if host not in (0, 0xFF):  # both mean something by themselves
+        if host not in (0, 0xFF):  # network and broadcast address
             host = _numbered(self._hosts.setdefault(value >> 8, {}), host)
         return first << 24 | net << 8 | host
 
@@ -148,25 +148,25 @@ _FIRST_BYTES: tuple[int, ...] = (*range(126, 0, -1), *range(223, 127, -1), 0)
 
 
 def _numbered(known: dict[int, int], value: int) -> int:
-    """The number of a value, from 1; a new one gets the next."""
+    """The number of a value, from 1; a new value gets the next number."""
     number: int = known.setdefault(value, len(known) + 1)
     return number
 
 
 @cache
 def _order(places: int) -> tuple[int, ...]:
-    """In which order the places of a block are handed out: all over it, so that LIDs in a row are scattered."""
+    """The order in which the units of a block are assigned: scattered, so that consecutive LIDs do not stay consecutive."""
     return tuple((37 * i + 11) % places for i in range(places))
 
 
 def unicast_lids(values: U64, bits: int) -> Bool:
-    """Which values of LID fields of 16 or 32 bits are LIDs of ports."""
+    """Which values of 16-bit or 32-bit LID fields are unicast LIDs."""
     small: Bool = (values > 0) & (values < LIDS_16)
     return small if bits == 16 else small | ((values > 0xFFFF) & (values < LIDS_32))
 
 
 def special_guids(values: U64) -> Bool:
-    """Which GUIDs are nobody's."""
+    """Which GUIDs identify nothing."""
     found: Bool = (values == 0) | (values == ALL_ONES)
     return found
 
@@ -184,37 +184,37 @@ def prefix(number: int, value: int) -> int:
 
 
 def special_prefixes(values: U64) -> Bool:
-    """Which subnet prefixes everybody uses."""
+    """Which subnet prefixes are well-known."""
     found: Bool = (values == 0) | (values == LINK_LOCAL) | (values == ALL_ONES)
     return found
 
 
 def qpn(number: int, _value: int) -> int:
-    """A queue pair number of applications."""
+    """A queue pair number above QP1 and below the multicast QP."""
     found = 0x5C_0000 + number
     return found if found < 0xFF_FFFF else found - 0xFF_FFFF + 2
 
 
 def special_qpns(values: U64) -> Bool:
-    """QP0, QP1 and the multicast number."""
+    """QP0, QP1 and the multicast QP."""
     found: Bool = (values <= 1) | (values == 0xFFFFFF)
     return found
 
 
 def special_keys(kind: str, values: npt.NDArray[Any]) -> Bool:
-    """Zero is no key, and some values everybody knows."""
+    """Zero (no key) and well-known values."""
     public: Bool = np.isin(values, np.array([0, *PUBLIC.get(kind, ())], values.dtype))
     return public
 
 
 def special_ip4(values: U64) -> Bool:
-    """Unspecified, broadcast, loopback and the groups that standards assigned."""
+    """Unspecified, broadcast, loopback and standard multicast groups."""
     found: Bool = (values == 0) | (values == 0xFFFF_FFFF) | (values >> 24 == 127) | (values >> 8 == 0xE0_0000)
     return found
 
 
 def mac(number: int, value: int) -> int:
-    """A locally administered address; a group address of the same kind."""
+    """A locally administered address, or a group address of the same kind."""
     if value >> 24 == 0x01005E:
         return 0x01005E << 24 | (MARK << 8) + number
     if value >> 32 == 0x3333:
@@ -223,32 +223,32 @@ def mac(number: int, value: int) -> int:
 
 
 def special_macs(values: U64) -> Bool:
-    """None, broadcast, and the groups that standards assigned."""
+    """Zero, broadcast and standard multicast groups."""
     group = (values >> 24 == 0x01005E) & (values & 0xFFFFFF <= WELL_KNOWN) | (values >> 32 == 0x3333) & (values & 0xFFFF_FFFF <= WELL_KNOWN)
     found: Bool = (values == 0) | (values == (1 << 48) - 1) | (values >> 24 == 0x0180C2) | group
     return found
 
 
 def group_id(number: int, value: int) -> int:
-    """The lower half of a multicast GID; of a solicited-node group (RFC 4291 2.7.1) the part that is not an address stays."""
+    """The lower half of a multicast GID; a solicited-node group (RFC 4291 2.7.1) stays one."""
     if value >> 24 == 0x1FF:
         return 0x1FF << 24 | (MARK << 8) + number
     return (MARK << 16) + number
 
 
 def site(number: int, value: int) -> int:
-    """The upper half of a multicast GID that is made from a subnet prefix: flags and scope stay."""
+    """The upper half of a multicast GID that contains a subnet prefix: flags and scope stay."""
     return value >> 48 << 48 | (MARK << 16) + number
 
 
 def special_groups(values: U64) -> Bool:
-    """Groups that standards assigned, and broadcast."""
+    """Standard multicast groups, and broadcast."""
     found: Bool = (values <= WELL_KNOWN) | (values == 0xFFFF_FFFF)
     return found
 
 
 def text(number: int, value: tuple[str, bytes]) -> bytes:
-    """`node_string 3` for the third text; one that was no UTF-8 is none again."""
+    """`node_string 3` for the third text; invalid UTF-8 stays invalid."""
     name, data = value
     try:
         data.decode()

@@ -1,52 +1,175 @@
-"""Who sent a packet to whom, as the headers have it: LIDs, GIDs or IP addresses?"""
+"""Who sent a packet to whom? Which address identifies an end, and which one is shown.
+
+There are two orders of precedence. `ENDS`, to identify: the LRH first. Inside a subnet every packet of a port carries its LID, but a GRH
+may be present in one direction only, or in some packets: matching by it would split conversations. `SHOWN`, to print: IP, then GRH, then
+LRH, as Wireshark fills its address columns.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from ibdissect.wire.text import gid_text
+from ibdissect.capture.scattered import gather
+from ibdissect.wire.around import SLL, SLL2, Ethernet, IPv4, IPv6
+from ibdissect.wire.link import LRH
+from ibdissect.wire.network import GRH
+from ibdissect.wire.spec import Field
+from ibdissect.wire.text import gid_text, ip4_text
 
+from .front import Place
 from .locate import Int
 
 if TYPE_CHECKING:
     from .table import ChunkTable
 
-PLACES = (("lrh", 6, 2, 2), ("grh", 8, 24, 16), ("ip4", 12, 16, 4), ("ip6", 8, 24, 16))
-"""Header, offset of source and destination, size."""
-Way = tuple[bytes, bytes]
-"""Source and destination: two bytes are a LID, four an IPv4 address, sixteen a GID or IPv6 address."""
+U64 = npt.NDArray[np.uint64]
+LID_SIZE, IP4_SIZE, MAC_SIZE, GID_SIZE = 2, 4, 6, 16
+"""Address sizes in bytes; the size identifies the kind of address. An IPv6 address counts as a GID."""
 
 
-def way_of(table: ChunkTable, row: int) -> Way | None:
-    """Source and destination of a row by the first of PLACES that it has; None where it has none."""
-    start, data = table.located.start, table.chunk.data
-    for name, source, destination, size in PLACES:
-        at = int(start[name][row]) if name in start else -1
-        if at >= 0:
-            return data[at + source : at + source + size].tobytes(), data[at + destination : at + destination + size].tobytes()
-    return None
+class Header(NamedTuple):
+    """A header with source and destination addresses."""
+
+    name: str
+    """Key of `Located.start`."""
+    source: int
+    """Bytes from the start of the header to the sender's address."""
+    destination: int
+    """Bytes to the receiver's address; -1 if the header has none."""
+    size: int
 
 
-def ways_of(table: ChunkTable, rows: Int, places: tuple[tuple[str, int, int, int], ...] = PLACES) -> list[Way]:
-    """Source and destination of many rows by the first of `places` that each has; empty where it has none."""
-    loc, ways = table.located, [(b"", b"")] * len(rows)
-    left = np.arange(len(rows))
-    for name, source, destination, size in places:
-        if name not in loc.start or not len(left):
-            continue
-        at = loc.start[name].take(rows[left])
-        index, at, left = left[at >= 0], at[at >= 0], left[at < 0]
-        both = (loc.front.part(rows[index], at + where, size).tobytes() for where in (source, destination))
-        near, far = ([raw[i : i + size] for i in range(0, len(raw), size)] for raw in both)
-        for i, way in zip(index.tolist(), zip(near, far, strict=True), strict=True):
-            ways[i] = way
-    return ways
+def _header(name: str, source: Field[Any], destination: Field[Any] | None) -> Header:
+    return Header(name, source.bit // 8, destination.bit // 8 if destination is not None else -1, source.bits // 8)
+
+
+OF_LRH = _header("lrh", LRH.slid, LRH.dlid)
+OF_GRH = _header("grh", GRH.sgid, GRH.dgid)
+OF_IP4 = _header("ip4", IPv4.source, IPv4.destination)
+OF_IP6 = _header("ip6", IPv6.source, IPv6.destination)
+NETWORK = (OF_IP6, OF_IP4, OF_GRH)
+SHOWN = (*NETWORK, OF_LRH)
+ENDS = (OF_LRH, OF_GRH, OF_IP4, OF_IP6)
+LINKS = (_header("sll2", SLL2.source, None), _header("sll", SLL.source, None), _header("eth", Ethernet.source, Ethernet.destination))
+"""Shown if there is no other address; never used to match conversations."""
+_A, _B, _C = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9)
+"""Odd multipliers that spread addresses over 64 bits."""
+
+
+class End(bytes):
+    """One end of a packet: the bytes of the address that identifies it (2: LID, 4: IPv4, 16: GID or IPv6, 0: no address).
+
+    Ends with the same bytes are equal, whatever address is shown for them. `str(end)` is the text that `show` prints.
+    """
+
+    shown: bytes = b""
+    """The address to show, if it differs."""
+
+    @property
+    def lid(self) -> int | None:
+        """The LID that identifies the end; None for other addresses."""
+        return int.from_bytes(self, "big") if len(self) == LID_SIZE else None
+
+    def __str__(self) -> str:
+        return address_text(self.shown or self)
+
+
+NOWHERE = End()
 
 
 def address_text(address: bytes) -> str:
-    """An address as people write it."""
-    if len(address) == 2:
+    """An address in its usual notation; empty for no address."""
+    if len(address) == LID_SIZE:
         return f"LID {int.from_bytes(address, 'big')}"
-    return ".".join(map(str, address)) if len(address) == 4 else gid_text(address)
+    if len(address) == MAC_SIZE:
+        return address.hex(":")
+    if len(address) == IP4_SIZE:
+        return ip4_text(address)
+    return gid_text(address) if address else ""
+
+
+def by_header(table: ChunkTable, rows: Int, order: tuple[Header, ...]) -> Iterator[tuple[Header, slice | Int, Int]]:
+    """For each header of `order`: the `rows` whose first such header it is (index into `rows`), and where it starts in the data."""
+    left: Int | None = None
+    for header in order if len(rows) else ():
+        start = table.located.start.get(header.name)
+        if start is None:
+            continue
+        at = start.take(rows if left is None else rows[left])
+        there = at >= 0
+        if there.all():
+            yield header, slice(None) if left is None else left, at
+            return
+        here = np.flatnonzero(there)
+        if len(here):
+            yield header, here if left is None else left[here], at[here]
+            left = np.flatnonzero(~there) if left is None else left[~there]
+
+
+def ends_of(table: ChunkTable, rows: Int) -> list[tuple[End, End]]:
+    """Sender and receiver of each row."""
+    ends = [(NOWHERE, NOWHERE)] * len(rows)
+    for header, index, at in by_header(table, rows, ENDS):
+        for i, near, far in _addresses(table, rows, header, index, at):
+            ends[i] = End(near), End(far)
+    if "lrh" not in table.located.start:
+        return ends
+    native = np.flatnonzero(table.located.start["lrh"].take(rows) >= 0)
+    for header, index, at in by_header(table, rows[native], NETWORK):
+        for i, near, far in _addresses(table, rows[native], header, index, at):
+            source, destination = ends[native[i]]
+            source.shown, destination.shown = near, far
+    return ends
+
+
+def _addresses(table: ChunkTable, rows: Int, header: Header, index: slice | Int, at: Int) -> Iterator[tuple[int, bytes, bytes]]:
+    """The addresses in one header of the indexed rows: row index, sender, receiver."""
+    places = range(len(rows)) if isinstance(index, slice) else index.tolist()
+    near, far = (gather(table.chunk.data, at + offset, header.size).tobytes() for offset in (header.source, header.destination))
+    for k, i in enumerate(places):
+        part = slice(k * header.size, (k + 1) * header.size)
+        yield i, near[part], far[part]
+
+
+def ends_at(table: ChunkTable, row: int) -> tuple[End, End]:
+    """Sender and receiver of one row."""
+    return ends_of(table, np.array([row], np.int64))[0]
+
+
+def ends_bytes(table: ChunkTable, rows: Int) -> npt.NDArray[np.uint8]:
+    """The addresses that identify each row's ends, uint8[n, 33]: address size, then sender and receiver, each zero-padded to 16 bytes."""
+    found = np.zeros((len(rows), 1 + 2 * GID_SIZE), np.uint8)
+    for header, index, at in by_header(table, rows, ENDS):
+        found[index, 0] = header.size
+        for offset, column in ((header.source, 1), (header.destination, 1 + GID_SIZE)):
+            found[index, column : column + header.size] = gather(table.chunk.data, at + offset, header.size)
+    return found
+
+
+def ends_hash(table: ChunkTable, rows: Int) -> U64:
+    """A hash of the ends of each row; the two directions differ."""
+    found = np.zeros(len(rows), np.uint64)
+    for header, index, at in by_header(table, rows, ENDS):
+        if header.size == GID_SIZE:
+            words = gather(table.chunk.data, at + header.source, 2 * GID_SIZE).view(np.uint64)
+            mixed = words[:, 0] * _A
+            for i in range(1, 4):
+                mixed = (mixed ^ (mixed >> np.uint64(29)) ^ words[:, i]) * _B
+        elif header.size == IP4_SIZE:
+            mixed = Place(table.located.front, rows[index], at).part(header.source, 2 * IP4_SIZE).view(np.uint64)[:, 0] * _B
+        else:
+            place = Place(table.located.front, rows[index], at)
+            mixed, near = (
+                place.part(offset, LID_SIZE).view(">u2")[:, 0].astype(np.uint64) for offset in (header.destination, header.source)
+            )
+            mixed <<= np.uint64(16)
+            mixed |= near
+            mixed *= _B
+        found[index] = mixed
+    found ^= found >> np.uint64(32)
+    found *= _C
+    return found

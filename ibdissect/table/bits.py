@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from ibdissect.record import record
+from msgspec import Struct as Record
 
 
 def extract(rows: npt.NDArray[np.uint8], bit: int, bits: int) -> npt.NDArray[Any]:
-    """The unsigned integer of `bits` (at most 64) bits from bit `bit` of each row; the smallest dtype that holds it."""
+    """The unsigned integer of `bits` (at most 64) bits at bit `bit` of each row, in the smallest dtype that holds it."""
     plan = _plan(rows.shape[1], bit, bits)
     if not len(rows):
         return np.empty(0, plan.target)
@@ -31,32 +30,12 @@ def extract(rows: npt.NDArray[np.uint8], bit: int, bits: int) -> npt.NDArray[Any
     return word.astype(plan.target, copy=False)
 
 
-def among(values: npt.NDArray[np.uint8], choices: bytes) -> npt.NDArray[np.bool_]:
-    """Whether each byte is a chosen one; `choices`: 256 bytes of 0 and 1. Many times faster than np.isin or a gather."""
-    return np.frombuffer(values.tobytes().translate(choices), np.bool_).reshape(values.shape)
-
-
-def u16(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Big-endian 16-bit numbers at byte offsets `at`; one gather, several times cheaper than two of bytes."""
-    if data.size < 2:  # then nothing can lie there, and `at` is empty
-        return np.zeros(len(at), np.int64)
-    return np.ndarray((data.size - 1,), ">u2", data.data, 0, (1,))[at].astype(np.int64)
-
-
-def u24(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Big-endian 24-bit numbers at byte offsets `at`, none of which is 0: the byte in front is read along."""
-    if data.size < 4:
-        return np.zeros(len(at), np.int64)
-    return np.ndarray((data.size - 3,), ">u4", data.data, 0, (1,))[at - 1].astype(np.int64) & 0xFFFFFF
-
-
-@record
-class _Plan:
+class _Plan(Record, frozen=True, eq=False):
     """How a field is read."""
 
     start: int
     width: int
-    """Bytes of the number that holds it: 1, 2, 4 or 8; 0 for one at the edge of a short structure, or nine bytes wide."""
+    """Bytes of the aligned word to read: 1, 2, 4 or 8; 0: read byte by byte (near the edge of a short structure, or nine bytes wide)."""
     wire: np.dtype[Any]
     word: np.dtype[Any]
     shift: Any
@@ -66,7 +45,7 @@ class _Plan:
 
 @lru_cache(4096)
 def _plan(size: int, bit: int, bits: int) -> _Plan:
-    """The reading of `bits` bits from bit `bit` of `size` bytes; made once, it costs more than a small column does."""
+    """How to read `bits` bits at bit `bit` of `size` bytes. Cached, because planning costs more than reading a small column."""
     lo, hi = bit // 8, (bit + bits + 7) // 8
     width = next(w for w in (1, 2, 4, 8, 16) if w >= hi - lo)
     start = max(0, hi - width)

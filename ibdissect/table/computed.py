@@ -1,4 +1,4 @@
-"""What are the values of a computed field in a chunk: one for each occurrence of its structure?"""
+"""What are the values of a computed field in a chunk, one per occurrence of its structure?"""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 def value_of(field: ComputedField, view: Struct) -> int | str:
-    """The value for one view; 0 or an empty text where the plugin's function fails, which is told once."""
+    """The value for one view; 0 or "" if the plugin's function raises, which is reported once."""
     try:
         value = field.read(view, 0)
         return str(value) if field.kind == "text" else max(-(1 << 63), min(int(value), (1 << 63) - 1))
-    except Exception as error:  # foreign code: whatever it raises costs its own value only
+    except Exception as error:  # plugin code: an exception loses only its own value
         complain(field.formula, error)
         return "" if field.kind == "text" else 0
 

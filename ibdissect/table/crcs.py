@@ -1,55 +1,54 @@
-"""Which packets of a chunk carry wrong CRCs? One call of a C function a packet; the bits that do not count are taken out afterwards.
+"""Which packets of a chunk have wrong CRCs?
 
-A CRC is linear: crc(a ^ d) = crc(a) ^ z(d), where z starts and ends with zeros. So the raw bytes of a packet are summed as
-they stand, and what masking would have changed in each masked byte is added from a table (byte value, bytes behind it).
+`native.sums` computes them in C for a whole chunk. If it was not built, zlib and anycrc are called once per packet. The ICRC masks some
+bytes with ones, and a CRC is linear: crc(a ^ d) = crc(a) ^ z(d), where z has initial value and final XOR zero. So zlib sums the unmasked
+bytes, and a table (value of a masked byte, number of bytes after it) gives the change that masking makes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Iterator
 from functools import cache
-from itertools import repeat
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct as Record
 
-from ibdissect.record import record
+from ibdissect import native
 from ibdissect.wire import crc
 
 from .locate import Bool, Int
 from .table import ChunkTable
 
 NEAR, REACH = 512, 4608
-"""Bytes behind a masked byte that the tables cover: MADs with all headers (a table quickly made), and packets of 4096 bytes payload. Longer
-ones are masked one by one."""
+"""How many bytes after a masked byte the tables cover: enough for a MAD with all headers (quick to build), or for 4096 bytes of payload.
+Longer packets are masked one by one."""
 ONES = b"\xff" * 8
-"""What stands for the LRH where there is none, or where all of it may change."""
+"""Replaces the LRH if there is none, or if all of it may change."""
 
 
-@record
-class Checked:
-    """Verdicts on one kind of CRC; rows without one (cut off, no such packet) are False in both."""
+class Checked(Record, frozen=True, eq=False):
+    """Results for one kind of CRC; rows without it (truncated, or another packet type) are False in both."""
 
     bad: Bool
-    """The CRC in the packet is neither right nor zero, bool[n]."""
+    """The CRC is wrong and not zero, bool[n]."""
     zero: Bool
-    """The packet holds zero instead of its CRC: it was captured before the hardware filled it in, bool[n]."""
+    """The CRC is wrong and zero: the packet was captured before the hardware filled it in, bool[n]."""
 
 
-@record
-class Sums:
-    """CRCs of the packets that have one and are all there."""
+class Sums(Record, frozen=True, eq=False):
+    """CRCs of the completely captured packets that have one."""
 
     rows: Int
     """Rows of the chunk, int64[k], ascending."""
     at: Int
-    """Where the CRC stands in `chunk.data`, int64[k]."""
+    """Offset of the CRC in `chunk.data`, int64[k]."""
     stored: npt.NDArray[np.uint32]
-    """What stands there, uint32[k]."""
+    """The CRC in the packet, uint32[k]."""
     wanted: npt.NDArray[np.uint32]
-    """What should, uint32[k]."""
+    """The computed CRC, uint32[k]."""
 
 
 _ICRC: WeakKeyDictionary[ChunkTable, Checked] = WeakKeyDictionary()
@@ -57,7 +56,7 @@ _VCRC: WeakKeyDictionary[ChunkTable, Checked] = WeakKeyDictionary()
 
 
 def icrc(table: ChunkTable) -> Checked:
-    """ICRC of every packet that is all there: native (with GRH or not), RoCE v1, RoCE v2 over IPv4 and IPv6; computed once a chunk."""
+    """Check the ICRC of every complete packet: native (with or without GRH), RoCE v1, RoCE v2 over IPv4 and IPv6; once per chunk."""
     found = _ICRC.get(table)
     if found is None:
         found = _ICRC[table] = _verdicts(table, icrc_sums(table))
@@ -65,124 +64,119 @@ def icrc(table: ChunkTable) -> Checked:
 
 
 def vcrc(table: ChunkTable) -> Checked:
-    """VCRC of every native packet that is all there and has one; computed once a chunk."""
+    """Check the VCRC of every complete native packet that has one; once per chunk."""
     found = _VCRC.get(table)
     if found is None:
         found = _VCRC[table] = _verdicts(table, vcrc_sums(table))
     return found
 
 
-def icrc_sums(table: ChunkTable) -> Sums:
-    """The ICRCs of a chunk, from its bytes as they are now."""
-    loc = table.located
-    data = table.chunk.data
+def wrong_icrcs(table: ChunkTable, rows: Int) -> Bool:
+    """Whether the ICRCs of some rows are wrong, bool[len(rows)]; zero counts as not filled in, as in `icrc`."""
+    known = _ICRC.get(table)
+    if known is None and len(rows) < len(table) >> 1:
+        known = _verdicts(table, icrc_sums(table, rows))
+    return (known or icrc(table)).bad[rows]
+
+
+def icrc_sums(table: ChunkTable, some: Int | None = None) -> Sums:
+    """The ICRCs of a chunk, or of some of its rows, from its current bytes."""
+    loc, data = table.located, table.chunk.data
     place = loc.start.get("icrc")
     if place is None:
         return _NOTHING
-    rows = np.flatnonzero((place >= 0) & ~loc.snapped)
-    starts = np.empty(len(rows), np.int64)
-    fix = np.zeros(len(rows), np.uint32)
-    long = np.zeros(len(rows), np.bool_)
-    ones_first = np.zeros(len(rows), np.bool_)
-    known = np.zeros(len(rows), np.bool_)
-    for part, start, masks in _kinds(table, rows):
-        here = rows[part]
-        known[part] = True
-        starts[part], ones_first[part] = start, masks.ones
-        end = place[here]
-        big = end - start > REACH
-        long[part] = big
-        delta = np.zeros(len(here), np.uint32)
-        reach = NEAR if (end - start <= NEAR).all() else REACH
-        for at, mask in masks.bytes:
-            value = data[at]
-            delta ^= _behind(reach)[np.minimum(end - at - 1, reach - 1), (value | mask) ^ value]
-        fix[part] = delta
-    if not known.all():
-        rows, starts, fix, long, ones_first = rows[known], starts[known], fix[known], long[known], ones_first[known]
+    rows = np.sort(some) if some is not None else np.arange(len(place))
+    rows = rows[(place[rows] >= 0) & ~loc.snapped[rows]]
+    kinds, starts = _kinds(table, rows)
+    if not (known := kinds < UNKNOWN).all():
+        rows, kinds, starts = rows[known], kinds[known], starts[known]
     ends = place[rows]
-    wanted = _sum(data, starts, ends, ones_first) ^ fix
-    for i in np.flatnonzero(long).tolist():
-        wanted[i] = _slow(table, int(rows[i]), data[starts[i] : ends[i]].tobytes())
+    if native.sums is not None:
+        wanted = np.empty(len(rows), np.uint32)
+        native.sums.icrcs(data, starts, ends, kinds, wanted)
+    else:
+        wanted = _one_by_one(table, rows, kinds, starts, ends)
     stored = np.ndarray((data.size - 3,), "<u4", data.data, 0, (1,))[ends]
     return Sums(rows, ends, stored, wanted)
 
 
 def vcrc_sums(table: ChunkTable) -> Sums:
-    """The VCRCs of a chunk, from its bytes as they are now."""
+    """The VCRCs of a chunk, from its current bytes."""
     loc, data = table.located, table.chunk.data
     at = loc.start.get("vcrc")
     if at is None:
         return _NOTHING
     rows = np.flatnonzero((at >= 0) & ~loc.snapped)
     starts, ends = table.chunk.offset[rows], at[rows]
-    memory = data.data
-    pieces = map(memory.__getitem__, map(slice, starts.tolist(), ends.tolist()))
-    wanted = np.fromiter(map(crc.crc16(), pieces), np.uint32, len(rows))
+    if native.sums is not None:
+        wanted = np.empty(len(rows), np.uint32)
+        native.sums.vcrcs(data, starts, ends, wanted)
+    else:
+        wanted = np.fromiter(map(crc.crc16(), _pieces(data, starts, ends)), np.uint32, len(rows))
     stored = np.ndarray((data.size - 1,), "<u2", data.data, 0, (1,))[ends].astype(np.uint32)
     return Sums(rows, ends, stored, wanted)
 
 
-@record
-class _Masks:
-    ones: bool
-    """Eight bytes of ones stand in front of the bytes summed."""
-    bytes: list[tuple[Int, int]]
-    """Offsets of a masked byte of each packet, and the bits of it that count as ones."""
+NATIVE, ROUTED, ROCE_IP4, ROCE_IP6, UNKNOWN = range(5)
+"""The headers before the BTH: LRH, GRH (native or RoCE v1), IPv4 or IPv6 with UDP; the same numbers as in `native/sums.c`."""
+MASKED = {
+    NATIVE: ("lrh", {0: 0xF0}, {4: 0xFF}),
+    ROUTED: ("grh", {0: 0x0F, 1: 0xFF, 2: 0xFF, 3: 0xFF, 7: 0xFF}, {4: 0xFF}),
+    ROCE_IP4: ("ip4", {1: 0xFF, 8: 0xFF, 10: 0xFF, 11: 0xFF}, {-2: 0xFF, -1: 0xFF, 4: 0xFF}),
+    ROCE_IP6: ("ip6", {0: 0x0F, 1: 0xFF, 2: 0xFF, 3: 0xFF, 7: 0xFF}, {-2: 0xFF, -1: 0xFF, 4: 0xFF}),
+}
+"""The header where the sum starts, and the bits masked with ones: by offset from that header, and by offset from the BTH (`wire.crc`)."""
 
 
-def _kinds(table: ChunkTable, rows: Int) -> Iterator[tuple[Bool, Int, _Masks]]:
-    """Packets by what stands in front of their BTH: which of `rows`, where the sum starts, what is masked."""
+def _kinds(table: ChunkTable, rows: Int) -> tuple[npt.NDArray[np.uint8], Int]:
+    """The headers before the BTH of each row (NATIVE ... UNKNOWN), uint8[k], and where its sum starts, int64[k]."""
     loc, data = table.located, table.chunk.data
+    kinds, starts = np.full(len(rows), UNKNOWN, np.uint8), np.zeros(len(rows), np.int64)
     nowhere = np.full(len(rows), -1, np.int64)
-    at = {name: loc.start[name][rows] if name in loc.start else nowhere for name in ("lrh", "grh", "ip4", "ip6", "udp", "bth")}
-    bth = at["bth"]
-    native = at["lrh"] >= 0
-    ip = (at["udp"] >= 0) & ~native
-    four = ip & (at["ip4"] >= 0)
-    if four.any():
-        # Part of a datagram has no ICRC of its own.
-        four &= data[np.maximum(at["ip4"] + 6, 0)] & 0x20 == 0
-    plain = native & (at["grh"] < 0) & (at["udp"] < 0)
-    if plain.any():
-        start, b = at["lrh"][plain], bth[plain]
-        yield plain, start, _Masks(False, [(start, 0xF0), (b + 4, 0xFF)])
-    routed = (at["grh"] >= 0) & ~ip & (at["udp"] < 0)
-    if routed.any():
-        g, b = at["grh"][routed], bth[routed]
-        yield routed, g, _Masks(True, [(g, 0x0F), *((g + i, 0xFF) for i in (1, 2, 3, 7)), (b + 4, 0xFF)])
-    if four.any():
-        i, u, b = at["ip4"][four], at["udp"][four], bth[four]
-        masked = (i + 1, i + 8, i + 10, i + 11, u + 6, u + 7, b + 4)
-        yield four, i, _Masks(True, [(where, 0xFF) for where in masked])
-    six = ip & (at["ip6"] >= 0) & ~(at["ip4"] >= 0)
-    if six.any():
-        i, u, b = at["ip6"][six], at["udp"][six], bth[six]
-        yield six, i, _Masks(True, [(i, 0x0F), *((where, 0xFF) for where in (i + 1, i + 2, i + 3, i + 7, u + 6, u + 7, b + 4))])
+    at = {name: loc.start[name][rows] if name in loc.start else nowhere for name in ("lrh", "grh", "ip4", "ip6", "udp")}
+    native_packet, over_udp, four = at["lrh"] >= 0, at["udp"] >= 0, at["ip4"] >= 0
+    ip = over_udp & ~native_packet
+    whole = four & (data[np.maximum(at["ip4"] + 6, 0)] & 0x20 == 0)  # a fragment has no ICRC of its own
+    for kind, which in (
+        (NATIVE, native_packet & (at["grh"] < 0) & ~over_udp),
+        (ROUTED, (at["grh"] >= 0) & ~over_udp),
+        (ROCE_IP4, ip & whole),
+        (ROCE_IP6, ip & (at["ip6"] >= 0) & ~four),
+    ):
+        kinds[which] = kind
+        starts[which] = at[MASKED[kind][0]][which]
+    return kinds, starts
 
 
-def _sum(data: npt.NDArray[np.uint8], starts: Int, ends: Int, ones_first: Bool) -> npt.NDArray[np.uint32]:
-    """CRC-32 of each piece, behind eight bytes of ones where `ones_first`."""
-    crc32 = _crc32()
-    memory = data.data
-    pieces = map(memory.__getitem__, map(slice, starts.tolist(), ends.tolist()))
-    begin = crc32(ONES)
-    if ones_first.all():
-        return np.fromiter(map(crc32, pieces, repeat(begin)), np.uint32, len(starts))
-    if not ones_first.any():
-        return np.fromiter(map(crc32, pieces), np.uint32, len(starts))
-    return np.fromiter(map(crc32, pieces, np.where(ones_first, begin, 0).tolist()), np.uint32, len(starts))
+def _one_by_one(table: ChunkTable, rows: Int, kinds: npt.NDArray[np.uint8], starts: Int, ends: Int) -> npt.NDArray[np.uint32]:
+    """ICRCs with one zlib call per packet, uint32[k]."""
+    data, bth = table.chunk.data, table.located.at("bth")[rows]
+    begin = np.where(kinds == NATIVE, 0, zlib.crc32(ONES)).tolist()
+    sums = np.fromiter(map(zlib.crc32, _pieces(data, starts, ends), begin), np.uint32, len(rows))
+    reach = NEAR if (ends - starts <= NEAR).all() else REACH
+    for kind, (_, from_start, from_bth) in MASKED.items():
+        here = np.flatnonzero(kinds == kind)
+        for base, masks in ((starts[here], from_start), (bth[here], from_bth)):
+            for offset, mask in masks.items():
+                value = data[base + offset]
+                behind = np.minimum(ends[here] - base - offset - 1, reach - 1)
+                sums[here] ^= _behind(reach)[behind, (value | mask) ^ value]
+    for i in np.flatnonzero(ends - starts > REACH).tolist():
+        sums[i] = _masked(int(kinds[i]), data[starts[i] : ends[i]].tobytes(), bool(table.located.at("lrh")[rows[i]] >= 0))
+    return sums
 
 
-def _slow(table: ChunkTable, row: int, data: bytes) -> int:
-    """The ICRC of a packet beyond the table's reach; `data` starts where the sum starts."""
-    start = table.located.start
-    if "lrh" in start and start["lrh"][row] >= 0:
-        has_grh = "grh" in start and bool(start["grh"][row] >= 0)
-        return crc.icrc_native(ONES + data, True) if has_grh else crc.icrc_native(data, False)
-    if "udp" in start and start["udp"][row] >= 0:
-        return crc.icrc_roce2(data)
-    return crc.icrc_roce1(data)
+def _pieces(data: npt.NDArray[np.uint8], starts: Int, ends: Int) -> Iterator[memoryview]:
+    return map(data.data.__getitem__, map(slice, starts.tolist(), ends.tolist()))
+
+
+def _masked(kind: int, data: bytes, local: bool) -> int:
+    """The ICRC of a packet too long for the tables; `data` starts where the sum starts."""
+    if kind == NATIVE:
+        return crc.icrc_native(data, False)
+    if kind == ROUTED:
+        return crc.icrc_native(ONES + data, True) if local else crc.icrc_roce1(data)
+    return crc.icrc_roce2(data)
 
 
 _NOTHING = Sums(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint32))
@@ -197,7 +191,7 @@ def _verdicts(table: ChunkTable, sums: Sums) -> Checked:
 
 @cache
 def _behind(reach: int) -> npt.NDArray[np.uint32]:
-    """uint32[reach, 256]: what byte `b` followed by `k` zero bytes sums to, without ones before and after."""
+    """uint32[reach, 256]: at [k, b] the CRC of byte `b` followed by `k` zero bytes, with initial value and final XOR zero."""
     first = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         first = np.where(first & 1, (first >> 1) ^ np.uint32(0xEDB88320), first >> 1).astype(np.uint32)
@@ -207,19 +201,6 @@ def _behind(reach: int) -> npt.NDArray[np.uint32]:
         bits.append(row)
         row = [value >> 8 ^ after[value & 0xFF] for value in row]
     of_bit, table = np.array(bits, np.uint32), np.zeros((reach, 256), np.uint32)
-    for bit in range(8):  # a byte sums to what its bits sum to
+    for bit in range(8):  # linear: a byte's CRC is the XOR of its bits' CRCs
         table[:, 1 << bit : 2 << bit] = table[:, : 1 << bit] ^ of_bit[:, bit : bit + 1]
     return table
-
-
-@cache
-def _crc32() -> Callable[..., Any]:
-    """The fastest CRC-32 at hand: isal's where it is installed."""
-    try:
-        from isal import isal_zlib
-    except ImportError:
-        import zlib
-
-        return zlib.crc32
-    found: Callable[..., Any] = isal_zlib.crc32
-    return found

@@ -1,31 +1,64 @@
-"""In which frames may bytes that no structure accounts for be those of a key?"""
+"""In which frames may bytes outside any structure belong to a key?"""
 
 from __future__ import annotations
 
 from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 
 from ibdissect.wire.catalog import Catalog, StructType
+from ibdissect.wire.sa import SARecordPiece
 
 from .locate import EXTENDED_SIZE, Bool
+from .secrets import secret_fields
 from .table import ChunkTable
+
+
+def without_keys(table: ChunkTable) -> npt.NDArray[np.uint8]:
+    """The bytes of a chunk with keys, and anything that may be part of one, zeroed. Call as `table.once(without_keys)`."""
+    data: npt.NDArray[np.uint8] = table.chunk.data.copy()
+    for field in secret_fields(table.catalog):
+        assert field.owner is not None
+        at = table.occurrences(field.owner).at
+        if field.when is not None:
+            at = at[np.isin(table.values(field.when[0]), list(field.when[1]))]
+        data[at[:, None] + np.arange(field.bit // 8, (field.bit + field.bits * field.count + 7) // 8)] = 0
+    pieces = table.occurrences(SARecordPiece)
+    hidden = with_keys(table)[pieces.rows]
+    for start, stop in zip(pieces.at[hidden].tolist(), pieces.stop[hidden].tolist(), strict=True):
+        data[start:stop] = 0
+    located, messages = table.located, cut_messages(table)
+    rows = np.flatnonzero(cut_keys(table) | messages)
+    starts = table.chunk.offset[rows]
+    for name in ("grh", "bth"):
+        header = located.at(name)[rows]
+        starts = np.where(header >= 0, header, starts)
+    stops = (table.chunk.offset + table.chunk.caplen)[rows]
+    # Payload that starts no message of a known service is data: the tree shows it, too.
+    shown = ~messages[rows] & (located.at("mad")[rows] < 0) & (located.at("payload")[rows] >= 0)
+    kept = np.where(shown, located.at("payload")[rows], stops), np.where(shown, located.payload_end[rows], stops)
+    for start, stop, first, last in zip(*(column.tolist() for column in (starts, stops, *kept)), strict=True):
+        data[start:first] = 0
+        data[last:stop] = 0
+    return data
+
 
 _SUBNET_ADM, _OPA, _IB = 0x03, 0x80, 1
 
 
 def cut_keys(table: ChunkTable) -> Bool:
-    """Rows in which a structure that holds a key may be there in part: broken ones, and those cut off inside it. bool[n]"""
+    """Rows that may hold part of a structure with a key: malformed rows, and rows cut off inside such a structure. bool[n]"""
     return table.once(_cut)
 
 
 def cut_messages(table: ChunkTable) -> Bool:
-    """Rows whose payload starts a message of a known service and is not there whole. bool[n]"""
+    """Rows whose payload starts a message of a known service but is truncated or malformed. bool[n]"""
     return table.once(_messages)
 
 
 def with_keys(table: ChunkTable) -> Bool:
-    """Rows with an SA record that holds a key, of which an RMPP segment may carry any part. bool[n]"""
+    """Rows with an SA attribute whose record holds a key; an RMPP segment may carry any part of it. bool[n]"""
     return table.once(_records)
 
 
@@ -61,7 +94,7 @@ def _records(table: ChunkTable) -> Bool:
 
 @cache
 def _needed(catalog: Catalog, mgmt_class: int, attr_id: int, version: int) -> int:
-    """Bytes of a MAD that hold whole all structures with keys that may be in it; 0 for none."""
+    """Bytes of a MAD needed to hold completely every structure with a key that it may carry; 0 for none."""
     sizes = [0]
     sizes += [form.size for form in catalog.formats.get((mgmt_class, version), ()) if _holds_key(catalog, form)]
     for place, struct in catalog.attributes.get((mgmt_class, attr_id), ()):
@@ -73,6 +106,6 @@ def _needed(catalog: Catalog, mgmt_class: int, attr_id: int, version: int) -> in
 
 @cache
 def _holds_key(catalog: Catalog, struct: StructType) -> bool:
-    """Whether a structure, one inside it, or one that may explain its bytes has a field for a key."""
+    """Whether a structure, one nested in it, or one that may be found inside it has a key field."""
     inside = [field.of for field in struct.fields if field.of is not None] + [other for _, other in catalog.inside.get(struct, ())]
     return any(field.secret for field in struct.fields) or any(_holds_key(catalog, other) for other in inside)

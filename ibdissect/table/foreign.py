@@ -1,4 +1,4 @@
-"""What happens when a function of a plugin fails on a packet? It is named once, on standard error, and the work goes on."""
+"""What happens when a plugin function fails on a packet? Processing continues: a check reports the failure, anything else warns once."""
 
 from __future__ import annotations
 
@@ -7,31 +7,35 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any, TypeVar
 
+from ibdissect.failures import collector
+
 T = TypeVar("T")
 _TOLD: set[tuple[object, type[Exception]]] = set()
 
 
 class PluginWarning(UserWarning):
-    """A function of a plugin raised on something in a capture."""
+    """A plugin function raised an exception on something in a capture."""
 
 
 def guarded(function: Callable[..., Iterable[T] | None], *arguments: Any, limit: int | None = None) -> list[T]:
-    """Everything that `function` yields, at most `limit` of it; what it yielded before it failed, if it fails."""
+    """Up to `limit` items that `function` yields; if it raises, those it yielded before."""
     found: list[T] = []
     try:
         for item in islice(function(*arguments) or (), limit):
             found.append(item)
-    except Exception as error:  # foreign code: whatever it raises costs its own result only
+    except Exception as error:  # plugin code: an exception loses only its own result
         complain(function, error)
     return found
 
 
 def complain(function: Callable[..., Any], error: Exception) -> None:
-    """Warn about a function that raised: by file and name, once for each kind of error."""
+    """Report a function that raised, by file and name: to the running check, else as a warning, once per exception type."""
     code = getattr(function, "__code__", None)
-    if (code or function, type(error)) in _TOLD:
-        return
-    _TOLD.add((code or function, type(error)))
     where = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else getattr(function, "__module__", "?")
-    name = getattr(function, "__qualname__", repr(function))
-    warnings.warn(f"plugin function {name} ({where}) failed: {type(error).__name__}: {error}", PluginWarning, stacklevel=3)
+    who = f"plugin function {getattr(function, '__qualname__', repr(function))} ({where})"
+    check = collector()
+    if check is not None:
+        check.add(who, error)
+    elif (code or function, type(error)) not in _TOLD:
+        _TOLD.add((code or function, type(error)))
+        warnings.warn(f"{who} failed: {type(error).__name__}: {error}", PluginWarning, stacklevel=3)

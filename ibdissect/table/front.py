@@ -1,12 +1,12 @@
-"""The first bytes of every record, gathered once: the columns of its outer headers are read from them."""
+"""The first bytes of every record, gathered once, from which the columns of the outer headers are read."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.capture import scan
 from ibdissect.capture.chunk import FRONT, Chunk
+from ibdissect.capture.scattered import columns, gather
 
 Int = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -14,16 +14,8 @@ Bytes = npt.NDArray[np.uint8]
 WIDTH = FRONT
 
 
-def gather(data: Bytes, at: Int, size: int) -> Bytes:
-    """`size` bytes from each offset as rows, uint8[k, size]; every offset must leave room for them."""
-    if not len(at) or not size:
-        return np.zeros((len(at), size), np.uint8)
-    windows = np.ndarray((data.size - size + 1,), f"V{size}", data.data, 0, (1,))
-    return windows[at].view(np.uint8).reshape(-1, size)
-
-
 class Front:
-    """The start of each record of a chunk. One gather costs as much as the many that it saves."""
+    """The first bytes of each record of a chunk. One gather replaces many that would each cost as much."""
 
     def __init__(self, chunk: Chunk) -> None:
         self.data = chunk.data
@@ -33,27 +25,27 @@ class Front:
 
     @property
     def words(self) -> npt.NDArray[np.uint32]:
-        """The WIDTH bytes from `base` on as columns of four, as they lie there, uint32[WIDTH / 4, n]; zeros behind the end of the data."""
+        """WIDTH bytes from `base` as columns of four in capture byte order, uint32[WIDTH / 4, n]; zeros past the end of the data."""
         if self._words is None:
             last = self.data.size - WIDTH
             if int(self.base.max(initial=0)) <= last:
-                self._words = scan.columns(self.data, self.base, (0, WIDTH // 4))
+                self._words = columns(self.data, self.base, (0, WIDTH // 4))
             else:
                 self._words = np.ascontiguousarray(_padded(self.data, self.base, WIDTH).view(np.uint32).T)
         return self._words
 
     def part(self, rows: Int, at: Int, size: int) -> Bytes:
-        """`size` bytes from `at`, an offset into the chunk's data for each of `rows`: uint8[k, size], perhaps a view.
+        """`size` bytes at offset `at` of the chunk's data for each of `rows`: uint8[k, size], perhaps a view.
 
-        Zeros behind the end of the data.
+        Zeros past the end of the data.
         """
         return Place(self, rows, at).part(0, size)
 
 
 class Place:
-    """Where something lies in some records.
+    """Where a structure starts in some records.
 
-    Most packets of a capture have their headers at the same place; those are read from the front, the others from the data.
+    Most packets of a capture have their headers at the same offset; those are read from the front, the others from the data.
     """
 
     def __init__(self, front: Front, rows: Int, at: Int) -> None:
@@ -61,9 +53,9 @@ class Place:
         self.rows = None if len(rows) == len(front.base) else rows
         """None: all rows of the chunk."""
         self.usual = -1
-        """Bytes from the start of the front to where it lies in most rows; -1 where it mostly lies elsewhere."""
+        """Offset in the front at which it starts in most rows; -1 if there is no such offset."""
         self.others: Int | None = None
-        """Which rows of `rows` have it elsewhere, None for none."""
+        """Indices of the rows that have it elsewhere; None for none."""
         self._words: dict[int, Bytes] = {}
         delta = at - (front.base if self.rows is None else front.base.take(rows))
         if len(delta):
@@ -75,11 +67,11 @@ class Place:
                 self.others = np.flatnonzero(~alike) if count < len(delta) else None
 
     def holds(self, offset: int, size: int) -> bool:
-        """Whether so many bytes, from so many on behind where it lies, are in the front of most rows."""
+        """Whether most rows have the `size` bytes at `offset` from its start in their front."""
         return self.usual >= 0 and self.usual + offset >= 0 and self.usual + offset + size <= WIDTH
 
     def part(self, offset: int, size: int) -> Bytes:
-        """`size` bytes from `offset` behind where it lies: uint8[k, size], perhaps a view; zeros behind the end of the data."""
+        """`size` bytes at `offset` from its start: uint8[k, size], perhaps a view; zeros past the end of the data."""
         if not len(self.at) or not size:
             return np.zeros((len(self.at), size), np.uint8)
         if not self.holds(offset, size):
@@ -98,7 +90,7 @@ class Place:
         return part
 
     def word(self, number: int) -> Bytes | None:
-        """The four bytes at `4 * number`, uint8[k, 4], where the front has them in most rows; None elsewhere. Kept for who asks again."""
+        """The four bytes at `4 * number`, uint8[k, 4], if most rows have them in the front; None otherwise. Cached."""
         found = self._words.get(number)
         if found is None and self.holds(4 * number, 4):
             found = self._words[number] = self.part(4 * number, 4)
@@ -111,7 +103,7 @@ class Place:
 
 
 def _padded(data: Bytes, at: Int, size: int) -> Bytes:
-    """The same as `gather`, with zeros behind the end of the data."""
+    """Like `gather`, with zeros past the end of the data."""
     last = data.size - size
     if int(at.max(initial=0)) <= last:
         return gather(data, at, size)
@@ -124,7 +116,7 @@ def _padded(data: Bytes, at: Int, size: int) -> Bytes:
 
 
 def tight(rows: Bytes) -> Bytes:
-    """A copy of a slice of wider rows, item by item, which is faster than byte by byte."""
+    """A contiguous copy of a slice of wider rows; copies whole rows, which is faster than byte by byte."""
     width = rows.shape[1]
     return rows.view(f"V{width}")[:, 0].copy().view(np.uint8).reshape(-1, width)
 

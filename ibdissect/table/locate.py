@@ -1,16 +1,17 @@
-"""Where each header of each packet starts: the one dissector, over a whole chunk at a time.
+"""Where does each header start? The one dissector, for a whole chunk at a time.
 
-Columns, views and the tree all start from what is found here, so they cannot disagree. Every offset counts from the start
-of `chunk.data`; -1 means the header is not there. A header that does not fit its packet is not there either.
+Columns, views and the tree all use these offsets, so they cannot disagree. Every offset counts from the start of `chunk.data`;
+-1 means that the header is absent or does not fit its packet.
 """
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct as Record
+from msgspec import field
 
 from ibdissect.capture.chunk import (
     LINK_ERF,
@@ -21,15 +22,12 @@ from ibdissect.capture.chunk import (
     LINK_SLL2,
     Chunk,
 )
-from ibdissect.capture.scan import looked_up
-from ibdissect.record import record
+from ibdissect.capture.scattered import looked_up, u16
 from ibdissect.wire import around, transport
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.spec import Struct
 
 from . import front
-from .bits import u16 as u16
-from .bits import u24 as u24
 from .front import Front, Place
 
 Int = npt.NDArray[np.int64]
@@ -56,7 +54,7 @@ _EXTENDED = ("RDETH", "DETH", "XRCETH", "FETH", "RETH", "AtomicETH", "AETH", "At
 
 
 def _chains() -> tuple[dict[str, npt.NDArray[np.int16]], npt.NDArray[np.int64], Bool]:
-    """Per OpCode: offset of each extended header behind the BTH (-1: none), their total size, payload allowed."""
+    """Per OpCode: offset of each extended header from the end of the BTH (-1: none), their total size, whether payload is allowed."""
     delta = {name: np.full(256, -1, np.int16) for name in _EXTENDED}
     total = np.zeros(256, np.int64)
     payload = np.zeros(256, np.bool_)
@@ -71,36 +69,35 @@ def _chains() -> tuple[dict[str, npt.NDArray[np.int16]], npt.NDArray[np.int64], 
 
 EXTENDED_AT, EXTENDED_SIZE, HAS_PAYLOAD = _chains()
 _PAYLOAD_AT = (transport.BTH.size + EXTENDED_SIZE).astype(np.uint8)
-"""Per OpCode: from the BTH to the payload."""
+"""Per OpCode: bytes from the start of the BTH to the payload."""
 EXTENDED_STRUCTS: dict[StructType, str] = {getattr(transport, name): name for name in _EXTENDED}
 
 
-@record(frozen=False)
-class Located:
-    """Offsets of the headers of every row of a chunk (int64, -1 where absent)."""
+class Located(Record, eq=False):
+    """Offsets of the headers of every row of a chunk (int64, -1 if absent)."""
 
     n: int
     end: Int
-    """Behind the last captured byte of the row."""
+    """End of the row's captured bytes."""
     snapped: Bool
-    """The record holds less than the frame had on the wire."""
+    """The record holds fewer bytes than the frame had on the wire."""
     malformed: npt.NDArray[np.uint8]
-    """Index into MALFORMED; 0 is fine."""
+    """Index into MALFORMED; 0: well-formed."""
+    front: Front
+    """The first bytes of every row."""
     start: dict[str, Int] = field(default_factory=dict)
     """By name: erf eth vlan vlan2 sll sll2 ip4 ip6 udp link lrh rwh grh bth payload mad icrc vcrc."""
     payload_end: Int = field(default_factory=lambda: np.empty(0, np.int64))
-    """Behind the payload (in front of pad bytes and ICRC); meaningful where payload >= 0."""
+    """End of the payload, before pad bytes and ICRC; meaningful where payload >= 0."""
     opcode: npt.NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8))
     """BTH.OpCode; meaningful where bth >= 0."""
     limit: Int = field(default_factory=lambda: np.empty(0, np.int64))
-    """Byte that no header of the transport may cross: the ICRC, or the end of the captured bytes; meaningful where bth >= 0."""
-    front: Front = field(kw_only=True)
-    """The first bytes of every row."""
+    """Where the transport headers must end: at the ICRC or the end of the captured bytes; meaningful where bth >= 0."""
     complete: Bool = field(default_factory=lambda: np.empty(0, np.bool_))
-    """The packet lies in the frame from its first header to its ICRC: CRCs may be checked."""
+    """The packet was captured up to its ICRC, so that CRCs can be checked."""
 
     def at(self, name: str) -> Int:
-        """Offsets of one kind of header, int64[n]; all -1 when no row has it."""
+        """Offsets of one kind of header, int64[n]; all -1 if no row has it."""
         found = self.start.get(name)
         if found is None:
             found = self.start[name] = np.full(self.n, -1, np.int64)
@@ -108,17 +105,16 @@ class Located:
 
 
 def locate(chunk: Chunk) -> Located:
-    """Find the headers of every row. Never raises on any bytes."""
+    """Find the headers of every row. Never raises, whatever the bytes."""
     n = len(chunk)
     end = chunk.offset + chunk.caplen
-    loc = Located(n, end, chunk.caplen < chunk.length, np.zeros(n, np.uint8), front=Front(chunk))
+    loc = Located(n, end, chunk.caplen < chunk.length, np.zeros(n, np.uint8), Front(chunk))
     loc.payload_end, loc.opcode, loc.complete = end.copy(), np.zeros(n, np.uint8), np.zeros(n, np.bool_)
     loc.limit = end.copy()
     if not n:
         return loc
     if (chunk.pseudo >= 0).any():
         loc.start["erf"] = chunk.pseudo
-    # Every row that has a BTH gets it here, with the byte behind its ICRC.
     finder = _Finder(chunk, loc)
     first = int(chunk.link[0])
     alike = bool((chunk.link == first).all())
@@ -133,10 +129,15 @@ def locate(chunk: Chunk) -> Located:
     return loc
 
 
-class _Finder:
-    """The steps of `locate`; each takes the rows it concerns and passes the rest on.
+def kept(good: Bool, *columns: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], ...]:
+    """The good rows of some columns. If all are good, the usual case, the columns are not copied: this halves the time of `locate`."""
+    return columns if good.all() else tuple(column[good] for column in columns)
 
-    Rows that are `every` row are neither picked nor put one by one: most chunks hold one kind of packet.
+
+class _Finder:
+    """The steps of `locate`; each handles its rows and passes them to the next step.
+
+    Most chunks hold one kind of packet: if `rows` is `every`, whole columns are used without indexing.
     """
 
     def __init__(self, chunk: Chunk, loc: Located) -> None:
@@ -144,23 +145,23 @@ class _Finder:
         self.every = np.arange(loc.n)
 
     def pick(self, values: npt.NDArray[Any], rows: Int) -> npt.NDArray[Any]:
-        """A column of the chunk, of some rows; not to be written to."""
+        """Some rows of a column of the chunk; do not write to the result."""
         return values if rows is self.every else values[rows]
 
     def put(self, name: str, rows: Int, at: Int) -> None:
-        """Set where rows have a header."""
+        """Set where a header starts in `rows`."""
         if rows is self.every:
             self.loc.start[name] = at
         else:
             self.loc.at(name)[rows] = at
 
     def bad(self, rows: Int, reason: int) -> None:
-        """Mark rows malformed, unless a snap length explains it."""
+        """Mark rows malformed, unless they were cut by a snap length or marked before."""
         rows = rows[~self.loc.snapped[rows]]
         self.loc.malformed[rows[self.loc.malformed[rows] == 0]] = reason
 
     def fit(self, rows: Int, at: Int, size: int, reason: int, stop: Int | None = None) -> Bool:
-        """Which of `rows` hold `size` bytes from `at` on, in front of `stop` if given; the others are marked."""
+        """Which of `rows` hold `size` bytes at `at`, before `stop` if given; marks the others malformed."""
         end = self.pick(self.loc.end, rows)
         good: Bool = at + size <= (end if stop is None else np.minimum(stop, end))
         if not good.all():
@@ -190,8 +191,7 @@ class _Finder:
             return
         at = self.pick(self.chunk.offset, rows)
         good = self.fit(rows, at, 8, NO_LRH)
-        if not good.all():
-            rows, at = rows[good], at[good]
+        rows, at = kept(good, rows, at)
         self.put("lrh", rows, at)
         head, end = Place(self.loc.front, rows, at), self.pick(self.loc.end, rows)
         lnh = head.part(0, 4)[:, 1] & 3
@@ -203,7 +203,7 @@ class _Finder:
         small = (size < 12) & ~large
         if small.any():
             self.bad(rows[small], PKTLEN_SMALL)
-        # VCRC: two bytes behind a packet that is all there.
+        # VCRC: two bytes after a complete packet.
         whole = stop + 2 <= end
         whole &= ~small
         if whole.all():
@@ -214,12 +214,11 @@ class _Finder:
         there = lnh == 2
         if not there.all():
             self.grh_or_raw(rows, behind, stop, lnh, there)
-            if not there.all():
-                rows, behind, stop = rows[there], behind[there], stop[there]
+            rows, behind, stop = kept(there, rows, behind, stop)
         self.transport(rows, behind, stop)
 
     def grh_or_raw(self, rows: Int, at: Int, stop: Int, lnh: npt.NDArray[np.integer[Any]], there: Bool) -> None:
-        """What is not a local packet of the transport; `at` and `there` learn where there is one behind a GRH."""
+        """Handle all but local transport packets; updates `at` and `there` for rows with transport headers after a GRH."""
         world = np.flatnonzero(lnh == 3)
         if world.size:
             transport = self.grh(rows[world], at[world], stop[world])
@@ -238,7 +237,7 @@ class _Finder:
             self.ip6(rows[ipv6], at[ipv6])
 
     def grh(self, rows: Int, at: Int, stop: Int) -> Int:
-        """A GRH in each of `rows`; which of them have the transport behind it. `stop` is the byte behind the ICRC."""
+        """Locate the GRH of `rows`; returns the indices of those with a BTH after it. `stop` is the end of the ICRC."""
         good = np.flatnonzero(self.fit(rows, at, 40, NO_GRH, stop))
         rows, at, stop = rows[good], at[good], stop[good]
         self.loc.at("grh")[rows] = at
@@ -250,14 +249,13 @@ class _Finder:
         return found
 
     def cooked(self, link: int, rows: Int) -> None:
-        """Ethernet and the captures that replace it: find the network header by its Ethertype."""
+        """Ethernet and the pseudo headers that replace it: find the network header by its Ethertype."""
         name, type_at, size = {
             LINK_ETHERNET: ("eth", 12, 14), LINK_SLL: ("sll", 14, 16), LINK_SLL2: ("sll2", 0, 20), LINK_IPOIB: ("", 40, 44),
         }[link]  # fmt: skip
         at = self.pick(self.chunk.offset, rows)
         good = at + size <= self.pick(self.loc.end, rows)
-        if not good.all():
-            rows, at = rows[good], at[good]
+        rows, at = kept(good, rows, at)
         if not rows.size:
             return
         self.put(name or "grh", rows, at)
@@ -295,20 +293,16 @@ class _Finder:
         if not rows.size:
             return
         good = at + 20 <= self.pick(self.loc.end, rows)
-        if not good.all():
-            rows, at = rows[good], at[good]
+        rows, at = kept(good, rows, at)
         head = Place(self.loc.front, rows, at)
         first, fragment, protocol = head.part(0, 4), head.part(6, 2), head.part(9, 1)[:, 0]
         header = (first[:, 0] & 15) << 2
         good = (first[:, 0] >> 4 == 4) & (header >= 20)
-        if not good.all():
-            rows, at, header = rows[good], at[good], header[good]
-            first, fragment, protocol = first[good], fragment[good], protocol[good]
+        rows, at, header, first, fragment, protocol = kept(good, rows, at, header, first, fragment, protocol)
         self.put("ip4", rows, at)
-        datagram = (protocol == 17) & (fragment[:, 0] & 0x1F == 0) & (fragment[:, 1] == 0)  # UDP, and no later fragment
+        datagram = (protocol == 17) & (fragment[:, 0] & 0x1F == 0) & (fragment[:, 1] == 0)  # UDP, not a later fragment
         stop, at = at + front.u16(first, 2), at + header
-        if not datagram.all():
-            rows, at, stop = rows[datagram], at[datagram], stop[datagram]
+        rows, at, stop = kept(datagram, rows, at, stop)
         self.udp(rows, at, stop)
 
     def ip6(self, rows: Int, at: Int) -> None:
@@ -323,28 +317,26 @@ class _Finder:
 
     def udp(self, rows: Int, at: Int, stop: Int) -> None:
         good = at + 8 <= np.minimum(stop, self.pick(self.loc.end, rows))
-        if not good.all():
-            rows, at, stop = rows[good], at[good], stop[good]
+        rows, at, stop = kept(good, rows, at, stop)
         if not rows.size:
             return
         self.put("udp", rows, at)
         head = Place(self.loc.front, rows, at)
         size = front.u16(head.part(4, 4), 0)
         roce = front.u16(head.part(0, 4), 2) == around.ROCE_PORT
-        if not roce.all():
-            rows, at, stop, size = rows[roce], at[roce], stop[roce], size[roce]
+        rows, at, stop, size = kept(roce, rows, at, stop, size)
         long = stop - self.pick(self.chunk.offset, rows) > self.pick(self.chunk.length, rows)
         if long.any():
             self.bad(rows[long], IP_LARGE)
-        # A datagram may end before its IP packet does, never behind it (RFC 768).
+        # A datagram may end before its IP packet, never after it (RFC 768).
         self.transport(rows, at + 8, np.minimum(stop, at + size))
         long = at + size > stop
         if long.any():
-            outer = self.loc.at("ip4")[rows[long]]  # of a fragment, the rest comes in others
+            outer = self.loc.at("ip4")[rows[long]]  # the first fragment holds only part of the datagram
             self.bad(rows[long][(outer < 0) | (self.data[outer + 6] & 0x20 == 0)], UDP_LARGE)
 
     def transport(self, rows: Int, at: Int, stop: Int) -> None:
-        """BTH, extended headers, payload; `stop` is the byte behind the ICRC as the lengths claim it."""
+        """Locate BTH, extended headers, payload and MAD; `stop` is the end of the ICRC according to the outer lengths."""
         if not rows.size:
             return
         loc, end = self.loc, self.pick(self.loc.end, rows)
@@ -378,7 +370,7 @@ class _Finder:
             self.payload(rows[~short], payload[~short], stop[~short])
         else:
             self.payload(rows, payload, stop)
-        some = np.flatnonzero((opcode & 0xFE) == 0x64)  # UD SEND Only, with immediate data or without
+        some = np.flatnonzero((opcode & 0xFE) == 0x64)  # UD SEND Only, with or without immediate data
         if some.size:
             destination = place.part(4, 4).take(some, axis=0)
             some = some[(destination[:, 1] == 0) & (destination[:, 2] == 0) & (destination[:, 3] <= 1) & ~short[some]]
@@ -394,7 +386,6 @@ class _Finder:
             self.loc.start["payload"] = np.where(there, at, -1)
             self.loc.payload_end = np.where(there, stop, self.loc.end)
             return
-        if not there.all():
-            rows, at, stop = rows[there], at[there], stop[there]
+        rows, at, stop = kept(there, rows, at, stop)
         self.loc.at("payload")[rows] = at
         self.loc.payload_end[rows] = stop

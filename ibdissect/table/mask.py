@@ -1,82 +1,89 @@
-"""Where a condition holds: the one engine behind rules, TOML rules and display filters, over the columns of a chunk."""
+"""Where does a condition hold? The engine for rules, TOML rules and display filters, over the columns of a chunk.
+
+The meaning of a comparison, the same everywhere and in Wireshark 4:
+
+- A condition is evaluated for each *entry*: each frame of the chunk (`rows_where`; display filters and TOML rules), or each
+  occurrence of one structure (`occurrences_where`, `Judge`; a rule's `when` is evaluated for each occurrence of its `on`).
+- A field may have several values in an entry. If entries are occurrences, a field of that structure has the values of that
+  occurrence only, so that fields of the same structure belong together; a field of any other structure has the values of all its
+  occurrences in the same frame.
+- A comparison holds if *any* value on the left and *any* value on the right satisfy it. `!=` (all differ) and `===` (all
+  equal) must hold for *every* pair instead, `!==` (any differs) for one; the quantifiers `any` and `all` override the operator.
+- A comparison with a side that has no value is false, whatever the operator.
+- Arithmetic is applied to every pair of values in the same way.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
+from itertools import pairwise
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
-from ibdissect.record import record
+from ibdissect.capture.scattered import looked_up
 from ibdissect.wire.catalog import StructType
-from ibdissect.wire.expr import And, Arith, Compare, Expr, In, Not, Or, Present, Where
-from ibdissect.wire.spec import BYTE_KINDS, Field, decode_text
+from ibdissect.wire.expr import Among, And, Arith, Compare, Expr, In, Not, Or, Present, Search, Where
+from ibdissect.wire.spec import Field
 
-from .bits import among
-from .distinct import common
+from .compare import Network, against, against_number, compared, computed
 from .locate import Bool, Int
-from .table import ChunkTable
+from .series import Blobs, Numbers, Series, Values, all_of_each, constant, crossed, pairs, stretches
+from .table import NO_NUMBERS, ChunkTable
 
-Values = npt.NDArray[Any]
-
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "==": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
-}  # fmt: skip
-_ARITH: dict[str, Callable[[Any, Any], Any]] = {
-    "&": np.bitwise_and, ">>": np.right_shift, "<<": np.left_shift, "+": np.add, "-": np.subtract, "*": np.multiply,
-}  # fmt: skip
+EVERY_PAIR = frozenset({"!=", "==="})
+"""Operators that must hold for every pair of values; others need one pair."""
+NARROW, SMALL = 4, 512
+"""If part of an AND holds for fewer than one entry in NARROW, and there are more than SMALL entries, only those are judged further."""
+BLOCK = 1 << 20
+"""Pairs of values compared at once; two tables in one packet can make thousands of pairs."""
+FEW_CHOICES = 8
+"""Up to this many choices, comparing with each is cheaper than sorting."""
 
 
 def rows_where(expr: Expr, table: ChunkTable) -> Bool:
-    """Rows of the chunk where the condition holds, bool[n].
-
-    A field that occurs several times in a packet: `==` and the orderings hold if any occurrence agrees, `!=` only if there is
-    one and all differ, as in Wireshark 4. A field that is absent makes every comparison false.
-    """
-    return _Rows(table).mask(expr)
+    """Rows of the chunk where the condition holds, bool[n]."""
+    return Judge(table).mask(expr)
 
 
 def occurrences_where(expr: Expr, table: ChunkTable, domain: StructType) -> Bool:
-    """Occurrences of `domain` for which the condition holds, bool[k].
+    """Occurrences of `domain` for which the condition holds, bool[k]."""
+    return Judge(table, domain).mask(expr)
 
-    Fields of `domain` are those of the occurrence itself; fields of another structure are those of its first occurrence in
-    the same frame.
+
+@runtime_checkable
+class HasValues(Protocol):
+    """An operand with its own code, such as a display filter function."""
+
+    def series(self, judge: Judge) -> Series:
+        """Its values in the judged entries."""
+
+
+class Judge:
+    """Evaluates conditions for each row of a chunk or each occurrence of one structure (`domain`), or only for the `picked` ones.
+
+    Conditions evaluated by the same object share the columns that they read.
     """
-    return Judged(table, domain).mask(expr)
 
+    def __init__(self, table: ChunkTable, domain: StructType | None = None, picked: Int | None = None) -> None:
+        self.table, self.domain, self.picked = table, domain, picked
+        self.size = len(picked) if picked is not None else len(table) if domain is None else len(table.occurrences(domain))
+        self.all = _numbers(self.size)
+        self.known: dict[Field[Any], Series] = {}
+        self.known_places: dict[StructType, tuple[Int, Int | None]] = {}
 
-@record
-class _Series:
-    """Values of an operand: one entry an occurrence, `rows` saying which row it belongs to; a constant has no rows."""
-
-    rows: Int | None
-    values: Any
-    text: bool = False
-    """Byte rows that are NUL-padded strings."""
-
-
-class _Evaluator:
-    """The boolean structure, shared by both domains."""
-
-    def __init__(self, table: ChunkTable) -> None:
-        self.table = table
+    # -- conditions
 
     def mask(self, expr: Expr) -> Bool:
+        """Entries for which a condition holds, bool[size]."""
         if isinstance(expr, Compare):
-            rows, left, right = self.align(self.series(expr.left), self.series(expr.right))
-            return self.reduce(rows, _compare(expr.op, left, right), all_of=expr.op == "!=")
+            return self.compare(expr)
         if isinstance(expr, And):
-            result = self.mask(expr.parts[0])
-            for part in expr.parts[1:]:
-                if not np.count_nonzero(result):
-                    break
-                result = result & self.mask(part)
-            return result
+            return self.conjunction(expr)
         if isinstance(expr, In):
             series = self.series(expr.value)
-            return self.reduce(series.rows, _isin(series, expr.choices), all_of=False)
+            return self.reduce(series.rows, _isin(series, expr.choices))
         if isinstance(expr, Or):
             result = self.mask(expr.parts[0])
             for part in expr.parts[1:]:
@@ -85,227 +92,199 @@ class _Evaluator:
         if isinstance(expr, Not):
             return ~self.mask(expr.part)
         if isinstance(expr, Present):
-            return self.present(expr.what)
+            return self.reduce(*self.present(expr.what))
         if isinstance(expr, Where):
             return self.where(expr)
+        if isinstance(expr, Among):
+            series = self.series(expr.value)
+            return self.reduce(series.rows, self.among(series, expr.choices), every=expr.every)
+        if isinstance(expr, Search):
+            found = self.series(expr.value)
+            assert isinstance(found, Blobs)
+            return self.reduce(found.rows, expr.search(found.data, found.at, found.stop), every=expr.every)
         raise TypeError(f"{expr!r} is no condition")
 
-    def series(self, value: Any) -> _Series:
-        if isinstance(value, Field):
-            return self.of_field(value)
-        if isinstance(value, Arith):
-            rows, left, right = self.align(self.series(value.left), self.series(value.right))
-            if value.op == "&" and type(right.values) is int and right.values >= 0 and left.values.dtype.kind == "u":
-                return _Series(rows, left.values & left.values.dtype.type(right.values & np.iinfo(left.values.dtype).max))
-            return _Series(rows, _ARITH[value.op](_wide(left.values), _wide(right.values)))
-        return _Series(None, value)
+    def compare(self, expr: Compare) -> Bool:
+        """Entries for which a comparison holds, see the module docstring."""
+        every = expr.op in EVERY_PAIR if expr.every is None else expr.every
+        left, right = self.series(expr.left), expr.right
+        if type(right) is int and isinstance(left, Numbers):  # most conditions are of this form
+            return self.reduce(left.rows, against_number(expr.op, left.values, right), every=every)
+        if isinstance(right, (int, bytes, str, Network)):
+            return self.reduce(left.rows, against(expr.op, left, right), every=every)
+        out, against_it = np.zeros(self.size, np.bool_), np.zeros(self.size, np.bool_)
+        for entries, hits, _ in _pairwise(expr.op, left, self.series(right)):
+            if entries is None:
+                return self.reduce(None, hits, every=every)
+            out[entries[hits]] = True
+            if every:
+                against_it[entries[~hits]] = True
+        return out & ~against_it
 
-    def align(self, left: _Series, right: _Series) -> tuple[Int | None, _Series, _Series]:
-        """Bring two operands to the same occurrences: entry by entry where they agree, else the first of each row."""
-        if left.rows is None or right.rows is None:
-            return (left.rows if right.rows is None else right.rows), left, right
-        if left.rows is right.rows or np.array_equal(left.rows, right.rows):
-            return left.rows, left, right
-        lrows, lfirst = np.unique(left.rows, return_index=True)
-        rrows, rfirst = np.unique(right.rows, return_index=True)
-        rows, li, ri = common(lrows, rrows)
-        return rows, _Series(rows, left.values[lfirst[li]], left.text), _Series(rows, right.values[rfirst[ri]], right.text)
-
-    def of_field(self, field: Field[Any]) -> _Series:
-        raise NotImplementedError
-
-    def present(self, what: Any) -> Bool:
-        raise NotImplementedError
-
-    def where(self, expr: Where) -> Bool:
-        raise NotImplementedError
-
-    def reduce(self, rows: Int | None, hits: Bool, *, all_of: bool) -> Bool:
-        raise NotImplementedError
-
-
-class _Rows(_Evaluator):
-    """Truth for each row of the chunk."""
-
-    def of_field(self, field: Field[Any]) -> _Series:
-        column = self.table.column(field)
-        return _Series(column.rows, column.values, field.kind == "text")
-
-    def present(self, what: Any) -> Bool:
-        rows = self.table.column(what).rows if isinstance(what, Field) else self.table.occurrences(what).rows
-        return self._scatter(rows)
-
-    def where(self, expr: Where) -> Bool:
-        if expr.of is None:
-            return np.asarray(expr.holds(self.table), np.bool_)
-        return self._scatter(self.table.occurrences(expr.of).rows[expr.holds(self.table)])
-
-    def reduce(self, rows: Int | None, hits: Bool, *, all_of: bool) -> Bool:
-        if rows is None:
-            return np.full(len(self.table), bool(hits))
-        if not all_of:
-            return self._scatter(rows[hits])
-        return self._scatter(rows) & ~self._scatter(rows[~hits])
-
-    def _scatter(self, rows: Int) -> Bool:
-        out = np.zeros(len(self.table), np.bool_)
-        out[rows] = True
-        return out
-
-
-NARROW, SMALL = 4, 512
-"""When a condition leaves fewer than one occurrence in NARROW, the rest of it is asked about those only - where there are so many that
-this is worth it."""
-
-
-class Judged(_Evaluator):
-    """Truth for each occurrence of one structure, or for the `picked` ones; here `rows` of a series are positions among them.
-
-    Conditions asked of the same object share the columns that they read.
-    """
-
-    def __init__(self, table: ChunkTable, domain: StructType, picked: Int | None = None) -> None:
-        super().__init__(table)
-        self.domain, self.picked = domain, picked
-        self.size = len(table.occurrences(domain)) if picked is None else len(picked)
-        self.all = _numbers(self.size)
-        self.known: dict[Field[Any], _Series] = {}
-
-    def mask(self, expr: Expr) -> Bool:
-        if type(expr) is Compare and type(expr.right) is int and type(expr.left) is Field:  # most conditions are of this form
-            series = self.of_field(expr.left)
-            if series.values.ndim == 1:
-                return self.reduce(series.rows, _COMPARE[expr.op](series.values, expr.right), all_of=expr.op == "!=")
-        if not isinstance(expr, And):
-            return super().mask(expr)
+    def conjunction(self, expr: And) -> Bool:
+        """Entries for which all parts hold. Once few entries are left, only these are judged further."""
+        if not expr.parts:
+            return np.ones(self.size, np.bool_)
         result = self.mask(expr.parts[0])
         for part in expr.parts[1:]:
             left = int(np.count_nonzero(result))
             if not left:
                 break
-            if left * NARROW > self.size or self.size <= SMALL:
+            if self.domain is None or left * NARROW > self.size or self.size <= SMALL:
                 result = result & self.mask(part)
                 continue
             few = np.flatnonzero(result)
-            narrowed = Judged(self.table, self.domain, few if self.picked is None else self.picked[few])
+            narrowed = Judge(self.table, self.domain, few if self.picked is None else self.picked[few])
             result = np.zeros(self.size, np.bool_)
             result[few] = narrowed.mask(part)
         return result
 
-    def _elsewhere(self, owner: StructType) -> Int | None:
-        """Index of the occurrence of `owner` that goes with each of ours, -1 for none; None when it has the same index."""
-        if owner is self.domain:
-            return self.picked
-        partners = self.table.partners(owner, self.domain)
-        if partners is None or self.picked is None:
-            return self.picked if partners is None else partners
-        return partners[self.picked]
-
-    def of_field(self, field: Field[Any]) -> _Series:
-        found = self.known.get(field)
-        if found is None:
-            found = self.known[field] = self._read(field)
-        return found
-
-    def _read(self, field: Field[Any]) -> _Series:
-        assert field.owner is not None
-        values = self.table.values(field)
-        keep = None if field.when is None else np.isin(self.table.values(field.when[0]), list(field.when[1]))
-        where, index = self._elsewhere(field.owner), self.all
-        if not len(values):
-            where = index = index[:0]
-        if where is not None:
-            there = where >= 0
-            if not there.all():
-                index = np.flatnonzero(there)
-                where = where[index]
-            values = values[where]
-            keep = None if keep is None else keep[where]
-        if keep is not None:
-            index, values = index[keep], values[keep]
-        if field.count > 1 and field.kind not in BYTE_KINDS:
-            index, values = np.repeat(index, field.count), values.ravel()
-        return _Series(index, values, field.kind == "text")
-
-    def present(self, what: Any) -> Bool:
-        if isinstance(what, Field):
-            out = np.zeros(self.size, np.bool_)
-            out[self.of_field(what).rows] = True
-            return out
-        where = self._elsewhere(what)
-        return np.ones(self.size, np.bool_) if where is None else where >= 0
+    def present(self, what: object) -> tuple[Int | None, Bool]:
+        """The entries that contain a structure, field or value, each with True."""
+        entries = self.places(what)[0] if isinstance(what, type) else self.series(what).rows
+        assert entries is not None
+        return entries, np.ones(len(entries), np.bool_)
 
     def where(self, expr: Where) -> Bool:
-        holds: Bool = expr.holds(self.table)
+        """Entries in which a rule's function holds for any occurrence of its structure."""
+        holds: Bool = np.asarray(expr.holds(self.table), np.bool_)
         if expr.of is None:
-            holds = holds[self.table.occurrences(self.domain).rows]
-            return holds if self.picked is None else holds[self.picked]
-        where = self._elsewhere(expr.of)
-        if where is None:
-            return holds
-        if not len(holds):
-            return np.zeros(self.size, np.bool_)
-        return (where >= 0) & holds[np.maximum(where, 0)]
+            rows = self.rows
+            return holds if rows is None else holds[rows]
+        entries, which = self.places(expr.of)
+        return self.reduce(entries, holds if which is None else holds[which])
 
-    def reduce(self, rows: Int | None, hits: Bool, *, all_of: bool) -> Bool:
-        if rows is None:
-            return np.full(self.size, bool(hits))
-        if rows is self.all:
+    def among(self, series: Series, choices: tuple[tuple[object, ...], ...]) -> Bool:
+        """For each value whether it equals a choice, or lies in a range of choices."""
+        assert series.rows is not None
+        hits = np.zeros(len(series.rows), np.bool_)
+        for choice in choices:
+            if len(choice) == 1:
+                hits |= self.agrees("==", series, choice[0])
+            else:
+                hits |= self.agrees(">=", series, choice[0]) & self.agrees("<=", series, choice[1])
+        return hits
+
+    def agrees(self, op: str, series: Series, choice: object) -> Bool:
+        """For each value whether the comparison with any value of the choice holds."""
+        if isinstance(choice, (int, bytes, str, Network)):
+            return against(op, series, choice)
+        assert series.rows is not None
+        hits = np.zeros(len(series.rows), np.bool_)
+        for _, found, index in _pairwise(op, series, self.series(choice)):
+            hits[index[found]] = True
+        return hits
+
+    def reduce(self, entries: Int | None, hits: Bool, *, every: bool = False) -> Bool:
+        """Combine the results per value into one per entry: any value must hold, or every value."""
+        if entries is None:
+            return np.full(self.size, bool(hits.all()))
+        if entries is self.all:
             return hits
         out = np.zeros(self.size, np.bool_)
-        out[rows] = True
-        if all_of:
-            out[rows[~hits]] = False
-            return out
-        out[:] = False
-        out[rows[hits]] = True
+        out[entries[hits]] = True
+        if every:
+            out[entries[~hits]] = False
         return out
+
+    # -- values
+
+    def series(self, operand: object) -> Series:
+        """The values of an operand."""
+        if isinstance(operand, Field):
+            found = self.known.get(operand)
+            if found is None:
+                found = self.known[operand] = self._read(operand)
+            return found
+        if isinstance(operand, Arith):
+            _, left, right = pairs(self.series(operand.left), self.series(operand.right))
+            return computed(operand.op, left, right)
+        if isinstance(operand, (int, bytes, str)):
+            return constant(operand)
+        assert isinstance(operand, HasValues), operand
+        return operand.series(self)
+
+    @property
+    def rows(self) -> Int | None:
+        """The row of each entry; None if the entries are the rows."""
+        if self.domain is None:
+            return self.picked
+        rows = self.table.occurrences(self.domain).rows
+        return rows if self.picked is None else rows[self.picked]
+
+    def places(self, owner: StructType) -> tuple[Int, Int | None]:
+        """The occurrences of a structure in the entries: entries, ascending, and the occurrence index of each (None: all, in order)."""
+        found = self.known_places.get(owner)
+        if found is None:
+            found = self.known_places[owner] = self._places(owner)
+        return found
+
+    def _places(self, owner: StructType) -> tuple[Int, Int | None]:
+        if owner is self.domain:
+            return self.all, self.picked
+        there = self.table.occurrences(owner).rows
+        rows = self.rows
+        if rows is None:
+            return (self.all if len(there) == self.size and _rising(there) else there), None
+        if not len(there):
+            return there, there
+        if not _rising(there):
+            counts = np.bincount(there, minlength=len(self.table))[rows]
+            return all_of_each(self.table.first(owner)[rows], counts)
+        assert self.domain is not None
+        partners = self.table.partners(owner, self.domain)
+        if partners is None:
+            return self.all, self.picked
+        which = partners if self.picked is None else partners[self.picked]
+        if (which >= 0).all():
+            return self.all, which
+        entries = np.flatnonzero(which >= 0)
+        return entries, which[entries]
+
+    def _read(self, field: Field[Any]) -> Series:
+        assert field.owner is not None
+        table = self.table
+        entries, which = self.places(field.owner)
+        if field.when is not None:
+            keep = np.flatnonzero(np.isin(_taken(table.values(field.when[0]), which), list(field.when[1])))
+            entries, which = entries[keep], keep if which is None else which[keep]
+        if field.kind in NO_NUMBERS or field.kind == "rest" or field.bits > 64:
+            return stretches(table, field, entries, which)
+        values = _taken(table.values(field), which)
+        if field.count > 1:
+            entries, values = np.repeat(entries, field.count), values.ravel()
+        return Numbers(entries, values.view(np.uint8) if values.dtype.kind == "b" else values)
+
+
+def _taken(values: Values, which: Int | None) -> Values:
+    return values if which is None else values[which]
+
+
+def _rising(rows: Int) -> bool:
+    """Whether no row is repeated."""
+    return bool((rows[1:] > rows[:-1]).all())
+
+
+def _pairwise(op: str, left: Series, right: Series) -> Iterator[tuple[Int | None, Bool, Int]]:
+    """Compare every pair of values, in blocks: the entry of each pair, whether it holds, and the index of its left value."""
+    if left.rows is None or right.rows is None:
+        size = max(1 if each.rows is None else len(each.rows) for each in (left, right))
+        yield (left.rows if right.rows is None else right.rows), np.broadcast_to(compared(op, left, right), size), np.arange(size)
+        return
+    counts = np.searchsorted(right.rows, left.rows, "right") - np.searchsorted(right.rows, left.rows, "left")
+    number = np.cumsum(counts) // BLOCK
+    for start, stop in pairwise([0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(left.rows)]):
+        li, ri = crossed(left.rows[start:stop], right.rows)
+        li += start
+        yield left.rows[li], compared(op, left.pick(li), right.pick(ri)), li
 
 
 _COUNT = np.arange(1 << 17)
 
 
 def _numbers(size: int) -> Int:
-    """0, 1, 2 ... as a view where possible; a new array costs as much as a comparison."""
+    """0, 1, 2 ..., if possible as a view: a new array costs as much as a comparison."""
     return _COUNT[:size] if size <= len(_COUNT) else np.arange(size)
-
-
-def _wide(values: Any) -> Any:
-    """Integers wide enough to compute with: int64, uint64 only for 64-bit fields."""
-    if isinstance(values, np.ndarray) and values.dtype.itemsize < 8:
-        return values.astype(np.int64)
-    return values
-
-
-def _compare(op: str, left: _Series, right: _Series) -> Bool:
-    if isinstance(right.values, (bytes, str)):
-        return _compare_bytes(op, left, right.values)
-    a, b = left.values, right.values
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.dtype != b.dtype:
-        a, b = _wide(a), _wide(b)
-    if isinstance(a, np.ndarray) and a.ndim == 2:  # two byte fields
-        equal = (a == b).all(axis=1) if a.shape == getattr(b, "shape", None) else np.zeros(len(a), np.bool_)
-        return equal if op == "==" else ~equal
-    return np.asarray(_COMPARE[op](a, b), np.bool_)
-
-
-def _compare_bytes(op: str, left: _Series, wanted: bytes | str) -> Bool:
-    """Byte and text fields against a constant; strings end at their first NUL, orderings are those of bytes."""
-    if left.text:
-        text = wanted if isinstance(wanted, str) else wanted.decode("utf-8", "replace")
-        found: list[Any] = [decode_text(row.tobytes()) for row in left.values]
-        return np.fromiter((_COMPARE_PY[op](value, text) for value in found), np.bool_, len(found))
-    want = wanted.encode() if isinstance(wanted, str) else wanted
-    if op in ("==", "!=") and left.values.ndim == 2 and left.values.shape[1] == len(want):
-        equal = (left.values == np.frombuffer(want, np.uint8)).all(axis=1)
-        return np.asarray(equal if op == "==" else ~equal, np.bool_)
-    return np.fromiter((_COMPARE_PY[op](row.tobytes(), want) for row in left.values), np.bool_, len(left.values))
-
-
-_COMPARE_PY: dict[str, Callable[[Any, Any], bool]] = {
-    "==": lambda a, b: bool(a == b), "!=": lambda a, b: bool(a != b), "<": lambda a, b: bool(a < b),
-    "<=": lambda a, b: bool(a <= b), ">": lambda a, b: bool(a > b), ">=": lambda a, b: bool(a >= b),
-}  # fmt: skip
 
 
 @lru_cache(1024)
@@ -322,29 +301,21 @@ def _table_of(choices: frozenset[int]) -> Bool:
     return table
 
 
-FEW_CHOICES = 8
-"""So many comparisons cost less than sorting does."""
-
-
-def _isin(series: _Series, choices: frozenset[Any]) -> Bool:
-    numbers = [c for c in choices if isinstance(c, int)]
-    if len(numbers) == len(choices):
-        values = series.values
-        if isinstance(values, np.ndarray) and values.dtype == np.uint8:
-            return among(values, _bytes_of(choices))
-        if isinstance(values, np.ndarray) and values.dtype.kind in "iub":
-            top = 1 if values.dtype.kind == "b" else np.iinfo(values.dtype).max
-            numbers = [n for n in numbers if -(1 << 63) <= n <= top and not (n < 0 and values.dtype.kind != "i")]
-            if values.dtype == np.uint16:
-                return _table_of(choices)[values]
-            if len(numbers) <= FEW_CHOICES:
-                hits = np.zeros(values.shape, np.bool_)
-                for number in numbers:
-                    hits |= values == number
-                return hits
-            return np.asarray(np.isin(values, np.array(sorted(numbers), values.dtype)), np.bool_)
-        return np.asarray(np.isin(values, numbers), np.bool_)
-    result: Bool = np.zeros(len(series.values), np.bool_)
-    for choice in choices:
-        result |= _compare("==", series, _Series(None, choice))
-    return result
+def _isin(series: Series, choices: frozenset[int | bytes | str]) -> Bool:
+    """Which values are in a set of constants."""
+    if isinstance(series, Blobs) or (len(choices) <= FEW_CHOICES and series.values.dtype.itemsize > 2):
+        hits = np.zeros(len(series.values) if isinstance(series, Numbers) else len(series.at), np.bool_)
+        for choice in choices:
+            hits |= against("==", series, choice)
+        return hits
+    numbers = frozenset(choice for choice in choices if isinstance(choice, int))
+    values = series.values
+    if values.dtype == np.uint8:
+        return looked_up(values, np.frombuffer(_bytes_of(numbers), np.bool_))
+    if values.dtype == np.uint16:
+        return _table_of(numbers)[values]
+    if values.dtype.kind == "O":
+        return np.asarray(np.logical_or.reduce([against_number("==", values, number) for number in numbers]), np.bool_)
+    limits = np.iinfo(values.dtype)
+    fitting = sorted(number for number in numbers if limits.min <= number <= limits.max)
+    return np.asarray(np.isin(values, np.array(fitting, values.dtype)), np.bool_)

@@ -1,8 +1,9 @@
-"""Where the payloads lie that a port, a queue pair, a key, an Ethertype or a CM service binds to a structure."""
+"""Where are the payloads that a port, queue pair, key, Ethertype or CM service binds to a structure?"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,75 +11,62 @@ import numpy.typing as npt
 from ibdissect.wire.around import SLL, SLL2, UDP, VLAN, Ethernet
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.link import RWH
-from ibdissect.wire.places import Behind, CmPayload, CmService, DestQP, Ethertype, Parsed, QKey, UdpPort, VendorOui
+from ibdissect.wire.numbers import CM_CLASS
+from ibdissect.wire.places import Behind, CmPayload, CmService, DestQP, Ethertype, Parsed, QKey, SaPiece, UdpPort, VendorOui
 from ibdissect.wire.spec import Field
 from ibdissect.wire.transport import BTH, DETH
 from ibdissect.wire.ulp.ipoib import IPoIB
 
 from .foreign import guarded
 from .locate import Bool, Int
-from .sa_tables import starts_data
+from .sa_tables import pieces, starts_data
 from .services import ACTIVE, PASSIVE
 
 if TYPE_CHECKING:
     from .table import ChunkTable
 
 Room = tuple[Int, Int, Int]
-"""Rows, starts and ends (int64[k] each) of the bytes a structure may fill; its size has not been compared yet."""
+"""Rows, starts and ends (int64[k] each) of the bytes that a structure may occupy; the caller checks that it fits."""
 
-CM_CLASS = 0x07
 MOST_PARSED = 4096
-"""Places in one payload that a parsing function may name."""
+"""How many structures a parsing function may find in one field."""
 VENDOR_OUI_AT = 37
-"""Byte of a MAD of the vendor range 2 where the OUI stands (FACTS A1)."""
+"""Offset of the OUI in a MAD of vendor range 2 (FACTS A1)."""
 VENDOR_DATA_AT = 40
 
 
-def room(table: ChunkTable, place: object) -> Room | None:
-    """The bytes that belong to a payload place, None for a place of another kind."""
-    if isinstance(place, DestQP):
-        return _transport(table, table.of_rows(BTH.destqp)[0] == place.qp)
-    if isinstance(place, QKey):
-        values, there = table.of_rows(DETH.q_key)
-        return _transport(table, there & (values == place.q_key))
-    if isinstance(place, UdpPort):
-        return _udp(table, place.port)
-    if isinstance(place, Ethertype):
-        return _ethertype(table, place.ethertype)
-    if isinstance(place, CmService):
-        return _cm(table, place)
-    if isinstance(place, CmPayload):
-        return _messages(table, place)
-    if isinstance(place, Behind):
-        return _behind(table, place)
-    if isinstance(place, VendorOui):
-        return _vendor(table, place)
-    return None
+def _to_qp(table: ChunkTable, place: DestQP) -> Room:
+    return _transport(table, table.of_rows(BTH.destqp)[0] == place.qp)
+
+
+def _with_q_key(table: ChunkTable, place: QKey) -> Room:
+    values, there = table.of_rows(DETH.q_key)
+    return _transport(table, there & (values == place.q_key))
 
 
 def _transport(table: ChunkTable, wanted: Bool) -> Room:
-    """Payloads behind a BTH, management datagrams aside."""
+    """Payloads of transport packets, except MADs."""
     loc = table.located
     start = loc.at("payload")
     rows = np.flatnonzero(wanted & (start >= 0) & (loc.at("bth") >= 0) & (loc.at("mad") < 0))
     return rows, start[rows], loc.payload_end[rows]
 
 
-def _udp(table: ChunkTable, port: int) -> Room:
+def _udp(table: ChunkTable, place: UdpPort) -> Room:
     found = table.occurrences(UDP)
-    wanted = (table.values(UDP.destination_port) == port) | (table.values(UDP.source_port) == port)
+    wanted = (table.values(UDP.destination_port) == place.port) | (table.values(UDP.source_port) == place.port)
     rows = found.rows[wanted]
     start = found.at[wanted] + UDP.size
     stop = np.minimum(found.at[wanted] + table.values(UDP.length)[wanted], table.located.end[rows])
     return rows, start, stop
 
 
-def _ethertype(table: ChunkTable, ethertype: int) -> Room:
+def _ethertype(table: ChunkTable, place: Ethertype) -> Room:
     rows, starts = [], []
     for field in (Ethernet.type, VLAN.type, SLL.type, SLL2.type, RWH.etype, IPoIB.type):
         assert field.owner is not None
         found = table.occurrences(field.owner)
-        wanted = table.values(field) == ethertype
+        wanted = table.values(field) == place.ethertype
         rows.append(found.rows[wanted])
         starts.append(found.at[wanted] + field.owner.size)
     row, start = np.concatenate(rows), np.concatenate(starts)
@@ -90,7 +78,7 @@ def _ethertype(table: ChunkTable, ethertype: int) -> Room:
 
 
 def _cm(table: ChunkTable, place: CmService) -> Room:
-    """Private data of CM messages that name a service in the place's range."""
+    """Private data of CM messages about a service of the place."""
     rows, starts, stops = [], [], []
     for attribute in sorted(place.messages):
         for _, struct in table.catalog.attributes.get((CM_CLASS, attribute), ()):
@@ -112,7 +100,7 @@ def _cm(table: ChunkTable, place: CmService) -> Room:
 
 
 def _behind(table: ChunkTable, place: Behind) -> Room:
-    """Behind a header that says how long it is."""
+    """The bytes after a header of variable length."""
     field, unit, add = place.length
     assert field.owner is not None
     found = table.occurrences(field.owner)
@@ -126,7 +114,7 @@ def _behind(table: ChunkTable, place: Behind) -> Room:
 
 
 def _messages(table: ChunkTable, place: CmPayload) -> Room:
-    """First packets of messages about a service."""
+    """First packets of messages on connections to a service."""
     rows, services, sides = table.messages()
     wanted = _about(table, place, services)
     if place.toward:
@@ -141,7 +129,7 @@ def _messages(table: ChunkTable, place: CmPayload) -> Room:
 
 
 def _about(table: ChunkTable, place: CmService | CmPayload, services: npt.NDArray[np.uint64]) -> Bool:
-    """Which of the service ids are those of the place."""
+    """Which of the service ids match the place."""
     if place.named:
         known = [number for number, name in list(table.services.names.items()) if name.startswith(place.named)]
         return np.asarray(np.isin(services, np.array(known, np.uint64)), np.bool_)
@@ -151,7 +139,7 @@ def _about(table: ChunkTable, place: CmService | CmPayload, services: npt.NDArra
 
 
 def parsed(table: ChunkTable, struct: StructType, place: Parsed) -> Room:
-    """Where a function finds a structure in the bytes of a field; what does not fit is left out."""
+    """Where a plugin function finds a structure in the bytes of a field; results that do not fit are dropped."""
     owner = place.field.owner
     assert owner is not None
     outer = table.occurrences(owner)
@@ -175,7 +163,7 @@ def _field(struct: StructType, name: str) -> Field[object] | None:
 
 
 def _vendor(table: ChunkTable, place: VendorOui) -> Room:
-    """Data of vendor datagrams whose OUI agrees."""
+    """Data of vendor MADs with the place's OUI."""
     parts = [
         rows
         for (mgmt_class, attribute), rows in table.attributes().items()
@@ -192,3 +180,16 @@ def _vendor(table: ChunkTable, place: VendorOui) -> Room:
     same = oui == place.oui
     same &= starts_data(table, row)
     return row[same], mad[same] + VENDOR_DATA_AT, stop[same]
+
+
+def _cut_record(table: ChunkTable, _place: SaPiece) -> Room:
+    """Pieces of SA records that are not whole in their frame."""
+    runs = pieces(table)
+    return runs.rows, runs.at, runs.stop
+
+
+FINDERS: dict[type, Callable[[ChunkTable, Any], Room]] = {
+    Behind: _behind, CmPayload: _messages, CmService: _cm, DestQP: _to_qp, Ethertype: _ethertype, QKey: _with_q_key, SaPiece: _cut_record,
+    UdpPort: _udp, VendorOui: _vendor,
+}  # fmt: skip
+"""The function that finds the bytes for each kind of place."""

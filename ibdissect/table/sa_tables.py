@@ -1,7 +1,7 @@
-"""Where do the records of a management datagram lie: one, a table of them, or what an RMPP segment holds of a table?
+"""Where are the records of a MAD: one, a table of them, or those in one RMPP segment of a table?
 
-A table is cut into segments without regard to its records. As every segment repeats AttributeOffset and has a number, the
-place of each record follows from the segment alone: the records of a transfer are found without its other segments.
+A table is cut into segments without regard to record boundaries. Every segment has a number and repeats AttributeOffset, so the
+records in a segment are found without the other segments of its transfer.
 """
 
 from __future__ import annotations
@@ -9,55 +9,54 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct as Record
 
-from ibdissect.record import record
+from ibdissect.capture.scattered import u16
 from ibdissect.wire.catalog import StructType
+from ibdissect.wire.numbers import DATA, DM_CLASS, SA_CLASS
 from ibdissect.wire.places import Mad
 
-from .locate import Bool, Int, u16
+from .locate import Bool, Int
 
 if TYPE_CHECKING:
     from .table import ChunkTable
 
-SA_CLASS, DM_CLASS = 0x03, 0x06
 MAD_SIZE = {1: 256, 0x80: 2048}
-"""By base version; segments of a transfer are filled up to it."""
+"""Bytes of a MAD by base version; RMPP segments are padded to it."""
 RMPP_END, HEADERS = 36, 46
-"""Bytes of a MAD up to and with the RMPP header, and up to and with AttributeOffset."""
-NONE, DATA = 0, 1
+"""Offsets of the end of the RMPP header, and of the end of AttributeOffset."""
+NONE = 0
 LAST = 4
 RESPONSE = 0x80
 FAILED = 0xFF1D
-"""Status bits that leave a response without a record; a redirection (bit 1) does carry its ClassPortInfo (IBA 13.5.2)."""
+"""Status bits of a response without a record. Bit 1 is not among them: a redirection carries ClassPortInfo (IBA 13.5.2)."""
 TABLE_RESPONSES = (0x92, 0x93, 0x94)
 
 
-@record
-class Runs:
-    """Bytes of rows: int64[k] each."""
+class Runs(Record, frozen=True, eq=False):
+    """Ranges of bytes in rows: int64[k] each."""
 
     rows: Int
     at: Int
     stop: Int
 
 
-@record
-class _Segments:
-    """Rows that hold records, or pieces of them; offsets count from the start of `chunk.data`. int64[k] or bool[k] each."""
+class _Segments(Record, frozen=True, eq=False):
+    """Rows that hold records or pieces of them; offsets count from the start of `chunk.data`. int64[k] each."""
 
     rows: Int
     start: Int
-    """Where the class's data starts."""
+    """Start of the class's data."""
     stop: Int
-    """Behind the last byte of it that counts and was captured."""
+    """End of its valid captured bytes."""
     step: Int
-    """Bytes from one record to the next; 0 where there is one record, at `start`."""
+    """Bytes from one record to the next; 0 for a single record, at `start`."""
     phase: Int
-    """Bytes from `start` to the first record that starts in this segment; negative where none is expected at all."""
+    """Bytes from `start` to the first record that starts in this segment; negative if there is no record at all."""
 
 
 def records(table: ChunkTable, rows: Int, place: Mad, data_at: int, struct: StructType) -> Runs:
-    """All records of a structure that lie whole in their frame. `rows`: MADs of the place's class and attribute."""
+    """All records of a structure that are whole in their frame. `rows`: MADs of the place's class and attribute."""
     seg = _segments(table, rows, place, data_at, struct.size)
     fitting = seg.stop - seg.start - seg.phase - struct.size
     several = seg.step > 0
@@ -73,7 +72,7 @@ def records(table: ChunkTable, rows: Int, place: Mad, data_at: int, struct: Stru
 
 
 def pieces(table: ChunkTable) -> Runs:
-    """Runs of bytes that belong to records of which the frame holds only a piece, in frame order."""
+    """Byte ranges of records that are only partly in their frame, in frame order."""
     found = []
     for (mgmt_class, attr_id), candidates in table.catalog.attributes.items():
         for place, struct in candidates:
@@ -94,7 +93,7 @@ def pieces(table: ChunkTable) -> Runs:
 def _of_segments(seg: _Segments, size: int) -> list[Runs]:
     cut = (seg.step > 0) & (seg.phase >= 0)
     first = np.minimum(seg.start + seg.phase, seg.stop)
-    # A record may be shorter than the step: what comes before the first record is then padding alone.
+    # A record may be shorter than the step: then the bytes before the first record may be padding only.
     head = cut & (seg.phase > seg.step - size) & (first > seg.start)
     whole = np.maximum((seg.stop - first - size) // np.maximum(seg.step, 1) + 1, 0)
     behind = first + whole * seg.step
@@ -103,14 +102,14 @@ def _of_segments(seg: _Segments, size: int) -> list[Runs]:
 
 
 def of_methods(table: ChunkTable, rows: Int, place: Mad) -> Int:
-    """The rows whose method the place names."""
+    """The rows with a method of the place."""
     if place.methods is None:
         return rows
     return rows[np.isin(table.chunk.data[table.located.at("mad")[rows] + 3], list(place.methods))]
 
 
 def starts_data(table: ChunkTable, rows: Int) -> Bool:
-    """Which MADs with an RMPP header hold the start of their data: no RMPP in use, or the first DATA segment."""
+    """Which MADs with an RMPP header contain the start of their data: RMPP not in use, or the first DATA segment."""
     mad = table.located.at("mad")[rows]
     long = mad + RMPP_END <= table.located.payload_end[rows]
     kind = np.where(long, table.chunk.data[np.where(long, mad, 0) + 25], NONE)
@@ -127,7 +126,7 @@ def _segments(table: ChunkTable, rows: Int, place: Mad, data_at: int, size: int)
     method, status = data[mad + 3], u16(data, mad + 4)
     response = (method & RESPONSE) != 0
     kind = data[mad + 25]
-    if place.mgmt_class == DM_CLASS:  # the header is there only when its version says so (kernel core/mad.c)
+    if place.mgmt_class == DM_CLASS:  # the RMPP header is present only if its version is not 0 (kernel core/mad.c)
         kind = np.where(data[mad + 24] == 0, NONE, kind)
     number, length = _u32(table, mad + 28), _u32(table, mad + 32)
     segmented = kind == DATA
@@ -141,7 +140,7 @@ def _segments(table: ChunkTable, rows: Int, place: Mad, data_at: int, size: int)
         offset = u16(data, mad + 44) * 8
         answer = np.isin(method, TABLE_RESPONSES)
         empty |= answer & (offset == 0)
-        # Records closer than their size cannot be told apart: only the first is read.
+        # An offset below the record size is invalid: only the first record is read.
         step = np.where(segmented & response & (offset >= size), offset, 0)
         phase = np.where(step > 0, -(number - 1) * room % np.maximum(step, 1), 0)
     empty |= segmented & ((number == 0) | ((number > 1) & (step == 0)))

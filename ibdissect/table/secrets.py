@@ -1,4 +1,4 @@
-"""How is a masked key called? Keys are numbered by kind in the order of their first appearance in the capture."""
+"""What is the name of a masked key? Keys are numbered by kind in order of first appearance in the capture."""
 
 from __future__ import annotations
 
@@ -8,38 +8,41 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.dropped import Dropped
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.spec import BYTE_KINDS, Field
 
 from .table import ChunkTable
 
 PUBLIC: dict[str, frozenset[int]] = {"Q_Key": frozenset({0x80010000})}
-"""Values that everybody knows: the Q_Key of QP1 (IBA 3.5.3). Zero is no key at all."""
+"""Well-known values: the Q_Key of QP1 (IBA 3.5.3). Zero means no key."""
 
 MAX_KEYS = 1 << 16
-"""Keys of a kind that are told apart: a hostile capture may hold a new one in every frame."""
+"""Keys of a kind that get a number; limited because a hostile capture may hold a new one in every frame."""
 
 
 def is_secret(kind: str, value: int) -> bool:
-    """Whether a value of this kind of key has to be masked."""
+    """Whether a value of this kind of key must be masked."""
     return value != 0 and value not in PUBLIC.get(kind, ())
 
 
 @lru_cache(maxsize=8)
 def secret_fields(catalog: Catalog) -> tuple[Field[Any], ...]:
-    """Every field that holds a key."""
+    """All key fields."""
     return tuple(field for struct in catalog.structs for field in struct.fields if field.secret)
 
 
 class Masker:
-    """Numbers for key values. `feed` every chunk in order before anything of it is shown."""
+    """Numbers for key values. `feed` every chunk in order before showing anything of it."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, dict[int, int]] = {}
         self._fed = 0
+        self.dropped = Dropped("keys of one kind")
+        """Keys after the first MAX_KEYS of their kind, shown as `#?`."""
 
     def feed(self, table: ChunkTable) -> None:
-        """Learn the keys of a chunk, in the order of their bytes; a chunk that was fed before is skipped."""
+        """Number the keys of a chunk in byte order; chunks fed before are skipped."""
         if not len(table) or table.chunk.first <= self._fed:
             return
         self._fed = table.chunk.first + len(table) - 1
@@ -51,7 +54,7 @@ class Masker:
                 continue
             values, at = table.values(field), found.at + field.bit // 8
             if field.kind in BYTE_KINDS:
-                # A key of 16 bytes does not fit a number column.
+                # A 16-byte key does not fit a column of integers.
                 known = self._numbers.get(field.secret, {})
                 for where, row in zip(at.tolist(), values, strict=True):
                     value = int.from_bytes(row.tobytes(), "big")
@@ -64,19 +67,20 @@ class Masker:
             unique, first = np.unique(values, return_index=True)
             new += self._unknown(field.secret, unique.tolist(), at[first % max(len(at), 1)].tolist())
         for _, kind, value in sorted(new):
-            self.number(kind, value)
+            if not self.number(kind, value):
+                self.dropped.add(table.chunk.first, int(table.chunk.time_ns[0]))
 
     def _unknown(self, kind: str, values: Iterable[int], at: Iterable[int]) -> list[tuple[int, str, int]]:
         known = self._numbers.get(kind, {})
         return [(where, kind, value) for value, where in zip(values, at, strict=True) if is_secret(kind, value) and value not in known]
 
     def number(self, kind: str, value: int) -> int:
-        """The number of a key, from 1; an unknown one gets the next. 0 for those behind the first MAX_KEYS of a kind."""
+        """The number of a key, from 1; a new key gets the next number, or 0 after the first MAX_KEYS of its kind."""
         numbers = self._numbers.setdefault(kind, {})
         if len(numbers) >= MAX_KEYS:
             return numbers.get(value, 0)
         return numbers.setdefault(value, len(numbers) + 1)
 
     def name(self, kind: str, value: int) -> str:
-        """What stands in place of the value: `M_Key#3`, `M_Key#?` where there are too many to be told apart."""
+        """The text shown instead of the value: `M_Key#3`, or `M_Key#?` after the first MAX_KEYS of its kind."""
         return f"{kind}#{self.number(kind, value) or '?'}"

@@ -1,35 +1,39 @@
-"""Which service does a message belong to? What connection management taught: the queue pairs of each connection, and what it was for."""
+"""Which service does a message belong to? Connection management tells the queue pairs and the service of each connection."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ibdissect.capture.scattered import gather
 from ibdissect.dropped import Dropped
-from ibdissect.record import record
-from ibdissect.wire import cm, cm_path, dm
+from ibdissect.wire import cm, dm
+from ibdissect.wire.cm_path import SIDRRep
+from ibdissect.wire.numbers import CM_CLASS, DM_CLASS, SERVICE_ENTRIES
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.transport import BTH
 
-from .addresses import PLACES, way_of
+from .addresses import ENDS, LID_SIZE, End, by_header, ends_at
+from .connection_events import Connection, ConnectionEvent, Disconnecting, Replied, Requested, Resolution, Resolved
+from .connections import Connections
 from .locate import Bool, Int
 
 if TYPE_CHECKING:
     from .table import ChunkTable
 
 MAX_ENDS = 65536
-"""Ends of connections, and communication ids, that are remembered; the oldest is forgotten first."""
-CM_CLASS, DM_CLASS, SERVICE_ENTRIES = 0x07, 0x06, 0x0012
+"""Connection ends that are remembered; the oldest is dropped first."""
 PASSIVE, ACTIVE, NO_SERVICE = 1, 2, 0
-"""Which side a message goes to: the one that listened, the one that asked."""
-_BY_CONNECTION = (cm.MRA, cm.REJ, cm.REP, cm.RTU, cm.DREQ, cm.DREP)
-_MESSAGES: tuple[type[Any], ...] = (cm.REQ, *_BY_CONNECTION, cm_path.SIDRReq, cm_path.SIDRRep)
+"""The side that a message goes to: PASSIVE listened, ACTIVE requested."""
+BY_CONNECTION = (cm.MRA, cm.REJ, cm.REP, cm.RTU, cm.DREQ, cm.DREP)
+"""Messages that carry both communication ids."""
 
 
 def _first_of_message() -> Bool:
-    """Per OpCode: a SEND that starts a message, of any service."""
+    """Per OpCode: whether it is a SEND that starts a message, of any transport service."""
     out = np.zeros(256, np.bool_)
     for code, opcode in OPCODES.items():
         operation = opcode.operation.casefold()
@@ -40,35 +44,26 @@ def _first_of_message() -> Bool:
 STARTS_MESSAGE = _first_of_message()
 
 
-@record(eq=True, frozen=False)
-class _Known:
-    """A connection, as far as its messages showed it."""
-
-    service: int
-    active: bytes
-    passive: bytes
-    active_lid: bytes = b""
-    passive_lid: bytes = b""
-    """Port addresses that the REQ names; empty where it names none."""
-
-
 class Services:
-    """What each queue pair is for, since when. `feed` the chunks of one capture in order, then ask about any of them."""
+    """Which service each queue pair serves, since when. `feed` the chunks of one capture in order, then query any of them."""
 
     def __init__(self) -> None:
         self.names: dict[int, str] = {}
-        """Service id -> name, as I/O controllers list them."""
-        self._by_id: dict[tuple[bytes, int], _Known] = {}
-        self._ends: dict[int, dict[bytes, list[tuple[int, int, int]]]] = {}
-        """Queue pair -> address -> (since when, service, side) in order of time."""
-        self._count = self._fed = self._frame = 0
+        """Service id -> name, from the ServiceEntries of I/O controllers."""
         self.dropped = Dropped("connections and their services")
+        self.connections = Connections(self.dropped)
+        """The state after the last chunk fed. Rules use their own followers, whose events show the state at a frame."""
+        self._ends = OrderedDict[int, dict[bytes, list[tuple[int, int, int]]]]()
+        """Queue pair -> address -> (start time, service, side) in order of time."""
+        self._count = 0
+        self.fed = 0
+        """The last frame fed."""
 
     def feed(self, table: ChunkTable) -> None:
-        """Learn from a chunk; one that was fed before is skipped."""
-        if not len(table) or table.chunk.first <= self._fed:
+        """Learn from a chunk; chunks fed before are skipped."""
+        if not len(table) or table.chunk.first <= self.fed:
             return
-        self._fed = table.chunk.first + len(table) - 1
+        self.fed = table.chunk.first + len(table) - 1
         kinds = {key for key in table.attributes() if key[0] in (CM_CLASS, DM_CLASS)}
         if not kinds:
             return
@@ -79,70 +74,41 @@ class Services:
                     self.names[entry.service_id] = entry.service_name
                 else:
                     self.dropped.add(table.chunk.first, int(table.chunk.time_ns[0]))
-        for row, struct, i in self._messages(table):
-            self._frame = table.chunk.first + row
-            addresses = way_of(table, row)
-            if addresses is not None:
-                self._learn(struct, table.view(struct, i), *addresses, int(table.chunk.time_ns[row]))
+        for event in self.connections.feed(table):
+            self._learn(event)
 
-    @staticmethod
-    def _messages(table: ChunkTable) -> Iterator[tuple[int, type[Any], int]]:
-        found = [(row, struct, i) for struct in _MESSAGES for i, row in enumerate(table.occurrences(struct).rows.tolist())]
-        return iter(sorted(found, key=lambda item: item[0]))
+    def _learn(self, event: object) -> None:
+        if isinstance(event, Resolved) and event.resolution.status == 0:
+            found = event.resolution
+            self._bind({event.sender}, found.qpn, event, found.service_id, PASSIVE)
+        elif isinstance(event, Requested):
+            one = event.connection
+            self._bind(_addresses(one.active, one.active_lid), one.active_qpn, event, one.service_id, ACTIVE)
+        elif isinstance(event, Replied):
+            one = event.connection
+            self._bind(_addresses(one.passive, one.passive_lid), one.passive_qpn, event, one.service_id, PASSIVE)
+        elif isinstance(event, Disconnecting):
+            # From now on the queue pair may serve something else without a CM message.
+            one = event.connection
+            far = (one.active, one.active_lid) if event.receiver == one.active else (one.passive, one.passive_lid)
+            self._bind(_addresses(*far), event.qpn, event, NO_SERVICE, 0)
 
-    def _learn(self, struct: type[Any], view: Any, sender: bytes, receiver: bytes, time_ns: int) -> None:
-        if struct is cm.REQ:
-            known = _Known(view.service_id, sender, receiver)
-            if len(sender) == 2:
-                known.active_lid = view.primary_local_port_lid.to_bytes(2, "big")
-                known.passive_lid = view.primary_remote_port_lid.to_bytes(2, "big")
-            self._remember((sender, view.local_communication_id), known, time_ns)
-            self._bind({known.active, known.active_lid}, view.local_qpn, time_ns, known.service, ACTIVE)
-        elif struct is cm_path.SIDRReq:
-            self._remember((sender, view.request_id), _Known(view.service_id, sender, receiver), time_ns)
-        elif struct is cm_path.SIDRRep:
-            asked = self._by_id.get((receiver, view.request_id))
-            if asked is not None and view.status == 0:
-                self._bind({sender}, view.qpn, time_ns, asked.service, PASSIVE)
-        else:
-            connection = self._of(view, sender, receiver)
-            if connection is None:
-                return
-            if struct is cm.REP:
-                self._remember((sender, view.local_communication_id), connection, time_ns)
-                self._bind({connection.passive, connection.passive_lid}, view.local_qpn, time_ns, connection.service, PASSIVE)
-            elif struct is cm.DREQ:
-                # The queue pair may serve something else from now on, unasked.
-                to_active = receiver == connection.active
-                far = {connection.active, connection.active_lid} if to_active else {connection.passive, connection.passive_lid}
-                self._bind(far, view.remote_qpn, time_ns, NO_SERVICE, 0)
-
-    def _of(self, view: Any, sender: bytes, receiver: bytes) -> _Known | None:
-        """The connection of a message that carries both ids."""
-        return self._by_id.get((receiver, view.remote_communication_id)) or self._by_id.get((sender, view.local_communication_id))
-
-    def _remember(self, key: tuple[bytes, int], known: _Known, time_ns: int) -> None:
-        if len(self._by_id) >= MAX_ENDS:
-            self._by_id.pop(next(iter(self._by_id)))
-            self.dropped.add(self._frame, time_ns)
-        self._by_id[key] = known
-
-    def _bind(self, addresses: set[bytes], qp: int, time_ns: int, service: int, side: int) -> None:
+    def _bind(self, addresses: set[bytes], qp: int, event: ConnectionEvent | Resolved, service: int, side: int) -> None:
         for address in addresses - {b"", b"\0\0"}:
             if self._count >= MAX_ENDS:
-                oldest = self._ends.pop(next(iter(self._ends)))
+                _, oldest = self._ends.popitem(last=False)
                 self._count -= sum(map(len, oldest.values()))
-                self.dropped.add(self._frame, time_ns)
+                self.dropped.add(event.frame, event.time_ns)
             history = self._ends.setdefault(qp, {}).setdefault(address, [])
             if history and history[-1][1:] == (service, side):
-                continue  # the message came twice
-            history.append((time_ns, service, side))
+                continue  # repeated message
+            history.append((event.time_ns, service, side))
             self._count += 1
 
-    # -- asking
+    # -- queries
 
     def messages(self, table: ChunkTable) -> tuple[Int, list[int], list[int]]:
-        """Rows of a chunk whose payload starts a message of a known connection; for each its service id and the side it goes to."""
+        """Rows of a chunk whose payload starts a message on a known connection; the service id of each, and the side it goes to."""
         empty: tuple[Int, list[int], list[int]] = (np.empty(0, np.int64), [], [])
         loc = table.located
         payload, bth = loc.start.get("payload"), loc.start.get("bth")
@@ -166,33 +132,28 @@ class Services:
         return np.array([row for row, _, _ in found], np.int64), [s for _, s, _ in found], [side for _, _, side in found]
 
     def of_message(self, table: ChunkTable, struct: type[Any], i: int) -> int:
-        """The service that a message of connection management (occurrence `i`) is about; 0 when its request was not seen."""
-        addresses = way_of(table, int(table.occurrences(struct).rows[i]))
-        if addresses is None:
-            return NO_SERVICE
+        """The service of a connection management message (occurrence `i`); 0 if its request was not seen."""
+        sender, receiver = ends_at(table, int(table.occurrences(struct).rows[i]))
         view = table.view(struct, i)
-        if struct is cm_path.SIDRRep:
-            known = self._by_id.get((addresses[1], view.request_id))
-        elif struct in _BY_CONNECTION:
-            known = self._of(view, *addresses)
-        else:
-            known = None
-        return known.service if known is not None else NO_SERVICE
+        known: Connection | Resolution | None = None
+        if struct is SIDRRep:
+            known = self.connections.asked.get((receiver, view.request_id))
+        elif struct in BY_CONNECTION:
+            known = self.connections.of_message(view, sender, receiver)
+        return known.service_id if known is not None else NO_SERVICE
+
+
+def _addresses(end: End, lid: int) -> set[bytes]:
+    """The addresses of a port: that of its messages, and in a native network also the LID in the REQ."""
+    return {end} if end.lid is None else {end, lid.to_bytes(LID_SIZE, "big")}
 
 
 def _of_queue_pair(table: ChunkTable, rows: Int, ends: dict[bytes, list[tuple[int, int, int]]]) -> Iterator[tuple[int, int, int]]:
-    """(row, service, side) of packets to one queue pair number, by the address they go to and when."""
-    left, data, loc = rows, table.chunk.data, table.located
-    for name, _, destination, size in PLACES:
-        start = loc.start.get(name)
-        if start is None or not len(left):
-            continue
-        here = start[left] >= 0
-        some, left = left[here], left[~here]
-        where = (start[some] + destination)[:, None] + np.arange(size)
-        to = data[where]
+    """(row, service, side) of packets to one queue pair number, by destination address and time."""
+    for header, index, at in by_header(table, rows, ENDS):
+        some, to = rows[index], gather(table.chunk.data, at + header.destination, header.size)
         for address, history in list(ends.items()):
-            if len(address) != size:
+            if len(address) != header.size:
                 continue
             mine = some[(to == np.frombuffer(address, np.uint8)).all(axis=1)]
             since = np.array([moment for moment, _, _ in history], np.int64)

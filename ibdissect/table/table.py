@@ -1,32 +1,32 @@
-"""A chunk of a capture as arrays: where each structure occurs, and any field of any structure as a column."""
+"""Where does each structure occur in a chunk of a capture, and which values does each field have? As arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct as Record
 
 from ibdissect.capture.chunk import Chunk
-from ibdissect.record import record
+from ibdissect.capture.scattered import looked_up, u16
+from ibdissect.table.rows import by_value
 from ibdissect.wire import around, link, network, transport
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.catalog import builtin as builtin_catalog
 from ibdissect.wire.column import ComputedField
 from ibdissect.wire.mad import MAD, RMPP_CLASSES
-from ibdissect.wire.places import Inside, Mad, MadFormat, Parsed, SaPiece
+from ibdissect.wire.places import Inside, Mad, MadFormat, Parsed
 from ibdissect.wire.spec import BYTE_KINDS, Field
 
 from . import sa_tables
-from .bits import among
-from .bits import extract as extract
+from .bits import extract
 from .computed import values_of
-from .distinct import by_value
 from .front import Place, tight
-from .front import gather as gather
-from .locate import EXTENDED_AT, EXTENDED_STRUCTS, Bool, Int, Located, locate, u16
-from .payloads import parsed, room
+from .locate import EXTENDED_AT, EXTENDED_STRUCTS, Bool, Int, Located, locate
+from .payloads import FINDERS, parsed
 from .services import Services
 
 T = TypeVar("T")
@@ -50,31 +50,30 @@ HEADERS: dict[StructType, tuple[str, ...]] = {
     transport.Payload: ("payload",),
     MAD: ("mad",),
 }
-"""Structures that `locate` finds itself; every other one is found through what carries it."""
+"""Structures that `locate` finds; all others are found through their places."""
 
 
 NO_NUMBERS = BYTE_KINDS | {"hole", "nested"}
 """Kinds of fields whose values are bytes."""
 
 
-@record
-class Occurrences:
-    """Where a structure occurs in a chunk, in frame order; a row may hold it several times."""
+class Occurrences(Record, frozen=True, eq=False):
+    """Where a structure occurs in a chunk, in frame order; a row may contain it several times."""
 
     rows: Int
     """Row of the chunk, int64[k], never decreasing."""
     at: Int
     """Where the structure starts in `chunk.data`, int64[k]."""
     stop: Int
-    """Behind the last byte that belongs to the structure's room, int64[k]."""
+    """End of the bytes available to the structure, int64[k]."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
 
-@record
+@dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """The values of one field: one row an occurrence (an entry of a repeated field is one)."""
+    """The values of one field: one per occurrence, or per entry of a repeated field."""
 
     rows: Int
     """Row of the chunk, int64[k]."""
@@ -82,14 +81,20 @@ class Column:
     """Integers (uint8...uint64, bool for flags), or uint8[k, bytes] for byte fields."""
 
 
+class NotLearnt(Exception):
+    """Services were requested before the earlier chunks were learnt from."""
+
+
 class ChunkTable:
-    """Columns of one chunk, computed on demand and kept until the chunk goes."""
+    """Columns of one chunk, computed on demand and kept as long as the chunk."""
 
     def __init__(self, chunk: Chunk, catalog: Catalog | None = None, services: Services | None = None) -> None:
         self.chunk = chunk
         self.catalog = catalog if catalog is not None else builtin_catalog()
         self.located: Located = locate(chunk)
         self._services = services
+        self.learnt = True
+        """False while another thread prepares the table ahead, before earlier chunks were learnt from."""
         self._service_of: dict[StructType, npt.NDArray[np.uint64]] = {}
         self._messages: tuple[Int, npt.NDArray[np.uint64], Int] | None = None
         self._found: dict[StructType, Occurrences] = {}
@@ -106,14 +111,16 @@ class ChunkTable:
 
     @property
     def services(self) -> Services:
-        """What the connections are for: as learnt from the capture so far, or, for a chunk that stands alone, from that chunk."""
+        """The services of connections, learnt from the capture so far, or from this chunk if it is used alone. Raises NotLearnt."""
+        if not self.learnt:
+            raise NotLearnt
         if self._services is None:
             self._services = Services()
             self._services.feed(self)
         return self._services
 
     def services_of(self, struct: StructType) -> npt.NDArray[np.uint64]:
-        """For each occurrence of a CM message the service that it is about, uint64[k]; 0 where its request was not seen."""
+        """The service of each occurrence of a CM message, uint64[k]; 0 if its request was not seen."""
         known = self._service_of.get(struct)
         if known is None:
             named = next((field for field in struct.fields if field.name == "service_id"), None)
@@ -126,7 +133,7 @@ class ChunkTable:
         return known
 
     def messages(self) -> tuple[Int, npt.NDArray[np.uint64], Int]:
-        """Rows whose payload starts a message of a known connection, the service of each, and the side it goes to (`services`)."""
+        """Rows whose payload starts a message on a known connection, the service of each, and the side it goes to (see `services`)."""
         if self._messages is None:
             rows, services, sides = self.services.messages(self)
             self._messages = rows, np.array(services, np.uint64), np.array(sides, np.int64)
@@ -135,7 +142,7 @@ class ChunkTable:
     # -- where structures are
 
     def occurrences(self, struct: StructType) -> Occurrences:
-        """Every place of a structure in the chunk; each has `struct.size` bytes of room."""
+        """Every occurrence of a structure in the chunk; each has at least `struct.size` bytes."""
         found = self._found.get(struct)
         if found is None:
             found = self._found[struct] = self._find(struct)
@@ -151,7 +158,7 @@ class ChunkTable:
         return _merge(parts)
 
     def placed(self, struct: StructType, place: object) -> Occurrences:
-        """The occurrences of a structure that one of its places accounts for; nothing for a place that is not searched."""
+        """The occurrences of a structure at one of its places; none for a place that is not searched."""
         if isinstance(place, MadFormat):
             return self._format(struct, place)
         if isinstance(place, Mad):
@@ -161,13 +168,10 @@ class ChunkTable:
         if isinstance(place, Parsed):
             rows, at, stop = parsed(self, struct, place)
             return Occurrences(rows, at, stop)
-        if isinstance(place, SaPiece):
-            runs = sa_tables.pieces(self)
-            return Occurrences(runs.rows, runs.at, runs.stop)
-        found = room(self, place)
-        if found is None:
+        find = FINDERS.get(type(place))
+        if find is None:
             return _NONE
-        rows, at, stop = found
+        rows, at, stop = find(self, place)
         good = at + struct.size <= stop
         return Occurrences(rows[good], at[good], stop[good])
 
@@ -187,7 +191,7 @@ class ChunkTable:
         if bth is None:
             return _NONE
         delta = EXTENDED_AT[EXTENDED_STRUCTS[struct]]
-        rows = np.flatnonzero(among(loc.opcode, (delta >= 0).tobytes()))
+        rows = np.flatnonzero(looked_up(loc.opcode, delta >= 0))
         at = bth[rows]
         stop = at + (delta[loc.opcode[rows]] + (12 + struct.size))
         good = (at >= 0) & (stop <= loc.limit[rows])
@@ -196,7 +200,6 @@ class ChunkTable:
         return Occurrences(rows, stop - struct.size, stop)
 
     def _mads(self) -> dict[tuple[int, int], Int]:
-        """Rows by (management class, attribute id)."""
         if self._groups is None:
             self._groups = {}
             mad = self.located.start.get("mad")
@@ -209,7 +212,7 @@ class ChunkTable:
         return self._groups
 
     def attributes(self) -> dict[tuple[int, int], Int]:
-        """Rows of the chunk by (management class, attribute id) of the MAD they hold."""
+        """Rows of the chunk by management class and attribute id of their MAD."""
         return self._mads()
 
     def _format(self, struct: StructType, place: MadFormat) -> Occurrences:
@@ -264,11 +267,11 @@ class ChunkTable:
     # -- what fields hold
 
     def matrix(self, struct: StructType) -> npt.NDArray[np.uint8]:
-        """The bytes of every occurrence, uint8[k, struct.size]: one gather that all columns of the structure share."""
+        """The bytes of every occurrence, uint8[k, struct.size]: gathered once for all columns of the structure."""
         found = self._matrix.get(struct)
         if found is None:
             found = self._place(struct).part(0, struct.size)
-            if not found.flags.c_contiguous:  # a slice of wider rows: to read one column of it takes as long as to copy all
+            if not found.flags.c_contiguous:  # slice of wider rows: reading one column costs as much as copying all
                 found = tight(found)
             self._matrix[struct] = found
         return found
@@ -280,7 +283,7 @@ class ChunkTable:
         return self._places[struct]
 
     def values(self, field: Field[Any]) -> npt.NDArray[Any]:
-        """A field of every occurrence of its structure: integers[k] or [k, count], uint8[k, bytes] for byte fields; read-only."""
+        """A field in every occurrence of its structure: integers[k] or [k, count], uint8[k, bytes] for byte fields; read-only."""
         found = self._values.get(field)
         if found is None:
             found = self._values[field] = self._extracted(field)
@@ -308,7 +311,7 @@ class ChunkTable:
         return value.astype(np.bool_) if field.kind == "flag" else value
 
     def column(self, field: Field[Any]) -> Column:
-        """All values of a field with their rows; entries of a repeated field one behind the other, `when` respected."""
+        """All values of a field with their rows; a repeated field has one row per entry. Honours the field's `when`."""
         assert field.owner is not None
         rows, values = self.occurrences(field.owner).rows, self.values(field)
         if field.when is not None:
@@ -320,7 +323,7 @@ class ChunkTable:
         return Column(rows, values)
 
     def of_rows(self, field: Field[Any]) -> tuple[npt.NDArray[Any], Bool]:
-        """A field of the first occurrence in each row: values[n] (0 where absent) and presence bool[n]."""
+        """A field of the first occurrence in each row: values[n] (0 if absent) and presence bool[n]."""
         assert field.owner is not None
         index = self.first(field.owner)
         there = index >= 0
@@ -330,7 +333,7 @@ class ChunkTable:
         return np.where(there.reshape(-1, *[1] * (values.ndim - 1)), values[np.maximum(index, 0)], 0), there
 
     def values_at(self, field: Field[Any], rows: Int) -> npt.NDArray[Any]:
-        """What `of_rows` holds for some rows of the chunk; 0 where absent."""
+        """The values of `of_rows` for some rows of the chunk; 0 if absent."""
         assert field.owner is not None
         index = self.first(field.owner)[rows]
         values, there = self.values(field), index >= 0
@@ -341,12 +344,12 @@ class ChunkTable:
         return found
 
     def first(self, struct: StructType) -> Int:
-        """For each row the index of the structure's first occurrence, -1 where it has none."""
+        """The index of the structure's first occurrence in each row, -1 for none."""
         index = self._first.get(struct)
         if index is None:
             rows = self.occurrences(struct).rows
             index = np.arange(len(rows))
-            if len(rows) != len(self) or not np.array_equal(rows, index):  # else one in every row
+            if len(rows) != len(self) or not np.array_equal(rows, index):  # else exactly one per row
                 index, number = np.full(len(self), -1, np.int64), index
                 index[rows[::-1]] = number[::-1]
             self._first[struct] = index
@@ -355,7 +358,7 @@ class ChunkTable:
     def partners(self, struct: StructType, of: StructType) -> Int | None:
         """For each occurrence of `of` the index of the first occurrence of `struct` in its frame, -1 for none.
 
-        None when the two occur in the same frames, once in each: then the index is that of `of` itself.
+        None if both occur once in the same frames: then the index is that of `of` itself.
         """
         if (struct, of) not in self._partners:
             mine, theirs = self.occurrences(struct).rows, self.occurrences(of).rows
@@ -367,7 +370,7 @@ class ChunkTable:
         return self._partners[struct, of]
 
     def once(self, derive: Callable[[ChunkTable], T]) -> T:
-        """What a function makes of the whole chunk, worked out when it is first asked for."""
+        """The result of a function of the whole chunk, computed on first use."""
         if derive not in self._derived:
             self._derived[derive] = derive(self)
         found: T = self._derived[derive]
@@ -379,7 +382,7 @@ class ChunkTable:
         row = int(found.rows[i])
         base = int(self.chunk.offset[row])
         start = int(found.at[i])
-        if start < base:  # the ERF header stands in front of the frame
+        if start < base:  # the ERF header precedes the frame
             return struct(self.chunk.data[start : start + struct.size].tobytes(), 0)
         return struct(self.chunk.frame_bytes(row), start - base, int(found.stop[i]) - base)
 

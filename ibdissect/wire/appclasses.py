@@ -1,6 +1,6 @@
 """What is known of application class MADs (0x10-0x2F): device administration, boot management, boot information, others?
 
-No public source describes their attributes; the formats say where the data lies.
+No public source describes their attributes; the formats only locate the data.
 """
 
 from __future__ import annotations

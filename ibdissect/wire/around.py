@@ -1,4 +1,4 @@
-"""What the bytes around InfiniBand mean: ERF pseudo-header, Ethernet, VLAN, Linux cooked, IPv4, IPv6, UDP."""
+"""Which headers surround InfiniBand? ERF pseudo-header, Ethernet, VLAN, Linux cooked, IPv4, IPv6, UDP."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
-"""What do baseboard management MADs (class 0x05) hold?
+"""What do baseboard management MADs (class 0x05) contain?
 
-The layouts of the commands stand in section 16.2 of the standard only; no public source restates them, so their data stays
-one run of bytes.
+Only section 16.2 of the standard has the layouts of the commands; no public source repeats them, so their data is shown as
+raw bytes.
 """
 
 from __future__ import annotations
 
 from .convert import lease_text
 from .places import Mad, MadFormat
-from .spec import Struct, flag, hole, pad, raw, uint
+from .spec import Struct, flag, hole, pad, raw, secret, uint
 
 SENDS = frozenset({0x03})
-"""Commands travel as BMSend; bit 0 of the attribute modifier marks the answer (kernel ib_mad.h)."""
+"""Commands are sent as BMSend; bit 0 of the attribute modifier marks the response (kernel ib_mad.h)."""
 
 SECTION = "attribute id: libibmad mad.h"
 
@@ -22,7 +22,7 @@ class BaseboardMgtFormat(Struct):
     key, section, size = "bm", "IBA 16.2.1; libibmad bm.c", 256
     carried_by = (MadFormat(0x05),)
     header = hole(24, "MAD header", at="0")
-    b_key = uint(64, "B_Key", at="24", base="hex", secret="B_Key")
+    b_key = secret(64, "B_Key", at="24")
     reserved_256 = pad(256, at="32")
     data = hole(192, "BM Data", at="64")
 
@@ -35,7 +35,7 @@ class BKeyInfo(Struct):
 
     key, section, size = "bkeyinfo", "attribute id: libibmad; layout by analogy with IBA A10.4.3.4", 14
     carried_by = (Mad(0x05, 0x0010),)
-    b_key = uint(64, "B_Key", at="0", base="hex", secret="B_Key")
+    b_key = secret(64, "B_Key", at="0")
     b_key_protect_bit = flag("B_KeyProtectBit", at="8")
     reserved_65 = pad(15, at="8[1]")
     b_key_lease_period = uint(16, "B_KeyLeasePeriod", at="10", show=lease_text)

@@ -1,4 +1,4 @@
-"""Which structures and fields exist, by name and by place; built once from modules, frozen afterwards."""
+"""Which structures and fields exist, by name and by place? Built once from modules, then immutable."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from ibdissect import wire
-from ibdissect.errors import PluginError, SpecError, defined_in
+from ibdissect.errors import PluginError, defined_in
 
 from .column import ComputedField
-from .places import Behind, CmPayload, CmService, DestQP, Ethertype, Inside, Mad, MadFormat, Parsed, QKey, SaPiece, UdpPort, VendorOui
+from .places import Inside, Mad, MadFormat, Place
 from .spec import INT_KINDS, Field, Struct
 
 StructType = type[Struct]
 
 
 class Catalog:
-    """Every declared structure, found by filter name, by MAD class and attribute, by what carries it."""
+    """All declared structures, by filter name, by MAD class and attribute, and by place."""
 
     def __init__(self, modules: Iterable[ModuleType]) -> None:
         self.structs: tuple[StructType, ...] = tuple(_declared(modules))
@@ -29,7 +29,7 @@ class Catalog:
         attributes: dict[tuple[int, int], list[tuple[Mad, StructType]]] = {}
         inside: dict[StructType, list[tuple[Inside, StructType]]] = {}
         nesting: dict[StructType, list[Field[Any]]] = {}
-        others: list[tuple[object, StructType]] = []
+        others: list[tuple[Place, StructType]] = []
         computed: dict[StructType, list[ComputedField]] = {}
         modules = list(modules)
         for struct in self.structs:
@@ -45,10 +45,10 @@ class Catalog:
                 elif isinstance(place, Inside):
                     assert place.field.owner is not None
                     inside.setdefault(place.field.owner, []).append((place, struct))
-                elif isinstance(place, (Behind, VendorOui, UdpPort, Ethertype, DestQP, QKey, CmService, CmPayload, Parsed, SaPiece)):
+                elif isinstance(place, Place):
                     others.append((place, struct))
                 else:
-                    raise SpecError(struct.__name__, "carried_by", f"{place!r} is no place")
+                    raise PluginError(defined_in(struct), f"{struct.__name__}.carried_by: {place!r} is no place")
         self._columns = tuple(_columns(modules))
         for column in self._columns:
             assert column.owner is not None
@@ -61,20 +61,20 @@ class Catalog:
         self.nesting = MappingProxyType({struct: tuple(found) for struct, found in nesting.items()})
         self.others = tuple(others)
         self.computed = MappingProxyType({struct: tuple(found) for struct, found in computed.items()})
-        """Fields without bytes, by the structure that they belong to."""
+        """Computed fields by structure."""
         if not all(module.__name__.startswith(f"{wire.__name__}.") for module in modules):
             _refuse_mixed_names(self.names)
 
     @cached_property
     def names(self) -> Mapping[str, tuple[Field[Any], ...]]:
-        """Fields by filter name, in the order of declaration, those without bytes last; made when a name is first asked for."""
+        """Fields by filter name, in order of declaration, computed ones last; built on first use."""
         names: dict[str, list[Field[Any]]] = {}
         for field in chain(*(struct.fields for struct in self.structs), self._columns):
             names.setdefault(field.filter_name, []).append(field)
         return MappingProxyType({name: tuple(fields) for name, fields in names.items()})
 
     def data_at(self, mgmt_class: int, base_version: int) -> int:
-        """Byte of a MAD where the attribute of a class starts: the `data` field of the class's format, else behind the common header."""
+        """Offset of the attribute in a MAD of a class: the `data` field of the class format, else the end of the common header."""
         for struct in self.formats.get((mgmt_class, base_version), ()):
             for field in struct.fields:
                 if field.name == "data":
@@ -82,11 +82,11 @@ class Catalog:
         return 24
 
     def fields(self, name: str) -> tuple[Field[Any], ...]:
-        """All fields with a filter name, `infiniband.` optional; empty when there is none."""
+        """All fields with a filter name, `infiniband.` optional; empty if there is none."""
         return self.names.get(name) or self.names.get(f"infiniband.{name}") or ()
 
     def nearest(self, name: str) -> list[str]:
-        """Up to three known filter names that look like `name`."""
+        """Up to three known filter names similar to `name`."""
         short = name.removeprefix("infiniband.")
         known = {n.removeprefix("infiniband."): n for n in self.names}
         import difflib
@@ -119,11 +119,11 @@ def _columns(modules: Iterable[ModuleType]) -> Iterator[ComputedField]:
         yield from (value for value in vars(module).values() if isinstance(value, ComputedField))
 
 
-def _refuse_equal_places(others: list[tuple[object, StructType]]) -> None:
-    """Two files that claim the same payload: which one is right nobody could tell from what is shown."""
-    first: dict[object, StructType] = {}
+def _refuse_equal_places(others: list[tuple[Place, StructType]]) -> None:
+    """Refuse two files that claim the same payload, because the output could not show which one is right."""
+    first: dict[Place, StructType] = {}
     for place, struct in others:
-        if isinstance(place, (Parsed, Behind, SaPiece)):
+        if place.shared:
             continue
         other = first.setdefault(place, struct)
         if defined_in(other) != defined_in(struct):
@@ -131,11 +131,11 @@ def _refuse_equal_places(others: list[tuple[object, StructType]]) -> None:
 
 
 def _refuse_mixed_names(names: Mapping[str, tuple[Field[Any], ...]]) -> None:
-    """One filter name for a number in one file and for bytes in another."""
+    """Refuse a filter name that is a number in one file and bytes in another."""
     for name, fields in names.items():
         for field in fields[1:]:
             numbers = [f.kind in INT_KINDS | {"pad"} for f in (field, fields[0])]
-            if numbers[0] != numbers[1] and _foreign(field) != _foreign(fields[0]):
+            if numbers[0] != numbers[1] and is_foreign(field) != is_foreign(fields[0]):
                 assert field.owner is not None and fields[0].owner is not None
                 raise PluginError(
                     defined_in(field.owner),
@@ -143,13 +143,13 @@ def _refuse_mixed_names(names: Mapping[str, tuple[Field[Any], ...]]) -> None:
                 )
 
 
-def _foreign(field: Field[Any]) -> bool:
-    """Whether a field is a plugin's."""
+def is_foreign(field: Field[Any]) -> bool:
+    """Whether a field comes from a plugin."""
     return field.owner is not None and not field.owner.__module__.startswith(f"{wire.__name__}.")
 
 
 def said(struct: type) -> str:
-    """`AcmeBuffers (docs/examples/acme.py)`: what a message calls a class and the file that it stands in."""
+    """`AcmeBuffers (docs/examples/acme.py)`: a class and its file, for messages."""
     return f"{struct.__name__} ({defined_in(struct)})"
 
 
@@ -160,5 +160,5 @@ def builtin_modules() -> list[ModuleType]:
 
 @cache
 def builtin() -> Catalog:
-    """The catalog of everything that ships with the package."""
+    """The catalog of the package's own structures."""
     return Catalog(builtin_modules())

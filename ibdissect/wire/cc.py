@@ -1,9 +1,9 @@
-"""What do congestion control MADs (class 0x21) hold: keys, settings of switches and channel adapters, tables?"""
+"""What do congestion control MADs (class 0x21) contain: keys, settings of switches and channel adapters, tables?"""
 
 from __future__ import annotations
 
 from .places import Mad, MadFormat
-from .spec import Struct, array, bit, enum, flag, hole, nested, pad, part, raw, uint
+from .spec import Struct, array, bit, enum, flag, hole, nested, pad, part, raw, secret, uint
 
 CONTROL_TYPES = {0: "congestion control", 1: "credit starvation"}
 """Control_Type of a switch port's setting (OpenSM ib_types.h)."""
@@ -15,7 +15,7 @@ class CongestionControlFormat(Struct):
     key, section, size = "cc", "IBA annex A10.4.1; OpenSM ib_types.h, libibmad", 256
     carried_by = (MadFormat(0x21),)
     header = hole(24, "MAD header", at="0")
-    cc_key = uint(64, "CC_Key", at="24", base="hex", secret="CC_Key")
+    cc_key = secret(64, "CC_Key", at="24")
     log_data = hole(32, "CC Log Data", at="32")
     data = hole(192, "CC Management Data", at="64")
 
@@ -38,7 +38,7 @@ class CongestionKeyInfo(Struct):
 
     key, section, size = "congestionkeyinfo", "IBA A10.4.3.4", 14
     carried_by = (Mad(0x21, 0x0012),)
-    cc_key = uint(64, "CC_Key", at="0", base="hex", secret="CC_Key")
+    cc_key = secret(64, "CC_Key", at="0")
     cc_key_protect_bit = flag("CC_KeyProtectBit", at="8")
     reserved_65 = pad(15, at="8[1]")
     cc_key_lease_period = uint(16, "CC_KeyLeasePeriod", at="10", unit="s")
@@ -59,8 +59,8 @@ class SwitchCongestionSetting(Struct):
     sets_threshold = bit(control_map, 2, "Sets Threshold and Packet_Size")
     sets_cs_threshold = bit(control_map, 3, "Sets CS_Threshold and CS_ReturnDelay")
     sets_marking_rate = bit(control_map, 4, "Sets Marking_Rate")
-    victim_mask = raw(32, "Victim_Mask", at="4")
-    credit_mask = raw(32, "Credit_Mask", at="36")
+    victim_mask = raw(32, "Victim_Mask", at="4", holds="ports")
+    credit_mask = raw(32, "Credit_Mask", at="36", holds="ports")
     threshold = uint(4, "Threshold", at="68")
     reserved_548 = pad(4, at="68[4]")
     packet_size = uint(8, "Packet_Size", at="69")

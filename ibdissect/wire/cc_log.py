@@ -1,9 +1,9 @@
-"""What does a CongestionLog hold: marked packets of a switch, throttled queue pairs of a channel adapter?"""
+"""What does a CongestionLog contain: marked packets of a switch, throttled queue pairs of a channel adapter?"""
 
 from __future__ import annotations
 
 from .places import Inside, Mad
-from .spec import Struct, array, enum, hole, nested, pad, raw, uint
+from .spec import Struct, array, enum, hole, lid, nested, pad, qpn, raw, uint
 
 LOG_TYPES = {1: "switch", 2: "channel adapter"}
 """LogType (OpenSM ib_types.h; libibmad's query tool agrees)."""
@@ -23,8 +23,8 @@ class CongestionLogEventSwitch(Struct):
     """One packet that a switch marked."""
 
     key, section, size = "congestionlog", "IBA A10.4.3.5", 12
-    slid = uint(16, "SLID", at="0")
-    dlid = uint(16, "DLID", at="2")
+    slid = lid("SLID", at="0")
+    dlid = lid("DLID", at="2")
     sl = uint(4, "SL", at="4")
     reserved_36 = pad(28, at="4[4]")
     timestamp = uint(32, "Timestamp", at="8")
@@ -37,7 +37,7 @@ class CongestionLogSwitch(Struct):
     carried_by = (Inside(CongestionLog.log_details, ((CongestionLog.log_type, frozenset({1})),)),)
     log_events_counter = uint(16, "LogEventsCounter", at="0")
     current_time_stamp = uint(32, "CurrentTimeStamp", at="2")
-    port_map = raw(32, "PortMap", at="6")
+    port_map = raw(32, "PortMap", at="6", holds="ports")
     log_event = array(15, nested(CongestionLogEventSwitch, "CongestionLogEvent", at="38"))
 
 
@@ -49,12 +49,12 @@ class CongestionLogEventCA(Struct):
     """
 
     key, section, size = "congestionlog", "IBA A10.4.3.5; OpenSM ib_types.h", 16
-    local_qp_cn_entry = uint(24, "Local_QP_CN_Entry", at="0", base="hex")
+    local_qp_cn_entry = qpn("Local_QP_CN_Entry", at="0")
     reserved_24 = pad(8, at="3")
-    remote_qp_number_cn_entry = uint(24, "Remote_QP_Number_CN_Entry", at="4", base="hex")
+    remote_qp_number_cn_entry = qpn("Remote_QP_Number_CN_Entry", at="4")
     sl_cn_entry = uint(4, "SL_CN_Entry", at="7")
     service_type_cn_entry = uint(4, "Service_Type_CN_Entry", at="7[4]")
-    remote_lid_cn_entry = uint(16, "Remote_LID_CN_Entry", at="8")
+    remote_lid_cn_entry = lid("Remote_LID_CN_Entry", at="8")
     reserved_80 = pad(16, at="10")
     timestamp_cn_entry = uint(32, "Timestamp_CN_Entry", at="12")
 

@@ -1,15 +1,14 @@
-"""What every management class answers to: ClassPortInfo, and InformInfo of those that forward events."""
+"""What do all management classes support? ClassPortInfo, and InformInfo if they forward events."""
 
 from __future__ import annotations
 
 from .convert import lid_text, timeout_text
 from .names import NOTICE_TYPE, PRODUCER_TYPE, TRAP_NUMBER
 from .places import Mad
-from .spec import Struct, bit, enum, gid, pad, uint
-from .transport import p_key_text
+from .spec import Struct, bit, enum, gid, lid, pad, pkey, qpn, secret, uint
 
 GENERAL_CLASSES = (0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x10, 0x11, 0x12, 0x21)
-"""Classes behind QP1 whose attributes 1-3 are the common ones; vendor classes may use other layouts."""
+"""Classes on QP1 whose attributes 1-3 are the common ones; vendor classes may use other layouts."""
 
 
 class ClassPortInfo(Struct):
@@ -28,20 +27,20 @@ class ClassPortInfo(Struct):
     redirect_tc = uint(8, "RedirectTC", at="24", base="hex")
     redirect_sl = uint(4, "RedirectSL", at="25")
     redirect_fl = uint(20, "RedirectFL", at="25[4]", base="hex")
-    redirect_lid = uint(16, "RedirectLID", at="28", show=lid_text)
-    redirect_p_key = uint(16, "RedirectP_Key", at="30", base="hex", show=p_key_text, ws="redirectpkey")
+    redirect_lid = lid("RedirectLID", at="28")
+    redirect_p_key = pkey("RedirectP_Key", at="30", ws="redirectpkey")
     reserved1 = pad(8, at="32")
-    redirect_qp = uint(24, "RedirectQP", at="33", base="hex")
-    redirect_q_key = uint(32, "RedirectQ_Key", at="36", base="hex", secret="Q_Key", ws="redirectqkey")
+    redirect_qp = qpn("RedirectQP", at="33")
+    redirect_q_key = secret(32, "Q_Key", "RedirectQ_Key", at="36", ws="redirectqkey")
     trap_gid = gid("TrapGID", at="40")
     trap_tc = uint(8, "TrapTC", at="56", base="hex")
     trap_sl = uint(4, "TrapSL", at="57")
     trap_fl = uint(20, "TrapFL", at="57[4]", base="hex")
-    trap_lid = uint(16, "TrapLID", at="60", show=lid_text)
-    trap_p_key = uint(16, "TrapP_Key", at="62", base="hex", show=p_key_text, ws="trappkey")
+    trap_lid = lid("TrapLID", at="60")
+    trap_p_key = pkey("TrapP_Key", at="62", ws="trappkey")
     trap_hl = uint(8, "TrapHL", at="64")
-    trap_qp = uint(24, "TrapQP", at="65", base="hex")
-    trap_q_key = uint(32, "TrapQ_Key", at="68", base="hex", secret="Q_Key", ws="trapqkey")
+    trap_qp = qpn("TrapQP", at="65")
+    trap_q_key = secret(32, "Q_Key", "TrapQ_Key", at="68", ws="trapqkey")
 
 
 class InformInfo(Struct):
@@ -50,14 +49,14 @@ class InformInfo(Struct):
     key, section, size = "informinfo", "IBA 13.4.8.3; seed004 MADInformInfo; opensm ib_inform_info_t", 36
     carried_by = tuple(Mad(mgmt_class, 0x0003) for mgmt_class in GENERAL_CLASSES)
     gid = gid("GID", at="0")
-    lid_range_begin = uint(16, "LIDRangeBegin", at="16", show=lambda lid: "0xffff (all)" if lid == 0xFFFF else lid_text(lid))
-    lid_range_end = uint(16, "LIDRangeEnd", at="18", show=lid_text)
+    lid_range_begin = lid("LIDRangeBegin", at="16", show=lambda lid: "0xffff (all)" if lid == 0xFFFF else lid_text(lid))
+    lid_range_end = lid("LIDRangeEnd", at="18")
     reserved1 = pad(16, at="20")
     is_generic = enum(8, {0: "Vendor specific", 1: "Generic"}, "IsGeneric", at="22")
     subscribe = enum(8, {0: "Unsubscribe", 1: "Subscribe"}, "Subscribe", at="23")
     type = enum(16, {**NOTICE_TYPE, 0xFFFF: "All"}, "Type", at="24", base="hex")
     trap_number = enum(16, TRAP_NUMBER, "TrapNumber", at="26", ws="trapnumberdeviceid")
-    qpn = uint(24, "QPN", at="28", base="hex")
+    qpn = qpn("QPN", at="28")
     reserved2 = pad(3, at="31")
     resp_time_value = uint(5, "RespTimeValue", at="31[3]", show=timeout_text)
     reserved3 = pad(8, at="32")

@@ -1,14 +1,13 @@
-"""What do the messages that make and break a connection hold: REQ, MRA, REJ, REP, RTU, DREQ, DREP?"""
+"""What do the messages that set up and tear down a connection contain: REQ, MRA, REJ, REP, RTU, DREQ, DREP?"""
 
 from __future__ import annotations
 
 from . import cm_names as cn
 from .classport import ClassPortInfo
-from .convert import lid_text, rate_text, timeout_text
+from .convert import rate_text, timeout_text
 from .names import MTU
 from .places import Inside, Mad, MadFormat
-from .spec import Field, Struct, bit, enum, flag, gid, guid, hole, nested, pad, part, raw, uint
-from .transport import p_key_text
+from .spec import Field, Struct, bit, enum, flag, gid, guid, hole, lid, nested, pad, part, pkey, qpn, raw, secret, uint
 
 CLASS = 0x07
 REQ_ID, MRA_ID, REJ_ID, REP_ID, RTU_ID, DREQ_ID, DREP_ID = range(0x0010, 0x0017)
@@ -43,28 +42,28 @@ class REQ(Struct):
     )
     service_port = part(service_id, 15, 0, "Destination Port", show=cn.port_text, ws="serviceid.dport", when=(service_prefix, _IP_CM))
     local_ca_guid = guid("Local CA GUID", at="16")
-    local_cm_q_key = uint(32, "Local CM Q_Key", at="24", base="hex", secret="Q_Key", ws="localcmqkey")
-    local_q_key = uint(32, "Local Q_Key", at="28", base="hex", secret="Q_Key", ws="localqkey")
-    local_qpn = uint(24, "Local QPN", at="32", base="hex")
+    local_cm_q_key = secret(32, "Q_Key", "Local CM Q_Key", at="24", ws="localcmqkey")
+    local_q_key = secret(32, "Q_Key", "Local Q_Key", at="28", ws="localqkey")
+    local_qpn = qpn("Local QPN", at="32")
     responder_resources = uint(8, "Responder Resources", at="35", ws="responderres")
-    local_eecn = uint(24, "Local EECN", at="36", base="hex")
+    local_eecn = qpn("Local EECN", at="36")
     initiator_depth = uint(8, "Initiator Depth", at="39", ws="initdepth")
-    remote_eecn = uint(24, "Remote EECN", at="40", base="hex", ws="remoteeecn")
+    remote_eecn = qpn("Remote EECN", at="40", ws="remoteeecn")
     remote_cm_response_timeout = uint(5, "Remote CM Response Timeout", at="43", show=timeout_text, ws="remoteresptout")
     transport_service_type = enum(2, cn.TRANSPORT_SERVICE, "Transport Service Type", at="43[5]", ws="transpsvctype")
     end_to_end_flow_control = flag("End-to-End Flow Control", at="43[7]", ws="e2eflowctrl")
     starting_psn = uint(24, "Starting PSN", at="44", ws="startpsn")
     local_cm_response_timeout = uint(5, "Local CM Response Timeout", at="47", show=timeout_text, ws="localresptout")
     retry_count = uint(3, "Retry Count", at="47[5]", ws="retrcount")
-    partition_key = uint(16, "Partition Key", at="48", base="hex", show=p_key_text, ws="pkey")
+    partition_key = pkey("Partition Key", at="48", ws="pkey")
     path_packet_payload_mtu = enum(4, MTU, "Path Packet Payload MTU", at="50", ws="pppmtu")
     rdc_exists = flag("RDC Exists", at="50[4]", ws="rdcexist")
     rnr_retry_count = uint(3, "RNR Retry Count", at="50[5]", show=cn.rnr_retry_text, ws="rnrretrcount")
     max_cm_retries = uint(4, "Max CM Retries", at="51", ws="maxcmretr")
     srq = flag("SRQ", at="51[4]")
     extended_transport_type = enum(3, cn.EXTENDED_TRANSPORT, "Extended Transport Type", at="51[5]", ws="ext_transport")
-    primary_local_port_lid = uint(16, "Primary Local Port LID", at="52", show=lid_text, ws="prim_locallid")
-    primary_remote_port_lid = uint(16, "Primary Remote Port LID", at="54", show=lid_text, ws="prim_remotelid")
+    primary_local_port_lid = lid("Primary Local Port LID", at="52", ws="prim_locallid")
+    primary_remote_port_lid = lid("Primary Remote Port LID", at="54", ws="prim_remotelid")
     primary_local_port_gid = gid("Primary Local Port GID", at="56", ws="prim_localgid")
     primary_local_gid_prefix = part(primary_local_port_gid, 127, 64, "Primary Local GID Prefix", base="hex", ws="prim_localgid.prefix")
     primary_local_gid_mark = part(primary_local_port_gid, 63, 32, "Primary Local GID IPv4 Mark", base="hex", ws="prim_localgid.ipv4mark")
@@ -83,8 +82,8 @@ class REQ(Struct):
     primary_reserved1 = pad(3, at="94[5]", ws="prim_reserved1")
     primary_local_ack_timeout = uint(5, "Primary Local ACK Timeout", at="95", show=cn.ack_timeout_text, ws="prim_localacktout")
     primary_reserved2 = pad(3, at="95[5]", ws="prim_reserved2")
-    alternate_local_port_lid = uint(16, "Alternate Local Port LID", at="96", show=lid_text, ws="alt_locallid")
-    alternate_remote_port_lid = uint(16, "Alternate Remote Port LID", at="98", show=lid_text, ws="alt_remotelid")
+    alternate_local_port_lid = lid("Alternate Local Port LID", at="96", ws="alt_locallid")
+    alternate_remote_port_lid = lid("Alternate Remote Port LID", at="98", ws="alt_remotelid")
     alternate_local_port_gid = gid("Alternate Local Port GID", at="100", ws="alt_localgid")
     alternate_remote_port_gid = gid("Alternate Remote Port GID", at="116", ws="alt_remotegid")
     alternate_flow_label = uint(20, "Alternate Flow Label", at="132", base="hex", ws="alt_flowlabel")
@@ -96,7 +95,7 @@ class REQ(Struct):
     alternate_subnet_local = flag("Alternate Subnet Local", at="138[4]", ws="alt_subnetlocal")
     alternate_reserved1 = pad(3, at="138[5]", ws="alt_reserved1")
     alternate_local_ack_timeout = uint(5, "Alternate Local ACK Timeout", at="139", show=cn.ack_timeout_text, ws="alt_localacktout")
-    # Wireshark gives both reserved runs of the alternate path one name.
+    # Wireshark uses one name for both reserved fields of the alternate path.
     alternate_reserved2 = pad(3, at="139[5]", ws="alt_reserved1")
     sap_supported = bit(alternate_reserved2, 2, "SAP Supported")
     private_data = raw(92, "Private Data", at="140", ws="private")
@@ -185,10 +184,10 @@ class REP(Struct):
     carried_by = (Mad(CLASS, REP_ID),)
     local_communication_id = uint(32, "Local Communication ID", at="0", base="hex", ws="infiniband.cm.rep")
     remote_communication_id = uint(32, "Remote Communication ID", at="4", base="hex", ws="remotecommid")
-    local_q_key = uint(32, "Local Q_Key", at="8", base="hex", secret="Q_Key", ws="localqkey")
-    local_qpn = uint(24, "Local QPN", at="12", base="hex")
+    local_q_key = secret(32, "Q_Key", "Local Q_Key", at="8", ws="localqkey")
+    local_qpn = qpn("Local QPN", at="12")
     vendor_id_high = uint(8, "Vendor ID High", at="15", base="hex")
-    local_eecn = uint(24, "Local EE Context Number", at="16", base="hex", ws="localeecn")
+    local_eecn = qpn("Local EE Context Number", at="16", ws="localeecn")
     vendor_id_middle = uint(8, "Vendor ID Middle", at="19", base="hex")
     starting_psn = uint(24, "Starting PSN", at="20", ws="startpsn")
     vendor_id_low = uint(8, "Vendor ID Low", at="23", base="hex")
@@ -221,7 +220,7 @@ class DREQ(Struct):
     carried_by = (Mad(CLASS, DREQ_ID),)
     local_communication_id = uint(32, "Local Communication ID", at="0", base="hex", ws="localcommid")
     remote_communication_id = uint(32, "Remote Communication ID", at="4", base="hex", ws="remotecommid")
-    remote_qpn = uint(24, "Remote QPN/EECN", at="8", base="hex", ws="infiniband.cm.req.remoteqpneecn")
+    remote_qpn = qpn("Remote QPN/EECN", at="8", ws="infiniband.cm.req.remoteqpneecn")
     reserved1 = pad(8, at="11")
     private_data = raw(220, "Private Data", at="12", ws="private")
 

@@ -1,4 +1,4 @@
-"""What do the numbers of communication management mean: messages, reasons, statuses, service ids?"""
+"""What do the numbers of connection management mean: messages, reasons, statuses, service ids?"""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ MESSAGES: Mapping[int, str] = {
     0x0015: "DisconnectRequest", 0x0016: "DisconnectReply", 0x0017: "ServiceIDResReq", 0x0018: "ServiceIDResReqResp",
     0x0019: "LoadAlternatePath", 0x001A: "AlternatePathResponse", 0x001B: "SuggestAlternatePath", 0x001C: "SuggestPathResponse",
 }  # fmt: skip
-"""Attribute ids of the messages (libibumad umad_cm.h, umad_str.c). No public source lays out 0x001B (SAP) and 0x001C (SPR)."""
+"""Attribute ids of the messages (libibumad umad_cm.h, umad_str.c). No public source has the layout of 0x001B (SAP) and 0x001C (SPR)."""
 
 TRANSPORT_SERVICE: Mapping[int, str] = {0: "RC", 1: "UC", 2: "RD", 3: "Extended"}
-"""TransportServiceType of a REQ; 3 means the extended transport type says it (kernel cm.c)."""
+"""TransportServiceType of a REQ; 3: see the extended transport type (kernel cm.c)."""
 
 EXTENDED_TRANSPORT: Mapping[int, str] = {0: "none", 1: "XRC"}
 """ExtendedTransportType of a REQ (kernel cm_msgs.h)."""
@@ -68,7 +68,7 @@ SERVICE_RANGES: tuple[tuple[int, int, str], ...] = (
     (IPOIB_CM_PREFIX, IPOIB_CM_MASK, "IPoIB connected mode"),
     (0x0200_0000_0000_0000, 0xFF00_0000_0000_0000, "OS administered"),
 )
-"""(service id, mask, what it is for), the first that fits counts (FACTS A2; kernel ib_cm.h, cma.c, ipoib_cm.c; RFC 4755)."""
+"""(service id, mask, purpose); the first match counts (FACTS A2; kernel ib_cm.h, cma.c, ipoib_cm.c; RFC 4755)."""
 
 IP_PROTOCOLS: Mapping[int, str] = {0x01: "ICMP", 0x06: "TCP", 0x11: "UDP"}
 """RDMA port space of a service id of RDMA IP CM: 0x06 connections, 0x11 datagrams, 0x01 IPoIB (kernel rdma_user_cm.h: 0x0106, 0x0111)."""
@@ -78,7 +78,7 @@ IP_PORTS: Mapping[int, str] = {3260: "iSER", 4420: "NVMe", 18634: "RDS", 20049: 
 
 
 def service_range(service_id: int) -> str:
-    """What a service id is for; empty when no public source says it."""
+    """The purpose of a service id; empty if unknown."""
     return next((name for prefix, mask, name in SERVICE_RANGES if service_id & mask == prefix), "")
 
 
@@ -97,20 +97,20 @@ def service_text(service_id: int) -> str:
 
 
 def port_text(port: int) -> str:
-    """A destination port with the RDMA service that is known there."""
+    """A destination port with its well-known RDMA service."""
     return f"{port} ({IP_PORTS[port]})" if port in IP_PORTS else str(port)
 
 
 def rnr_retry_text(count: int) -> str:
-    """RNR retry count; 7 never gives up (IBA 9.7.5.2.8)."""
+    """RNR retry count; 7 means infinite (IBA 9.7.5.2.8)."""
     return "7 (infinite)" if count == 7 else str(count)
 
 
 def ack_timeout_text(code: int) -> str:
-    """Local ACK timeout of a path; 0 never expires (IBA 9.7.6.1.3)."""
+    """Local ACK timeout of a path; 0 means infinite (IBA 9.7.6.1.3)."""
     return "0 (infinite)" if code == 0 else timeout_text(code)
 
 
 def ack_delay_text(code: int) -> str:
-    """Target ACK delay, at most so long."""
+    """Target ACK delay (upper limit)."""
     return f"{code} ({duration_text(timeout_seconds(code))})"

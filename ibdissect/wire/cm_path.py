@@ -1,14 +1,13 @@
-"""What do the messages that find a datagram service or change a connection's path hold: SIDR_REQ, SIDR_REP, LAP, APR?"""
+"""What do the messages that find a datagram service or change a connection's path contain: SIDR_REQ, SIDR_REP, LAP, APR?"""
 
 from __future__ import annotations
 
 from . import cm_names as cn
 from .classport import ClassPortInfo
 from .cm import CLASS
-from .convert import lid_text, rate_text, timeout_text
+from .convert import rate_text, timeout_text
 from .places import Inside, Mad
-from .spec import Struct, enum, flag, gid, nested, pad, part, raw, uint
-from .transport import p_key_text
+from .spec import Struct, enum, flag, gid, lid, nested, pad, part, pkey, qpn, raw, secret, uint
 
 SIDR_REQ_ID, SIDR_REP_ID, LAP_ID, APR_ID = range(0x0017, 0x001B)
 _IP_CM = frozenset({cn.IP_CM_PREFIX >> 24})
@@ -20,7 +19,7 @@ class SIDRReq(Struct):
     key, section, size, title = "cm.sidrreq", "IBA 12.11.1; kernel ibta_vol1_c12.h table 119; seed004 CMSIDR_REQ", 232, "SIDR_REQ"
     carried_by = (Mad(CLASS, SIDR_REQ_ID),)
     request_id = uint(32, "Request ID", at="0", base="hex")
-    partition_key = uint(16, "Partition Key", at="4", base="hex", show=p_key_text, ws="pkey")
+    partition_key = pkey("Partition Key", at="4", ws="pkey")
     reserved1 = pad(16, at="6")
     service_id = uint(64, "Service ID", at="8", base="hex", show=cn.service_text)
     service_prefix = part(service_id, 63, 24, "Service ID Prefix", base="hex", ws="serviceid.prefix")
@@ -40,10 +39,10 @@ class SIDRRep(Struct):
     status = enum(8, cn.SIDR_STATUS, "Status", at="4")
     additional_information_length = uint(8, "Additional Information Length", at="5", unit="bytes", ws="addinfolen")
     vendor_id_high = uint(16, "Vendor ID High", at="6", base="hex")
-    qpn = uint(24, "QPN", at="8", base="hex")
+    qpn = qpn("QPN", at="8")
     vendor_id_low = uint(8, "Vendor ID Low", at="11", base="hex")
     service_id = uint(64, "Service ID", at="12", base="hex", show=cn.service_text)
-    q_key = uint(32, "Q_Key", at="20", base="hex", secret="Q_Key", ws="qkey")
+    q_key = secret(32, "Q_Key", at="20", ws="qkey")
     additional_information = raw(72, "Additional Information", at="24")
     private_data = raw(136, "Private Data", at="96", ws="private")
 
@@ -63,13 +62,13 @@ class LAP(Struct):
     carried_by = (Mad(CLASS, LAP_ID),)
     local_communication_id = uint(32, "Local Communication ID", at="0", base="hex", ws="localcommid")
     remote_communication_id = uint(32, "Remote Communication ID", at="4", base="hex", ws="remotecommid")
-    q_key = uint(32, "Q_Key", at="8", base="hex", secret="Q_Key", ws="qkey")
-    remote_qpn = uint(24, "Remote QPN/EECN", at="12", base="hex", ws="remoteqpneecn")
+    q_key = secret(32, "Q_Key", at="8", ws="qkey")
+    remote_qpn = qpn("Remote QPN/EECN", at="12", ws="remoteqpneecn")
     remote_cm_response_timeout = uint(5, "Remote CM Response Timeout", at="15", show=timeout_text, ws="remoteresptout")
     reserved1 = pad(3, at="15[5]")
     reserved2 = pad(32, at="16")
-    alternate_local_port_lid = uint(16, "Alternate Local Port LID", at="20", show=lid_text, ws="alt_locallid")
-    alternate_remote_port_lid = uint(16, "Alternate Remote Port LID", at="22", show=lid_text, ws="alt_remotelid")
+    alternate_local_port_lid = lid("Alternate Local Port LID", at="20", ws="alt_locallid")
+    alternate_remote_port_lid = lid("Alternate Remote Port LID", at="22", ws="alt_remotelid")
     alternate_local_port_gid = gid("Alternate Local Port GID", at="24", ws="alt_localgid")
     alternate_remote_port_gid = gid("Alternate Remote Port GID", at="40", ws="alt_remotegid")
     alternate_flow_label = uint(20, "Alternate Flow Label", at="56", base="hex", ws="alt_flowlabel")

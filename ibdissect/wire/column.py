@@ -1,4 +1,4 @@
-"""How is a field declared that stands on no bytes of its own, but is computed from other fields of its structure?"""
+"""How is a field declared that has no bytes but is computed from other fields of its structure?"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 class ComputedField(Field[Any]):
-    """A field that `column` makes: it has a name, a type and a value for each occurrence of its structure, but no bytes."""
+    """A field made by `column`: it has a name, a type and a value for each occurrence of its structure, but no bytes."""
 
     __slots__ = ("formula",)
 
@@ -35,7 +35,7 @@ class ComputedField(Field[Any]):
 
 
 def evaluate(formula: Any, value_of: Callable[[Field[Any]], Any]) -> Any:
-    """What arithmetic on fields amounts to; `value_of` gives a field's value, a number or an array of them."""
+    """The result of arithmetic on fields; `value_of` returns a field's value, a number or an array."""
     if isinstance(formula, Field):
         return value_of(formula)
     if isinstance(formula, Arith):
@@ -54,10 +54,10 @@ def column(
     values: Mapping[int, str] | None = None,
     base: str = "dec",
 ) -> ComputedField:
-    """A value for every occurrence of a structure, under a filter name (in full, with a dot; else `<structure>.<name>`).
+    """A value for every occurrence of a structure; `name` is the full filter name if it has a dot, else `<structure>.<name>`.
 
-    `formula`: arithmetic on fields of `of` (`BTH.destqp & 0xFF`), which is as fast as any column; or a function of a view of it, called
-    for one occurrence at a time. `kind`: `uint` for whole numbers, `text` for a function that returns strings. SpecError for anything else.
+    `formula`: arithmetic on fields of `of` (`BTH.destqp & 0xFF`), as fast as any column; or a function of a view, called once per
+    occurrence. `kind`: `uint` for integers, `text` for a function that returns strings. Raises SpecError for anything else.
     """
     if kind not in ("uint", "text"):
         raise SpecError(of.__name__, name, f"a computed column is uint or text, not {kind}")

@@ -1,4 +1,4 @@
-"""Which fields of an SA record does a ComponentMask choose, and which mask chooses given fields?"""
+"""Which fields of an SA record does a ComponentMask select, and which mask selects given fields?"""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from .spec import Struct
 
 
 def components_of(record: type[Struct]) -> tuple[str, ...]:
-    """The record's components in the order of their mask bits, bit 0 first; "" for a reserved one, () for a record without any.
+    """The record's components in the order of their mask bits, bit 0 first; "" for a reserved bit, () for a record without any.
 
-    A component inside a nested attribute is written with dots (`port_info.lid`), one entry of a table with its index.
+    A component inside a nested attribute is written with dots (`port_info.lid`), an entry of an array with its index.
     """
     return getattr(record, "components", ())
 
 
 def components_set(record: type[Struct], mask: int) -> list[str]:
-    """The components that a ComponentMask chooses, in bit order; `bit N` for a reserved component or one that does not exist."""
+    """The components that a ComponentMask selects, in bit order; `bit N` for a reserved or undefined component."""
     known = components_of(record)
     chosen = []
     for number in range(mask.bit_length()):
@@ -26,7 +26,7 @@ def components_set(record: type[Struct], mask: int) -> list[str]:
 
 
 def mask_for(record: type[Struct], names: Iterable[str]) -> int:
-    """The ComponentMask that chooses the named components of a record. ValueError for a name that is no component of it."""
+    """The ComponentMask that selects the named components of a record; raises ValueError for an unknown name."""
     known = components_of(record)
     mask = 0
     for name in names:

@@ -1,19 +1,19 @@
-"""How do IBA codes (timeouts, rates, MTUs, link widths and speeds, LIDs, GUIDs) turn into quantities, and text into addresses?"""
+"""How are IBA codes (timeouts, rates, MTUs, link widths and speeds, LIDs, GUIDs) and addresses converted?"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 from . import names
+from .numbers import FIRST_MULTICAST, PERMISSIVE
 
 TIMEOUT_UNIT = 4.096e-6
 """Seconds of timeout code 0; code n means 4.096 us * 2**n (IBA 13.4.6.2)."""
 
 LIFETIME_INFINITE = 20
-"""Least LifeTimeValue and HOQLife that mean "for ever" (IBA 14.2.5.4)."""
+"""Smallest LifeTimeValue and HOQLife that mean "infinite" (IBA 14.2.5.4)."""
 
 DEFAULT_GID_PREFIX = 0xFE80_0000_0000_0000
-LID_MULTICAST, LID_PERMISSIVE = 0xC000, 0xFFFF
 
 RATE_GBPS: Mapping[int, float] = {
     2: 2.5, 3: 10, 4: 30, 5: 5, 6: 20, 7: 40, 8: 60, 9: 80, 10: 120, 11: 14, 12: 56, 13: 112, 14: 168, 15: 25, 16: 100, 17: 200,
@@ -23,19 +23,19 @@ RATE_GBPS: Mapping[int, float] = {
 
 
 def timeout_seconds(code: int) -> float:
-    """Seconds of a 5-bit timeout code."""
+    """The seconds of a 5-bit timeout code."""
     return TIMEOUT_UNIT * 2.0**code
 
 
 def timeout_code(seconds: float) -> int:
-    """The least code whose timeout is not below `seconds`. ValueError beyond code 31 or below zero."""
+    """The smallest code whose timeout is at least `seconds`; raises ValueError if none fits or `seconds` is negative."""
     if seconds < 0 or not seconds <= timeout_seconds(31):
         raise ValueError(f"no timeout code for {seconds} s, the longest is {timeout_seconds(31):.0f} s")
     return next(code for code in range(32) if seconds <= timeout_seconds(code))
 
 
 def duration_text(seconds: float) -> str:
-    """A duration with four digits in us, ms or s."""
+    """A duration with four significant digits in us, ms or s."""
     for factor, unit in ((1e6, "us"), (1e3, "ms")):
         if seconds * factor < 1000:
             return f"{seconds * factor:.4g} {unit}"
@@ -48,23 +48,23 @@ def timeout_text(code: int) -> str:
 
 
 def lifetime_text(code: int) -> str:
-    """As `timeout_text`, for LifeTimeValue and HOQLife, where 20 and more never expire."""
+    """Like `timeout_text`, for LifeTimeValue and HOQLife, where 20 and above mean infinite."""
     return f"{code} (infinite)" if code >= LIFETIME_INFINITE else timeout_text(code)
 
 
 def lease_text(seconds: int) -> str:
-    """A key lease period; 0 never expires."""
+    """A key lease period; 0 means infinite."""
     return f"{seconds} s" if seconds else "0 (infinite)"
 
 
 def rate_bps(code: int) -> int | None:
-    """Bits per second of a rate code; None for a code without meaning."""
+    """Bits per second of a rate code; None for an undefined code."""
     gbps = RATE_GBPS.get(code)
     return None if gbps is None else int(gbps * 1_000_000_000)
 
 
 def rate_code(bps: int) -> int:
-    """Code of the lowest rate that is not below `bps`. ValueError beyond the fastest."""
+    """The code of the lowest rate that is at least `bps`; raises ValueError if there is none."""
     fitting = [(gbps, code) for code, gbps in RATE_GBPS.items() if gbps * 1_000_000_000 >= bps]
     if not fitting:
         raise ValueError(f"no rate code for {bps} bit/s, the fastest is {max(RATE_GBPS.values()):g} Gb/s")
@@ -78,12 +78,12 @@ def rate_text(code: int) -> str:
 
 
 def mtu_bytes(code: int) -> int | None:
-    """Bytes of an MTU code; None for a code without meaning."""
+    """Bytes of an MTU code; None for an undefined code."""
     return 128 << code if code in names.MTU else None
 
 
 def mtu_code(size: int) -> int:
-    """Code of an MTU of exactly `size` bytes. ValueError for a size that has none."""
+    """The code of an MTU of exactly `size` bytes; raises ValueError if there is none."""
     for code in names.MTU:
         if mtu_bytes(code) == size:
             return code
@@ -91,7 +91,7 @@ def mtu_code(size: int) -> int:
 
 
 def _mask_text(bits: Mapping[int, str], special: Mapping[int, str], none: str) -> Callable[[int], str]:
-    """A function that names the bits of a mask, or the value as a whole when it is `special`."""
+    """A function that names the bits of a mask, or a `special` value as a whole."""
 
     def show(value: int) -> str:
         if value in special:
@@ -116,28 +116,40 @@ speed_ext_enabled_text = _mask_text(names.LINK_SPEED_EXT, {30: "extended speeds 
 speed_ext2_mask_text = _mask_text(names.LINK_SPEED_EXT2, {}, "none")
 """LinkSpeedExtSupported2 and -Enabled2."""
 fec_mask_text = _mask_text({1 << code: name for code, name in names.FEC_MODE.items()}, {}, "none")
-"""FEC modes supported or enabled; bit n is mode n of FECModeActive (inferred, not printed by the sources)."""
+"""FEC modes supported or enabled; bit n is mode n of FECModeActive (inferred, not stated in the sources)."""
 mlnx_speed_mask_text = _mask_text({1: "FDR10"}, {}, "none")
 """Link speeds of MlnxExtPortInfo (libibmad)."""
 
 
 def lid_text(lid: int) -> str:
-    """Unicast LIDs in decimal; the others in hex with what they are."""
-    if lid == LID_PERMISSIVE:
+    """Unicast LIDs in decimal; others in hex with their type."""
+    if lid == PERMISSIVE:
         return "0xffff (permissive)"
-    if lid >= LID_MULTICAST:
+    if lid >= FIRST_MULTICAST:
         return f"{lid:#06x} (multicast)"
     return str(lid)
 
 
+def opa_lid_text(lid: int) -> str:
+    """A 32-bit LID: multicast from 0xF0000000 on, all ones permissive (opa-ff stl_types.h)."""
+    if lid == 0xFFFFFFFF:
+        return "0xffffffff (permissive)"
+    return f"{lid:#010x} (multicast)" if lid >= 0xF0000000 else str(lid)
+
+
+def p_key_text(value: int) -> str:
+    """A P_Key as partition and membership: bit 15 is full membership, the rest the partition (seed002)."""
+    return f"0x{value:04x} ({'full' if value & 0x8000 else 'limited'} member of partition 0x{value & 0x7FFF:04x})"
+
+
 def lids_of(base: int, lmc: int) -> range:
-    """All LIDs that a port with this base LID and LMC answers to; the low LMC bits of `base` do not count (IBA 4.1.3)."""
+    """All LIDs of a port with this base LID and LMC; the low LMC bits of `base` are ignored (IBA 4.1.3)."""
     first = base >> lmc << lmc
     return range(first, first + (1 << lmc))
 
 
 def parse_gid(text: str) -> bytes:
-    """A GID in IPv6 notation as 16 bytes. ValueError when it is none."""
+    """A GID in IPv6 notation as 16 bytes; raises ValueError if invalid."""
     import ipaddress
 
     try:
@@ -147,7 +159,7 @@ def parse_gid(text: str) -> bytes:
 
 
 def parse_guid(text: str) -> int:
-    """`0002:c903:0000:1491`, `00:02:c9:03:00:00:14:91` or `0x0002c90300001491` as a number. ValueError when it is none."""
+    """`0002:c903:0000:1491`, `00:02:c9:03:00:00:14:91` or `0x0002c90300001491` as a number; raises ValueError if invalid."""
     plain = text.strip().lower()
     groups = plain.split(":")
     width = {4: 4, 8: 2}.get(len(groups))
@@ -163,26 +175,26 @@ def parse_guid(text: str) -> int:
 
 
 def parse_lid(text: str, multicast: bool | None = False) -> int:
-    """A LID in decimal or 0x hex: unicast, or multicast if `multicast`, or any 16-bit value if None. ValueError when it is none."""
+    """A LID in decimal or 0x hex: unicast, multicast if `multicast`, any 16-bit value if None; raises ValueError if invalid."""
     try:
         lid = int(text.strip(), 0)
     except ValueError:
         raise ValueError(f"not a LID: {text!r}") from None
-    low, high = {False: (1, LID_MULTICAST - 1), True: (LID_MULTICAST, LID_PERMISSIVE - 1), None: (0, 0xFFFF)}[multicast]
+    low, high = {False: (1, FIRST_MULTICAST - 1), True: (FIRST_MULTICAST, PERMISSIVE - 1), None: (0, 0xFFFF)}[multicast]
     if not low <= lid <= high:
         raise ValueError(f"not a LID: {text!r} is outside {low:#06x}-{high:#06x}")
     return lid
 
 
 def gid_of(prefix: int, guid: int) -> bytes:
-    """The GID made of a 64-bit subnet prefix and a port GUID."""
+    """The GID of a 64-bit subnet prefix and a port GUID."""
     return prefix.to_bytes(8, "big") + guid.to_bytes(8, "big")
 
 
 def parse_end_port(text: str, prefix: int = DEFAULT_GID_PREFIX) -> bytes | int:
-    """The end port that a person names: a GID as 16 bytes, a port GUID as the GID below `prefix`, or a unicast LID as int.
+    """The end port in user input: a GID as 16 bytes, a port GUID as the GID with `prefix`, or a unicast LID as int.
 
-    Eight groups of one or two digits are a GUID only when each has two; `::` and long groups make a GID. ValueError otherwise.
+    Four groups, or eight groups of two digits each, are a GUID; other text with `:` is a GID. Raises ValueError if invalid.
     """
     plain = text.strip()
     groups = plain.split(":")

@@ -1,6 +1,6 @@
-"""Which CRCs belong to a packet: ICRC (native, RoCE v1 and v2), VCRC and the link packet CRC.
+"""Which CRCs does a packet have? ICRC (native, RoCE v1 and v2), VCRC and the link packet CRC.
 
-All values are the plain numbers; on the wire they stand little-endian (IBA 7.8; verified on real captures).
+All values are plain numbers; on the wire they are little-endian (IBA 7.8; verified on real captures).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _LRH, _GRH, _ONES_LRH = 8, 40, b"\xff" * 8
 
 
 def icrc_native(data: bytes, has_grh: bool) -> int:
-    """ICRC (32 bits) of a native packet: `data` is LRH up to and with the pad bytes behind the payload.
+    """ICRC (32 bits) of a native packet; `data` is the LRH up to and including the pad bytes after the payload.
 
-    LRH.VL and BTH byte 4 count as ones; with a GRH the whole LRH and its TClass, FlowLabel, HopLimit too (IBA 7.8.1).
+    LRH.VL and BTH byte 4 are masked with ones; with a GRH also the whole LRH and TClass, FlowLabel and HopLimit (IBA 7.8.1).
     """
     masked = bytearray(data)
     if has_grh:
@@ -30,15 +30,15 @@ def icrc_native(data: bytes, has_grh: bool) -> int:
 
 
 def icrc_roce1(data: bytes) -> int:
-    """ICRC (32 bits) of a RoCE v1 packet: `data` is GRH up to and with the pad bytes; an LRH of ones stands before it (Annex A16)."""
+    """ICRC (32 bits) of a RoCE v1 packet; `data` is the GRH up to and including the pad bytes, preceded by an LRH of ones (Annex A16)."""
     return _icrc_of_grh(bytearray(_ONES_LRH + data))
 
 
 def icrc_roce2(data: bytes) -> int:
-    """ICRC (32 bits) of a RoCE v2 packet: `data` is the IPv4 or IPv6 header up to and with the pad bytes.
+    """ICRC (32 bits) of a RoCE v2 packet; `data` is the IPv4 or IPv6 header up to and including the pad bytes.
 
-    An LRH of ones stands before it; TOS, TTL, checksum (IPv4), traffic class, flow label, hop limit (IPv6), the UDP
-    checksum and BTH byte 4 count as ones (RoCEv2 Annex A17.3.3).
+    It is preceded by an LRH of ones; TOS, TTL, checksum (IPv4), traffic class, flow label, hop limit (IPv6), UDP
+    checksum and BTH byte 4 are masked with ones (RoCEv2 Annex A17.3.3).
     """
     masked = bytearray(data)
     if data[:1] and data[0] >> 4 == 4:
@@ -55,26 +55,26 @@ def icrc_roce2(data: bytes) -> int:
 
 
 def vcrc(data: bytes) -> int:
-    """VCRC (16 bits) of LRH up to and with the ICRC: polynomial 0x100B reflected, ones before and after (IBA 7.8.2)."""
+    """VCRC (16 bits) of LRH up to and including the ICRC: polynomial 0x100B reflected, initial value and final XOR ones (IBA 7.8.2)."""
     return crc16()(bytes(data))
 
 
 def lpcrc(data: bytes) -> int:
-    """CRC (16 bits) of the first four bytes of a flow-control packet; the generator of the VCRC (IBA 7.9.4)."""
+    """CRC (16 bits) of the first four bytes of a flow-control packet; same generator as the VCRC (IBA 7.9.4)."""
     return crc16()(bytes(data[:4]))
 
 
 @cache
 def crc16() -> Callable[[bytes | memoryview], int]:
-    """The function behind `vcrc` and `lpcrc`, for callers that have many packets."""
-    import anycrc  # late: a CRC-less run need not load it
+    """The function used by `vcrc` and `lpcrc`, for callers with many packets."""
+    import anycrc  # imported only if needed
 
     calculate: Callable[[bytes | memoryview], int] = anycrc.CRC(16, 0x100B, 0xFFFF, True, True, 0xFFFF).calc
     return calculate
 
 
 def _icrc_of_grh(masked: bytearray) -> int:
-    """`masked` is 8 bytes of ones, GRH, BTH and the rest."""
+    """The ICRC of `masked`: 8 bytes of ones, GRH, BTH and the rest."""
     if len(masked) > _LRH:
         masked[_LRH] |= 0x0F
     for at in (9, 10, 11, _LRH + 7, _LRH + _GRH + 4):
@@ -83,6 +83,6 @@ def _icrc_of_grh(masked: bytearray) -> int:
 
 
 def _ones(masked: bytearray, at: int) -> None:
-    """One byte of ones, where the packet reaches that far."""
+    """Set the byte at `at` to ones, if there is one."""
     if at < len(masked):
         masked[at] = 0xFF

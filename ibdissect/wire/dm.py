@@ -1,4 +1,4 @@
-"""What do device management MADs (class 0x06) tell about I/O units, their controllers and services?"""
+"""What do device management MADs (class 0x06) contain about I/O units, their controllers and services?"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a condition on packet fields looks like as data: rules, TOML rules and display filters all become this.
+"""How is a condition on packet fields represented? Rules, TOML rules and display filters are all converted to this.
 
-Evaluation over arrays lives in `ibdissect.table.mask`; nothing here touches a packet.
+`ibdissect.table.mask` evaluates it over arrays; nothing here reads packets.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Union
 
-from ibdissect.record import record
+from msgspec import Struct as Record
 
 if TYPE_CHECKING:
     from .spec import Field, Struct
@@ -17,7 +17,7 @@ Operand = Union["Value", "Field[Any]", int, bytes, str]
 
 
 class Expr:
-    """A truth value for each packet (or each occurrence of a structure)."""
+    """A condition, true or false for each packet (or each occurrence of a structure)."""
 
     __slots__ = ()
 
@@ -32,7 +32,7 @@ class Expr:
 
 
 class Value:
-    """A number for each packet: a field or arithmetic on one."""
+    """A value for each packet: a field or arithmetic on fields."""
 
     __slots__ = ()
 
@@ -77,37 +77,37 @@ class Value:
         return Arith("*", self, other)
 
     def isin(self, values: Iterable[int | bytes | str]) -> Expr:
-        """True where the value is one of `values`."""
+        """True if the value is one of `values`."""
         return In(self, frozenset(values))
 
     def between(self, low: int, high: int) -> Expr:
-        """True where low <= value <= high."""
+        """True if low <= value <= high."""
         return And((Compare(">=", self, low), Compare("<=", self, high)))
 
 
-@record
-class Arith(Value):
+class Arith(Value, Record, frozen=True, eq=False):
     """`left op right` with op one of & >> << + - *; 64-bit signed unless an operand needs unsigned."""
 
     op: str
-    left: Any
-    right: Any
+    left: object
+    right: object
 
     def fields(self) -> Iterator[Field[Any]]:
         yield from _fields_of(self.left)
         yield from _fields_of(self.right)
 
 
-@record
-class Compare(Expr):
-    """`left op right`; when a field occurs several times in a packet, `==` is true if any occurrence agrees, `!=` if all differ."""
+class Compare(Expr, Record, frozen=True, eq=False):
+    """`left op right`; `ibdissect.table.mask` defines the meaning for operands with several values or none."""
 
     op: str
-    left: Any
-    right: Any
+    left: object
+    right: object
+    every: bool | None = None
+    """Whether every pair of values must satisfy the operator, or any; None: the operator's default."""
 
     def __bool__(self) -> bool:
-        # Field is a dictionary key: after a hash collision Python asks `a == b`, which is a Compare here.
+        # Fields are dictionary keys: on a hash collision Python evaluates `a == b`, which is a Compare here.
         if self.op == "==":
             return self.left is self.right
         if self.op == "!=":
@@ -115,52 +115,62 @@ class Compare(Expr):
         raise TypeError("a field comparison has no truth value of its own; combine with & | ~")
 
 
-@record
-class In(Expr):
-    """The value is one of a set."""
+class In(Expr, Record, frozen=True, eq=False):
+    """A value is one of a set of constants."""
 
-    value: Any
-    choices: frozenset[Any]
+    value: object
+    choices: frozenset[int | bytes | str]
 
 
-@record
-class And(Expr):
+class Among(Expr, Record, frozen=True, eq=False):
+    """A value (or every value) equals one of several operands, or lies between the two operands of a pair."""
+
+    value: object
+    choices: tuple[tuple[object, ...], ...]
+    every: bool = False
+
+
+class Search(Expr, Record, frozen=True, eq=False):
+    """`search(data, starts, stops)`, which returns a bool per byte sequence, is true for one of them (or every one)."""
+
+    value: object
+    search: Callable[[Any, Any, Any], Any]
+    every: bool = False
+
+
+class And(Expr, Record, frozen=True, eq=False):
     """All parts hold."""
 
     parts: tuple[Expr, ...]
 
 
-@record
-class Or(Expr):
+class Or(Expr, Record, frozen=True, eq=False):
     """At least one part holds."""
 
     parts: tuple[Expr, ...]
 
 
-@record
-class Not(Expr):
+class Not(Expr, Record, frozen=True, eq=False):
     """The part does not hold."""
 
     part: Expr
 
 
-@record
-class Present(Expr):
-    """The structure or field is in the packet."""
+class Present(Expr, Record, frozen=True, eq=False):
+    """The structure is in the packet, or the operand has a value."""
 
-    what: type[Struct] | Field[Any]
+    what: object
 
 
-@record
-class Where(Expr):
-    """What no arithmetic on fields says: `holds(table)` gives a truth value for each occurrence of `of`, or for each row if None."""
+class Where(Expr, Record, frozen=True, eq=False):
+    """A condition in code: `holds(table)` returns a bool for each occurrence of `of`, or for each row if None."""
 
     of: type[Struct] | None
     holds: Callable[[Any], Any]
 
 
 def present(what: type[Struct] | Field[Any]) -> Expr:
-    """True for packets that hold the structure or field."""
+    """True for packets that contain the structure or field."""
     return Present(what)
 
 

@@ -1,4 +1,4 @@
-"""What the link layer's bytes mean: LRH, RWH, flow-control packets, VCRC."""
+"""What are the headers of the link layer? LRH, RWH, flow-control packets, VCRC."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class LRH(Struct):
     sl = uint(4, "Service Level", at="1")
     reserved2 = pad(2, at="1[4]", ws="+reserved2")
     lnh = enum(2, LNH, "Link Next Header", at="1[6]")
-    dlid = uint(16, "Destination LID", at="2", base="lid")
+    dlid = uint(16, "Destination LID", at="2", holds="lid")
     reserved5 = pad(5, at="4", ws="+reserved5")
     pktlen = uint(11, "Packet Length", at="4[5]", unit="words")
-    slid = uint(16, "Source LID", at="6", base="lid")
+    slid = uint(16, "Source LID", at="6", holds="lid")
 
 
 class RWH(Struct):

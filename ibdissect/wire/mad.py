@@ -1,4 +1,4 @@
-"""What every management datagram shares: common header, RMPP header, classes, methods, status."""
+"""What do all MADs have in common? Common header, RMPP header, classes, methods, status."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLASS_SHORT: Mapping[int, str] = {
     0x01: "Subn", 0x81: "Subn", 0x03: "SubnAdm", 0x04: "Perf", 0x05: "BM", 0x06: "DevMgt", 0x07: "ComMgt", 0x08: "SNMP",
     0x10: "DevAdm", 0x11: "BootMgt", 0x12: "BIS", 0x21: "CC",
 }  # fmt: skip
-"""What stands before a method's name, as in SubnGet() and SubnAdmGetTable()."""
+"""Prefix of method names by class, as in SubnGet() and SubnAdmGetTable()."""
 
 CLASS_VERSION: Mapping[int, int] = {0x01: 1, 0x81: 1, 0x03: 2, 0x04: 1, 0x05: 1, 0x06: 1, 0x07: 2, 0x08: 1, 0x21: 2}
 """ClassVersion in use today (FACTS A1: kernel, libibmad, opensm)."""
@@ -40,7 +40,7 @@ RESPONSE_OF: Mapping[int, frozenset[int]] = {
 """Request method -> methods that answer it (0x13: python-rdma and libibmad differ; a Trap is answered by TrapRepress, if at all)."""
 
 COMMON_ATTRIBUTES: Mapping[int, str] = {0x0001: "ClassPortInfo", 0x0002: "Notice", 0x0003: "InformInfo"}
-"""Attributes that have one id in every class but the subnet management one."""
+"""Attributes with the same id in every class except subnet management."""
 
 STATUS_CODES: Mapping[int, str] = {
     0: "no invalid fields", 1: "bad version", 2: "method not supported", 3: "method/attribute combination not supported",
@@ -68,11 +68,11 @@ RMPP_STATUS: Mapping[int, str] = {
 """RMPPStatus: 1 in a STOP, 118-127 in an ABORT (IBA 13.6.2.1)."""
 
 RMPP_CLASSES = frozenset({0x03, 0x06, 0x10, 0x12, *range(0x30, 0x50)})
-"""Classes whose MADs hold an RMPP header; in 0x06 only when its version is not 0 (kernel core/mad.c)."""
+"""Classes whose MADs have an RMPP header; in 0x06 only if its version is not 0 (kernel core/mad.c)."""
 
 
 def class_name(mgmt_class: int) -> str:
-    """Name of a management class, or of the range it lies in."""
+    """Name of a management class or of its range."""
     known = CLASSES.get(mgmt_class)
     if known is not None:
         return known
@@ -89,12 +89,12 @@ def class_text(mgmt_class: int) -> str:
 
 
 def class_qp(mgmt_class: int) -> int:
-    """Queue pair that serves a class: 0 for subnet management, else 1 (IBA 3.9)."""
+    """Queue pair of a class: 0 for subnet management, else 1 (IBA 3.9)."""
     return 0 if mgmt_class in (0x01, 0x81) else 1
 
 
 def method_name(mgmt_class: int, method: int) -> str:
-    """As in SubnAdmGetTable: the class's prefix and the method; unknown methods in hex."""
+    """`SubnAdmGetTable`: the class's prefix and the method; unknown methods in hex."""
     name = METHODS.get(method, f"Method(0x{method:02x})")
     return CLASS_SHORT.get(mgmt_class, "Vend" if 0x09 <= mgmt_class <= 0x0F or 0x30 <= mgmt_class <= 0x4F else "") + name
 
@@ -105,7 +105,7 @@ def is_response(method: int, modifier: int = 0, mgmt_class: int = 0) -> bool:
 
 
 def status_text(status: int, mgmt_class: int = 0) -> str:
-    """All that a MAD status says, `ok` for nothing. In a directed-route SMP bit 15 is the direction and does not count."""
+    """Text of a MAD status; `ok` if no bit is set. In a directed-route SMP bit 15 is the direction and ignored."""
     if mgmt_class == 0x81:
         status &= 0x7FFF
     said = []
@@ -125,7 +125,7 @@ def status_text(status: int, mgmt_class: int = 0) -> str:
 
 
 def _status_show(status: int) -> str:
-    """The status where the class is not at hand."""
+    """Text of a MAD status without knowing the class."""
     return f"0x{status:04x} ({status_text(status)})"
 
 

@@ -1,4 +1,4 @@
-"""Which names do the enumerated values have that several structures share?"""
+"""What are the names of enumerated values that several structures share?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ NODE_TYPE: Mapping[int, str] = {1: "Channel Adapter", 2: "Switch", 3: "Router"}
 """NodeInfo.NodeType, and the producer types 1-3 of a generic notice (IBA 14.2.5.3)."""
 
 PORT_STATE: Mapping[int, str] = {0: "No change", 1: "Down", 2: "Initialize", 3: "Armed", 4: "Active", 5: "ActiveDefer"}
-"""PortInfo.PortState; 0 is legal in a Set only, 5 is in opensm only."""
+"""PortInfo.PortState; 0 is valid in a Set only, 5 is from opensm only."""
 
 PORT_PHYSICAL_STATE: Mapping[int, str] = {
     0: "No change", 1: "Sleep", 2: "Polling", 3: "Disabled", 4: "PortConfigurationTraining", 5: "LinkUp",

@@ -1,4 +1,4 @@
-"""What the network layer's bytes mean: GRH."""
+"""What is the header of the network layer? The GRH."""
 
 from __future__ import annotations
 

@@ -1,14 +1,13 @@
-"""What traps and reports say: Notice, and the details of each trap number."""
+"""What do traps and reports contain? Notice, and the details of each trap number."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .convert import lid_text
 from .mad import METHODS
 from .names import NOTICE_TYPE, PRODUCER_TYPE, TRAP_NUMBER
 from .places import Inside, Mad, smp
-from .spec import Field, Struct, bit, enum, flag, gid, guid, nested, pad, raw, uint
+from .spec import Field, Struct, bit, enum, flag, gid, guid, lid, nested, pad, pkey, qpn, raw, secret, uint
 
 
 class Notice(Struct):
@@ -20,7 +19,7 @@ class Notice(Struct):
     type = enum(7, NOTICE_TYPE, "Type", at="0[1]")
     producer_type = enum(24, PRODUCER_TYPE, "ProducerType", at="1", base="hex", ws="producertypevendorid")
     trap_number = enum(16, TRAP_NUMBER, "TrapNumber", at="4", ws="trapnumberdeviceid")
-    issuer_lid = uint(16, "IssuerLID", at="6", show=lid_text)
+    issuer_lid = lid("IssuerLID", at="6")
     notice_toggle = flag("NoticeToggle", at="8")
     notice_count = uint(15, "NoticeCount", at="8[1]")
     data_details = raw(54, "DataDetails", at="10")
@@ -44,7 +43,7 @@ class BaseboardNotice(Struct):
     type = enum(7, NOTICE_TYPE, "Type", at="0[1]")
     producer_type = enum(24, PRODUCER_TYPE, "ProducerType", at="1", base="hex", ws="producertypevendorid")
     trap_number = uint(16, "TrapNumber", at="4", ws="trapnumberdeviceid")
-    issuer_lid = uint(16, "IssuerLID", at="6", show=lid_text)
+    issuer_lid = lid("IssuerLID", at="6")
     notice_toggle = flag("NoticeToggle", at="8")
     notice_count = uint(15, "NoticeCount", at="8[1]")
     data_details = raw(54, "DataDetails", at="10")
@@ -81,7 +80,7 @@ class TrapLinkState(Struct):
 
     key, section, size = "trap", "IBA 14.2.5.1; python-rdma; opensm _ntc_128", 2
     carried_by = _details(128)
-    lidaddr = uint(16, "LIDADDR", at="0", show=lid_text)
+    lidaddr = lid("LIDADDR", at="0")
 
 
 class TrapThreshold(Struct):
@@ -90,7 +89,7 @@ class TrapThreshold(Struct):
     key, section, size = "trap", "IBA 14.2.5.1; python-rdma; opensm _ntc_129_131", 5
     carried_by = _details(129, 130, 131)
     reserved1 = pad(16, at="0")
-    lidaddr = uint(16, "LIDADDR", at="2", show=lid_text)
+    lidaddr = lid("LIDADDR", at="2")
     portno = uint(8, "PORTNO", at="4")
 
 
@@ -100,7 +99,7 @@ class TrapLocalChange(Struct):
     key, section, size = "trap", "IBA 14.2.5.1; opensm _ntc_144 and TRAP_144_MASK", 14
     carried_by = _details(144)
     reserved1 = pad(16, at="0")
-    lidaddr = uint(16, "LIDADDR", at="2", show=lid_text)
+    lidaddr = lid("LIDADDR", at="2")
     reserved2 = pad(15, at="4")
     other_local_changes = flag("OtherLocalChanges", at="5[7]")
     capabilitymask = uint(32, "CAPABILITYMASK", at="6", base="hex")
@@ -120,7 +119,7 @@ class TrapSystemImageGUID(Struct):
     key, section, size = "trap", "IBA 14.2.5.1; python-rdma; opensm _ntc_145", 14
     carried_by = _details(145)
     reserved1 = pad(16, at="0")
-    lidaddr = uint(16, "LIDADDR", at="2", show=lid_text)
+    lidaddr = lid("LIDADDR", at="2")
     reserved2 = pad(16, at="4")
     systemimageguid = guid("SYSTEMIMAGEGUID", at="6")
 
@@ -131,18 +130,18 @@ class TrapMKey(Struct):
     key, section, size = "trap", "IBA 14.2.5.1; python-rdma; opensm _ntc_256; kernel ib_smi.h", 54
     carried_by = _details(256)
     reserved1 = pad(16, at="0")
-    lidaddr = uint(16, "LIDADDR", at="2", show=lid_text)
-    drslid = uint(16, "DRSLID", at="4", show=lid_text)
+    lidaddr = lid("LIDADDR", at="2")
+    drslid = lid("DRSLID", at="4")
     method = enum(8, METHODS, "METHOD", at="6", base="hex")
     reserved2 = pad(8, at="7")
     attributeid = uint(16, "ATTRIBUTEID", at="8", base="hex")
     attributemodifier = uint(32, "ATTRIBUTEMODIFIER", at="10", base="hex")
-    mkey = uint(64, "MKEY", at="14", base="hex", secret="M_Key")
+    mkey = secret(64, "M_Key", "MKEY", at="14")
     reserved3 = pad(8, at="22")
     dr_notice = flag("DRNotice", at="23")
     dr_path_truncated = flag("DRPathTruncated", at="23[1]")
     dr_hop_count = uint(6, "DRHopCount", at="23[2]")
-    dr_notice_return_path = raw(30, "DRNoticeReturnPath", at="24")
+    dr_notice_return_path = raw(30, "DRNoticeReturnPath", at="24", holds="ports")
 
 
 class TrapPKey(Struct):
@@ -151,14 +150,14 @@ class TrapPKey(Struct):
     key, section, size = "trap", "IBA 14.2.5.1; python-rdma; opensm _ntc_257_258", 50
     carried_by = _details(257)
     reserved1 = pad(16, at="0")
-    lidaddr1 = uint(16, "LIDADDR1", at="2", show=lid_text)
-    lidaddr2 = uint(16, "LIDADDR2", at="4", show=lid_text)
+    lidaddr1 = lid("LIDADDR1", at="2")
+    lidaddr2 = lid("LIDADDR2", at="4")
     key_value = uint(32, "KEY", at="6", base="hex")
     sl = uint(4, "SL", at="10")
     reserved2 = pad(4, at="10[4]")
-    qp1 = uint(24, "QP1", at="11", base="hex")
+    qp1 = qpn("QP1", at="11")
     reserved3 = pad(8, at="14")
-    qp2 = uint(24, "QP2", at="15", base="hex")
+    qp2 = qpn("QP2", at="15")
     gidaddr1 = gid("GIDADDR1", at="18")
     gidaddr2 = gid("GIDADDR2", at="34")
 
@@ -169,14 +168,14 @@ class TrapQKey(Struct):
     key, section, size = "trap", "IBA 14.2.5.1; python-rdma; opensm _ntc_257_258", 50
     carried_by = _details(258)
     reserved1 = pad(16, at="0")
-    lidaddr1 = uint(16, "LIDADDR1", at="2", show=lid_text)
-    lidaddr2 = uint(16, "LIDADDR2", at="4", show=lid_text)
-    key_value = uint(32, "KEY", at="6", base="hex", secret="Q_Key")
+    lidaddr1 = lid("LIDADDR1", at="2")
+    lidaddr2 = lid("LIDADDR2", at="4")
+    key_value = secret(32, "Q_Key", "KEY", at="6")
     sl = uint(4, "SL", at="10")
     reserved2 = pad(4, at="10[4]")
-    qp1 = uint(24, "QP1", at="11", base="hex")
+    qp1 = qpn("QP1", at="11")
     reserved3 = pad(8, at="14")
-    qp2 = uint(24, "QP2", at="15", base="hex")
+    qp2 = qpn("QP2", at="15")
     gidaddr1 = gid("GIDADDR1", at="18")
     gidaddr2 = gid("GIDADDR2", at="34")
 
@@ -187,17 +186,17 @@ class TrapSwitchPKey(Struct):
     key, section, size = "trap", "IBA 14.2.5.1; python-rdma; opensm _ntc_259", 51
     carried_by = _details(259)
     data_valid = uint(16, "DataValid", at="0", base="hex")
-    lidaddr1 = uint(16, "LIDADDR1", at="2", show=lid_text)
-    lidaddr2 = uint(16, "LIDADDR2", at="4", show=lid_text)
-    pkey = uint(16, "PKEY", at="6", base="hex")
+    lidaddr1 = lid("LIDADDR1", at="2")
+    lidaddr2 = lid("LIDADDR2", at="4")
+    pkey = pkey("PKEY", at="6")
     sl = uint(4, "SL", at="8")
     reserved1 = pad(4, at="8[4]")
-    qp1 = uint(24, "QP1", at="9", base="hex")
+    qp1 = qpn("QP1", at="9")
     reserved2 = pad(8, at="12")
-    qp2 = uint(24, "QP2", at="13", base="hex")
+    qp2 = qpn("QP2", at="13")
     gidaddr1 = gid("GIDADDR1", at="16")
     gidaddr2 = gid("GIDADDR2", at="32")
-    swlidaddr = uint(16, "SWLIDADDR", at="48", show=lid_text)
+    swlidaddr = lid("SWLIDADDR", at="48")
     portno = uint(8, "PORTNO", at="50")
 
 
@@ -206,15 +205,15 @@ class TrapCCKey(Struct):
 
     key, section, size = "trap", "IBA A10; opensm _ntc_cckey_0", 54
     carried_by = _details(0)
-    slid = uint(16, "SLID", at="0", show=lid_text)
+    slid = lid("SLID", at="0")
     method = enum(8, METHODS, "METHOD", at="2", base="hex")
     reserved1 = pad(8, at="3")
     attributeid = uint(16, "ATTRIBUTEID", at="4", base="hex")
     reserved2 = pad(16, at="6")
     attributemodifier = uint(32, "ATTRIBUTEMODIFIER", at="8", base="hex")
     reserved3 = pad(8, at="12")
-    qp = uint(24, "QP", at="13", base="hex")
-    cc_key = uint(64, "CC_Key", at="16", base="hex", secret="CC_Key")
+    qp = qpn("QP", at="13")
+    cc_key = secret(64, "CC_Key", at="16")
     source_gid = gid("SourceGID", at="24")
     reserved4 = pad(112, at="40")
 
@@ -224,12 +223,12 @@ class TrapBKey(Struct):
 
     key, section, size = "trap", "opensm _ntc_bkey_259", 38
     carried_by = (Inside(BaseboardNotice.data_details, ((BaseboardNotice.trap_number, frozenset({259})),)),)
-    lidaddr = uint(16, "LIDADDR", at="0", show=lid_text)
+    lidaddr = lid("LIDADDR", at="0")
     method = enum(8, METHODS, "METHOD", at="2", base="hex")
     reserved1 = pad(8, at="3")
     attributeid = uint(16, "ATTRIBUTEID", at="4", base="hex")
     attributemodifier = uint(32, "ATTRIBUTEMODIFIER", at="6", base="hex")
     reserved2 = pad(8, at="10")
-    qp = uint(24, "QP", at="11", base="hex")
-    b_key = uint(64, "B_Key", at="14", base="hex", secret="B_Key")
+    qp = qpn("QP", at="11")
+    b_key = secret(64, "B_Key", at="14")
     gidaddr = gid("GIDADDR", at="22")

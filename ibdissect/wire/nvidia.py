@@ -1,16 +1,15 @@
-"""What NVIDIA's (Mellanox's) vendor attributes of subnet management hold: ports, virtual ports, sensors, QoS, routers.
+"""What do NVIDIA's (Mellanox's) vendor attributes of subnet management contain? Ports, virtual ports, sensors, QoS, routers.
 
 Adaptive routing and private forwarding tables: `nvidia_routing`. Layouts as in the packet layouts of ibutils2 (2018-10).
 """
 
 from __future__ import annotations
 
-from .convert import lid_text, mlnx_speed_mask_text
+from .convert import mlnx_speed_mask_text
 from .names import FEC_MODE, PORT_STATE
 from .places import smp
 from .sm_tables import PKeyEntry
-from .spec import Struct, array, enum, flag, guid, nested, pad, raw, text, uint
-from .transport import p_key_text
+from .spec import Struct, array, enum, flag, guid, lid, nested, pad, pkey, raw, text, uint
 
 _SOURCE = "ibutils2 packets_layouts (2018-10), attribute id ibis_types"
 
@@ -155,7 +154,7 @@ class VPortInfo(Struct):
     capability_mask = uint(16, "CapabilityMask", at="2", base="hex")
     p_key_violations = uint(16, "P_KeyViolations", at="4")
     q_key_violations = uint(16, "Q_KeyViolations", at="6")
-    vport_lid = uint(16, "VPortLID", at="8", show=lid_text)
+    vport_lid = lid("VPortLID", at="8")
     lid_by_vport_index = uint(16, "LIDByVPortIndex", at="10")
     vport_guid = guid("VPortGUID", at="12")
     vport_profile = uint(64, "VPortProfile", at="20", base="hex")
@@ -226,10 +225,10 @@ class AdjSiteLocalSubnetEntry(Struct):
     """A neighbouring subnet of a router."""
 
     key, section, size = "mlnxadjsitelocalsubnets", _SOURCE, 8
-    p_key = uint(16, "P_Key", at="0", base="hex", show=p_key_text)
+    p_key = pkey("P_Key", at="0")
     subnet_prefix = uint(16, "SubnetPrefix", at="2", base="hex")
     reserved1 = pad(16, at="4")
-    master_sm_lid = uint(16, "MasterSMLID", at="6", show=lid_text)
+    master_sm_lid = lid("MasterSMLID", at="6")
 
 
 class AdjSiteLocalSubnetsTable(Struct):

@@ -1,4 +1,4 @@
-"""What NVIDIA's adaptive routing, routing notification and private forwarding table attributes hold.
+"""What do NVIDIA's adaptive routing, routing notification and private forwarding table attributes contain?
 
 Layouts as in the packet layouts of ibutils2 (2018-10).
 """

@@ -1,7 +1,7 @@
-"""What Omni-Path's subnet management packets hold: both formats, and the attributes of nodes, switches and managers.
+"""What do Omni-Path's subnet management packets contain? Both formats, and the attributes of nodes, switches and managers.
 
-Omni-Path MADs have base version 0x80, up to 2048 bytes, and layouts of their own; many attributes repeat once for each
-port or block that the attribute modifier asks for, of which the first is declared.
+Omni-Path MADs have base version 0x80, up to 2048 bytes, and their own layouts. Many attributes repeat for each port or block
+requested by the attribute modifier; only the first is declared.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from .convert import lifetime_text
 from .names import NODE_TYPE, SM_STATE
 from .places import Mad, MadFormat
-from .spec import Field, Struct, bit, enum, flag, gid, guid, hole, pad, part, raw, rest, text, uint
+from .spec import Field, Struct, bit, enum, flag, gid, guid, hole, lid, pad, part, raw, rest, secret, text, uint
 
 OPA_BASE_VERSION = 0x80
 _SOURCE = "opa-ff stl_sm_types.h"
 
 
 def opa_smp(attr_id: int) -> tuple[Mad, Mad]:
-    """A subnet management attribute of Omni-Path, in LID-routed and in directed-route SMPs."""
+    """A subnet management attribute of Omni-Path in LID-routed and in directed-route SMPs."""
     return Mad(0x01, attr_id, base_version=OPA_BASE_VERSION), Mad(0x81, attr_id, base_version=OPA_BASE_VERSION)
 
 
@@ -25,20 +25,13 @@ def ip4(label: str, *, at: str, ws: str = "") -> Field[bytes]:
     return Field("ip4", 32, label, at=at, ws=ws)
 
 
-def opa_lid_text(lid: int) -> str:
-    """A 32-bit LID: multicast from 0xF0000000 on, all ones permissive (opa-ff stl_types.h)."""
-    if lid == 0xFFFFFFFF:
-        return "0xffffffff (permissive)"
-    return f"{lid:#010x} (multicast)" if lid >= 0xF0000000 else str(lid)
-
-
 class STLSMP(Struct):
     """LID-routed subnet management packet of Omni-Path."""
 
     prefix, key, section, size = "opa", "sm.lid", f"{_SOURCE} STL_SMP", 32
     carried_by = (MadFormat(0x01, base_version=OPA_BASE_VERSION),)
     header = hole(24, "MAD header", at="0")
-    m_key = uint(64, "M_Key", at="24", base="hex", secret="M_Key", ws="+mkey")
+    m_key = secret(64, "M_Key", at="24", ws="+mkey")
     data = rest("Data", at="32", ws="+data")
 
 
@@ -54,11 +47,11 @@ class STLSMPDirected(Struct):
     hop_pointer = uint(8, "Hop Pointer", at="6", ws="opa.mad.dr.hoppointer")
     hop_count = uint(8, "Hop Count", at="7", ws="opa.mad.dr.hopcounter")
     header_rest = hole(16, "MAD header", at="8")
-    m_key = uint(64, "M_Key", at="24", base="hex", secret="M_Key", ws="+mkey")
-    dr_slid = uint(32, "DrSLID", at="32", ws="+slid", show=opa_lid_text)
-    dr_dlid = uint(32, "DrDLID", at="36", ws="+dlid", show=opa_lid_text)
-    initial_path = raw(64, "Initial Path", at="40")
-    return_path = raw(64, "Return Path", at="104")
+    m_key = secret(64, "M_Key", at="24", ws="+mkey")
+    dr_slid = lid("DrSLID", at="32", ws="+slid", bits=32)
+    dr_dlid = lid("DrDLID", at="36", ws="+dlid", bits=32)
+    initial_path = raw(64, "Initial Path", at="40", holds="ports")
+    return_path = raw(64, "Return Path", at="104", holds="ports")
     reserved1 = pad(64, at="168")
     data = rest("Data", at="176", ws="+data")
 
@@ -146,7 +139,7 @@ class STLSMInfo(Struct):
     prefix, key, section, size = "opa", "sminfo", f"{_SOURCE} STL_SM_INFO", 26
     carried_by = opa_smp(0x0020)
     port_guid = guid("PortGUID", at="0", ws="+guid")
-    sm_key = uint(64, "SM_Key", at="8", base="hex", secret="SM_Key")
+    sm_key = secret(64, "SM_Key", at="8")
     act_count = uint(32, "ActCount", at="16")
     elapsed_time = uint(32, "ElapsedTime", at="20", unit="s")
     priority = uint(4, "Priority", at="24")

@@ -1,4 +1,4 @@
-"""What Omni-Path's traps, reports and class agents say: STL Notice with its details, ClassPortInfo, InformInfo."""
+"""What do Omni-Path's traps, reports and class agents send? STL Notice with its details, ClassPortInfo, InformInfo."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 from .convert import timeout_text
 from .mad import METHODS
 from .names import NOTICE_TYPE, PRODUCER_TYPE, TRAP_NUMBER
-from .opa import OPA_BASE_VERSION, opa_lid_text, opa_smp
+from .opa import OPA_BASE_VERSION, opa_smp
 from .places import Inside, Mad
-from .spec import Field, Struct, bit, enum, flag, gid, guid, pad, raw, uint
+from .spec import Field, Struct, bit, enum, flag, gid, guid, lid, pad, pkey, qpn, raw, secret, uint
 
 _SOURCE = "opa-ff stl_mad_types.h"
 _TRAPS = "opa-ff stl_sm_types.h"
@@ -32,7 +32,7 @@ class STLNotice(Struct):
     trap_number = enum(16, OPA_TRAP_NUMBER, "TrapNumber", at="4")
     toggle = flag("Toggle", at="6")
     count = uint(15, "Count", at="6[1]")
-    issuer_lid = uint(32, "IssuerLID", at="8", show=opa_lid_text)
+    issuer_lid = lid("IssuerLID", at="8", bits=32)
     reserved1 = pad(32, at="12")
     issuer_gid = gid("IssuerGID", at="16")
     data_details = raw(64, "DataDetails", at="32", ws="+classdatadetails")
@@ -57,7 +57,7 @@ class STLTrapLinkState(Struct):
 
     prefix, key, section, size = "opa", "trap", f"{_TRAPS} STL_TRAP_PORT_CHANGE_STATE_DATA, STL_SMA_TRAP_DATA_LINK_WIDTH", 4
     carried_by = _details(128, 0x800)
-    lidaddr = uint(32, "LIDADDR", at="0", show=opa_lid_text)
+    lidaddr = lid("LIDADDR", at="0", bits=32)
 
 
 class STLTrapLink(Struct):
@@ -65,7 +65,7 @@ class STLTrapLink(Struct):
 
     prefix, key, section, size = "opa", "trap", f"{_TRAPS} STL_TRAP_LINK", 5
     carried_by = _details(129, 130, 131)
-    lidaddr = uint(32, "LIDADDR", at="0", show=opa_lid_text)
+    lidaddr = lid("LIDADDR", at="0", bits=32)
     portno = uint(8, "PORTNO", at="4")
 
 
@@ -74,7 +74,7 @@ class STLTrapChange(Struct):
 
     prefix, key, section, size = "opa", "trap", f"{_TRAPS} STL_TRAP_CHANGE_CAPABILITY_DATA", 14
     carried_by = _details(144)
-    lidaddr = uint(32, "LIDADDR", at="0", show=opa_lid_text)
+    lidaddr = lid("LIDADDR", at="0", bits=32)
     capability_mask = uint(32, "CapabilityMask", at="4", base="hex")
     reserved1 = pad(16, at="8")
     capability_mask3 = uint(16, "CapabilityMask3", at="10", base="hex")
@@ -91,7 +91,7 @@ class STLTrapSystemImageGUID(Struct):
     prefix, key, section, size = "opa", "trap", f"{_TRAPS} STL_TRAP_SYSGUID_CHANGE_DATA", 12
     carried_by = _details(145)
     system_image_guid = guid("SystemImageGUID", at="0")
-    lidaddr = uint(32, "LIDADDR", at="8", show=opa_lid_text)
+    lidaddr = lid("LIDADDR", at="8", bits=32)
 
 
 class STLTrapMKey(Struct):
@@ -99,16 +99,16 @@ class STLTrapMKey(Struct):
 
     prefix, key, section, size = "opa", "trap", f"{_TRAPS} STL_TRAP_BAD_M_KEY_DATA", 54
     carried_by = _details(256)
-    lidaddr = uint(32, "LIDADDR", at="0", show=opa_lid_text)
-    dr_slid = uint(32, "DRSLID", at="4", show=opa_lid_text)
+    lidaddr = lid("LIDADDR", at="0", bits=32)
+    dr_slid = lid("DRSLID", at="4", bits=32)
     method = enum(8, METHODS, "Method", at="8", base="hex")
     dr_notice = flag("DRNotice", at="9")
     dr_path_truncated = flag("DRPathTruncated", at="9[1]")
     dr_hop_count = uint(6, "DRHopCount", at="9[2]")
     attribute_id = uint(16, "AttributeID", at="10", base="hex")
     attribute_modifier = uint(32, "AttributeModifier", at="12", base="hex")
-    m_key = uint(64, "MKey", at="16", base="hex", secret="M_Key")
-    dr_return_path = raw(30, "DRReturnPath", at="24", ws="+drnoticereturnpath")
+    m_key = secret(64, "M_Key", "MKey", at="16")
+    dr_return_path = raw(30, "DRReturnPath", at="24", ws="+drnoticereturnpath", holds="ports")
 
 
 class STLTrapPKey(Struct):
@@ -116,17 +116,17 @@ class STLTrapPKey(Struct):
 
     prefix, key, section, size = "opa", "trap", f"{_TRAPS} STL_TRAP_BAD_KEY_DATA", 56
     carried_by = _details(257)
-    lid1 = uint(32, "Lid1", at="0", show=opa_lid_text, ws="+lidaddr")
-    lid2 = uint(32, "Lid2", at="4", show=opa_lid_text, ws="+lidaddr")
+    lid1 = lid("Lid1", at="0", ws="+lidaddr", bits=32)
+    lid2 = lid("Lid2", at="4", ws="+lidaddr", bits=32)
     key_value = uint(32, "Key", at="8", base="hex")
     sl = uint(5, "SL", at="12")
     reserved1 = pad(27, at="12[5]")
     gid1 = gid("Gid1", at="16", ws="+gid")
     gid2 = gid("Gid2", at="32", ws="+gid")
     reserved2 = pad(8, at="48")
-    qp1 = uint(24, "QP1", at="49", base="hex", ws="+qp")
+    qp1 = qpn("QP1", at="49", ws="+qp")
     reserved3 = pad(8, at="52")
-    qp2 = uint(24, "QP2", at="53", base="hex", ws="+qp")
+    qp2 = qpn("QP2", at="53", ws="+qp")
 
 
 class STLTrapQKey(Struct):
@@ -134,17 +134,17 @@ class STLTrapQKey(Struct):
 
     prefix, key, section, size = "opa", "trap", f"{_TRAPS} STL_TRAP_BAD_KEY_DATA", 56
     carried_by = _details(258)
-    lid1 = uint(32, "Lid1", at="0", show=opa_lid_text, ws="+lidaddr")
-    lid2 = uint(32, "Lid2", at="4", show=opa_lid_text, ws="+lidaddr")
-    key_value = uint(32, "Key", at="8", base="hex", secret="Q_Key")
+    lid1 = lid("Lid1", at="0", ws="+lidaddr", bits=32)
+    lid2 = lid("Lid2", at="4", ws="+lidaddr", bits=32)
+    key_value = secret(32, "Q_Key", "Key", at="8")
     sl = uint(5, "SL", at="12")
     reserved1 = pad(27, at="12[5]")
     gid1 = gid("Gid1", at="16", ws="+gid")
     gid2 = gid("Gid2", at="32", ws="+gid")
     reserved2 = pad(8, at="48")
-    qp1 = uint(24, "QP1", at="49", base="hex", ws="+qp")
+    qp1 = qpn("QP1", at="49", ws="+qp")
     reserved3 = pad(8, at="52")
-    qp2 = uint(24, "QP2", at="53", base="hex", ws="+qp")
+    qp2 = qpn("QP2", at="53", ws="+qp")
 
 
 class STLTrapSwitchPKey(Struct):
@@ -161,16 +161,16 @@ class STLTrapSwitchPKey(Struct):
     qp2_valid = bit(data_valid, 10, "QP2Valid", ws="+datavalid.qp2")
     gid1_valid = bit(data_valid, 9, "Gid1Valid", ws="+datavalid.gid1")
     gid2_valid = bit(data_valid, 8, "Gid2Valid", ws="+datavalid.gid2")
-    p_key = uint(16, "PKey", at="2", base="hex")
-    lid1 = uint(32, "Lid1", at="4", show=opa_lid_text, ws="+lidaddr")
-    lid2 = uint(32, "Lid2", at="8", show=opa_lid_text, ws="+lidaddr")
+    p_key = pkey("PKey", at="2")
+    lid1 = lid("Lid1", at="4", ws="+lidaddr", bits=32)
+    lid2 = lid("Lid2", at="8", ws="+lidaddr", bits=32)
     sl = uint(5, "SL", at="12")
     reserved1 = pad(27, at="12[5]")
     gid1 = gid("Gid1", at="16", ws="+gid")
     gid2 = gid("Gid2", at="32", ws="+gid")
-    qp1 = uint(24, "QP1", at="48", base="hex", ws="+qp")
+    qp1 = qpn("QP1", at="48", ws="+qp")
     reserved2 = pad(8, at="51")
-    qp2 = uint(24, "QP2", at="52", base="hex", ws="+qp")
+    qp2 = qpn("QP2", at="52", ws="+qp")
     reserved3 = pad(8, at="55")
 
 
@@ -191,21 +191,21 @@ class STLClassPortInfo(Struct):
     redirect_t_class = uint(8, "RedirectTClass", at="24", base="hex", ws="+redirect.tclass")
     reserved1 = pad(4, at="25")
     redirect_flow_label = uint(20, "RedirectFlowLabel", at="25[4]", base="hex", ws="+redirect.flowlabel")
-    redirect_lid = uint(32, "RedirectLID", at="28", show=opa_lid_text, ws="+redirect.lid")
+    redirect_lid = lid("RedirectLID", at="28", ws="+redirect.lid", bits=32)
     redirect_sl = uint(5, "RedirectSL", at="32", ws="+redirect.sl")
     reserved2 = pad(3, at="32[5]")
-    redirect_qp = uint(24, "RedirectQP", at="33", base="hex", ws="+redirect.qp")
-    redirect_q_key = uint(32, "RedirectQ_Key", at="36", base="hex", secret="Q_Key", ws="+redirect.q_key")
+    redirect_qp = qpn("RedirectQP", at="33", ws="+redirect.qp")
+    redirect_q_key = secret(32, "Q_Key", "RedirectQ_Key", at="36", ws="+redirect.q_key")
     trap_gid = gid("TrapGID", at="40", ws="+trap.gid")
     trap_t_class = uint(8, "TrapTClass", at="56", base="hex", ws="+trap.tclass")
     reserved3 = pad(4, at="57")
     trap_flow_label = uint(20, "TrapFlowLabel", at="57[4]", base="hex", ws="+trap.flowlabel")
-    trap_lid = uint(32, "TrapLID", at="60", show=opa_lid_text, ws="+trap.lid")
+    trap_lid = lid("TrapLID", at="60", ws="+trap.lid", bits=32)
     trap_hop_limit = uint(8, "TrapHopLimit", at="64", ws="+trap.hoplimit")
-    trap_qp = uint(24, "TrapQP", at="65", base="hex", ws="+trap.qp")
-    trap_q_key = uint(32, "TrapQ_Key", at="68", base="hex", secret="Q_Key", ws="+trap.q_key")
-    trap_p_key = uint(16, "TrapP_Key", at="72", base="hex", ws="+trap.p_key")
-    redirect_p_key = uint(16, "RedirectP_Key", at="74", base="hex", ws="+redirect.p_key")
+    trap_qp = qpn("TrapQP", at="65", ws="+trap.qp")
+    trap_q_key = secret(32, "Q_Key", "TrapQ_Key", at="68", ws="+trap.q_key")
+    trap_p_key = pkey("TrapP_Key", at="72", ws="+trap.p_key")
+    redirect_p_key = pkey("RedirectP_Key", at="74", ws="+redirect.p_key")
     trap_sl = uint(5, "TrapSL", at="76", ws="+trap.sl")
     reserved4 = pad(27, at="76[5]")
 
@@ -216,14 +216,14 @@ class STLInformInfo(Struct):
     prefix, key, section, size = "opa", "informinfo", f"{_SOURCE} STL_INFORM_INFO", 40
     carried_by = (Mad(0x03, 0x0003, base_version=OPA_BASE_VERSION),)
     gid = gid("GID", at="0")
-    lid_range_begin = uint(32, "LIDRangeBegin", at="16", show=opa_lid_text)
-    lid_range_end = uint(32, "LIDRangeEnd", at="20", show=opa_lid_text)
+    lid_range_begin = lid("LIDRangeBegin", at="16", bits=32)
+    lid_range_end = lid("LIDRangeEnd", at="20", bits=32)
     is_generic = enum(8, {0: "Vendor specific", 1: "Generic"}, "IsGeneric", at="24")
     subscribe = enum(8, {0: "Unsubscribe", 1: "Subscribe"}, "Subscribe", at="25")
     type = enum(16, {**NOTICE_TYPE, 0xFFFF: "All"}, "Type", at="26", base="hex")
     reserved1 = pad(16, at="28")
     trap_number = enum(16, OPA_TRAP_NUMBER, "TrapNumber", at="30")
-    qpn = uint(24, "QPN", at="32", base="hex")
+    qpn = qpn("QPN", at="32")
     reserved2 = pad(3, at="35")
     resp_time_value = uint(5, "RespTimeValue", at="35[3]", show=timeout_text)
     reserved3 = pad(8, at="36")

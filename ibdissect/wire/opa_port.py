@@ -1,11 +1,11 @@
-"""What Omni-Path's PortInfo and PortStateInfo say of a port."""
+"""What do Omni-Path's PortInfo and PortStateInfo contain?"""
 
 from __future__ import annotations
 
-from .convert import lease_text, lifetime_text, timeout_text
+from .convert import lease_text, lifetime_text, opa_lid_text, timeout_text
 from .names import M_KEY_PROTECT, MTU, PORT_PHYSICAL_STATE, PORT_STATE
-from .opa import ip4, opa_lid_text, opa_smp
-from .spec import Struct, array, bit, enum, flag, gid, guid, nested, pad, part, uint
+from .opa import ip4, opa_smp
+from .spec import Struct, array, bit, enum, flag, gid, guid, lid, nested, pad, part, qpn, secret, uint
 
 _SOURCE = "opa-ff stl_sm_types.h"
 PHYSICAL_STATE = {**PORT_PHYSICAL_STATE, 9: "Offline", 11: "Test"}
@@ -75,7 +75,7 @@ class STLPortInfo(Struct):
 
     prefix, key, section, size = "opa", "portinfo", f"{_SOURCE} STL_PORT_INFO (offsets of the compiled structure)", 242
     carried_by = opa_smp(0x0015)
-    lid = uint(32, "LID", at="0", show=opa_lid_text)
+    lid = lid("LID", at="0", bits=32)
     flow_control_mask = uint(32, "FlowControlMask", at="4", base="hex")
     vl_preempt_cap = uint(8, "VLPreemptCap", at="8", ws="+vl.preemptcap")
     reserved1 = pad(3, at="9")
@@ -107,9 +107,9 @@ class STLPortInfo(Struct):
     p_key_violations = uint(16, "P_KeyViolations", at="32")
     q_key_violations = uint(16, "Q_KeyViolations", at="34")
     reserved8 = pad(8, at="36")
-    sm_trap_qp = uint(24, "SMTrapQP", at="37", base="hex", ws="+trapqpair")
+    sm_trap_qp = qpn("SMTrapQP", at="37", ws="+trapqpair")
     reserved9 = pad(8, at="40")
-    sa_qp = uint(24, "SAQP", at="41", base="hex", ws="+saqpair")
+    sa_qp = qpn("SAQP", at="41", ws="+saqpair")
     neighbor_port_num = uint(8, "NeighborPortNum", at="44")
     link_down_reason = enum(8, LINK_DOWN_REASON, "LinkDownReason", at="45")
     neighbor_link_down_reason = enum(8, LINK_DOWN_REASON, "NeighborLinkDownReason", at="46")
@@ -196,9 +196,9 @@ class STLPortInfo(Struct):
     reserved15 = pad(16, at="104")
     bundle_next_port = uint(8, "BundleNextPort", at="106")
     bundle_lane = uint(8, "BundleLane", at="107")
-    master_sm_lid = uint(32, "MasterSMLID", at="108", show=opa_lid_text)
-    m_key = uint(64, "M_Key", at="112", base="hex", secret="M_Key", ws="+mkey")
-    subnet_prefix = uint(64, "SubnetPrefix", at="120", base="guid")
+    master_sm_lid = uint(32, "MasterSMLID", at="108", show=opa_lid_text, holds="lid")
+    m_key = secret(64, "M_Key", at="112", ws="+mkey")
+    subnet_prefix = guid("SubnetPrefix", at="120", holds="prefix")
     neighbor_mtu = array(16, nested(STLNeighborMTU, "NeighborMTU", at="128"))
     xmit_q = array(32, nested(STLXmitQueue, "XmitQ", at="144"))
     ip_addr_ipv6 = gid("IPAddrIPv6", at="176")

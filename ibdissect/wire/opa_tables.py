@@ -1,11 +1,10 @@
-"""What the tables of Omni-Path's subnet management hold: partitions, service channels, forwarding, buffers, congestion."""
+"""What do the tables of Omni-Path's subnet management contain? Partitions, service channels, forwarding, buffers, congestion."""
 
 from __future__ import annotations
 
 from .names import MEMBERSHIP
-from .opa import opa_lid_text, opa_smp
-from .spec import Struct, array, enum, flag, nested, pad, part, raw, uint
-from .transport import p_key_text
+from .opa import opa_smp
+from .spec import Struct, array, enum, flag, lid, nested, pad, part, pkey, qpn, raw, uint
 
 _SOURCE = "opa-ff stl_sm_types.h"
 SERVICE_TYPE = {0: "RC", 1: "UC", 2: "RD", 3: "UD"}
@@ -15,7 +14,7 @@ class STLPKeyEntry(Struct):
     """One entry of a partition table."""
 
     prefix, key, section, size = "opa", "p_keytable", f"{_SOURCE} STL_PKEY_ELEMENT", 2
-    p_key = uint(16, "P_Key", at="0", base="hex", show=p_key_text)
+    p_key = pkey("P_Key", at="0")
     membership_type = part(p_key, 15, 15, "MembershipType", values=MEMBERSHIP)
     p_key_base = part(p_key, 14, 0, "P_KeyBase", base="hex")
 
@@ -183,8 +182,8 @@ class STLSwitchCongestionEvent(Struct):
     """A packet that a switch marked."""
 
     prefix, key, section, size = "opa", "switchcongestionlog", f"{_SOURCE} STL_SWITCH_CONGESTION_LOG_EVENT", 16
-    slid = uint(32, "SLID", at="0", show=opa_lid_text)
-    dlid = uint(32, "DLID", at="4", show=opa_lid_text)
+    slid = lid("SLID", at="0", bits=32)
+    dlid = lid("DLID", at="4", bits=32)
     sc = uint(5, "SC", at="8")
     reserved1 = pad(3, at="8[5]")
     reserved2 = pad(24, at="9")
@@ -200,7 +199,7 @@ class STLSwitchCongestionLog(Struct):
     congestion_flags = uint(8, "CongestionFlags", at="1", base="hex")
     log_events_counter = uint(16, "LogEventsCounter", at="2")
     current_time_stamp = uint(32, "CurrentTimeStamp", at="4")
-    port_map = raw(32, "PortMap", at="8")
+    port_map = raw(32, "PortMap", at="8", holds="ports")
     congestion_entry_list = array(96, nested(STLSwitchCongestionEvent, "CongestionEntryList", at="40"))
 
 
@@ -210,8 +209,8 @@ class STLSwitchCongestionSetting(Struct):
     prefix, key, section, size = "opa", "switchcongestionsetting", f"{_SOURCE} STL_SWITCH_CONGESTION_SETTING", 76
     carried_by = opa_smp(0x008D)
     control_map = uint(32, "ControlMap", at="0", base="hex")
-    victim_mask = raw(32, "VictimMask", at="4")
-    credit_mask = raw(32, "CreditMask", at="36")
+    victim_mask = raw(32, "VictimMask", at="4", holds="ports")
+    credit_mask = raw(32, "CreditMask", at="36", holds="ports")
     threshold = uint(4, "Threshold", at="68")
     reserved1 = pad(4, at="68[4]")
     packet_size = uint(8, "PacketSize", at="69", unit="x 64 bytes")
@@ -239,12 +238,12 @@ class STLHFICongestionEvent(Struct):
     """A queue pair that reached its congestion threshold."""
 
     prefix, key, section, size = "opa", "hficongestionlog", f"{_SOURCE} STL_HFI_CONGESTION_LOG_EVENT", 16
-    local_qp = uint(24, "LocalQP", at="0", base="hex", ws="opa.hficongestionsetting.localqpcnentry")
-    remote_qp = uint(24, "RemoteQP", at="3", base="hex", ws="opa.hficongestionsetting.remoteqpnumbercnentry")
+    local_qp = qpn("LocalQP", at="0", ws="opa.hficongestionsetting.localqpcnentry")
+    remote_qp = qpn("RemoteQP", at="3", ws="opa.hficongestionsetting.remoteqpnumbercnentry")
     sl = uint(5, "SL", at="6")
     service_type = enum(3, SERVICE_TYPE, "ServiceType", at="6[5]")
     reserved1 = pad(8, at="7")
-    remote_lid = uint(32, "RemoteLID", at="8", show=opa_lid_text, ws="opa.hficongestionsetting.lidcnentry")
+    remote_lid = lid("RemoteLID", at="8", ws="opa.hficongestionsetting.lidcnentry", bits=32)
     time_stamp = uint(32, "TimeStamp", at="12", ws="opa.hficongestionsetting.timestampcnentry")
 
 

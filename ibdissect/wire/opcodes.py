@@ -1,20 +1,19 @@
-"""Which headers follow the BTH for each OpCode: one table for all transport services.
+"""Which headers follow the BTH for each OpCode? One table for all transport services.
 
 Sources: IBA 9.2 table 38, Annex A14 (XRC), Annex A19 (FLUSH, ATOMIC WRITE; codes as in Linux rdma/ib_pack.h), seed004.
 """
 
 from __future__ import annotations
 
-from ibdissect.record import record
+from msgspec import Struct as Record
 
 RC, UC, RD, UD, CNP_SERVICE, XRC = 0x00, 0x20, 0x40, 0x60, 0x80, 0xA0
 SERVICES = {RC: "RC", UC: "UC", RD: "RD", UD: "UD", CNP_SERVICE: "CNP", XRC: "XRC", 0xE0: "Manufacturer"}
 CNP_OPCODE = 0x81
 
 
-@record
-class Opcode:
-    """One OpCode: the transport service, the operation and what stands between BTH and payload."""
+class Opcode(Record, frozen=True, eq=False):
+    """One OpCode: the transport service, the operation and the headers between BTH and payload."""
 
     code: int
     service: str

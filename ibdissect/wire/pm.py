@@ -1,4 +1,4 @@
-"""What do performance management MADs (class 0x04) look like, and what are a port's basic counters?"""
+"""What do performance management MADs (class 0x04) contain, and what are a port's basic counters?"""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .spec import Struct, bit, hole, pad, uint
 
 
 def shown_port(value: int) -> str:
-    """A PortSelect as people write it; 255 means every port where AllPortSelect is supported (IBA 16.1.2.1)."""
+    """Text of a PortSelect; 255 means all ports, if AllPortSelect is supported (IBA 16.1.2.1)."""
     return "all ports" if value == 255 else str(value)
 
 

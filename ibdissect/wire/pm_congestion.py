@@ -1,4 +1,4 @@
-"""Which counters tell how congested a port is, and how much each service level carries?"""
+"""Which counters show how congested a port is, and how much traffic each service level carries?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which optional counters tell why a port dropped packets, by opcode and by virtual lane?"""
+"""Which optional counters show why a port dropped packets, by opcode and by virtual lane?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which counters tell how well the lanes of a fast link work?"""
+"""Which counters show the quality of a fast link's lanes?"""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ SAMPLE_STATES = {0: "done", 1: "waiting for SampleStart", 2: "running"}
 """SampleStatus (ib_pma.h)."""
 
 COUNTER_WIDTHS = {4: "32 bits"}
-"""CounterWidth; 4 is what the qib driver announces for its 32-bit counters, the other values are in no public source."""
+"""CounterWidth; the qib driver reports 4 for its 32-bit counters, other values are in no public source."""
 
 EXTENDED_WIDTHS = {1: "48 bits", 2: "64 bits"}
 """ExtendedWidth (ib_pma.h as used by qib and hfi1)."""
@@ -18,7 +18,7 @@ EXTENDED_WIDTHS = {1: "48 bits", 2: "64 bits"}
 SAMPLED_COUNTERS = {
     0x0001: "PortXmitData", 0x0002: "PortRcvData", 0x0003: "PortXmitPkts", 0x0004: "PortRcvPkts", 0x0005: "PortXmitWait",
 }  # fmt: skip
-"""The mandatory counters a CounterSelect may name (IBA 16.1.3.3)."""
+"""The mandatory counters for CounterSelect (IBA 16.1.3.3)."""
 
 
 class PortSamplesControl(Struct):

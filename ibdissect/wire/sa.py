@@ -1,10 +1,10 @@
-"""What does a subnet administration MAD (class 0x03) look like around the record it carries?"""
+"""What does a subnet administration MAD (class 0x03) contain besides its record?"""
 
 from __future__ import annotations
 
 from .mad import BASE_VERSION_OPA, RMPP
 from .places import MadFormat, SaPiece
-from .spec import Struct, hole, nested, pad, rest, uint
+from .spec import Struct, hole, nested, pad, rest, secret, uint
 
 
 def offset_text(words: int) -> str:
@@ -22,7 +22,7 @@ class SAFormat(Struct):
     carried_by = (MadFormat(0x03),)
     header = hole(24, "MAD header", at="0")
     rmpp = nested(RMPP, "RMPP", at="24")
-    sm_key = uint(64, "SM_Key", at="36", base="hex", secret="SM_Key", ws="smkey")
+    sm_key = secret(64, "SM_Key", at="36", ws="smkey")
     attribute_offset = uint(16, "AttributeOffset", at="44", show=offset_text)
     reserved_368 = pad(16, at="46")
     component_mask = uint(64, "ComponentMask", at="48", base="hex")
@@ -36,7 +36,7 @@ class STLSAFormat(Struct):
     carried_by = (MadFormat(0x03, base_version=BASE_VERSION_OPA),)
     header = hole(24, "MAD header", at="0")
     rmpp = nested(RMPP, "RMPP", at="24")
-    sm_key = uint(64, "SM_Key", at="36", base="hex", secret="SM_Key", ws="smkey")
+    sm_key = secret(64, "SM_Key", at="36", ws="smkey")
     attribute_offset = uint(16, "AttributeOffset", at="44", show=offset_text)
     reserved_368 = pad(16, at="46")
     component_mask = uint(64, "ComponentMask", at="48", base="hex")

@@ -1,4 +1,4 @@
-"""What does the SA say about ways through the subnet: paths, links, traces, multicast membership?"""
+"""What does the SA know about routes through the subnet: paths, links, traces, multicast membership?"""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import ClassVar
 from .convert import lid_text, rate_text, timeout_text
 from .names import MTU, NODE_TYPE
 from .places import Mad
-from .spec import Struct, bit, enum, flag, gid, guid, pad, part, rest, uint
-from .transport import p_key_text
+from .spec import Struct, bit, enum, flag, gid, guid, lid, pad, part, pkey, rest, secret, uint
 
 SELECTOR: Mapping[int, str] = {0: "greater than", 1: "less than", 2: "exactly", 3: "largest available"}
 """MTUSelector and RateSelector (IBA 15.2.5.16)."""
@@ -24,7 +23,7 @@ PATH_PARAMETERS = (
     "t_class", "reversible", "numb_path", "p_key", "qos_class", "sl", "mtu_selector", "mtu", "rate_selector", "rate",
     "packet_life_time_selector", "packet_life_time",
 )  # fmt: skip
-"""The components that PathRecord and MultiPathRecord have in the same order."""
+"""The components that PathRecord and MultiPathRecord share, in the same order."""
 
 
 class PathRecord(Struct):
@@ -41,8 +40,8 @@ class PathRecord(Struct):
     service_id56_lsb = part(service_id, 55, 0, "ServiceID56LSB", base="hex")
     dgid = gid("DGID", at="8")
     sgid = gid("SGID", at="24")
-    dlid = uint(16, "DLID", at="40", show=lid_text)
-    slid = uint(16, "SLID", at="42", show=lid_text)
+    dlid = lid("DLID", at="40")
+    slid = lid("SLID", at="42")
     raw_traffic = flag("RawTraffic", at="44")
     reserved_353 = pad(3, at="44[1]")
     flow_label = uint(20, "FlowLabel", at="44[4]", base="hex")
@@ -50,8 +49,8 @@ class PathRecord(Struct):
     t_class = uint(8, "TClass", at="48", base="hex")
     reversible = flag("Reversible", at="49")
     numb_path = uint(7, "NumbPath", at="49[1]")
-    p_key = uint(16, "P_Key", at="50", base="hex", show=p_key_text)
-    # Wireshark 4.0 takes these 12 bits for reserved; IBA 1.2.1, OpenSM and seed004 for the QoS class
+    p_key = pkey("P_Key", at="50")
+    # Wireshark 4.0 shows these 12 bits as reserved; in IBA 1.2.1, OpenSM and seed004 they are the QoS class
     qos_class = uint(12, "QoSClass", at="52")
     sl = uint(4, "SL", at="53[4]")
     mtu_selector = enum(2, SELECTOR, "MTUSelector", at="54")
@@ -82,7 +81,7 @@ class MultiPathRecord(Struct):
     t_class = uint(8, "TClass", at="4", base="hex")
     reversible = flag("Reversible", at="5")
     numb_path = uint(7, "NumbPath", at="5[1]")
-    p_key = uint(16, "P_Key", at="6", base="hex", show=p_key_text)
+    p_key = pkey("P_Key", at="6")
     qos_class = uint(12, "QoSClass", at="8")
     sl = uint(4, "SL", at="9[4]")
     mtu_selector = enum(2, SELECTOR, "MTUSelector", at="10")
@@ -114,12 +113,12 @@ class MCMemberRecord(Struct):
     )  # fmt: skip
     mgid = gid("MGID", at="0")
     port_gid = gid("PortGID", at="16")
-    q_key = uint(32, "Q_Key", at="32", base="hex", secret="Q_Key")
-    mlid = uint(16, "MLID", at="36", base="hex", show=lid_text)
+    q_key = secret(32, "Q_Key", at="32")
+    mlid = uint(16, "MLID", at="36", base="hex", show=lid_text, holds="lid")
     mtu_selector = enum(2, SELECTOR, "MTUSelector", at="38")
     mtu = enum(6, MTU, "MTU", at="38[2]")
     t_class = uint(8, "TClass", at="39", base="hex")
-    p_key = uint(16, "P_Key", at="40", base="hex", show=p_key_text)
+    p_key = pkey("P_Key", at="40")
     rate_selector = enum(2, SELECTOR, "RateSelector", at="42")
     rate = uint(6, "Rate", at="42[2]", show=rate_text)
     packet_life_time_selector = enum(2, LIFETIME_SELECTOR, "PacketLifeTimeSelector", at="43")
@@ -143,10 +142,10 @@ class LinkRecord(Struct):
     key, section, size = "linkrecord", "IBA 15.2.5.13; seed004 SALinkRecord", 8
     carried_by = (Mad(0x03, 0x0020),)
     components: ClassVar[tuple[str, ...]] = ("from_lid", "from_port", "to_port", "to_lid", "")
-    from_lid = uint(16, "FromLID", at="0", show=lid_text)
+    from_lid = lid("FromLID", at="0")
     from_port = uint(8, "FromPort", at="2")
     to_port = uint(8, "ToPort", at="3")
-    to_lid = uint(16, "ToLID", at="4", show=lid_text)
+    to_lid = lid("ToLID", at="4")
     reserved_48 = pad(16, at="6")
 
 
@@ -159,7 +158,7 @@ class TraceRecord(Struct):
         "gid_prefix", "id_generation", "", "node_type", "node_id", "chassis_id", "entry_port_id", "exit_port_id", "entry_port",
         "exit_port", "",
     )  # fmt: skip
-    gid_prefix = guid("GidPrefix", at="0")
+    gid_prefix = guid("GidPrefix", at="0", holds="prefix")
     id_generation = uint(16, "IDGeneration", at="8")
     reserved_80 = pad(8, at="10")
     node_type = enum(8, NODE_TYPE, "NodeType", at="11")

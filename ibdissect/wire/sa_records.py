@@ -1,10 +1,9 @@
-"""Which SA records repeat an attribute of subnet management, and which node, port or block of a table do they name?"""
+"""Which SA records contain an attribute of subnet management, and which node, port or table block do they identify?"""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from .convert import lid_text
 from .places import Mad
 from .sm import NodeDescription, NodeInfo, SMInfo, SwitchInfo
 from .sm_port import PortInfo, PortInfoExtended
@@ -18,11 +17,11 @@ from .sm_tables import (
     SLtoVLMappingTable,
     VLArbitrationTable,
 )
-from .spec import Struct, bit, nested, pad, uint
+from .spec import Struct, bit, lid, nested, pad, uint
 
 LID_WS = "infiniband.sa.lid"
 BLOCK8_WS, BLOCK16_WS = "infiniband.sa.blocknum_eightbit", "infiniband.sa.blocknum_sixteenbit"
-"""Wireshark names the record identifiers of all records alike."""
+"""Wireshark uses the same names for the record identifiers of all records."""
 
 
 class NodeRecord(Struct):
@@ -35,7 +34,7 @@ class NodeRecord(Struct):
         "node_info.system_image_guid", "node_info.node_guid", "node_info.port_guid", "node_info.partition_cap", "node_info.device_id",
         "node_info.revision", "node_info.local_port_num", "node_info.vendor_id", "node_description.node_string",
     )  # fmt: skip
-    lid = uint(16, "LID", at="0", show=lid_text, ws=LID_WS)
+    lid = lid("LID", at="0", ws=LID_WS)
     reserved_16 = pad(16, at="2")
     node_info = nested(NodeInfo, "NodeInfo", at="4")
     node_description = nested(NodeDescription, "NodeDescription", at="44")
@@ -62,7 +61,7 @@ class PortInfoRecord(Struct):
         "port_info.link_round_trip_latency", "port_info.capability_mask2", "port_info.link_speed_ext_active",
         "port_info.link_speed_ext_supported", "", "port_info.link_speed_ext_enabled",
     )  # fmt: skip
-    end_port_lid = uint(16, "EndportLID", at="0", show=lid_text, ws="infiniband.sa.endportlid")
+    end_port_lid = lid("EndportLID", at="0", ws="infiniband.sa.endportlid")
     port_num = uint(8, "PortNum", at="2", ws="infiniband.sa.portnum")
     options = uint(8, "Options", at="3", base="hex")
     extended_speeds = bit(options, 7, "Extended Speeds")
@@ -75,7 +74,7 @@ class PortInfoExtendedRecord(Struct):
     key, section, size = "portinfoextendedrecord", "attribute id: libibumad umad_sa.h; layout: libibmad iba_types.h", 68
     carried_by = (Mad(0x03, 0x003E),)
     components: ClassVar[tuple[str, ...]] = ("end_port_lid", "port_num", "options")
-    end_port_lid = uint(16, "EndportLID", at="0", show=lid_text, ws="infiniband.sa.endportlid")
+    end_port_lid = lid("EndportLID", at="0", ws="infiniband.sa.endportlid")
     port_num = uint(8, "PortNum", at="2", ws="infiniband.sa.portnum")
     options = uint(8, "Options", at="3", base="hex")
     port_info_extended = nested(PortInfoExtended, "PortInfoExtended", at="4")
@@ -94,7 +93,7 @@ class SwitchInfoRecord(Struct):
         "switch_info.inbound_enforcement_cap", "switch_info.outbound_enforcement_cap", "switch_info.filter_raw_inbound_cap",
         "switch_info.filter_raw_outbound_cap", "switch_info.enhanced_port_zero", "", "", "switch_info.multicast_fdb_top",
     )  # fmt: skip
-    lid = uint(16, "LID", at="0", show=lid_text, ws=LID_WS)
+    lid = lid("LID", at="0", ws=LID_WS)
     reserved_16 = pad(16, at="2")
     switch_info = nested(SwitchInfo, "SwitchInfo", at="4")
 
@@ -107,7 +106,7 @@ class SMInfoRecord(Struct):
     components: ClassVar[tuple[str, ...]] = (
         "lid", "", "sm_info.guid", "sm_info.sm_key", "sm_info.act_count", "sm_info.priority", "sm_info.sm_state",
     )  # fmt: skip
-    lid = uint(16, "LID", at="0", show=lid_text, ws=LID_WS)
+    lid = lid("LID", at="0", ws=LID_WS)
     reserved_16 = pad(16, at="2")
     sm_info = nested(SMInfo, "SMInfo", at="4")
 
@@ -118,7 +117,7 @@ class SLtoVLMappingTableRecord(Struct):
     key, section, size = "sltovlmappingtablerecord", "IBA 15.2.5.4; seed004 SASLToVLMappingTableRecord", 16
     carried_by = (Mad(0x03, 0x0013),)
     components: ClassVar[tuple[str, ...]] = ("lid", "input_port_num", "output_port_num", "", "sl_to_vl_mapping_table")
-    lid = uint(16, "LID", at="0", show=lid_text, ws=LID_WS)
+    lid = lid("LID", at="0", ws=LID_WS)
     input_port_num = uint(8, "InputPortNum", at="2", ws="infiniband.sa.inputportnum")
     output_port_num = uint(8, "OutputPortNum", at="3", ws="infiniband.sa.outputportnum")
     reserved_32 = pad(32, at="4")
@@ -131,7 +130,7 @@ class LinearForwardingTableRecord(Struct):
     key, section, size = "linearforwardingtablerecord", "IBA 15.2.5.6; seed004 SALinearForwardingTableRecord", 72
     carried_by = (Mad(0x03, 0x0015),)
     components: ClassVar[tuple[str, ...]] = ("lid", "block_num", "", "linear_forwarding_table")
-    lid = uint(16, "LID", at="0", show=lid_text, ws=LID_WS)
+    lid = lid("LID", at="0", ws=LID_WS)
     block_num = uint(16, "BlockNum", at="2", ws=BLOCK16_WS)
     reserved_32 = pad(32, at="4")
     linear_forwarding_table = nested(LinearForwardingTable, "LinearForwardingTable", at="8")
@@ -143,7 +142,7 @@ class RandomForwardingTableRecord(Struct):
     key, section, size = "randomforwardingtablerecord", "IBA 15.2.5.7; seed004 SARandomForwardingTableRecord", 72
     carried_by = (Mad(0x03, 0x0016),)
     components: ClassVar[tuple[str, ...]] = ("lid", "block_num", "", "random_forwarding_table")
-    lid = uint(16, "LID", at="0", show=lid_text, ws=LID_WS)
+    lid = lid("LID", at="0", ws=LID_WS)
     block_num = uint(16, "BlockNum", at="2", ws=BLOCK16_WS)
     reserved_32 = pad(32, at="4")
     random_forwarding_table = nested(RandomForwardingTable, "RandomForwardingTable", at="8")
@@ -158,7 +157,7 @@ class MulticastForwardingTableRecord(Struct):
     key, section, size = "multicastforwardingtablerecord", "IBA 15.2.5.8; opensm ib_mft_record_t", 72
     carried_by = (Mad(0x03, 0x0017),)
     components: ClassVar[tuple[str, ...]] = ("lid", "position", "", "block_num", "", "multicast_forwarding_table")
-    lid = uint(16, "LID", at="0", show=lid_text, ws=LID_WS)
+    lid = lid("LID", at="0", ws=LID_WS)
     position = uint(4, "Position", at="2", ws="infiniband.sa.position")
     reserved_20 = pad(3, at="2[4]")
     block_num = uint(9, "BlockNum", at="2[7]", ws="infiniband.sa.blocknum_ninebit")
@@ -172,7 +171,7 @@ class VLArbitrationTableRecord(Struct):
     key, section, size = "vlarbitrationtablerecord", "IBA 15.2.5.9; seed004 SAVLArbitrationTableRecord", 72
     carried_by = (Mad(0x03, 0x0036),)
     components: ClassVar[tuple[str, ...]] = ("lid", "output_port_num", "block_num", "", "vl_arbitration_table")
-    lid = uint(16, "LID", at="0", show=lid_text, ws=LID_WS)
+    lid = lid("LID", at="0", ws=LID_WS)
     output_port_num = uint(8, "OutputPortNum", at="2", ws="infiniband.sa.outputportnum")
     block_num = uint(8, "BlockNum", at="3", ws=BLOCK8_WS)
     reserved_32 = pad(32, at="4")
@@ -185,7 +184,7 @@ class PKeyTableRecord(Struct):
     key, section, size, title = "p_keytablerecord", "IBA 15.2.5.11; seed004 SAPKeyTableRecord", 72, "P_KeyTableRecord"
     carried_by = (Mad(0x03, 0x0033),)
     components: ClassVar[tuple[str, ...]] = ("lid", "block_num", "port_num", "", "p_key_table")
-    lid = uint(16, "LID", at="0", show=lid_text, ws=LID_WS)
+    lid = lid("LID", at="0", ws=LID_WS)
     block_num = uint(16, "BlockNum", at="2", ws=BLOCK16_WS)
     port_num = uint(8, "PortNum", at="4", ws="infiniband.sa.portnum")
     reserved_40 = pad(24, at="5")
@@ -198,7 +197,7 @@ class GuidInfoRecord(Struct):
     key, section, size = "guidinforecord", "IBA 15.2.5.18; seed004 SAGUIDInfoRecord; single GUIDs: opensm", 72
     carried_by = (Mad(0x03, 0x0030),)
     components: ClassVar[tuple[str, ...]] = ("lid", "block_num", "", "", *(f"guid_info.guid_block[{i}]" for i in range(8)))
-    lid = uint(16, "LID", at="0", show=lid_text, ws=LID_WS)
+    lid = lid("LID", at="0", ws=LID_WS)
     block_num = uint(8, "BlockNum", at="2", ws=BLOCK8_WS)
     reserved_24 = pad(8, at="3")
     reserved_32 = pad(32, at="4")

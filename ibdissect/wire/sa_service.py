@@ -1,4 +1,4 @@
-"""What does the SA know of services and subscriptions: service records, their associations, event subscriptions?"""
+"""What does the SA know about services and subscriptions: service records, their associations, event subscriptions?"""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from typing import ClassVar
 
 from .classport import InformInfo
 from .places import Mad
-from .spec import Struct, gid, nested, pad, part, raw, text, uint
-from .transport import p_key_text
+from .spec import Struct, gid, nested, pad, part, pkey, raw, text, uint
 
 DATA_WS = "infiniband.linkrecord.servicedata"
-"""Wireshark files ServiceRecord under LinkRecord and shows all four runs of data under one name."""
+"""Wireshark puts ServiceRecord under LinkRecord and uses one name for all four data fields."""
 
 
 def service_lease_text(seconds: int) -> str:
-    """A service's lease; all ones never expires (IBA 15.2.5.14)."""
+    """A service's lease; all ones means infinite (IBA 15.2.5.14)."""
     return "0xffffffff (infinite)" if seconds == 0xFFFFFFFF else f"{seconds} s"
 
 
@@ -29,7 +28,7 @@ class ServiceRecord(Struct):
     )  # fmt: skip
     service_id = uint(64, "ServiceID", at="0", base="hex", ws="infiniband.linkrecord.serviceid")
     service_gid = gid("ServiceGID", at="8", ws="infiniband.linkrecord.servicegid")
-    service_p_key = uint(16, "ServiceP_Key", at="24", base="hex", show=p_key_text, ws="infiniband.linkrecord.servicep_key")
+    service_p_key = pkey("ServiceP_Key", at="24", ws="infiniband.linkrecord.servicep_key")
     reserved_208 = pad(16, at="26")
     service_lease = uint(32, "ServiceLease", at="28", show=service_lease_text, ws="infiniband.linkrecord.servicelease")
     service_key = raw(16, "ServiceKey", at="32", secret="ServiceKey", ws="infiniband.linkrecord.servicekey")

@@ -1,11 +1,11 @@
-"""What subnet management packets hold: both SMP formats, and the attributes that describe nodes and subnet managers."""
+"""What do subnet management packets contain? Both SMP formats, and the attributes of nodes and subnet managers."""
 
 from __future__ import annotations
 
-from .convert import lid_text, lifetime_text
+from .convert import lifetime_text
 from .names import NODE_TYPE, SM_STATE
 from .places import MadFormat, smp
-from .spec import Struct, bit, enum, flag, guid, hole, pad, part, raw, text, uint
+from .spec import Struct, bit, enum, flag, guid, hole, lid, pad, part, raw, secret, text, uint
 
 DR_MAX_HOPS = 63
 """Longest directed route: 64 bytes of path, of which byte 0 is not used (IBA 14.2.1.2)."""
@@ -17,7 +17,7 @@ class SMP(Struct):
     key, section, size = "smplid", "IBA 14.2.1.1; seed004 SMPFormat", 256
     carried_by = (MadFormat(0x01),)
     header = hole(24, "MAD header", at="0")
-    m_key = uint(64, "M_Key", at="24", base="hex", secret="M_Key", ws="mkey")
+    m_key = secret(64, "M_Key", at="24", ws="mkey")
     reserved1 = pad(256, at="32")
     data = hole(64, "SMP Data", at="64", ws="smpdata")
     reserved2 = pad(1024, at="128")
@@ -35,13 +35,13 @@ class SMPDirected(Struct):
     hop_pointer = uint(8, "Hop Pointer", at="6")
     hop_count = uint(8, "Hop Count", at="7")
     header_rest = hole(16, "MAD header", at="8")
-    m_key = uint(64, "M_Key", at="24", base="hex", secret="M_Key", ws="infiniband.smplid.mkey")
-    dr_slid = uint(16, "DrSLID", at="32", show=lid_text)
-    dr_dlid = uint(16, "DrDLID", at="34", show=lid_text)
+    m_key = secret(64, "M_Key", at="24", ws="infiniband.smplid.mkey")
+    dr_slid = lid("DrSLID", at="32")
+    dr_dlid = lid("DrDLID", at="34")
     reserved1 = pad(224, at="36")
     data = hole(64, "SMP Data", at="64", ws="infiniband.smplid.smpdata")
-    initial_path = raw(64, "Initial Path", at="128")
-    return_path = raw(64, "Return Path", at="192")
+    initial_path = raw(64, "Initial Path", at="128", holds="ports")
+    return_path = raw(64, "Return Path", at="192", holds="ports")
 
 
 class NodeDescription(Struct):
@@ -104,7 +104,7 @@ class SMInfo(Struct):
     key, section, size = "sminfo", "IBA 14.2.5.13; seed004 SMPSMInfo", 24
     carried_by = smp(0x0020)
     guid = guid("GUID", at="0")
-    sm_key = uint(64, "SM_Key", at="8", base="hex", secret="SM_Key")
+    sm_key = secret(64, "SM_Key", at="8")
     act_count = uint(32, "ActCount", at="16")
     priority = uint(4, "Priority", at="20")
     sm_state = enum(4, SM_STATE, "SMState", at="20[4]")

@@ -1,4 +1,4 @@
-"""What PortInfo and PortInfoExtended say of a port: addresses, state, link, virtual lanes, capabilities."""
+"""What do PortInfo and PortInfoExtended contain? Addresses, state, link, virtual lanes, capabilities of a port."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .convert import (
     width_mask_text,
 )  # fmt: skip
 from .places import smp
-from .spec import Struct, bit, enum, flag, pad, part, uint
+from .spec import Struct, bit, enum, flag, guid, lid, pad, part, secret, uint
 
 
 class PortInfo(Struct):
@@ -25,10 +25,10 @@ class PortInfo(Struct):
     key, size = "portinfo", 64
     section = "IBA 14.2.5.6; seed004 SMPPortInfo (60 bytes); opensm, libibmad (bytes 56 and 60-63, CapabilityMask bits 13-15, 28-31)"
     carried_by = smp(0x0015)
-    m_key = uint(64, "M_Key", at="0", base="hex", secret="M_Key")
-    gid_prefix = uint(64, "GidPrefix", at="8", base="guid", ws="guid")
-    lid = uint(16, "LID", at="16", show=lid_text)
-    master_sm_lid = uint(16, "MasterSMLID", at="18", show=lid_text)
+    m_key = secret(64, "M_Key", at="0")
+    gid_prefix = guid("GidPrefix", at="8", ws="guid", holds="prefix")
+    lid = lid("LID", at="16")
+    master_sm_lid = uint(16, "MasterSMLID", at="18", show=lid_text, holds="lid")
     capability_mask = uint(32, "CapabilityMask", at="20", base="hex")
     is_sm = bit(capability_mask, 1, "IsSM", ws="+capabilitymask.issm")
     is_notice_supported = bit(capability_mask, 2, "IsNoticeSupported", ws="+capabilitymask.noticesupported")

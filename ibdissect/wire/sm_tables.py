@@ -1,12 +1,11 @@
-"""What the tables of subnet management hold: GUIDs, P_Keys, SL to VL, VL arbitration, forwarding, link pairs."""
+"""What do the tables of subnet management contain? GUIDs, P_Keys, SL to VL, VL arbitration, forwarding, link pairs."""
 
 from __future__ import annotations
 
-from .convert import lid_text, width_mask_text
+from .convert import width_mask_text
 from .names import MEMBERSHIP
 from .places import smp
-from .spec import Struct, array, flag, guid, nested, pad, part, raw, uint
-from .transport import p_key_text
+from .spec import Struct, array, flag, guid, lid, nested, pad, part, pkey, raw, uint
 
 
 class GUIDInfo(Struct):
@@ -21,7 +20,7 @@ class PKeyEntry(Struct):
     """One entry of a P_Key table."""
 
     key, section, size = "p_keytable", "IBA 14.2.5.7; seed002", 2
-    p_key = uint(16, "P_Key", at="0", base="hex", show=p_key_text)
+    p_key = pkey("P_Key", at="0")
     membership_type = part(p_key, 15, 15, "MembershipType", values=MEMBERSHIP)
     p_key_base = part(p_key, 14, 0, "P_KeyBase", base="hex")
 
@@ -79,7 +78,7 @@ class LIDPortEntry(Struct):
     """Output port of a LID range in a random forwarding table."""
 
     key, section, size = "randomforwardingtable", "IBA 14.2.5.11; seed004 SMPLIDPortBlock", 4
-    lid = uint(16, "LID", at="0", show=lid_text)
+    lid = lid("LID", at="0")
     valid = flag("Valid", at="2")
     lmc = uint(3, "LMC", at="2[1]")
     reserved1 = pad(4, at="2[4]")
@@ -108,7 +107,7 @@ class LinkSpeedWidthPairsTable(Struct):
     key, section, size = "linkspeedwidthpairstable", "Wireshark 4.0 offsets; attribute id: libibmad", 36
     carried_by = smp(0x001C)
     num_tables = uint(8, "NumTables", at="0")
-    port_mask = raw(32, "PortMask", at="1")
+    port_mask = raw(32, "PortMask", at="1", holds="ports")
     speed_two_five = uint(8, "SpeedTwoFive", at="33", show=width_mask_text)
     speed_five = uint(8, "SpeedFive", at="34", show=width_mask_text)
     speed_ten = uint(8, "SpeedTen", at="35", show=width_mask_text)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from .convert import lid_text
 from .places import Mad, MadFormat
-from .spec import Struct, hole, pad, raw, text, uint
+from .spec import Struct, hole, lid, pad, raw, text, uint
 
 
 class SNMPTunnelingFormat(Struct):
@@ -14,10 +13,10 @@ class SNMPTunnelingFormat(Struct):
     carried_by = (MadFormat(0x08),)
     header = hole(24, "MAD header", at="0")
     reserved_192 = pad(256, at="24")
-    raddress = uint(32, "RAddress", at="56", base="hex")
+    raddress = uint(32, "RAddress", at="56", base="hex", holds="data")
     payload_length = uint(8, "PayloadLength", at="60", unit="bytes")
     segment_number = uint(8, "SegmentNumber", at="61")
-    source_lid = uint(16, "SourceLID", at="62", show=lid_text)
+    source_lid = lid("SourceLID", at="62")
     data = hole(192, "SNMP Data", at="64")
 
 

@@ -1,7 +1,7 @@
-"""How a wire structure is declared: once, as a list of fields in wire order; everything else is derived from it.
+"""How is a wire structure declared? Once, as a list of fields in wire order; everything else is derived from it.
 
-A field is a descriptor: `PortInfo.lid` is the Field (metadata, operand of conditions), `info.lid` is the value, read
-on demand from the bytes. Bit 0 is the most significant bit of the first byte, as in the standard's tables.
+A field is a descriptor: `PortInfo.lid` is the Field (metadata, operand of conditions), `info.lid` is its value, read from the
+bytes on demand. Bit 0 is the most significant bit of the first byte, as in the standard's tables.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast, overload
 
 from ibdissect.errors import SpecError
 
+from .convert import lid_text, opa_lid_text, p_key_text
 from .expr import Value
 
 V = TypeVar("V")
@@ -27,21 +28,31 @@ PROTOCOLS = frozenset(
         "icmp", "icmpv6", "ipoib", "iscsi", "iser", "nvme", "nvme-rdma", "rpc", "rpcordma", "tcp",
     )
 )  # fmt: skip
-"""First words of a filter name that is given whole (`ws=`); anything else is the last part behind `infiniband.<key>.`"""
+"""First words of a full filter name in `ws=`; any other `ws` is the last part, after `infiniband.<key>.`"""
 BYTE_KINDS = frozenset({"gid", "mac", "ip4", "raw", "text"})
+HELD_BY_KIND = {"flag": "number", "pad": "reserved", "raw": "data", "rest": "data", "hole": "data", "nested": "data"}
+"""Default of `holds` by kind; for gid, mac, ip4 and text it is the kind itself."""
+HELD = frozenset({*HELD_BY_KIND.values(), "gid", "guid", "ip4", "key", "lid", "mac", "pkey", "ports", "prefix", "qpn", "text", "unknown"})
+"""Valid values of `Field.holds`."""
+WIDTHS = {"lid": (16, 32), "qpn": (24, 32), "guid": (64,), "prefix": (64,), "gid": (128,), "mac": (48,), "ip4": (32,), "pkey": (16,)}
+"""Required bits for some values of `Field.holds`."""
 _NO_NAME = re.compile(r"[^a-z0-9_]")
 
 
 class Field(Value, Generic[V]):
-    """One named run of bits of a structure. Class access gives the Field, instance access its value.
+    """A named range of bits in a structure. Class access gives the Field, instance access its value.
 
     `kind`: uint (int), flag (bool), gid / mac / ip4 / raw (bytes), text (str), pad (reserved bits), hole (bytes that another
-    structure occupies), nested (a Struct), rest (bytes up to the end of the structure's room).
+    structure occupies), nested (a Struct), rest (all bytes to the end of the structure).
+
+    `holds`: the meaning of the value, which decides how `scrub` treats it: lid, qpn, guid, prefix (of a GID), gid, mac, ip4, key,
+    text (all replaced), data and reserved (zeroed), number, pkey, ports (port numbers or a bit per port) (all kept). A plain number
+    without values, unit or `holds` is `unknown`: in a plugin's structure it is zeroed.
     """
 
     __slots__ = (
-        "_filter_name", "_hi", "_lo", "_mask", "_shift", "at", "base", "bit", "bits", "count", "filter_key", "kind", "label", "little",
-        "name", "of", "owner", "part_of", "secret", "show", "unit", "values", "when",
+        "_filter_name", "_hi", "_lo", "_mask", "_shift", "at", "base", "bit", "bits", "count", "filter_key", "holds", "kind", "label",
+        "little", "name", "of", "owner", "part_of", "secret", "show", "unit", "values", "when",
     )  # fmt: skip
 
     def __init__(
@@ -61,20 +72,28 @@ class Field(Value, Generic[V]):
         of: type[Struct] | None = None,
         part_of: tuple[Field[Any], int] | None = None,
         when: tuple[Field[Any], frozenset[int]] | None = None,
+        holds: str = "",
     ) -> None:
         self.kind, self.bits, self.label, self.at, self.base = kind, bits, label, at, base
         self.values, self.unit, self.show, self.secret, self.filter_key = values, unit, show, secret, ws
         self.of, self.part_of, self.when, self.little = of, part_of, when, little
+        plain = "number" if values or unit else "unknown"
+        self.holds = holds or ("key" if secret else plain if kind == "uint" else HELD_BY_KIND.get(kind, kind))
         self.count, self.bit, self.name, self._filter_name = 1, 0, "", ""
         self.owner: type[Struct] | None = None
 
     def __set_name__(self, owner: type[Any], name: str) -> None:
-        if issubclass(owner, Struct):  # a rule's `at = LRH.lver` is a mention, not a declaration
+        if issubclass(owner, Struct):  # a rule's `at = LRH.lver` refers to a field, it does not declare one
             self.name = name
 
     def place(self, owner: type[Struct], bit: int) -> None:
-        """Fix where the field lies; `at` repeats the standard's own offset and must agree with the running sum."""
+        """Set the field's position; raises SpecError if `at`, the offset in the standard, differs from the sum of the fields before."""
         self.owner, self.bit = owner, bit
+        if self.holds not in HELD:
+            raise SpecError(owner.__name__, self.name, f"holds {self.holds!r}, which is none of {', '.join(sorted(HELD))}")
+        if self.bits not in WIDTHS.get(self.holds, (self.bits,)) or (self.holds in WIDTHS and bit % 8):
+            widths = " or ".join(map(str, WIDTHS[self.holds]))
+            raise SpecError(owner.__name__, self.name, f"holds a {self.holds}, which has {widths} bits and starts on a byte")
         if self.at is not None:
             want = _bit_at(self.at)
             if want != bit:
@@ -91,7 +110,7 @@ class Field(Value, Generic[V]):
 
     @property
     def filter_name(self) -> str:
-        """What filters call the field, empty where it stands in no structure; made when it is first asked for, as few are."""
+        """The field's name in filters; empty if it is in no structure. Built on first use, because few names are used."""
         if not self._filter_name and self.owner is not None:
             key = self.filter_key or (self.name.replace("_", "") if " " in self.label else _NO_NAME.sub("", self.label.lower()))
             whole = "." in key and key.split(".")[0] in PROTOCOLS
@@ -100,17 +119,17 @@ class Field(Value, Generic[V]):
 
     @property
     def span(self) -> tuple[int, int]:
-        """First byte and the byte behind the field's (first) entry, counted from the start of the structure."""
+        """First byte and end of the field's (first) entry, counted from the start of the structure."""
         return self._lo, self._hi
 
     @property
     def shift_mask(self) -> tuple[int, int]:
-        """What turns the big-endian integer of the span's bytes into the value: right shift, then mask."""
+        """Right shift, then mask, that give the value from the big-endian integer of the span's bytes."""
         return self._shift, self._mask
 
     def entries(self) -> Iterator[int]:
         """Bit offsets of all entries of the field."""
-        step = max(self.bits, 1)  # a `rest` has no certain bits, but one entry
+        step = max(self.bits, 1)  # a `rest` has 0 bits, but one entry
         return iter(range(self.bit, self.bit + step * self.count, step))
 
     @overload
@@ -130,7 +149,7 @@ class Field(Value, Generic[V]):
         return cast(V, tuple(self.read(obj, bit) for bit in self.entries()))
 
     def read(self, obj: Struct, bit: int) -> Any:
-        """The value of the entry that starts at `bit` of the structure."""
+        """The value of the entry at `bit` of the structure."""
         o = obj.offset
         if self.kind in ("uint", "flag", "pad"):
             end = bit + self.bits
@@ -148,7 +167,7 @@ class Field(Value, Generic[V]):
         return decode_text(data) if self.kind == "text" else data
 
     def applies(self, obj: Struct) -> bool:
-        """Whether the field means anything in this structure (`when`)."""
+        """Whether the field is valid in this structure (`when`)."""
         return self.when is None or self.when[0].read(obj, self.when[0].bit) in self.when[1]
 
     def __repr__(self) -> str:
@@ -157,13 +176,13 @@ class Field(Value, Generic[V]):
 
 @cache
 def _bit_at(text: str) -> int:
-    """The bit that an offset as the standard writes it stands for: `12` or `12[3]`."""
+    """The bit number of an offset in the standard's notation: `12` or `12[3]`."""
     byte, _, sub = text.partition("[")
     return int(byte) * 8 + int(sub.rstrip("]") or 0)
 
 
 def decode_text(data: bytes) -> str:
-    """A NUL-padded UTF-8 string as the standard keeps it; invalid bytes become U+FFFD."""
+    """Decode a NUL-padded UTF-8 string; invalid bytes become U+FFFD."""
     return data.split(b"\0", 1)[0].decode("utf-8", "replace")
 
 
@@ -179,12 +198,34 @@ def uint(
     ws: str = "",
     little: bool = False,
     when: tuple[Field[Any], frozenset[int]] | None = None,
+    holds: str = "",
 ) -> Field[int]:
-    """An unsigned integer. `base`: dec or hex; `show`: value -> what a person reads; `secret`: the kind of key that masking numbers;
+    """An unsigned integer.
 
-    `little`: 16, 32 or 64 bits whose least significant byte comes first.
+    `base`: dec or hex; `show`: value -> text; `secret`: the kind of key, for values to be masked; `little`: little-endian (16, 32
+    or 64 bits); `holds`: its meaning, see `Field`.
     """
-    return Field("uint", bits, label, at=at, base=base, unit=unit, show=show, secret=secret, ws=ws, little=little, when=when)
+    return Field("uint", bits, label, at=at, base=base, unit=unit, show=show, secret=secret, ws=ws, little=little, when=when, holds=holds)
+
+
+def lid(label: str, *, at: str | None = None, bits: int = 16, ws: str = "", show: Callable[[int], str] | None = None) -> Field[int]:
+    """A local identifier; 32 bits in Omni-Path."""
+    return uint(bits, label, at=at, ws=ws, show=show or (lid_text if bits == 16 else opa_lid_text), holds="lid")
+
+
+def qpn(label: str, *, at: str | None = None, ws: str = "") -> Field[int]:
+    """The 24-bit number of a queue pair, an end-to-end context or a shared receive queue."""
+    return uint(24, label, at=at, base="hex", ws=ws, holds="qpn")
+
+
+def pkey(label: str, *, at: str | None = None, ws: str = "") -> Field[int]:
+    """A partition key: the partition, and full membership in bit 15."""
+    return uint(16, label, at=at, base="hex", show=p_key_text, ws=ws, holds="pkey")
+
+
+def secret(bits: int, kind: str, label: str = "", *, at: str | None = None, ws: str = "", little: bool = False) -> Field[int]:
+    """A key, masked and numbered by its `kind` (M_Key, Q_Key, ...); the label defaults to the kind."""
+    return uint(bits, label or kind, at=at, base="hex", secret=kind, ws=ws, little=little)
 
 
 def enum(
@@ -207,9 +248,9 @@ def flag(label: str, *, at: str | None = None, ws: str = "") -> Field[bool]:
     return Field("flag", 1, label, at=at, ws=ws)
 
 
-def guid(label: str, *, at: str | None = None, ws: str = "") -> Field[int]:
-    """A 64-bit EUI, shown in hex."""
-    return Field("uint", 64, label, at=at, base="guid", ws=ws)
+def guid(label: str, *, at: str | None = None, ws: str = "", holds: str = "guid") -> Field[int]:
+    """A 64-bit EUI, shown in hex; with `holds="prefix"` the subnet prefix of a GID."""
+    return Field("uint", 64, label, at=at, base="guid", ws=ws, holds=holds)
 
 
 def gid(label: str, *, at: str | None = None, ws: str = "") -> Field[bytes]:
@@ -223,14 +264,21 @@ def text(size: int, label: str, *, at: str | None = None, ws: str = "") -> Field
 
 
 def raw(
-    size: int, label: str, *, at: str | None = None, ws: str = "", secret: str = "", show: Callable[[bytes], str] | None = None
+    size: int,
+    label: str,
+    *,
+    at: str | None = None,
+    ws: str = "",
+    secret: str = "",
+    show: Callable[[bytes], str] | None = None,
+    holds: str = "",
 ) -> Field[bytes]:
-    """`size` bytes without an inner structure known to us; `show`: bytes -> what a person reads instead of hex."""
-    return Field("raw", size * 8, label, at=at, ws=ws, secret=secret, show=show)
+    """`size` bytes without a known inner structure; `show`: bytes -> text instead of hex; `holds`: see `Field`."""
+    return Field("raw", size * 8, label, at=at, ws=ws, secret=secret, show=show, holds=holds)
 
 
 def rest(label: str, *, at: str | None = None, ws: str = "", show: Callable[[bytes], str] | None = None) -> Field[bytes]:
-    """All bytes from here to the end of the structure's room; only as the last field. `show` as in `raw`."""
+    """All remaining bytes of the structure; must be the last field. `show` as in `raw`."""
     return Field("rest", 0, label, at=at, ws=ws, show=show)
 
 
@@ -245,12 +293,12 @@ def hole(size: int, label: str, *, at: str | None = None, ws: str = "") -> Field
 
 
 def nested(of: type[S], label: str, *, at: str | None = None, ws: str = "") -> Field[S]:
-    """A structure inside the structure: another occurrence of `of`."""
+    """A structure `of` inside the structure."""
     return Field("nested", of.size * 8, label, at=at, of=of, ws=ws)
 
 
 def array(count: int, entry: Field[V]) -> Field[tuple[V, ...]]:
-    """`count` entries of the same field, one behind the other, all under one name."""
+    """`count` consecutive entries of the same field under one name."""
     entry.count = count
     return cast("Field[tuple[V, ...]]", entry)
 
@@ -267,17 +315,17 @@ def part(
     ws: str = "",
     when: tuple[Field[Any], frozenset[int]] | None = None,
 ) -> Field[int]:
-    """Bits high..low (0 = least significant) of another field, under a name of their own; takes no room."""
+    """Bits high..low (0 = least significant) of another field as a named sub-field; adds no bytes."""
     return Field("uint", high - low + 1, label, base=base, values=values, show=show, ws=ws, part_of=(whole, low), when=when)
 
 
 def bit(whole: Field[int], number: int, label: str, *, ws: str = "") -> Field[bool]:
-    """Bit `number` (0 = least significant) of a mask, as a flag; takes no room."""
+    """Bit `number` (0 = least significant) of another field, as a flag; adds no bytes."""
     return Field("flag", 1, label, ws=ws, part_of=(whole, number))
 
 
 class _StructMeta(type):
-    """Gives every structure empty slots, so that a view is three words and no dictionary."""
+    """Gives every structure empty slots, so that a view has no dictionary."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], ns: dict[str, Any], **kw: Any) -> _StructMeta:
         ns.setdefault("__slots__", ())
@@ -285,27 +333,29 @@ class _StructMeta(type):
 
 
 class Struct(metaclass=_StructMeta):
-    """A view of a structure on a buffer. Subclasses list their fields; whoever makes a view has checked the length."""
+    """A view of a structure in a buffer. Subclasses list their fields. The caller must check the length."""
 
     __slots__ = ("buffer", "offset", "stop")
 
     prefix: ClassVar[str] = "infiniband"
-    """First part of the filter names; Wireshark calls Omni-Path's `opa`."""
+    """First part of the filter names; `opa` for Omni-Path, as in Wireshark."""
     key: ClassVar[str] = ""
     """Middle part of the filter names, `infiniband.<key>.<field>`."""
     title: ClassVar[str] = ""
-    """What the tree calls the structure; the class name unless given."""
+    """The structure's name in the tree; defaults to the class name."""
     section: ClassVar[str] = ""
-    """Where the layout stands (standard, document, source)."""
+    """Source of the layout (standard, document, code)."""
     carried_by: ClassVar[tuple[object, ...]] = ()
-    """Places (`ibdissect.wire.places`) where the structure is found."""
+    """Places (`ibdissect.wire.places`) where the structure is found; a single place needs no tuple."""
     fields: ClassVar[tuple[Field[Any], ...]] = ()
-    """All fields in wire order, parts behind the field they belong to."""
+    """All fields in wire order, sub-fields after the field they belong to."""
     size: ClassVar[int] = 0
-    """Bytes; for a structure that ends with `rest`, the least."""
+    """Bytes; for a structure that ends with `rest`, the minimum."""
 
     def __init_subclass__(cls, **kw: Any) -> None:
         super().__init_subclass__(**kw)
+        if not isinstance(cls.carried_by, tuple):
+            cls.carried_by = (cls.carried_by,)
         own = [value for value in vars(cls).values() if isinstance(value, Field)]
         if not own:
             return

@@ -1,4 +1,4 @@
-"""What a person reads for a field's value: one function for tree, JSON `text`, messages and columns."""
+"""What is the text of a field's value? The same for tree, JSON `text`, messages and columns."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from .spec import Field
 
 
 def printable(text: str) -> str:
-    """`text` with everything that could steer a terminal, or not be seen, replaced by a visible escape.
+    """`text` with everything that could control a terminal or is invisible replaced by a visible escape.
 
-    That is what Unicode calls not printable: controls, bidi and zero-width marks, surrogates, tags, non-characters, odd spaces.
+    These are the characters not printable in Unicode: controls, bidi and zero-width marks, surrogates, tags, non-characters, odd spaces.
     """
     if text.isprintable():
         return text
@@ -22,17 +22,17 @@ def _escape(code: int) -> str:
 
 
 def visible_json(text: str) -> str:
-    """A JSON text with what is not printable as JSON's own escapes: the same value, safe on a terminal and in any encoding."""
+    """A JSON text with unprintable characters as JSON escapes: the same value, safe on a terminal and in any encoding."""
     if text.replace("\n", "").isprintable():
         return text
-    import json  # seldom needed, and loading it takes a millisecond
+    import json  # rarely needed, and importing it takes a millisecond
 
     return "".join(c if c == "\n" or c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
 def gid_text(data: bytes) -> str:
-    """A GID as RFC 5952 text; IPv4-mapped ones as ::ffff:1.2.3.4."""
-    from ipaddress import IPv6Address  # many captures hold none, and loading it takes a millisecond
+    """A GID as RFC 5952 text, IPv4-mapped ones as ::ffff:1.2.3.4."""
+    from ipaddress import IPv6Address  # many captures have no GIDs, and importing it takes a millisecond
 
     address = IPv6Address(data)
     mapped = address.ipv4_mapped
@@ -40,17 +40,17 @@ def gid_text(data: bytes) -> str:
 
 
 def ip4_text(data: bytes) -> str:
-    """The four bytes of an IPv4 address as text."""
+    """An IPv4 address of four bytes as text."""
     return ".".join(map(str, data))
 
 
 def hex_text(value: int, bits: int) -> str:
-    """A hexadecimal number with as many digits as the field has nibbles."""
+    """A hexadecimal number padded to the field's width."""
     return f"0x{value:0{(bits + 3) // 4}x}"
 
 
 def plain_value(field: Field[Any], value: Any) -> Any:
-    """The value as JSON and filters see it: int, bool, GID and address text, hex for raw bytes, str."""
+    """The value for JSON and filters: int, bool, GID and address text, hex for raw bytes, str."""
     if field.kind == "gid":
         return gid_text(value)
     if field.kind == "mac":
@@ -61,7 +61,7 @@ def plain_value(field: Field[Any], value: Any) -> Any:
 
 
 def value_text(field: Field[Any], value: Any) -> str:
-    """What a person reads: the enumeration's name with the number, units, addresses; strings made harmless."""
+    """The displayed value: value name with number, units, addresses; unprintable characters in strings escaped."""
     if field.kind in ("gid", "mac", "ip4", "raw", "rest", "hole"):
         return str(plain_value(field, value))
     if field.kind == "text":

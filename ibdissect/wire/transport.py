@@ -1,16 +1,16 @@
-"""What the transport layer's bytes mean: BTH, every extended header, ICRC."""
+"""What are the headers of the transport layer? BTH, all extended headers, ICRC."""
 
 from __future__ import annotations
 
 from .opcodes import OPCODE_NAMES
-from .spec import Struct, bit, enum, flag, pad, part, raw, rest, uint
+from .spec import Struct, bit, enum, flag, pad, part, pkey, qpn, raw, rest, secret, uint
 
 AETH_KINDS = {0: "ACK", 1: "RNR NAK", 2: "reserved", 3: "NAK"}
 NAK_CODES = {
     0: "PSN sequence error", 1: "Invalid request", 2: "Remote access error", 3: "Remote operational error", 4: "Invalid RD request",
 }  # fmt: skip
 FLUSH_LEVELS = {0: "memory region", 1: "range"}
-# IBA 9.7.5.2.8, table 45: what a receiver asks the sender to wait, in microseconds.
+# IBA 9.7.5.2.8, table 45: how long the sender must wait, in microseconds.
 RNR_TIMER_US = (
     655360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1280, 1920, 2560, 3840, 5120, 7680, 10240, 15360,
     20480, 30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520,
@@ -22,11 +22,6 @@ def rnr_timer_text(code: int) -> str:
     return f"{RNR_TIMER_US[code] / 1000:g} ms"
 
 
-def p_key_text(value: int) -> str:
-    """A P_Key as partition and membership: bit 15 is full membership, the rest the partition (seed002)."""
-    return f"0x{value:04x} ({'full' if value & 0x8000 else 'limited'} member of partition 0x{value & 0x7FFF:04x})"
-
-
 class BTH(Struct):
     """Base Transport Header."""
 
@@ -36,11 +31,11 @@ class BTH(Struct):
     m = flag("MigReq", at="1[1]", ws="m")
     padcnt = uint(2, "Pad Count", at="1[2]")
     tver = uint(4, "Header Version", at="1[4]")
-    p_key = uint(16, "Partition Key", at="2", base="hex", show=p_key_text, ws="p_key")
+    p_key = pkey("Partition Key", at="2", ws="p_key")
     fecn = flag("FECN", at="4")
     becn = flag("BECN", at="4[1]")
     reserved6 = pad(6, at="4[2]", ws="+reserved6")
-    destqp = uint(24, "Destination QP", at="5", base="hex")
+    destqp = qpn("Destination QP", at="5")
     a = flag("Acknowledge Request", at="8", ws="a")
     reserved7 = pad(7, at="8[1]", ws="+reserved7")
     psn = uint(24, "Packet Sequence Number", at="9")
@@ -51,16 +46,16 @@ class RDETH(Struct):
 
     key, section, size, title = "rdeth", "IBA 9.3.1; seed004 HdrRDETH", 4, "RDETH"
     reserved8 = pad(8, at="0", ws="+reserved8")
-    eecnxt = uint(24, "E2E Context", at="1", base="hex")
+    eecnxt = qpn("E2E Context", at="1")
 
 
 class DETH(Struct):
     """Datagram Extended Transport Header."""
 
     key, section, size, title = "deth", "IBA 9.3.2; seed004 HdrDETH", 8, "DETH"
-    q_key = uint(32, "Queue Key", at="0", base="hex", secret="Q_Key", ws="q_key")
+    q_key = secret(32, "Q_Key", "Queue Key", at="0", ws="q_key")
     reserved8 = pad(8, at="4", ws="+reserved8")
-    srcqp = uint(24, "Source QP", at="5", base="hex")
+    srcqp = qpn("Source QP", at="5")
 
 
 class RETH(Struct):
@@ -68,7 +63,7 @@ class RETH(Struct):
 
     key, section, size, title = "reth", "IBA 9.3.3; seed004 HdrRETH", 16, "RETH"
     va = uint(64, "Virtual Address", at="0", base="hex")
-    r_key = uint(32, "Remote Key", at="8", base="hex", secret="R_Key", ws="r_key")
+    r_key = secret(32, "R_Key", "Remote Key", at="8", ws="r_key")
     dmalen = uint(32, "DMA Length", at="12", unit="bytes")
 
 
@@ -77,9 +72,9 @@ class AtomicETH(Struct):
 
     key, section, size = "atomiceth", "IBA 9.3.4; seed004 HdrAtomicETH", 28
     va = uint(64, "Virtual Address", at="0", base="hex", ws="infiniband.reth.va")
-    r_key = uint(32, "Remote Key", at="8", base="hex", secret="R_Key", ws="infiniband.reth.r_key")
-    swapdt = uint(64, "Swap (or Add) Data", at="12", base="hex")
-    cmpdt = uint(64, "Compare Data", at="20", base="hex")
+    r_key = secret(32, "R_Key", "Remote Key", at="8", ws="infiniband.reth.r_key")
+    swapdt = uint(64, "Swap (or Add) Data", at="12", base="hex", holds="data")
+    cmpdt = uint(64, "Compare Data", at="20", base="hex", holds="data")
 
 
 class XRCETH(Struct):
@@ -87,7 +82,7 @@ class XRCETH(Struct):
 
     key, section, size = "xrceth", "IBA Annex A14", 4
     reserved8 = pad(8, at="0", ws="+reserved8")
-    xrcsrq = uint(24, "XRC SRQ", at="1", base="hex")
+    xrcsrq = qpn("XRC SRQ", at="1")
 
 
 class AETH(Struct):
@@ -108,21 +103,21 @@ class AtomicAckETH(Struct):
     """Atomic ACK Extended Transport Header."""
 
     key, section, size = "atomicacketh", "IBA 9.3.5.3; seed004 HdrAtomicAckETH", 8
-    origremdt = uint(64, "Original Remote Data", at="0", base="hex")
+    origremdt = uint(64, "Original Remote Data", at="0", base="hex", holds="data")
 
 
 class ImmDt(Struct):
     """Immediate data extended header."""
 
     key, section, size = "immdt", "IBA 9.3.6; seed004 HdrImmDt", 4
-    immdt = uint(32, "Immediate Data", at="0", base="hex", ws="infiniband.immdt")
+    immdt = uint(32, "Immediate Data", at="0", base="hex", ws="infiniband.immdt", holds="data")
 
 
 class IETH(Struct):
     """Invalidate Extended Transport Header."""
 
     key, section, size, title = "ieth", "IBA 9.3.7; seed004 HdrIETH", 4, "IETH"
-    r_key = uint(32, "RKey", at="0", base="hex", secret="R_Key", ws="infiniband.ieth")
+    r_key = secret(32, "R_Key", "RKey", at="0", ws="infiniband.ieth")
 
 
 class FETH(Struct):
@@ -140,7 +135,7 @@ class CNP(Struct):
     """Congestion notification packet: 16 reserved bytes behind the BTH."""
 
     key, section, size, title = "cnp", "RoCEv2 Annex A17.9.3", 16, "CNP"
-    reserved = raw(16, "Reserved", at="0", ws="+reserved")
+    reserved = raw(16, "Reserved", at="0", ws="+reserved", holds="reserved")
 
 
 class Payload(Struct):

@@ -1,4 +1,4 @@
-"""What do vendor class MADs (0x09-0x0F, 0x30-0x4F) look like, and what is known of those that open tools use?"""
+"""What do vendor class MADs (0x09-0x0F, 0x30-0x4F) contain, as far as open tools show?"""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .places import MadFormat, VendorOui
 from .spec import Struct, hole, nested, pad, raw, text, uint
 
 OUI_OPENIB = 0x001405
-"""OUI of the OpenIB alliance, under which the diagnostics' own classes run (libibmad mad.h)."""
+"""OUI of the OpenIB alliance, used by the vendor classes of infiniband-diags (libibmad mad.h)."""
 
 CLASS_PING, CLASS_SYSSTAT = 0x32, 0x33
 

@@ -1,13 +1,13 @@
-"""What do NVIDIA/Mellanox MADs of vendor class 0x0A hold, as far as open tools show?
+"""What do NVIDIA/Mellanox MADs of vendor class 0x0A contain, as far as open tools show?
 
-Sources: infiniband-diags vendstat, python-rdma vend_mlx.xml, mstflint mtcr_ib_ofed.c. SwReset (0x0012) keeps its timer in the
-attribute modifier and has no data. SMPs of the vendor range (0xFFxx) are subnet management, not this class.
+Sources: infiniband-diags vendstat, python-rdma vend_mlx.xml, mstflint mtcr_ib_ofed.c. SwReset (0x0012) has its timer in the
+attribute modifier and no data. SMPs of the vendor range (0xFFxx) are subnet management, not this class.
 """
 
 from __future__ import annotations
 
 from .places import Inside, Mad
-from .spec import Struct, array, hole, nested, pad, raw, text, uint
+from .spec import Struct, array, hole, nested, pad, raw, secret, text, uint
 
 CLASS = 0x0A
 
@@ -27,7 +27,7 @@ class GeneralInfo(Struct):
 
     key, section, size = "mlnxgeneralinfo", "infiniband-diags vendstat; python-rdma MlxGeneralInfo", 224
     carried_by = (Mad(CLASS, 0x0017),)
-    v_key = uint(64, "V_Key", at="0", base="hex", secret="V_Key")
+    v_key = secret(64, "V_Key", at="0")
     hw_revision = uint(16, "HWRevision", at="8", base="hex")
     device_id = uint(16, "DeviceID", at="10", base="hex")
     reserved_96 = pad(192, at="12")
@@ -78,9 +78,9 @@ class ConfigSpaceRecord(Struct):
     """One word of a device's configuration space, and the bits of it that count."""
 
     key, section, size = "mlnxconfigspaceaccess", "infiniband-diags vendstat", 12
-    address = uint(32, "Address", at="0", base="hex")
-    record_data = uint(32, "RecordData", at="4", base="hex")
-    mask = uint(32, "Mask", at="8", base="hex")
+    address = uint(32, "Address", at="0", base="hex", holds="data")
+    record_data = uint(32, "RecordData", at="4", base="hex", holds="data")
+    mask = uint(32, "Mask", at="8", base="hex", holds="data")
 
 
 class ConfigSpaceAccess(Struct):
@@ -92,7 +92,7 @@ class ConfigSpaceAccess(Struct):
 
     key, section, size = "mlnxconfigspaceaccess", "infiniband-diags vendstat; mstflint", 224
     carried_by = (Mad(CLASS, 0x0050),)
-    v_key = uint(64, "V_Key", at="0", base="hex", secret="V_Key")
+    v_key = secret(64, "V_Key", at="0")
     record = array(18, nested(ConfigSpaceRecord, "Record", at="8"))
 
 
@@ -101,7 +101,7 @@ class AccessRegister(Struct):
 
     key, section, size = "mlnxaccessregister", "mstflint mtcr_ib_ofed.c", 232
     carried_by = (Mad(CLASS, 0x0051),)
-    v_key = uint(64, "V_Key", at="0", base="hex", secret="V_Key")
+    v_key = secret(64, "V_Key", at="0")
     block_number = uint(16, "BlockNumber", at="8")
     block_control = uint(16, "BlockControl", at="10", base="hex")
     register_data = raw(220, "RegisterData", at="12")
@@ -112,7 +112,7 @@ class CounterGroupInfo(Struct):
 
     key, section, size = "mlnxcountergroupinfo", "infiniband-diags vendstat", 20
     carried_by = (Mad(CLASS, 0x0090),)
-    v_key = uint(64, "V_Key", at="0", base="hex", secret="V_Key")
+    v_key = secret(64, "V_Key", at="0")
     reserved_64 = pad(24, at="8")
     num_of_counter_groups = uint(8, "NumOfCounterGroups", at="11")
     group_mask = array(2, uint(32, "GroupMask", at="12", base="hex"))
@@ -131,6 +131,6 @@ class ConfigCounterGroup(Struct):
 
     key, section, size = "mlnxconfigcountergroup", "infiniband-diags vendstat", 20
     carried_by = (Mad(CLASS, 0x0091),)
-    v_key = uint(64, "V_Key", at="0", base="hex", secret="V_Key")
+    v_key = secret(64, "V_Key", at="0")
     reserved_64 = pad(32, at="8")
     group = array(2, nested(CounterGroupSelect, "Group", at="12"))

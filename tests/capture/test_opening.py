@@ -109,6 +109,7 @@ def samples() -> list[bytes]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(samples())))
 def test_mutations_raise_nothing_but_capture_errors(number: int) -> None:
     draw = random.Random(number)

@@ -15,6 +15,7 @@ from ibdissect.errors import CaptureError
 from tests.capture.built import Ng, block, enhanced, erf_record, interface, pcapngs, read, section, simple
 
 
+@pytest.mark.slow
 @given(pcapngs(), st.integers(1, 2000))
 @settings(deadline=None)
 def test_every_frame_in_any_window(made: Ng, window: int) -> None:
@@ -28,6 +29,7 @@ def test_every_frame_in_any_window(made: Ng, window: int) -> None:
     assert reader.damage == []
 
 
+@pytest.mark.slow
 @given(pcapngs())
 @settings(max_examples=15, deadline=None)
 def test_cut_off_anywhere(made: Ng) -> None:
@@ -126,6 +128,7 @@ def test_many_options_before_a_comment() -> None:
     assert reader.comments == {1: ["grüße <b>", "\ufffd"]}
 
 
+@pytest.mark.slow
 def test_alternating_byte_orders_cost_linear_time() -> None:
     pair = section("<") + interface("<", 1) + enhanced("<", 0, 0, b"le") + section(">") + interface(">", 1) + enhanced(">", 0, 0, b"be")
     rows, reader = read(pair * 2000)

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibdissect.capture.scan import AT_ONCE, Stride, chained, columns, gather, looked_up, unaligned, walk
+from ibdissect.capture.scan import Stride, chained, walk
+from ibdissect.capture.scattered import AT_ONCE, columns, gather, looked_up, unaligned
 from tests.capture.built import Packet, packets, pcap
 from tests.conftest import shared_captures
 
@@ -37,6 +38,7 @@ def many(data: bytes, start: int, stride: Stride, key: tuple[int, int], likely: 
     return positions.tolist(), after
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stride", STRIDES, ids=lambda stride: f"{stride.dtype}@{stride.at}")
 @given(data=st.data())
 def test_any_bytes_any_guesses(stride: Stride, data: st.DataObject) -> None:

@@ -90,6 +90,7 @@ def test_the_break_is_named() -> None:
     assert "gzip data breaks here" in reader.damage[0].reason
 
 
+@pytest.mark.slow
 def test_a_bomb_costs_no_memory() -> None:
     # 64 MiB of zeros are zero-length records; only a few windows may be alive at a time.
     bomb = io.BytesIO(gzip.compress(pcap([]) + bytes(64 << 20), 1))
@@ -110,11 +111,6 @@ def test_without_zstandard_the_error_says_what_to_install(monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(CaptureError, match="zstd; pip install zstandard"):
         open_capture(io.BytesIO(zstandard.compress(pcap(MADE))))
-
-
-def test_without_isal_gzip_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "isal", None)
-    assert read(gzip.compress(pcap(MADE)))[0] == pcap_rows(MADE)
 
 
 def test_a_read_error_names_the_path(tmp_path: Path) -> None:

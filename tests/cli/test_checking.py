@@ -1,4 +1,4 @@
-"""Does what the configuration says reach the check: path ignores, severities, rule options, site policy, rules, plugins?"""
+"""Does the configuration reach the check: path ignores, severities, rule options, site policy, rules, plugins?"""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.craft import erf_pcap, gmp, rc, smp
+
+pytestmark = pytest.mark.slow
 
 REPO = Path(__file__).resolve().parents[2]
 BAD = erf_pcap([smp(1, 0x10, modifier=1)])
@@ -34,8 +36,8 @@ message = "P_Key 1"
 """
 
 
-def lint(cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {key: value for key, value in os.environ.items() if key != "GITHUB_ACTIONS"} | {"PYTHONPATH": str(REPO)}
+def lint(cwd: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    environment = {key: value for key, value in os.environ.items() if key != "GITHUB_ACTIONS"} | {"PYTHONPATH": str(REPO)} | env
     command = [sys.executable, "-m", "ibdissect", "lint", *words]
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120, check=False)
 
@@ -101,7 +103,10 @@ def test_site_policy_and_own_rules(project: Path) -> None:
         ("[options.TXN001]\npatients = 1", "options.TXN001.patients: there is no such option; did you mean patience?"),
         ("[site]\npartition = [1]", "site.partition: there is no such key; did you mean partitions?"),
         ('[[rule]]\ncode = "OURS001"', "is missing"),
-        (RULE.replace("OURS001", "PKY001"), f"rule 1, code: rule PKY001 is already LimitedToLimited ({REPO}/ibdissect/rules/pkey.py)"),
+        (
+            RULE.replace("OURS001", "PKY001"),
+            f"rule 1, code: rule PKY001 is already LimitedToLimited ({REPO}/ibdissect/rules/PKY/destination.py)",
+        ),
         ('rule = "x"', "rule: must be an array of tables"),
         ("per-path-ignores = 3", "per-path-ignores: must be a table"),
         ('[options]\nTXN001 = "x"', "options: must be tables"),
@@ -123,28 +128,17 @@ def test_the_table_of_pyproject_is_the_same(project: Path) -> None:
     assert lint(project, "captures/a.pcap").returncode == 2
 
 
-def test_plugins_run_only_from_a_project_or_a_file_that_was_named(project: Path) -> None:
-    (project / "ibdissect.toml").write_text('plugins = ["mine.py"]\n')
-    ran = project / "mine.ran"
-    (project / "mine.py").write_text(PLUGIN)
-    assert ("captures/a.pcap", "MINE001", "error") in findings(project, "captures/a.pcap")
-    assert ran.exists()
-    # The same files, unpacked beside captures: as somebody sends them.
-    sent = project / "captures"
-    for name in ("ibdissect.toml", "mine.py", "pyproject.toml"):
-        (sent / name).write_bytes((project / name).read_bytes())
-    done = lint(sent, "a.pcap", "--format", "json")
-    assert not (sent / "mine.ran").exists() and "MINE001" not in done.stdout
-    assert "plugins are not loaded, it lies beside captures" in done.stderr
-    assert "MINE001" in lint(sent, "a.pcap", "--config", "ibdissect.toml").stdout and (sent / "mine.ran").exists()
-
-
-def test_a_folder_that_is_no_project_brings_no_plugins(project: Path) -> None:
-    (project / "pyproject.toml").unlink()
+def test_plugins_run_only_from_a_trusted_folder_or_a_file_that_was_named(project: Path) -> None:
     (project / "ibdissect.toml").write_text('plugins = ["mine.py"]\n')
     (project / "mine.py").write_text(PLUGIN)
-    done = lint(project, "captures/a.pcap")
-    assert not (project / "mine.ran").exists() and "no project's root" in done.stderr
+    ran, home = project / "mine.ran", str(project / "home")
+    done = lint(project, "captures/a.pcap", "--format", "json", XDG_CONFIG_HOME=home, CI="")
+    assert not ran.exists() and "MINE001" not in done.stdout and "is not trusted" in done.stderr
+    assert "MINE001" in lint(project, "captures/a.pcap", "--config", "ibdissect.toml", XDG_CONFIG_HOME=home, CI="").stdout and ran.exists()
+    environment = os.environ | {"PYTHONPATH": str(REPO), "XDG_CONFIG_HOME": home}
+    subprocess.run([sys.executable, "-m", "ibdissect", "trust", "."], cwd=project, env=environment, timeout=120, check=True)
+    assert "MINE001" in lint(project, "captures/a.pcap", XDG_CONFIG_HOME=home, CI="").stdout
+    assert "this is CI" in lint(project, "captures/a.pcap", XDG_CONFIG_HOME=home, CI="true").stderr
 
 
 def test_the_terminal_ui_refuses_it_too(project: Path) -> None:

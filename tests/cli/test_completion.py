@@ -1,4 +1,4 @@
-"""Does a shell complete commands, files, rule codes and filter names? Asked in real shells, with a Tab key."""
+"""Does a shell complete commands, files, rule codes and filter names? Tested in real shells with the Tab key."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+pytestmark = pytest.mark.slow
 
 REPO = Path(__file__).resolve().parents[2]
 START = {
@@ -54,7 +56,7 @@ class Terminal:
         os.close(self.master)
 
     def type(self, text: str, wanted: str) -> str:
-        """Type, and read until `wanted` shows; what was read."""
+        """Type a text; return the output up to `wanted`."""
         os.write(self.master, text.encode())
         read, deadline = "", time.monotonic() + 30
         while wanted not in read and time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""Is a configuration file read as it says, and every mistake in it named?"""
+"""Is a configuration file read correctly, and is every mistake in it reported?"""
 
 from __future__ import annotations
 

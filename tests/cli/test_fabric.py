@@ -1,4 +1,4 @@
-"""Does `ibdissect fabric` print the subnet that is there, as text, JSON and graph, and no key?"""
+"""Does `ibdissect fabric` print the right subnet as text, JSON and graph, without keys?"""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def run(*arguments: str) -> str:
 
 def test_text(tmp_path: Path) -> None:
     text = run(written(tmp_path, frames()))
-    assert text.startswith("1 switches, 1 channel adapters, 1 links, 2 LIDs, as of frame 8")
-    assert "forwards 1 LIDs by port 1: 1" in text and "P_Keys 0xffff 0x1234" in text and "0x1234  0 full, 1 limited" in text
+    assert text.startswith("1 switch, 1 channel adapter, 1 link, 2 LIDs, as of frame 8")
+    assert "forwards 1 LID by port 1: 1" in text and "P_Keys 0xffff 0x1234" in text and "0x1234  0 full, 1 limited member" in text
     assert "\x1b" not in text
 
 
@@ -86,7 +86,7 @@ def test_known_subnet(shared: Path) -> None:
 
 
 def test_events(tmp_path: Path) -> None:
-    """What happened behind the discovery, up to the frame asked for, without the key."""
+    """Changes after the discovery, up to the given frame, without keys."""
     again = craft.smp(ANSWER, 0x15, port_info(1, m_key=KEY), path=[], m_key=KEY)
     path = written(tmp_path, [*frames(m_key=KEY + 1), again])
     text = run(path)

@@ -1,4 +1,4 @@
-"""Do `--write-baseline` and `--baseline` hide what was there, tell what is new and what is fixed, and refuse what is damaged?"""
+"""Do `--write-baseline` and `--baseline` hide known findings, report new and fixed ones, and reject damaged files?"""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.craft import erf_pcap, rc, smp
+
+pytestmark = pytest.mark.slow
 
 REPO = Path(__file__).resolve().parents[2]
 OLD = [smp(1, 0x10, modifier=1), smp(1, 0x10, modifier=2, header={"transaction_id": 5})]

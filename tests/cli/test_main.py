@@ -1,4 +1,4 @@
-"""How do the command line's outer parts behave: version, help, unknown words, what is loaded?"""
+"""How does the command line handle version, help, unknown words, and which modules does it import?"""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.craft import erf_pcap, smp
+
+pytestmark = pytest.mark.slow
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:

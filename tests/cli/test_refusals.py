@@ -1,4 +1,4 @@
-"""Is what cannot be done refused in one line that says what was wrong and what to do, with status 2?"""
+"""Are impossible requests rejected with status 2 and one line that says what is wrong and what to do?"""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BROWSER = "textual.drivers.web_driver:WebDriver"
         (("tui", LAB, "-Y", "lrh =="), "the filter ends where more is expected"),
         (("tui", "{folder}/none.pcap"), "none.pcap"),
         (("show", LAB, "--plugin", "{folder}/none.toml"), "cannot be read"),
-        (("show", LAB, "--plugin", "{folder}/bad.toml"), "is no TOML"),
+        (("show", LAB, "--plugin", "{folder}/bad.toml"), "not valid TOML"),
         (("show", LAB, "--plugin", "{folder}/pyproject.toml"), "declares no rule"),
         (("show", LAB, "--plugin", "{folder}/noend"), "is no Python file"),
     ],

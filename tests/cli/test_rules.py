@@ -1,4 +1,4 @@
-"""Does `ibdissect rules` list, explain and document every rule, and is docs/rules.md what it prints?"""
+"""Does `ibdissect rules` list, explain and document every rule, and is docs/rules.md its output?"""
 
 from __future__ import annotations
 
@@ -27,6 +27,16 @@ def test_explains_by_code_and_by_name() -> None:
 def test_json() -> None:
     rules = json.loads(run("AM", "--format", "json").stdout)
     assert {rule["code"] for rule in rules} == {rule.code for rule in load() if rule.code.startswith("AM")}
+
+
+def test_says_which_file_defines_a_rule(repo: Path) -> None:
+    for rule in json.loads(run("--format", "json").stdout):
+        family = rule["code"].rstrip("0123456789")
+        assert rule["defined_in"].startswith(f"ibdissect/rules/{family}/")
+        assert f'"{rule["code"]}"' in (repo / rule["defined_in"]).read_text(encoding="utf-8")
+    plugin = str(repo / "docs/examples/first_rule.py")
+    assert run("PKY005").stdout.rstrip().endswith("Defined in\n  ibdissect/rules/PKY/connection.py")
+    assert run("ACME011", "--plugin", plugin).stdout.rstrip().endswith(f"Defined in\n  {plugin}")
 
 
 def test_an_unknown_code_names_the_nearest() -> None:

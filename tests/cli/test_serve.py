@@ -1,4 +1,4 @@
-"""Does `serve` put the terminal UI into a browser, on this machine alone?"""
+"""Does `serve` show the terminal UI in a browser, for this machine only?"""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ import pytest
 
 from ibdissect.cli.serve import command_line, passed_on
 
+pytestmark = pytest.mark.slow
+
 NAME = "two words & $(touch hacked) 'quoted'.pcap"
 
 
 @pytest.fixture
 def served(repo: Path, tmp_path: Path) -> Iterator[tuple[str, int, str]]:
-    """A running server; its host, port and word."""
+    """A running server; yields its host, port and secret word."""
     pytest.importorskip("textual_serve")
     (tmp_path / NAME).write_bytes((repo / "captures/pkey-lab.pcap").read_bytes())
     process = subprocess.Popen(
@@ -45,7 +47,7 @@ def served(repo: Path, tmp_path: Path) -> Iterator[tuple[str, int, str]]:
 
 
 def fetch(host: str, port: int, path: str, headers: dict[str, str] | None = None) -> tuple[int, str]:
-    """The page, once the server listens."""
+    """Fetch the page, as soon as the server listens."""
     for _ in range(100):
         connection = http.client.HTTPConnection(host, port, timeout=10)
         try:
@@ -60,7 +62,7 @@ def fetch(host: str, port: int, path: str, headers: dict[str, str] | None = None
 
 
 async def screen(host: str, port: int, word: str) -> bytes:
-    """What the first screen draws, asked for as the page does, behind it."""
+    """The first output of the terminal UI, requested like the page does."""
     import aiohttp
 
     async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:

@@ -1,4 +1,4 @@
-"""Does `ibdissect show` keep its contract: formats byte for byte, masking, filters, exit status, hostile strings?"""
+"""Does `ibdissect show` work as documented: formats byte for byte, masking, filters, exit status, hostile strings?"""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ import pytest
 
 from tests.craft import erf_pcap, ethernet_pcap, smp
 from tests.dissect.frames import HOSTILE, M_KEY, Q_KEY, R_KEY, SM_KEY, TRAP_KEY, all_frames, ethernet_frames
+
+pytestmark = pytest.mark.slow
 
 FORMATS = ("summary", "tree", "dump", "dotted", "scapy", "json", "jsonl")
 KEYS = {M_KEY: 8, M_KEY + 1: 8, SM_KEY: 8, R_KEY: 4, Q_KEY: 4, TRAP_KEY: 8}
@@ -88,7 +90,7 @@ def test_the_contract_example(shared: Path) -> None:
 
 
 def spellings(key: int, size: int) -> list[str]:
-    """How a key might look in an output: decimal, hex digits, bytes, words."""
+    """Possible forms of a key in an output: decimal, hex digits, bytes, words."""
     digits = f"{key:0{2 * size}x}"
     pairs = [digits[i : i + 2] for i in range(0, len(digits), 2)]
     return [str(key), digits, " ".join(pairs), ":".join(pairs), "".join(rf"\x{pair}" for pair in pairs), digits[:8], digits[-8:]]

@@ -1,4 +1,4 @@
-"""Does `ibdissect stats` say what a capture holds?"""
+"""Does `ibdissect stats` print correct statistics?"""
 
 from __future__ import annotations
 

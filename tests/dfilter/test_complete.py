@@ -54,6 +54,7 @@ def test_any_text_gets_an_answer(text: str, cursor: int) -> None:
     assert len(offers) <= LIMIT and all(0 <= offer.start <= max(0, cursor) for offer in offers)
 
 
+@pytest.mark.slow
 def test_a_long_text_takes_no_time() -> None:
     """The patterns look back, and must not look far."""
     text = "a" * 30_000 + " " * 30_000

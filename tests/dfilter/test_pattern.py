@@ -1,4 +1,4 @@
-"""Does the automaton of `matches` find what Python's own regular expressions find?"""
+"""Does `matches` find what Python's own regular expressions find in bytes?"""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ibdissect.dfilter.pattern import Pattern
-from ibdissect.dfilter.regex import BadPattern
+from ibdissect.dfilter.pattern import MAX_MEMORY, BadPattern, Pattern
 
-ALPHABET = b"abcABCx01\n\0 .-"
+ALPHABET = b"abcABCx01\n\0 .-\v\xc4\xe4"
 SAME = (
     b"a", b"ab|c", b"^a", b"a$", b"^$", b"", b"a*b", b"(a|b)*c", b"[a-c]{2,3}x", rb"\d+", rb"\x00\x62", rb"^\x61.", b"a.c", b"(ab)+c?$",
     b"[^a]b", b"a{2}", b"(?i)A", b"x|^b", b"(^a|b)c", b"a|$", b"[]a]", rb"[a\-c]", rb"\.", b"(a+)+$", b"(?:a|b)c", rb"\Aa", b".*a.*b.*c",
     b"a??b", b"$", b"^", b"(|a)b", b"a{0,2}b{1,}", rb"\s\S\w\W", rb"[\d.]{2}", b"a{,2}", b"a{x", rb"[\x30-1]\n", b"(a|ab)(c|bcd)x?",
+    rb"\ba\B", b"(?m)a$", b"\xe4", rb"\xc4a", b"[\xe4x]", rb"[^\xc4]", b"(?i)\xe4.", rb"[\s.]a", rb"[^\s]a", rb"[\S]\s", rb"\w\W",
 )  # fmt: skip
 
 
@@ -32,7 +32,7 @@ def found(pattern: bytes, texts: list[bytes]) -> list[bool]:
 def test_same_as_re(pattern: bytes) -> None:
     chance = random.Random(3)
     texts = [bytes(chance.choices(ALPHABET, k=chance.randrange(9))) for _ in range(500)] + [b"", b"\n", b"a\n", b"A\n\n"]
-    # Python 3.11 and later read a{,2} as a{0,2}, Perl as text; so does the automaton.
+    # Python 3.11 and later read a{,2} as a{0,2}, Perl as text; so does RE2.
     reference = re.compile(pattern.replace(b"a{,2}", rb"a\{,2}"), re.IGNORECASE)
     assert found(pattern, texts) == [reference.search(text) is not None for text in texts]
 
@@ -67,13 +67,38 @@ def test_capitals_count_only_when_asked() -> None:
 @pytest.mark.parametrize(
     "pattern",
     [
-        b"(a", b"a)", b"a**", b"a*+", b"[a", b"a{2,1}", rb"\b", b"(?=a)", b"(?<n>a)", rb"(a)\1", b".*a.{20}", b"(a{1000}){5}", b"\\",
-        b"a{9999}", b"[" * 40, b"(" * 60, b"[z-a]", b"[[:foo:]]", b"+", b"a" * 513,
+        b"(a", b"a)", b"a**", b"a*+", b"[a", b"a{2,1}", b"(?=a)", b"(?<!a)b", b"(?>a)", rb"(a)\1", b"(a{1000}){5}", b"\\",
+        b"a{9999}", b"[" * 40, b"(" * 60, b"[z-a]", b"[[:foo:]]", b"+", b"a" * MAX_MEMORY, b"(.{999}a)" * 40,
     ],
 )  # fmt: skip
 def test_refused(pattern: bytes) -> None:
     with pytest.raises(BadPattern):
         Pattern(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason", "at"),
+    [
+        (b"ab(c", "a closing parenthesis is missing", 0), (b"xy[a", "a closing ] is missing", 2), (b"ab**", "cannot be repeated", 2),
+        (rb"(a)\1", r"\1 is not supported", 3), (b"ab(?=c)", "look-around", 2), (b"x[z-a]", "z-a is neither a range", 2),
+        (b"(.{999}a)" * 40, "too much memory", 0), (rb"a\y", r"\y is not supported", 1),
+    ],
+)  # fmt: skip
+def test_says_what_is_refused_and_where(pattern: bytes, reason: str, at: int) -> None:
+    with pytest.raises(BadPattern) as caught:
+        Pattern(pattern)
+    assert reason in caught.value.reason and caught.value.at == at
+
+
+@pytest.mark.parametrize(
+    ("pattern", "yes", "no"),
+    [
+        (rb"^\x$", b"\0", b"x"), (rb"^\x4$", b"\4", b"4"), (rb"^\e$", b"\x1b", b"e"), (rb"^\N$", b"N", b"\n"), (rb"a\Z", b"a\n", b"a\nb"),
+        (b"\\\xe4", b"\xe4", b"\xc4"), (rb"\Qa$\E$", b"a$\n", b"a"), (rb"[\e]", b"\x1b", b"e"), (rb"\x{41}", b"a", b"{"),
+    ],
+)  # fmt: skip
+def test_as_perl_reads_it(pattern: bytes, yes: bytes, no: bytes) -> None:
+    assert found(pattern, [yes, no]) == [True, False]
 
 
 def test_what_makes_backtracking_endless_is_linear() -> None:

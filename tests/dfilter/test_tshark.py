@@ -16,7 +16,7 @@ from ibdissect.wire.catalog import builtin
 from .ask import Answer, ibdissect, tshark
 from .differences import BY_FILTER, BY_NAME, reason
 
-pytestmark = pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")]
 
 WRITTEN: dict[str, list[str]] = {}
 for _line in Path(__file__).with_name("filters.txt").read_text("utf-8").splitlines():

@@ -78,8 +78,8 @@ def inside(record: type[Struct]) -> Iterator[type[Struct]]:
             yield from inside(field.of)
 
 
-@pytest.mark.parametrize("record", [s for s in builtin().structs if components_of(s)], ids=lambda s: s.__name__)
-def test_every_component_has_a_label_that_people_know(record: type[Struct]) -> None:
-    labels = {field.label for struct in inside(record) for field in struct.fields}
-    for name in filter(None, components_of(record)):
-        assert component_label(record, name).rpartition(".")[2].partition("[")[0] in labels
+def test_every_component_has_a_label_that_people_know() -> None:
+    for record in builtin().structs:
+        labels = {field.label for struct in inside(record) for field in struct.fields}
+        for name in filter(None, components_of(record)):
+            assert component_label(record, name).rpartition(".")[2].partition("[")[0] in labels, f"{record.__name__}: {name}"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import permutations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from ibdissect.dissect.rmpp import ABORT, ACK, DATA, FIRST, LAST, STOP, Message, Reassembler, Span, Transfer
+from ibdissect.dissect.rmpp import FIRST, LAST, Message, Reassembler, Span, Transfer
+from ibdissect.wire.numbers import ABORT, ACK, DATA, STOP
 
 SIZE, STEP = 200, 112
 TABLE = bytes(i * 7 % 251 for i in range(5 * STEP))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ibdissect.dissect.summary import Summary, summaries
-from ibdissect.session import Capture
+from ibdissect.session.capture import Capture
 from tests.craft import erf_pcap, ethernet_pcap, rc, smp
 
 from .frames import all_frames, ethernet_frames

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from ibdissect.cli.show import command as show
 from ibdissect.dissect.transfers import Transfers, headline, nodes, outline, records
 from ibdissect.dissect.value import Presenter
-from ibdissect.session import Capture
+from ibdissect.session.capture import Capture
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.sa_records import NodeRecord
 from tests.craft import build, erf_pcap, gmp

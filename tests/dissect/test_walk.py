@@ -17,7 +17,7 @@ from ibdissect.dissect.summary import summaries
 from ibdissect.dissect.tree import Node, Tree, dissect_row, tree_of
 from ibdissect.dissect.value import Presenter
 from ibdissect.dissect.walk import Walk
-from ibdissect.session import Capture
+from ibdissect.session.capture import Capture
 from ibdissect.table.table import ChunkTable
 from tests.conftest import REPO, shared_captures
 from tests.craft import erf_pcap, ethernet_pcap

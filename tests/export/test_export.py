@@ -1,4 +1,4 @@
-"""Do exported files hold what `show` prints, in every format, without keys, and can other tools read them?"""
+"""Do exported files of every format contain what `show` prints, without keys, and can other tools read them?"""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ import pytest
 from ibdissect.capture.writing import CaptureWriter
 from tests.craft import erf_pcap, ethernet_pcap
 from tests.dissect.frames import HOSTILE, M_KEY, R_KEY, all_frames, ethernet_frames
+
+pytestmark = pytest.mark.slow
 
 pa = pytest.importorskip("pyarrow")
 duckdb = pytest.importorskip("duckdb")
@@ -95,9 +97,9 @@ def test_keys_are_masked_unless_asked_for(native: Path, tmp_path: Path) -> None:
 
 
 def test_raw_bytes_that_hold_a_key_are_masked(native: Path) -> None:
-    from ibdissect.arrow import ArrowColumns, named_columns
     from ibdissect.capture.opening import open_capture
     from ibdissect.dissect.value import Presenter
+    from ibdissect.session.arrow import ArrowColumns, named_columns
     from ibdissect.table.table import ChunkTable
     from ibdissect.wire.catalog import builtin
 
@@ -117,10 +119,10 @@ def test_raw_bytes_that_hold_a_key_are_masked(native: Path) -> None:
 def test_every_name_can_be_written(native: Path, first: bool) -> None:
     import io
 
-    from ibdissect.arrow import ArrowColumns, named_columns
     from ibdissect.export import tables
     from ibdissect.export.frames import selected
-    from ibdissect.session import Capture
+    from ibdissect.session.arrow import ArrowColumns, named_columns
+    from ibdissect.session.capture import Capture
 
     with Capture(str(native)) as opened:
         names = [name for name, fields in opened.catalog.names.items() if any(f.kind not in ("nested", "hole") for f in fields)]
@@ -215,7 +217,7 @@ SQL_VALUES = """select null::timestamp_ns a, null::decimal(9, 2) b, 0.0 / 0 c, d
 
 
 def test_whatever_sql_answers_is_written(native: Path) -> None:
-    """Nulls of every type, and types that a capture has none of."""
+    """Nulls of every type, and types that no capture has."""
     day = "2020-02-29"
     found = json.loads(run("sql", str(native), SQL_VALUES, "--format", "jsonl").stdout, parse_constant=pytest.fail)
     assert found == {

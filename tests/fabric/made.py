@@ -1,4 +1,4 @@
-"""Answers of a small subnet, crafted: what a capture needs to show before a rule with state can speak."""
+"""Crafted answers of a small subnet: the facts that stateful rules need before they can report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do events name who raises them, so that the engine feeds it?"""
+"""Does every event name the follower that emits it, so that the engine feeds it?"""
 
 from __future__ import annotations
 

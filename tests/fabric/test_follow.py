@@ -1,4 +1,4 @@
-"""Is the subnet that a capture shows the one that was there?"""
+"""Is the subnet learnt from a capture correct?"""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_route_that_starts_behind_lids() -> None:
 
 def test_open_requests_are_bounded() -> None:
     frames = [ask(5, PORT_INFO, header={"transaction_id": i + 1}, crc=False) for i in range(MAX_ASKED + 5)]
-    follower, events = crafted(*frames, answer(6, PORT_INFO, port_info(6, m_key=7)))
+    follower, events = crafted(answer(6, PORT_INFO, port_info(6, m_key=7)), *frames)
     assert len(follower.asked) == MAX_ASKED
     assert [(e.what, e.count) for e in of(events, StateEvicted)] == [("requests", 1)] * 5
 

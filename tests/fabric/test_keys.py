@@ -1,10 +1,11 @@
-"""Is the protect-bits table of FACTS A2 kept?"""
+"""Are M_Keys checked according to the protect-bits table of FACTS A2?"""
 
 from __future__ import annotations
 
 import pytest
 
-from ibdissect.fabric.keys import GET, SET, TRAP_REPRESS, Guard, MKey, hides, refuses
+from ibdissect.fabric.keys import Guard, MKey, hides, refuses
+from ibdissect.wire.numbers import GET, SET, TRAP_REPRESS
 
 KEY, WRONG, SECOND = 0x1122, 0xBAD, 1_000_000_000
 

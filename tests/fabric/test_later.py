@@ -1,4 +1,4 @@
-"""Which facts hold for earlier packets: only those that a port was asked for before anybody wrote them."""
+"""Do only facts answered to a Get before any Set hold for earlier packets?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a learnt P_Key table judge as seed002's Table 16-2 says, and only when it knows?"""
+"""Does a P_Key table accept packets according to seed002 Table 16-2, and give UNKNOWN if incomplete?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does every SMP get the place that it gets when each is looked at in its turn, also where routes turn?"""
+"""Does every SMP get the same place as with sequential processing, also if routes change?"""
 
 from __future__ import annotations
 
@@ -58,6 +58,7 @@ SMPS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(st.lists(SMPS, min_size=1, max_size=30))
 def test_columns_say_what_one_by_one_says(frames: list[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""Where does a directed route lead, and when is that not certain?"""
+"""Where does a directed route lead, and when is that uncertain?"""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ def test_origins_do_not_share_routes() -> None:
 
 
 def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    subnet, ways, origin, nodes = made()
     monkeypatch.setattr(routes, "MAX_HOPS", 10)
     monkeypatch.setattr(routes, "MAX_ORIGINS", 2)
+    subnet, ways, origin, nodes = made()
     other = ways.origin(8)
     for i in range(20):
         ways.lead(other, bytes([9, i]), nodes[2], 1, 50 + i)

@@ -1,4 +1,4 @@
-"""What do answers of the SA teach of a subnet whose management packets nobody captured, and what may they not replace?"""
+"""What is learnt from SA records if no SMPs were captured, and what must they not replace?"""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def test_port_and_switch_information_fill_gaps_only() -> None:
         record(r.SwitchInfoRecord, switch_info(), at=4, lid=HOST), record(r.PortInfoRecord, first, at=4, end_port_lid=SWITCH, port_num=9),
     )  # fmt: skip
     assert at_host.info is not None and (at_host.info.link_speed_active, at_host.info_frame) == (4, 3)
-    assert at_switch.node.switch is not None and (at_switch.node.switch.linear_fdb_top, at_switch.node.switch_frame) == (77, 5)
-    assert at_host.node.switch is None, "an adapter forwards nothing"
+    assert (at_switch.node.linear_top.now, at_switch.node.switch.since) == (77, 5)
+    assert at_host.node.switch.now is None, "an adapter forwards nothing"
     assert 9 not in [port.number for port in at_switch.node.ports.values()], "a switch of four ports has no port 9"
 
 
@@ -145,7 +145,7 @@ def test_groups_and_who_left_them() -> None:
         return record(MCMemberRecord, method=method, mgid=MGID, port_gid=port, mlid=0xC001, p_key=0xFFFF, join_state=join)
 
     group = known(member(bytes(16)), member(MEMBER), member(OTHER, join=4))[0].groups.by_mgid[MGID]
-    assert (group.mlid, group.frame, group.members) == (0xC001, 3, {MEMBER: (1, 4), OTHER: (4, 5)})
+    assert (group.facts.now and group.facts.now.mlid, group.facts.since, group.members) == (0xC001, 3, {MEMBER: (1, 4), OTHER: (4, 5)})
     left = known(member(MEMBER), member(OTHER), member(MEMBER, DELETE))[0].groups.by_mgid
     assert list(left[MGID].members) == [OTHER]
     assert not known(member(MEMBER), member(MEMBER, DELETE))[0].groups.by_mgid, "the last one has gone, and the group with it"

@@ -1,4 +1,4 @@
-"""Does the subnet learnt from the shared captures agree with the topologies that made them, and with what was done to them?"""
+"""Does the subnet learnt from the shared captures agree with the topologies and changes they were made from?"""
 
 from __future__ import annotations
 

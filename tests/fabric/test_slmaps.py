@@ -1,10 +1,11 @@
-"""Are the SL to VL tables of many port pairs learnt as one table after the other would be?"""
+"""Are SL to VL tables of many port pairs learnt like single tables?"""
 
 from __future__ import annotations
 
 import io
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,6 +44,7 @@ TABLES = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(TABLES, max_size=20))
 def test_together_as_alone(frames: list[bytes]) -> None:
     assert learnt(frames, 16 << 20) == learnt(frames, 16)

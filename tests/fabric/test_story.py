@@ -1,4 +1,4 @@
-"""Is what happened told in order, without the discovery, within bounds and without keys?"""
+"""Are changes of the subnet reported in order, without the discovery, bounded and without keys?"""
 
 from __future__ import annotations
 

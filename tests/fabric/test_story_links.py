@@ -1,4 +1,4 @@
-"""Is it told that links go and come back, that managers change, and which LID was taken from whom?"""
+"""Are lost and found links, changes of managers and moved LIDs reported?"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Do the tables of switches and ports hold what was shown, block by block?"""
+"""Do the tables of switches and ports contain what was shown, block by block?"""
 
 from __future__ import annotations
 
-from ibdissect.fabric.groups import MAX_MEMBERS, Groups
+from ibdissect.fabric.groups import MAX_MEMBERS, GroupFacts, Groups
 from ibdissect.fabric.tables import KEPT_MULTICAST, Forwarding, Linear, Qos
 
 
@@ -45,8 +45,9 @@ def test_sl_to_vl() -> None:
 
 def test_groups() -> None:
     groups = Groups()
-    group = groups.learn(b"g" * 16, (0xC001, 0xFFFF, 0xB1B, 4, 3, 0), 5)
-    assert groups.learn(b"g" * 16, (0xC001, 0xFFFF, 0, 4, 3, 0), 6) is group and (group.q_key, group.frame) == (0xB1B, 5), "a hidden key"
+    group = groups.learn(b"g" * 16, GroupFacts(0xC001, 0xFFFF, 0xB1B, 4, 3, 0), 5)
+    assert groups.learn(b"g" * 16, GroupFacts(0xC001, 0xFFFF, 0, 4, 3, 0), 6) is group
+    assert group.facts.now is not None and (group.facts.now.q_key, group.facts.since) == (0xB1B, 5), "a hidden key"
     groups.join(group, b"a" * 16, 1, 7)
     groups.join(group, b"a" * 16, 1, 8)
     assert group.members == {b"a" * 16: (1, 7)}

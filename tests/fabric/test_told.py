@@ -1,4 +1,4 @@
-"""What did the same port say before - across chunks, ports and bounds?"""
+"""What did the same port answer before, across chunks, ports and limits?"""
 
 from __future__ import annotations
 

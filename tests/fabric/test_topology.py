@@ -1,4 +1,4 @@
-"""Which ports face each other, and what is uncertain when they no longer do?"""
+"""Which ports are connected, and what becomes uncertain when a link is lost?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A second opinion on streams: a plain reader of RoCE v2 captures that counts with sets of PSNs, one packet after the other."""
+"""An independent check of streams: a simple RoCE v2 reader that counts with sets of PSNs, packet by packet."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ HEADERS = {0x06: 16, 0x0A: 16, 0x0C: 16, 0x0B: 20, 0x03: 4, 0x05: 4, 0x09: 4, 0x
 
 
 class Seen(NamedTuple):
-    """A RoCE v2 packet with a right ICRC."""
+    """A RoCE v2 packet."""
 
     way: tuple[bytes, bytes, int]
     opcode: int
     psn: int
     extended: bytes
     payload: int
+    damaged: bool
+    """Its ICRC is wrong."""
 
 
 def roce(path: Path) -> Iterator[Seen]:
@@ -56,8 +58,7 @@ def roce(path: Path) -> Iterator[Seen]:
         shift = 8 - start
         masked[udp + 6 + shift : udp + 8 + shift] = b"\xff\xff"
         masked[udp + 12 + shift] = 0xFF
-        if zlib.crc32(masked[: stop - 4 + shift]).to_bytes(4, "little") != frame[stop - 4 : stop]:
-            continue
+        damaged = zlib.crc32(masked[: stop - 4 + shift]).to_bytes(4, "little") != frame[stop - 4 : stop]
         bth = frame[udp + 8 :]
         opcode = bth[0]
         if opcode >= 0x40:
@@ -65,24 +66,35 @@ def roce(path: Path) -> Iterator[Seen]:
         extra = HEADERS.get(opcode & 0x1F, 0)
         pad = bth[1] >> 4 & 3
         payload = stop - 4 - (udp + 20 + extra) - pad
-        yield Seen((*ends, int.from_bytes(bth[5:8], "big")), opcode, int.from_bytes(bth[9:12], "big"), bth[12 : 12 + extra], payload)
+        way, psn = (*ends, int.from_bytes(bth[5:8], "big")), int.from_bytes(bth[9:12], "big")
+        yield Seen(way, opcode, psn, bth[12 : 12 + extra], payload, damaged)
 
 
 def counted(path: Path) -> Counter[str]:
-    """NAKs, RNR NAKs, repeated requests, restarts within messages, repeated READs, gaps and missing packets."""
+    """NAKs, RNR NAKs, repeated requests, restarts within messages, repeated READs, gaps and missing packets.
+
+    Damaged packets count only where they are exactly what should come next.
+    """
     packets = list(roce(path))
     mtu: dict[frozenset[bytes], int] = {}
     for p in packets:
-        if p.opcode & 0x1F in LEAVES_OPEN:
+        if p.opcode & 0x1F in LEAVES_OPEN and not p.damaged:
             mtu[frozenset(p.way[:2])] = p.payload
     count: Counter[str] = Counter()
     used: dict[tuple[bytes, bytes, int], set[int]] = defaultdict(set)
     late: dict[tuple[bytes, bytes, int], set[int]] = defaultdict(set)
     latest: dict[tuple[bytes, bytes, int], int] = {}
     previous: dict[tuple[bytes, bytes, int], tuple[int, int]] = {}
+    open_: dict[tuple[bytes, bytes, int], bool] = {}
     for p in packets:
         operation = p.opcode & 0x1F
+        if p.damaged and p.way in previous:
+            psn, step = previous[p.way]
+            if p.psn != (psn + step) % (1 << 24) or open_[p.way] != (operation in MIDDLE_OR_LAST):
+                continue
         if operation in RESPONSES:
+            if p.damaged:
+                continue
             if operation == ACK and p.extended[0] >= 0x60:
                 count[f"nak{p.extended[0] & 31}"] += 1
             elif operation == ACK and p.extended[0] >= 0x20:
@@ -111,5 +123,5 @@ def counted(path: Path) -> Counter[str]:
         if p.way not in latest or (span[-1] - latest[p.way]) % (1 << 24) < 1 << 23:
             latest[p.way] = span[-1]
         used[p.way] |= set(span)
-        previous[p.way] = (p.psn, length)
+        previous[p.way], open_[p.way] = (p.psn, length), operation in LEAVES_OPEN
     return +count

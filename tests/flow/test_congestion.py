@@ -1,4 +1,4 @@
-"""Are marks and notifications counted by pair of ports, and is a mark that nobody answers found wherever chunks end?"""
+"""Are marks and notifications counted by pair of ports, and marks without notification found wherever chunks end?"""
 
 from __future__ import annotations
 

@@ -12,13 +12,12 @@ import pytest
 from ibdissect.capture.opening import open_capture
 from ibdissect.flow.congestion import Congestion
 from ibdissect.flow.credits import CREDITS
-from ibdissect.flow.events import Gap
 from ibdissect.flow.reliable import Streams
 from ibdissect.flow.statistics import Statistics
 from ibdissect.table.table import ChunkTable
 from tests import craft
 from tests.conftest import shared_captures
-from tests.rules.cases_conversation import MGID, gid_of, member
+from tests.rules.made.conversations import MGID, gid_of, member
 
 THERE, BACK = bytes([192, 168, 0, 1]), bytes([192, 168, 0, 2])
 TO, FROM = {"source": THERE, "destination": BACK}, {"source": BACK, "destination": THERE}
@@ -152,7 +151,8 @@ def test_connections_one_by_one(shared: Path) -> None:
 
 
 def test_an_alternate_path() -> None:
-    from tests.rules.cases_connection import BROKEN, LOAD, LOADED
+    from tests.rules.made.connections import BROKEN
+    from tests.rules.TXN.cases import LOAD, LOADED
 
     (connection,) = of_frames([*BROKEN, LOAD, LOADED], native=True)["connection_list"]
     assert connection["outcome"] == "established" and connection["alternate_path"] == "Alternate path loaded"
@@ -175,7 +175,7 @@ def test_reliable_datagrams_count_by_their_context() -> None:
     for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks():
         events += list(streams.feed(ChunkTable(chunk)))
     assert {ends.text for ends in streams.ends} == {f"RD LID 1 → LID 2 EE context 0x00000{n}" for n in (7, 8)}
-    assert [event.missing for event in events if isinstance(event, Gap)] == [2] and len(events) == 1
+    assert not events and [hole.count for stream in streams.troubled.values() for hole in stream.holes] == [2]
 
 
 def test_extended_reliable_connections_are_streams() -> None:

@@ -1,4 +1,4 @@
-"""Are only those requests matched by columns that one answer follows?"""
+"""Are only requests followed by exactly one answer matched by columns?"""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ibdissect.flow.pairs import ANSWERS, ASKS, NOTHING, OTHER, among, mark, pair
+from ibdissect.flow.pairs import ANSWERS, ASKS, NOTHING, OTHER, pair
+from ibdissect.table.rows import held, mark
 
 ROLES = {"?": ASKS, "!": ANSWERS, "x": OTHER, ".": NOTHING}
 
@@ -61,5 +62,5 @@ def test_columns_of_zeros_do_not_change_a_mark() -> None:
 
 def test_among() -> None:
     marks = np.array([5, 1, 9, 5], np.uint64)
-    assert among(marks, np.array([9, 5, 10], np.uint64)).tolist() == [True, False, True, True]
-    assert not among(marks, np.array([], np.uint64)).any()
+    assert held(marks, np.array([9, 5, 10], np.uint64)).tolist() == [True, False, True, True]
+    assert not held(marks, np.array([], np.uint64)).any()

@@ -1,4 +1,4 @@
-"""Is what happened in the RC and UC streams found, and nothing else?"""
+"""Are all events in RC and UC streams found, and no others?"""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from ibdissect.capture.opening import open_capture
 from ibdissect.flow.recovery import distance
 from ibdissect.flow.reliable import Streams
-from ibdissect.linting import Options, check
 from ibdissect.rules import load
+from ibdissect.session.check import Options, check
 from ibdissect.table.table import ChunkTable
 from tests import craft
 from tests.conftest import shared_captures
@@ -46,10 +46,16 @@ def test_counts_agree_with_a_plain_count(path: Path) -> None:
     assert followed(path)[1] == counted(path)
 
 
-@pytest.mark.parametrize("name", ["netem_loss_send_bw", "netem_loss_read_bw", "rnr_recover", "rc_write_mtu1024", "k612_netem_mess"])
-def test_chunks_make_no_difference(shared: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "window"),
+    [
+        ("netem_loss_send_bw", 64 << 10), ("netem_loss_read_bw", 64 << 10), ("rnr_recover", 64 << 10), ("rc_write_mtu1024", 64 << 10),
+        ("k612_netem_mess", 64 << 10), ("k612_netem_mess", 3000), ("netem_corrupt", 3000),
+    ],
+)  # fmt: skip
+def test_chunks_make_no_difference(shared: Path, name: str, window: int) -> None:
     path = shared / f"captures/rxe/{name}.pcap"
-    assert followed(path, window=64 << 10)[1] == followed(path)[1]
+    assert followed(path, window)[1] == followed(path)[1]
 
 
 @pytest.mark.parametrize("path", [p for p in shared_captures("rxe") if p.name.startswith(CLEAN)], ids=lambda path: path.stem)
@@ -66,12 +72,20 @@ def test_every_direction_finds_its_other_one(shared: Path) -> None:
     assert None not in pairs.values()
 
 
+def test_holes_that_are_forgotten_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("ibdissect.flow.recovery.MAX_HOLES", 2)
+    path = tmp_path / "holes.pcap"
+    path.write_bytes(craft.erf_pcap([craft.rc(0x04, b"data", bth={"psn": 2 * i}) for i in range(9)]))
+    streams, _ = followed(path)
+    assert [(one.what, one.count, one.frame) for one in streams.dropped if one.count] == [("gaps of one stream", 6, 4)]
+
+
 def test_streams_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("ibdissect.flow.reliable.MAX_STREAMS", 8)
     path = tmp_path / "many.pcap"
     path.write_bytes(craft.erf_pcap([craft.rc(0x04, b"data", bth={"destqp": 2 + i}) for i in range(60)]))
     streams, _ = followed(path)
-    assert len(streams.slots) == len(streams.ends) == 8 and streams.dropped.count == 52
+    assert len(streams.slots) == len(streams.ends) == 8 and streams.dropped[0].count == 52
     assert sum(map(len, streams.between.values())) == 8
 
 

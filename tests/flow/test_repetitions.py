@@ -1,4 +1,4 @@
-"""Are repeated packets counted the same wherever the chunks of a capture end?"""
+"""Are repeated packets counted equally wherever chunks end?"""
 
 from __future__ import annotations
 

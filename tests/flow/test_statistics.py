@@ -1,4 +1,4 @@
-"""Is what a capture holds counted right?"""
+"""Are the statistics of a capture correct?"""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,6 +64,7 @@ def test_an_empty_capture() -> None:
     assert result["frames"] == 0 and result["hierarchy"] == result["streams"] == []
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 10**11), min_size=1, max_size=200), st.sampled_from([0.5, 0.9, 0.99]))
 def test_percentiles_are_exact_to_a_bucket(values: list[int], share: float) -> None:
     times = Times(Counter())

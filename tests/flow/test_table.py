@@ -1,4 +1,4 @@
-"""Do our counts, the table in docs/true-findings.md and a plain second count of every shared capture agree?"""
+"""Do our counts, the table in docs/true-findings.md and a simple independent count agree for every shared capture?"""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.flow.connections import Connections
 from ibdissect.flow.transactions import AnsweredMany, Transactions
+from ibdissect.table.connections import Connections
 from ibdissect.table.table import ChunkTable
 from tests.conftest import REPO, shared_captures
 

@@ -1,4 +1,4 @@
-"""Do requests find their answers, and are the unanswered ones those of the captures' page?"""
+"""Are requests matched with their answers, and are the unanswered ones as documented?"""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import io
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,13 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from ibdissect.capture.opening import open_capture
 from ibdissect.flow.pairs import Pairs
 from ibdissect.flow.transactions import Answered, AnsweredMany, Transactions, Unanswered
-from ibdissect.table.distinct import U64
+from ibdissect.table.rows import U64
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.transport import DETH
 from tests import craft
@@ -107,8 +108,8 @@ def told(frames: list[bytes], window: int) -> tuple[list[object], list[tuple[obj
 
 
 def said(event: Any) -> tuple[object, ...]:
-    """An event as something that can be compared."""
-    return type(event).__name__, *astuple(event)
+    """An event as something that can be compared, with the request or transfer that it holds."""
+    return type(event).__name__, *(said(value) if isinstance(value, Struct) else value for value in astuple(event))
 
 
 COLUMNS = (
@@ -125,6 +126,7 @@ SMPS = st.builds(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.lists(st.one_of(GMPS, SMPS), min_size=1, max_size=25))
 def test_columns_say_what_one_by_one_says(frames: list[bytes]) -> None:
     by_columns = told(frames, 16 << 20)

@@ -11,17 +11,19 @@ from rich.segment import Segment
 from rich.style import Style
 
 from ibdissect.dissect.tree import Node, Tree
-from ibdissect.linting import Options
 from ibdissect.rules import load
-from ibdissect.tui.bytes_pane import BytesPane
-from ibdissect.tui.filters import as_filter, checked
-from ibdissect.tui.ink import width_of
-from ibdissect.tui.knowledge import Knowledge
-from ibdissect.tui.line_list import LineList
-from ibdissect.tui.model import CaptureModel
-from ibdissect.tui.packet_list import PacketList
-from ibdissect.tui.study import Study
-from ibdissect.tui.tree_pane import TreePane
+from ibdissect.session.check import Options
+from ibdissect.study.background import Study
+from ibdissect.study.capture_model import CaptureModel
+from ibdissect.study.field_notes import FieldNotes
+from ibdissect.study.filters import as_filter, checked
+from ibdissect.table.cut_keys import without_keys
+from ibdissect.table.table import ChunkTable
+from ibdissect.tui.panes.bytes_pane import BytesPane
+from ibdissect.tui.panes.packet_list import PacketList
+from ibdissect.tui.panes.tree_pane import TreePane
+from ibdissect.tui.widgets.cells import width_of
+from ibdissect.tui.widgets.line_list import LineList
 
 WIDTHS = (20, 77, 140)
 
@@ -78,7 +80,7 @@ def lines_of(blob: bytes) -> Iterator[str]:
         with suppress(_Done):
             study.run(lambda: _stop(study))
         study.snapshot()
-        known = Knowledge(lambda: study.subnet, lambda: study.connections)
+        known = FieldNotes(lambda: study.subnet, lambda: study.connections)
         packets, tree_pane, bytes_pane = _Packets(model, lambda frame: bool(frame % 2)), _Tree(known.of), _Bytes()
         for number in range(1, model.index.frames + 1):
             width = _Still.width = WIDTHS[number % len(WIDTHS)]
@@ -107,8 +109,14 @@ def _nodes(model: CaptureModel, tree: Tree, pane: BytesPane, width: int) -> Iter
             made, error = checked(text, model.catalog, model.first_ns)
             if made is None:
                 yield f"the filter of a field is refused: {text}: {error}"
-            elif not made.rows(model.table([tree.frame]))[0]:
+            elif not made.rows(table := model.table([tree.frame]))[0] and not (isinstance(node.value, str) and _zeroed(table, node)):
                 yield f"the filter of a field does not match its frame: {text}"
+
+
+def _zeroed(table: ChunkTable, node: Node) -> bool:
+    """Whether filters read other bytes than the tree shows: zeros, where a key may be among those of a broken frame."""
+    start = int(table.chunk.offset[0]) + node.offset
+    return bool(table.once(without_keys)[start : start + len(node.raw)].tobytes() != node.raw)
 
 
 def _fits(pane: LineList, indices: Sequence[int], width: int, name: str) -> Iterator[str]:

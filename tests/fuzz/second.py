@@ -25,8 +25,9 @@ from ibdissect.layers import BTH, ERF, GRH, LRH, RWH, Layer, MadLayer
 from ibdissect.layers import MAD as MadOnly
 from ibdissect.layers.erf import INFINIBAND
 from ibdissect.layers.transport import ip_room
+from ibdissect.table.bits import extract
 from ibdissect.table.locate import EXTENDED_STRUCTS
-from ibdissect.table.table import ChunkTable, extract
+from ibdissect.table.table import ChunkTable
 from ibdissect.wire import around, link, network, transport
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.opcodes import OPCODES

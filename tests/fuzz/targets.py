@@ -19,9 +19,10 @@ from ibdissect.errors import CaptureError, FilterError
 from ibdissect.flow.statistics import Statistics
 from ibdissect.lint.result import CaptureReport
 from ibdissect.lint.rule import Rule
-from ibdissect.linting import Options, check_opened
 from ibdissect.rules import load
-from ibdissect.session import Capture
+from ibdissect.session.capture import Capture
+from ibdissect.session.check import Options, check_reading
+from ibdissect.session.reading import Reading
 from ibdissect.table.table import ChunkTable
 
 from . import agree
@@ -210,7 +211,7 @@ def _judged(some: Sequence[Packet], families: tuple[str, ...]) -> None:
     for window in (1 << 25, SMALL):
         opened = open_capture(io.BytesIO(blob), window=window)
         try:
-            reports.append(check_opened(opened, Options(rules=rules, max_findings=None)))
+            reports.append(check_reading(Reading(opened), Options(rules=rules, max_findings=None)))
         finally:
             opened.close()
         if reports[-1].status != "ok" or reports[-1].frames != len(some):

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND
-from ibdissect.session import Capture
+from ibdissect.session.capture import Capture
 from tests.craft import build, gmp, native, roce2, smp, ud
 
 from .agree import Seen, Views, columns, trees
@@ -21,6 +21,8 @@ from .container import pcapng
 from .mutate import Packet, mutated
 from .second import opposed
 from .strategies import packets, starts
+
+pytestmark = pytest.mark.slow
 
 logging.getLogger("scapy").setLevel(logging.CRITICAL)
 

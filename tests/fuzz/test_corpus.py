@@ -13,13 +13,15 @@ from rich.segment import Segment
 
 from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.table.table import ChunkTable
-from ibdissect.tui.tree_pane import TreePane
+from ibdissect.tui.panes.tree_pane import TreePane
 from tests.craft import smp
 
 from . import scrubbing, targets
 from .agree import Disagreement
 from .container import pcapng
 from .items import item, joined
+
+pytestmark = pytest.mark.slow
 
 logging.getLogger("scapy").setLevel(logging.CRITICAL)
 CORPUS = Path(__file__).with_name("corpus")

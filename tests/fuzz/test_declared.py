@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 import logging
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ibdissect.session import Capture
+from ibdissect.session.capture import Capture
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import builtin
 
@@ -17,6 +18,8 @@ from .declared import Whole, broken, drawable, whole, write
 from .mutate import Packet
 from .strategies import starts
 from .test_agreement import disagreements
+
+pytestmark = pytest.mark.slow
 
 logging.getLogger("scapy").setLevel(logging.CRITICAL)
 
@@ -35,7 +38,7 @@ def missing(table: ChunkTable, row: int, made: Whole) -> list[str]:
     return wrong
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.lists(whole(), min_size=1, max_size=3))
 def test_whole_packets_hold_what_was_drawn(some: list[Whole]) -> None:
     packets = [made.packet() for made in some]
@@ -50,7 +53,7 @@ def test_whole_packets_hold_what_was_drawn(some: list[Whole]) -> None:
         assert number == len(some)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.lists(broken(starts), min_size=1, max_size=4))
 def test_broken_packets_agree(some: list[Packet]) -> None:
     assert disagreements(some) == []

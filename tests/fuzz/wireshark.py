@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_INFINIBAND
-from ibdissect.session import Capture
+from ibdissect.session.capture import Capture
 from ibdissect.table.locate import MALFORMED
 from ibdissect.table.table import ChunkTable
 

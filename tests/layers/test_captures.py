@@ -18,9 +18,11 @@ from scapy.utils import PcapReader, rdpcap, wrpcap
 from ibdissect.layers import BTH, ERF, GRH, LRH, RWH
 from ibdissect.wire import crc
 
-from ..conftest import shared_captures
+from ..conftest import NEEDS_SHARED, shared_captures
 
-LIMIT = 300
+pytestmark = pytest.mark.slow
+
+LIMIT = 100
 CAPTURES = shared_captures()
 CORRUPTED = {"netem_corrupt.pcap", "k612_netem_mess.pcap"}
 """Captures in which frames were damaged on purpose: their ICRC is wrong."""
@@ -109,7 +111,7 @@ SEEDS = [bytes(pkt.original) for path in CAPTURES[::6] for pkt in rdpcap(str(pat
 @given(data=st.data())
 def test_mutated_frames_never_raise_and_come_back(data: st.DataObject) -> None:
     if not SEEDS:
-        pytest.skip("needs ../shared")
+        pytest.skip(NEEDS_SHARED)
     frame = bytearray(data.draw(st.sampled_from(SEEDS)))
     for _ in range(data.draw(st.integers(0, 4))):
         frame[data.draw(st.integers(0, len(frame) - 1))] = data.draw(st.integers(0, 255))

@@ -10,7 +10,6 @@ from ibdissect import layers
 from ibdissect.layers import SAFormat, component_mask, sa_query
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.component_mask import components_of, components_set
-from ibdissect.wire.spec import Struct
 
 
 @pytest.mark.parametrize(
@@ -41,9 +40,9 @@ def test_components_inside_a_nested_attribute() -> None:
     assert component_mask(record) == 1 << 0 | 1 << 5 | 1 << 11
 
 
-@pytest.mark.parametrize("struct", [s for s in builtin().structs if components_of(s)], ids=lambda s: s.__name__)
-def test_a_record_without_values_asks_for_nothing(struct: type[Struct]) -> None:
-    assert component_mask(layers.layer(struct)()) == 0
+def test_a_record_without_values_asks_for_nothing() -> None:
+    records = [struct for struct in builtin().structs if components_of(struct)]
+    assert records and {struct.__name__: mask for struct in records if (mask := component_mask(layers.layer(struct)()))} == {}
 
 
 def test_a_query_builds_and_reads_back() -> None:

@@ -1,4 +1,4 @@
-"""Do baselines know what was there, whatever the frame number, and tell what is new and what is gone?"""
+"""Do baselines recognise known findings whatever their frame number, and report new and fixed ones?"""
 
 from __future__ import annotations
 

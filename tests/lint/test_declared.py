@@ -1,4 +1,4 @@
-"""Are rules of a TOML file rules like any other: same findings, same masking, same documentation, and clear words when one is wrong?"""
+"""Do rules from a TOML file work like other rules: findings, masking, documentation, and clear errors?"""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from ibdissect.errors import ConfigError
 from ibdissect.lint.declared import rules_of
 from ibdissect.lint.rule import REGISTRY
-from ibdissect.linting import Options, check
+from ibdissect.session.check import Options, check
 from tests.craft import erf_pcap, native, rc, ud
 
 GOOD = {
@@ -83,6 +83,7 @@ def test_keys_in_values_are_masked(tmp_path: Path) -> None:
     [
         ({"whn": "x"}, "rule 1, whn: there is no such key; did you mean when"),
         ({"when": 3}, "rule 1, when: must be a text"),
+        ({"when": "lrh.sl == " + "9" * 5000}, r"rule 1, when: filter, column 11: .*[(]5000 characters[)] is too big"),
         ({"when": "bth.opcod == 1"}, "rule 1, when: filter, column 1"),
         ({"when": 'ibdissect.code == "PKY001"'}, "ibdissect.code is known only when all rules have run"),
         ({"message": "{lrh.sll}"}, r'rule 1, message: there is no field "lrh.sll"; did you mean .*lrh.sl'),
@@ -111,6 +112,7 @@ def test_what_is_missing_or_twice() -> None:
         rules_of(["x"], "site.toml")
 
 
+@pytest.mark.slow
 def test_a_file_of_rules_is_a_plugin(tmp_path: Path) -> None:
     path = capture(tmp_path, FRAMES)
     file = tmp_path / "site.toml"
@@ -131,5 +133,9 @@ def test_a_file_of_rules_is_a_plugin(tmp_path: Path) -> None:
     file.write_text(file.read_text().replace("TOML001", "PKY001"))
     refused = run("rules")
     assert refused.returncode == 2 and "site.toml: rule 1, code: rule PKY001 is already" in refused.stderr
+    for hostile in ("x = " + "9" * 5000, "x = " + "[" * 5000):
+        file.write_text(hostile)
+        refused = run("rules")
+        assert refused.returncode == 2 and "site.toml: not valid TOML" in refused.stderr and "Traceback" not in refused.stderr
     file.write_text("x = 1")
     assert "declares no rule" in run("rules").stderr

@@ -1,4 +1,4 @@
-"""Does the loop count exactly, keep within its bounds, group flows and name the right bytes?"""
+"""Does the engine count exactly, respect its limits, group flows and report the right bytes?"""
 
 from __future__ import annotations
 

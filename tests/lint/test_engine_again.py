@@ -1,4 +1,4 @@
-"""Is what further hits say only worked out where somebody wants to know, and do sources know what rules hear?"""
+"""Are the details of further hits computed only on demand, and do followers know which events rules handle?"""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Other(Wanted):
 
 
 class Listener(Rule):
-    """It hears of one kind of event."""
+    """It handles one kind of event."""
 
     code, name, message = "ZZC002", "listener", "event"
 

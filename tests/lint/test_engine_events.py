@@ -1,4 +1,4 @@
-"""Do rules hear what followers raise, is what they say kept whole, and does the loop stay within its bounds?"""
+"""Do rules receive the followers' events, are their hits kept completely, and does the engine respect its limits?"""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.craft import erf_pcap, ethernet_pcap, native, roce2, smp
 
 
 class Packets(Source):
-    """Counts packets, and raises an event for each."""
+    """Counts packets, and emits an event for each."""
 
     def __init__(self) -> None:
         self.seen = 0
@@ -54,7 +54,7 @@ class Odd(Even):
 
 
 class Unheard:
-    """Nobody raises it."""
+    """No follower emits it."""
 
 
 class Listener(Rule):
@@ -157,7 +157,7 @@ class Unclear(Rule):
 
 
 class Forgetful(Many):
-    """It has two things to forget, of which it forgot one."""
+    """It has two limits, of which one was reached."""
 
     code, name = "ZZB013", "forgetful"
 
@@ -213,7 +213,7 @@ def lint(
 
 
 def test_rules_hear_the_events_that_they_ask_for() -> None:
-    """Only those, after their source has taken in the chunk; an event that nobody raises is no error."""
+    """Rules get only their events, after the source has processed the chunk; an event without source is no error."""
     linter, found = lint([native()] * 5, Listener)
     assert [(f.frame, f.time_ns, f.arguments["seen"]) for f in found] == [(1, 7, 5), (3, 7, 5), (5, 7, 5)]
     assert linter.tally["ZZB001"].count == 3
@@ -255,7 +255,7 @@ def test_a_hundred_findings_of_a_rule_are_kept_unless_told_otherwise() -> None:
 
 
 def test_the_oldest_flow_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two flows are remembered: the first comes again as a finding of its own, the latest goes on."""
+    """With room for two flows, the evicted first one becomes a new finding, and the latest one continues."""
     monkeypatch.setattr(engine, "MAX_FLOWS", 2)
     gids = [bytes(15) + bytes([last]) for last in (1, 2, 3, 3, 1)]
     linter, found = lint([native(grh={"dgid": gid}) for gid in gids], ByGid, window=1)
@@ -292,7 +292,7 @@ def test_a_message_that_names_nothing_is_a_mistake_of_its_rule() -> None:
 
 
 def test_frames_that_are_not_shown_are_not_reported() -> None:
-    """Neither those of this chunk nor, at the end, those of an earlier one; what no chunk held belongs to the capture as a whole."""
+    """Frames that are not shown are not reported, at the end neither; hits outside all chunks belong to the whole capture."""
     frames = [native(slid=2)] * 12
     shown = [[row % 3 == 0 for row in range(12)]]
     linter, found = lint(frames, Frames, shown=shown)
@@ -316,11 +316,11 @@ def test_frames_that_are_not_shown_are_not_reported() -> None:
 
 
 def test_time_is_taken_by_rule_where_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rule that found nothing has its time, too; without timing, it has no entry."""
+    """With timing, rules without findings have a time, too; without it, no entry. Condition and findings are timed separately."""
     clock = iter(range(7, 1000, 2))
     monkeypatch.setattr("ibdissect.lint.engine.time.perf_counter", lambda: next(clock))
     linter, found = lint([native(slid=2)], Frames, ByGid, Many, timing=True)
-    assert {code: tally.seconds for code, tally in linter.tally.items()} == {"ZZB010": 2, "ZZB006": 0, "ZZB004": 0}
+    assert {code: tally.seconds for code, tally in linter.tally.items()} == {"ZZB010": 4, "ZZB006": 0, "ZZB004": 0}
     assert linter.tally["ZZB010"].count == 1 and len(found) == 6
     linter, _ = lint([native(slid=2)], Frames, ByGid)
     assert {code: tally.seconds for code, tally in linter.tally.items()} == {"ZZB010": 0}

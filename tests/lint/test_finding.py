@@ -1,8 +1,15 @@
-"""Does no key and no hostile string get through a finished finding?"""
+"""Are keys masked and hostile strings escaped in a finished finding?"""
 
 from __future__ import annotations
 
-from ibdissect.lint.finding import Finding, Gid, Secret, Severity, value_of
+import copy
+import dataclasses
+import inspect
+import sys
+
+import pytest
+
+from ibdissect.lint.finding import Finding, Gid, Related, Secret, Severity, Span, value_of
 from ibdissect.wire.network import GRH
 from ibdissect.wire.sm import SMP, NodeDescription
 from ibdissect.wire.transport import DETH
@@ -49,3 +56,28 @@ def test_addresses_read_as_addresses() -> None:
     found.finish(None)
     assert found.message == "fe80::1 ::"
     assert isinstance(value_of(GRH.sgid, grh.sgid), Gid) and isinstance(value_of(DETH.q_key, 1), Secret)
+
+
+def test_findings_are_dataclasses_for_whoever_takes_them_further() -> None:
+    found = finding("{n} times", n=3)
+    found.spans, found.related = (Span(1, 8, 2),), (Related(3, "request"),)
+    found.finish(number)
+    row = dataclasses.asdict(found)
+    assert (row["code"], row["message"], row["severity"]) == ("XYZ001", "3 times", "error")
+    assert (row["spans"], row["related"]) == (({"frame": 1, "offset": 8, "length": 2},), ({"frame": 3, "why": "request"},))
+    assert dataclasses.astuple(found.spans[0]) == (1, 8, 2)
+    assert [field.name for field in dataclasses.fields(Related)] == ["frame", "why"] == list(inspect.signature(Related).parameters)
+    assert dataclasses.replace(found, frame=7).frame == 7 and found.frame == 1
+    if sys.version_info >= (3, 13):
+        assert copy.replace(found, frame=7).frame == 7
+
+
+def test_spans_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Span(1, 8, 2).offset = 9  # type: ignore[misc]
+
+
+def test_findings_make_a_table_of_pandas() -> None:
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame([finding("a"), finding("b")])
+    assert list(table["code"]) == ["XYZ001", "XYZ001"] and "arguments" in table.columns

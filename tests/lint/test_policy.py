@@ -1,4 +1,4 @@
-"""Is a site policy read as it was meant, refused with a helpful reason, and never shown with its keys?"""
+"""Is a site policy parsed correctly, rejected with a helpful reason, and never shown with its keys?"""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from ibdissect.errors import ConfigError
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.policy import SitePolicy
-from ibdissect.linting import Options, check
 from ibdissect.rules import load
+from ibdissect.session.check import Options, check
 from tests import craft
 from tests.fabric.made import SET, ask, port_info
 

@@ -1,4 +1,4 @@
-"""Which rules do codes, prefixes and names choose?"""
+"""Which rules do codes, prefixes and names select?"""
 
 from __future__ import annotations
 

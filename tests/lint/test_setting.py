@@ -1,4 +1,4 @@
-"""Are options of rules typed, bounded and named, and does every rule that has some work with them?"""
+"""Are rule options checked for type, bounds and name, and does every rule with options use them?"""
 
 from __future__ import annotations
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SAMPLES = {
     "real/infiniband.pcap": 0, "opensm/01-sweep-net1.pcap": 0, "opensm/10-partitions.pcap": 0, "opensm/12-two-sms.pcap": 1500,
     "opensm/14-saquery.pcap": 1500, "opensm/20b-qos-optimized-slvl.pcap": 1000, "opensm/26-informinfo-reports.pcap": 0,

@@ -1,4 +1,4 @@
-"""Do the report formats hold what scripts rely on, and is each well-formed whatever a capture says?"""
+"""Do the report formats contain what scripts rely on, and is each well-formed for any capture?"""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from ibdissect.lint.baseline import Baseline, entries_of
 from ibdissect.lint.finding import Evidence, Finding, Related, Severity, Span
 from ibdissect.lint.result import CaptureReport
+from ibdissect.report import Run
 from ibdissect.report.github import github_text
 from ibdissect.report.json import json_text, jsonl_text
 from ibdissect.report.junit import junit_text
@@ -36,7 +37,7 @@ BROKEN = CaptureReport(path="x<&>.pcap", status="unreadable", error="x<&>.pcap: 
 
 
 def test_json_is_the_contract() -> None:
-    result = json.loads(json_text([report(finding(), link_types=["ERF/InfiniBand"]), BROKEN]))
+    result = json.loads(json_text([report(finding(), link_types=["ERF/InfiniBand"]), BROKEN], Run()))
     assert list(result) == ["schema", "tool", "captures", "findings", "counts", "by_rule"]
     assert result["schema"] == 1 and result["tool"]["name"] == "ibdissect"
     assert result["captures"][0] == {
@@ -50,11 +51,11 @@ def test_json_is_the_contract() -> None:
     ]  # fmt: skip
     assert result["findings"][0]["spans"] == [{"frame": 12, "offset": 48, "length": 4}]
     assert result["counts"] == {"error": 1, "warning": 0, "info": 0} and result["by_rule"] == {"AM001": 1}
-    assert json.loads(jsonl_text([report(finding())])) == result["findings"][0]
+    assert json.loads(jsonl_text([report(finding())], Run())) == result["findings"][0]
 
 
 def test_a_pipe_says_that_it_was_judged_in_one_pass() -> None:
-    assert json.loads(json_text([report(phases=1)]))["captures"][0]["phases"] == 1
+    assert json.loads(json_text([report(phases=1)], Run()))["captures"][0]["phases"] == 1
 
 
 def test_text_is_greppable_and_sums_up() -> None:
@@ -69,7 +70,7 @@ def test_text_is_greppable_and_sums_up() -> None:
 
 
 def test_sarif_names_rule_place_and_fingerprint() -> None:
-    run = json.loads(sarif_text([report(finding()), BROKEN], load()))["runs"][0]
+    run = json.loads(sarif_text([report(finding()), BROKEN], Run(rules=tuple(load()))))["runs"][0]
     result = run["results"][0]
     assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == "AM001" == result["ruleId"]
     where = result["locations"][0]["physicalLocation"]
@@ -79,7 +80,7 @@ def test_sarif_names_rule_place_and_fingerprint() -> None:
 
 def test_sarif_has_the_fingerprint_of_a_baseline_in_the_working_directory() -> None:
     def shown(**facts: Any) -> str:
-        result = json.loads(sarif_text([report(replace(finding(), **facts))], load()))["runs"][0]["results"][0]
+        result = json.loads(sarif_text([report(replace(finding(), **facts))], Run(rules=tuple(load()))))["runs"][0]["results"][0]
         found: str = result["partialFingerprints"]["ibdissect/v2"]
         return found
 
@@ -90,12 +91,12 @@ def test_sarif_has_the_fingerprint_of_a_baseline_in_the_working_directory() -> N
 
 def test_junit_fails_what_fails_the_run() -> None:
     hostile = finding(code="AM009", severity=Severity.WARNING, message="<&\x00\ud800>")
-    root = ET.fromstring(junit_text([report(finding(), hostile), BROKEN], limit=3))
+    root = ET.fromstring(junit_text([report(finding(), hostile), BROKEN], Run(fail_rank=3)))
     assert root.attrib == {"name": "ibdissect", "tests": "3", "failures": "1", "errors": "1"}
     assert [case.find("failure") is not None for case in root.iter("testcase")] == [True, False, False]
     assert "failures" in root.attrib and root[0].get("failures") == "1"
 
 
 def test_github_escapes_what_would_end_a_command() -> None:
-    line = github_text([report(finding(message="a\nb%::"))])
+    line = github_text([report(finding(message="a\nb%::"))], Run())
     assert line == "::error file=a b.pcap,title=AM001 nodedescription-am::frame 12: a%0Ab%25::\n"

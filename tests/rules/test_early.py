@@ -1,4 +1,4 @@
-"""Is a capture judged the same in one piece, in many chunks, and - without hindsight - from a pipe?"""
+"""Is what came before the facts judged the same in one piece and in many chunks?"""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from collections.abc import Sequence
 import pytest
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.fabric.later import Later
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Evidence, Finding
-from ibdissect.rules import load, pkey_early
+from ibdissect.rules import load
+from ibdissect.rules.PKY import early_packets
 from ibdissect.table.table import ChunkTable
 from tests import craft
 from tests.fabric.made import answer, ask, port_info
-from tests.rules.cases_early import KEY, KEYED, NODE, REFUSED, TABLE, send
+from tests.rules.MKY.cases import KEY, KEYED, NODE, REFUSED
+from tests.rules.PKY.cases import EARLY_TABLE as TABLE
+from tests.rules.PKY.cases import early_send as send
 
 RULES = [rule for rule in load() if rule.code.startswith(("PKY", "MKY"))]
 PORT_INFO = 0x15
 
 
-def lint(frames: Sequence[bytes], window: int = 1 << 20, *, hindsight: bool = True) -> list[Finding]:
+def lint(frames: Sequence[bytes], window: int = 1 << 20) -> list[Finding]:
     """What the P_Key and M_Key rules find, with chunks of about `window` bytes."""
     linter = Linter(RULES, max_findings=None)
-    linter.context.get(Later).enabled = hindsight
     for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames)), window=window).chunks():
         linter.feed(ChunkTable(chunk))
     return linter.finish()
@@ -43,10 +44,8 @@ def test_chunks_change_nothing(window: int) -> None:
     assert [(f.code, f.frame, f.count, f.evidence, tuple(f.related)) for f in lint(EARLY, window)] == whole
 
 
-def test_a_pipe_is_judged_as_knowledge_comes() -> None:
-    assert lint(EARLY, hindsight=False) == []
+def test_a_request_in_front_of_the_key_that_refuses_it() -> None:
     assert [f.code for f in lint([*NODE, REFUSED, *KEYED])] == ["MKY002", "MKY005"]
-    assert [f.code for f in lint([*NODE, REFUSED, *KEYED], hindsight=False)] == ["MKY005"]
 
 
 def test_flows_that_share_a_slot_are_counted_apart() -> None:
@@ -58,7 +57,7 @@ def test_flows_that_share_a_slot_are_counted_apart() -> None:
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest flows go first, their counts with them, and it is said (CAP016)."""
-    monkeypatch.setattr(pkey_early, "MAX_FLOWS", 4)
+    monkeypatch.setattr(early_packets, "MAX_FLOWS", 4)
     capped = [rule for rule in load() if rule.code in ("PKY003", "CAP016")]
     linter = Linter(capped, max_findings=None)
     frames = [send(0x8100 + i // 3, i + 1) for i in range(30)]

@@ -16,11 +16,12 @@ from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import Rule
 from ibdissect.rules import load
 from ibdissect.table.table import ChunkTable
+from tests.conftest import REFERENCE
 from tests.rules.cases import CASES, Case
 
 RULES = load()
-for path in sorted(Path(__file__).parent.glob("cases_*.py")):
-    importlib.import_module(f"tests.rules.{path.stem}")
+for path in sorted(Path(__file__).parent.glob("*/cases.py")):
+    importlib.import_module(f"tests.rules.{path.parent.name}.cases")
 
 
 def lint(capture: bytes, policy: SitePolicy | None = None) -> list[Finding]:
@@ -51,6 +52,7 @@ def test_has_a_proof(rule: type[Rule]) -> None:
     assert CASES.get(rule.code), f"{rule.code} has no capture that triggers it"
 
 
+@pytest.mark.slow  # the fast lane has test_alone
 @pytest.mark.parametrize("proof", [case for cases in CASES.values() for case in cases], ids=lambda case: case.code)
 def test_proof(proof: Case) -> None:
     found = lint(proof.bad, proof.policy)
@@ -67,9 +69,9 @@ def test_proof(proof: Case) -> None:
         assert names <= finding.arguments.keys()
 
 
-def test_known_codes_only(shared: Path) -> None:
+def test_known_codes_only() -> None:
     import csv
 
-    with open(shared / "reference/rules.csv", newline="") as file:
+    with open(REFERENCE / "rules.csv", newline="") as file:
         catalogue = {row["code"]: row["name"] for row in csv.DictReader(file)}
     assert {rule.code: rule.name for rule in RULES} == {rule.code: catalogue.get(rule.code) for rule in RULES}

@@ -17,11 +17,12 @@ import pytest
 
 from ibdissect.capture.writing import CaptureWriter
 from ibdissect.lint.policy import SitePolicy
-from ibdissect.linting import Options, check
+from ibdissect.plugins import load as load_plugins
 from ibdissect.rules import load
 from ibdissect.scrub.copy import write_scrubbed
 from ibdissect.scrub.kinds import IDENTITIES, Kind, kind_of, survivors
-from ibdissect.session import Capture
+from ibdissect.session.capture import Capture
+from ibdissect.session.check import Options, check
 from ibdissect.table import crcs
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import builtin
@@ -36,9 +37,11 @@ from tests.conftest import shared_captures
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, native, put, rc, roce2, smp, ud
 from tests.rules.cases import CASES, Case
 
+pytestmark = pytest.mark.slow
+
 RULES = load()
-for path in sorted((Path(__file__).parents[1] / "rules").glob("cases_*.py")):
-    importlib.import_module(f"tests.rules.{path.stem}")
+for path in sorted((Path(__file__).parents[1] / "rules").glob("*/cases.py")):
+    importlib.import_module(f"tests.rules.{path.parent.name}.cases")
 
 NAME, GUID, PREFIX, M_KEY, PRIVATE = b"vault-17 HCA-2", 0x0002C9A1B2C3D4E5, 0xFE80000000BADC0D, 0xDEADBEEFCAFEF00D, b"my private words"
 
@@ -264,8 +267,8 @@ def test_forwarding_tables_follow_their_lids() -> None:
 
 
 def test_substitutes_do_not_depend_on_how_the_file_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ibdissect import session
     from ibdissect.capture.opening import open_capture
+    from ibdissect.session import capture as session
 
     blob = erf_pcap([*sweep(), *attributes()])
     whole = scrubbed(blob)
@@ -293,3 +296,52 @@ def test_a_choice_of_frames_gets_the_same_substitutes(tmp_path: Path) -> None:
         assert subprocess.run(words, capture_output=True, check=True).stderr == b""
     every, some = (table_of((tmp_path / f"{name}.pcap").read_bytes()).chunk for name in ("all", "some"))
     assert [some.frame_bytes(i) for i in range(len(some))] == [every.frame_bytes(i) for i in (4, 5)]
+
+
+PLUGIN = """
+from ibdissect.wire.places import Mad
+from ibdissect.wire.spec import Struct, array, enum, flag, lid, pad, part, qpn, raw, secret, uint
+
+class AcmeRoute(Struct):
+    key, section, carried_by = "acmeroute", "test", (Mad(0x0A, 0x0077),)
+    next_hop = uint(16, "NextHop")
+    through = lid("Through")
+    serial = uint(64, "Serial", base="hex")
+    halves = uint(16, "Halves")
+    upper = part(halves, 15, 8, "Upper")
+    seats = array(2, uint(8, "Seats"))
+    degrees = uint(8, "Degrees", unit="C")
+    rounds = uint(8, "Rounds", holds="number")
+    state = enum(8, {1: "up", 2: "down"}, "State")
+    on = flag("On")
+    spare = pad(7)
+    peer = qpn("Peer")
+    opener = secret(32, "Q_Key")
+    exits = raw(4, "Exits", holds="ports")
+    notes = raw(4, "Notes")
+"""
+
+
+def test_what_a_plugin_does_not_say_about_a_field_is_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "acme.py"
+    path.write_text(PLUGIN)
+    route = next(s for s in load_plugins([str(path)]).catalog.structs if s.__name__ == "AcmeRoute")
+    given = build(
+        route, next_hop=77, through=77, serial=0x1122334455667788, halves=0x4142, seats=[5, 6], degrees=41, rounds=9, state=2, on=True,
+        spare=0x55, peer=0xABCDE, opener=0xFEEDF00D, exits=b"\1\2\3\4", notes=b"mine",
+    )  # fmt: skip
+    blob = erf_pcap([gmp(0x0A, 0x81, 0x0077, given, at=24, slid=77), native(0x04, b"", bth={"destqp": 0xABCDE})])
+    out = io.BytesIO()
+    with Capture(io.BytesIO(blob), plugins=[str(path)]) as opened:
+        write_scrubbed(opened, None, out, "pcap")
+    with Capture(io.BytesIO(out.getvalue()), plugins=[str(path)]) as opened:
+        table = next(iter(opened.tables()))
+        after = {field.name: table.values(field)[0] for field in route.fields}
+    for dropped in ("next_hop", "serial", "halves", "upper"):
+        assert int(after[dropped]) == 0, dropped
+    assert after["seats"].tolist() == [0, 0] and not after["notes"].any()
+    assert (int(after["degrees"]), int(after["rounds"]), int(after["state"]), bool(after["on"])) == (41, 9, 2, True)
+    assert after["exits"].tobytes() == b"\1\2\3\4" and int(after["spare"]) == 1
+    assert int(after["through"]) == int(table.values(LRH.slid)[0]) != 77
+    assert int(after["peer"]) == int(table.values(BTH.destqp)[1]) != 0xABCDE
+    assert int(after["opener"]) not in (0, 0xFEEDF00D)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ibdissect import native as native_part
 from ibdissect.capture.opening import open_capture
 from ibdissect.table import crcs
 from ibdissect.table.table import ChunkTable
@@ -148,3 +149,38 @@ def test_what_cannot_be_checked_is_left_alone() -> None:
     assert verdict(bytes(fragment), ethernet=True) == (False, False)
     (empty,) = tables(ethernet_pcap([bytes(60)]))
     assert not crcs.icrc(empty).bad.any() and not crcs.vcrc(empty).bad.any()
+
+
+def packets_of_every_kind() -> bytes:
+    """Native packets with and without GRH, of lengths around the pieces that the C part folds and above the reach of the tables."""
+    rnd = random.Random(7)
+    lengths = [*range(0, 200, 4), 1024, 4096, 4612, 8000]
+    return erf_pcap([native(payload=rnd.randbytes(length), grh={} if i % 2 else None) for i, length in enumerate(lengths)])
+
+
+@pytest.mark.skipif(native_part.sums is None, reason="ibdissect was built without a compiler")
+@pytest.mark.parametrize("fold", [True, False])
+def test_c_and_python_sum_alike(fold: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert native_part.sums is not None
+    before = native_part.sums.fold(fold)
+    try:
+        captures = [packets_of_every_kind(), *(path for path in CAPTURES if path.stat().st_size < 100_000)]
+        in_c = [(crcs.icrc_sums(table).wanted, crcs.vcrc_sums(table).wanted) for capture in captures for table in tables(capture)]
+        monkeypatch.setattr(native_part, "sums", None)
+        in_python = [(crcs.icrc_sums(table).wanted, crcs.vcrc_sums(table).wanted) for capture in captures for table in tables(capture)]
+    finally:
+        monkeypatch.undo()
+        native_part.sums.fold(before)
+    assert sum(len(one[0]) for one in in_c) >= 50
+    for one, other in zip(in_c, in_python, strict=True):
+        np.testing.assert_array_equal(one[0], other[0])
+        np.testing.assert_array_equal(one[1], other[1])
+
+
+@pytest.mark.skipif(native_part.sums is None, reason="ibdissect was built without a compiler")
+@pytest.mark.parametrize(("start", "end", "kind"), [(-1, 4, 0), (8, 4, 0), (0, 101, 0), (0, 100, 9)])
+def test_the_c_part_refuses_what_does_not_lie_in_its_data(start: int, end: int, kind: int) -> None:
+    assert native_part.sums is not None
+    where = np.array([start]), np.array([end])
+    with pytest.raises(ValueError, match="entry 0 does not lie in the data"):
+        native_part.sums.icrcs(bytes(100), *where, np.array([kind], np.uint8), np.empty(1, np.uint32))

@@ -101,6 +101,7 @@ SEEDS = [native(), native(grh={}), rc(0x0A, bytes(64)), smp(1, 0x15), ud(bytes(3
 ETHERNET = [roce2(payload=bytes(9)), roce2(vlan=7), roce2(0x64, bytes(256), bth={"destqp": 1})]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32))
 def test_no_bytes_raise_and_every_offset_lies_inside(seed: int) -> None:

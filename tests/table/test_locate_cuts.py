@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_IPOIB, LINK_SLL, LINK_SLL2
+from ibdissect.capture.scattered import u16, u24
 from ibdissect.table import locate as where
 from ibdissect.table.locate import locate
 from ibdissect.wire import transport
@@ -285,7 +286,7 @@ def test_opcodes_announce_their_headers() -> None:
 
 
 def test_numbers_at_the_edges_of_the_data() -> None:
-    for read, size in ((where.u16, 2), (where.u24, 3)):
+    for read, size in ((u16, 2), (u24, 3)):
         data = np.arange(1, 9, dtype=np.uint8)
         places = range(size == 3, 8 - size + 1)
         wanted = [int.from_bytes(bytes(data[at : at + size]), "big") for at in places]

@@ -7,8 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from ibdissect.dfilter.compile import compile_filter
+from ibdissect.table.compare import ORDER
 from ibdissect.table.mask import occurrences_where, rows_where
-from ibdissect.wire.expr import Expr, Where, present
+from ibdissect.wire.expr import Compare, Expr, Where, present
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.network import GRH
@@ -54,6 +56,13 @@ TABLE = native_table(FRAMES)
         (PKeyEntry.p_key_base == 1, [2]),
         (PKeyEntry.p_key_base != 1, []),  # one entry is 1: not all differ
         (MAD.attribute_id == LRH.pktlen, []),
+        (PKeyEntry.p_key == LRH.slid, []),
+        (PKeyEntry.p_key_base == (LRH.slid - 1), [2]),  # the third entry: any of them counts
+        (LRH.slid == PKeyEntry.p_key_base + 1, [2]),
+        (PKeyEntry.p_key_base != LRH.slid, [2]),  # all entries differ from 3
+        (PKeyEntry.p_key_base != (LRH.slid - 1), []),
+        (PKeyEntry.p_key_base < (LRH.slid - 2), [2]),
+        (PKeyEntry.p_key_base > (PKeyEntry.p_key_base + 0), [2]),  # any pair of occurrences, when frames are judged
         (BTH.se == 1, []),
         (BTH.m == 1, [0, 1]),
     ],
@@ -70,10 +79,47 @@ def test_rows(expr: Expr, rows: list[int]) -> None:
         ((PKeyEntry.p_key_base == 2) & (LRH.slid == 3), [2]),
         ((PKeyEntry.p_key_base == 2) & (LRH.slid == 4), []),
         (RETH.dmalen == 4, []),  # no RETH in that frame
+        ((PKeyEntry.p_key_base > 0) & (PKeyEntry.p_key_base == (PKeyEntry.membership_type + 2)), [2]),  # of the same occurrence
+        (PKeyEntry.p_key_base == (LRH.slid - 1), [2]),
     ],
 )
 def test_occurrences_are_judged_one_by_one(expr: Expr, entries: list[int]) -> None:
     assert np.flatnonzero(occurrences_where(expr, TABLE, PKeyEntry)).tolist() == entries
+
+
+def test_structures_that_occur_several_times_beside_another() -> None:
+    """Judged for each SMP, any entry of its table counts: for `==` one, for `!=` all."""
+    held = [np.flatnonzero(occurrences_where(expr, TABLE, MAD)).tolist() for expr in (
+        PKeyEntry.p_key_base == 2, PKeyEntry.p_key_base != 2, PKeyEntry.p_key_base != 9, ~(PKeyEntry.p_key_base == 2),
+        present(PKeyEntry), Where(PKeyEntry, lambda table: table.values(PKeyEntry.p_key_base) == 2),
+        (PKeyEntry.p_key_base == (LRH.slid - 1)) & (LRH.slid == 3), PKeyEntry.p_key_base.isin([2, 77]),
+    )]  # fmt: skip
+    assert held == [[0], [], [0], [1], [0], [0], [0], [0]]
+
+
+@pytest.mark.parametrize(
+    "text", ["p_keytable.p_key == lrh.slid", "p_keytable.p_key != lrh.slid", "p_keytable.p_key > lrh.slid", "lrh.slid >= p_keytable.p_key"]
+)
+def test_a_rule_and_a_filter_mean_the_same(text: str) -> None:
+    """The fault of two engines: one asked all entries of a table, the other its first."""
+    block = bytearray(64)
+    block[0:4] = b"\xff\xff\x00\x05"
+    table = native_table([smp(0x81, 0x16, bytes(block), slid=slid) for slid in (5, 0xFFFF, 7)])
+    left, op, right = text.split()
+    sides = {"p_keytable.p_key": PKeyEntry.p_key, "lrh.slid": LRH.slid}
+    as_rule = rows_where(Compare(op, sides[left], sides[right]), table)
+    assert as_rule.tolist() == compile_filter(text).rows(table).tolist()
+    if op == "==":
+        assert as_rule.tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize("op", ["==", "!=", "<", "<=", ">", ">="])
+@pytest.mark.parametrize("number", [-1, 0, 1, 255, 256, 1 << 63, (1 << 64) - 1, 1 << 64])
+def test_numbers_that_no_field_of_that_width_holds(op: str, number: int) -> None:
+    for field in (BTH.se, BTH.opcode, BTH.psn, RETH.va):
+        held = [[value for value in TABLE.values(field).tolist() if ORDER[op](value, number)]]
+        rows = TABLE.occurrences(field.owner).rows[np.flatnonzero(occurrences_where(Compare(op, field, number), TABLE, field.owner))]
+        assert len(rows) == len(held[0])
 
 
 MANY = native_table(

@@ -16,12 +16,12 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from ibdissect.study.filters import as_filter
 from ibdissect.tui.app import TuiApp
-from ibdissect.tui.fabric_screen import FabricScreen, FabricTree
-from ibdissect.tui.filters import as_filter
-from ibdissect.tui.messages import ThreadFailed, WriteEnded
-from ibdissect.tui.page_screen import PageScreen
-from ibdissect.tui.transfer_screen import RecordTree
+from ibdissect.tui.keys import keeping
+from ibdissect.tui.screens.fabric import FabricScreen, FabricTree
+from ibdissect.tui.screens.page import PageScreen
+from ibdissect.tui.screens.transfer import RecordTree
 from ibdissect.wire.sa_service import ServiceRecord
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.spec import decode_text
@@ -32,7 +32,7 @@ from tests.dissect.test_transfers import segment
 from tests.test_hostile import TEXTS
 from tests.test_hostile_pcapng import block, interface, option, section
 from tests.tui import drawn, made
-from tests.tui.test_app import shows, until
+from tests.tui.made import shows, until
 
 WANTED = ("ansi", "eight-bit escapes", "textual markup", "bidi", "unseen", "html", "line ends", "surrogate", "not UTF-8", "no NUL")
 NODES = {name: TEXTS[name][:64].ljust(64, b"\0") for name in WANTED}
@@ -76,7 +76,7 @@ def written(folder: Path, name: str = NAME) -> Path:
 async def running(path: Path, display_filter: str = "") -> AsyncIterator[tuple[TuiApp, Pilot[None]]]:
     app = made.app_on(path, display_filter=display_filter)
     async with app.run_test(size=SIZE, notifications=True) as pilot:
-        await until(pilot, lambda: app.study.finished and (app.tree_pane.lines or not len(app.packets.rows)))
+        await until(pilot, lambda: app.study.finished and (app.main.tree_pane.lines or not len(app.main.packets.rows)))
         await pilot.pause(0.15)
         yield app, pilot
 
@@ -104,9 +104,9 @@ async def test_panes(tmp_path: Path) -> None:
             for number in (4, 5, 6, 7):  # name, service, connection request, data
                 app.jump(7 * i + number)
                 await shows(pilot, 7 * i + number)
-                tree = app.tree_pane
+                tree = app.main.tree_pane
                 tree.action_open_all()
-                tree.select(max((k for k, line in enumerate(tree.lines) if line.node and line.node.name.endswith(SHOWN)), default=0))
+                tree.select(max((k for k, (_, line) in enumerate(tree.lines) if line.node and line.node.name.endswith(SHOWN)), default=0))
                 await pilot.pause()
                 said = harmless(app)
                 seen.append(number > 5 or text[:20].strip() in said)
@@ -119,10 +119,10 @@ async def test_fields_become_filters_columns_copies(tmp_path: Path) -> None:
         for i, name in list(enumerate(NODES))[::2]:
             app.jump(7 * i + 4)
             await shows(pilot, 7 * i + 4)
-            tree = app.tree_pane
+            tree = app.main.tree_pane
             app.set_focus(tree)
             tree.action_open_all()
-            tree.select(next(k for k, line in enumerate(tree.lines) if line.node and line.node.name.endswith("nodestring")))
+            tree.select(next(k for k, (_, line) in enumerate(tree.lines) if line.node and line.node.name.endswith("nodestring")))
             text = as_filter(tree.node)
             assert text is not None and text.isprintable()
             await pilot.press("p")
@@ -136,7 +136,7 @@ async def test_fields_become_filters_columns_copies(tmp_path: Path) -> None:
             await pilot.press("down", "enter")
             await pilot.pause()
             assert app.clipboard == READ[i]
-        app.set_focus(app.tree_pane)
+        app.set_focus(app.main.tree_pane)
         await pilot.press("plus")
         app.jump(4)
         await pilot.pause(0.1)
@@ -194,18 +194,18 @@ async def test_filter_bar_and_search(text: str, tmp_path: Path) -> None:
     """What is typed, pasted or given with -Y is shown as it is read, and so is what is wrong with it."""
     async with running(made.capture(tmp_path), display_filter=text) as (app, pilot):
         await pilot.press("slash")
-        app.filter_bar.put(text)
+        app.main.filter_bar.put(text)
         await pilot.pause()
         assert printable(text) in harmless(app)
-        app.filter_bar.put("")
-        app.filter_bar.input.insert_text_at_cursor(text)
+        app.main.filter_bar.put("")
+        app.main.filter_bar.input.insert_text_at_cursor(text)
         await pilot.pause()
         assert printable(text) in harmless(app)
-        app.apply_filter(text)
+        app.filtering.apply(text)
         await pilot.pause(0.1)
         harmless(app)
         app.history.add(text)
-        app.filter_bar.recall(1)
+        app.main.filter_bar.recall(1)
         await pilot.pause()
         harmless(app)
         await pilot.press("escape", "escape", "ctrl+f")
@@ -214,14 +214,14 @@ async def test_filter_bar_and_search(text: str, tmp_path: Path) -> None:
         await pilot.pause()
         harmless(app)
         await pilot.press("enter")
-        await until(pilot, lambda: "not found" in app.key_bar.note)
+        await until(pilot, lambda: "not found" in app.main.key_bar.note)
         assert printable(text)[:20] in harmless(app)
 
 
 async def test_completions(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
         await pilot.press("slash", "m", "a", "d")
-        await until(pilot, lambda: app.filter_bar.choices.display)
+        await until(pilot, lambda: app.main.filter_bar.choices.display)
         assert "mad" in harmless(app)
 
 
@@ -229,12 +229,12 @@ async def test_messages_and_windows(tmp_path: Path) -> None:
     """Notes of what went wrong: of threads, of files that are written, of names of folders."""
     hostile = decode_text(MARKUP)
     async with running(made.capture(tmp_path)) as (app, pilot):
-        app.post_message(ThreadFailed(f"x ended: ValueError: {hostile}"))
-        app.post_message(WriteEnded(f"/y{hostile}.pcap", 3, None))
-        app.post_message(WriteEnded("z", 0, f"zz {hostile}: cannot be written"))
+        app.failed(f"x ended: ValueError: {hostile}")
+        keeping.written(app, f"/y{hostile}.pcap", 3, None)
+        keeping.written(app, "z", 0, f"zz {hostile}: cannot be written")
         app.notify(hostile, title=hostile, markup=False)
         app.warn(hostile)
-        app.key_bar.say(hostile)
+        app.main.key_bar.say(hostile)
         await pilot.pause(0.1)
         said = harmless(app)
         for part in ("x ended: ValueError: ", "frames written to /y", "zz "):

@@ -16,13 +16,13 @@ import pytest
 from textual.widgets import Input
 
 from ibdissect.lint.rule import REGISTRY
-from ibdissect.linting import Options
 from ibdissect.rules import load
+from ibdissect.session.check import Options
+from ibdissect.study.capture_model import CaptureModel
+from ibdissect.study.saved_state import FilterHistory, SavedColumns
 from ibdissect.tui.app import TuiApp
-from ibdissect.tui.memory import History, Memory
-from ibdissect.tui.model import CaptureModel
 from tests.tui import made
-from tests.tui.test_app import until
+from tests.tui.made import until
 
 GOLDEN = Path(__file__).with_name("golden")
 VERSIONS = f"rich {version('rich')}, textual {version('textual')}\n"
@@ -60,12 +60,12 @@ async def test_looks_the_same(tmp_path: Path, name: str, golden: Callable[[str, 
         return Options(rules=[REGISTRY[code] for code in RULES])
 
     model = CaptureModel(str(made.capture(tmp_path)))
-    app = TuiApp(model, options, history=History(tmp_path / "history"), memory=Memory(tmp_path / "screen.json"))
+    app = TuiApp(model, options, history=FilterHistory(tmp_path / "history"), memory=SavedColumns(tmp_path / "screen.json"))
     async with app.run_test(size=size) as pilot:
         app.theme = theme
         for input_ in app.query(Input):
             input_.cursor_blink = False
-        await until(pilot, lambda: app.study.finished and app.tree_pane.lines)
+        await until(pilot, lambda: app.study.finished and app.main.tree_pane.lines)
         await pilot.pause(0.3)
         for key in keys:
             before = app.screen

@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import REPO
 from tests.tui import made
 
-pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")]
 PROMPT = "back-in-the-shell"
 
 

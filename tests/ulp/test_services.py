@@ -12,8 +12,8 @@ import pytest
 
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import REGISTRY, Rule, on_struct
-from ibdissect.linting import Options, check
-from ibdissect.session import Capture
+from ibdissect.session.capture import Capture
+from ibdissect.session.check import Options, check
 from ibdissect.wire import dm
 from ibdissect.wire.ulp import ip, ipoib, iscsi, iser, nvme, nvme_rdma, rds, rpcrdma, srp
 from tests.acme import PASSIVE_QP, connection, message

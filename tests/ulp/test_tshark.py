@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.session import Capture
+from ibdissect.session.capture import Capture
 
-pytestmark = pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")]
 
 NAMES = {
     "ul_iser": (

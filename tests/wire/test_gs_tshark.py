@@ -18,7 +18,7 @@ import pytest
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.spec import Struct
 
-pytestmark = pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")]
 
 GENERAL = "infiniband.mad.mgmtclass in {3,4} && infiniband.mad.attributeid > 3"
 CAPTURES = {"14-saquery": (2000, 20000), "23-perfmgr": (1250, 1000), "26-informinfo-reports": (1500, 50)}

@@ -21,7 +21,7 @@ from ibdissect.wire.mad import MAD
 from ibdissect.wire.spec import Field, Struct
 from ibdissect.wire.text import plain_value
 
-pytestmark = pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")]
 
 CAPTURES = (
     "15-diags", "01-sweep-net1", "10-partitions", "12-two-sms", "13-link-flaps", "20b-qos-optimized-slvl", "26-informinfo-reports",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import subprocess
 from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
@@ -49,41 +51,33 @@ def ids(struct: type[Struct]) -> str:
     return f"{struct.__module__.rpartition('.')[2]}.{struct.__name__}"
 
 
-@pytest.mark.parametrize("struct", STRUCTS, ids=ids)
-def test_documented_and_cited(struct: type[Struct]) -> None:
-    assert struct.__doc__ and struct.__doc__ != Struct.__doc__
-    assert struct.section, "section says where the layout stands"
-    assert struct.key and struct.prefix
-
-
-@pytest.mark.parametrize("struct", STRUCTS, ids=ids)
-def test_fields_fill_the_structure_without_overlap(struct: type[Struct]) -> None:
-    at = 0
+def broken_conventions(struct: type[Struct]) -> Iterator[str]:
+    """What is wrong with a declaration, in words."""
+    if not struct.__doc__ or struct.__doc__ == Struct.__doc__:
+        yield "has no docstring"
+    if not struct.section:
+        yield "does not say where its layout is printed (section)"
+    if not (struct.key and struct.prefix):
+        yield "has no key or prefix"
+    named = [field for field in struct.fields if field.kind not in NO_NAME]
+    if struct.__module__.rpartition(".")[2] in SUBNET_MODULES:  # their labels are the standard's; headers are labelled as Wireshark does
+        for field in named:
+            if plain(OTHER_NAME.get(field.name, field.name)) != plain(field.label):
+                yield f"{field.name} is labelled {field.label}"
     for field in struct.fields:
-        if field.part_of is None:
-            assert field.bit == at
-            at += field.bits * field.count
-        else:
-            whole = field.part_of[0]
-            assert whole.bit <= field.bit and field.bit + field.bits <= whole.bit + whole.bits
-    assert at == struct.size * 8
+        if not re.fullmatch(r"[a-z0-9_-]+(\.[a-z0-9_]+)+", field.filter_name):
+            yield f"{field.name} has the filter name {field.filter_name}"
+        label = plain(field.label)
+        key = next((key for key, name in KEY_LABELS.items() if label == name or (label in TRAPS_TOO and key == "Q_Key")), None)
+        if key is not None and field.kind in ("uint", "raw") and field.bits >= 32 and field.secret != key:
+            yield f"{field.name} shows a {key}"
+    names = [field.filter_name for field in named]
+    for name in {name for name in names if names.count(name) > 1} - SAME_NAME:
+        yield f"several fields are named {name}"
 
 
-@pytest.mark.parametrize("struct", [s for s in STRUCTS if s.__module__.rpartition(".")[2] in SUBNET_MODULES], ids=ids)
-def test_label_and_python_name_agree(struct: type[Struct]) -> None:
-    """In the subnet management modules, whose labels are the standard's; headers are labelled as Wireshark does."""
-    for field in struct.fields:
-        if field.kind not in NO_NAME:
-            assert plain(OTHER_NAME.get(field.name, field.name)) == plain(field.label), f"{field!r} is labelled {field.label}"
-
-
-@pytest.mark.parametrize("struct", STRUCTS, ids=ids)
-def test_filter_names(struct: type[Struct]) -> None:
-    for field in struct.fields:
-        assert re.fullmatch(r"[a-z0-9_-]+(\.[a-z0-9_]+)+", field.filter_name), field.filter_name
-    own = [field.filter_name for field in struct.fields if field.kind not in ("pad", "hole")]
-    shared = {name for name in own if own.count(name) > 1}
-    assert shared <= SAME_NAME, "one name, one field in a structure"
+def test_every_structure_keeps_the_conventions() -> None:
+    assert [f"{ids(struct)} {fault}" for struct in STRUCTS for fault in broken_conventions(struct)] == []
 
 
 def test_a_filter_name_means_the_same_kind_of_value_everywhere() -> None:
@@ -97,31 +91,22 @@ def test_a_filter_name_means_the_same_kind_of_value_everywhere() -> None:
     assert {name: found for name, found in kinds.items() if len(found) > 1} == {}
 
 
-@pytest.mark.parametrize("struct", STRUCTS, ids=ids)
-def test_keys_are_secret(struct: type[Struct]) -> None:
-    for field in struct.fields:
-        label = plain(field.label)
-        kind = next((kind for kind, name in KEY_LABELS.items() if label == name or (label in TRAPS_TOO and kind == "Q_Key")), None)
-        if kind is not None and field.kind in ("uint", "raw") and field.bits >= 32:
-            assert field.secret == kind, f"{field!r} shows a {kind}"
-
-
-@pytest.mark.parametrize("struct", STRUCTS, ids=ids)
-def test_every_field_reads_any_bytes(struct: type[Struct]) -> None:
+def test_every_field_reads_any_bytes() -> None:
     """Views over all zeros, all ones and a pattern read every field without an exception, within its width."""
-    for data in (bytes(struct.size), b"\xff" * struct.size, bytes(n * 37 & 0xFF for n in range(struct.size))):
-        view = struct(data)
-        for field in struct.fields:
-            value = field.__get__(view, struct)
-            for entry in value if field.count > 1 else (value,):
-                if field.kind == "uint":
-                    assert 0 <= entry < 1 << field.bits
-                    if field.show is not None:
-                        assert field.show(entry)
-                elif field.kind == "flag":
-                    assert entry in (False, True)
-                elif field.kind in ("raw", "gid", "hole"):
-                    assert len(entry) == field.bits // 8
+    for struct in STRUCTS:
+        for data in (bytes(struct.size), b"\xff" * struct.size, bytes(n * 37 & 0xFF for n in range(struct.size))):
+            view = struct(data)
+            for field in struct.fields:
+                value = field.__get__(view, struct)
+                for entry in value if field.count > 1 else (value,):
+                    if field.kind == "uint":
+                        assert 0 <= entry < 1 << field.bits, f"{ids(struct)}.{field.name}"
+                        if field.show is not None:
+                            assert field.show(entry), f"{ids(struct)}.{field.name}"
+                    elif field.kind == "flag":
+                        assert entry in (False, True), f"{ids(struct)}.{field.name}"
+                    elif field.kind in ("raw", "gid", "hole"):
+                        assert len(entry) == field.bits // 8, f"{ids(struct)}.{field.name}"
 
 
 def test_keys_of_structures_are_shared_only_within_a_family() -> None:
@@ -134,6 +119,7 @@ def test_keys_of_structures_are_shared_only_within_a_family() -> None:
     assert {key: found for key, found in modules.items() if len(found) > 1} == {}
 
 
+@cache
 def wireshark_names() -> dict[str, tuple[str, int]]:
     """infiniband.* and opa.* of the installed tshark: name -> (type, mask); empty without tshark."""
     try:
@@ -148,6 +134,7 @@ def wireshark_names() -> dict[str, tuple[str, int]]:
     return found
 
 
+@pytest.mark.slow
 def test_every_wireshark_name_of_subnet_management_is_a_field() -> None:
     names = wireshark_names()
     if not names:
@@ -162,6 +149,7 @@ def test_every_wireshark_name_of_subnet_management_is_a_field() -> None:
     assert missing == NOT_OURS
 
 
+@pytest.mark.slow
 def test_bits_of_wireshark_names_agree() -> None:
     """Where Wireshark has a mask of whole-field width, ours has as many bits."""
     names = wireshark_names()

@@ -1,1 +1,1 @@
-"""What do the protocols carried over InfiniBand hold? One module a protocol, declared as a plugin would declare it."""
+"""What do the protocols carried over InfiniBand contain? One module per protocol, declared as a plugin would declare it."""

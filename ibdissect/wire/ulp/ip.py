@@ -1,7 +1,7 @@
-"""What do the packets inside IP over InfiniBand hold: IPv4, IPv6, TCP, UDP, ICMP, under the names that Wireshark gives them anywhere?
+"""What do the packets inside IP over InfiniBand contain? IPv4, IPv6, TCP, UDP, ICMP, under Wireshark's usual names.
 
-IPv4, IPv6 and UDP are structures of their own, beside those of `wire.around`, so that a rule about the headers around RoCE never
-sees them. TCP and ICMP are found in both.
+IPv4, IPv6 and UDP are separate from the structures of `wire.around`, so that a rule about the headers around RoCE does not see
+them. TCP and ICMP are found in both.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..spec import Field, Struct, bit, enum, part, rest, uint
 from .ipoib import IPoIB
 
 _FIRST = frozenset({0})
-"""Fragment offsets of packets that hold the header of the next protocol."""
+"""Fragment offsets of packets that contain the header of the next protocol."""
 ICMP_TYPES: Mapping[int, str] = {
     0: "Echo reply", 3: "Destination unreachable", 4: "Source quench", 5: "Redirect", 8: "Echo request", 9: "Router advertisement",
     10: "Router solicitation", 11: "Time exceeded", 12: "Parameter problem", 13: "Timestamp", 14: "Timestamp reply",
@@ -72,7 +72,7 @@ class InnerIPv6(Struct):
 
 
 def _inside(protocol: int) -> tuple[Inside, Inside]:
-    """What an inner IPv4 header (with options) or IPv6 header (without extensions) announces."""
+    """Places after an inner IPv4 header (with options) or IPv6 header (without extensions)."""
     four = Inside(
         InnerIPv4.payload,
         ((InnerIPv4.protocol, frozenset({protocol})), (InnerIPv4.fragment_offset, _FIRST)),
@@ -82,7 +82,7 @@ def _inside(protocol: int) -> tuple[Inside, Inside]:
 
 
 def _outside(protocol: int) -> tuple[Behind, Behind]:
-    """The same around InfiniBand."""
+    """Places after an IP header around InfiniBand."""
     four = Behind((IPv4.header_length, 4, 0), ((IPv4.protocol, frozenset({protocol})), (IPv4.fragment_offset, _FIRST)))
     return four, Behind((IPv6.version, 0, IPv6.size), ((IPv6.next_header, frozenset({protocol})),))
 

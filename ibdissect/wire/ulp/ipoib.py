@@ -1,4 +1,4 @@
-"""What do IP over InfiniBand packets hold: the encapsulation header, ARP with 20-byte addresses, and connected mode's private data?"""
+"""What do IPoIB packets contain: the encapsulation header, ARP with 20-byte addresses, connected mode's private data?"""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from ..cm_names import IPOIB_CM_MASK, IPOIB_CM_PREFIX
 from ..places import CmPayload, CmService, Inside, QKey
-from ..spec import Field, Struct, enum, gid, pad, rest, uint
+from ..spec import Field, Struct, enum, gid, pad, qpn, rest, uint
 
 IPOIB_Q_KEY = 0x0000_0B1B
-"""Q_Key of the broadcast group, hence of all UD traffic of an IPoIB link, unless a manager chose another (RFC 4391 5)."""
+"""Default Q_Key of the broadcast group and so of all UD traffic of an IPoIB link; a manager may choose another (RFC 4391 5)."""
 
 PROTOCOLS: Mapping[int, str] = {0x0800: "IPv4", 0x0806: "ARP", 0x8035: "RARP", 0x86DD: "IPv6"}
 """Type of the encapsulation header (RFC 4391 6)."""
@@ -39,11 +39,11 @@ class IPoIBAddressResolution(Struct):
     protocol_size = uint(8, "Protocol Size", at="5", unit="bytes")
     operation = enum(16, ARP_OPERATIONS, "Operation", at="6")
     sender_flags = uint(8, "Sender Flags", at="8", base="hex")
-    sender_qpn = uint(24, "Sender QPN", at="9", base="hex")
+    sender_qpn = qpn("Sender QPN", at="9")
     sender_gid = gid("Sender GID", at="12")
     sender_ip = Field[bytes]("ip4", 32, "Sender IP", at="28")
     target_flags = uint(8, "Target Flags", at="32", base="hex")
-    target_qpn = uint(24, "Target QPN", at="33", base="hex")
+    target_qpn = qpn("Target QPN", at="33")
     target_gid = gid("Target GID", at="36")
     target_ip = Field[bytes]("ip4", 32, "Target IP", at="52")
 
@@ -54,5 +54,5 @@ class IPoIBConnect(Struct):
     key, section, size, title = "ipoib.cm", "RFC 4755 3.5; kernel ipoib.h struct ipoib_cm_data", 8, "IPoIB connected mode"
     carried_by = (CmService(IPOIB_CM_PREFIX, IPOIB_CM_MASK, frozenset({0x0010, 0x0013})),)
     reserved = pad(8, at="0")
-    ud_qpn = uint(24, "UD QPN", at="1", base="hex")
+    ud_qpn = qpn("UD QPN", at="1")
     receive_mtu = uint(32, "Receive MTU", at="4", unit="bytes")

@@ -1,4 +1,4 @@
-"""What do the iSCSI PDUs hold that iSER carries: the basic header segment, commands, responses, logins and their keys?"""
+"""What do iSCSI PDUs in iSER contain: the basic header segment, commands, responses, logins and their keys?"""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class ISCSILoginResponse(Struct):
 
 
 def find_keys(pdu: bytes) -> Iterator[tuple[int, int]]:
-    """The `key=value` texts of a login or text PDU; each ends with a zero byte."""
+    """Where the `key=value` texts of a login or text PDU are; each ends with a zero byte."""
     if len(pdu) < HEADER or pdu[0] & 0x3F not in _WITH_KEYS:
         return
     at = HEADER + 4 * pdu[4]
@@ -105,7 +105,7 @@ def find_keys(pdu: bytes) -> Iterator[tuple[int, int]]:
 
 
 def text_of(value: bytes) -> str:
-    """A key as it reads."""
+    """A key as text."""
     return value.decode("utf-8", "replace")
 
 

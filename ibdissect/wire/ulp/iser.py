@@ -1,4 +1,4 @@
-"""What do iSCSI Extensions for RDMA hold: the flags exchanged at connection, Hello messages, the header before each iSCSI PDU?"""
+"""What does iSER contain: the flags exchanged at connection, Hello messages, the header before each iSCSI PDU?"""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ..cm_names import IP_CM_PREFIX
 from ..places import CmPayload, CmService
-from ..spec import Struct, bit, enum, flag, hole, pad, rest, uint
+from ..spec import Struct, bit, enum, flag, hole, pad, rest, secret, uint
 from .rdma_cm import IP_CM_SIZE
 
 ISER_PORT = 3260
@@ -48,9 +48,9 @@ class ISERControl(Struct):
     wsv = flag("WSV", at="0[4]", ws="iser.flags.wsv")
     rsv = flag("RSV", at="0[5]", ws="iser.flags.rsv")
     reserved1 = pad(26, at="0[6]")
-    write_stag = uint(32, "Write STag", at="4", base="hex", secret="R_Key", ws="iser.write_stag")
+    write_stag = secret(32, "R_Key", "Write STag", at="4", ws="iser.write_stag")
     write_base_offset = uint(64, "Write Base Offset", at="8", base="hex", ws="iser.write_base_offset")
-    read_stag = uint(32, "Read STag", at="16", base="hex", secret="R_Key", ws="iser.read_stag")
+    read_stag = secret(32, "R_Key", "Read STag", at="16", ws="iser.read_stag")
     read_base_offset = uint(64, "Read Base Offset", at="20", base="hex", ws="iser.read_base_offset")
     pdu = rest("iSCSI PDU", at="28")
 

@@ -1,4 +1,4 @@
-"""What do NVMe over Fabrics capsules hold on an RDMA connection: commands, Fabrics commands, responses? Little-endian throughout."""
+"""What do NVMe over Fabrics capsules contain: commands, Fabrics commands, responses? All little-endian."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ..cm_names import IP_CM_PREFIX
 from ..places import CmPayload, Inside
-from ..spec import Struct, enum, pad, raw, rest, text, uint
+from ..spec import Struct, enum, pad, raw, rest, secret, text, uint
 from .nvme_rdma import NVME_PORT, one_based_text, queue_text
 
 DISCOVERY_PORT = 8009
@@ -23,7 +23,7 @@ OPCODES: Mapping[int, str] = {
     0x14: "Device Self-test", 0x15: "Reservation Release or Namespace Attachment", 0x18: "Keep Alive", 0x19: "Copy or Directive Send",
     0x1A: "Directive Receive", 0x7F: "Fabrics", 0x80: "Format NVM", 0x81: "Security Send", 0x82: "Security Receive", 0x84: "Sanitize",
 }  # fmt: skip
-"""Opcodes of I/O and of admin commands (NVMe 1.4 figures 139 and 346); the capsule does not say which queue it is for."""
+"""Opcodes of both I/O and admin commands (NVMe 1.4 figures 139 and 346), because the capsule does not give its queue."""
 
 FABRICS_COMMANDS: Mapping[int, str] = {
     0x00: "Property Set", 0x01: "Connect", 0x04: "Property Get", 0x05: "Authentication Send", 0x06: "Authentication Receive",
@@ -58,7 +58,7 @@ def status_text(value: int) -> str:
 
 
 def length_text(value: bytes) -> str:
-    """A length of three bytes."""
+    """A three-byte length."""
     return f"{int.from_bytes(value, 'little')} bytes"
 
 
@@ -86,7 +86,7 @@ class NVMeCommand(Struct):
     metadata_pointer = uint(64, "Metadata Pointer", at="12", base="hex", little=True, ws="mptr")
     address = uint(64, "Address", at="20", base="hex", little=True, ws="nvme.cmd.sgl1.addr")
     length = raw(3, "Length", at="28", show=length_text, ws="nvme.cmd.sgl1.len")
-    key_value = uint(32, "R_Key", at="31", base="hex", secret="R_Key", little=True, ws="nvme.cmd.sgl1.key")
+    key_value = secret(32, "R_Key", at="31", little=True, ws="nvme.cmd.sgl1.key")
     descriptor_type = enum(4, DESCRIPTORS, "Descriptor Type", at="35", ws="nvme.cmd.sgl.type")
     descriptor_subtype = uint(4, "Descriptor Sub Type", at="35[4]", ws="nvme.cmd.sgl.subtype")
     dword10 = uint(32, "DWORD10", at="36", base="hex", little=True, ws="dword10")
@@ -107,7 +107,7 @@ class NVMeFabricsCommand(Struct):
     reserved = raw(19, "Reserved", at="1", ws="rsvd1")
     address = uint(64, "Address", at="20", base="hex", little=True, ws="nvme.cmd.sgl1.addr")
     length = raw(3, "Length", at="28", show=length_text, ws="nvme.cmd.sgl1.len")
-    key_value = uint(32, "R_Key", at="31", base="hex", secret="R_Key", little=True, ws="nvme.cmd.sgl1.key")
+    key_value = secret(32, "R_Key", at="31", little=True, ws="nvme.cmd.sgl1.key")
     descriptor_type = enum(4, DESCRIPTORS, "Descriptor Type", at="35", ws="nvme.cmd.sgl.type")
     descriptor_subtype = uint(4, "Descriptor Sub Type", at="35[4]", ws="nvme.cmd.sgl.subtype")
     specific = raw(24, "Command specific", at="36", ws="specific")

@@ -1,4 +1,4 @@
-"""What do NVMe over RDMA hosts and controllers put into the private data of REQ, REP and REJ? Their integers are little-endian."""
+"""What do NVMe over RDMA hosts and controllers put into the private data of REQ, REP and REJ? Integers are little-endian."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def queue_text(value: int) -> str:
 
 
 def one_based_text(value: int) -> str:
-    """A size whose wire form is one less."""
+    """A size that is sent as size - 1."""
     return f"{value} ({value + 1} entries)"
 
 

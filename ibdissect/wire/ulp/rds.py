@@ -1,4 +1,4 @@
-"""What do Reliable Datagram Sockets hold: the private data at connection, and the header of each message?"""
+"""What do Reliable Datagram Sockets send: the private data at connection, and the header of each message?"""
 
 from __future__ import annotations
 

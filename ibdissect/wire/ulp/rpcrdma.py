@@ -1,4 +1,4 @@
-"""What do RPC-over-RDMA (NFS) messages hold: private data at connection, transport header, chunk lists, and the RPC behind them?"""
+"""What do RPC-over-RDMA (NFS) messages contain: private data at connection, transport header, chunk lists, and the RPC after them?"""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from ..cm_names import IP_CM_PREFIX
 from ..places import CmPayload, CmService, Inside, Parsed
-from ..spec import Struct, bit, enum, hole, rest, uint
+from ..spec import Struct, bit, enum, hole, rest, secret, uint
 from .rdma_cm import IP_CM_SIZE
 
 NFS_PORT = 20049
@@ -20,7 +20,7 @@ ERRORS: Mapping[int, str] = {1: "ERR_VERS", 2: "ERR_CHUNK"}
 
 
 def buffer_text(code: int) -> str:
-    """Inline size in KiB, the wire has one less (RFC 8797 4)."""
+    """Inline size in KiB, sent as size - 1 (RFC 8797 4)."""
     return f"{code} ({(code + 1) * 1024} bytes)"
 
 
@@ -74,20 +74,20 @@ class RPCRDMAError(Struct):
 
 
 MOST = 256
-"""Segments of one message that are looked at; a header holds far fewer."""
+"""Maximum segments read per message; real headers have far fewer."""
 _MESSAGES = ((RPCRDMA.message_type, frozenset({0, 1})),)
 _INLINE = ((RPCRDMA.message_type, frozenset({0})),)
 READ_CHUNK, SEGMENT = 20, 16
-"""Bytes of an entry of the read list behind its mark, and of a segment."""
+"""Bytes of a read list entry after its discriminator, and of a segment."""
 
 
 def _word(data: bytes, at: int) -> int:
-    """The XDR number at a byte, -1 where the data ends before."""
+    """The XDR integer at an offset; -1 past the end of the data."""
     return int.from_bytes(data[at : at + 4], "big") if at + 4 <= len(data) else -1
 
 
 def _lists(body: bytes) -> tuple[list[int], list[int], int]:
-    """Where read chunks and segments start, and where the RPC message does (-1: the lists do not end well)."""
+    """Offsets of read chunks, segments and the RPC message (-1 if the lists are invalid)."""
     reads: list[int] = []
     segments: list[int] = []
     at = 0
@@ -97,7 +97,7 @@ def _lists(body: bytes) -> tuple[list[int], list[int], int]:
     if _word(body, at) != 0:
         return reads, segments, -1
     at += 4
-    writing = True  # then comes the reply chunk, one at most
+    writing = True  # then at most one reply chunk
     while len(segments) < MOST:
         more, at = _word(body, at), at + 4
         if more == 1:
@@ -115,17 +115,17 @@ def _lists(body: bytes) -> tuple[list[int], list[int], int]:
 
 
 def find_reads(body: bytes) -> list[int]:
-    """Where the read chunks of a message start."""
+    """Offsets of a message's read chunks."""
     return _lists(body)[0]
 
 
 def find_segments(body: bytes) -> list[int]:
-    """Where the segments of the write list and of the reply chunk start."""
+    """Offsets of the segments in the write list and reply chunk."""
     return _lists(body)[1]
 
 
 def find_rpc(body: bytes) -> Iterator[tuple[int, int]]:
-    """The RPC message that stands behind the lists."""
+    """Start and end of the RPC message after the lists."""
     at = _lists(body)[2]
     if at >= 0:
         yield at, len(body)
@@ -137,7 +137,7 @@ class RPCRDMAReadChunk(Struct):
     key, section, size, title = "rpcrdma.read", "RFC 8166 3.4.5", READ_CHUNK, "Read chunk"
     carried_by = (Parsed(RPCRDMA.body, find_reads, _MESSAGES),)
     position = uint(32, "Position", at="0", unit="bytes", ws="rpcordma.position")
-    handle = uint(32, "Handle (R_Key)", at="4", base="hex", secret="R_Key", ws="rpcordma.rdma_handle")
+    handle = secret(32, "R_Key", "Handle (R_Key)", at="4", ws="rpcordma.rdma_handle")
     length = uint(32, "Length", at="8", unit="bytes", ws="rpcordma.rdma_length")
     offset_ = uint(64, "Offset", at="12", base="hex", ws="rpcordma.rdma_offset")
 
@@ -147,7 +147,7 @@ class RPCRDMASegment(Struct):
 
     key, section, size, title = "rpcrdma.segment", "RFC 8166 3.4.5", SEGMENT, "Write segment"
     carried_by = (Parsed(RPCRDMA.body, find_segments, _MESSAGES),)
-    handle = uint(32, "Handle (R_Key)", at="0", base="hex", secret="R_Key", ws="rpcordma.rdma_handle")
+    handle = secret(32, "R_Key", "Handle (R_Key)", at="0", ws="rpcordma.rdma_handle")
     length = uint(32, "Length", at="4", unit="bytes", ws="rpcordma.rdma_length")
     offset_ = uint(64, "Offset", at="8", base="hex", ws="rpcordma.rdma_offset")
 
@@ -155,7 +155,7 @@ class RPCRDMASegment(Struct):
 PROGRAMS: Mapping[int, str] = {
     100000: "Portmap", 100003: "NFS", 100005: "Mount", 100021: "NLM", 100227: "NFS ACL", 0x40000000: "NFS callback",
 }  # fmt: skip
-"""RPC programs (IANA; the callback program is the client's choice, Linux takes this one)."""
+"""RPC programs (IANA; the client chooses the callback program, Linux uses this one)."""
 
 
 class RPCMessage(Struct):

@@ -1,4 +1,4 @@
-"""What do Sockets Direct Protocol messages hold: the header of each, and the Hello in the private data of a REQ?"""
+"""What do Sockets Direct Protocol messages contain: the header of each, and the Hello in the private data of a REQ?"""
 
 from __future__ import annotations
 

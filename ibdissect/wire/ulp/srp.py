@@ -1,4 +1,4 @@
-"""What do SCSI RDMA Protocol messages hold: logins in the private data of REQ, REP and REJ, commands and responses on the connection?"""
+"""What do SCSI RDMA Protocol messages contain: logins in the private data of REQ, REP and REJ, commands and responses?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..places import CmPayload, CmService
 from ..spec import Struct, bit, enum, gid, pad, part, raw, rest, uint
 
 NAME = "SRP.T10:"
-"""How the names of SRP services begin in an I/O controller's list, which is where their service ids come from (SRP r16a annex B)."""
+"""Prefix of SRP service names in an I/O controller's list, which gives their service ids (SRP r16a annex B)."""
 
 TYPES: Mapping[int, str] = {
     0x00: "SRP_LOGIN_REQ", 0x01: "SRP_TSK_MGMT", 0x02: "SRP_CMD", 0x03: "SRP_I_LOGOUT", 0xC0: "SRP_LOGIN_RSP", 0xC1: "SRP_RSP",

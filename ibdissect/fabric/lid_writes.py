@@ -1,0 +1,60 @@
+"""Would the capture show a change of a port's LID? Rules ask before they compare a packet with a LID learnt earlier."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ibdissect.dropped import Dropped
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.model import Port
+from ibdissect.fabric.told import PortInfos, port_key
+
+MAX_PORTS = 131072
+LATEST = 1 << 40
+
+
+class LidWitness:
+    """Ports with PortInfo Sets in the capture, for which a new LID would be seen too. One per capture."""
+
+    def __init__(self) -> None:
+        self.written: dict[int, int] = {}
+        """Port -> frame of its first Set."""
+        self.dropped = Dropped("ports that LIDs were written to")
+        self._of: ChunkFollowed | None = None
+
+    def take(self, event: ChunkFollowed, infos: PortInfos) -> None:
+        """Process the Sets of a chunk."""
+        if self._of is event:
+            return
+        self._of = event
+        told = infos.of(event)
+        if len(told):
+            keys, first = np.unique(told.key[told.sets], return_index=True)
+            frames = told.frames[told.sets][first]
+            fresh = {key: frame for key, frame in zip(keys.tolist(), frames.tolist(), strict=True) if key not in self.written}
+            if len(self.written) < MAX_PORTS:
+                self.written |= fresh
+            elif fresh:
+                self.dropped.add(int(told.frames[0]), int(event.table.chunk.time_ns[told.rows[0]]), len(fresh))
+
+    def sure(self, port: Port, frame: int, infos: PortInfos, until: int | None = None) -> bool:
+        """Whether a port still has its earlier LID at `frame`: its Sets are captured, or a later answer shows the LID again.
+
+        `until`: the last frame that may show it (default: `frame` itself).
+        """
+        lids, since = port.lids.at(frame)
+        if lids is None or since >= frame:
+            return False
+        key = _key(port)
+        if until is None:
+            return self.written.get(int(key[0]), LATEST) < frame
+        return int(key[0]) in self.written or int(infos.at(key, np.array([until]))[1][0]) > frame
+
+    @staticmethod
+    def told(port: Port, frame: int, infos: PortInfos) -> bool:
+        """Whether the port itself showed its LID and LMC before a frame; a NodeRecord has no LMC."""
+        return bool(infos.at(_key(port), np.array([frame]))[1][0])
+
+
+def _key(port: Port) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return port_key(np.array([port.node.slot]), np.array([port.number]))

@@ -1,0 +1,104 @@
+"""Which code failed during the check of a capture, in which frames, and how?"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import TracebackType
+
+from msgspec import Struct as Record
+
+NAMED = 8
+"""Failures that an error message lists individually."""
+MOST = 64
+"""Most distinct failures that are kept; further ones are only counted."""
+VALUE = re.compile(r"""b'[^']*'|b"[^"]*"|\b(?=[a-z]*\d)[\da-fx]{5,}\b""", re.IGNORECASE)
+"""Parts of an exception's text that may reveal a key from a packet: bytes, and numbers of five or more digits."""
+
+
+class Failure(Record, eq=False):
+    """One distinct failure of a rule, a follower or a plugin function."""
+
+    who: str
+    frames: str
+    """Text that says where it happened first."""
+    how: str
+    count: int = 1
+
+    def __str__(self) -> str:
+        more = f" (and {self.count - 1} more times)" if self.count > 1 else ""
+        return f"{self.who} failed{self.frames}{more}: {self.how}"
+
+
+class Failures:
+    """Failures in the check of one capture. If there are any, the report is incomplete and the exit status is 2."""
+
+    def __init__(self, *, show_keys: bool = False) -> None:
+        self.show_keys = show_keys
+        self.window = (0, 0)
+        """First and last frame of the current window; zeros before the first and after the last window."""
+        self.found: dict[tuple[str, str], Failure] = {}
+        self.others = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.found)
+
+    def add(self, who: str, error: Exception, frame: int | None = None) -> None:
+        """Record an exception, raised on a frame or somewhere in the current window."""
+        said = " ".join(str(error).split())
+        if not self.show_keys:
+            said = VALUE.sub("#", said)
+        how = f"{type(error).__name__}: {said} ({_place(error.__traceback__)})"
+        known = self.found.get((who, _kind(error)))
+        if known is not None:
+            known.count += 1
+        elif len(self.found) >= MOST:
+            self.others += 1
+        else:
+            self.found[who, _kind(error)] = Failure(who, self._frames(frame), how)
+
+    def text(self) -> str:
+        """All failures in one line; the first ones in full."""
+        said = [str(failure) for failure in self.found.values()]
+        left = len(said) - NAMED + self.others
+        return "; ".join(said[:NAMED]) + (f"; and {left} more failures" if left > 0 else "")
+
+    def _frames(self, frame: int | None) -> str:
+        first, last = self.window
+        if frame or first == last > 0:
+            return f" in frame {frame or first}"
+        return f" in frames {first} to {last}" if first else " at the end of the capture"
+
+
+def _kind(error: Exception) -> str:
+    return f"{type(error).__name__} {_place(error.__traceback__)}"
+
+
+def _place(trace: TracebackType | None) -> str:
+    """File and line that raised the exception."""
+    if trace is None:
+        return "no place known"
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"
+
+
+_COLLECTED: ContextVar[Failures | None] = ContextVar("failures", default=None)
+
+
+@contextmanager
+def collected(failures: Failures) -> Iterator[Failures]:
+    """Within this context, failures of plugin functions in this thread go to `failures`."""
+    token = _COLLECTED.set(failures)
+    try:
+        yield failures
+    finally:
+        _COLLECTED.reset(token)
+
+
+def collector() -> Failures | None:
+    """Where failures of plugin functions go; None outside a check."""
+    return _COLLECTED.get()

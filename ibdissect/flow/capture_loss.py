@@ -1,0 +1,104 @@
+"""Does the capture miss packets that were sent? Rules ask before they conclude that a missing packet was never sent."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+
+from ibdissect.capture.chunk import LINK_ERF
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.around import ERF
+
+from .columns import cut_off
+from .missed import SECOND_NS, Missed
+from .reliable import Streams
+from .transactions import Transactions
+from .unfinished import holes, in_order
+
+NEAR = 10
+"""A packet lost within this many seconds makes silence doubtful: capture losses under load come in bursts."""
+ENOUGH = 1000
+"""This many packets whose loss would have been noticed prove that none is missing: at 1 % loss, only one of 20,000 captures would
+show no loss."""
+
+
+class CaptureLoss:
+    """When did the capture miss packets? One per capture; feed chunks in order, ask at the end.
+
+    Evidence of a missed packet: an ERF record counts a loss; a request on a connection, or a segment of a multi-packet
+    transfer, is acknowledged but not in the capture; a management answer has no request. A packet whose transport headers
+    are cut off by the snap length also counts as missed.
+    """
+
+    after: ClassVar = (Streams, Transactions)
+
+    def __init__(self, streams: Streams | None = None, transactions: Transactions | None = None) -> None:
+        self.streams, self.transactions = streams or Streams(), transactions or Transactions()
+        self.counted = Missed("lost or cut packets")
+        self.dropped = self.counted.dropped
+        self.erf = False
+        """The capture has ERF records; those of ibdump do not count losses."""
+        self.set_back = False
+        """The clock of the capture was set back by a second or more, so durations are not reliable."""
+        self._last_ns = 0
+        self._known: list[int] | None = None
+        self.counts = False
+        """The ERF records come from a card that counts losses: their lengths are padded, unlike those of ibdump."""
+
+    def feed(self, table: ChunkTable) -> tuple[()]:
+        """Process a chunk; emits no events."""
+        self._known = None
+        times = table.chunk.time_ns[table.chunk.time_ns > 0]
+        if len(times):
+            self.set_back |= bool((np.diff(times, prepend=self._last_ns) <= -SECOND_NS).any())
+            self._last_ns = int(times[-1])
+        rows = cut_off(table)
+        for row in rows[np.unique(table.chunk.time_ns[rows] // SECOND_NS, return_index=True)[1]].tolist() if len(rows) else ():
+            self.counted.add(table.chunk.first + row, int(table.chunk.time_ns[row]))
+        if not (table.chunk.link == LINK_ERF).any():
+            return ()
+        self.erf = True
+        lost = np.flatnonzero(table.values(ERF.loss_counter))
+        rows = table.occurrences(ERF).rows[lost]
+        for row in rows.tolist():
+            self.counted.add(table.chunk.first + row, int(table.chunk.time_ns[row]))
+        if not self.counts:
+            padded = table.values(ERF.record_length).astype(np.int64) > table.values(ERF.wire_length).astype(np.int64) + ERF.size
+            self.counts = bool(padded.any())
+        return ()
+
+    def _seconds(self) -> list[int]:
+        """Seconds with missed packets, ascending; computed on demand."""
+        if self._known is None:
+            self._known = sorted(self._evidence())
+        return self._known
+
+    def _evidence(self) -> Iterator[int]:
+        yield from self.counted.seconds
+        yield from self.transactions.missed.seconds
+        yield from self.transactions.transfers.missed.seconds
+        yield from (hole.time_ns // SECOND_NS for _, hole, acknowledged in holes(self.streams) if acknowledged)
+
+    def near(self, time_ns: int) -> bool:
+        """Whether packets from around that time are missing."""
+        seconds, second = self._seconds(), time_ns // SECOND_NS
+        i = bisect_left(seconds, second - NEAR)
+        return i < len(seconds) and seconds[i] <= second + NEAR
+
+    def complete(self) -> bool:
+        """Whether the traffic shows that nothing is missing: enough packets could be checked, and none is missing."""
+        return ((self.erf and self.counts) or self._checked() >= ENOUGH) and not self._seconds()
+
+    def _checked(self) -> int:
+        """Number of packets whose loss would have been noticed."""
+        return in_order(self.streams) + 2 * self.transactions.answers
+
+    def proves_silence(self, time_ns: int) -> bool:
+        """Whether a packet that is not in the capture was not sent at that time.
+
+        If the container cannot report losses (ERF of ibdump), the traffic must show that nothing is missing.
+        """
+        return self.complete() if self.erf else not self.near(time_ns)

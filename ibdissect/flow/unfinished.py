@@ -1,0 +1,47 @@
+"""Which requests never arrived, which READs were not completely answered, and how many requests are in order?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from .recovery import MTUS, Hole, Stream, distance
+from .reliable import Streams
+
+
+def holes(streams: Streams) -> Iterator[tuple[Stream, Hole, bool]]:
+    """Gaps of RC, RD and XRC requests that were neither NAKed nor sent again, and whether the other side acknowledged them."""
+    for slot, stream in streams.troubled.items():
+        peer = streams.other(slot) if stream.holes and stream.ends.service != "UC" else None
+        if peer is not None and not stream.ends.response:
+            answered = int(streams.state["high"][peer])
+            for hole in stream.holes:
+                if not hole.refused:
+                    yield stream, hole, distance(hole.start, answered) <= 0
+
+
+def in_order(streams: Streams) -> int:
+    """Number of RC, RD and XRC requests that follow the previous one; streams with gaps do not count."""
+    kept = [slot for slot, ends in enumerate(streams.ends) if ends.service != "UC" and not ends.response]
+    troubled = [slot for slot in kept if slot in streams.troubled and streams.troubled[slot].holes]
+    packets = streams.state["packets"]
+    return int(packets[kept].sum() - packets[troubled].sum())
+
+
+def open_reads(streams: Streams) -> Iterator[tuple[int, int, int]]:
+    """Last READ of each stream whose response is incomplete: slot, frame, time."""
+    state = streams.state
+    for slot in np.flatnonzero(state["read_psn"] >= 0).tolist():
+        peer = streams.other(slot)
+        if peer is None:
+            continue
+        length, mtu = int(state["read_length"][slot]), int(max(state["mtu"][slot], state["mtu"][peer]))
+        if not mtu and length > MTUS[0]:
+            continue  # the number of response packets is unknown
+        end = int(state["read_psn"][slot]) + max(1, -(-length // max(mtu, MTUS[0]))) - 1
+        if distance(end, int(state["high"][peer])) <= 0:
+            continue
+        back = streams.troubled.get(peer)
+        if back is None or not back.counts.naks.keys() - {0}:  # a NAK with another code is an answer
+            yield slot, int(state["read_frame"][slot]), int(state["read_ns"][slot])

@@ -1,0 +1,1 @@
+"""Rules about attribute modifiers of management datagrams."""

@@ -1,0 +1,329 @@
+"""Which attribute modifiers are wrong whatever the addressed port is? One packet proves it."""
+
+from __future__ import annotations
+
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
+from ibdissect.wire.expr import Expr
+from ibdissect.wire.link import LRH
+from ibdissect.wire.mad import BASE_VERSION_IB, MAD
+from ibdissect.wire.numbers import GET, SET, TRAP_REPRESS
+
+SMP_CLASSES = frozenset({0x01, 0x81})
+DEVICE_MANAGEMENT, CONGESTION_CONTROL = 0x06, 0x21
+# An answer repeats the modifier of its request: one that refuses it is right, one that accepts it is wrong too.
+# Bit 15 of the status is the direction of a directed-route SMP.
+ACCEPTED = (MAD.method < 0x80) | ((MAD.status & 0x7FFF) == 0)
+
+
+def smp_modifier(attribute_id: int, fault: Expr) -> Expr:
+    """InfiniBand SMPs of one attribute whose modifier is at fault; Omni-Path's modifiers mean other things."""
+    is_smp = MAD.mgmt_class.isin(SMP_CLASSES) & (MAD.base_version == BASE_VERSION_IB)
+    return (MAD.attribute_id == attribute_id) & fault & is_smp & ACCEPTED
+
+
+class ModifierRule(Rule):
+    """What the rules of this family share: they judge, and point at, the modifier of a MAD."""
+
+    on = MAD
+    at = MAD.attribute_modifier
+
+
+class NodeDescriptionModifier(ModifierRule):
+    """A NodeDescription SMP has an attribute modifier.
+
+    ## Why it matters
+    The attribute exists once per node, so the modifier selects nothing. A sender that sets it has mixed up attributes or left
+    a field over from the packet before; a strict SMA may answer with status 7.
+
+    ## What to do
+    Look at the tool or SM that sent the request (its LID or directed route is in the frame) and correct or update it.
+    """
+
+    code, name, severity = "AM001", "nodedescription-am", ERROR
+    reference = "IBA 14.2.5.1; seed000 table 29-1"
+    when = smp_modifier(0x0010, MAD.attribute_modifier != 0)
+    message = "NodeDescription takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
+    example = "SubnGet(NodeDescription) with AttributeModifier 1"
+
+
+class NodeInfoModifier(ModifierRule):
+    """A NodeInfo SMP has an attribute modifier.
+
+    ## Why it matters
+    NodeInfo tells which port the request came in by; it is not selected by a port number. A tool that puts one there will
+    take the answer for that of another port.
+
+    ## What to do
+    Send NodeInfo with modifier 0 and read LocalPortNum of the answer; for another port's state ask for PortInfo.
+    """
+
+    code, name, severity = "AM002", "nodeinfo-am", ERROR
+    reference = "IBA 14.2.5.1; seed000 NodeInfo"
+    when = smp_modifier(0x0011, MAD.attribute_modifier != 0)
+    message = "NodeInfo takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
+    example = "SubnGet(NodeInfo) with AttributeModifier 3"
+
+
+class SwitchInfoModifier(ModifierRule):
+    """A SwitchInfo SMP has an attribute modifier.
+
+    ## Why it matters
+    A switch has one SwitchInfo, that of its management port. A modifier means that the sender expects one per port, and
+    probably draws wrong conclusions from the answer.
+
+    ## What to do
+    Correct the sender to use modifier 0; per-port settings of a switch are in PortInfo.
+    """
+
+    code, name, severity = "AM003", "switchinfo-am", ERROR
+    reference = "IBA 14.2.5.1; seed000 SwitchInfo"
+    when = smp_modifier(0x0012, MAD.attribute_modifier != 0)
+    message = "SwitchInfo takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
+    example = "SubnGet(SwitchInfo) with AttributeModifier 2"
+
+
+class PortInfoReservedBits(ModifierRule):
+    """A PortInfo SMP uses reserved bits of the attribute modifier.
+
+    ## Why it matters
+    Only the port number (bits 7-0) and bit 31 (SMSupportsExtendedSpeeds) mean something. Anything in bits 30-8 is a port
+    number that was written in the wrong byte order or left over, so another port is read or changed than was meant.
+
+    ## What to do
+    Compare bits 7-0 with the port that the sender meant; correct the tool that built the modifier.
+    """
+
+    code, name, severity = "AM006", "portinfo-am-reserved-bits", ERROR
+    reference = "IBA 14.2.5.1; seed000; opensm osm_link_mgr (bit 31)"
+    when = smp_modifier(0x0015, (MAD.attribute_modifier & 0x7FFFFF00) != 0)
+    message = "PortInfo modifier 0x{attribute_modifier:08x} uses reserved bits 30-8"
+    example = "SubnGet(PortInfo) with AttributeModifier 0x00000100"
+
+
+class PortInfoSpeedBit(ModifierRule):
+    """A sender of PortInfo SMPs sets bit 31 of the attribute modifier (SMSupportsExtendedSpeeds).
+
+    ## Why it matters
+    It is legal in newer versions of the standard and OpenSM does it for ports that support extended speeds; an old SMA that
+    does not know the bit may take it for part of the port number.
+
+    ## What to do
+    Nothing, unless the port answers with an error status.
+    """
+
+    code, name, severity = "AM009", "portinfo-extspeed-bit", INFO
+    reference = "opensm osm_link_mgr"
+    when = smp_modifier(0x0015, (MAD.attribute_modifier & 0x80000000) != 0)
+    flow = (LRH.slid, LRH.dlid, MAD.method)
+    message = "PortInfo modifier 0x{attribute_modifier:08x} says that the SM supports extended speeds (bit 31)"
+    example = "SubnGet(PortInfo) with AttributeModifier 0x80000001"
+
+
+class PKeyTableBlock(ModifierRule):
+    """A P_KeyTable SMP names a block beyond the largest table.
+
+    ## Why it matters
+    A port holds at most 32768 P_Keys, which are 1024 blocks of 32. A higher block number exists on no port; on a switch the
+    port number belongs in bits 31-16, and a sender that confused the halves reads or writes the wrong table.
+
+    ## What to do
+    Check the block number (bits 15-0) against PartitionCap in NodeInfo (PartitionEnforcementCap for a switch's ports).
+    """
+
+    code, name, severity = "AM010", "pkey-block-gt-1023", ERROR
+    reference = "IBA 14.2.5.7; seed000 P_KeyTable"
+    when = smp_modifier(0x0016, (MAD.attribute_modifier & 0xFFFF) > 1023)
+    message = "P_KeyTable modifier 0x{attribute_modifier:08x}: its block (bits 15-0) is above 1023"
+    example = "SubnGet(P_KeyTable) with AttributeModifier 2000"
+
+
+class VLArbitrationSelector(ModifierRule):
+    """A VLArbitrationTable SMP selects no part of the table.
+
+    ## Why it matters
+    Bits 31-16 choose low priority 0-31 (1), low 32-63 (2), high 0-31 (3) or high 32-63 (4). With another value nothing is
+    read or programmed, and the port keeps arbitrating by what it had before.
+
+    ## What to do
+    Correct the sender; a selector of 0 often means that the port number was shifted into the wrong half.
+    """
+
+    code, name, severity = "AM014", "vlarb-selector", ERROR
+    reference = "IBA 14.2.5.9; seed000 VLArbitration"
+    when = smp_modifier(0x0018, ~((MAD.attribute_modifier >> 16).between(1, 4)))
+    message = "VLArbitrationTable modifier 0x{attribute_modifier:08x}: bits 31-16 select none of the four parts (1-4)"
+    example = "SubnGet(VLArbitrationTable) with AttributeModifier 0x00050001"
+
+
+class MulticastTableReservedBits(ModifierRule):
+    """A MulticastForwardingTable SMP uses reserved bits of the attribute modifier.
+
+    ## Why it matters
+    The block (bits 8-0) and the port position (bits 31-28) are all there is. Bits between them are an overflowing block
+    number, so the entries go to other multicast LIDs than the sender believes.
+
+    ## What to do
+    Check how the sender computes the block: (MLID - 0xC000) / 32, at most 511.
+    """
+
+    code, name, severity = "AM020", "mft-reserved-bits", ERROR
+    reference = "IBA 14.2.5.12; opensm IB_MCAST_BLOCK_ID_MASK"
+    when = smp_modifier(0x001B, (MAD.attribute_modifier & 0x0FFFFE00) != 0)
+    message = "MulticastForwardingTable modifier 0x{attribute_modifier:08x} uses reserved bits 27-9"
+    example = "SubnGet(MulticastForwardingTable) with AttributeModifier 0x00000200"
+
+
+class SMInfoControl(ModifierRule):
+    """A Set(SMInfo) commands none of the five state changes.
+
+    ## Why it matters
+    The modifier is the command: 1 HANDOVER, 2 ACKNOWLEDGE, 3 DISABLE, 4 STANDBY, 5 DISCOVER. The receiving SM refuses any
+    other, so a handover that depends on it does not happen and two SMs may both stay master.
+
+    ## What to do
+    Find the SM or tool that sent it; `sminfo` sets the modifier to the value given on its command line.
+    """
+
+    code, name, severity = "AM023", "sminfo-set-control", ERROR
+    reference = "IBA 14.2.5.13; seed000 SMInfo"
+    when = smp_modifier(0x0020, (MAD.method == SET) & ~MAD.attribute_modifier.between(1, 5))
+    message = "Set(SMInfo) with modifier 0x{attribute_modifier:08x}, which is no command (1-5)"
+    example = "SubnSet(SMInfo) with AttributeModifier 7"
+
+
+class SMInfoGetModifier(ModifierRule):
+    """A Get(SMInfo) has an attribute modifier, which means nothing there.
+
+    ## Why it matters
+    The modifier is a command only in a Set. A Get with one is harmless, but it shows a sender that leaves the field of the
+    last Set standing.
+
+    ## What to do
+    Nothing urgent; report it to the maker of the SM.
+    """
+
+    code, name, severity = "AM024", "sminfo-get-am", INFO
+    reference = "IBA 14.2.5.13; seed000 SMInfo"
+    when = smp_modifier(0x0020, (MAD.method == GET) & (MAD.attribute_modifier != 0))
+    flow = (LRH.slid, LRH.dlid, MAD.attribute_modifier)
+    message = "Get(SMInfo) with modifier 0x{attribute_modifier:08x}, which is not used"
+    example = "SubnGet(SMInfo) with AttributeModifier 2"
+
+
+class LedInfoModifier(ModifierRule):
+    """A LedInfo SMP has an attribute modifier.
+
+    ## Why it matters
+    LedInfo switches the locator light of the port that receives the SMP; the modifier selects nothing. A tool that expects
+    it to choose a port lights the wrong one.
+
+    ## What to do
+    Send the SMP to the port whose light is meant, with modifier 0.
+    """
+
+    code, name, severity = "AM026", "ledinfo-am", ERROR
+    reference = "IBA 14.2.5.1; seed000 table 29-1"
+    when = smp_modifier(0x0031, MAD.attribute_modifier != 0)
+    message = "LedInfo takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
+    example = "SubnSet(LedInfo) with AttributeModifier 1"
+
+
+class NoticeModifier(ModifierRule):
+    """A Notice or Trap of subnet management has an attribute modifier.
+
+    ## Why it matters
+    The notice says everything in its data; the modifier is not used. An SM that compares traps to find repetitions may not
+    recognise one with a changing modifier, and floods of traps go unsuppressed.
+
+    ## What to do
+    Find the agent by the issuer's LID and update its firmware.
+    """
+
+    code, name, severity = "AM027", "notice-am", WARNING
+    reference = "IBA 14.2.5.1; seed000 table 29-1"
+    when = smp_modifier(0x0002, (MAD.attribute_modifier != 0) & (MAD.method != TRAP_REPRESS))  # a repress is a copy of its trap
+    message = "Notice takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
+    example = "SubnTrap(Notice) with AttributeModifier 5"
+
+
+class VendorModifier(ModifierRule):
+    """A vendor's subnet management attribute has a modifier above 16 bits.
+
+    ## Why it matters
+    The standard gives attributes 0xFF00-0xFFFF modifiers up to 0xFFFF. Some vendors pack more into them; a device of another
+    vendor that uses the same attribute id will misread it.
+
+    ## What to do
+    Nothing, when sender and receiver are of the vendor that defined the attribute.
+    """
+
+    code, name, severity = "AM028", "vendor-am", INFO
+    reference = "IBA 14.2.5.1; seed000 table 29-1"
+    when = (
+        (MAD.attribute_id >= 0xFF00) & (MAD.attribute_modifier > 0xFFFF) & MAD.mgmt_class.isin(SMP_CLASSES)
+        & (MAD.base_version == BASE_VERSION_IB) & ACCEPTED
+    )  # fmt: skip
+    flow = (LRH.slid, LRH.dlid, MAD.attribute_id)
+    message = "vendor attribute 0x{attribute_id:04x} with modifier 0x{attribute_modifier:08x}, which needs more than 16 bits"
+    example = "SubnGet(0xFF10) with AttributeModifier 0x00010000"
+
+
+class ControllerSlot(ModifierRule):
+    """An IOControllerProfile is asked for in a slot that no I/O unit has.
+
+    ## Why it matters
+    I/O controllers sit in slots 1 to 255. Slot 0 or a larger number is answered with an error, and the host does not find
+    its storage target.
+
+    ## What to do
+    Take the slot from the controller list in IOUnitInfo, counting from 1.
+    """
+
+    code, name, severity = "AM030", "dm-slot", WARNING
+    reference = "seed004 ControllerList"
+    when = (
+        (MAD.mgmt_class == DEVICE_MANAGEMENT) & (MAD.attribute_id == 0x0011) & (MAD.base_version == BASE_VERSION_IB) & ACCEPTED
+        & ~MAD.attribute_modifier.between(1, 255)
+    )  # fmt: skip
+    message = "IOControllerProfile of slot {attribute_modifier}; slots count from 1 to 255"
+    example = "DevMgtGet(IOControllerProfile) with AttributeModifier 0"
+
+
+class CongestionBlock(ModifierRule):
+    """A SwitchPortCongestionSetting MAD names a block beyond the last port.
+
+    ## Why it matters
+    A block holds 32 ports, so blocks 0 to 7 reach port 255. Settings sent to a higher block are lost, and congestion control
+    stays unconfigured where it was wanted.
+
+    ## What to do
+    Check how the sender computes the block: port / 32.
+    """
+
+    code, name, severity = "AM032", "cc-switchport-block", WARNING
+    reference = "opensm: 32 port entries a block"
+    when = (
+        (MAD.mgmt_class == CONGESTION_CONTROL) & (MAD.attribute_id == 0x0015) & (MAD.base_version == BASE_VERSION_IB) & ACCEPTED
+        & (MAD.attribute_modifier > 7)
+    )  # fmt: skip
+    message = "SwitchPortCongestionSetting block {attribute_modifier}; the last one is 7"
+    example = "CCSet(SwitchPortCongestionSetting) with AttributeModifier 99"
+
+
+class PortInfoExtendedModifier(ModifierRule):
+    """A PortInfoExtended SMP has more than a port number in its attribute modifier.
+
+    ## Why it matters
+    Tools send the port number alone (bits 7-0). Nothing public gives the other bits a meaning, so a device may ignore them or
+    answer for another port.
+
+    ## What to do
+    Compare with what `smpquery portinfoext` sends for the same port.
+    """
+
+    code, name, severity = "AM033", "vendorspec-mad-am", INFO
+    reference = "rdma-core smpquery"
+    when = smp_modifier(0x0033, (MAD.attribute_modifier & 0xFFFFFF00) != 0)
+    flow = (LRH.slid, LRH.dlid, MAD.attribute_modifier)
+    message = "PortInfoExtended modifier 0x{attribute_modifier:08x} holds more than a port number"
+    example = "SubnGet(PortInfoExtended) with AttributeModifier 0x00000200"

@@ -1,0 +1,293 @@
+"""Which attribute modifiers are wrong for the port they address?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ibdissect.fabric.model import SWITCH
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
+from ibdissect.rules.AM.targets import ADAPTERS, Asked, Many, Mask, ModifierRule, Proof, kind_of
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import GUID_INFO, P_KEY_TABLE, PORT_INFO, SET, SL_TO_VL, VENDOR_DIAG, VL_ARBITRATION
+
+GUID_BLOCK = 8
+"""GUIDs of a block (attributes.csv)."""
+VLARB_HALF = 32
+PAGE_MAX = 0xFFFF
+COUNTERS = frozenset({0x12, *range(0x15, 0x1E), 0x1F, *range(0x30, 0x38)})
+"""Performance attributes that hold counters (FACTS A3)."""
+
+
+class GuidBlockRange(ModifierRule):
+    """A GUIDInfo request names a block that the port does not have.
+
+    ## Why it matters
+    GUIDs come in blocks of eight, at most 32 of them, and a port has GUIDCap GUIDs. A block behind that reads as zeros or as
+    an error, and what is written there is lost.
+
+    ## What to do
+    Let the sender read PortInfo.GUIDCap first.
+    """
+
+    code, name, severity = "AM005", "guidinfo-block", ERROR
+    reference = "IBA 14.2.5.5; seed000 GUIDInfo"
+    message = "{method}(GUIDInfo) of block {modifier} at {node}: the last block is {last}"
+    example = "SubnGet(GUIDInfo) with AttributeModifier 40"
+    attributes = frozenset({GUID_INFO})
+
+    def suspicious(self, many: Many) -> Mask:
+        return many.modifier != 0
+
+    def wrong(self, asked: Asked) -> Proof | None:
+        info, since = asked.port.info_at(asked.frame) if asked.port is not None else (None, 0)
+        if info is not None and info.guid_cap and asked.modifier * GUID_BLOCK >= info.guid_cap:
+            return {"last": (info.guid_cap - 1) // GUID_BLOCK}, ((since, f"GUIDCap {info.guid_cap}"),)
+        return ({"last": 31}, ()) if asked.modifier > 31 else None
+
+
+class PortInfoRange(ModifierRule):
+    """A PortInfo request names a port that the node does not have.
+
+    ## Why it matters
+    The node answers with an error status or nothing, and the sender waits; a subnet manager that does so works with a wrong
+    picture of the node.
+
+    ## What to do
+    Compare the number of ports that the sender assumes with NodeInfo.NumPorts.
+    """
+
+    code, name, severity = "AM007", "portinfo-am-port-range", ERROR
+    reference = "IBA 14.2.5.6; seed000 PortInfo modifier"
+    message = "{method}(PortInfo) of port {port} at {node}, which has {ports} ports"
+    example = "NodeInfo says 36 ports, then SubnGet(PortInfo) with AttributeModifier 40"
+    attributes = frozenset({PORT_INFO})
+
+    def suspicious(self, many: Many) -> Mask:
+        return (many.modifier & 0xFF > many.num_ports) & (many.num_ports > 0)
+
+    def wrong(self, asked: Asked) -> Proof | None:
+        node, number = asked.node, asked.modifier & 0xFF
+        if node is None:
+            return None
+        facts, since = node.facts_at(asked.frame)
+        return {"port": number, "ports": facts.num_ports}, ((since, f"NodeInfo: {facts.num_ports} ports"),)
+
+
+class PortInfoOtherPort(ModifierRule):
+    """A Set(PortInfo) reaches an adapter by one port and selects another one.
+
+    ## Why it matters
+    Through one port of an adapter or router the PortInfo of its other ports can only be read; the Set has no effect.
+
+    ## What to do
+    Send the Set to the port itself, with modifier 0 or its own number.
+    """
+
+    code, name, severity = "AM008", "portinfo-set-other-port", ERROR
+    reference = "IBA 14.2.5.6; seed000 PortInfo modifier"
+    message = "Set(PortInfo) of port {port} came in by {node}"
+    example = "Set(PortInfo) with AttributeModifier 2 to port 1 of a channel adapter"
+    attributes, methods = frozenset({PORT_INFO}), frozenset({SET})
+
+    def suspicious(self, many: Many) -> Mask:
+        number = many.modifier & 0xFF
+        return many.adapter & (number != 0) & (number != many.entered)
+
+    def wrong(self, asked: Asked) -> Proof | None:
+        node, number = asked.node, asked.modifier & 0xFF
+        if node is None or not asked.entered:
+            return None
+        return {"port": number}, (kind_of(node),)
+
+
+class PKeyTablePort(ModifierRule):
+    """A P_KeyTable request selects a switch port at a node that is no switch.
+
+    ## Why it matters
+    An adapter or router ignores bits 31-16 and answers for the port that the request came in by. The sender may think it has
+    read the table of another port.
+
+    ## What to do
+    Nothing when the sender is OpenSM or smpquery, which do so on purpose; else use modifier bits 15-0 only.
+    """
+
+    code, name, severity = "AM011", "pkey-switch-port-on-ca", INFO
+    reference = "IBA 14.2.5.7; seed000 P_KeyTable"
+    message = "{method}(P_KeyTable) with port {port} in the modifier to {node}, which ignores it"
+    example = "SubnGet(P_KeyTable) with AttributeModifier 0x10000 to a channel adapter"
+    attributes = frozenset({P_KEY_TABLE})
+
+    def suspicious(self, many: Many) -> Mask:
+        return many.modifier >> 16 != 0
+
+    def wrong(self, asked: Asked) -> Proof | None:
+        node = asked.node
+        if node is None or node.kind not in ADAPTERS:
+            return None
+        return {"port": asked.modifier >> 16}, (kind_of(node),)
+
+
+class SlToVlReserved(ModifierRule):
+    """An SLtoVLMappingTable request has bits in the modifier that mean nothing to the switch.
+
+    ## Why it matters
+    Bits 17 and 16 (all input ports, all output ports) need a switch with OptimizedSLtoVLMappingProgramming; bits 31-18 are
+    reserved. A switch that ignores them changes one table where the sender meant many.
+
+    ## What to do
+    Switch the optimisation off in the subnet manager (opensm: `use_optimized_slvl FALSE`) for switches without it.
+    """
+
+    code, name, severity = "AM012", "sl2vl-reserved", ERROR
+    reference = "IBA 14.2.5.8; opensm osm_slvl_map_rcv"
+    message = "{method}(SLtoVLMappingTable) with modifier 0x{modifier:08x} to {node}: bits {bits} are reserved there"
+    example = "SubnSet(SLtoVLMappingTable) with AttributeModifier 0x10000 to a switch whose SwitchInfo does not offer it"
+    attributes = frozenset({SL_TO_VL})
+
+    def suspicious(self, many: Many) -> Mask:
+        return many.modifier >> 16 != 0
+
+    def wrong(self, asked: Asked) -> Proof | None:
+        node = asked.node
+        if node is not None and node.kind in ADAPTERS:
+            return None  # ignored there: AM013
+        if asked.modifier >> 18:
+            return {"bits": "31-18"}, ()
+        switch, since = asked.switch
+        if node is None or node.kind != SWITCH or switch is None or switch.optimized_sl_to_vl_mapping_programming:
+            return None
+        return {"bits": "17-16"}, ((since, "SwitchInfo: OptimizedSLtoVLMappingProgramming 0"),)
+
+
+class SlToVlOnAdapter(ModifierRule):
+    """An SLtoVLMappingTable request to an adapter or router has a modifier, which the node ignores.
+
+    ## Why it matters
+    The table belongs to the port that the request came in by. OpenSM and smpquery fill the modifier with port numbers all the
+    same, so this says nothing about the fabric; it helps whoever writes such a tool.
+
+    ## What to do
+    Nothing.
+    """
+
+    code, name, severity = "AM013", "sl2vl-ca-am", INFO
+    reference = "IBA 14.2.5.8; seed000 SLtoVLMappingTable"
+    message = "{method}(SLtoVLMappingTable) with modifier 0x{modifier:08x} to {node}, which ignores it"
+    example = "SubnGet(SLtoVLMappingTable) with AttributeModifier 0x0101 to a channel adapter"
+    attributes = frozenset({SL_TO_VL})
+
+    def suspicious(self, many: Many) -> Mask:
+        return (many.modifier != 0) & many.adapter
+
+    def wrong(self, asked: Asked) -> Proof | None:
+        return ({}, (kind_of(asked.node),)) if asked.node is not None else None
+
+
+class VlArbHalf(ModifierRule):
+    """A VLArbitrationTable request selects a half of the table that the port does not have.
+
+    ## Why it matters
+    A table of 32 entries or less has no upper half, and a port with capacity 0 has no table: what is written there is lost
+    and the weights the subnet manager believes in are not in force.
+
+    ## What to do
+    Compare with VLArbitrationLowCap and VLArbitrationHighCap in PortInfo.
+    """
+
+    code, name, severity = "AM015", "vlarb-selector-vs-cap", WARNING
+    reference = "IBA 14.2.5.9; seed000 VLArbitration; opensm vlarb_update"
+    message = "{method}(VLArbitrationTable) selects {half} of port {port} at {node}, whose table has {cap} entries"
+    example = "PortInfo.VLArbitrationLowCap 8, then SubnSet(VLArbitrationTable) with AttributeModifier 0x00020001"
+    attributes = frozenset({VL_ARBITRATION})
+    halves = ("the low-priority table", "entries 32-63 of the low-priority table", "the high-priority table",
+              "entries 32-63 of the high-priority table")  # fmt: skip
+
+    def suspicious(self, many: Many) -> Mask:
+        return np.isin(many.modifier >> 16, (2, 4)) | (many.of_node(lambda node: node.unarbitrated) != 0)
+
+    def wrong(self, asked: Asked) -> Proof | None:
+        node, selector = asked.node, asked.modifier >> 16
+        if node is None or not 1 <= selector <= 4:
+            return None
+        if node.kind == SWITCH and asked.modifier & 0xFF00:
+            return None  # which port is meant is not certain: AM016
+        port = node.ports.get(asked.modifier & 0xFF) if node.kind == SWITCH else asked.port
+        info, since = port.info_at(asked.frame) if port is not None else (None, 0)
+        if port is None or info is None:
+            return None
+        cap = info.vl_arbitration_low_cap if selector <= 2 else info.vl_arbitration_high_cap
+        if cap > VLARB_HALF or (selector in (1, 3) and cap):
+            return None
+        return {"half": self.halves[selector - 1], "port": port.number, "cap": cap}, ((since, f"capacity {cap}"),)
+
+
+class VlArbSwitchBits(ModifierRule):
+    """A VLArbitrationTable request to a switch has bits 15-8 in the modifier.
+
+    ## Why it matters
+    A switch takes the port from bits 7-0 and wants zeros above; with other bits it may refuse the request or take the wrong port.
+
+    ## What to do
+    Correct the sender: (half << 16) | port.
+    """
+
+    code, name, severity = "AM016", "vlarb-switch-bits", ERROR
+    reference = "IBA 14.2.5.9; seed000 VLArbitration"
+    message = "{method}(VLArbitrationTable) with modifier 0x{modifier:08x} to {node}: bits 15-8 must be zero at a switch"
+    example = "SubnGet(VLArbitrationTable) with AttributeModifier 0x00010100 to a switch"
+    attributes = frozenset({VL_ARBITRATION})
+
+    def suspicious(self, many: Many) -> Mask:
+        return many.modifier & 0xFF00 != 0
+
+    def wrong(self, asked: Asked) -> Proof | None:
+        return ({}, (kind_of(asked.node),)) if asked.node is not None and asked.node.kind == SWITCH else None
+
+
+class VendorDiagPage(ModifierRule):
+    """A VendorDiag request names a page that no earlier page and no DiagCode leads to.
+
+    ## Why it matters
+    The pages are a chain: DiagCode names the first, NextIndex the following. Another index reads whatever the vendor keeps there.
+
+    ## What to do
+    Nothing when a vendor's tool scans on purpose; else follow the chain.
+    """
+
+    code, name, severity = "AM025", "vendordiag-am", ERROR
+    reference = "IBA 14.2.5.14; seed000 VendorDiag"
+    message = "{method}(VendorDiag) of page {modifier} at {node}: {reason}"
+    example = "SubnGet(VendorDiag) with AttributeModifier 0x10000"
+    attributes = frozenset({VENDOR_DIAG})
+
+    def suspicious(self, many: Many) -> Mask:
+        return many.modifier != 0
+
+    def wrong(self, asked: Asked) -> Proof | None:
+        if asked.modifier > PAGE_MAX:
+            return {"reason": f"there are no pages above {PAGE_MAX}"}, ()
+        port = asked.port
+        info, since = port.info_at(asked.frame) if port is not None else (None, 0)
+        known = [page for page, frame in (port.pages or {}).items() if frame <= asked.frame] if port is not None else []
+        if info is None or not known or asked.modifier in known:
+            return None  # without a page seen, where the chain leads is not known
+        return {"reason": "neither DiagCode nor NextIndex leads there"}, ((since, f"DiagCode 0x{info.diag_code:04x}"),)
+
+
+class CounterModifier(Rule):
+    """A performance request for counters has an attribute modifier.
+
+    ## Why it matters
+    Counter attributes are selected by PortSelect inside them; the modifier means nothing, and the tools in use send 0.
+
+    ## What to do
+    Nothing, unless the agent answers with an error status; then correct the sender.
+    """
+
+    code, name, severity = "AM031", "pm-am-nonzero", INFO
+    reference = "IBA 16.1.3; libibmad"
+    on = MAD
+    when = (MAD.mgmt_class == 0x04) & MAD.attribute_id.isin(COUNTERS) & (MAD.attribute_modifier != 0)
+    at = MAD.attribute_modifier
+    message = "performance attribute 0x{attribute_id:04x} takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
+    example = "PerfGet(PortCounters) with AttributeModifier 1"

@@ -1,0 +1,171 @@
+"""Which attribute modifiers or attributes do not fit the switch or adapter they address?"""
+
+from __future__ import annotations
+
+from ibdissect.fabric.model import SWITCH
+from ibdissect.lint.rule import ERROR, WARNING
+from ibdissect.rules.AM.targets import ADAPTERS, Asked, Many, Mask, ModifierRule, Proof, kind_of
+from ibdissect.wire.numbers import LINEAR, MULTICAST, RANDOM, SWITCH_INFO
+
+LFT_BLOCK, MFT_BLOCK, MFT_PORTS = 64, 32, 16
+"""Entries of a block: LIDs, multicast LIDs, ports of a position (attributes.csv)."""
+
+
+class LftBlockRange(ModifierRule):
+    """A LinearForwardingTable request names a block behind the end of the table.
+
+    ## Why it matters
+    The switch has LinearFDBCap entries; LIDs behind that cannot be routed by it, and what is written there is lost.
+
+    ## What to do
+    If the LIDs are really that high, the subnet is too large for this switch: assign lower LIDs (opensm: reset the guid2lid file).
+    """
+
+    code, name, severity = "AM017", "lft-block-range", ERROR
+    reference = "IBA 14.2.5.10; opensm"
+    message = "{method}(LinearForwardingTable) of block {modifier} at {node}, whose table has {cap} entries"
+    example = "SwitchInfo.LinearFDBCap 1024, then SubnSet(LinearForwardingTable) with AttributeModifier 767"
+    attributes = frozenset({LINEAR})
+
+    def suspicious(self, many: Many) -> Mask:
+        return many.modifier != 0
+
+    def wrong(self, asked: Asked) -> Proof | None:
+        switch, since = asked.switch
+        cap = switch.linear_fdb_cap if switch is not None else 0
+        if not cap or asked.modifier * LFT_BLOCK < cap:
+            return None
+        return {"cap": cap}, ((since, f"SwitchInfo: LinearFDBCap {cap}"),)
+
+
+class MftBlockRange(ModifierRule):
+    """A MulticastForwardingTable request names a block behind the end of the table.
+
+    ## Why it matters
+    The switch has MulticastFDBCap entries; groups behind that are not forwarded by it.
+
+    ## What to do
+    Limit the multicast LIDs of the subnet manager to what the smallest switch holds (opensm: `max_multicast_lid`).
+    """
+
+    code, name, severity = "AM021", "mft-block-range", ERROR
+    reference = "IBA 14.2.5.12; seed000 MFT"
+    message = "{method}(MulticastForwardingTable) of block {block} at {node}, whose table has {cap} entries"
+    example = "SwitchInfo.MulticastFDBCap 1024, then SubnGet(MulticastForwardingTable) with AttributeModifier 511"
+    attributes = frozenset({MULTICAST})
+
+    def suspicious(self, many: Many) -> Mask:
+        return many.modifier & 0x1FF != 0
+
+    def wrong(self, asked: Asked) -> Proof | None:
+        (switch, since), block = asked.switch, asked.modifier & 0x1FF
+        cap = switch.multicast_fdb_cap if switch is not None else 0
+        if not cap or block * MFT_BLOCK < cap:
+            return None
+        return {"block": block, "cap": cap}, ((since, f"SwitchInfo: MulticastFDBCap {cap}"),)
+
+
+class MftPositionRange(ModifierRule):
+    """A MulticastForwardingTable request names ports that the switch does not have.
+
+    ## Why it matters
+    Each position stands for 16 ports. A position behind the last port holds nothing.
+
+    ## What to do
+    Compare the number of ports that the sender assumes with NodeInfo.NumPorts.
+    """
+
+    code, name, severity = "AM022", "mft-position-range", WARNING
+    reference = "IBA 14.2.5.12; opensm"
+    message = "{method}(MulticastForwardingTable) of position {position} at {node}: with {ports} ports the last position is {last}"
+    example = "NodeInfo.NumPorts 8, then SubnGet(MulticastForwardingTable) with AttributeModifier 0x50000000"
+    attributes = frozenset({MULTICAST})
+
+    def suspicious(self, many: Many) -> Mask:
+        return many.modifier >> 28 != 0
+
+    def wrong(self, asked: Asked) -> Proof | None:
+        node, position = asked.node, asked.modifier >> 28
+        if node is None or node.kind != SWITCH:
+            return None
+        facts, since = node.facts_at(asked.frame)
+        last = -(-(facts.num_ports + 1) // MFT_PORTS) - 1
+        if position <= last:
+            return None
+        return {"position": position, "ports": facts.num_ports, "last": last}, ((since, f"NodeInfo: {facts.num_ports} ports"),)
+
+
+class SwitchInfoToAdapter(ModifierRule):
+    """SwitchInfo is asked of a node that is no switch.
+
+    ## Why it matters
+    Only a switch's management port has a SwitchInfo; an adapter or router answers with an error status or not at all.
+
+    ## What to do
+    The sender takes the node for a switch: look for an old topology file, or a LID or route that now leads elsewhere.
+    """
+
+    code, name, severity = "AM004", "switchinfo-nonswitch", WARNING
+    reference = "IBA 14.2.5.4; seed000 SwitchInfo"
+    message = "{method}(SwitchInfo) to {node}, which is no switch"
+    example = "NodeInfo says channel adapter, then SubnGet(SwitchInfo) to it"
+    attributes = frozenset({SWITCH_INFO})
+
+    def suspicious(self, many: Many) -> Mask:
+        return many.adapter
+
+    def wrong(self, asked: Asked) -> Proof | None:
+        return ({}, (kind_of(asked.node),)) if asked.node is not None and asked.node.kind in ADAPTERS else None
+
+
+class ForwardingToAdapter(ModifierRule):
+    """A forwarding table is asked of a node that is no switch.
+
+    ## Why it matters
+    Only switches forward. The request comes back with an error status or not at all.
+
+    ## What to do
+    The sender takes the node for a switch: look for an old topology file, or a LID or route that now leads elsewhere.
+    """
+
+    code, name, severity = "AM018", "lft-to-ca", WARNING
+    reference = "IBA 14.2.5.10; seed000"
+    message = "{method}({attribute}) to {node}, which is no switch"
+    example = "NodeInfo says channel adapter, then SubnGet(LinearForwardingTable) to it"
+    attributes = frozenset({LINEAR, RANDOM, MULTICAST})
+
+    def suspicious(self, many: Many) -> Mask:
+        return many.adapter
+
+    def wrong(self, asked: Asked) -> Proof | None:
+        return ({}, (kind_of(asked.node),)) if asked.node is not None and asked.node.kind in ADAPTERS else None
+
+
+class WrongForwardingTable(ModifierRule):
+    """A switch is asked for the kind of unicast forwarding table that it does not have.
+
+    ## Why it matters
+    A switch has either a linear or a random forwarding table, as SwitchInfo says. Writing the other one has no effect.
+
+    ## What to do
+    Let the sender look at LinearFDBCap and RandomFDBCap.
+    """
+
+    code, name, severity = "AM019", "rft-unsupported", ERROR
+    reference = "IBA 14.2.5.4; seed000"
+    message = "{method}({attribute}) to {node}, which has LinearFDBCap {linear} and RandomFDBCap {random}"
+    example = "SwitchInfo.LinearFDBCap 1024, then SubnGet(RandomForwardingTable)"
+    attributes = frozenset({LINEAR, RANDOM})
+
+    def suspicious(self, many: Many) -> Mask:
+        random = many.of_node(lambda node: node.switch.now.random_fdb_cap if node.switch.now is not None else 0)
+        return (many.attribute == RANDOM) | (random > 0) | many.changed
+
+    def wrong(self, asked: Asked) -> Proof | None:
+        switch, since = asked.switch
+        if switch is None:
+            return None
+        linear, random = switch.linear_fdb_cap, switch.random_fdb_cap
+        if not (linear and not random if asked.attribute == RANDOM else random and not linear):
+            return None  # a switch that offers both, or neither, contradicts SwitchInfo's own rule, not this one
+        return {"linear": linear, "random": random}, ((since, "SwitchInfo"),)

@@ -1,0 +1,90 @@
+"""Which payloads have a length that no packet of their kind can have?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.lint.rule import ERROR, WARNING, Rule
+from ibdissect.rules.BTH.packet import continued
+from ibdissect.rules.shared.packet_flows import PACKET_FLOW, room_behind_headers
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.expr import Where
+from ibdissect.wire.opcodes import OPCODES
+from ibdissect.wire.transport import BTH, RETH
+
+MTUS = (256, 512, 1024, 2048, 4096)
+"""Path MTUs (seed000: NeighborMTU)."""
+_WHOLE_WRITE = np.array([code in OPCODES and OPCODES[code].operation.startswith("RDMA WRITE Only") for code in range(256)])
+
+
+def is_mtu(length: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.bool_]:
+    """Which of some lengths are path MTUs: powers of two between the least and the greatest."""
+    power: npt.NDArray[np.bool_] = (length & (length - 1) == 0) & (length >= MTUS[0]) & (length <= MTUS[-1])
+    return power
+
+
+def _no_mtu(table: ChunkTable) -> npt.NDArray[np.bool_]:
+    """First and middle packets whose payload is no path MTU."""
+    index = np.flatnonzero(table.once(continued))
+    bad = np.zeros(len(table.occurrences(BTH)), np.bool_)
+    if index.size:
+        room = table.once(room_behind_headers)[index]
+        bad[index] = (room >= 0) & ~is_mtu(room) & (table.values(BTH.padcnt)[index] == 0)
+    return bad
+
+
+class NotPathMtu(Rule):
+    """A packet that is followed by more of its message is not filled up to a path MTU.
+
+    ## Why it matters
+    First and middle packets carry exactly the path MTU, which is 256, 512, 1024, 2048 or 4096. The responder answers anything
+    else with a NAK for an invalid request.
+
+    ## What to do
+    Check the ICRC: wrong, and the packet was damaged; right, and the sender's transport is at fault.
+    """
+
+    code, name, severity = "BTH007", "first-middle-not-pmtu", ERROR
+    reference = "IBA 9.4, 9.7.4.1.6; seed000 NeighborMTU"
+    on = BTH
+    when = Where(BTH, _no_mtu)
+    at = BTH.opcode
+    flow = PACKET_FLOW
+    message = "OpCode 0x{opcode:02x} announces more of the message, and its payload is no path MTU"
+    example = "an RC SEND Middle with 100 bytes"
+
+
+def _other_length(table: ChunkTable) -> npt.NDArray[np.bool_]:
+    """Whole RDMA WRITEs whose payload is not DMALen bytes long."""
+    bad = np.zeros(len(table.occurrences(BTH)), np.bool_)
+    bth = table.first(BTH)[table.occurrences(RETH).rows]
+    whole = np.flatnonzero(_WHOLE_WRITE[table.values(BTH.opcode)[bth]])
+    if whole.size:
+        bth = bth[whole]
+        room = table.once(room_behind_headers)[bth]
+        payload = room - table.values(BTH.padcnt)[bth]
+        bad[bth] = (room >= 0) & (payload >= 0) & (payload != table.values(RETH.dmalen)[whole])
+    return bad
+
+
+class WriteNotDmaLen(Rule):
+    """An RDMA WRITE of one packet carries more or less than the length it announces.
+
+    ## Why it matters
+    The responder answers with a NAK for an invalid request and ends the connection.
+
+    ## What to do
+    Check the ICRC: wrong, and the packet was damaged; right, and the sender's transport is at fault.
+    """
+
+    code, name, severity = "BTH006", "bth-padcnt-vs-ulplen", WARNING
+    reference = "IBA 9.4.3; seed004 RETH"
+    on = BTH
+    when = Where(BTH, _other_length)
+    at = BTH.padcnt
+    flow = PACKET_FLOW
+    message = "an RDMA WRITE of one packet announces {RETH.dmalen} bytes and carries another number"
+    example = "an RDMA WRITE Only with DMALen 100 and 8 bytes of payload"

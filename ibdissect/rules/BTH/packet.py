@@ -1,0 +1,360 @@
+"""Which fields of the base transport header are wrong, whatever the connection?"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.capture.scattered import looked_up
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
+from ibdissect.rules.LNK.packet import LID_MULTICAST_LAST
+from ibdissect.rules.shared.packet_flows import PACKET_FLOW, gid_bytes, room_behind_headers
+from ibdissect.table import locate
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.around import IPv4, IPv6
+from ibdissect.wire.expr import Where, present
+from ibdissect.wire.link import LRH
+from ibdissect.wire.network import GRH
+from ibdissect.wire.numbers import FIRST_MULTICAST
+from ibdissect.wire.opcodes import CNP_OPCODE, OPCODES
+from ibdissect.wire.transport import BTH
+
+Bool = npt.NDArray[np.bool_]
+MANUFACTURER = range(0xC0, 0x100)
+"""Class bits 110 and 111."""
+KNOWN = frozenset({*OPCODES, *MANUFACTURER})
+CONNECTED = frozenset(code for code in OPCODES if code < 0x60 or code >= 0xA0)
+"""RC, UC, RD and XRC: everything but datagrams and congestion notifications."""
+DATAGRAM = frozenset({0x64, 0x65})
+UNRELIABLE = DATAGRAM | frozenset(code for code in OPCODES if code & 0xE0 == 0x20)
+CONTINUED = frozenset(code for code, opcode in OPCODES.items() if opcode.operation.split()[-1] in ("First", "Middle"))
+"""Packets that another one of the same message follows."""
+RESPONSES = frozenset(code for code, opcode in OPCODES.items() if not opcode.request)
+RELIABLE_DATAGRAM = range(0x40, 0x60)
+MULTICAST_QP = 0xFFFFFF
+_CONTINUED = np.array([code in CONTINUED for code in range(256)])
+_IMMEDIATE = np.array([code in OPCODES and "ImmDt" in OPCODES[code].headers for code in range(256)])
+TO_MULTICAST_LID = LRH.dlid.between(FIRST_MULTICAST, LID_MULTICAST_LAST)
+TO_UNICAST = (LRH.dlid < FIRST_MULTICAST) | (
+    ~present(LRH)
+    & (
+        Where(IPv4, lambda table: table.values(IPv4.destination)[:, 0] >> 4 != 0xE)
+        | gid_bytes(IPv6, IPv6.destination, lambda ip: ip[:, 0] != 0xFF)
+        | (gid_bytes(GRH, GRH.dgid, lambda gid: gid[:, 0] != 0xFF) & ~present(IPv4) & ~present(IPv6))
+    )
+)
+
+
+def continued(table: ChunkTable) -> Bool:
+    """First and Middle packets, bool of each BTH."""
+    return looked_up(table.values(BTH.opcode), _CONTINUED)
+
+
+def _pad_impossible(table: ChunkTable) -> Bool:
+    """More pad bytes than payload, or any in a packet that another one follows."""
+    pad, room = table.values(BTH.padcnt), table.once(room_behind_headers)
+    bad: Bool = (pad != 0) & (room >= 0) & ((pad > room) | table.once(continued))
+    return bad
+
+
+def _headers_cut(table: ChunkTable) -> Bool:
+    """The extended headers do not fit."""
+    cut: Bool = table.located.malformed[table.occurrences(BTH).rows] == locate.NO_EXTENDED
+    return cut
+
+
+def _immediate_cut(table: ChunkTable) -> Bool:
+    """All extended headers fit but the immediate data, which is the last four bytes of them."""
+    loc, found = table.located, table.occurrences(BTH)
+    opcode = loc.opcode[found.rows]
+    missing = found.at + BTH.size + locate.EXTENDED_SIZE[opcode] - loc.limit[found.rows]
+    cut: Bool = _IMMEDIATE[opcode] & (missing > 0) & (missing <= 4)
+    return cut
+
+
+class OpcodeUnknown(Rule):
+    """The OpCode means nothing.
+
+    ## Why it matters
+    The receiver cannot know which headers follow and drops the packet. Newer OpCodes than this program knows look the same.
+
+    ## What to do
+    Check the ICRC: wrong, and the packet was damaged; right, and the sender uses an extension that the receiver must know too.
+
+    ## Evidence
+    The packet alone. OpCodes from 0xC0 on (class bits 110 and 111) belong to manufacturers and are not reported.
+    """
+
+    code, name, severity = "BTH001", "opcode-unknown", ERROR
+    reference = "IBA 9.2; Linux rdma/ib_pack.h; Annexes A14 and A19"
+    on = BTH
+    when = ~BTH.opcode.isin(KNOWN)
+    at = BTH.opcode
+    flow = (*PACKET_FLOW, BTH.opcode)
+    message = "OpCode 0x{opcode:02x} is not defined"
+    example = "a packet with OpCode 0x1f"
+
+
+class OpcodeDynamic(Rule):
+    """The OpCode is one of reliable datagrams, which hardware uses for another transport today.
+
+    ## Why it matters
+    Reliable datagrams were never built; NVIDIA's dynamically connected transport took their OpCodes, with other headers
+    behind the BTH. What is shown of those headers may be wrong.
+
+    ## What to do
+    Nothing, when the adapters are NVIDIA's and the application uses DC.
+    """
+
+    code, name, severity = "BTH002", "opcode-rd-or-dc", INFO
+    reference = "Wireshark DctOpCodeMap"
+    on = BTH
+    when = BTH.opcode.isin(RELIABLE_DATAGRAM)
+    at = BTH.opcode
+    flow = PACKET_FLOW
+    message = "OpCode 0x{opcode:02x}: reliable datagram by the standard, dynamically connected on NVIDIA hardware"
+    example = "a packet with OpCode 0x44"
+
+
+class TransportVersion(Rule):
+    """The version of the transport header is not 0.
+
+    ## Why it matters
+    There is only version 0; a receiver drops others.
+
+    ## What to do
+    Check the ICRC: wrong, and the packet was damaged; right, and the sender is faulty.
+    """
+
+    code, name, severity = "BTH003", "bth-tver", ERROR
+    reference = "IBA 9.2"
+    on = BTH
+    when = BTH.tver != 0
+    at = BTH.tver
+    flow = PACKET_FLOW
+    message = "transport header version {tver}, only 0 exists"
+    example = "a packet with TVer 1"
+
+
+class TransportReservedBits(Rule):
+    """Reserved bits of the transport header are not zero.
+
+    ## Why it matters
+    Receivers ignore them. A sender that sets them fills headers from memory it did not clear, or uses them for something
+    that others do not know.
+
+    ## What to do
+    Report it to the maker of the sender; nothing fails by it today.
+    """
+
+    code, name, severity = "BTH004", "bth-reserved", WARNING
+    reference = "IBA 9.2"
+    on = BTH
+    when = (BTH.reserved6 != 0) | (BTH.reserved7 != 0)
+    at = BTH.reserved7
+    flow = PACKET_FLOW
+    message = "reserved bits of the BTH are set: {reserved6} behind BECN, {reserved7} in front of the PSN"
+    example = "a packet whose reserved bits in front of the PSN are 1"
+
+
+class PadCount(Rule):
+    """The pad count cannot be true.
+
+    ## Why it matters
+    Pad bytes fill the last packet of a message up to four bytes. More of them than the packet has payload, or any in a First
+    or Middle packet, make the receiver drop it or write a message of the wrong length.
+
+    ## What to do
+    Look at the sender's driver or firmware; on soft implementations at how the last fragment is built.
+    """
+
+    code, name, severity = "BTH005", "bth-padcnt-unaligned", ERROR
+    reference = "IBA 9.2"
+    on = BTH
+    when = Where(BTH, _pad_impossible)
+    at = BTH.padcnt
+    flow = (*PACKET_FLOW, BTH.opcode)
+    message = "pad count {padcnt} in a packet (OpCode 0x{opcode:02x}) that cannot have it"
+    example = "a SEND First with pad count 2"
+
+
+class HeadersCut(Rule):
+    """A packet ends inside the headers that its OpCode announces.
+
+    ## Why it matters
+    The receiver drops it. Sender and receiver do not agree about the OpCode, or the packet was damaged.
+
+    ## What to do
+    Check the ICRC, then the sender.
+    """
+
+    code, name, severity = "BTH009", "payload-too-short-for-headers", ERROR
+    reference = "IBA 9.2 to 9.3; sizes of the extended headers"
+    on = BTH
+    when = Where(BTH, _headers_cut) & ~Where(BTH, _immediate_cut)
+    at = BTH.opcode
+    flow = (*PACKET_FLOW, BTH.opcode)
+    message = "the packet ends inside the extended headers of OpCode 0x{opcode:02x}"
+    example = "an RDMA READ Request with 8 bytes behind the BTH"
+
+
+class ConnectedToManagement(Rule):
+    """A packet of a connected service goes to queue pair 0 or 1.
+
+    ## Why it matters
+    Those two are the management queue pairs and take datagrams only. The packet is dropped; the sender retries until its
+    connection fails.
+
+    ## What to do
+    Check how the sender learnt its peer's queue pair number: 0 or 1 is an unset field.
+    """
+
+    code, name, severity = "BTH010", "destqp-zero-rc", ERROR
+    reference = "IBA 3.9; seed002"
+    on = BTH
+    when = (BTH.destqp <= 1) & BTH.opcode.isin(CONNECTED)
+    at = BTH.destqp
+    flow = PACKET_FLOW
+    message = "OpCode 0x{opcode:02x} of a connected service to management queue pair {destqp}"
+    example = "an RC SEND to queue pair 1"
+
+
+class MulticastQpUnicast(Rule):
+    """The multicast queue pair is addressed in a unicast packet.
+
+    ## Why it matters
+    0xFFFFFF means "all queue pairs of the group". A port that receives it with a unicast address has no group to look up and
+    drops it.
+
+    ## What to do
+    Check the sender's address handle: the LID, GID or IP address is that of one port.
+    """
+
+    code, name, severity = "BTH011", "destqp-multicast-unicast-dlid", ERROR
+    reference = "multicast frames of public captures"
+    on = BTH
+    when = (BTH.destqp == MULTICAST_QP) & TO_UNICAST
+    at = BTH.destqp
+    flow = PACKET_FLOW
+    message = "queue pair 0xffffff (multicast) in a packet to a unicast address"
+    example = "a UD packet to queue pair 0xffffff at LID 5"
+
+
+class MulticastLidOtherQp(Rule):
+    """A packet to a multicast LID names a single queue pair.
+
+    ## Why it matters
+    Receivers of a group take packets for queue pair 0xFFFFFF only, and drop this one.
+
+    ## What to do
+    Set the queue pair to 0xFFFFFF in the sender's work request.
+    """
+
+    code, name, severity = "BTH012", "mcast-dlid-dqp", ERROR
+    reference = "multicast frames of public captures"
+    on = BTH
+    when = (BTH.destqp != MULTICAST_QP) & TO_MULTICAST_LID
+    at = BTH.destqp
+    flow = PACKET_FLOW
+    message = "queue pair 0x{destqp:06x} in a packet to multicast LID 0x{LRH.dlid:04x}; it must be 0xffffff"
+    example = "a UD packet to queue pair 5 at LID 0xC001"
+
+
+class MulticastNotDatagram(Rule):
+    """A packet to a multicast LID is no datagram.
+
+    ## Why it matters
+    Only unreliable datagrams can be multicast: a connection has two ends. The packet is dropped.
+
+    ## What to do
+    Check the address of the connection; a multicast LID there comes from a wrong path record.
+    """
+
+    code, name, severity = "BTH013", "non-ud-to-mcast", ERROR
+    reference = "multicast frames of public captures are UD"
+    on = BTH
+    when = ~BTH.opcode.isin(DATAGRAM) & TO_MULTICAST_LID
+    at = BTH.opcode
+    flow = PACKET_FLOW
+    message = "OpCode 0x{opcode:02x} to multicast LID 0x{LRH.dlid:04x}; only datagrams may be"
+    example = "an RC SEND to LID 0xC001"
+
+
+class AckRequestUnreliable(Rule):
+    """A packet of an unreliable service asks for an acknowledgement.
+
+    ## Why it matters
+    There is none in UC and UD; the bit has no effect. It points to a sender that mixes up its transport services.
+
+    ## What to do
+    Look at the sender's driver. Management datagrams of soft-RoCE have the bit set and are not reported.
+    """
+
+    code, name, severity = "BTH014", "ackreq-on-ud", WARNING
+    reference = "IBA 9.2; soft-RoCE captures"
+    on = BTH
+    when = (BTH.a == 1) & (BTH.destqp > 1) & BTH.opcode.isin(UNRELIABLE)
+    at = BTH.a
+    flow = PACKET_FLOW
+    message = "acknowledge request in an unreliable packet (OpCode 0x{opcode:02x})"
+    example = "a UD SEND with AckReq"
+
+
+class SolicitedResponse(Rule):
+    """An acknowledgement or read response has the solicited-event bit.
+
+    ## Why it matters
+    The bit wakes the receiver of a message. A response completes no receive, so the bit has no effect there.
+
+    ## What to do
+    Look at the responder's driver or firmware.
+    """
+
+    code, name, severity = "BTH015", "se-on-response", WARNING
+    reference = "IBA 9.2"
+    on = BTH
+    when = (BTH.se == 1) & BTH.opcode.isin(RESPONSES)
+    at = BTH.se
+    flow = PACKET_FLOW
+    message = "solicited event in a response (OpCode 0x{opcode:02x})"
+    example = "an Acknowledge with SE"
+
+
+class ImmediateCut(Rule):
+    """A packet ends inside its immediate data.
+
+    ## Why it matters
+    The OpCode promises four bytes of immediate data that are not there; the receiver drops the packet.
+
+    ## What to do
+    Check the ICRC, then the sender.
+    """
+
+    code, name, severity = "BTH019", "imm-opcode-missing-immdt", ERROR
+    reference = "IBA 9.3.6"
+    on = BTH
+    when = Where(BTH, _headers_cut) & Where(BTH, _immediate_cut)
+    at = BTH.opcode
+    flow = (*PACKET_FLOW, BTH.opcode)
+    message = "the packet ends inside the immediate data that OpCode 0x{opcode:02x} announces"
+    example = "a UD SEND with Immediate that ends behind the DETH"
+
+
+class CongestionMark(Rule):
+    """A packet carries a congestion mark in its transport header.
+
+    ## Why it matters
+    FECN says that a switch was congested on the way, BECN that the other side saw such a mark. The flow is being slowed down.
+
+    ## What to do
+    Look for the congested port: PortXmitWait, or the congestion log of the switches.
+    """
+
+    code, name, severity = "BTH020", "fecn-becn-unexpected", INFO
+    reference = "IBA Annex A10; opensm congestion control"
+    on = BTH
+    when = ((BTH.fecn == 1) | (BTH.becn == 1)) & (BTH.opcode != CNP_OPCODE)
+    at = BTH.fecn
+    flow = PACKET_FLOW
+    message = "congestion mark: FECN {fecn}, BECN {becn}"
+    example = "an RC packet with FECN"

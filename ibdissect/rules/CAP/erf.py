@@ -1,0 +1,214 @@
+"""What do ERF headers say about the capture: lengths, losses, interfaces, record types?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence
+from ibdissect.lint.rule import ERROR, INFO, Hit, Rule, Seen, on_chunk, on_end
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.around import ERF, ERF_TYPES
+
+ERF_INFINIBAND = (21, 25)
+ERF_BESIDE = frozenset({2, 11, 16, 20, *ERF_INFINIBAND, 27, 28, 29, 48})
+"""Record types that may stand beside InfiniBand: Ethernet, metadata, Omni-Path, padding (Endace ERF types)."""
+BURST, BURST_NS = 4096, 4_000_000
+"""ibdump's buffer in packets (2^12 unless --max-burst says else), and a time in which no process surely runs: one tick at 250 Hz."""
+
+
+class ErfRecordLength(Rule):
+    """The length in an ERF header cannot be true.
+
+    ## Why it matters
+    A record holds its header of 16 bytes, extension headers and at most the frame, padded to 8 bytes. Another length means
+    that the file was put together by a faulty tool, and other readers will lose their way in it.
+
+    ## What to do
+    Take the tool that wrote the capture under suspicion; check the same traffic with another one.
+    """
+
+    code, name, severity = "CAP002", "erf-rlen-odd", INFO
+    reference = "Endace ERF; ibdump writes wlen + 16"
+    on = ERF
+    at = ERF.record_length
+    message = "ERF record length {record_length} does not fit a frame of {wire_length} bytes"
+    example = "an ERF header with record length 5"
+
+    @on_chunk
+    def lengths(self, table: ChunkTable, _: Context) -> Iterator[Hit]:
+        """ERF headers whose rlen is below 16, or leaves more room than the frame with padding can fill."""
+        found = table.occurrences(ERF)
+        if not len(found):
+            return
+        chunk = table.chunk
+        rlen = table.values(ERF.record_length)
+        most = chunk.offset.take(found.rows)
+        most -= found.at  # header, extension headers, sub-header
+        most += table.values(ERF.wire_length)
+        most += 7
+        for i in np.flatnonzero((rlen < 16) | (rlen > most)).tolist():
+            row = int(found.rows[i])
+            view = table.view(ERF, i)
+            arguments = {"record_length": view.record_length, "wire_length": view.wire_length}
+            # The header lies in front of the frame's first byte, so no byte of the frame can be marked.
+            yield Hit(
+                frame=chunk.first + row, time_ns=int(chunk.time_ns[row]), arguments=arguments, field=ERF.record_length,
+                value=view.record_length,
+            )  # fmt: skip
+
+
+class BurstMayDrop(Rule):
+    """More packets arrived at once than ibdump buffers.
+
+    ## Why it matters
+    ibdump keeps 4096 packets between card and disk unless told otherwise, and does not say when it loses some. After a burst
+    of that size, gaps in sequence numbers and missing answers may be losses of the capture, not of the fabric.
+
+    ## What to do
+    Capture with a larger buffer (`ibdump --max-burst 16` and more), to a RAM disk, or with a filter on the port.
+    """
+
+    code, name, severity = "CAP003", "ibdump-drop-risk", INFO
+    reference = "ibdump README, known issues"
+    message = "more than 4096 packets within 4 ms: ibdump may have lost some without saying so"
+    example = "5000 packets with the same time in an ERF capture"
+
+    def __init__(self) -> None:
+        self.recent = np.empty(0, np.int64)
+
+    @on_chunk
+    def bursts(self, table: ChunkTable, _: Context) -> Iterator[Hit]:
+        """One finding a capture; only ERF records as ibdump writes them (loss counter 0, length without padding)."""
+        chunk = table.chunk
+        if not len(chunk) or not len(table.occurrences(ERF)):
+            return
+        rlen, wlen = table.values(ERF.record_length), table.values(ERF.wire_length)
+        if not (rlen.astype(np.int64) == wlen.astype(np.int64) + 16).all() or table.values(ERF.loss_counter).any():
+            return
+        times = np.concatenate([self.recent, chunk.time_ns])
+        carried = len(self.recent)
+        self.recent = times[-BURST:]
+        span = times[BURST:] - times[:-BURST]
+        full = np.flatnonzero((span >= 0) & (span < BURST_NS))
+        if not full.size:
+            return
+        starts = int(np.count_nonzero(np.diff(full) > 1)) + 1
+        row = max(0, int(full[0]) + BURST - carried)
+        yield Seen(table, row).found({}, evidence=Evidence.INFERRED, count=starts, key="burst")
+
+
+class ErfLoss(Rule):
+    """The capture card counted packets that it could not deliver.
+
+    ## Why it matters
+    Packets are missing in front of this one. Gaps in sequence numbers and requests without answer near it may be the
+    capture's fault, not the fabric's.
+
+    ## What to do
+    Treat findings about missing packets around this frame with care; capture again to a faster disk.
+    """
+
+    code, name, severity = "CAP004", "erf-lctr", INFO
+    reference = "Endace ERF: lctr; ibdump always writes 0"
+    on = ERF
+    when = (ERF.loss_counter != 0) & ERF.type.isin(ERF_INFINIBAND)
+    at = ERF.loss_counter
+    message = "the capture card lost {loss_counter} packets in front of this one"
+    example = "an ERF header with loss counter 3"
+
+
+class TwoInterfaces(Rule):
+    """Packets of two capture interfaces stand in one file.
+
+    ## Why it matters
+    The capture shows both directions of a link, or two links. Each card port has its own delay, so an answer may stand in
+    front of its request, and one packet may appear twice.
+
+    ## What to do
+    Filter by interface where order matters.
+    """
+
+    code, name, severity = "CAP006", "interface-direction", INFO
+    reference = "Endace ERF: capture-interface bits"
+    message = "from here on packets of capture interface {interface} stand between those of interface {other}"
+    example = "two ERF records, of interface 0 and interface 1"
+
+    def __init__(self) -> None:
+        self.first: tuple[int, int] | None = None
+        self.done = False
+
+    @on_chunk
+    def second_interface(self, table: ChunkTable, _: Context) -> Iterator[Hit]:
+        """One finding a capture, at the first packet of a second interface."""
+        if self.done:
+            return
+        chunk = table.chunk
+        rows = np.flatnonzero(chunk.pseudo >= 0)
+        if not rows.size:
+            return
+        interfaces = chunk.interface[rows]
+        if self.first is None:
+            self.first = int(interfaces[0]), chunk.first + int(rows[0])
+        known, frame = self.first
+        other = np.flatnonzero(interfaces != known)
+        if other.size:
+            self.done = True
+            row = int(rows[other[0]])
+            yield Seen(table, row).found(
+                {"interface": int(chunk.interface[row]), "other": known},
+                proof=[(frame, f"first packet of interface {known}")],
+                evidence=Evidence.SEEN,
+            )
+
+
+class ErfType(Rule):
+    """A capture of InfiniBand holds ERF records of a type that does not belong there.
+
+    ## Why it matters
+    Such records cannot be read; they are damage, or a tool wrote the wrong type. Packets are missing from the analysis.
+
+    ## What to do
+    Look at the bytes of the record; when they start with a Local Route Header, correct the type to 21.
+    """
+
+    code, name, severity = "CAP010", "erf-type", ERROR
+    reference = "Endace ERF types; ibdump.h ERF_TYPE_INFINIBAND"
+    message = "ERF record type {type} in a capture of InfiniBand (21)"
+    example = "a record of type 99 between records of type 21"
+
+    def __init__(self) -> None:
+        self.infiniband = False
+        self.strange: dict[int, Hit] = {}
+
+    @on_chunk
+    def gather(self, table: ChunkTable, _: Context) -> None:
+        """Note the first record of each strange type; whether it is one is known at the end."""
+        if not len(table.occurrences(ERF)):
+            return
+        types = table.values(ERF.type)
+        number = np.bincount(types, minlength=128)
+        self.infiniband = self.infiniband or bool(number[list(ERF_INFINIBAND)].any())
+        number[list(ERF_BESIDE)] = 0
+        strange = number[types] != 0 if number.any() else np.zeros(0, np.bool_)
+        if not strange.any():
+            return
+        chunk, rows = table.chunk, table.occurrences(ERF).rows
+        for i in np.flatnonzero(strange).tolist():
+            kind, row = int(types[i]), int(rows[i])
+            known = self.strange.get(kind)
+            if known is not None:
+                known.count += 1
+                continue
+            name = f"{kind} ({ERF_TYPES[kind]})" if kind in ERF_TYPES else str(kind)
+            self.strange[kind] = Hit(
+                frame=chunk.first + row, time_ns=int(chunk.time_ns[row]), arguments={"type": name}, field=ERF.type, value=kind, key=kind
+            )
+
+    @on_end
+    def judge(self, _: Context) -> Iterator[Hit]:
+        """One finding a type."""
+        if self.infiniband:
+            yield from self.strange.values()

@@ -1,0 +1,329 @@
+"""What is wrong with the capture itself: cut, damaged, lossy or misleading?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ibdissect.capture.chunk import LINK_INFINIBAND, Chunk
+from ibdissect.fabric.events import StateEvicted
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Span
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, Seen, on_chunk, on_end, on_event
+from ibdissect.lint.setting import Setting
+from ibdissect.rules.LNK.packet import length_disagrees, too_small
+from ibdissect.table import locate
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.link import LRH
+
+
+class PacketTruncated(Rule):
+    """Frames were captured only in part (snap length).
+
+    ## Why it matters
+    What was cut off cannot be checked: CRCs, payload lengths and, below 300 bytes, management attributes. Silence of the
+    rules about such frames says nothing.
+
+    ## What to do
+    Capture again without a snap length (`tcpdump -s 0`), or with one of at least 300 bytes when only management counts.
+    """
+
+    code, name, severity = "CAP001", "packet-truncated", WARNING
+    reference = "pcap, pcapng and ERF record headers"
+    message = "only {captured} of {length} bytes were captured; what is missing cannot be checked"
+    example = "a frame of 290 bytes in a capture with snap length 64"
+
+    @on_chunk
+    def cut(self, table: ChunkTable, _: Context) -> Iterator[Hit]:
+        """One finding a capture interface, at its first cut frame."""
+        if not table.located.snapped.any():
+            return
+        chunk = table.chunk
+        rows = np.flatnonzero(table.located.snapped)
+        interfaces, first, counts = np.unique(chunk.interface[rows], return_index=True, return_counts=True)
+        for interface, row, count in zip(interfaces.tolist(), rows[first].tolist(), counts.tolist(), strict=True):
+            arguments = {"captured": int(chunk.caplen[row]), "length": int(chunk.length[row])}
+            yield Seen(table, row).found(arguments, count=count, key=interface)
+
+
+class TimeRegression(Rule):
+    """Time goes backwards between two packets.
+
+    ## Why it matters
+    Response times, retransmission timers and the order of events across such a place mean nothing. It happens when captures
+    are merged without sorting, or when the host's clock was set while capturing.
+
+    ## What to do
+    Sort the capture by time (`reordercap`), or keep the parts apart.
+    """
+
+    code, name, severity = "CAP005", "timestamp-regression", INFO
+    reference = "ibdump uses the host's clock"
+    message = "this packet is {microseconds:.3f} us older than the one before it"
+    example = "two packets, the second with the earlier time"
+
+    def __init__(self) -> None:
+        self.last = 0
+
+    @on_chunk
+    def backwards(self, table: ChunkTable, _: Context) -> Iterator[Hit]:
+        """One finding a capture, counting every place."""
+        chunk = table.chunk
+        rows = np.flatnonzero(chunk.time_ns != 0)  # a record without a time (or without its header) has 0
+        if not rows.size:
+            return
+        times = chunk.time_ns[rows]
+        step = np.diff(times, prepend=self.last or times[0])
+        self.last = int(times[-1])
+        back = np.flatnonzero(step < 0)
+        if back.size:
+            row = int(rows[back[0]])
+            yield Seen(table, row).found(
+                {"microseconds": -int(step[back[0]]) / 1000},
+                proof=[(chunk.first + row - 1, "the packet before it")],
+                evidence=Evidence.SEEN,
+                count=len(back),
+                key="time",
+            )
+
+
+class LinkTypeUnsupported(Rule):
+    """The capture has link type 247, which Wireshark before 4.2 cannot open.
+
+    ## Why it matters
+    The packets are fine, but whoever you send the file to may see only raw bytes.
+
+    ## What to do
+    Convert it: `ibdissect export` writes link type 197 (ERF), which every Wireshark dissects.
+    """
+
+    code, name, severity = "CAP009", "linktype-unsupported", INFO
+    reference = "tshark 4.0.17"
+    message = "link type 247 (InfiniBand): Wireshark 4.0 does not open it, link type 197 (ERF) it does"
+    example = "a pcap file of link type 247"
+
+    @on_chunk
+    def link_type(self, table: ChunkTable, _: Context) -> Iterator[Hit]:
+        """One finding a capture."""
+        chunk = table.chunk
+        rows = np.flatnonzero(chunk.link == LINK_INFINIBAND)
+        if rows.size:
+            row = int(rows[0])
+            yield Seen(table, row).found({}, count=len(rows), key="link")
+
+
+SHORTEST_COPY = 16
+"""Shorter frames are alike by chance."""
+
+
+class DuplicateFrames(Rule):
+    """Two identical frames stand within a microsecond of each other.
+
+    ## Why it matters
+    A port that is mirrored twice (once on entry, once on exit) delivers every packet twice. Counts double, and the second
+    copies look like retransmissions.
+
+    ## What to do
+    Check the mirror's configuration, or remove the copies (`editcap -d`). A network that really duplicates packets, as a
+    test setup may do, looks the same.
+    """
+
+    code, name, severity = "CAP012", "duplicate-frames", INFO
+    reference = "heuristic: identical bytes within 1 us"
+    message = "the same {length} bytes as the frame before, within {within} us"
+    example = "the same frame twice with the same time"
+    within = Setting(1, "microseconds between a frame and its copy", 0)
+
+    def __init__(self) -> None:
+        self.last: tuple[int, bytes] | None = None
+        """Time and bytes of the last frame of the chunk before."""
+
+    @on_chunk
+    def copies(self, table: ChunkTable, _: Context) -> Iterator[Hit]:
+        """One finding a capture; a frame is compared with the one before it."""
+        chunk = table.chunk
+        if not len(chunk):
+            return
+        before, self.last = self.last, (int(chunk.time_ns[-1]), chunk.frame_bytes(len(chunk) - 1))
+        same = self._copies(chunk)
+        if before is not None and 0 <= int(chunk.time_ns[0]) - before[0] <= self.within * 1000 and chunk.caplen[0] >= SHORTEST_COPY:
+            same = [0] * (chunk.frame_bytes(0) == before[1]) + same
+        if same:
+            row = same[0]
+            yield Seen(table, row).found(
+                {"length": int(chunk.caplen[row]), "within": self.within},
+                proof=[(chunk.first + row - 1, "the same bytes")],
+                evidence=Evidence.SEEN,
+                count=len(same),
+                key="copy",
+            )
+
+    def _copies(self, chunk: Chunk) -> list[int]:
+        """Rows of frames that repeat the row before."""
+        step = np.diff(chunk.time_ns)
+        near = (step >= 0) & (step <= self.within * 1000) & (chunk.caplen[1:] == chunk.caplen[:-1]) & (chunk.caplen[1:] >= SHORTEST_COPY)
+        rows = np.flatnonzero(near) + 1
+        # The last four bytes hold a CRC or payload: nearly all pairs differ there already.
+        end = chunk.offset + chunk.caplen
+        for back in range(1, 5):
+            rows = rows[chunk.data[end[rows] - back] == chunk.data[end[rows - 1] - back]]
+        return [row for row in rows.tolist() if chunk.frame_bytes(row) == chunk.frame_bytes(row - 1)]
+
+
+class _Damaged(Rule):
+    """What the two rules about broken containers share: the time of the last good frame."""
+
+    kind = ""
+
+    def __init__(self) -> None:
+        self.times: dict[int, int] = {}
+        self.last = (0, 0)
+
+    def _note(self, table: ChunkTable, context: Context) -> None:
+        chunk = table.chunk
+        for damage in context.damage:
+            if chunk.first <= damage.frame < chunk.first + len(chunk):
+                self.times[damage.frame] = int(chunk.time_ns[damage.frame - chunk.first])
+        if len(chunk):
+            self.last = chunk.first + len(chunk) - 1, int(chunk.time_ns[-1])
+
+    def _damages(self, context: Context) -> Iterator[Hit]:
+        for damage in context.damage:
+            if damage.kind == self.kind:
+                time_ns = self.last[1] if damage.frame == self.last[0] else self.times.get(damage.frame, 0)
+                then = "reading stopped there" if damage.resumed is None else f"reading went on at byte {damage.resumed}"
+                yield Hit(
+                    frame=damage.frame, time_ns=time_ns, arguments={"offset": damage.offset, "reason": damage.reason, "then": then},
+                )  # fmt: skip
+
+
+class FileCutOff(_Damaged):
+    """The capture file ends inside a record.
+
+    ## Why it matters
+    The last packet is not there; the capture was cut by a full disk, an interrupted copy, or a tool that was killed. What
+    came behind is unknown.
+
+    ## What to do
+    Compare the size with the original's. Everything up to the cut was checked.
+    """
+
+    code, name, severity = "CAP013", "file-cut-off", WARNING
+    reference = "pcap, pcapng and ERF formats"
+    kind = "cut-off"
+    message = "the file is cut off at byte {offset}: {reason}"
+    example = "a pcap file without its last 10 bytes"
+
+    @on_chunk
+    def note(self, table: ChunkTable, context: Context) -> None:
+        """Remember times."""
+        self._note(table, context)
+
+    @on_end
+    def report(self, context: Context) -> Iterator[Hit]:
+        """One finding a place, at the last good frame before it."""
+        yield from self._damages(context)
+
+
+class FileDamaged(_Damaged):
+    """Bytes between the records of the capture file are no records.
+
+    ## Why it matters
+    Packets are lost at this place, so gaps and missing answers near it are the file's. Most other tools stop here without
+    reading the rest.
+
+    ## What to do
+    Fetch the capture again from where it was made. `ibdissect export` writes the readable packets to a sound file.
+    """
+
+    code, name, severity = "CAP014", "file-damaged", ERROR
+    reference = "pcap, pcapng and ERF formats"
+    kind = "damaged"
+    message = "the file is damaged at byte {offset}: {reason}; {then}"
+    example = "a pcap file with a record header overwritten by zeros"
+
+    @on_chunk
+    def note(self, table: ChunkTable, context: Context) -> None:
+        """Remember times."""
+        self._note(table, context)
+
+    @on_end
+    def report(self, context: Context) -> Iterator[Hit]:
+        """One finding a place, at the last good frame before it."""
+        yield from self._damages(context)
+
+
+class FrameMalformed(Rule):
+    """A frame is too short for the headers or the management datagram that its own fields announce.
+
+    ## Why it matters
+    A receiver drops it. It was damaged on the way, built by a faulty tool, or is not what it claims to be (a UDP packet to
+    port 4791 that is no RoCE).
+
+    ## What to do
+    Look at the frame's bytes from the place named on. One such frame is chance, a series has a sender.
+    """
+
+    code, name, severity = "CAP015", "frame-malformed", WARNING
+    reference = "sizes of the headers"
+    message = "{reason}"
+    example = "a performance management datagram with 100 bytes of payload"
+
+    OTHERS = (locate.PKTLEN_LARGE, locate.PKTLEN_SMALL, locate.NO_EXTENDED)
+    """Told by LNK003, LNK004, BTH009 and BTH019; the length of a subnet management packet by SMP001."""
+
+    @on_chunk
+    def malformed(self, table: ChunkTable, _: Context) -> Iterator[Hit]:
+        """Frames that the locator gave up on, and management datagrams that are not 256 bytes."""
+        loc, chunk = table.located, table.chunk
+        reasons = loc.malformed
+        if reasons.any():
+            told = np.isin(reasons, self.OTHERS)
+            told[table.occurrences(LRH).rows[too_small(table)]] = True
+            for row in np.flatnonzero((reasons != 0) & ~told).tolist():
+                yield self._hit(table, row, locate.MALFORMED[int(reasons[row])], 0)
+        mad = loc.start.get("mad")
+        if mad is None:
+            return
+        rows = np.flatnonzero((mad >= 0) & loc.complete & (reasons == 0))
+        room = loc.payload_end[rows] - mad[rows]
+        short = (room < 256) & (chunk.data[mad[rows]] == 1) & ((chunk.data[mad[rows] + 1] & 0x7F) != 0x01)
+        if short.any():
+            links = table.occurrences(LRH).rows
+            short &= ~np.isin(rows, links[length_disagrees(table)])
+        for row, size in zip(rows[short].tolist(), room[short].tolist(), strict=True):
+            yield self._hit(table, row, f"the management datagram has {size} bytes instead of 256", int(mad[row]))
+
+    def _hit(self, table: ChunkTable, row: int, reason: str, at: int) -> Hit:
+        chunk = table.chunk
+        offset = at - int(chunk.offset[row]) if at else 0
+        spans = (Span(chunk.first + row, offset, int(chunk.caplen[row]) - offset),)
+        return Hit(frame=chunk.first + row, time_ns=int(chunk.time_ns[row]), arguments={"reason": reason}, spans=spans)
+
+
+class StateWasEvicted(Rule):
+    """The capture holds more nodes or conversations than are remembered, and some were forgotten.
+
+    ## Why it matters
+    Rules that need the forgotten state stay silent about its packets. Findings are still true, but some are missing.
+
+    ## What to do
+    Split the capture (`editcap -c`), or limit it to the nodes in question.
+    """
+
+    code, name, severity = "CAP016", "state-evicted", INFO
+    reference = "bounds of the state kept while reading"
+    message = "too many {what} to remember, some were forgotten"
+    example = "a capture with more open requests than are remembered"
+
+    @on_event(StateEvicted)
+    def evicted(self, event: StateEvicted, _: Context) -> Iterator[Hit]:
+        """One finding for each kind of state, counting what was dropped."""
+        yield Hit(frame=event.frame, time_ns=event.time_ns, arguments={"what": event.what}, count=event.count, key=event.what)
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        """What was forgotten elsewhere."""
+        for one in context.dropped():
+            yield Hit(frame=one.frame, time_ns=one.time_ns, arguments={"what": one.what}, count=one.count, key=one.what)

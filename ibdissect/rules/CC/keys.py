@@ -1,0 +1,148 @@
+"""Which congestion control requests carry a key that the node refuses?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+from msgspec import Struct as Record
+
+from ibdissect.bounded import BoundedDict
+from ibdissect.dropped import Dropped
+from ibdissect.flow.capture_loss import CaptureLoss
+from ibdissect.flow.queries import Queries
+from ibdissect.flow.transactions import AnsweredMany, Request, Transactions, Unanswered
+from ibdissect.flow.visible_answers import VisibleAnswers
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related, Span, value_of
+from ibdissect.lint.rule import ERROR, Hit, Rule, Seen, on_chunk, on_end, on_event
+from ibdissect.rules.TXN.answers import PATIENCE_NS
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.cc import CongestionControlFormat, CongestionKeyInfo
+from ibdissect.wire.mad import MAD, method_name
+from ibdissect.wire.numbers import CC_CLASS, GET_RESP
+
+CLASS_STATUS = 8
+"""Class-specific status begins at this bit; below it a node says that it does not have the method or attribute."""
+MAX_NODES = 65536
+
+
+def rows_of_cc(table: ChunkTable) -> tuple[Queries, list[int]]:
+    """The requests and answers of the class, as indices into `Queries`."""
+    asked = table.once(Queries)
+    return asked, np.flatnonzero(asked.mgmt_class == CC_CLASS).tolist()
+
+
+class Suspect(Record):
+    """A request with another key than its target told."""
+
+    frame: int
+    time_ns: int
+    key: int
+    held: int
+    taught: int
+    at: int
+    what: str
+    place: int
+
+
+class CCKeyWrong(Rule):
+    """A congestion control request has another CC_Key than its target, and the target does not do it.
+
+    ## Why it matters
+    A node whose key is set and protected ignores requests with another one: the switch or adapter keeps its old settings. Where
+    the capture may have missed an answer, two requests without one count.
+
+    ## What to do
+    Give the tool the key (`ibccconfig -c`, opensm `cc_key`), or look for a second manager.
+    """
+
+    code, name, severity = "CC001", "cc-key-mismatch", ERROR
+    reference = "IBA A10.4.1, A10.4.3.4; opensm cc_key"
+    needs = (CaptureLoss, VisibleAnswers)
+    message = "{what} with {key}, the target holds {held}; it was not done"
+    example = "an accepted Set(CongestionKeyInfo) with CC_Key 7 and the protect bit, then two Gets with CC_Key 9 without an answer"
+
+    def __init__(self) -> None:
+        self.dropped = Dropped("requests of congestion control")
+        self.held = BoundedDict[int, tuple[int, int]](MAX_NODES, self.dropped)
+        """Protected keys by address, and the frames that told them."""
+        self.suspects: dict[int, Suspect] = {}
+        """By frame."""
+        self.refused: set[int] = set()
+        """Frames of requests that were answered with an error of this class."""
+        self.silent: dict[int, Request] = {}
+        """Requests that were not answered, by frame."""
+        self.done: list[int] = []
+        """Requests that were answered well in this chunk."""
+        self.taken: set[tuple[int, int]] = set()
+        """Addresses, and the other keys that they took."""
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> None:
+        """Accepted answers teach keys; requests are compared with them, in frame order."""
+        asked, mine = rows_of_cc(table)
+        for i in mine:
+            row = int(asked.rows[i])
+            seen = Seen(table, row)
+            if not asked.asks[i]:
+                info, mad = seen.first(CongestionKeyInfo), seen.first(MAD)
+                if info is not None and mad.method == GET_RESP and not mad.status:
+                    self.held.pop(int(asked.source[i]), None)
+                    if info.cc_key and info.cc_key_protect_bit:
+                        self.held.put(int(asked.source[i]), (info.cc_key, seen.frame), seen.frame, seen.time_ns)
+                continue
+            held = self.held.get(int(asked.destination[i]))
+            head = seen.first(CongestionControlFormat)
+            if held is not None and head is not None and head.cc_key != held[0]:
+                if len(self.suspects) >= MAX_NODES:
+                    self.dropped.add(seen.frame, seen.time_ns)
+                    continue
+                what = f"{method_name(CC_CLASS, int(asked.method[i]))}(attribute 0x{int(asked.attribute[i]):04x})"
+                at = head.offset + CongestionControlFormat.cc_key.bit // 8
+                self.suspects[seen.frame] = Suspect(
+                    seen.frame, seen.time_ns, head.cc_key, held[0], held[1], at, what, int(asked.destination[i]),
+                )  # fmt: skip
+        for one in filter(None, map(self.suspects.get, self.done)):
+            self.taken.add((one.place, one.key))
+        self.done.clear()
+
+    @on_event(Unanswered)
+    def nobody(self, event: Unanswered, _context: Context) -> None:
+        if event.request.mgmt_class != CC_CLASS:
+            return
+        if len(self.silent) < MAX_NODES:
+            self.silent[event.request.frame] = event.request
+        else:
+            self.dropped.add(event.frame, event.time_ns)
+
+    @on_event(AnsweredMany)
+    def answered(self, event: AnsweredMany, _context: Context) -> None:
+        mine = event.mgmt_class == CC_CLASS
+        refused = event.request_frames[mine & (event.status >> CLASS_STATUS != 0)]
+        room = max(0, MAX_NODES - len(self.refused))
+        self.refused.update(refused[:room].tolist())
+        if len(refused) > room:
+            self.dropped.add(int(refused[room]), 0, len(refused) - room)
+        self.done += event.request_frames[mine & (event.status == 0)].tolist()
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        """A node that did what it was asked with a key holds that key, whatever the capture showed of it."""
+        transactions, answers = context.get(Transactions), context.get(VisibleAnswers)
+        late = [request for request in transactions.open_requests() if transactions.last_ns - request.last_ns >= PATIENCE_NS]
+        self.silent.update((request.frame, request) for request in late if request.mgmt_class == CC_CLASS)
+        tries = Counter((one.place, one.key) for one in self.suspects.values())
+        for frame, suspect in self.suspects.items():
+            way = suspect.place, suspect.key
+            request = self.silent.get(frame)
+            ignored = request is not None and answers.would_show(request)
+            ignored &= tries[way] > 1 or context.get(CaptureLoss).proves_silence(suspect.time_ns)
+            if way not in self.taken and (frame in self.refused or ignored):
+                value = value_of(CongestionControlFormat.cc_key, suspect.key)
+                yield Hit(
+                    frame=frame, time_ns=suspect.time_ns, field=CongestionControlFormat.cc_key, value=value, evidence=Evidence.LEARNT,
+                    spans=(Span(frame, suspect.at, 8),), related=(Related(suspect.taught, "CongestionKeyInfo"),), key=suspect.place,
+                    arguments={"what": suspect.what, "key": value, "held": value_of(CongestionKeyInfo.cc_key, suspect.held)},
+                )  # fmt: skip

@@ -1,0 +1,97 @@
+"""Which congestion control settings are too long for the node or without effect?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ibdissect.bounded import BoundedDict
+from ibdissect.dropped import Dropped
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related
+from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, Seen, on_chunk, on_struct
+from ibdissect.rules.CC.keys import MAX_NODES, rows_of_cc
+from ibdissect.table.addresses import ends_at
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.cc import CACongestionSetting, CongestionControlTable, CongestionInfo
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import GET_RESP, SET
+
+CONTROL_TABLE = 0x0017
+
+
+class ControlTableBeyond(Rule):
+    """A block of a congestion control table is beyond what the adapter can hold.
+
+    ## Why it matters
+    The adapter refuses the block or drops it; delays for heavy congestion are missing.
+
+    ## What to do
+    Ask the adapter for CongestionInfo first; ControlTableCap is the number of blocks of 64 entries.
+    """
+
+    code, name, severity = "CC003", "cct-beyond-cap", WARNING
+    reference = "IBA A10.4.3.3, A10.4.3.9; opensm cc table"
+    message = "block {block} of the CongestionControlTable, the adapter has {cap}"
+    example = "GetResp(CongestionInfo) with ControlTableCap 2, then Set(CongestionControlTable) for block 2"
+
+    def __init__(self) -> None:
+        self.dropped = Dropped("congestion control nodes")
+        self.caps = BoundedDict[int, tuple[int, int]](MAX_NODES, self.dropped)
+        """ControlTableCap by address, and the frame that told it."""
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        """CongestionInfo teaches; a ControlTableCap of 0 is what nodes without a table say."""
+        asked, mine = rows_of_cc(table)
+        for i in mine:
+            row = int(asked.rows[i])
+            seen = Seen(table, row)
+            if not asked.asks[i]:
+                info, mad = seen.first(CongestionInfo), seen.first(MAD)
+                if info is not None and mad.method == GET_RESP and not mad.status and info.control_table_cap:
+                    self.caps.put(int(asked.source[i]), (info.control_table_cap, seen.frame), seen.frame, seen.time_ns)
+                continue
+            known = self.caps.get(int(asked.destination[i]))
+            if known is not None and asked.attribute[i] == CONTROL_TABLE and asked.modifier[i] >= known[0]:
+                hit = self.hit(seen, seen.first(MAD), MAD.attribute_modifier, block=int(asked.modifier[i]), cap=known[0])
+                hit.related, hit.evidence, hit.key = (Related(known[1], "CongestionInfo"),), Evidence.LEARNT, int(asked.destination[i])
+                yield hit
+
+
+class CongestionInert(Rule):
+    """An adapter is told to react to congestion by nothing.
+
+    ## Why it matters
+    With CCTI_Increase 0 a notification (BECN) does not move the index into the table of delays, and with CCTI_Limit 0 the index
+    cannot leave 0: marking of packets goes on without any effect.
+
+    ## What to do
+    Set CCTI_Increase and the length of the table, or leave the service level out of Control_Map.
+    """
+
+    code, name, severity = "CC004", "cn-settings", INFO
+    reference = "IBA A10.2.2, A10.4.3.8; ibdiagnet CACongestionEntry, PSM2 ips_cca_adjust_rate"
+    message = "{what}: congestion notifications have no effect"
+    example = "Set(CACongestionSetting) with Control_Map 1 and CCTI_Increase 0 for service level 0"
+
+    @on_struct(CACongestionSetting)
+    def settings(self, view: CACongestionSetting, seen: Seen) -> Iterator[Hit]:
+        """Service levels that Control_Map names."""
+        if seen.first(MAD).method != SET:
+            return
+        still = [sl for sl, entry in enumerate(view.entry) if view.control_map >> sl & 1 and not entry.ccti_increase]
+        if still:
+            what = "CCTI_Increase is 0 for service level " + ", ".join(map(str, still))
+            yield self._of(self.hit(seen, view, CACongestionSetting.control_map, what=what), seen)
+
+    @on_struct(CongestionControlTable)
+    def limit(self, view: CongestionControlTable, seen: Seen) -> Iterator[Hit]:
+        """Every block repeats the limit."""
+        mad = seen.first(MAD)
+        if mad.method == SET and not mad.attribute_modifier and not view.ccti_limit:
+            yield self._of(self.hit(seen, view, CongestionControlTable.ccti_limit, what="CCTI_Limit is 0"), seen)
+
+    @staticmethod
+    def _of(hit: Hit, seen: Seen) -> Hit:
+        hit.key = hit.arguments["what"], ends_at(seen.table, seen.row)
+        return hit

@@ -1,0 +1,182 @@
+"""Which packets of a connection contradict what its messages agreed on?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ibdissect.bounded import BoundedDict
+from ibdissect.dropped import Dropped
+from ibdissect.flow.columns import GOES_ON
+from ibdissect.flow.events import Repeated
+from ibdissect.flow.recovery import FAR, distance
+from ibdissect.flow.reliable import Streams
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related
+from ibdissect.lint.rule import WARNING, Hit, Rule, on_chunk, on_end, on_event
+from ibdissect.table.addresses import ends_of
+from ibdissect.table.connection_events import Connection
+from ibdissect.table.connections import Connections
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.cm import REQ
+from ibdissect.wire.transport import AETH, BTH
+
+LOST_AT_MOST = 1 << 10
+"""A first packet so little behind the agreed PSN may be just the first that the capture has."""
+KEPT, MAX_ENDS = 8, 65536
+"""Answers remembered per queue pair, and queue pairs."""
+PSN_NAK = 0x60
+"""Syndrome of a NAK with a PSN sequence error."""
+FIRST_RNR = 0x20
+"""Syndromes below it acknowledge."""
+ENOUGH = 2
+"""So often does a requester go back to its first packet before it is clear that it has none in front."""
+SERVICES = {0: "RC", 1: "UC"}
+
+
+def agreed(context: Context) -> Iterator[tuple[int, Connection, int, str, bool]]:
+    """Streams of connections whose set-up the capture shows: slot, connection, the PSN announced, and in which message.
+
+    The last item says whether a later connection has the same queue pair.
+    """
+    connections, streams = context.get(Connections), context.get(Streams)
+    found: dict[int, tuple[Connection, int, str]] = {}
+    later = set[int]()
+    for connection in connections.all:
+        service = SERVICES.get(connection.service)
+        if service is None or not connection.rep_frame:
+            continue
+        for source, destination, qpn, psn, what in (
+            (connection.active, connection.passive, connection.passive_qpn, connection.passive_psn, "REP"),
+            (connection.passive, connection.active, connection.active_qpn, connection.active_psn, "REQ"),
+        ):
+            slot = streams.requests_to(service, source, destination, qpn)
+            if slot is None:
+                continue
+            if connection.rep_frame < int(streams.state["first_frame"][slot]):
+                found[slot] = connection, psn, what  # the latest connection before the first packet is the one meant
+            else:
+                later.add(slot)
+    for slot, (connection, psn, what) in found.items():
+        yield slot, connection, psn, what, slot in later
+
+
+class StartingPSN(Rule):
+    """A connection does not begin with the PSN that was agreed.
+
+    ## Why it matters
+    Each side starts with the PSN that its peer announced (in the REP for the requester's packets, in the REQ for the
+    responder's). The receiver drops packets with any other, and the connection ends after the retries.
+
+    ## What to do
+    Look at how the application moves its queue pair to RTS: send and receive PSN may be swapped.
+
+    ## Evidence
+    REQ and REP in front of the first packet. Where that is at most 1024 PSNs behind the agreed one, the capture may have missed
+    some: then an acknowledgement must count it as the first message (MSN 1), or the responder asks for the agreed PSN and the
+    requester goes back to its own first one twice.
+    """
+
+    code, name, severity = "CM008", "cm-psn-mismatch", WARNING
+    reference = "IBA 12.7.31, 9.7.7.1; seed004 REQ, REP"
+    needs = (Connections, Streams)
+    message = "{ends}: begins with PSN {psn}, the {what} said {wanted}"
+    example = "a REQ with starting PSN 100, a REP with 200, and a SEND of the requester with PSN 100"
+
+    def __init__(self) -> None:
+        self.dropped = Dropped("queue pairs with first acknowledgements")
+        self.answers = BoundedDict[tuple[Any, Any, int], list[tuple[int, int, bool]]](MAX_ENDS, self.dropped)
+        """Frame and PSN of acknowledgements with MSN 1, and of NAKs for a PSN (True), by source, destination and its queue pair."""
+        self.again = Counter[int]()
+        """How often streams went back to their first packet."""
+        self.earlier: set[int] = set()
+        """Streams that went back behind their first packet."""
+
+    @on_event(Repeated)
+    def repeated(self, event: Repeated, context: Context) -> None:
+        back = distance(event.psn, int(context.get(Streams).state["first_psn"][event.slot]))
+        if back < 0:
+            self.earlier.add(event.slot)
+        elif back == 0:
+            self.again[event.slot] += 1
+
+    @on_chunk
+    def look(self, table: ChunkTable, _context: Context) -> None:
+        """Answers that tell which packet a responder took, or waits for, as its first: there are few."""
+        rows = table.occurrences(AETH).rows
+        if not len(rows):
+            return
+        syndrome = table.values(AETH.syndrome)
+        index = np.flatnonzero((syndrome == PSN_NAK) | ((table.values(AETH.msn) == 1) & (syndrome < FIRST_RNR)))
+        rows, refused = rows[index], (syndrome[index] == PSN_NAK).tolist()
+        columns = (table.values_at(field, rows).tolist() for field in (BTH.destqp, BTH.psn))
+        for (source, destination), row, qpn, psn, nak in zip(ends_of(table, rows), rows.tolist(), *columns, refused, strict=True):
+            frame = table.chunk.first + row
+            latest = self.answers.get((source, destination, qpn), [])[1 - KEPT :]
+            self.answers.put((source, destination, qpn), [*latest, (frame, psn, nak)], frame, int(table.chunk.time_ns[row]))
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        streams = context.get(Streams)
+        for slot, connection, psn, what, _ in agreed(context):
+            found, first = int(streams.state["first_psn"][slot]), int(streams.state["first_frame"][slot])
+            proof: tuple[tuple[int, str], ...] | None = ()
+            if 0 <= distance(found, psn) <= LOST_AT_MOST:
+                proof = self._proof(slot, connection, psn, streams) if found != psn else None
+            if proof is not None:
+                frames = ((connection.req_frame, "REQ"), (connection.rep_frame, "REP"), *proof)
+                yield Hit(
+                    frame=first, time_ns=connection.rep_ns, evidence=Evidence.LEARNT, field=BTH.psn, value=found,
+                    arguments={"ends": streams.ends[slot].text, "psn": found, "what": what, "wanted": psn},
+                    related=tuple(Related(frame, why) for frame, why in frames),
+                )  # fmt: skip
+
+    def _proof(self, slot: int, connection: Connection, psn: int, streams: Streams) -> tuple[tuple[int, str], ...] | None:
+        """What shows that the first packet of the capture is that of the connection; None where nothing does."""
+        ends, found = streams.ends[slot], int(streams.state["first_psn"][slot])
+        first, opcode = int(streams.state["first_frame"][slot]), int(streams.state["first_opcode"][slot])
+        qpn = connection.active_qpn if ends.dest_qp == connection.passive_qpn else connection.passive_qpn
+        for frame, told, nak in self.answers.get((ends.destination, ends.source, qpn), ()):
+            if frame <= first:
+                continue
+            if nak and told == psn and self.again[slot] >= ENOUGH and slot not in self.earlier:
+                return ((frame, "the responder waits for the agreed PSN, which is never sent"),)
+            if not nak and 0 <= distance(told, found) <= FAR and not GOES_ON[opcode]:
+                return ((frame, "the responder counts its first message"),)
+        return None
+
+
+class AgreedMTU(Rule):
+    """Packets of a connection are longer than the path MTU in its REQ.
+
+    ## Why it matters
+    Switches and the receiver may drop them; the message never arrives.
+
+    ## What to do
+    Set the path MTU of the queue pair to what the REQ says.
+
+    ## Evidence
+    REQ and REP in front of the first packet, and one packet of any kind that is longer. Silent where a later connection has the
+    same queue pair.
+    """
+
+    code, name, severity = "CM009", "cm-mtu", WARNING
+    reference = "IBA 12.7.14; seed004 REQ"
+    needs = (Connections, Streams)
+    message = "{ends}: packets with {found} bytes, the REQ said {agreed}"
+    example = "a REQ with path MTU 256, and a SEND First with 512 bytes"
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        streams = context.get(Streams)
+        for slot, connection, _, _, reused in agreed(context):
+            found = int(streams.state["largest"][slot])
+            if connection.mtu and found > connection.mtu and not reused:
+                yield Hit(
+                    frame=int(streams.state["largest_frame"][slot]), time_ns=connection.rep_ns, evidence=Evidence.LEARNT,
+                    field=REQ.path_packet_payload_mtu, value=found, related=(Related(connection.req_frame, "REQ"),),
+                    arguments={"ends": streams.ends[slot].text, "found": found, "agreed": connection.mtu},
+                )  # fmt: skip

@@ -1,0 +1,229 @@
+"""Which messages of connection management are missing, late, repeated or from the wrong side?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ibdissect.flow.capture_loss import CaptureLoss
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related
+from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, on_end, on_event
+from ibdissect.lint.setting import Setting
+from ibdissect.rules.shared.silence import doubtful
+from ibdissect.table.connection_events import Confirmed, Rejected, RejectedAlone, Replied, Requested
+from ibdissect.table.connections import MAX_CONNECTIONS, Connections
+from ibdissect.wire.cm import DREQ, REJ, REP, REQ, RTU
+from ibdissect.wire.cm_names import REJ_REASONS
+from ibdissect.wire.spec import Field
+
+WARM_UP_NS = 60_000_000_000
+"""CM gives up within a minute; what belongs to the time in front of the capture is over by then."""
+SECOND = 1_000_000_000
+INVALID_SERVICE = 8
+
+
+def timeout_ns(code: int) -> int:
+    """4.096 us * 2^code (IBA 12.7.4)."""
+    return 4096 << code
+
+
+class RejectAlone(Rule):
+    """A connection was rejected whose request the capture does not show.
+
+    ## Why it matters
+    The REQ was lost or took another way, or a side answers messages of a connection that it has forgotten. The first minute
+    of a capture is not judged.
+
+    ## What to do
+    Look at the reason: 4 (invalid communication id) means that the two sides disagree about the connection.
+    """
+
+    code, name, severity = "CM003", "cm-unexpected-rej", INFO
+    reference = "IBA 12.6.7; kernel core/cm.c"
+    message = "REJ from {sender} to {receiver}, reason {reason}, without its REQ"
+    example = "a REJ alone, in the second minute of a capture"
+
+    @on_event(RejectedAlone)
+    def alone(self, event: RejectedAlone, context: Context) -> Iterator[Hit]:
+        if event.time_ns - context.get(Connections).first_ns >= WARM_UP_NS:
+            yield Hit(
+                frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, field=REJ.reason, value=event.reason,
+                arguments={"sender": str(event.sender), "receiver": str(event.receiver), "reason": event.reason},
+                key=(event.sender, event.receiver),
+            )  # fmt: skip
+
+
+class TooManyRequests(Rule):
+    """A REQ or REP was sent more often than the connection's Max CM Retries.
+
+    ## Why it matters
+    The other side does not answer, or its answers are lost; who repeats beyond the limit does not keep its own word.
+
+    ## What to do
+    Check that the other side is alive and listens on QP1, then the CM of the sender.
+    """
+
+    code, name, severity = "CM005", "cm-retransmit-count", WARNING
+    reference = "IBA 12.7.27, 12.9.8.7; seed004 REQ"
+    message = "{ends}: {what} number {sent}, Max CM Retries is {allowed}"
+    example = "three REQs with the same communication id and Max CM Retries 1"
+
+    @on_event(Requested)
+    def requested(self, event: Requested, _context: Context) -> Iterator[Hit]:
+        if event.connection.reqs == event.connection.max_cm_retries + 2:
+            yield self._hit(event, "REQ", event.connection.reqs)
+
+    @on_event(Replied)
+    def replied(self, event: Replied, _context: Context) -> Iterator[Hit]:
+        if event.connection.reps == event.connection.max_cm_retries + 2:
+            yield self._hit(event, "REP", event.connection.reps)
+
+    @staticmethod
+    def _hit(event: Requested | Replied, what: str, sent: int) -> Hit:
+        connection = event.connection
+        return Hit(
+            frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, related=(Related(connection.req_frame, "first REQ"),),
+            arguments={"ends": connection.text, "what": what, "sent": sent, "allowed": connection.max_cm_retries},
+            field=REQ.max_cm_retries,
+        )  # fmt: skip
+
+
+class ReplyLate(Rule):
+    """A REP came later than the REQ allowed.
+
+    ## Why it matters
+    The requester repeats the REQ meanwhile, and gives up when this goes on. Slow applications should send an MRA first.
+
+    ## What to do
+    Accept connections faster, or raise the CM response timeout of the requester.
+    """
+
+    code, name, severity = "CM006", "cm-response-timeout", INFO
+    reference = "IBA 12.7.4, 12.9.8.7; seed004 REQ"
+    message = "{ends}: REP after {milliseconds} ms, the REQ allowed {allowed} ms"
+    example = "a REQ with a response timeout of 4.2 s, and a REP ten seconds later"
+
+    @on_event(Replied)
+    def replied(self, event: Replied, _context: Context) -> Iterator[Hit]:
+        connection = event.connection
+        took, allowed = event.time_ns - connection.req_ns, timeout_ns(connection.response_timeout + 1)
+        if connection.reps == 1 and not connection.mra_frame and took > allowed:
+            yield Hit(
+                frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, related=(Related(connection.req_frame, "REQ"),),
+                arguments={"ends": connection.text, "milliseconds": took // 1_000_000, "allowed": allowed // 1_000_000},
+                field=REP.remote_communication_id,
+            )  # fmt: skip
+
+
+class NoListener(Rule):
+    """A connection was refused because nobody listens.
+
+    ## Why it matters
+    The service id (for RDMA-CM: the port) of the REQ has no listener at this node.
+
+    ## What to do
+    Start the service, or correct the address or port.
+    """
+
+    code, name, severity = "CM012", "cm-serviceid-invalid-rej", INFO
+    reference = "IBA 12.6.7.2; kernel ib_cm.h"
+    message = "{ends}: rejected, {reason}"
+    example = "a REQ, and a REJ with reason 8"
+
+    @on_event(Rejected)
+    def rejected(self, event: Rejected, _context: Context) -> Iterator[Hit]:
+        if event.reason == INVALID_SERVICE:
+            yield Hit(
+                frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, field=REJ.reason, value=event.reason,
+                arguments={"ends": event.connection.text, "reason": REJ_REASONS[event.reason]},
+                related=(Related(event.connection.req_frame, "REQ"),),
+            )  # fmt: skip
+
+
+class DisconnectUnanswered(Rule):
+    """A DREQ was never answered.
+
+    ## Why it matters
+    The other side may still think that it is connected; its queue pair stays allocated until a timer runs out.
+
+    ## What to do
+    Check whether the other side is alive, or forgot the connection.
+    """
+
+    code, name, severity = "CM017", "cm-drep-missing", WARNING
+    reference = "IBA 12.6.11, 12.6.12; seed004"
+    needs = (CaptureLoss, Connections)
+    message = "{ends}: DREQ without DREP"
+    example = "REQ, REP, RTU, DREQ, and ten seconds of silence"
+    patience = Setting(10.0, "seconds that the capture must go on after the DREQ", 0.0)
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        connections = context.get(Connections)
+        for connection in connections.all:
+            waited = connections.last_ns - connection.dreq_ns >= self.patience * SECOND
+            if connections.both_speak(connection) and connection.dreq_frame and not connection.drep_frame and waited:
+                yield Hit(
+                    frame=connection.dreq_frame, time_ns=connection.dreq_ns, evidence=Evidence.LEARNT, field=DREQ.remote_communication_id,
+                    arguments={"ends": connection.text}, related=(Related(connection.req_frame, "REQ"),),
+                    severity=doubtful(context, connection.dreq_ns),
+                )  # fmt: skip
+
+
+class WrongTurn(Rule):
+    """A message of connection management comes from the wrong side, or behind a rejection by its own sender.
+
+    ## Why it matters
+    The receiver drops it, or answers that it does not know the connection; the two sides disagree about its state.
+
+    ## What to do
+    Look at the sender's connection manager.
+
+    ## Evidence
+    The messages themselves. A request that was sent again is not judged, nor is one that the capture may have missed: in ERF
+    captures whose traffic does not show that nothing is missing, and where packets are missing within ten seconds.
+    """
+
+    code, name, severity = "CM004", "cm-sequence", WARNING
+    reference = "IBA 12.9.7; Linux core/cm.c states"
+    message = "{ends}: {what} from {sender}, {why}"
+    example = "a REQ of LID 1 to LID 2, and a REP for it from LID 1"
+    needs = (CaptureLoss,)
+
+    def __init__(self) -> None:
+        self.held: list[Hit] = []
+        """What a REQ that the capture missed would explain; as many as `Connections` remembers."""
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        for hit in self.held:
+            if context.get(CaptureLoss).proves_silence(hit.time_ns):
+                yield hit
+
+    @on_event(Replied)
+    def replied(self, event: Replied, _context: Context) -> Iterator[Hit]:
+        connection = event.connection
+        if event.sender == connection.active != connection.passive:
+            yield self._hit(event, "REP", "which sent the REQ", REP.local_communication_id)
+        elif connection.rejected_by == event.sender and connection.reqs == 1 == connection.reps and len(self.held) < MAX_CONNECTIONS:
+            self.held.append(self._hit(event, "REP", "which has rejected the REQ", REP.local_communication_id))
+
+    @on_event(Confirmed)
+    def confirmed(self, event: Confirmed, _context: Context) -> Iterator[Hit]:
+        connection = event.connection
+        if event.sender == connection.passive != connection.active:
+            yield self._hit(event, "RTU", "which did not send the REQ", RTU.local_communication_id)
+        elif connection.rej_frame and connection.rejected_by == event.sender and connection.reps == 1:
+            yield self._hit(event, "RTU", "which has rejected the REP", RTU.local_communication_id)
+
+    @staticmethod
+    def _hit(event: Replied | Confirmed, what: str, why: str, at: Field[Any]) -> Hit:
+        connection = event.connection
+        related = [Related(connection.req_frame, "REQ")]
+        if connection.rej_frame:
+            related.append(Related(connection.rej_frame, "REJ"))
+        return Hit(
+            frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, field=at, related=tuple(related),
+            arguments={"ends": connection.text, "what": what, "sender": str(event.sender), "why": why},
+        )  # fmt: skip

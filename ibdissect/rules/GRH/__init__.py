@@ -1,0 +1,1 @@
+"""Rules about the global route header."""

@@ -1,0 +1,251 @@
+"""Which fields of the global route header are wrong?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.lint.rule import ERROR, WARNING, Rule
+from ibdissect.rules.LNK.packet import GLOBAL, LID_MULTICAST_LAST, LOCAL, length_disagrees
+from ibdissect.rules.shared.packet_flows import IPOIB, gid_bytes
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.around import Ethernet
+from ibdissect.wire.expr import Where, present
+from ibdissect.wire.link import LRH
+from ibdissect.wire.network import GRH
+from ibdissect.wire.numbers import FIRST_MULTICAST
+from ibdissect.wire.spec import Field
+
+Bool = npt.NDArray[np.bool_]
+SCOPES = frozenset({0x1, 0x2, 0x5, 0x8, 0xE})
+"""Interface, link, site, organisation, global."""
+LINK_LOCAL = 0xFE80 << 48
+ZERO = bytes(16)
+# In captures of IP over InfiniBand the 40 bytes in front of a datagram are undefined when it came without a GRH.
+REAL = present(LRH) | present(Ethernet)
+GID_FLOW: tuple[Field[Any], ...] = (GRH.sgid, GRH.dgid)
+
+
+def _u16(rows: npt.NDArray[np.uint8], at: int) -> npt.NDArray[np.int64]:
+    return (rows[:, at].astype(np.int64) << 8) | rows[:, at + 1]
+
+
+def _prefix(gid: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+    return np.ascontiguousarray(gid[:, :8]).view(">u8")[:, 0].astype(np.uint64)
+
+
+def _leaves_subnet(table: ChunkTable) -> Bool:
+    """Unicast between two subnet prefixes, neither of them link-local (which stands for any subnet's own)."""
+    source, destination = table.values(GRH.sgid), table.values(GRH.dgid)
+    one, other = _prefix(source), _prefix(destination)
+    local = np.uint64(LINK_LOCAL)
+    away: Bool = (one != other) & (one != local) & (other != local) & (destination[:, 0] != 0xFF)
+    return away
+
+
+class IpVersion(Rule):
+    """The IP version of the global route header is not 6.
+
+    ## Why it matters
+    The GRH has the form of an IPv6 header. Routers and receivers drop a packet with another version.
+
+    ## What to do
+    Check the CRCs: right, and the sender is faulty; wrong, and the packet was damaged.
+    """
+
+    code, name, severity = "GRH001", "grh-ipver", ERROR
+    reference = "IBA 8.3"
+    on = GRH
+    when = (GRH.ipver != 6) & REAL
+    at = GRH.ipver
+    flow = GID_FLOW
+    message = "IP version {ipver} in a GRH, it must be 6"
+    example = "a packet with IPVer 4"
+
+
+class NextHeader(Rule):
+    """The global route header of an InfiniBand packet is not followed by a transport header.
+
+    ## Why it matters
+    With LNH 3 the next header must be 0x1B, or the receiver does not know the transport and drops the packet. Plain IPv6
+    over the link is LNH 1.
+
+    ## What to do
+    Find the sender; something put an IPv6 packet on the link with the wrong LNH.
+    """
+
+    code, name, severity = "GRH002", "grh-nxthdr", ERROR
+    reference = "IBA 8.3"
+    on = GRH
+    when = (GRH.nxt_hdr != 0x1B) & (LRH.lnh == GLOBAL)
+    at = GRH.nxt_hdr
+    flow = GID_FLOW
+    message = "next header 0x{nxt_hdr:02x} in a GRH, the InfiniBand transport is 0x1b"
+    example = "a packet with NxtHdr 17"
+
+
+class PayloadLength(Rule):
+    """The length in the global route header is not that of the packet.
+
+    ## Why it matters
+    PayLen counts from the BTH to the ICRC. Routers forward by it, and a receiver drops a packet whose two lengths disagree.
+
+    ## What to do
+    Find the sender; senders that count the GRH itself are 40 bytes off.
+    """
+
+    code, name, severity = "GRH003", "grh-paylen", ERROR
+    reference = "IBA 8.3; 6 of 6 frames of a public capture have PktLen * 4 - 48"
+    on = GRH
+    when = (GRH.pay_len != LRH.pktlen * 4 - 48) & (LRH.lnh == GLOBAL) & ~Where(LRH, length_disagrees)
+    at = GRH.pay_len
+    flow = (*GID_FLOW, GRH.pay_len)
+    message = "PayLen of {pay_len} bytes does not agree with PktLen of {LRH.pktlen} words (48 bytes more)"
+    example = "a packet whose PayLen is 4 bytes too large"
+
+
+class HopLimit(Rule):
+    """A packet to another subnet may not pass a router.
+
+    ## Why it matters
+    A router takes one from the hop limit and drops the packet at 0. With 0 or 1 at the sender it never gets out of the
+    subnet.
+
+    ## What to do
+    Let the sender take the hop limit from the path record (OpenSM gives 255 between subnets). Captured behind the last
+    router, a limit of 1 may be right.
+    """
+
+    code, name, severity = "GRH004", "grh-hoplimit-zero-routed", WARNING
+    reference = "opensm IB_HOPLIMIT_MAX"
+    on = GRH
+    when = (GRH.hop_lmt <= 1) & REAL & Where(GRH, _leaves_subnet)
+    at = GRH.hop_lmt
+    flow = GID_FLOW
+    message = "hop limit {hop_lmt} from {sgid} to another subnet, {dgid}"
+    example = "a packet between two subnet prefixes with hop limit 1"
+
+
+class SourceGidMulticast(Rule):
+    """The source GID is a multicast GID.
+
+    ## Why it matters
+    A packet comes from one port. Nobody can answer this one, and access rules by GID do not apply.
+
+    ## What to do
+    Find the sender by its LID; its address handle was filled with source and destination exchanged.
+    """
+
+    code, name, severity = "GRH005", "grh-sgid-multicast", ERROR
+    reference = "IBA 4.1.1; opensm MGID rules"
+    on = GRH
+    when = gid_bytes(GRH, GRH.sgid, lambda gid: gid[:, 0] == 0xFF) & REAL
+    at = GRH.sgid
+    flow = GID_FLOW
+    message = "the source GID {sgid} is a multicast GID"
+    example = "a packet with source GID ff12::1"
+
+
+class SourceGidZero(Rule):
+    """The source GID is zero.
+
+    ## Why it matters
+    The zero GID is reserved. An answer that needs a GRH has nowhere to go.
+
+    ## What to do
+    Check the GID index that the sender used: an unused entry of the GID table is zero.
+    """
+
+    code, name, severity = "GRH006", "grh-sgid-zero", ERROR
+    reference = "IBA 4.1.1; seed004 ZERO_GID"
+    on = GRH
+    when = (GRH.sgid == ZERO) & REAL
+    at = GRH.sgid
+    flow = GID_FLOW
+    message = "the source GID is zero"
+    example = "a packet with source GID ::"
+
+
+class DestinationGidZero(Rule):
+    """The destination GID is zero.
+
+    ## Why it matters
+    The zero GID is reserved; receivers and routers drop the packet.
+
+    ## What to do
+    Check how the sender resolved its peer; a path record that was never filled gives this.
+    """
+
+    code, name, severity = "GRH007", "grh-dgid-zero", ERROR
+    reference = "IBA 4.1.1; seed004 ZERO_GID"
+    on = GRH
+    when = (GRH.dgid == ZERO) & REAL
+    at = GRH.dgid
+    flow = GID_FLOW
+    message = "the destination GID is zero"
+    example = "a packet with destination GID ::"
+
+
+class MulticastWithoutGrh(Rule):
+    """A multicast packet has no global route header.
+
+    ## Why it matters
+    The receiver tells groups apart by the destination GID, several of which may share one LID. Without a GRH it drops the
+    packet.
+
+    ## What to do
+    Set the GRH in the sender's address handle (is_global); it is required for multicast.
+    """
+
+    code, name, severity = "GRH008", "mcast-without-grh", ERROR
+    reference = "every multicast frame of public captures carries a GRH"
+    on = LRH
+    when = LRH.dlid.between(FIRST_MULTICAST, LID_MULTICAST_LAST) & (LRH.lnh == LOCAL)
+    at = LRH.dlid
+    flow = (LRH.slid, LRH.dlid)
+    message = "a packet to multicast LID 0x{dlid:04x} without a GRH"
+    example = "a UD packet to LID 0xC001 with LNH 2"
+
+
+class MulticastFlags(Rule):
+    """A multicast GID uses reserved flags.
+
+    ## Why it matters
+    Of the four flags only the last (transient) has a meaning. A subnet manager refuses to make a group with others, so
+    nobody can have joined this one.
+
+    ## What to do
+    Compare the group with those of `saquery -g`; correct the application that composed it.
+    """
+
+    code, name, severity = "GRH010", "mgid-flags-reserved", WARNING
+    reference = "opensm osm_sa_mcmember_record (o15-0.1.x)"
+    on = GRH
+    when = REAL & gid_bytes(GRH, GRH.dgid, lambda gid: (gid[:, 0] == 0xFF) & (gid[:, 1] & 0xE0 != 0) & ~np.isin(_u16(gid, 2), IPOIB))
+    at = GRH.dgid
+    flow = GID_FLOW
+    message = "the multicast GID {dgid} has reserved flags"
+    example = "a packet to ff92::1"
+
+
+class MulticastScope(Rule):
+    """A multicast GID has a scope that does not exist.
+
+    ## Why it matters
+    Scopes are link (2), site (5), organisation (8) and global (E). With another one routers and subnet managers treat the
+    group as unknown.
+
+    ## What to do
+    Correct the application that composed the group's address.
+    """
+
+    code, name, severity = "GRH011", "mgid-scope-invalid", WARNING
+    reference = "IBA 4.1.1; opensm scopes"
+    on = GRH
+    when = REAL & gid_bytes(GRH, GRH.dgid, lambda gid: (gid[:, 0] == 0xFF) & ~np.isin(gid[:, 1] & 0x0F, list(SCOPES)))
+    at = GRH.dgid
+    flow = GID_FLOW
+    message = "the multicast GID {dgid} has a scope that does not exist"
+    example = "a packet to ff13::1"

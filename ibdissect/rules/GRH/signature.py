@@ -1,0 +1,45 @@
+"""Which multicast groups does a client want to make whose address only the subnet manager may compose?"""
+
+from __future__ import annotations
+
+from ibdissect.lint.rule import INFO
+from ibdissect.rules.shared.refused_join import RefusedJoin
+from ibdissect.table.locate import Bool
+from ibdissect.table.mask import occurrences_where
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.component_mask import mask_for
+from ibdissect.wire.sa import SAFormat
+from ibdissect.wire.sa_paths import MCMemberRecord
+
+REQUEST_INVALID = 2
+CREATES = mask_for(MCMemberRecord, ("mgid", "port_gid", "q_key", "t_class", "p_key", "sl", "flow_label", "join_state"))
+"""What a request must bring along to make a group (opensm REQUIRED_MC_CREATE_COMP_MASK)."""
+
+
+class SubnetManagersSignature(RefusedJoin):
+    """A client asks to make a multicast group that only the subnet manager may compose, and is refused.
+
+    ## Why it matters
+    Link-local groups with signature 0xA01B are those that the subnet manager makes up itself when a client leaves the MGID
+    out. It refuses to make one for a client; joining one that exists is right, and Linux does so.
+
+    ## What to do
+    See whether the group is gone since the client learnt its MGID, after a restart of the manager; a client that composes such an
+    MGID itself must choose another signature or leave the MGID out.
+
+    ## Evidence
+    A Set of MCMemberRecord with all components that make a group, refused with class status 2, while no record of the group was
+    seen before. It is a note: the SA does not say which component it refuses.
+    """
+
+    code, name, severity = "GRH012", "mgid-signature-linklocal", INFO
+    reference = "opensm osm_sa_mcmember_record (o15-0.1.5, checked when a group is made); Linux rdma_cm joins such groups"
+    at = MCMemberRecord.mgid
+    message = "the SA refused to make {group}, whose signature 0xa01b is for groups that it composes itself"
+    example = "SubnAdmSet(MCMemberRecord) for ff12:a01b::1 with all components, and an answer with status 0x0200"
+    statuses = frozenset({REQUEST_INVALID})
+
+    def faulty(self, table: ChunkTable) -> Bool:
+        gid = table.values(MCMemberRecord.mgid)
+        composed: Bool = (gid[:, 0] == 0xFF) & (gid[:, 1] & 0x0F == 2) & (gid[:, 2] == 0xA0) & (gid[:, 3] == 0x1B)
+        return composed & occurrences_where((SAFormat.component_mask & CREATES) == CREATES, table, MCMemberRecord)

@@ -1,0 +1,1 @@
+"""Rules about the local route header, links and LIDs."""

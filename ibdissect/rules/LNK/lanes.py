@@ -1,0 +1,174 @@
+"""Which packets use a virtual lane that their service level never maps to, or a service level that is dropped?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.model import SWITCH, Port, Subnet
+from ibdissect.fabric.tables import lane_of
+from ibdissect.lint.engine import Context
+from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, Seen, on_event
+from ibdissect.rules.LNK.ports import complete_since, swept
+from ibdissect.rules.shared.link_rule import pieces
+from ibdissect.table.locate import Bool, Int
+from ibdissect.table.native import Native
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.link import LRH
+from ibdissect.wire.numbers import FIRST_MULTICAST
+
+LIDS, SLS, VLS = 1 << 16, 16, 16
+MANAGEMENT_VL = DROPPED = 15
+OPERATIONAL = (15, 7, 3, 1, 0)
+"""What ports with fewer lanes than their table names may leave of a lane; opensm masks tables so (osm_qos.c)."""
+MAX_KEPT = 256
+"""Suspicious flows of a chunk that are looked at alone."""
+
+
+class MappedToNothing(Rule):
+    """A packet has a service level that its sender's own table drops.
+
+    ## Why it matters
+    An SL mapped to VL 15 is switched off: the port drops such packets before they leave. Who sends one uses another table than
+    the subnet manager wrote, or another port's LID.
+
+    ## What to do
+    Compare the SL of the path (PathRecord) with the SL to VL table of the port (smpquery sl2vl); opensm's `qos_*_sl2vl` options
+    may have switched the SL off while the connection was open.
+    """
+
+    code, name, severity = "LNK018", "sl-mapped-to-vl15", INFO
+    reference = "IBA 7.6.6; opensm osm_qos.c"
+    message = "LID {slid} sends with SL {sl}, which {port} maps to VL 15: it is dropped"
+    example = "SLtoVLMappingTable of an adapter with SL 5 to VL 15, then a packet of it with SL 5"
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        subnet, first = event.subnet, event.table.chunk.first
+        if not subnet.lids:
+            return
+        native: Native = context.get(Native).of(event.table)
+        suspects = [lid for lid in native.slids[native.slids < FIRST_MULTICAST].tolist() if _drops(subnet, lid)]
+        if not suspects:
+            return
+        suspicious = np.zeros(LIDS, np.bool_)
+        suspicious[suspects] = True
+        index = np.flatnonzero(suspicious[native.slid] & (native.vl != MANAGEMENT_VL))
+        rows = native.rows[index]
+        flows, which = np.unique(native.slid[index] * SLS + native.sl[index], return_inverse=True)
+        for i, flow in enumerate(flows.tolist()):
+            lid, sl = divmod(flow, SLS)
+            changes = {change for port in subnet.owners(lid) if port.qos is not None for change in port.qos.changes()} | subnet.changes(lid)
+            for mine in pieces(rows[which.ravel() == i], [change - first for change in changes]):
+                frame = first + int(mine[0])
+                port, since = subnet.owner(lid, frame)
+                entries = port.qos.map_at(0, frame) if port is not None and port.qos is not None and port.node.kind != SWITCH else None
+                if port is None or port.qos is None or entries is None or lane_of(entries, sl) != DROPPED:
+                    continue
+                taught = max(port.qos.maps_frame(frame), since)
+                arguments = {"slid": lid, "sl": sl, "port": port.name_at(frame)}
+                yield _hit(event.table, int(mine[0]), arguments, (taught,), len(mine), flow, sl)
+
+
+def _drops(subnet: Subnet, lid: int) -> bool:
+    """Whether an owner of a LID maps, or mapped lately, an SL to VL 15."""
+    tables = (port.qos.tables() for port in subnet.owners(lid) if port.qos is not None and port.node.kind != SWITCH)
+    return any(pair >> 4 == DROPPED or pair & 15 == DROPPED for some in tables for entries in some for pair in entries)
+
+
+class UnmappedLane(Rule):
+    """A packet uses a virtual lane that no port of the subnet maps its service level to.
+
+    ## Why it matters
+    It travels in a lane with other credits and another share than the subnet manager planned, which may end in a deadlock.
+
+    ## What to do
+    Compare the SL to VL tables on the way (smpquery sl2vl): one of the ports does not use what it was given. Judged only when
+    all ports of the subnet and the tables of all cabled ones are known.
+    """
+
+    code, name, severity = "LNK017", "sl-vl-mapping-mismatch", WARNING
+    reference = "IBA 7.6.6; seed000 SLtoVLMappingTable"
+    message = "SL {sl} on VL {vl} from LID {slid} to LID {dlid}; no port of the subnet maps that SL to that VL"
+    example = "SL to VL tables of all ports of a subnet that map SL 0 to VL 0, then a packet with SL 0 on VL 1"
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        subnet = event.subnet
+        native: Native = context.get(Native).of(event.table)
+        if not subnet.lids or not len(native.rows):
+            return
+        used = _mapped({table for port in subnet.ports() if port.qos is not None for table in port.qos.tables()})
+        steady = not any(port.qos.replaced for port in subnet.ports() if port.qos is not None)
+        index = np.flatnonzero((~used[native.sl, native.vl] if steady else native.sl < SLS) & (native.vl != MANAGEMENT_VL))
+        frames = native.rows[index] + event.table.chunk.first
+        complete = complete_since(frames, lambda frame: _complete(subnet, frame)) if used.any() else np.zeros(len(index), np.int64)
+        for since in np.unique(complete[complete > 0]).tolist():
+            some = index[complete == since]
+            if not steady:
+                used = _mapped(_tables(subnet, since))
+                some = some[~used[native.sl[some], native.vl[some]]]
+            yield from self._found(event, native, some, since)
+
+    def _found(self, event: ChunkFollowed, native: Native, index: Int, since: int) -> Iterator[Hit]:
+        lane = native.sl[index] << 4 | native.vl[index]
+        flows, first, counts = np.unique(native.slid[index] << 24 | native.dlid[index] << 8 | lane, return_index=True, return_counts=True)
+        for flow, at, count in list(zip(flows.tolist(), first.tolist(), counts.tolist(), strict=True))[:MAX_KEPT]:
+            sl, vl = flow >> 4 & 15, flow & 15
+            row = int(native.rows[index[at]])
+            sender = event.subnet.owner(flow >> 24, event.table.chunk.first + row)[0]
+            if sender is None or sender.node.kind == SWITCH:  # the table for port 0 as input is not looked for
+                continue
+            arguments = {"sl": sl, "vl": vl, "slid": flow >> 24, "dlid": flow >> 8 & 0xFFFF}
+            yield _hit(event.table, row, arguments, (since,), count, flow, sl)
+
+
+def _mapped(tables: Iterable[bytes]) -> Bool:
+    """Which VL some table maps each SL to, bool[16, 16]."""
+    used = np.zeros((SLS, VLS), np.bool_)
+    for table in tables:
+        if len(table) == SLS // 2:
+            lanes = np.frombuffer(table, np.uint8)
+            for mask in OPERATIONAL:
+                used[np.arange(0, SLS, 2), lanes >> 4 & mask] = True
+                used[np.arange(1, SLS, 2), lanes & mask] = True
+    return used
+
+
+def _tables(subnet: Subnet, frame: int) -> set[bytes]:
+    """The SL to VL tables in force when `frame` was sent."""
+    qos = [port.qos for port in subnet.ports() if port.qos is not None]
+    return {table for one in qos for number in one.numbers() if (table := one.map_at(number, frame)) is not None}
+
+
+def _complete(subnet: Subnet, frame: int) -> tuple[bool, int]:
+    """Whether all of the subnet and the tables of all cabled ports were known when `frame` was sent, and since when that was so."""
+    whole, latest = swept(subnet, frame)
+    if not whole:
+        return False, latest
+    for node in subnet.slots.values():
+        cabled = [port for port in node.ports.values() if port.facing_at(frame)[0] is not None]
+        inputs = [port.number for port in cabled]
+        for port in cabled:
+            if port.qos is None or not _known(port, inputs):
+                return False, 0
+            if frame < port.qos.since:
+                return False, port.facing_at(frame)[1]
+            latest = max(latest, port.qos.maps_frame(frame))
+    return True, latest
+
+
+def _known(port: Port, inputs: list[int]) -> bool:
+    assert port.qos is not None
+    if port.node.kind != SWITCH:
+        return port.qos.map(0) is not None
+    return all(port.qos.map(number) is not None for number in inputs if number != port.number)
+
+
+def _hit(table: ChunkTable, row: int, arguments: dict[str, object], taught: tuple[int, ...], count: int, key: int, sl: int) -> Hit:
+    start = int(table.located.at("lrh")[row] - table.chunk.offset[row])
+    return Seen(table, row).found(
+        arguments, LRH.sl, sl, start=start, proof=[(one, "the latest SL to VL table") for one in taught], count=count, key=key
+    )

@@ -1,0 +1,77 @@
+"""Which LIDs are assigned twice, or do not fit the LMC?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from operator import or_
+
+from ibdissect.fabric.events import LidAssigned
+from ibdissect.fabric.model import ACTIVE
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related
+from ibdissect.lint.rule import ERROR, Hit, Rule, on_event
+from ibdissect.rules.shared.mad_conditions import TELLING
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.sm_port import PortInfo
+
+MAX_LMC = 7
+
+
+class LidUnaligned(Rule):
+    """A port with several LIDs has a base LID that is no multiple of their number.
+
+    ## Why it matters
+    The port owns LID to LID + 2^LMC - 1 and compares only the upper bits: with an unaligned base it does not take some of the
+    packets meant for it, or takes those of its neighbour.
+
+    ## What to do
+    Let the subnet manager assign LIDs anew (opensm: `reassign_lids`), and report it to the maker.
+    """
+
+    code, name, severity = "LNK025", "lid-unaligned-lmc", ERROR
+    reference = "IBA 4.1.3, 14.2.5.6; seed000 LID, LMC"
+    message = "PortInfo with LID {lid} and LMC {lmc}: the LID is no multiple of 2^{lmc}"
+    example = "PortInfo with LID 5 and LMC 1"
+    on = PortInfo
+    when = MAD.method.isin(TELLING) & reduce(
+        or_, [(PortInfo.lmc == lmc) & ((PortInfo.lid & ((1 << lmc) - 1)) != 0) for lmc in range(1, MAX_LMC + 1)]
+    )
+    at = PortInfo.lid
+
+
+class LidConflict(Rule):
+    """Two ports have the same LID.
+
+    ## Why it matters
+    Packets to that LID reach one of them, depending on where they come from. It happens when two subnets are joined, or when
+    two subnet managers assign LIDs.
+
+    ## What to do
+    Find the second subnet manager, let one of them reassign all LIDs (opensm: `-r`). Nothing when the capture was merged from
+    those of two subnets: lint each alone.
+    """
+
+    code, name, severity = "LNK024", "lid-conflict", ERROR
+    reference = "IBA 14.2.5.6; seed000 LID, LMC"
+    message = "{port} has LIDs {lid} to {last}; {other} has one of them and is active"
+    example = "GetResp(PortInfo) of two active ports, both with LID 5"
+    at = PortInfo.lid
+
+    @on_event(LidAssigned)
+    def assigned(self, event: LidAssigned, context: Context) -> Iterator[Hit]:
+        other = event.taken_from
+        if other is None or not other.node.guid or not event.port.node.guid or other.node is event.port.node:
+            return
+        if other.state != ACTIVE or event.port.state != ACTIVE or other.peer is None:
+            return
+        yield Hit(
+            frame=event.frame,
+            time_ns=event.time_ns,
+            arguments={"port": str(event.port), "other": str(other), "lid": event.lid, "last": event.lid + (1 << event.lmc) - 1},
+            field=PortInfo.lid,
+            value=event.lid,
+            related=(Related(other.lids.since, "showed the LID at the other port"),),
+            evidence=Evidence.LEARNT,
+            key=(event.port.node.slot, event.port.number, event.lid),
+        )

@@ -1,0 +1,353 @@
+"""Which fields of the local route header and of flow control are wrong?"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.expr import Where, present
+from ibdissect.wire.link import LRH, FlowControl
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE
+from ibdissect.wire.transport import BTH
+
+VL_MANAGEMENT = 15
+RAW, RAW_IPV6, LOCAL, GLOBAL = range(4)
+LID_MULTICAST_LAST = 0xFFFE
+MAX_WORDS = 0x41F
+"""LRH (8), GRH (40), BTH and extended headers, payload of 4096, ICRC: 1055 words (seed004)."""
+SMP_CLASSES = frozenset({0x01, 0x81})
+LINK_FLOW = (LRH.slid, LRH.dlid)
+Bool = npt.NDArray[np.bool_]
+
+
+def length_disagrees(table: ChunkTable) -> Bool:
+    """Packets whose PktLen is neither the frame's length nor two bytes (the VCRC) short of it; too small ones are LNK004's."""
+    found, chunk = table.occurrences(LRH), table.chunk
+    length = chunk.length if len(found) == len(chunk) else chunk.length[found.rows]
+    left = length - (table.values(LRH.pktlen) << 2)  # 11 bits in 16: shifting loses none
+    odd: Bool = left & ~2 != 0
+    return odd & ~table.located.snapped[found.rows] & ~too_small(table) if odd.any() else odd
+
+
+def too_small(table: ChunkTable) -> Bool:
+    """Packets whose PktLen leaves no room for the headers that LNH announces."""
+    words, lnh = table.values(LRH.pktlen), table.values(LRH.lnh)
+    # Raw 5; LRH 2, BTH 3, ICRC 1; GRH 10 more.
+    small: Bool = (words < 5) | ((words < 6) & (lnh == LOCAL)) | ((words < 16) & (lnh == GLOBAL))
+    return small
+
+
+class LinkVersion(Rule):
+    """The link version of the local route header is not 0.
+
+    ## Why it matters
+    There is only version 0. A port that receives another drops the packet, so this is a damaged header, or not InfiniBand.
+
+    ## What to do
+    Check whether the VCRC is right (ROC007): if it is, the sender built the header; if not, the link damaged it.
+    """
+
+    code, name, severity = "LNK001", "lrh-version", ERROR
+    reference = "IBA 7.7"
+    on = LRH
+    when = LRH.lver != 0
+    at = LRH.lver
+    flow = LINK_FLOW
+    message = "link version {lver}, only 0 exists"
+    example = "a packet with LVer 1"
+
+
+class LinkReservedBits(Rule):
+    """Reserved bits of the local route header are not zero.
+
+    ## Why it matters
+    Receivers ignore them, so nothing fails today. A sender that sets them fills the header from memory it did not clear, or
+    a capture device uses the bits for itself.
+
+    ## What to do
+    When all packets of a capture show it, suspect the capture device; when those of one sender do, its firmware.
+    """
+
+    code, name, severity = "LNK002", "lrh-reserved-bits", WARNING
+    reference = "IBA 7.7"
+    on = LRH
+    when = (LRH.reserved2 != 0) | (LRH.reserved5 != 0)
+    at = LRH.reserved5
+    flow = (*LINK_FLOW, LRH.reserved2, LRH.reserved5)
+    message = "reserved bits of the LRH are set: {reserved2} behind SL, {reserved5} in front of PktLen"
+    example = "a packet whose fifth byte starts with ones"
+
+
+class LengthDisagrees(Rule):
+    """The length in the local route header is not that of the frame.
+
+    ## Why it matters
+    PktLen says where the packet ends. With a wrong one the receiver takes the CRCs from the wrong place and drops the packet,
+    and everything that this program reads from its end is wrong too.
+
+    ## What to do
+    Compare with the wire length of the frame: a difference of a few bytes is a faulty sender or capture tool, a large one a
+    damaged header.
+
+    ## Evidence
+    A whole frame whose length does not fit PktLen, with or without a VCRC. What follows from a wrong PktLen is not told again: a
+    management datagram of the wrong size (CAP015), a PayLen that does not agree (GRH003).
+    """
+
+    code, name, severity = "LNK003", "lrh-pktlen-vs-capture", ERROR
+    reference = "IBA 7.7; 43 of 43 frames of a public capture end two bytes (VCRC) behind PktLen"
+    on = LRH
+    when = Where(LRH, length_disagrees)
+    at = LRH.pktlen
+    message = "PktLen of {pktlen} words is not the length of the frame, with or without VCRC"
+    example = "a packet whose PktLen is one word too large"
+
+
+class LengthTooSmall(Rule):
+    """The length in the local route header leaves no room for the headers.
+
+    ## Why it matters
+    No valid packet is that short; a port drops it and counts a receive error.
+
+    ## What to do
+    Check the VCRC: right, and the sender is faulty; wrong, and the link damaged the header.
+    """
+
+    code, name, severity = "LNK004", "lrh-pktlen-minimum", ERROR
+    reference = "IBA 7.7; sizes of LRH, GRH, BTH and ICRC"
+    on = LRH
+    when = Where(LRH, too_small)
+    at = LRH.pktlen
+    message = "PktLen of {pktlen} words is too small for the headers of a packet with LNH {lnh}"
+    example = "a packet with PktLen 3"
+
+
+class LengthTooLarge(Rule):
+    """The length in the local route header is above the largest packet.
+
+    ## Why it matters
+    4096 bytes of payload with all headers make 1055 words. Nothing larger fits a link's buffers; the packet is dropped.
+
+    ## What to do
+    Look for a sender that confuses bytes and words, or a capture of another kind of link.
+    """
+
+    code, name, severity = "LNK005", "lrh-pktlen-maximum", ERROR
+    reference = "IBA 7.7; seed004 MAX_PKT_WORDS"
+    on = LRH
+    when = LRH.pktlen > MAX_WORDS
+    at = LRH.pktlen
+    flow = LINK_FLOW
+    message = "PktLen of {pktlen} words, the largest packet has 1055"
+    example = "a packet with PktLen 0x500"
+
+
+class DestinationLidZero(Rule):
+    """The destination LID is 0.
+
+    ## Why it matters
+    LID 0 is reserved: no switch has an entry for it, so the packet is dropped at the first one. The sender learnt its path
+    before the subnet manager gave the other side a LID, or never resolved it.
+
+    ## What to do
+    Check the port state and LID of both ends, and where the sender's address handle got its LID from.
+    """
+
+    code, name, severity = "LNK006", "lrh-dlid-reserved", ERROR
+    reference = "IBA 4.1.3; seed004 LID_RESERVED"
+    on = LRH
+    when = (LRH.dlid == 0) & (LRH.lnh >= LOCAL)
+    at = LRH.dlid
+    flow = LINK_FLOW
+    message = "the destination LID is 0, which is reserved"
+    example = "a packet with DLID 0"
+
+
+class SourceLidZero(Rule):
+    """The source LID of a packet other than a subnet management packet is 0.
+
+    ## Why it matters
+    A port without a LID may send subnet management packets only. Nobody can answer this packet.
+
+    ## What to do
+    Check whether the port was active when it sent, and whether the subnet manager reached it.
+    """
+
+    code, name, severity = "LNK007", "lrh-slid-reserved", WARNING
+    reference = "IBA 4.1.3; opensm osm_trap_rcv accepts traps from SLID 0"
+    on = LRH
+    when = (LRH.slid == 0) & (LRH.vl != VL_MANAGEMENT) & (LRH.lnh >= LOCAL)
+    at = LRH.slid
+    flow = LINK_FLOW
+    message = "the source LID is 0, and this is no subnet management packet (VL {vl})"
+    example = "an RC packet with SLID 0"
+
+
+class SourceLidMulticast(Rule):
+    """The source LID is a multicast LID.
+
+    ## Why it matters
+    A packet comes from one port, so its source is a unicast LID. Answers to this one would go to a whole group.
+
+    ## What to do
+    The header was damaged or built by a faulty tool; check the VCRC.
+    """
+
+    code, name, severity = "LNK008", "lrh-slid-multicast", ERROR
+    reference = "IBA 4.1.3; seed004 LID_MULTICAST"
+    on = LRH
+    when = LRH.slid.between(FIRST_MULTICAST, LID_MULTICAST_LAST)
+    at = LRH.slid
+    flow = LINK_FLOW
+    message = "the source LID 0x{slid:04x} is a multicast LID"
+    example = "a packet with SLID 0xC001"
+
+
+class PermissiveLid(Rule):
+    """The permissive LID is used outside subnet management.
+
+    ## Why it matters
+    0xFFFF means "whoever is at the end of this link" and belongs to directed-route management packets. A switch does not
+    forward other packets with it, so they never arrive.
+
+    ## What to do
+    Look at how the sender got its LID: 0xFFFF is a common filling for "not known" in path records and CM requests.
+    """
+
+    code, name, severity = "LNK009", "lrh-permissive-non-smp", ERROR
+    reference = "seed001 step 2; seed004 LID_PERMISSIVE"
+    on = LRH
+    when = ((LRH.dlid == PERMISSIVE) | (LRH.slid == PERMISSIVE)) & ((BTH.destqp != 0) | (present(MAD) & ~MAD.mgmt_class.isin(SMP_CLASSES)))
+    at = LRH.dlid
+    flow = (*LINK_FLOW, BTH.destqp)
+    message = "permissive LID (0x{slid:04x} to 0x{dlid:04x}) in a packet that is no subnet management packet"
+    example = "a performance management datagram to DLID 0xFFFF"
+
+
+class NotManagementOnVl15(Rule):
+    """A packet on virtual lane 15 is no subnet management packet.
+
+    ## Why it matters
+    VL15 is for subnet management alone. A port drops anything else on it; and VL15 has no flow control, so such traffic
+    would push out real management packets.
+
+    ## What to do
+    Check the sender's SL-to-VL table and driver. Headers damaged on the way show up as bad VCRCs.
+    """
+
+    code, name, severity = "LNK010", "vl15-not-smp", ERROR
+    reference = "seed001 (SMPs use VL15 buffers)"
+    on = LRH
+    when = (LRH.vl == VL_MANAGEMENT) & (
+        (LRH.lnh < LOCAL) | (BTH.opcode != 0x64) | (BTH.destqp != 0) | (present(MAD) & ~MAD.mgmt_class.isin(SMP_CLASSES))
+    )
+    at = LRH.vl
+    flow = (*LINK_FLOW, BTH.destqp)
+    message = "a packet on VL 15 that is no subnet management packet"
+    example = "a performance management datagram on VL 15"
+
+
+class ManagementNotOnVl15(Rule):
+    """A subnet management packet travels on another virtual lane than 15.
+
+    ## Why it matters
+    Receivers take subnet management from VL15 only. On another lane the packet is dropped, or stuck behind data while the
+    subnet manager waits.
+
+    ## What to do
+    Find the sender; some capture devices rewrite the lane, then all packets show the same one.
+    """
+
+    code, name, severity = "LNK011", "smp-not-vl15", ERROR
+    reference = "seed001 steps 1 and 5"
+    on = MAD
+    when = MAD.mgmt_class.isin(SMP_CLASSES) & (LRH.vl != VL_MANAGEMENT) & (BTH.destqp == 0)
+    at = LRH.vl
+    flow = LINK_FLOW
+    message = "a subnet management packet on VL {LRH.vl} instead of 15"
+    example = "SubnGet(NodeInfo) on VL 0"
+
+
+class ManagementServiceLevel(Rule):
+    """A subnet management packet has a service level other than 0.
+
+    ## Why it matters
+    It is legal: a trap carries the SL that the master SM asked for, and some routing engines use one. On VL15 the level has
+    no effect, so a surprising one only shows where the sender took it from.
+
+    ## What to do
+    Nothing, unless packets on VL15 are being sorted by service level.
+    """
+
+    code, name, severity = "LNK012", "vl15-sl-nonzero", INFO
+    reference = "seed000 table 29-5 (MasterSMSL)"
+    on = LRH
+    when = (LRH.vl == VL_MANAGEMENT) & (LRH.sl != 0)
+    at = LRH.sl
+    flow = (*LINK_FLOW, LRH.sl)
+    message = "a packet on VL 15 with SL {sl}"
+    example = "SubnGet(NodeInfo) with SL 3"
+
+
+class ManagementWithGrh(Rule):
+    """A packet on virtual lane 15 has a global route header.
+
+    ## Why it matters
+    Subnet management never leaves the subnet, so its packets have no GRH; ports drop those that do.
+
+    ## What to do
+    Find the sender by its LID; its management agent or a test tool builds wrong packets.
+    """
+
+    code, name, severity = "LNK013", "vl15-grh", ERROR
+    reference = "subnet management stays in its subnet; no SMP with GRH in any capture seen"
+    on = LRH
+    when = (LRH.vl == VL_MANAGEMENT) & (LRH.lnh == GLOBAL)
+    at = LRH.lnh
+    flow = LINK_FLOW
+    message = "a packet on VL 15 with a GRH"
+    example = "SubnGet(NodeInfo) behind a GRH"
+
+
+class RawPacket(Rule):
+    """Raw packets (LNH 0 or 1) are on the link.
+
+    ## Why it matters
+    They carry another protocol without InfiniBand's transport: no P_Key, no queue pair. Partitions do not separate them, and
+    ports may be set to filter them.
+
+    ## What to do
+    Check that raw traffic is meant (Ethernet gateways, older storage bridges); FilterRaw in PortInfo switches it off.
+    """
+
+    code, name, severity = "LNK014", "raw-packet-seen", INFO
+    reference = "seed002, raw queue pairs; seed000 FilterRawInbound"
+    on = LRH
+    when = LRH.lnh < LOCAL
+    at = LRH.lnh
+    flow = (*LINK_FLOW, LRH.lnh)
+    message = "a raw packet (LNH {lnh})"
+    example = "a packet with LNH 0"
+
+
+class FlowControlOperand(Rule):
+    """A flow-control packet has an operand that means nothing.
+
+    ## Why it matters
+    0 gives credits, 1 starts the link. A receiver ignores others, and without credits the sender stops.
+
+    ## What to do
+    Check the link's error counters; a damaged operand shows in the packet's CRC as well.
+    """
+
+    code, name, severity = "LNK023", "flowcontrol-bad-op", ERROR
+    reference = "IBA 7.9.4"
+    on = FlowControl
+    when = FlowControl.op > 1
+    at = FlowControl.op
+    flow = (FlowControl.vl, FlowControl.op)
+    message = "flow-control operand {op}, only 0 and 1 exist"
+    example = "a flow-control packet with operand 5"

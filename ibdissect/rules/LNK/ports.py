@@ -1,0 +1,213 @@
+"""Which packets do not fit the ports and switches that they pass?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.model import DOWN, ROUTER, STATE_AT, SWITCH, Subnet
+from ibdissect.lint.engine import Context
+from ibdissect.lint.rule import ERROR, WARNING, Hit, on_event
+from ibdissect.rules.shared.attribute_rule import VLS
+from ibdissect.rules.shared.link_rule import LIDS, NO_LIMIT, VLS_AT, Ends, LinkRule
+from ibdissect.rules.shared.site_policy import foreign_lids
+from ibdissect.table.locate import Int
+from ibdissect.table.native import Native
+from ibdissect.wire.numbers import FIRST_MULTICAST
+from ibdissect.wire.sm_port import PortInfo
+
+MANAGEMENT_VL = 15
+
+
+class MtuExceeded(LinkRule):
+    """A packet's payload is larger than the MTU of a link that it passes.
+
+    ## Why it matters
+    The port drops it. Connections stand still as soon as they send large messages, while small ones pass.
+
+    ## What to do
+    Compare the path MTU of the connection (PathRecord, CM REQ) with NeighborMTU of both ports.
+    """
+
+    code, name, severity = "LNK022", "mtu-exceeded", ERROR
+    reference = "IBA 7.7.9; seed000 NeighborMTU"
+    message = "{size} bytes of payload from LID {slid} to LID {dlid}; NeighborMTU of {port} is {mtu}"
+    example = "GetResp(PortInfo) with NeighborMTU 1 (256), then a packet with 512 bytes of payload to that port"
+
+    def suspicious(self, event: ChunkFollowed, native: Native, ends: Ends) -> tuple[Int, Int]:
+        located = event.table.located
+        payload = located.at("payload").take(native.rows)
+        size = np.where(payload >= 0, located.payload_end.take(native.rows) - payload, 0)
+        index = np.flatnonzero(size > ends.smallest_mtu)
+        limit = np.minimum(ends.mtu[native.slid[index]], ends.mtu[native.dlid[index]])
+        index = index[(size[index] > limit) & (native.dest_qp[index] > 0)]
+        return index, size[index]
+
+    def judge(self, event: ChunkFollowed, context: Context, slid: int, dlid: int, value: int, frame: int) -> Any:
+        for lid in (slid, dlid):
+            port = event.subnet.owner(lid, frame)[0]
+            info, since = port.info_at(frame) if port is not None and port.node.kind != SWITCH else (None, 0)
+            if port is not None and info is not None and info.neighbor_mtu and value > 128 << info.neighbor_mtu:
+                return {"size": value, "port": port.name_at(frame), "mtu": 128 << info.neighbor_mtu}, ((since, "NeighborMTU"),)
+        return None
+
+
+class VlNotOperational(LinkRule):
+    """A packet uses a virtual lane that no link of the subnet has.
+
+    ## Why it matters
+    The receiver has no buffer for that lane and drops the packet.
+
+    ## What to do
+    Compare OperationalVLs of the ports with the SL to VL tables on the way.
+    """
+
+    code, name, severity = "LNK016", "vl-beyond-operational", ERROR
+    reference = "IBA 7.6.2; seed000 OperationalVLs"
+    message = "VL {vl} from LID {slid} to LID {dlid}; no known port of the subnet uses more than {vls} data VLs"
+    example = "GetResp(PortInfo) of two ports with OperationalVLs 1 (VL0), then a packet between them on VL 3"
+
+    def suspicious(self, event: ChunkFollowed, native: Native, ends: Ends) -> tuple[Int, Int]:
+        vl = native.vl
+        index = np.flatnonzero((vl >= min(ends.fewest_vls, MANAGEMENT_VL)) & (vl != MANAGEMENT_VL))
+        lane = vl[index].astype(np.int64)
+        few = (lane >= ends.vls[native.slid[index]]) & (lane >= ends.vls[native.dlid[index]])
+        return index[few], lane[few]
+
+    def judge(self, event: ChunkFollowed, context: Context, slid: int, dlid: int, value: int, frame: int) -> Any:
+        proof = []
+        for lid in (slid, dlid):
+            end = event.subnet.owner(lid, frame)[0]
+            info, since = end.info_at(frame) if end is not None else (None, 0)
+            if info is None or value < (int(VLS[info.operational_vls]) or NO_LIMIT):
+                return None
+            proof.append((since, "OperationalVLs"))
+        most = 0
+        for port in event.subnet.ports():
+            body = port.shown.at(frame)[0]
+            if body is not None and body[STATE_AT] & 15 != DOWN and (port.number or port.node.kind != SWITCH):
+                most = max(most, int(VLS[body[VLS_AT] >> 4]) or NO_LIMIT)
+        return ({"vl": value, "vls": most}, tuple(proof)) if value >= most else None
+
+
+class UnassignedLid(LinkRule):
+    """A packet goes to a LID that nobody in the subnet has.
+
+    ## Why it matters
+    A switch drops it. A stale LID (after a restart of the subnet manager with other LIDs) or a wrong configuration does this.
+
+    ## What to do
+    Let the sender ask for the path again. With a site policy, LIDs outside of its ranges are reported as well.
+
+    ## Evidence
+    A sweep in front of the packet that left no link and no port unread. Silent in subnets with routers or with virtual ports
+    (IsVirtualizationSupported), whose LIDs no PortInfo tells.
+    """
+
+    code, name, severity = "LNK020", "lid-not-assigned", WARNING
+    reference = "IBA 4.1.3; seed000 LID"
+    message = "LID {slid} sends to LID {dlid}, which no port of the swept subnet has"
+    example = "a complete sweep of a subnet, then a packet to LID 0x7777"
+
+    def suspicious(self, event: ChunkFollowed, native: Native, ends: Ends) -> tuple[Int, Int]:
+        """To LIDs that nobody had yet, in a subnet that was complete; the frame since when it was is the value."""
+        lids, none = event.subnet.lids, np.empty(0, np.int64)
+        first = event.table.chunk.first
+        owned = {lid: lids[lid].changes()[0] if lid in lids else NO_LIMIT for lid in ends.unicast.tolist() if lid}
+        late = [lid for lid, since in owned.items() if since > first]
+        if not late:
+            return none, none
+        since = np.zeros(LIDS, np.int64)
+        since[late] = [owned[lid] for lid in late]
+        index = np.flatnonzero(native.rows + first < since[native.dlid])
+        complete = complete_since(native.rows[index] + first, lambda frame: swept(event.subnet, frame))
+        return index[complete > 0], complete[complete > 0]
+
+    def judge(self, event: ChunkFollowed, context: Context, slid: int, dlid: int, value: int, frame: int) -> Any:
+        return {}, ((value, "the last port of the sweep"),)
+
+    def kind(self, value: int) -> int:
+        return 0
+
+    @on_event(ChunkFollowed)
+    def site(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        """Also LIDs that the site policy has nobody assign."""
+        yield from foreign_lids(event, context)
+
+
+def complete_since(frames: Int, state: Callable[[int], tuple[bool, int]]) -> Int:
+    """For each of the frames, in ascending order, since when all of a subnet had been known by then; 0 where it was not.
+
+    `state` says of a frame whether all was known, and since when that was so.
+    """
+    since = np.zeros(len(frames), np.int64)
+    stop = len(frames)
+    while stop:
+        complete, changed = state(int(frames[stop - 1]))
+        start = int(np.searchsorted(frames[:stop], changed, "right" if complete else "left"))
+        since[start:stop] = changed if complete else 0
+        stop = min(start, stop - 1)
+    return since
+
+
+def swept(subnet: Subnet, frame: int) -> tuple[bool, int]:
+    """Whether all of the subnet had been read when `frame` was sent, and since when that was so.
+
+    All means: every link leads to a known port, and every end port has a LID.
+    """
+    latest, switches = 0, 0
+    for node in subnet.slots.values():
+        if node.frame > frame:
+            continue
+        ports = node.facts_at(frame)[0].num_ports
+        if not node.guid or node.kind == ROUTER or (node.kind == SWITCH and len(node.ports) <= ports):
+            return False, node.facts_at(frame)[1]
+        switches += node.kind == SWITCH
+        for port in node.ports.values():
+            (body, shown), (peer, faced), (lids, had) = port.shown.at(frame), port.facing_at(frame), port.lids.at(frame)
+            external = node.kind != SWITCH or port.number
+            if body is not None and body[STATE_AT] & 15 == DOWN:
+                continue
+            if body is None or (external and peer is None) or (not (external and node.kind == SWITCH) and lids is None):
+                return False, max(shown, faced, had)
+            if PortInfo(body).is_virtualization_supported:
+                return False, shown  # virtual ports have LIDs of their own
+            latest = max(latest, shown, faced, had)
+    return bool(switches and latest), latest
+
+
+class LidAboveTop(LinkRule):
+    """A packet goes to a LID above the top of the forwarding table of the first switch.
+
+    ## Why it matters
+    The switch drops packets to LIDs above LinearFDBTop, whatever its table says.
+
+    ## What to do
+    Look at the subnet manager: it assigned the LID and did not raise the top, or the sender has a stale LID.
+    """
+
+    code, name, severity = "LNK021", "dlid-above-lft-top", WARNING
+    reference = "IBA 14.2.5.4, 18.2.4.3; seed003 LinearFDBTop"
+    message = "LID {slid} sends to LID {dlid}; LinearFDBTop of {switch} is {top}"
+    example = "a sweep with SwitchInfo.LinearFDBTop 10, then a packet to LID 11"
+
+    def suspicious(self, event: ChunkFollowed, native: Native, ends: Ends) -> tuple[Int, Int]:
+        if not len(ends.unicast) or ends.unicast[-1] <= ends.lowest_top:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        above = (native.dlid > ends.top[native.slid]) & (native.dlid < FIRST_MULTICAST) & (native.slid != native.dlid)
+        index = np.flatnonzero(above)
+        return index, np.zeros(len(index), np.int64)
+
+    def judge(self, event: ChunkFollowed, context: Context, slid: int, dlid: int, value: int, frame: int) -> Any:
+        port = event.subnet.owner(slid, frame)[0]
+        if port is None:
+            return None
+        peer = port.facing_at(frame)[0]
+        node = port.node if port.node.kind == SWITCH else peer.node if peer is not None else None
+        top, since = node.linear_top.at(frame) if node is not None else (None, 0)
+        if node is None or not top or dlid <= top:
+            return None
+        return {"switch": f"0x{node.guid:016x}", "top": top}, ((since, "SwitchInfo"),)

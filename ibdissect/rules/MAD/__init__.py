@@ -1,0 +1,1 @@
+"""Rules about the common header of management datagrams."""

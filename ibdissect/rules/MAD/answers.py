@@ -1,0 +1,78 @@
+"""Which answers carry another attribute than was asked for?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ibdissect.capture.scattered import u16
+from ibdissect.flow.requests import AnsweredMany
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related, Span
+from ibdissect.lint.rule import WARNING, Hit, Rule, on_chunk, on_event
+from ibdissect.table.locate import Int
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.mad import MAD, method_name
+from ibdissect.wire.numbers import CLASS_PORT_INFO, GET_TRACE, MULTI_PATH, PATH
+
+SA = 0x03
+REDIRECTED = 0x0002
+"""Who redirects (bit 1 of the status) shows where to in a ClassPortInfo, whatever was asked; eHCA does so (opensm osm_perfmgr.c)."""
+KNOWN_CLASSES = (0x01, 0x81, 0x03, 0x04, 0x06, 0x21)
+"""Classes whose answers carry the attribute that was asked for; vendors may define otherwise."""
+
+
+class OtherAttribute(Rule):
+    """An answer carries another attribute than its request asked for.
+
+    ## Why it matters
+    The requester matches answers by transaction id and reads the data as what it asked for: it gets numbers that mean
+    something else.
+
+    ## What to do
+    Correct the responder. Judged where request and answer follow each other with nothing of that transaction in between; a
+    request for MultiPathRecords may be answered with PathRecords, a redirection is a ClassPortInfo.
+    """
+
+    code, name, severity = "MAD005", "method-response-attr-mod", WARNING
+    reference = "IBA 13.4.5; opensm o15-0.2.7"
+    message = "{what} asks for attribute 0x{asked:04x}, the answer carries 0x{attribute:04x}"
+    example = "a PerformanceGet of attribute 0x12, answered with attribute 0x1d and the same transaction id"
+    at = MAD.attribute_id
+
+    def __init__(self) -> None:
+        self.answers: AnsweredMany | None = None
+        """Of the present chunk."""
+
+    @on_event(AnsweredMany)
+    def answered(self, event: AnsweredMany, context: Context) -> None:
+        self.answers = event
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        event, self.answers = self.answers, None
+        if event is None:
+            return
+        mad: Int = table.located.at("mad")[event.frames - table.chunk.first]
+        told = u16(table.chunk.data, mad + MAD.attribute_id.bit // 8)
+        other = (told != event.attribute) & np.isin(event.mgmt_class, KNOWN_CLASSES)
+        other &= ~((event.mgmt_class == SA) & (event.attribute == MULTI_PATH) & (told == PATH))
+        other &= event.request_method != GET_TRACE  # asks with paths, and gets TraceRecords
+        other &= ~((told == CLASS_PORT_INFO) & (event.status & REDIRECTED != 0))
+        # Those found one by one were not asked twice, nor was another request of that transaction open.
+        other[[k for k, request in event.singles.items() if request.tries > 1 or not request.alone]] = False
+        low, high = MAD.attribute_id.span
+        for i in np.flatnonzero(other).tolist():
+            frame = int(event.frames[i])
+            mgmt_class, method = int(event.mgmt_class[i]), int(event.request_method[i])
+            yield Hit(
+                frame=frame,
+                time_ns=int(event.times_ns[i]),
+                arguments={"what": method_name(mgmt_class, method), "asked": int(event.attribute[i]), "attribute": int(told[i])},
+                spans=(Span(frame, int(mad[i] - table.chunk.offset[frame - table.chunk.first]) + low, high - low),),
+                field=MAD.attribute_id,
+                value=int(told[i]),
+                related=(Related(int(event.last_frames[i]), "request"),),
+                evidence=Evidence.LEARNT,
+            )

@@ -1,0 +1,233 @@
+"""Which fields of the common MAD header are wrong: version, method, attribute, reserved bits?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ibdissect.lint.engine import Context
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, Seen, on_chunk
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.expr import Expr, Or
+from ibdissect.wire.link import LRH
+from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, CLASS_VERSION, MAD
+from ibdissect.wire.numbers import CC_CLASS, TRAP_REPRESS
+
+METHODS_OF = {
+    0x03: frozenset({0x01, 0x02, 0x06, 0x12, 0x13, 0x14, 0x15, 0x81, 0x86, 0x92, 0x93, 0x94, 0x95}),
+    0x05: frozenset({0x01, 0x02, 0x03, 0x05, 0x07, 0x81}),
+    0x06: frozenset({0x01, 0x02, 0x05, 0x07, 0x81}),
+    0x07: frozenset({0x01, 0x02, 0x03, 0x81}),
+    0x08: frozenset({0x01, 0x02, 0x03, 0x81}),
+    0x21: frozenset({0x01, 0x02, 0x05, 0x07, 0x81}),
+}
+"""Methods by class (IBA 13.4.5; attributes.csv); subnet and performance management have rules of their own."""
+JUDGED = frozenset({0x01, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x21, 0x81})
+"""Classes whose attributes the standard lists."""
+NO_LAYOUT = frozenset({(0x06, 0x21), (0x06, 0x22), (0x06, 0x23)})
+"""Attributes without data: PrepareToTest, TestDeviceOnce and TestDeviceLoop of device management."""
+VENDOR_ATTRIBUTES = 0xFF00
+_IB = MAD.base_version == BASE_VERSION_IB
+_RESPONSE = (MAD.method & 0x80) != 0
+"""In requests the status has no meaning."""
+
+
+def _versions() -> Expr:
+    """A class whose version is not the one in use; congestion control has CC002."""
+    parts: list[Expr] = []
+    for version in sorted(set(CLASS_VERSION.values())):
+        classes = {number for number, known in CLASS_VERSION.items() if known == version and number != CC_CLASS}
+        parts.append((MAD.class_version != version) & MAD.mgmt_class.isin(classes))
+    return Or(tuple(parts))
+
+
+class BaseVersion(Rule):
+    """A MAD has a base version that neither InfiniBand nor Omni-Path uses.
+
+    ## Why it matters
+    Receivers answer with status 1 (bad version) or discard the datagram. Random values mean that the bytes are no MAD at all.
+
+    ## What to do
+    Correct the sender; when the ICRC is wrong too, look for the damage on the link instead.
+    """
+
+    code, name, severity = "MAD001", "base-version", ERROR
+    reference = "IBA 13.4.3; kernel OPA_MGMT_BASE_VERSION"
+    on = MAD
+    when = ~MAD.base_version.isin({BASE_VERSION_IB, BASE_VERSION_OPA})
+    at = MAD.base_version
+    message = "base version 0x{base_version:02x}, InfiniBand has 0x01 and Omni-Path 0x80"
+    example = "a SubnGet with BaseVersion 2"
+
+
+class ClassVersion(Rule):
+    """A MAD has a class version other than the one its class is used with.
+
+    ## Why it matters
+    The receiver answers with status 1 or reads the fields of another layout. Subnet administration of the first standard
+    (version 1) for example has its fields in other places.
+
+    ## What to do
+    Bring both ends to the same version of the class; find the old or broken sender by its LID.
+    """
+
+    code, name, severity = "MAD002", "class-version", ERROR
+    reference = "IBA 13.4.3; kernel ib_mad.h; opensm; libibmad"
+    on = MAD
+    when = _versions() & _IB
+    at = MAD.class_version
+    message = "class version {class_version} of class 0x{mgmt_class:02x} is not the one in use"
+    example = "a SubnAdmGet with ClassVersion 9"
+
+
+class MethodOfClass(Rule):
+    """A general-services MAD has a method that its class does not define.
+
+    ## Why it matters
+    Nobody will answer it, or only with status 2 (method not supported). A well-known method in a wrong class means that
+    the class or the method byte is wrong.
+
+    ## What to do
+    Compare with the method set of the class (`ibdissect fields mad`) and correct the sender.
+    """
+
+    code, name, severity = "MAD003", "method-not-valid-for-class", ERROR
+    reference = "IBA 13.4.5; python-rdma"
+    on = MAD
+    when = Or(tuple((MAD.mgmt_class == number) & ~MAD.method.isin(known) for number, known in METHODS_OF.items())) & _IB
+    at = MAD.method
+    message = "method 0x{method:02x} does not exist in class 0x{mgmt_class:02x}"
+    example = "a SubnAdm MAD with method 0x20"
+
+
+class StatusReservedBits(Rule):
+    """Reserved bits 7-5 of a response's status are set.
+
+    ## Why it matters
+    A receiver that compares the whole status with zero takes the answer for an error, one that looks at the code alone does not.
+    The two then disagree about whether a Set was done.
+
+    ## What to do
+    Correct the responder; compare with what it writes for the same error in other classes.
+    """
+
+    code, name, severity = "MAD006", "status-reserved-bits", WARNING
+    reference = "IBA 13.4.7"
+    on = MAD
+    when = ((MAD.status & 0x00E0) != 0) & _RESPONSE & _IB
+    at = MAD.status
+    message = "status 0x{status:04x} has reserved bits set"
+    example = "a SubnAdmGetResp with status 0x0020"
+
+
+class StatusUnknownCode(Rule):
+    """A response's status holds one of the reserved codes 4, 5 or 6.
+
+    ## Why it matters
+    The requester knows that something failed but not what, and may retry for nothing.
+
+    ## What to do
+    Correct the responder; the codes are 0 (fine), 1 (version), 2 (method), 3 (method and attribute), 7 (invalid value).
+    """
+
+    code, name, severity = "MAD008", "status-unknown-code", WARNING
+    reference = "IBA 13.4.7; kernel ib_mad.h"
+    on = MAD
+    when = MAD.status_code.isin({4, 5, 6}) & _RESPONSE & _IB
+    at = MAD.status
+    message = "status 0x{status:04x} holds the reserved code {status_code}"
+    example = "a SubnGetResp with status 0x0014"
+
+
+class HeaderReserved(Rule):
+    """The reserved bytes 18-19 of a MAD header are not zero.
+
+    ## Why it matters
+    They lie between attribute and modifier: a sender that took the attribute for 32 bits wide, or forgot to clear its
+    buffer, leaves traces there. A strict receiver may refuse the MAD.
+
+    ## What to do
+    Correct the sender.
+    """
+
+    code, name, severity = "MAD009", "mad-reserved-field", WARNING
+    reference = "IBA 13.4.3; seed004 MADHeader"
+    on = MAD
+    when = (MAD.reserved != 0) & _IB
+    at = MAD.reserved
+    message = "reserved bytes 18-19 hold 0x{reserved:04x}"
+    example = "a SubnGet with 0x0001 behind the attribute id"
+
+
+class ClassSpecificReserved(Rule):
+    """The class-specific bytes 6-7 of an SA or performance management MAD are not zero.
+
+    ## Why it matters
+    These classes do not use them; directed-route SMPs keep their hop pointer and count there. Values are leftovers of such a packet.
+
+    ## What to do
+    Clear the header before it is used for another class.
+    """
+
+    code, name, severity = "MAD010", "class-specific-reserved", INFO
+    reference = "IBA 13.4.3, 15.2.1.1, 16.1.1; seed004"
+    on = MAD
+    when = (MAD.class_specific != 0) & MAD.mgmt_class.isin({0x03, 0x04}) & _IB
+    at = MAD.class_specific
+    flow = (LRH.slid, MAD.mgmt_class)
+    message = "bytes 6-7 hold 0x{class_specific:04x}, class 0x{mgmt_class:02x} does not use them"
+    example = "a PerformanceGet with ClassSpecific 7"
+
+
+class UnknownAttribute(Rule):
+    """A MAD names an attribute that its class does not define.
+
+    ## Why it matters
+    Nodes answer with status 3, if at all. Ids from 0xff00 on are the vendors' and not reported; an id unknown here may also
+    stem from a newer standard.
+
+    ## What to do
+    Check the sender: a wrong class with a right attribute is the usual cause. A plugin can declare the attribute.
+    """
+
+    code, name, severity = "MAD011", "attr-unknown-for-class", WARNING
+    reference = "IBA 14.2.5, 15.2.5, 16; attributes.csv"
+    at = MAD.attribute_id
+    message = "class 0x{mgmt_class:02x} has no attribute 0x{attribute_id:04x}"
+    example = "a SubnGet of attribute 0x0044"
+
+    @on_chunk
+    def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
+        """One finding for each class and attribute."""
+        for key, rows in table.attributes().items():
+            mgmt_class, attr_id = key
+            if mgmt_class not in JUDGED or attr_id >= VENDOR_ATTRIBUTES or key in NO_LAYOUT:
+                continue
+            if any(place.base_version == BASE_VERSION_IB for place, _ in table.catalog.attributes.get(key, ())):
+                continue
+            rows = rows[table.chunk.data[table.located.at("mad")[rows]] == BASE_VERSION_IB]
+            if rows.size:
+                seen = Seen(table, int(rows[0]))
+                hit = self.hit(seen, seen.first(MAD), self.at, mgmt_class=mgmt_class, attribute_id=attr_id)
+                hit.key, hit.count = key, int(rows.size)
+                yield hit
+
+
+class TransactionZero(Rule):
+    """A request has transaction id 0.
+
+    ## Why it matters
+    Zero is legal, but managers avoid it, because an answer can then hardly be told from a cleared buffer, and several senders
+    of zero behind one LID cannot be told apart.
+
+    ## What to do
+    Nothing, unless answers go to the wrong requester; then number the requests.
+    """
+
+    code, name, severity = "MAD012", "tid-zero", INFO
+    reference = "IBA 13.4.6.4; opensm skips TID 0"
+    on = MAD
+    when = (MAD.transaction_id == 0) & ((MAD.method & 0x80) == 0) & (MAD.method != TRAP_REPRESS) & _IB
+    at = MAD.transaction_id
+    flow = (LRH.slid, MAD.mgmt_class)
+    message = "a request (class 0x{mgmt_class:02x}, method 0x{method:02x}) with transaction id 0"
+    example = "a SubnTrap with TransactionID 0"

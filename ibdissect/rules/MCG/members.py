@@ -1,0 +1,155 @@
+"""Who sends to the broadcast group of IPoIB without being a member?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from msgspec import Struct as Record
+
+from ibdissect.dropped import Dropped
+from ibdissect.flow.multicast import Multicast, Sender
+from ibdissect.flow.transactions import AnsweredMany
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related, Span
+from ibdissect.lint.rule import WARNING, Hit, Rule, on_chunk, on_event
+from ibdissect.rules.shared.mad_conditions import SA_REQUEST
+from ibdissect.table.locate import Int
+from ibdissect.table.mask import occurrences_where
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.network import GRH
+from ibdissect.wire.numbers import DELETE, MEMBER_RECORD, SA_CLASS, SET
+from ibdissect.wire.sa_paths import MCMemberRecord
+
+IPOIB = b"\x40\x1b"
+"""Signature of IPv4 over InfiniBand in an MGID (RFC 4391)."""
+GRACE_NS = 1_000_000_000
+CLASS_STATUS = 8
+"""Class-specific status begins at this bit; what is below says that the SA was busy or did not understand."""
+MAX_KEPT, MAX_STEPS = 65536, 8
+Way = tuple[bytes, bytes]
+"""MGID and port GID."""
+
+
+class Step(Record):
+    """A join that was sent, or a join or leave that was answered."""
+
+    frame: int
+    time_ns: int
+    member: bool
+    what: str
+
+
+class Wish(Record):
+    """A join or leave that was sent."""
+
+    way: Way
+    leaves: bool
+    state: int
+
+
+class BroadcastOutside(Rule):
+    """A port sends to the broadcast group of IPoIB after it has left the group, or was refused.
+
+    ## Why it matters
+    An interface must be a full member of the broadcast group before it works (RFC 4391). Switches may not forward its packets,
+    and it gets no answers. Ports whose join the capture does not show are not judged, nor is one that has asked to join again.
+
+    ## What to do
+    Look at why the join was refused (partition, rate or MTU of the group), and at the interface's state.
+    """
+
+    code, name, severity = "MCG005", "ipoib-broadcast-not-joined", WARNING
+    reference = "RFC 4391 5; IBA 10.5.1"
+    message = "{source} sends to {group}, {what} in frame {frame}"
+    example = "a join and an accepted SubnAdmDelete(MCMemberRecord) of a port, and two seconds later its packet to the broadcast group"
+
+    def __init__(self) -> None:
+        self.wishes: dict[int, Wish] = {}
+        """Joins and leaves that wait for their answer, by frame."""
+        self.steps: dict[Way, list[Step]] = {}
+        self.joined: dict[Way, int] = {}
+        """JoinState of those whose join was accepted."""
+        self.dropped = Dropped("members of multicast groups")
+        self.answers: list[tuple[int, int, int, int]] = []
+        """Request, frame, time and status of answers in this chunk."""
+
+    @on_event(AnsweredMany)
+    def answered(self, event: AnsweredMany, _context: Context) -> None:
+        of_members = (event.mgmt_class == SA_CLASS) & (event.attribute == MEMBER_RECORD)
+        index = np.flatnonzero(of_members & ((event.request_method == SET) | (event.request_method == DELETE)))
+        columns = (event.request_frames, event.frames, event.times_ns, event.status)
+        self.answers += zip(*(column[index].tolist() for column in columns), strict=True)
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        """Requests of this chunk, then their answers, then the packets."""
+        found = table.occurrences(MCMemberRecord)
+        if len(found):
+            for i in np.flatnonzero(occurrences_where(MAD.method.isin({SET, DELETE}) & SA_REQUEST, table, MCMemberRecord)).tolist():
+                view: MCMemberRecord = table.view(MCMemberRecord, i)
+                row, way = int(found.rows[i]), (bytes(view.mgid), bytes(view.port_gid))
+                method = int(table.of_rows(MAD.method)[0][row])
+                if not _broadcast(way[0]):
+                    continue
+                frame, time_ns = table.chunk.first + row, int(table.chunk.time_ns[row])
+                if len(self.wishes) < MAX_KEPT:
+                    self.wishes[frame] = Wish(way, method == DELETE, view.join_state)
+                else:
+                    self.dropped.add(frame, time_ns)
+                if method == SET:
+                    self._step(way, Step(frame, time_ns, True, ""))
+        for request, frame, time_ns, status in self.answers:
+            wish = self.wishes.pop(request, None)
+            if wish is not None:
+                self._settle(wish, frame, time_ns, status)
+        self.answers.clear()
+        for sender, rows in context.get(Multicast).of(table).now if self.steps else ():
+            if (sender.group, sender.source) in self.steps:
+                yield from self._judge(table, sender, rows)
+        for steps in self.steps.values():
+            del steps[:-MAX_STEPS]
+
+    def _settle(self, wish: Wish, frame: int, time_ns: int, status: int) -> None:
+        before = self.joined.get(wish.way, 0)
+        if not wish.leaves and status == 0:
+            self.joined[wish.way] = before | wish.state
+            self._step(wish.way, Step(frame, time_ns, True, ""))
+        elif not wish.leaves and not before and status >> CLASS_STATUS:
+            self._step(wish.way, Step(frame, time_ns, False, "its join was refused"))
+        elif wish.leaves and status == 0 and before and not before & ~wish.state:
+            del self.joined[wish.way]
+            self._step(wish.way, Step(frame, time_ns, False, "it has left the group"))
+
+    def _step(self, way: Way, step: Step) -> None:
+        if way in self.steps or len(self.steps) < MAX_KEPT:
+            steps = self.steps.setdefault(way, [])
+            steps.append(step)
+            steps.sort(key=lambda one: one.frame)
+        else:
+            self.dropped.add(step.frame, step.time_ns)
+
+    def _judge(self, table: ChunkTable, sender: Sender, rows: Int) -> Iterator[Hit]:
+        frames, times = table.chunk.first + rows, table.chunk.time_ns[rows]
+        steps = self.steps[sender.group, sender.source]
+        for step, following in zip(steps, [*steps[1:], None], strict=True):
+            if step.member:
+                continue
+            odd = (frames > step.frame) & (times > step.time_ns + GRACE_NS)
+            if following is not None:
+                odd &= frames < following.frame
+            index = np.flatnonzero(odd)
+            if len(index):
+                row, frame = int(rows[index[0]]), int(frames[index[0]])
+                at = int(table.located.at("grh")[row]) - int(table.chunk.offset[row]) + GRH.dgid.bit // 8
+                yield Hit(
+                    frame=frame, time_ns=int(times[index[0]]), evidence=Evidence.LEARNT, count=len(index), field=GRH.dgid,
+                    spans=(Span(frame, at, 16),), related=(Related(step.frame, step.what),), key=(sender.group, sender.source),
+                    arguments={"source": sender.source_text, "group": sender.group_text, "what": step.what, "frame": step.frame},
+                )  # fmt: skip
+
+
+def _broadcast(mgid: bytes) -> bool:
+    """ff1s:401b:P_Key::ffff:ffff."""
+    return mgid[0] == 0xFF and mgid[2:4] == IPOIB and mgid[12:] == b"\xff" * 4

@@ -1,0 +1,127 @@
+"""Which requests came before the M_Key of their port was known, and what does the end of the capture say of them?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from msgspec import Struct as Record
+
+from ibdissect.capture.scattered import gather, u16
+from ibdissect.dropped import Dropped
+from ibdissect.fabric import Follower
+from ibdissect.fabric.events import ChunkFollowed, WrongMKey
+from ibdissect.fabric.keys import refuses
+from ibdissect.fabric.later import NEVER, Later
+from ibdissect.fabric.model import SWITCH
+from ibdissect.fabric.told import PKeyTables, PortInfos
+from ibdissect.lint.engine import Context
+from ibdissect.table.bits import extract
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.link import LRH
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import DIRECTED, SET, TRAP_REPRESS
+from ibdissect.wire.sm import SMP, SMPDirected
+
+MAX_WRITES = 4096
+"""Requests remembered; the oldest is forgotten first."""
+DIRECTED_SENDER = 1 << 16
+
+
+class Write(Record):
+    """A Set or TrapRepress to a port that showed no PortInfo yet."""
+
+    frame: int
+    time_ns: int
+    slot: int
+    number: int
+    """Port of the node that guards it."""
+    method: int
+    attribute: int
+    presented: int
+    transaction: int
+    sender: int
+    local: bool
+    mad: int
+
+
+class EarlyWrites:
+    """What was written to ports before they showed their M_Key; one per capture for all rules that ask."""
+
+    def __init__(self) -> None:
+        self.writes: list[Write] = []
+        self.taken: set[tuple[int, int]] = set()
+        """Slot and port of those that took such a request: they had no key, or that one."""
+        self.dropped = Dropped("requests in front of what tells about their ports")
+        self._of: object = None
+
+    def take(self, event: ChunkFollowed, context: Context) -> None:
+        """Remember the requests of a chunk that cannot be judged yet."""
+        if self._of is event:
+            return
+        self._of = event
+        later = context.get(Later)
+        later.take(context.get(PortInfos).of(event), context.get(PKeyTables).of(event))
+        asks = event.requests
+        index = np.flatnonzero(((asks.method == SET) | (asks.method == TRAP_REPRESS)) & (asks.slot >= 0))
+        if len(index):
+            kinds = asks.kind[index]
+            number = np.where(kinds == SWITCH, 0, asks.entered[index])
+            frames = asks.rows[index] + event.table.chunk.first
+            early = later.infos.untold(asks.slot[index] << 8 | number, frames)
+            for i, port in zip(index[early].tolist(), number[early].tolist(), strict=True):
+                self.writes.append(_write(event, i, port))
+                if len(self.writes) > MAX_WRITES:
+                    self.writes.pop(0)
+                    self.dropped.add(self.writes[-1].frame, self.writes[-1].time_ns)
+        if self.writes:
+            self._answered(event)
+
+    def _answered(self, event: ChunkFollowed) -> None:
+        answers = event.answers
+        at = event.table.chunk.offset[answers.rows] + answers.mad + MAD.transaction_id.bit // 8
+        ids = extract(gather(event.table.chunk.data, at, 8), 0, 64).astype(np.uint64)
+        waiting = np.array([write.transaction for write in self.writes], np.uint64)
+        answered = set(ids[np.isin(ids, waiting)].tolist())
+        self.taken.update((write.slot, write.number) for write in self.writes if write.transaction in answered)
+
+    def judged(self, context: Context) -> Iterator[WrongMKey]:
+        """Those that carried another key than their port held from start to end; at the end of the capture."""
+        subnet, later = context.get(Follower).subnet, context.get(Later)
+        for write in self.writes:
+            node = subnet.slots.get(write.slot)
+            port = node.ports.get(write.number) if node is not None else None
+            if port is None or (write.slot, write.number) in self.taken:
+                continue
+            taught = later.m_key(port)
+            held = port.guard.held.now if port.guard is not None else None
+            if taught == NEVER or held is None or taught <= write.frame or not refuses(held, write.method, write.presented):
+                continue
+            yield WrongMKey(
+                write.frame, write.time_ns, port, held, taught, write.method, write.presented, write.sender, write.local, write.mad,
+                write.attribute,
+            )  # fmt: skip
+
+
+def _write(event: ChunkFollowed, i: int, number: int) -> Write:
+    asks, table = event.requests, event.table
+    row, mad = int(asks.rows[i]), int(asks.mad[i])
+    at = int(table.chunk.offset[row]) + mad
+    header = table.chunk.data[at : at + SMPDirected.data.bit // 8].tobytes()
+    presented = int.from_bytes(header[slice(*SMP.m_key.span)], "big")
+    transaction = int.from_bytes(header[slice(*MAD.transaction_id.span)], "big")
+    sender, local = _sender(table, row, header)
+    return Write(
+        table.chunk.first + row, int(table.chunk.time_ns[row]), int(asks.slot[i]), number, int(asks.method[i]), int(asks.attribute[i]),
+        presented, transaction, sender, local, mad,
+    )  # fmt: skip
+
+
+def _sender(table: ChunkTable, row: int, header: bytes) -> tuple[int, bool]:
+    """Who sent an SMP, as `WrongMKey` numbers senders, and whether it stayed in its node."""
+    if header[1] == DIRECTED:
+        high = int.from_bytes(header[slice(*MAD.transaction_id.span)][:4], "big")
+        return DIRECTED_SENDER + high, not header[SMPDirected.hop_count.bit // 8]
+    lrh = int(table.located.at("lrh")[row])
+    slid, dlid = (int(u16(table.chunk.data, np.array([lrh + field.bit // 8]))[0]) for field in (LRH.slid, LRH.dlid))
+    return slid, slid == dlid

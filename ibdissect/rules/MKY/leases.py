@@ -1,0 +1,151 @@
+"""Which M_Key leases run out, or are shorter than the manager's visits?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ibdissect.capture.scattered import gather
+from ibdissect.dropped import Dropped
+from ibdissect.fabric.events import ChunkFollowed, MKeyLearnt, WrongMKey
+from ibdissect.fabric.model import SWITCH, Port
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related, Span, value_of
+from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, on_event
+from ibdissect.rules.shared.trap_rule import MAX_TRAPS, SECOND
+from ibdissect.table.bits import extract
+from ibdissect.wire.numbers import GET, SET
+from ibdissect.wire.sm import SMP
+
+MAX_PORTS = 65536
+
+
+class LeaseExpired(Rule):
+    """The M_Key lease of a port ran out: it may be read and written by everybody.
+
+    ## Why it matters
+    After a request with a wrong key the port waits for the lease period for one with the right key, then it sets its protect
+    bits to 0, so that a new subnet manager can take over. From here on the key protects nothing.
+
+    ## What to do
+    Find out why the subnet manager did not reach the port in time; choose a lease longer than its sweep interval.
+    """
+
+    code, name, severity = "MKY008", "mkey-lease-expiry", WARNING
+    reference = "IBA 14.2.4; seed000 M_KeyLeasePeriod; opensm manual"
+    message = "the M_Key lease of {port} ({lease} s) ran out {after:.1f} s after a request with a wrong key"
+    example = "a port with M_KeyLeasePeriod 1, a Set with a wrong key, and nothing with the right key for a second"
+
+    def __init__(self) -> None:
+        self.watched: dict[tuple[int, int], tuple[Port, int, int]] = {}
+        """Port, time and frame of the refused request by slot and port."""
+        self.dropped = Dropped("ports that refused a request")
+
+    @on_event(WrongMKey)
+    def refused(self, event: WrongMKey, context: Context) -> None:
+        guard = event.port.guard
+        if event.held.lease and not event.trap and guard is not None and guard.timer_ns == event.time_ns:
+            if len(self.watched) < MAX_TRAPS:
+                self.watched[event.port.node.slot, event.port.number] = (event.port, event.time_ns, event.frame)
+            else:
+                self.dropped.add(event.frame, event.time_ns)
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        for key, (port, started, frame) in list(self.watched.items()):
+            guard = port.guard
+            held = guard.held.now if guard is not None else None
+            if guard is None or held is None or guard.timer_ns != started or not held.lease:
+                del self.watched[key]
+                continue
+            times = event.table.chunk.time_ns
+            late = np.flatnonzero(times - started >= held.lease * SECOND)
+            if len(late):
+                del self.watched[key]
+                row = int(late[0])
+                yield Hit(
+                    frame=event.table.chunk.first + row,
+                    time_ns=int(times[row]),
+                    arguments={"port": str(port), "lease": held.lease, "after": (int(times[row]) - started) / SECOND},
+                    related=(Related(frame, "the request with a wrong key"),),
+                    evidence=Evidence.LEARNT,
+                    key=key,
+                )
+
+
+class LeaseTooShort(Rule):
+    """A port's M_Key lease is shorter than the time between two visits of its manager.
+
+    ## Why it matters
+    A request with a wrong key starts the lease; only one with the right key stops it. When the manager comes by more seldom
+    than that, anybody can open the port by asking once and waiting.
+
+    ## What to do
+    Choose a lease longer than the sweep interval, or 0 (it never runs out). Light sweeps do not visit hosts. Only ports are judged
+    that the capture shows being written to: elsewhere it may not see their manager.
+    """
+
+    code, name, severity = "MKY009", "mkey-lease-less-than-sweep", INFO
+    reference = "IBA 14.2.4; seed000 M_KeyLeasePeriod; opensm osm_subnet.c"
+    message = "{port} has a lease of {lease} s, and got nothing with its M_Key for {gap:.0f} s"
+    example = "a port with M_Key and M_KeyLeasePeriod 1, a Set with the key, and a Get with it 2 s later"
+
+    def __init__(self) -> None:
+        self.leased: dict[int, tuple[Port, int, int, int]] = {}
+        """Port, key, and time and frame of the latest request with it, by slot and port number."""
+        self.managed: set[int] = set()
+        """Ports that somebody wrote to with their key."""
+        self.dropped = Dropped("ports with a lease period")
+
+    @on_event(MKeyLearnt)
+    def learnt(self, event: MKeyLearnt, context: Context) -> None:
+        key = event.port.node.slot << 8 | event.port.number
+        self.leased.pop(key, None)
+        if event.held.key and event.held.lease:
+            if len(self.leased) < MAX_PORTS:
+                self.leased[key] = (event.port, event.held.key, event.time_ns, event.frame)
+            else:
+                self.dropped.add(event.frame, event.time_ns)
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        if not self.leased:
+            return
+        asks, table = event.requests, event.table
+        index = np.flatnonzero(((asks.method == GET) | (asks.method == SET)) & (asks.slot >= 0))
+        kinds = asks.kind[index]
+        port = asks.slot[index] << 8 | np.where(kinds == SWITCH, 0, asks.entered[index])
+        at = table.chunk.offset[asks.rows[index]] + asks.mad[index] + SMP.m_key.bit // 8
+        presented = extract(gather(table.chunk.data, at, 8), 0, 64).astype(np.uint64)
+        mine = np.flatnonzero(np.isin(port, list(self.leased)))
+        for j in mine[np.argsort(port[mine], kind="stable")].tolist():
+            key = int(port[j])
+            about, m_key, latest, before = self.leased[key]
+            row = int(asks.rows[index[j]])
+            time_ns, frame = int(table.chunk.time_ns[row]), table.chunk.first + row
+            if int(presented[j]) != m_key or frame <= before:
+                continue
+            self.leased[key] = (about, m_key, time_ns, frame)
+            if key not in self.managed:
+                if int(asks.method[index[j]]) == SET:
+                    if len(self.managed) < MAX_PORTS:
+                        self.managed.add(key)
+                    else:
+                        self.dropped.add(frame, time_ns)
+                continue
+            held = about.guard.held.now if about.guard is not None else None
+            if held is None or held.key != m_key or not held.lease or time_ns - latest < held.lease * SECOND:
+                continue
+            low, high = SMP.m_key.span
+            yield Hit(
+                frame=frame,
+                time_ns=time_ns,
+                arguments={"port": str(about), "lease": held.lease, "gap": (time_ns - latest) / SECOND},
+                spans=(Span(frame, int(asks.mad[index[j]]) + low, high - low),),
+                field=SMP.m_key,
+                value=value_of(SMP.m_key, m_key),
+                related=(Related(before, "the latest request with the key"),),
+                evidence=Evidence.LEARNT,
+                key=key,
+            )

@@ -1,0 +1,101 @@
+"""What does one packet show about management keys: exposed, contradictory, unusual?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.lint.engine import Context
+from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, on_event
+from ibdissect.rules.shared.mad_conditions import READ, SMP_SET, TOLD
+from ibdissect.rules.shared.site_policy import foreign_keys_held
+from ibdissect.wire.sm import SMInfo
+from ibdissect.wire.sm_port import PortInfo
+
+
+class MKeyVisible(Rule):
+    """An M_Key can be read in the capture.
+
+    ## Why it matters
+    Who has the M_Key controls the ports that it protects: LIDs, partitions, link state. A capture with it is as secret as the
+    key; protection levels 1 and 2 exist to keep it off the wire.
+
+    ## What to do
+    Share the capture only after `ibdissect scrub`; change the key if the capture has already left the house.
+    """
+
+    code, name, severity = "MKY005", "mkey-plaintext", INFO
+    reference = "opensm man page (m_key)"
+    on = PortInfo
+    when = (PortInfo.m_key != 0) & TOLD
+    at = PortInfo.m_key
+    flow = (PortInfo.m_key,)
+    message = "{m_key} of the port with LID {lid} is in the capture"
+    example = "SubnSet(PortInfo) with an M_Key"
+
+
+class MKeyProtect3(Rule):
+    """A port's M_KeyProtectBits are 3.
+
+    ## Why it matters
+    Level 3 protects exactly as level 2 does; who chose it may have expected more.
+
+    ## What to do
+    Set level 2, which says the same without doubt.
+    """
+
+    code, name, severity = "MKY006", "mkey-protect-3", INFO
+    reference = "opensm man page (m_key_protection_level)"
+    on = PortInfo
+    when = (PortInfo.m_key_protect_bits == 3) & (PortInfo.is_m_key_protect_bits_ext_supported == 0) & TOLD
+    at = PortInfo.m_key_protect_bits
+    flow = (PortInfo.lid,)
+    message = "M_KeyProtectBits of the port with LID {lid} are 3, which is the same as 2"
+    example = "SubnSet(PortInfo) with M_KeyProtectBits 3"
+
+
+class ProtectionWithoutKey(Rule):
+    """A Set of PortInfo asks for protection by an M_Key but sets none.
+
+    ## Why it matters
+    An M_Key of 0 switches the check off: the port stays open to everybody, whatever the protect bits say.
+
+    ## What to do
+    Set m_key in the configuration of the subnet manager, or the protection level to 0. Where a site policy names M_Keys, every Set
+    that takes the key away is reported.
+    """
+
+    code, name, severity = "MKY007", "mkey-zero-with-protection", WARNING
+    reference = "IBA 14.2.4.1; opensm man page (M_Key 0 disables)"
+    on = PortInfo
+    when = (PortInfo.m_key_protect_bits != 0) & (PortInfo.m_key == 0) & SMP_SET
+    at = PortInfo.m_key_protect_bits
+    flow = (PortInfo.lid, PortInfo.m_key_protect_bits)
+    message = "M_KeyProtectBits {m_key_protect_bits} with M_Key 0: the port with LID {lid} is not protected"
+    example = "SubnSet(PortInfo) with M_Key 0 and M_KeyProtectBits 2"
+
+    @on_event(ChunkFollowed)
+    def site(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        """Also any Set that takes the key away where the site policy wants one."""
+        yield from foreign_keys_held(event, context, zero=True)
+
+
+class SMKeyTold(Rule):
+    """A subnet manager tells its SM_Key in an answer.
+
+    ## Why it matters
+    The key authenticates managers to each other and trusted users of the SA. It should be 0 unless the requester proved that
+    it knows the key.
+
+    ## What to do
+    Check that the asking side is a manager of your own; treat the capture as secret.
+    """
+
+    code, name, severity = "MKY014", "sm-key-in-smp-unexpected", INFO
+    reference = "IBA 14.2.5.13; seed000 table 29-6"
+    on = SMInfo
+    when = (SMInfo.sm_key != 0) & READ
+    at = SMInfo.sm_key
+    flow = (SMInfo.guid, SMInfo.sm_key)
+    message = "SM 0x{guid:016x} tells its key, {sm_key}"
+    example = "SubnGetResp(SMInfo) with SM_Key 1"

@@ -1,0 +1,264 @@
+"""Which M_Keys contradict what the capture showed of a port?"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+import numpy as np
+from msgspec.structs import replace
+
+from ibdissect.dropped import Dropped
+from ibdissect.fabric.events import ChunkFollowed, MKeyShown, TrapSeen, WrongMKey
+from ibdissect.fabric.keys import refuses
+from ibdissect.flow.transactions import AnsweredMany
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related, Span, value_of
+from ibdissect.lint.rule import ERROR, WARNING, Hit, Rule, on_chunk, on_end, on_event
+from ibdissect.rules.MKY.early_requests import EarlyWrites
+from ibdissect.rules.shared.attribute_rule import DATA_AT
+from ibdissect.rules.shared.site_policy import foreign_keys
+from ibdissect.rules.shared.trap_rule import BAD_M_KEY
+from ibdissect.rules.TXN.answers import PATIENCE_NS
+from ibdissect.table.locate import Int
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.catalog import builtin
+from ibdissect.wire.mad import METHODS
+from ibdissect.wire.notice import Notice, TrapMKey
+from ibdissect.wire.numbers import GET
+from ibdissect.wire.sm import SMP
+from ibdissect.wire.sm_port import PortInfo
+
+SMP_CLASSES = (0x01, 0x81)
+MAX_WAITING = 65536
+"""Requests that may be answered yet."""
+STATUS = 0x7FFF
+"""Bit 15 of a directed route's status is its direction."""
+
+
+def _attribute(number: int) -> str:
+    """What the standard calls an attribute of subnet management."""
+    found = [struct for place, struct in builtin().attributes.get((0x01, number), ()) if place.base_version == 1]
+    return found[0].__name__ if found else f"attribute 0x{number:04x}"
+
+
+class _WrongKey(Rule):
+    """What the rules about requests with a wrong M_Key share: one finding per sender and port, with the trap that it led to."""
+
+    def __init__(self) -> None:
+        self.refused: list[WrongMKey] = []
+        """Requests of the present chunk; a trap is looked for among its frames."""
+        self.untold: dict[tuple[int, int, int, int, int], deque[int]] = {}
+        """Which of them no trap was about yet: their places by port, method, attribute and key."""
+        self.waiting: dict[int, WrongMKey] = {}
+        """Requests that may be answered yet, by frame: a port that does what it is asked holds another key than it showed."""
+        self.dropped = Dropped("requests with a wrong M_Key")
+        self.done: Int = np.empty(0, np.int64)
+        """Requests that were answered well, as answers of the present chunk say."""
+
+    def judged(self, event: WrongMKey) -> bool:
+        """Whether this rule is about the request."""
+        raise NotImplementedError
+
+    @on_event(WrongMKey)
+    def request(self, event: WrongMKey, context: Context) -> None:
+        if self.judged(event):
+            if not event.trap:
+                what = (event.port.node.slot, event.port.number, event.method, event.attribute, event.presented)
+                self.untold.setdefault(what, deque()).append(len(self.refused))
+            self.refused.append(event)
+
+    @on_event(TrapSeen)
+    def trap(self, event: TrapSeen, context: Context) -> None:
+        """The port complains: about the first request that the trap describes and that no other trap was about."""
+        notice = Notice(event.notice)
+        if event.port is None or not notice.is_generic or notice.trap_number != BAD_M_KEY:
+            return
+        bad = TrapMKey(event.notice, Notice.data_details.bit // 8)
+        told = self.untold.get((event.port.node.slot, event.port.number, bad.method, bad.attributeid, bad.mkey))
+        if told:
+            i = told.popleft()
+            self.refused[i] = replace(self.refused[i], trap=event.frame)
+
+    @on_event(AnsweredMany)
+    def answered(self, event: AnsweredMany, context: Context) -> None:
+        good = np.isin(event.mgmt_class, SMP_CLASSES) & (event.status & STATUS == 0)
+        self.done = np.concatenate((event.request_frames[good], event.last_frames[good]))
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> None:
+        """By now the traps that the requests led to are known."""
+        room = max(0, MAX_WAITING - len(self.waiting))
+        self.waiting.update((one.frame, one) for one in self.refused[:room])
+        for one in self.refused[room:]:
+            self.dropped.add(one.frame, one.time_ns)
+        self.refused.clear()
+        self.untold.clear()
+
+    @on_chunk
+    def settle(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        """What was not answered for long enough."""
+        if not self.waiting:
+            return
+        waiting = np.array(list(self.waiting), np.int64)
+        for frame in waiting[np.isin(waiting, self.done)].tolist():
+            del self.waiting[frame]
+        self.done = self.done[:0]
+        late = int(table.chunk.time_ns[-1]) - PATIENCE_NS if len(table) else 0
+        for one in [one for one in self.waiting.values() if one.time_ns < late]:
+            yield self.found(self.waiting.pop(one.frame), Evidence.LEARNT)
+
+    @on_end
+    def rest(self, context: Context) -> Iterator[Hit]:
+        """What was not answered until the end."""
+        for one in self.waiting.values():
+            yield self.found(one, Evidence.LEARNT)
+
+    def found(self, event: WrongMKey, evidence: Evidence) -> Hit:
+        """The finding about a request."""
+        low, high = SMP.m_key.span
+        return Hit(
+            frame=event.frame,
+            time_ns=event.time_ns,
+            arguments={
+                "request": f"Subn{METHODS[event.method]}({_attribute(event.attribute)})",
+                "port": str(event.port),
+                "presented": value_of(SMP.m_key, event.presented),
+                "held": value_of(SMP.m_key, event.held.key),
+                "protect": event.held.protect,
+            },
+            spans=(Span(event.frame, event.mad + low, high - low),),
+            field=SMP.m_key,
+            value=value_of(SMP.m_key, event.presented),
+            related=(
+                Related(event.taught, "showed the port's M_Key"),
+                *([Related(event.trap, "trap 256 of the port")] if event.trap else []),
+            ),
+            evidence=evidence,
+            key=(event.port.node.slot, event.port.number, event.sender, evidence),
+        )
+
+
+class _WrongWrite(_WrongKey):
+    """Requests that a port refuses at any protect bits: also those in front of what tells about its key."""
+
+    @on_event(ChunkFollowed)
+    def early(self, event: ChunkFollowed, context: Context) -> None:
+        context.get(EarlyWrites).take(event, context)
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        """What the key that the port showed later refuses."""
+        for event in context.get(EarlyWrites).judged(context):
+            if self.judged(event):
+                yield self.found(event, Evidence.INFERRED)
+
+
+class SetWithoutMKey(_WrongWrite):
+    """A Set or TrapRepress without M_Key goes to a port that has one.
+
+    ## Why it matters
+    Whatever the protect bits are, a port drops a SubnSet or SubnTrapRepress that does not carry its M_Key, counts a violation
+    and may send trap 256. The sender waits for an answer that never comes, and its change does not happen.
+
+    ## What to do
+    Give the subnet manager or the tool the key of the subnet (opensm: `m_key`; infiniband-diags: `-y`). If it should not
+    change anything in this subnet, find out who runs it.
+    """
+
+    code, name, severity = "MKY001", "mkey-set-without-key", ERROR
+    explains = ("TXN001",)
+    reference = "IBA 14.2.4; seed000 M_Key; kernel qib check_mkey"
+    message = "{request} without M_Key to {port}, which holds {held}: the port drops it"
+    example = "GetResp(PortInfo) with an M_Key, then SubnSet to the same port with SMP M_Key 0"
+
+    def judged(self, event: WrongMKey) -> bool:
+        return event.method != GET and event.presented == 0
+
+    @on_event(ChunkFollowed)
+    def site(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        """Also where the site policy wants a key."""
+        yield from foreign_keys(event, context, zero=True)
+
+
+class MKeyMismatch(_WrongWrite):
+    """A Set or TrapRepress carries another M_Key than the port holds.
+
+    ## Why it matters
+    The port drops it whatever its protect bits are, counts a violation and may send trap 256. Typical reasons are two subnet
+    managers with different keys, a stale key file, or somebody who guesses.
+
+    ## What to do
+    Compare the configured keys of all subnet managers (opensm: `m_key` and the guid2mkey file), and find the sender.
+    """
+
+    code, name, severity = "MKY002", "mkey-mismatch", ERROR
+    explains = ("TXN001",)
+    reference = "IBA 14.2.4; seed000 M_Key; kernel qib check_mkey"
+    message = "{request} with {presented} to {port}, which holds {held}: the port drops it"
+    example = "GetResp(PortInfo) with an M_Key, then SubnSet to the same port with another one"
+
+    def judged(self, event: WrongMKey) -> bool:
+        return event.method != GET and event.presented != 0
+
+    @on_event(ChunkFollowed)
+    def site(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        """Also keys that are none of the site's."""
+        yield from foreign_keys(event, context, zero=False)
+
+
+class ProtectedGet(_WrongKey):
+    """A Get without the right M_Key goes to a port whose protect bits forbid reading.
+
+    ## Why it matters
+    At protect bits 2 or 3 a port answers only those who know its M_Key: the Get is dropped, the sender sees a timeout and
+    takes the port for dead.
+
+    ## What to do
+    Give the tool the key (infiniband-diags: `-y`), or lower `m_key_protection_level` if everybody may read.
+    """
+
+    code, name, severity = "MKY003", "mkey-protected-get", WARNING
+    explains = ("TXN001",)
+    reference = "IBA 14.2.4; kernel qib check_mkey; opensm manual"
+    message = "{request} with {presented} to {port}, whose protect bits {protect} forbid reading without its key"
+    example = "GetResp(PortInfo) with an M_Key and M_KeyProtectBits 2, then SubnGet to the same port with SMP M_Key 0"
+
+    def judged(self, event: WrongMKey) -> bool:
+        return event.method == GET and not event.local and refuses(event.held, event.method, event.presented)
+
+
+class MKeyExposed(Rule):
+    """A port shows its M_Key to somebody who does not know it, although its protect bits hide it.
+
+    ## Why it matters
+    At protect bits 1 an answer to a Get without the right key must show M_Key 0. A port that shows it gives the right to
+    reconfigure it to everybody who asks.
+
+    ## What to do
+    Update the firmware of the device; until then treat the key as known, and use protect bits 2 with a new one.
+    """
+
+    code, name, severity = "MKY004", "mkey-exposed", WARNING
+    reference = "IBA 14.2.4; seed000 M_Key; kernel subn_get_portinfo"
+    message = "{port} shows {held} at protect bits 1 to a Get that came with {presented}"
+    example = "SubnGet(PortInfo) with SMP M_Key 0, answered with a non-zero PortInfo.M_Key and M_KeyProtectBits 1"
+
+    @on_event(MKeyShown)
+    def answer(self, event: MKeyShown, context: Context) -> Iterator[Hit]:
+        low, high = DATA_AT + PortInfo.m_key.span[0], DATA_AT + PortInfo.m_key.span[1]
+        yield Hit(
+            frame=event.frame,
+            time_ns=event.time_ns,
+            arguments={
+                "port": str(event.port),
+                "held": value_of(PortInfo.m_key, event.held.key),
+                "presented": value_of(SMP.m_key, event.presented),
+            },
+            spans=(Span(event.frame, event.mad + low, high - low),),
+            field=PortInfo.m_key,
+            value=value_of(PortInfo.m_key, event.held.key),
+            related=(Related(event.asked, "the Get without the key"),),
+            evidence=Evidence.SEEN,
+            key=(event.port.node.slot, event.port.number, event.sender),
+        )

@@ -1,0 +1,121 @@
+"""Which ports report or count bad M_Keys, and who guesses keys?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ibdissect.bounded import BoundedDict
+from ibdissect.dropped import Dropped
+from ibdissect.fabric.events import RepressSeen, TrapSeen, WrongMKey
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related, Span, value_of
+from ibdissect.lint.rule import WARNING, Hit, Rule, on_event
+from ibdissect.lint.setting import Setting
+from ibdissect.rules.shared.trap_rule import BAD_M_KEY, MAX_TRAPS, SECOND, Judged, TrapRule
+from ibdissect.rules.shared.violations import ViolationCounted
+from ibdissect.wire.notice import Notice
+from ibdissect.wire.sm import SMP
+from ibdissect.wire.sm_port import PortInfo
+
+
+class BadMKeyStorm(TrapRule):
+    """A port sends one bad M_Key trap after the other and nobody tells it to stop.
+
+    ## Why it matters
+    Somebody tries M_Keys, or a manager without the key does its work in vain; the traps themselves load the master.
+
+    ## What to do
+    Look at the sender that the trap names, and why the subnet manager does not answer with TrapRepress.
+    """
+
+    code, name, severity = "MKY011", "trap256-storm", WARNING
+    reference = "IBA 14.2.5.1; seed000 TrapRepress"
+    message = "{port} sent {count} bad M_Key traps within a second without TrapRepress"
+    example = "four SubnTrap 256 of one port within a second"
+    numbers = (BAD_M_KEY,)
+    allowed = Setting(3, "traps within a second that nobody minds", 1)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropped = Dropped("senders of traps")
+        self.latest = BoundedDict[int, list[tuple[int, int]]](MAX_TRAPS, self.dropped)
+        """Time and frame of the latest unanswered traps by SLID."""
+
+    @on_event(RepressSeen)
+    def repressed(self, event: RepressSeen, context: Context) -> None:
+        if event.port is not None and Notice(event.notice).trap_number == BAD_M_KEY:
+            self.latest.pop(event.port.lid, None)
+
+    def judge(self, event: TrapSeen, notice: Notice, context: Context) -> Judged | None:
+        recent = [one for one in self.latest.get(event.slid, []) if event.time_ns - one[0] <= SECOND][-self.allowed :]
+        self.latest.put(event.slid, [*recent, (event.time_ns, event.frame)], event.frame, event.time_ns)
+        if len(recent) < self.allowed:
+            return None
+        return {"count": len(recent) + 1}, tuple(Related(frame, "an earlier one") for _, frame in recent)
+
+
+class KeyGuessing(Rule):
+    """Somebody tries one M_Key after the other.
+
+    ## Why it matters
+    Three or more different wrong keys within a minute are no stale configuration: somebody guesses, or a manager tries all
+    keys it ever knew. With 64 bits guessing is hopeless, unless keys are chosen badly.
+
+    ## What to do
+    Find the sender (LID, or the directed route and its transaction ids), and look at the violation counter of the port.
+    """
+
+    code, name, severity = "MKY015", "mkey-guessing", WARNING
+    reference = "IBA 14.2.4; seed000 M_KeyViolations; kernel qib check_mkey; the threshold is a choice"
+    message = "{count} different wrong M_Keys for {port} within {window} s"
+    example = "GetResp(PortInfo) with an M_Key, then three Sets with different other keys"
+    window = Setting(60, "seconds that wrong keys of one sender are remembered", 1)
+    enough = Setting(3, "different wrong keys", 2)
+
+    def __init__(self) -> None:
+        self.dropped = Dropped("senders that try keys")
+        self.tried = BoundedDict[tuple[int, int, int], BoundedDict[int, tuple[int, int]]](MAX_TRAPS, self.dropped)
+        """Time and frame by key tried, by slot, port and sender."""
+
+    @on_event(WrongMKey)
+    def wrong(self, event: WrongMKey, context: Context) -> Iterator[Hit]:
+        if not event.presented:
+            return
+        key = (event.port.node.slot, event.port.number, event.sender)
+        recent = self.tried.get(key) or BoundedDict(max(8, self.enough))
+        for late in [k for k, seen in recent.items() if event.time_ns - seen[0] > self.window * SECOND]:
+            del recent[late]
+        fresh = event.presented not in recent
+        recent.put(event.presented, (event.time_ns, event.frame))
+        self.tried.put(key, recent, event.frame, event.time_ns)
+        if fresh and len(recent) >= self.enough:
+            low, high = SMP.m_key.span
+            yield Hit(
+                frame=event.frame,
+                time_ns=event.time_ns,
+                arguments={"port": str(event.port), "count": len(recent), "window": self.window},
+                spans=(Span(event.frame, event.mad + low, high - low),),
+                field=SMP.m_key,
+                value=value_of(SMP.m_key, event.presented),
+                related=(Related(event.taught, "showed the port's M_Key"),
+                         *(Related(frame, "another wrong key") for k, (_, frame) in recent.items() if k != event.presented)),
+                evidence=Evidence.LEARNT,
+                key=key,
+            )  # fmt: skip
+
+
+class MKeyViolations(ViolationCounted):
+    """A port counted SMPs with a wrong M_Key between two readings.
+
+    ## Why it matters
+    Somebody without the key manages this port, or tries to. With the port's protect bits at 2 or 3 such requests are dropped.
+
+    ## What to do
+    Look at the sender of the SMPs with a wrong key (MKY001, MKY002), or at the port's trap 256.
+    """
+
+    code, name, severity = "MKY012", "mkey-violations-increment", WARNING
+    reference = "IBA 14.2.4; seed000 T29-5"
+    message = "{port} counts {now} M_Key violations, {before} before"
+    example = "two GetResp(PortInfo) of a port, M_KeyViolations 0 and 3"
+    at = PortInfo.m_key_violations

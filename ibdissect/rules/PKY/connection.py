@@ -1,0 +1,36 @@
+"""Which packets use another partition than their connection agreed on?"""
+
+from __future__ import annotations
+
+from ibdissect.fabric.partitions import BASE
+from ibdissect.lint.rule import ERROR
+from ibdissect.rules.shared.connection_rule import AgreedRule
+from ibdissect.table.connection_events import Connection, QueuePair
+from ibdissect.table.locate import Int
+from ibdissect.table.native import Native
+from ibdissect.wire.transport import BTH
+
+
+class OtherPartition(AgreedRule):
+    """A packet of a connection is in another partition than the connection was set up in.
+
+    ## Why it matters
+    Both queue pairs were bound to one P_Key when they were set up, and each accepts that one only. The receiver drops the
+    packet and counts a P_Key violation; the connection dies of retries.
+
+    ## What to do
+    Look whether the subnet manager moved entries in the sender's P_Key table: queue pairs hold an index, not the key. Only
+    connections whose REQ and REP are in the capture are judged, as long as they last.
+    """
+
+    code, name, severity = "PKY005", "pkey-connection-mismatch", ERROR
+    reference = "IBA 10.9, 12.6.5; seed002 (RC, UC, UD)"
+    message = "P_Key 0x{seen:04x} from LID {slid} to QP 0x{qp:x} of LID {dlid}; the connection was set up with 0x{agreed:04x}"
+    example = "REQ with Partition Key 0x8001 and its REP, then a SEND of the connection with P_Key 0x8002"
+    field = BTH.p_key
+
+    def value(self, native: Native, index: Int) -> Int:
+        return native.p_key[index]
+
+    def wrong(self, pair: Connection, end: QueuePair, value: int) -> bool:
+        return bool(pair.p_key & BASE) and (pair.p_key ^ value) & BASE != 0

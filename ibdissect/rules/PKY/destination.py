@@ -1,0 +1,241 @@
+"""Which P_Keys does the destination's partition table refuse?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from msgspec import Struct as Record
+
+from ibdissect.capture.scattered import u16
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.model import ROUTER, SWITCH, Port, Subnet
+from ibdissect.fabric.partitions import BASE, FULL, PKeys, Verdict
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related, Span
+from ibdissect.lint.policy import SitePolicy
+from ibdissect.lint.rule import ERROR, Hit, Rule, on_chunk, on_end, on_event
+from ibdissect.rules.PKY.early_packets import RECEIVER, EarlyPackets
+from ibdissect.rules.shared.site_policy import forbidden_packets
+from ibdissect.table.locate import Int
+from ibdissect.table.native import FIRST_OTHER_OPCODE, Native
+from ibdissect.table.rows import distinct_values
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.link import LRH
+from ibdissect.wire.mad import MAD, is_response
+from ibdissect.wire.numbers import FIRST_MULTICAST
+from ibdissect.wire.sm_port import PortInfo
+from ibdissect.wire.transport import BTH
+
+Bad = tuple[Verdict, Port, tuple[int, ...]]
+ENFORCED = "P_Key 0x{p_key:04x} from LID {slid} to QP 0x{qp:x}: {port} checks P_Keys, and its table does not hold that partition"
+
+
+class Refused(Record, frozen=True):
+    """Packets of a chunk that agree in everything that matters, and that their destination refuses."""
+
+    verdict: Verdict
+    port: Port
+    taught: tuple[int, ...]
+    """Frames that taught the LID and the table."""
+    slid: int
+    dest_qp: int
+    p_key: int
+    row: int
+    """The first of them."""
+    count: int
+
+
+class Destinations:
+    """The packets of a chunk against the tables of their destinations; worked out once for all rules that ask."""
+
+    def __init__(self) -> None:
+        self._of: ChunkTable | None = None
+        self._refused: list[Refused] = []
+
+    def refused(self, table: ChunkTable, subnet: Subnet, native: Native) -> list[Refused]:
+        """What the destinations refuse, by first row."""
+        if self._of is not table:
+            self._of = table
+            self._refused = sorted(refusals(table, subnet, native, outbound=True), key=lambda refused: refused.row)
+        return self._refused
+
+
+def refusals(table: ChunkTable, subnet: Subnet, native: Native, *, outbound: bool) -> Iterator[Refused]:
+    """Packets that the table of their destination refuses, or that of the switch port in front of it; not `outbound`: of their source."""
+    if not subnet.lids or not subnet.partitioned:
+        return
+    lids = native.dlid if outbound else native.slid
+    keep = (native.opcode < FIRST_OTHER_OPCODE) & (native.dest_qp != 0)  # QP0 is a member of all partitions and checks nothing (seed002)
+    known = np.zeros(1 << 16, np.bool_)
+    for lid in (native.dlids if outbound else native.slids).tolist():
+        known[lid] = 0 < lid < FIRST_MULTICAST and any(keys is not None for port in subnet.owners(lid) for keys in _tables(port))
+    keep &= known[lids]
+    if not keep.any():
+        return
+    rows, qp = native.rows[keep], native.dest_qp[keep]
+    combined = (lids[keep] << 16) | native.p_key[keep]
+    for combination in distinct_values(combined):
+        p_key = combination & 0xFFFF
+        if p_key & BASE:  # partition 0 is PKY002
+            for of_them, bad in _spans(table, subnet, rows, combined, combination, outbound):
+                yield from _flows(table, of_them, qp[np.searchsorted(rows, of_them)], p_key, bad)
+
+
+def _tables(port: Port) -> Iterator[PKeys | None]:
+    """The tables that guard a port: its own, and those of the switch ports that it was cabled to."""
+    yield port.p_keys
+    for peer, _ in ((port.facing.now, 0), *port.facing.past):
+        if peer is not None:
+            yield peer.p_keys
+
+
+def _judge(subnet: Subnet, lid: int, p_key: int, frame: int, outbound: bool) -> Bad | None:
+    port, since = subnet.owner(lid, frame)
+    if port is None or port.node.kind == ROUTER:  # behind a router another subnet's table decides
+        return None
+    if port.p_keys is not None:
+        verdict, taught = port.p_keys.judge(p_key, frame, port.p_key_capacity(frame))
+        if verdict in (Verdict.LIMITED, Verdict.ABSENT):
+            return verdict, port, (*taught, since)
+    found = _enforcer(port, frame, outbound)
+    near, proof = found if found is not None else (None, ())
+    if near is None or near.p_keys is None:
+        return None
+    verdict, taught = near.p_keys.judge(p_key | FULL, frame, near.p_key_capacity(frame))  # a switch compares the partition (seed002)
+    return (verdict, near, (*taught, since, *proof)) if verdict is Verdict.ABSENT else None
+
+
+def _enforcer(port: Port, frame: int, outbound: bool) -> tuple[Port, tuple[int, ...]] | None:
+    """The switch port in front of a port that checks P_Keys of packets to it, or of those from it, and the frames that say so."""
+    near, faced = port.facing_at(frame)
+    if near is None or near.node.kind != SWITCH or not near.number or near.p_keys is None:
+        return None
+    info, shown = near.info_at(frame)
+    asked = PortInfo.partition_enforcement_outbound if outbound else PortInfo.partition_enforcement_inbound
+    return (near, (shown, faced)) if info is not None and asked.__get__(info, PortInfo) else None
+
+
+def _spans(table: ChunkTable, subnet: Subnet, rows: Int, combined: Int, combination: int, outbound: bool) -> Iterator[tuple[Int, Bad]]:
+    """Rows of one destination and P_Key that are refused; the chunk is cut where the table or the LID's owner changed."""
+    lid, p_key = combination >> 16, combination & 0xFFFF
+    first, last = table.chunk.first, table.chunk.first + len(table) - 1
+    edges = [first, *sorted(change for change in subnet.changes(lid) if first < change <= last), last + 1]
+    verdicts = [_judge(subnet, lid, p_key, start, outbound) for start in edges[:-1]]
+    if not any(verdicts):
+        return
+    mine = rows[combined == combination]
+    for start, stop, bad in zip(edges, edges[1:], verdicts, strict=False):
+        if bad is not None:
+            part = mine[np.searchsorted(mine, start - first) : np.searchsorted(mine, stop - first)]
+            owner = subnet.owner(lid, start)[0]
+            info = owner.info_at(start)[0] if owner is not None else None
+            if info is not None and info.is_virtualization_supported:
+                # The GRH tells the ports apart that share this LID; each has a P_Key table of its own.
+                part = part[table.located.at("grh")[part] < 0]
+            if len(part):
+                yield part, bad
+
+
+def _flows(table: ChunkTable, rows: Int, qp: Int, p_key: int, bad: Bad) -> Iterator[Refused]:
+    """One entry per sender and QP; answers to QP1 repeat the P_Key of their request and are left out."""
+    data, loc = table.chunk.data, table.located
+    gsi = np.flatnonzero(qp == 1)
+    if len(gsi):
+        mad = loc.at("mad")[rows]
+        drop = [i for i in gsi.tolist() if mad[i] < 0 or _answers(data[int(mad[i]) : int(mad[i]) + MAD.size].tobytes())]
+        rows, qp = np.delete(rows, drop), np.delete(qp, drop)
+    slid = u16(data, loc.at("lrh")[rows] + LRH.slid.bit // 8)
+    keys, first, counts = np.unique((slid << 24) | qp, return_index=True, return_counts=True)
+    for key, i, count in zip(keys.tolist(), first.tolist(), counts.tolist(), strict=True):
+        yield Refused(*bad, key >> 24, key & 0xFFFFFF, p_key, int(rows[i]), count)
+
+
+def _answers(header: bytes) -> bool:
+    mad = MAD(header)
+    return is_response(mad.method, mad.attribute_modifier, mad.mgmt_class)
+
+
+class _Destination(Rule):
+    """What the rules about a destination's table share: one finding per sender, QP and P_Key."""
+
+    verdict = Verdict.UNKNOWN
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        context.get(EarlyPackets).take(event, context)
+        found: list[Refused] = context.get(Destinations).refused(event.table, event.subnet, context.get(Native).of(event.table))
+        for refused in found:
+            if refused.verdict is self.verdict:
+                yield hit_of(event.table, refused, "destination")
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        """Packets in front of what tells about their destination."""
+        yield from context.get(EarlyPackets).judged(context, self.verdict, RECEIVER)
+
+
+def hit_of(table: ChunkTable, refused: Refused, end: str) -> Hit:
+    """The finding about them; `end` says whose table it is, unless a switch port in front of it refuses them."""
+    enforced = refused.port.node.kind == SWITCH and refused.port.number > 0
+    frame = table.chunk.first + refused.row
+    return Hit(
+        frame=frame,
+        time_ns=int(table.chunk.time_ns[refused.row]),
+        arguments={"p_key": refused.p_key, "slid": refused.slid, "qp": refused.dest_qp, "port": refused.port.name_at(frame)},
+        spans=(_p_key_span(table, refused.row),),
+        field=BTH.p_key,
+        value=refused.p_key,
+        related=tuple(Related(number, f"taught the {end}'s LID or P_Key table") for number in sorted(set(refused.taught))),
+        evidence=Evidence.LEARNT,
+        count=refused.count,
+        key=(refused.port.node.slot, refused.port.number, refused.slid, refused.dest_qp, refused.p_key),
+        message=ENFORCED if enforced else "",
+    )
+
+
+def _p_key_span(table: ChunkTable, row: int) -> Span:
+    low, high = BTH.p_key.span
+    at = int(table.located.at("bth")[row] - table.chunk.offset[row])
+    return Span(table.chunk.first + row, at + low, high - low)
+
+
+class LimitedToLimited(_Destination):
+    """A limited member of a partition sends to another limited member.
+
+    ## Why it matters
+    Limited members may talk to full members only. The destination has this partition as limited, so it drops the packet
+    silently, counts a P_Key violation and may send trap 257. Applications see timeouts.
+
+    ## What to do
+    Make one of the two ports a full member (opensm: `full` in partitions.conf), or do not let them talk to each other.
+    """
+
+    code, name, severity = "PKY001", "limited-to-limited", ERROR
+    reference = "IBA 10.9.3; seed002 table 16-2"
+    message = "P_Key 0x{p_key:04x} (limited) from LID {slid} to QP 0x{qp:x} of {port}, which is a limited member of that partition too"
+    example = "GetResp(P_KeyTable) of a port with entry 0x1234 only, then a packet with P_Key 0x1234 to it"
+    verdict = Verdict.LIMITED
+
+
+class NotInDestinationTable(_Destination):
+    """A packet's partition is not in the P_Key table of its destination.
+
+    ## Why it matters
+    The destination drops the packet silently, counts a P_Key violation and may send trap 257. Applications see timeouts.
+
+    ## What to do
+    Compare the partitions of both ports (smpquery pkeys): either the destination is missing in partitions.conf, or the sender uses
+    a wrong P_Key index. A switch port that checks P_Keys counts as the destination's; a site policy can forbid partitions altogether.
+    """
+
+    code, name, severity = "PKY003", "pkey-not-in-dest-table", ERROR
+    reference = "IBA 10.9.3; seed002 QP1 section; seed000 P_KeyTable"
+    message = "P_Key 0x{p_key:04x} from LID {slid} to QP 0x{qp:x} of {port}, whose P_Key table does not hold that partition"
+    example = "NodeInfo and all P_KeyTable blocks of a port, then a packet with P_Key 0x9999 to it"
+    verdict = Verdict.ABSENT
+
+    @on_chunk
+    def site(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        """Also partitions that the site policy keeps out of all tables."""
+        yield from forbidden_packets(table, context.get(SitePolicy))

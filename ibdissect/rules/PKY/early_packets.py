@@ -1,0 +1,190 @@
+"""Which packets came before the P_Key tables of their ports were known, and what does the end of the capture say of them?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from msgspec import Struct as Record
+
+from ibdissect.bounded import BoundedDict
+from ibdissect.dropped import Dropped
+from ibdissect.fabric import Follower
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.later import Later
+from ibdissect.fabric.model import ROUTER, Port, Subnet
+from ibdissect.fabric.partitions import BASE, FULL, Verdict
+from ibdissect.fabric.told import PKeyTables, PortInfos
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related, Span
+from ibdissect.lint.rule import Hit
+from ibdissect.table.locate import Bool, Int
+from ibdissect.table.native import FIRST_OTHER_OPCODE, Native
+from ibdissect.table.rows import SLOTS, slot
+from ibdissect.wire.numbers import FIRST_MULTICAST
+from ibdissect.wire.transport import BTH
+
+MAX_FLOWS = 65536
+"""Combinations of sender, receiver and P_Key remembered; the oldest is forgotten first."""
+NOT_YET = 1 << 62
+LIDS = 1 << 16
+SENDER, RECEIVER = 32, 16
+"""Places of SLID and DLID in the number of a flow, above the P_Key."""
+
+
+class Early(Record):
+    """Packets of one sender, receiver and P_Key, from the first one on, in front of what tells about an end."""
+
+    frame: int
+    time_ns: int
+    dest_qp: int
+    span: Span
+    counts: dict[int, int]
+    """Packets in front of what tells about SENDER and RECEIVER."""
+
+
+class EarlyPackets:
+    """What was sent before anybody asked the ports for their tables; one per capture for all rules that ask."""
+
+    def __init__(self) -> None:
+        self.dropped = Dropped("flows in front of what tells about their ports")
+        self.flows = BoundedDict[int, Early](MAX_FLOWS, self.dropped)
+        """By SLID, DLID and P_Key in one number."""
+        self._holder: Int = np.zeros(SLOTS, np.int64)
+        """One more than the flow in each slot, 0 for none: most packets are of one of them and are only counted."""
+        self._counts = {end: np.zeros(SLOTS, np.int64) for end in (SENDER, RECEIVER)}
+        self._of: object = None
+
+    def take(self, event: ChunkFollowed, context: Context) -> None:
+        """Remember the packets of a chunk that cannot be judged yet."""
+        if self._of is event:
+            return
+        self._of = event
+        later = context.get(Later)
+        later.take(context.get(PortInfos).of(event), context.get(PKeyTables).of(event))
+        native: Native = context.get(Native).of(event.table)
+        if not len(native.rows):
+            return
+        judged = (native.opcode < FIRST_OTHER_OPCODE) & (native.dest_qp > 1) & (native.dlid < FIRST_MULTICAST)
+        if "grh" in event.table.located.start:  # maybe between virtual ports, which share a LID and not a table
+            judged &= event.table.located.start["grh"][native.rows] < 0
+        first = event.table.chunk.first
+        early = {}
+        for end, lids, some in ((SENDER, native.slid, native.slids), (RECEIVER, native.dlid, native.dlids)):
+            known = _known_from(event.subnet, some)
+            if known is None:
+                early[end] = judged
+            elif known.max() > first:
+                early[end] = judged & (native.rows + first < known[lids])
+        if early:
+            self._remember(event, native, early)
+
+    def _remember(self, event: ChunkFollowed, native: Native, early: dict[int, Bool]) -> None:
+        ends = list(early.items())
+        either = ends[0][1] if len(ends) == 1 or ends[0][1] is ends[1][1] else ends[0][1] | ends[1][1]
+        flows = native.slid << SENDER | native.dlid << RECEIVER | native.p_key
+        place = slot(flows)
+        other = self._holder.take(place) != flows + 1
+        stranger = np.flatnonzero(other & either)
+        if len(stranger):
+            self._learn(event, native, stranger, flows[stranger], place[stranger], early)
+            other = self._holder.take(place) != flows + 1
+        counted = other.any()
+        counts: Int | None = None
+        for end, mask in ends:
+            if len(place) < SLOTS // 16:  # so few cost less one by one than all the slots
+                np.add.at(self._counts[end], place[mask & ~other], 1)
+                continue
+            if counts is None or mask is not either:
+                mine = mask & ~other if counted else mask
+                counts = np.bincount(place if mine.all() else place[mine], minlength=SLOTS)
+            self._counts[end] += counts
+
+    def _learn(self, event: ChunkFollowed, native: Native, index: Int, flows: Int, place: Int, early: dict[int, Bool]) -> None:
+        """Flows that are new, or that share their slot with another: the latter are counted here."""
+        values, first, which = np.unique(flows, return_index=True, return_inverse=True)
+        counts = {end: np.bincount(which.ravel()[mask[index]], minlength=len(values)) for end, mask in early.items()}
+        at = index[first]
+        rows, table = native.rows[at], event.table
+        starts = table.located.at("bth")[rows] - table.chunk.offset[rows]
+        columns = (values, place[first], table.chunk.first + rows, table.chunk.time_ns[rows], native.dest_qp[at], starts)
+        low, high = BTH.p_key.span
+        for i, (value, where, *early_of) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+            known = self.flows.get(value)
+            if known is None:
+                frame, time_ns, dest_qp, start = early_of
+                known = Early(frame, time_ns, dest_qp, Span(frame, start + low, high - low), {SENDER: 0, RECEIVER: 0})
+                gone = self.flows.put(value, known, frame, time_ns)
+                if gone is not None:
+                    self._release(gone[0])
+                if not self._holder[where]:
+                    self._holder[where] = value + 1  # counted with all others of the slot
+                    continue
+            for end, mine in counts.items():
+                known.counts[end] += int(mine[i])
+
+    def _release(self, flow: int) -> None:
+        """Free the slot of a flow that was forgotten."""
+        place = int(slot(np.array([flow]))[0])
+        if self._holder[place] == flow + 1:
+            self._holder[place] = 0
+            for counts in self._counts.values():
+                counts[place] = 0
+
+    def judged(self, context: Context, verdict: Verdict, end: int) -> Iterator[Hit]:
+        """What the tables of the senders or receivers refuse, if they never changed and nothing contradicts; at the capture's end."""
+        subnet, later = context.get(Follower).subnet, context.get(Later)
+        for flow, early in self.flows.items():
+            slid, dlid, p_key = flow >> SENDER, flow >> RECEIVER & 0xFFFF, flow & 0xFFFF
+            found = _judge(subnet, later, flow >> end & 0xFFFF, p_key)
+            if found is None or found[0] is not verdict:
+                continue
+            place = int(slot(np.array([flow]))[0])
+            count = early.counts[end] + (int(self._counts[end][place]) if self._holder[place] == flow + 1 else 0)
+            if not count:
+                continue
+            # Who sends back in that partition holds it, whatever its table says later; as a full member, if its key says so.
+            returned = dlid << SENDER | slid << RECEIVER | p_key & BASE
+            if returned | FULL in self.flows or (verdict is Verdict.ABSENT and returned in self.flows):
+                continue
+            port, taught = found[1:]
+            yield Hit(
+                frame=early.frame,
+                time_ns=early.time_ns,
+                arguments={"p_key": p_key, "slid": slid, "qp": early.dest_qp, "port": str(port)},
+                spans=(early.span,),
+                field=BTH.p_key,
+                value=p_key,
+                related=tuple(Related(frame, "told later, and never otherwise in this capture") for frame in taught),
+                evidence=Evidence.INFERRED,
+                count=count,
+                key=("earlier", port.node.slot, port.number, flow),
+            )
+
+
+def _known_from(subnet: Subnet, lids: Int) -> Int | None:
+    """By LID, the frame from which on the P_Key rules can judge its packets, 0 for LIDs that do not occur; None: no LID is known."""
+    lids = lids[(lids > 0) & (lids < FIRST_MULTICAST)]
+    since = {}
+    for lid in lids.tolist() if subnet.partitioned else ():
+        port = subnet.by_lid(lid)
+        if port is not None and port.p_keys is not None and port.p_keys.blocks:
+            since[lid] = max(subnet.lids[lid].changes()[0], min(block.changes()[0] for block in port.p_keys.blocks))
+    if not since:
+        return None if len(lids) else np.zeros(1, np.int64)
+    known = np.zeros(LIDS, np.int64)
+    known[lids] = NOT_YET
+    for lid, frame in since.items():
+        known[lid] = frame
+    return known
+
+
+def _judge(subnet: Subnet, later: Later, lid: int, p_key: int) -> tuple[Verdict, Port, tuple[int, ...]] | None:
+    owned = later.owner(subnet, lid)
+    if owned is None or not p_key & BASE:
+        return None
+    port, told = owned
+    if port.node.kind == ROUTER or port.node.facts.past or port.p_keys is None or not later.p_keys(port):
+        return None
+    verdict, taught = port.p_keys.judge(p_key, NOT_YET, port.p_key_capacity(NOT_YET))
+    return verdict, port, tuple(sorted({told, *taught}))

@@ -1,0 +1,210 @@
+"""Between which queue pairs are both ends limited members of their partition?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from msgspec import Struct as Record
+
+from ibdissect.bounded import BoundedDict
+from ibdissect.capture.scattered import u24
+from ibdissect.dropped import Dropped
+from ibdissect.fabric.partitions import BASE, FULL
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related, Span
+from ibdissect.lint.rule import ERROR, Hit, Rule, on_chunk, on_end
+from ibdissect.table.connection_events import Connection
+from ibdissect.table.connections import Connections
+from ibdissect.table.locate import EXTENDED_AT, Bool, Int
+from ibdissect.table.native import Native
+from ibdissect.table.rows import SLOTS, groups, slot
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.numbers import FIRST_MULTICAST
+from ibdissect.wire.transport import BTH, DETH
+
+MAX_FLOWS = 65536
+"""Directions remembered of each kind; the oldest goes first."""
+CONNECTED_END = 0x40
+"""OpCodes below are RC and UC: one destination QP, no source QP."""
+MANY = -1
+"""More than one destination QP was seen between two LIDs."""
+Flow = tuple[int, int, int, int]
+"""Source LID and QP (0: not in the packet), destination LID and QP."""
+
+
+class Direction(Record):
+    """Limited packets of one direction."""
+
+    base: int
+    """The low 15 bits of their P_Key."""
+    frame: int
+    time_ns: int
+    span: Span
+    count: int
+
+
+class BothLimited(Rule):
+    """Both ends of a queue pair send with the same limited P_Key.
+
+    ## Why it matters
+    A sender inserts its own table's entry, so both ends are limited members of the partition, and both drop what the other
+    sends. The connection was set up, but no data will pass.
+
+    ## What to do
+    Make one of the two ports a full member (opensm: `full` in partitions.conf), or choose a partition in which one of them is.
+    """
+
+    code, name, severity = "PKY021", "limited-both-directions", ERROR
+    reference = "IBA 10.9.3; seed002 table 16-2"
+    message = "P_Key 0x{p_key:04x} (limited) in both directions between LID {near} and LID {far}, QPs 0x{far_qp:x} and 0x{near_qp:x}"
+    needs = (Connections,)
+    example = "an RC SEND with P_Key 0x0123, and an ACK with P_Key 0x0123 in the other direction"
+
+    def __init__(self) -> None:
+        self.dropped = Dropped("flows with limited P_Keys")
+        self.only = BoundedDict[tuple[int, int], int](MAX_FLOWS, self.dropped)
+        """(SLID, DLID) to the one destination QP of connected packets, or MANY."""
+        self.latest = np.zeros(SLOTS, np.int64)
+        """Ways learnt lately, by their slot, 0 for none: most packets are of one of them and need no second look."""
+        self.limited = BoundedDict[Flow, Direction](MAX_FLOWS, self.dropped)
+        self.paired: dict[tuple[Flow, Flow], tuple[Direction, Direction]] = {}
+        """Connected directions that belong together as long as no other QP shows up between their LIDs."""
+
+        self.told: set[tuple[Flow, Flow]] = set()
+        """Pairs that were reported with all packets until then."""
+
+    @on_chunk
+    def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        native = context.get(Native).of(table)
+        connections = context.get(Connections)
+        if not len(native.rows):
+            return
+        ordinary = (native.dest_qp > 1) & (native.dlid > 0) & (native.dlid < FIRST_MULTICAST)
+        connected = ordinary & (native.opcode < CONNECTED_END)
+        way = (native.slid << 16) | native.dlid
+        ways = (way << 24) | native.dest_qp
+        place = slot(ways)
+        self._destinations(ways, place, connected, table.chunk.first, int(table.chunk.time_ns[0]))
+        suspicious = (native.p_key > 0) & (native.p_key < FULL)
+        suspicious &= ordinary
+        if self.limited or suspicious.any():  # a full P_Key later clears the direction
+            near = np.zeros(SLOTS, np.bool_)  # some that are not limited share a slot with one that is; they clear nothing
+            near[place[suspicious]] = True
+            near[slot(np.array([flow[0] << 40 | flow[2] << 24 | flow[3] for flow in self.limited], np.int64))] = True
+            suspicious |= ordinary & near[place]
+        index = np.flatnonzero(suspicious)
+        if not len(index):
+            return
+        source = self._sources(table, native.rows[index], native.opcode[index])
+        known = (source > 1) | connected[index]
+        index, source = index[known], source[known]
+        keys = (way[index], source, native.dest_qp[index], native.p_key[index])
+        first, inverse = groups(keys)
+        if len(groups(tuple(column[first] for column in keys[:3]))[0]) < len(first):
+            first, inverse = groups((*keys, _turns(keys)))
+        counts = np.bincount(inverse)
+        for i in np.argsort(first).tolist():
+            lids, src_qp, dest_qp, key = (int(column[first[i]]) for column in keys)
+            flow = (lids >> 16, src_qp, lids & 0xFFFF, dest_qp)
+            row = int(native.rows[index[first[i]]])
+            pair = connections.at((flow[2], dest_qp), table.chunk.first + row) if not src_qp else None
+            yield from self._direction(table, flow, key, row, int(counts[i]), pair)
+
+    @staticmethod
+    def _sources(table: ChunkTable, rows: Int, opcode: Int) -> Int:
+        """Source QPs of datagrams, 0 for packets without."""
+        source = np.zeros_like(rows)
+        delta = EXTENDED_AT["DETH"][opcode].astype(np.int64)
+        at = table.located.at("bth")[rows] + BTH.size + delta + DETH.srcqp.bit // 8
+        good = (delta >= 0) & (at + 3 <= table.located.limit[rows])
+        source[good] = u24(table.chunk.data, at[good])
+        return source
+
+    def _destinations(self, ways: Int, place: Int, connected: Bool, frame: int, time_ns: int) -> None:
+        """Learn the destination QPs of connected packets; a way is SLID, DLID and QP in one number, and has a place."""
+        if not connected.all():
+            ways, place = ways[connected], place[connected]
+        fresh = ways[self.latest.take(place) != ways]
+        for value in sorted(fresh[groups((fresh,))[0]].tolist()):
+            lids, dest_qp = (value >> 40 & 0xFFFF, value >> 24 & 0xFFFF), value & 0xFFFFFF
+            known = self.only.get(lids)
+            if known is None:
+                if self.only.put(lids, dest_qp, frame, time_ns):
+                    self.latest[:] = 0  # what was forgotten must be learnt again
+            elif known != dest_qp:
+                self.only[lids] = MANY
+        self.latest[place] = ways
+
+    def _direction(self, table: ChunkTable, flow: Flow, key: int, row: int, count: int, agreed: Connection | None) -> Iterator[Hit]:
+        if key & FULL or not key & BASE:
+            self.limited.pop(flow, None)
+            return
+        base = key & BASE
+        seen = self.limited.get(flow)
+        if seen is None or seen.base != base:
+            low, high = BTH.p_key.span
+            frame, at = table.chunk.first + row, int(table.located.at("bth")[row] - table.chunk.offset[row])
+            seen = Direction(base, frame, int(table.chunk.time_ns[row]), Span(frame, at + low, high - low), 0)
+            self.limited.put(flow, seen, seen.frame, seen.time_ns)
+        seen.count += count
+        near = agreed.far((flow[2], flow[3])) if agreed is not None else None
+        if near is not None and near[0] == flow[0]:
+            back = (flow[2], 0, flow[0], near[1])
+        elif flow[1]:
+            back = (flow[2], flow[3], flow[0], flow[1])
+        else:
+            near, back = None, (flow[2], 0, flow[0], self.only.get((flow[2], flow[0]), MANY))
+        other = self.limited.get(back)
+        if other is None or other.base != base:
+            return
+        pair = (flow, back) if flow < back else (back, flow)
+        if flow[1] or near is not None:
+            told = pair in self.told
+            if not told and len(self.told) < MAX_FLOWS:
+                self.told.add(pair)
+            elif not told:
+                self.dropped.add(seen.frame, seen.time_ns)
+            yield self._hit(flow, seen, back, other, count if told else seen.count + other.count, pair, None if flow[1] else agreed)
+        elif len(self.paired) < MAX_FLOWS:
+            self.paired.setdefault(pair, (seen, other) if pair[0] == flow else (other, seen))
+        elif pair not in self.paired:
+            self.dropped.add(seen.frame, seen.time_ns)
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        """Connected pairs wait for the end: a second QP between the two ports would make them uncertain."""
+        for (flow, back), (seen, other) in self.paired.items():
+            if self.only.get((flow[0], flow[2])) == flow[3] and self.only.get((back[0], back[2])) == back[3]:
+                if seen.frame < other.frame:
+                    flow, back, seen, other = back, flow, other, seen
+                yield self._hit(flow, seen, back, other, seen.count + other.count, None)
+
+    def _hit(
+        self, flow: Flow, seen: Direction, back: Flow, other: Direction, count: int, key: object, agreed: Connection | None = None
+    ) -> Hit:
+        """The fault is proven by the direction seen later."""
+        return Hit(
+            frame=seen.frame,
+            time_ns=seen.time_ns,
+            arguments={"p_key": seen.base, "near": flow[0], "far": flow[2], "near_qp": back[3], "far_qp": flow[3]},
+            spans=(seen.span,),
+            field=BTH.p_key,
+            value=seen.base,
+            related=(
+                Related(other.frame, "the other direction"),
+                *([Related(agreed.rep_frame, "REP of the connection")] if agreed is not None else []),
+            ),
+            evidence=Evidence.LEARNT if agreed is not None else Evidence.SEEN if flow[1] else Evidence.INFERRED,
+            count=count,
+            key=key,
+        )
+
+
+def _turns(keys: tuple[Int, Int, Int, Int]) -> Int:
+    """Numbers that tell apart the stretches of a direction with the same P_Key, where it changes between them."""
+    direction, p_key = groups(keys[:3])[1], keys[3]
+    order = np.argsort(direction, kind="stable")
+    turns = np.zeros_like(p_key)
+    turns[order[1:]] = np.cumsum(np.diff(p_key[order]) != 0)
+    return turns

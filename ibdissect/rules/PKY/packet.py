@@ -1,0 +1,260 @@
+"""Which P_Keys are wrong or unusual in one packet?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.lint.engine import Context
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, on_event
+from ibdissect.rules.shared.packet_flows import IPOIB, PACKET_FLOW, gid_bytes
+from ibdissect.rules.shared.site_policy import forbidden_entries
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.expr import Where, present
+from ibdissect.wire.link import LRH
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.network import GRH
+from ibdissect.wire.notice import TrapSwitchPKey
+from ibdissect.wire.numbers import GET_RESP, SET, TRAP
+from ibdissect.wire.sm import SMPDirected
+from ibdissect.wire.sm_tables import PKeyEntry, PKeyTable
+from ibdissect.wire.transport import BTH
+
+Bool = npt.NDArray[np.bool_]
+Keys = npt.NDArray[np.uint16]
+SMP_CLASSES = frozenset({0x01, 0x81})
+DEFAULT = frozenset({0xFFFF, 0x7FFF})
+FULL = 0x8000
+
+
+def _table_keys(table: ChunkTable) -> Keys:
+    """The 32 keys of each P_KeyTable block, uint16[k, 32]."""
+    return np.ascontiguousarray(table.matrix(PKeyTable)).view(">u2").astype(np.uint16)
+
+
+def _no_default(table: ChunkTable) -> Bool:
+    """Blocks with keys, the first of which is none."""
+    keys = _table_keys(table)
+    empty: Bool = (keys[:, 0] & 0x7FFF == 0) & (keys & 0x7FFF != 0).any(axis=1)
+    return empty
+
+
+def _twice(table: ChunkTable) -> Bool:
+    """Blocks in which the same valid key stands twice."""
+    keys = np.sort(_table_keys(table), axis=1)
+    same: Bool = ((keys[:, 1:] == keys[:, :-1]) & (keys[:, 1:] & 0x7FFF != 0)).any(axis=1)
+    return same
+
+
+def _is_ipoib(gid: npt.NDArray[np.uint8]) -> Bool:
+    """Multicast GIDs of IP over InfiniBand."""
+    signature = (gid[:, 2].astype(np.int64) << 8) | gid[:, 3]
+    ipoib: Bool = (gid[:, 0] == 0xFF) & np.isin(signature, IPOIB)
+    return ipoib
+
+
+def _other_partition(table: ChunkTable) -> Bool:
+    """Multicast packets of IP over InfiniBand whose P_Key is not that in the group's GID (membership aside)."""
+    gid = table.values(GRH.dgid)
+    in_gid = (gid[:, 4].astype(np.int64) << 8) | gid[:, 5]
+    packet = table.values_at(BTH.p_key, table.occurrences(GRH).rows).astype(np.int64)
+    other: Bool = _is_ipoib(gid) & (in_gid & 0x7FFF != 0) & ((in_gid ^ packet) & 0x7FFF != 0)
+    return other
+
+
+SHOWN_OR_SET = MAD.method.isin({SET, GET_RESP}) & ((MAD.status & 0x7FFF) == 0)
+
+
+class PKeyZero(Rule):
+    """A packet belongs to no partition: its P_Key is 0x0000 or 0x8000.
+
+    ## Why it matters
+    Partition 0 does not exist, and no port's table holds it, so every receiver drops the packet and counts a P_Key
+    violation. Queue pair 0 alone does not check P_Keys.
+
+    ## What to do
+    Check the P_Key index of the sender's queue pair: it points to an empty entry of its table.
+    """
+
+    code, name, severity = "PKY002", "pkey-zero", ERROR
+    reference = "opensm ib_pkey_is_invalid (C10-116)"
+    on = BTH
+    when = ((BTH.p_key & 0x7FFF) == 0) & (BTH.destqp != 0)
+    at = BTH.p_key
+    flow = PACKET_FLOW
+    message = "P_Key 0x{p_key:04x} is of no partition"
+    example = "an RC packet with P_Key 0x8000"
+
+
+class ManagementPKey(Rule):
+    """A subnet management packet carries another P_Key than the default.
+
+    ## Why it matters
+    It is legal, since subnet management does not check P_Keys. An unusual one shows that the sender chooses partitions for
+    its management traffic as well.
+
+    ## What to do
+    Nothing.
+    """
+
+    code, name, severity = "PKY006", "smp-pkey-nondefault", INFO
+    reference = "seed002, queue pair 0"
+    on = MAD
+    when = (BTH.destqp == 0) & ~BTH.p_key.isin(DEFAULT)
+    at = BTH.p_key
+    flow = (LRH.slid, BTH.p_key)
+    message = "a subnet management packet with P_Key 0x{BTH.p_key:04x}"
+    example = "SubnGet(NodeInfo) with P_Key 0x8001"
+
+
+class GeneralManagementPKey(Rule):
+    """A general management datagram carries another P_Key than the default.
+
+    ## Why it matters
+    It is legal and used where nodes are not members of the default partition. Both sides need the partition in their tables,
+    or the datagram is dropped.
+
+    ## What to do
+    Nothing, unless the datagram goes unanswered; then compare the P_Key tables of both ports.
+    """
+
+    code, name, severity = "PKY007", "gmp-pkey-unusual", INFO
+    reference = "seed002, queue pair 1; infiniband-diags --pkey-idx"
+    on = MAD
+    when = (BTH.destqp == 1) & ~BTH.p_key.isin(DEFAULT) & ((BTH.p_key & 0x7FFF) != 0)
+    at = BTH.p_key
+    flow = (LRH.slid, LRH.dlid, BTH.p_key)
+    message = "a management datagram with P_Key 0x{BTH.p_key:04x}"
+    example = "PerfGet(PortCounters) with P_Key 0x8002"
+
+
+class DefaultPartitionMissing(Rule):
+    """The first entry of a P_Key table holds no partition, though others do.
+
+    ## Why it matters
+    Software takes index 0 when it is told nothing else, and expects the default partition there. With an empty entry, its
+    packets leave with P_Key 0 and are dropped.
+
+    ## What to do
+    Let the subnet manager put the default partition (0xFFFF or 0x7FFF) first; see `pkeys` options of its configuration.
+    """
+
+    code, name, severity = "PKY008", "default-table-missing", WARNING
+    reference = "seed002, non-volatile memory"
+    on = PKeyTable
+    when = ((MAD.attribute_modifier & 0xFFFF) == 0) & SHOWN_OR_SET & Where(PKeyTable, _no_default)
+    flow = (LRH.slid, LRH.dlid, MAD.attribute_modifier, SMPDirected.initial_path)
+    message = "entry 0 of the P_Key table is empty while others hold partitions"
+    example = "SubnSet(P_KeyTable) of block 0 with 0x0000, 0x8001"
+
+
+class PartitionTwice(Rule):
+    """The same P_Key stands twice in one block of a P_Key table.
+
+    ## Why it matters
+    Software looks for the index of a key and may find either; a later change to one of the entries then breaks half of the
+    connections. Both membership forms of one partition side by side are legal and not reported.
+
+    ## What to do
+    Look for the partition in the subnet manager's configuration: it is probably defined twice.
+    """
+
+    code, name, severity = "PKY009", "pkey-table-duplicate", WARNING
+    reference = "seed002, membership; kernel qib add_pkey"
+    on = PKeyTable
+    when = SHOWN_OR_SET & Where(PKeyTable, _twice)
+    message = "a P_Key stands twice in this block of the table"
+    example = "SubnSet(P_KeyTable) with 0xFFFF, 0x8001, 0x8001"
+
+
+class FullMemberOfNothing(Rule):
+    """A subnet manager writes the P_Key 0x8000 into a table.
+
+    ## Why it matters
+    Partition 0 does not exist; an empty entry is 0x0000. Ports may refuse the whole block, or count the entry as used.
+
+    ## What to do
+    Look for a partition with number 0 in the subnet manager's configuration. With a site policy, partitions that it does not allow
+    are reported as well.
+    """
+
+    code, name, severity = "PKY010", "pkey-set-invalid-value", WARNING
+    reference = "opensm ib_pkey_is_invalid"
+    on = PKeyEntry
+    when = (PKeyEntry.p_key == FULL) & (MAD.method == SET) & MAD.mgmt_class.isin(SMP_CLASSES)
+    at = PKeyEntry.p_key
+    message = "Set(P_KeyTable) with an entry 0x8000, full member of partition 0"
+    example = "SubnSet(P_KeyTable) with an entry 0x8000"
+
+    @on_event(ChunkFollowed)
+    def site(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        """Also partitions that the site policy does not allow."""
+        yield from forbidden_entries(event, context)
+
+
+class SwitchPKeyTrap(Rule):
+    """A switch reports a packet whose P_Key it did not let through (trap 259).
+
+    ## Why it matters
+    Two ends try to talk across a partition boundary that the switch enforces. Their connection will not work, or someone
+    probes for other partitions.
+
+    ## What to do
+    Look up both LIDs; then either give them a common partition, or find out who sent it.
+    """
+
+    code, name, severity = "PKY014", "trap259-pkey", WARNING
+    reference = "python-rdma trap 259; opensm _ntc_259"
+    on = TrapSwitchPKey
+    when = MAD.method == TRAP
+    at = TrapSwitchPKey.pkey
+    flow = (TrapSwitchPKey.swlidaddr, TrapSwitchPKey.portno, TrapSwitchPKey.lidaddr1, TrapSwitchPKey.lidaddr2, TrapSwitchPKey.pkey)
+    message = "switch LID {swlidaddr} port {portno} refused P_Key 0x{pkey:04x} from LID {lidaddr1} to LID {lidaddr2}"
+    example = "a trap 259"
+
+
+class IpoibLimited(Rule):
+    """A limited member of a partition sends to a group of IP over InfiniBand.
+
+    ## Why it matters
+    Limited members cannot hear each other, so address resolution works with full members only. It is the usual reason when
+    some hosts of a partition cannot ping each other.
+
+    ## What to do
+    Make the hosts full members in the subnet manager's partition configuration, unless the isolation is meant.
+    """
+
+    code, name, severity = "PKY019", "ipoib-limited-membership", INFO
+    reference = "seed002; opensm partition configuration"
+    on = GRH
+    when = gid_bytes(GRH, GRH.dgid, _is_ipoib) & ((BTH.p_key & FULL) == 0)
+    at = BTH.p_key
+    flow = (LRH.slid, BTH.p_key)
+    message = "P_Key 0x{BTH.p_key:04x} (limited member) to the group {dgid}"
+    example = "an ARP request over InfiniBand with P_Key 0x7FFF"
+
+
+class IpoibOtherPartition(Rule):
+    """A packet to a group of IP over InfiniBand carries the P_Key of another partition.
+
+    ## Why it matters
+    The group's GID names its partition. Members have a queue pair in that partition and drop the packet.
+
+    ## What to do
+    Check the sender's interface: its P_Key and the broadcast address it was given must agree.
+
+    ## Evidence
+    The packet alone. A GID with P_Key 0 names no partition and is not judged, nor is the membership bit.
+    """
+
+    code, name, severity = "PKY020", "p-key-bth-vs-mgid", ERROR
+    reference = "RFC 4391; opensm MGID format"
+    on = GRH
+    when = Where(GRH, _other_partition) & present(BTH)
+    at = GRH.dgid
+    flow = (LRH.slid, GRH.dgid, BTH.p_key)
+    message = "P_Key 0x{BTH.p_key:04x} to the group {dgid}, which names another partition"
+    example = "P_Key 0xFFFF to ff12:401b:8001::ffff:ffff"

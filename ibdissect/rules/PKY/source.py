@@ -1,0 +1,118 @@
+"""Which P_Keys are missing in the sender's own table, and which paths join ports without a common partition?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.model import Subnet
+from ibdissect.fabric.partitions import BASE, FULL, Verdict
+from ibdissect.lint.engine import Context
+from ibdissect.lint.rule import ERROR, WARNING, Hit, Rule, Seen, on_end, on_event
+from ibdissect.rules.PKY.destination import hit_of, refusals
+from ibdissect.rules.PKY.early_packets import SENDER, EarlyPackets
+from ibdissect.rules.shared.link_rule import pieces
+from ibdissect.table.native import Native
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import SA_CLASS
+from ibdissect.wire.sa_paths import PathRecord
+
+ANSWERS = (0x81, 0x92, 0x94)
+
+
+class NotInSourceTable(Rule):
+    """A packet's partition is not in the P_Key table of its sender.
+
+    ## Why it matters
+    A port can only send P_Keys of its own table: the table was changed under a running connection, or somebody forges the
+    sender's LID.
+
+    ## What to do
+    Restart the connection after the table changed; else look at what is plugged in behind that LID.
+    """
+
+    code, name, severity = "PKY004", "pkey-not-in-source-table", ERROR
+    reference = "IBA 10.9.3; seed002 QP1 section; seed000 P_KeyTable"
+    message = "P_Key 0x{p_key:04x} from {port} to QP 0x{qp:x}; the sender's P_Key table does not hold that partition"
+    example = "NodeInfo and all P_KeyTable blocks of a port, then a packet from it with P_Key 0x9999"
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        context.get(EarlyPackets).take(event, context)
+        native: Native = context.get(Native).of(event.table)
+        for refused in sorted(refusals(event.table, event.subnet, native, outbound=False), key=lambda refused: refused.row):
+            if refused.verdict is Verdict.ABSENT:
+                yield hit_of(event.table, refused, "sender")
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        """Packets in front of what tells about their sender."""
+        yield from context.get(EarlyPackets).judged(context, Verdict.ABSENT, SENDER)
+
+
+class PathNotShared(Rule):
+    """The SA answers with a path whose ends may not talk in its partition.
+
+    ## Why it matters
+    Who asked sets up a connection with this P_Key, and its first packet is dropped silently at the other end.
+
+    ## What to do
+    Compare the P_Key tables of both ports with partitions.conf: the subnet manager's picture differs from what the ports hold.
+    """
+
+    code, name, severity = "PKY018", "path-record-pkey-not-shared", WARNING
+    reference = "IBA 10.9, 15.2.5.16; opensm osm_physp_share_pkey"
+    message = "path from LID {slid} to LID {dlid} with P_Key 0x{p_key:04x}: {reason}"
+    example = "P_KeyTable of two ports with 0x1234 each, then GetResp(PathRecord) between them with P_Key 0x1234"
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        table = event.table
+        if (SA_CLASS, PathRecord.carried_by[0].attr_id) not in table.attributes():
+            return
+        found = table.occurrences(PathRecord)
+        method = table.chunk.data[table.located.at("mad")[found.rows] + MAD.method.bit // 8]
+        index = np.flatnonzero(np.isin(method, ANSWERS))
+        slid, dlid, p_key = (table.values(one)[index].astype(np.int64) for one in (PathRecord.slid, PathRecord.dlid, PathRecord.p_key))
+        ways, which = np.unique(slid << 32 | dlid << 16 | p_key, return_inverse=True)
+        for i, way in enumerate(ways.tolist()):
+            near, far, key = way >> 32, way >> 16 & 0xFFFF, way & 0xFFFF
+            changes = event.subnet.changes(near) | event.subnet.changes(far)
+            rows = found.rows[index[which.ravel() == i]]
+            for mine in pieces(rows, [change - table.chunk.first for change in changes]):
+                row = int(mine[0])
+                reason, related = _unshared(event.subnet, near, far, key, table.chunk.first + row)
+                if not reason:
+                    continue
+                at = index[(which.ravel() == i) & (found.rows[index] == row)][0]
+                yield Seen(table, row).found(
+                    {"slid": near, "dlid": far, "p_key": key, "reason": reason},
+                    PathRecord.p_key,
+                    key,
+                    start=int(found.at[at] - table.chunk.offset[row]),
+                    proof=[(one, "taught a P_Key table") for one in sorted(set(related))],
+                    count=len(mine),
+                    key=way,
+                )
+
+
+def _unshared(subnet: Subnet, slid: int, dlid: int, key: int, frame: int) -> tuple[str, tuple[int, ...]]:
+    """Why the ports of two LIDs may not talk in a partition; empty when they may or it is not known."""
+    base = key & BASE
+    ends = [subnet.owner(lid, frame)[0] for lid in (slid, dlid)]
+    if not base or ends[0] is ends[1]:
+        return "", ()
+    limited = []
+    for port, lid in zip(ends, (slid, dlid), strict=True):
+        if port is None or port.p_keys is None:
+            return "", ()
+        verdict, taught = port.p_keys.judge(key, frame, port.p_key_capacity(frame))
+        if verdict is Verdict.ABSENT:
+            return f"LID {lid} is not in that partition", taught
+        keys, _, taught = port.p_keys.keys(frame)
+        same = {one for one in keys if one & BASE == base}
+        if same and not any(one & FULL for one in same):
+            limited.append(taught)
+    return ("both are limited members", limited[0] + limited[1]) if len(limited) == 2 else ("", ())

@@ -1,0 +1,125 @@
+"""Which P_Key tables do not fit their port, or change a membership?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ibdissect.fabric.model import SWITCH
+from ibdissect.fabric.partitions import BASE, FULL
+from ibdissect.fabric.told import PKeyTables, PortInfos, Told
+from ibdissect.lint.engine import Context
+from ibdissect.lint.rule import ERROR, INFO
+from ibdissect.rules.shared.attribute_rule import Mask, TellingRule, switches
+from ibdissect.wire.sm_port import PortInfo
+from ibdissect.wire.sm_tables import PKeyTable
+
+
+class BlockPastTable(TellingRule):
+    """A P_KeyTable request is about a block that the port does not have.
+
+    ## Why it matters
+    Writing there has no effect and reading gives zeros: P_Keys that the subnet manager wrote are not in force.
+
+    ## What to do
+    Compare with PartitionCap (NodeInfo) or PartitionEnforcementCap (SwitchInfo, for external ports).
+    """
+
+    code, name, severity = "PKY011", "block-past-capability", ERROR
+    reference = "IBA 14.2.5.7; seed000 P_KeyTable"
+    message = "{method}(P_KeyTable) of block {block} of {port}, whose table has {cap} entries"
+    example = "NodeInfo with PartitionCap 64, then SubnGet(P_KeyTable) with AttributeModifier 5"
+    source = PKeyTables
+    at = PKeyTable.p_key_table_block
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        return ~told.answers & (told.slot >= 0) & (told.modifier & 0xFFFF > 0)
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        node, block = told.node(i), int(told.modifier[i] & 0xFFFF)
+        if node is None or not node.kind:
+            return None
+        external, switch = node.kind == SWITCH and int(told.modifier[i]) >> 16, told.switch(i)[0]
+        size = node.facts_at(int(told.frames[i]))[0].partition_cap
+        cap = (switch.partition_enforcement_cap if switch is not None else 0) if external else size
+        return {"block": block, "cap": cap} if cap and block >= -(-cap // 32) else None
+
+    def flow_of(self, told: Told, i: int) -> Any:
+        return int(told.slot[i]), int(told.modifier[i])
+
+    def proof(self, told: Told, i: int) -> tuple[tuple[int, str], ...]:
+        node = told.node(i)
+        if node is None:
+            return ()
+        return ((max(node.facts_at(int(told.frames[i]))[1], told.switch(i)[1]), "capacity of the table"),)
+
+
+class MembershipChanged(TellingRule):
+    """A Set changes a port's membership of a partition from limited to full, or back.
+
+    ## Why it matters
+    Nothing is wrong; from here on other ports may or may not talk to this one.
+
+    ## What to do
+    Compare with partitions.conf when nobody changed it.
+    """
+
+    code, name, severity = "PKY012", "membership-upgrade", INFO
+    reference = "IBA 10.9; seed002"
+    message = "Set(P_KeyTable) of {port} makes it a {kind} member of partition 0x{base:04x}"
+    example = "GetResp(P_KeyTable) with 0x1234, then SubnSet(P_KeyTable) with 0x9234 in its place"
+    source = PKeyTables
+    at = PKeyTable.p_key_table_block
+    why = "showed the other membership"
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        return told.sets & (told.since > 0) & (told.bodies != told.before).any(axis=1)
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        now, before = ({*body[i].view(">u2").tolist()} for body in (told.bodies, told.before))
+        for key in sorted(now - before):
+            if key & BASE and key ^ FULL in before and key ^ FULL not in now:
+                return {"kind": "full" if key & FULL else "limited", "base": key & BASE}
+        return None
+
+
+class EnforcementWithoutCap(TellingRule):
+    """A Set switches partition enforcement on at a switch that cannot enforce.
+
+    ## Why it matters
+    The administrator believes that the switch keeps partitions apart; it passes everything.
+
+    ## What to do
+    Let the subnet manager read PartitionEnforcementCap first (opensm: `part_enforce off` for such switches).
+
+    ## Evidence
+    The SwitchInfo in front of the Set: PartitionEnforcementCap 0, or just one of the two directions offered and the other asked
+    for. Switches that offer neither direction beside a capacity leave these bits empty, and are not judged.
+    """
+
+    code, name, severity = "PKY016", "switch-pkey-enforce-without-cap", ERROR
+    reference = "IBA 14.2.5.4; seed000 P_Key checking"
+    message = "Set(PortInfo) of {port} enforces partitions on {direction} packets, which SwitchInfo does not offer"
+    example = "SwitchInfo with PartitionEnforcementCap 0, then SubnSet(PortInfo) with PartitionEnforcementInbound 1"
+    source = PortInfos
+    at = PortInfo.partition_enforcement_inbound
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        asked = told.now(PortInfo.partition_enforcement_inbound) | told.now(PortInfo.partition_enforcement_outbound)
+        return told.sets & switches(told) & (told.number > 0) & (asked != 0)
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        switch = told.switch(i)[0]
+        if switch is None:
+            return None
+        asked = {
+            "inbound": bool(told.now(PortInfo.partition_enforcement_inbound)[i]),
+            "outbound": bool(told.now(PortInfo.partition_enforcement_outbound)[i]),
+        }
+        offered = {"inbound": bool(switch.inbound_enforcement_cap), "outbound": bool(switch.outbound_enforcement_cap)}
+        if switch.partition_enforcement_cap and len(set(offered.values())) == 1:
+            return None  # OpenSM looks at nothing else, and switches that show both capability bits 0 do what it asks
+        lacking = [way for way in asked if asked[way] and not (switch.partition_enforcement_cap and offered[way])]
+        return {"direction": lacking[0]} if lacking else None
+
+    def proof(self, told: Told, i: int) -> tuple[tuple[int, str], ...]:
+        return ((told.switch(i)[1], "SwitchInfo"),)

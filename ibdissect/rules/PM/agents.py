@@ -1,0 +1,178 @@
+"""What does performance management ask of agents that cannot do it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ibdissect.capture.scattered import u16
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.model import SWITCH
+from ibdissect.fabric.told import NodeInfos
+from ibdissect.flow.agents import Agent, Agents
+from ibdissect.flow.queries import Queries
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related
+from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, Seen, on_chunk, on_event
+from ibdissect.table.locate import Bool, Int
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.link import LRH
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import GET, PM_CLASS, SET
+from ibdissect.wire.pm import PortCounters, PortCountersExtended
+from ibdissect.wire.sm import NodeInfo
+from ibdissect.wire.spec import Field
+
+ALL_PORT_SELECT, XMIT_WAIT = 1 << 8, 1 << 12
+"""Bits of ClassPortInfo.CapabilityMask of performance management (Linux ib_pma.h)."""
+ALL_PORTS = 255
+
+
+class AgentRule(Rule):
+    """What the rules share: requests to agents that announced what they can do."""
+
+    needs = (Agents,)
+    lacks = 0
+    """The capability that such an agent does not have."""
+
+    def suspicious(self, table: ChunkTable, rows: Int) -> Bool:
+        """Which requests need the capability; `rows` are those of performance management."""
+        raise NotImplementedError
+
+    def made(self, seen: Seen, agent: Agent) -> Hit:
+        """The finding of one of them."""
+        raise NotImplementedError
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        """Agents of this chunk are known from behind their answer on."""
+        if not any(mgmt_class == PM_CLASS for mgmt_class, _ in table.attributes()):
+            return
+        asked = table.once(Queries)
+        agents = context.get(Agents)
+        mine = np.flatnonzero((asked.mgmt_class == PM_CLASS) & asked.asks)
+        if not len(mine) or not agents.by_place:
+            return
+        for i in mine[self.suspicious(table, asked.rows[mine])].tolist():
+            place = int(asked.destination[i])
+            row = int(asked.rows[i])
+            agent, since = agents.at(PM_CLASS, place, table.chunk.first + row)
+            if agent is None or agent.capability_mask & self.lacks:
+                continue
+            hit = self.made(Seen(table, row), agent)
+            hit.related, hit.evidence, hit.key = (Related(since, "ClassPortInfo"),), Evidence.LEARNT, place
+            yield hit
+
+
+def _held(table: ChunkTable, field: Field[Any], rows: Int) -> Int:
+    """A field of the first structure in each of some rows, int64[n]; 0 where there is none."""
+    assert field.owner is not None
+    if not len(table.occurrences(field.owner)):
+        return np.zeros(len(rows), np.int64)
+    index = table.first(field.owner)[rows]
+    return np.where(index >= 0, table.values(field)[index].astype(np.int64), 0)
+
+
+class AllPortsUnsupported(AgentRule):
+    """A request is for all ports at once, to an agent that cannot add them up.
+
+    ## Why it matters
+    Such an agent refuses port 255 or answers for a port of its choice: the numbers mean something else than the reader thinks.
+
+    ## What to do
+    Read the ports one by one; the agent's ClassPortInfo (bit 8 of CapabilityMask) says what it can do.
+    """
+
+    code, name, severity = "PM002", "allportselect-unsupported", WARNING
+    reference = "IBA 16.1.2.1, 16.1.3.5; kernel ib_pma.h"
+    message = "PortSelect 255 to an agent without AllPortSelect (CapabilityMask 0x{mask:04x})"
+    example = "GetResp(ClassPortInfo) with CapabilityMask 0, then PerformanceGet(PortCounters) with PortSelect 255"
+    lacks = ALL_PORT_SELECT
+
+    def suspicious(self, table: ChunkTable, rows: Int) -> Bool:
+        asks = np.zeros(len(rows), np.bool_)
+        for field in (PortCounters.port_select, PortCountersExtended.port_select):
+            asks |= _held(table, field, rows) == ALL_PORTS
+        return asks
+
+    def made(self, seen: Seen, agent: Agent) -> Hit:
+        view = seen.first(PortCounters) or seen.first(PortCountersExtended)
+        return self.hit(seen, view, type(view).port_select, mask=agent.capability_mask)
+
+
+class XmitWaitUnsupported(AgentRule):
+    """A request clears the counter PortXmitWait at an agent that does not have it.
+
+    ## Why it matters
+    Nothing is lost, but zeros read from such an agent do not mean that there was no congestion.
+
+    ## What to do
+    Do not rely on PortXmitWait of this port; the agent's ClassPortInfo (bit 12 of CapabilityMask) says what it can do.
+    """
+
+    code, name, severity = "PM007", "xmitwait-unsupported", INFO
+    reference = "IBA 16.1.3.5; kernel ib_pma.h; seed004 portCountersXmitWaitSupported"
+    message = "PortXmitWait selected at an agent that does not count it (CapabilityMask 0x{mask:04x})"
+    example = "GetResp(ClassPortInfo) with CapabilityMask 0, then PerformanceSet(PortCounters) with CounterSelect2 1"
+    lacks = XMIT_WAIT
+
+    def suspicious(self, table: ChunkTable, rows: Int) -> Bool:
+        clears: Bool = (_held(table, PortCounters.select_port_xmit_wait, rows) != 0) & (_held(table, MAD.method, rows) == SET)
+        return clears
+
+    def made(self, seen: Seen, agent: Agent) -> Hit:
+        return self.hit(seen, seen.first(PortCounters), PortCounters.counter_select2, mask=agent.capability_mask)
+
+
+class NoSuchPort(Rule):
+    """Counters are asked of a port that the node does not have.
+
+    ## Why it matters
+    Ports are numbered from 1 to NumPorts, and only switches have a port 0; the agent answers with an error or with nothing useful.
+
+    ## What to do
+    Ask for a port that NodeInfo counts, or for 255 (all ports).
+
+    ## Evidence
+    The NodeInfo that the node told last before the request. Silent for LIDs whose node is not known.
+    """
+
+    code, name, severity = "PM001", "portselect-zero", WARNING
+    reference = "IBA 16.1.3.5; seed004; kernel ib_pma.h"
+    message = "{attribute} of port {number} is asked of {port}, {why}"
+    example = "NodeInfo of a channel adapter with LID 5, then PerfGet(PortCounters) to LID 5 with PortSelect 0"
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        table = event.table
+        infos: NodeInfos = context.get(NodeInfos)
+        infos.of(event)
+        for struct in (PortCounters, PortCountersExtended):
+            found = table.occurrences(struct)
+            if not len(found):
+                continue
+            method = table.chunk.data[table.located.at("mad")[found.rows] + MAD.method.bit // 8]
+            lrh = table.located.at("lrh")[found.rows]
+            numbers = table.values(struct.port_select)
+            index = np.flatnonzero(np.isin(method, (GET, SET)) & (numbers != ALL_PORTS) & (lrh >= 0))
+            dlid = u16(table.chunk.data, lrh[index] + LRH.dlid.bit // 8)
+            _, first, which = np.unique(dlid.astype(np.int64) << 8 | numbers[index], return_index=True, return_inverse=True)
+            for k in first.tolist():
+                i, number = int(index[k]), int(numbers[index[k]])
+                row = int(found.rows[i])
+                frame = table.chunk.first + row
+                port, _ = event.subnet.owner(int(dlid[k]), frame)
+                if port is None or not port.node.guid:
+                    continue
+                told, since = infos.at(np.array([port.node.guid], np.uint64).view(np.int64), np.array([frame]))
+                node = NodeInfo(told[0].tobytes())
+                if not since[0] or not node.num_ports or 0 < number <= node.num_ports or (number == 0 and node.node_type == SWITCH):
+                    continue
+                why = f"which has {node.num_ports} ports" if number else "which is no switch"
+                yield Seen(table, row).found(
+                    {"attribute": struct.title, "number": number, "port": str(port), "why": why}, struct.port_select, number,
+                    start=int(found.at[i] - table.chunk.offset[row]), proof=[(int(since[0]), "NodeInfo")],
+                    key=(port.node.slot, struct.title, number), count=int(np.count_nonzero(which.ravel() == which.ravel()[k])),
+                )  # fmt: skip

@@ -1,0 +1,126 @@
+"""Which counters are full, or fell without being cleared?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from operator import gt
+
+import numpy as np
+
+from ibdissect.bounded import BoundedDict
+from ibdissect.dropped import Dropped
+from ibdissect.flow.queries import Queries
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related
+from ibdissect.lint.rule import INFO, Again, Hit, Rule, Seen, on_chunk
+from ibdissect.rules.PM.agents import ALL_PORTS
+from ibdissect.rules.shared.mad_conditions import NO_ERROR
+from ibdissect.table.mask import occurrences_where
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.expr import Or
+from ibdissect.wire.link import LRH
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import GET_RESP, SET
+from ibdissect.wire.pm import PortCounters
+
+MAX_PORTS = 65536
+_TOLD = (MAD.method == GET_RESP) & NO_ERROR
+C = PortCounters
+WIDE = (
+    C.symbol_error_counter, C.port_rcv_errors, C.port_rcv_remote_physical_errors, C.port_rcv_switch_relay_errors,
+    C.port_xmit_discards, C.vl15_dropped,
+)  # fmt: skip
+"""Counters of 16 bits."""
+NARROW = (C.link_error_recovery_counter, C.link_downed_counter, C.port_xmit_constraint_errors, C.port_rcv_constraint_errors)
+"""Counters of 8 bits."""
+COUNTERS = (*WIDE, *NARROW, C.port_xmit_data, C.port_rcv_data, C.port_xmit_pkts, C.port_rcv_pkts)
+
+
+class ErrorCountersFull(Rule):
+    """An error counter of 8 or 16 bits has reached its end.
+
+    ## Why it matters
+    It stays there until it is cleared: errors since then are not counted, and a port that gets worse looks stable.
+
+    ## What to do
+    Clear the counters and watch how fast they grow; read PortCountersExtended where the agent counts errors in 64 bits.
+
+    ## Evidence
+    One good answer. It is a note: when the counter was cleared last is not known, and normal multicast alone fills
+    PortRcvSwitchRelayErrors.
+    """
+
+    code, name, severity = "PM005", "saturation-16", INFO
+    reference = "IBA 16.1.3.5; seed004"
+    on = PortCounters
+    when = Or((*(counter == 0xFFFF for counter in WIDE), *(counter == 0xFF for counter in NARROW))) & _TOLD
+    at = PortCounters.symbol_error_counter
+    flow = (LRH.slid, PortCounters.port_select)
+    message = (
+        "port {port_select}: {symbol_error_counter} symbol errors, {link_error_recovery_counter} recoveries, "
+        "{link_downed_counter} times down, {port_rcv_errors} receive errors, {port_xmit_discards} discards, or others are full"
+    )
+    example = "PerformanceGetResp(PortCounters) with SymbolErrorCounter 65535"
+
+
+class CountersFell(Rule):
+    """A counter fell although nobody was seen to clear it.
+
+    ## Why it matters
+    Counters stop at their end and do not wrap: the port or its node was restarted, or somebody cleared them by a way that the
+    capture does not show. Rates that were computed over this moment are wrong.
+
+    ## What to do
+    Look for a restart of the node, or a second monitoring tool. Answers with a GRH are not compared.
+    """
+
+    code, name, severity = "PM010", "counter-jump", INFO
+    reference = "IBA 16.1.3.5; seed004"
+    message = "port {port} of {owner}: {counter} fell from {before} to {now}, and no PerformanceSet was seen"
+    example = "two GetResp(PortCounters) of a port, SymbolErrorCounter 5 and 3"
+
+    def __init__(self) -> None:
+        self.dropped = Dropped("ports with counters")
+        self.last = BoundedDict[int, tuple[int, list[int]]](MAX_PORTS, self.dropped)
+        """Frame and counters of the latest answer by address and port; frame 0 where the answer to a Set comes next."""
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> Iterator[Again]:
+        """The counters of each port in the order of its answers; what a Set was sent to starts anew."""
+        found = table.occurrences(PortCounters)
+        if not len(found):
+            return
+        told, written = (occurrences_where(when, table, PortCounters) for when in (_TOLD, MAD.method == SET))
+        grh, lrh = (table.located.at(name)[found.rows] for name in ("grh", "lrh"))
+        told &= (grh < 0) | (lrh < 0)  # a router has one LID for many ports, and so has an adapter with virtual ones
+        asked = table.once(Queries)
+        place = np.full(len(table), -1, np.int64)
+        place[asked.rows] = np.arange(len(asked.rows))
+        index = np.flatnonzero((told | written) & (place[found.rows] >= 0))
+        at = place[found.rows[index]]
+        ports = table.values(PortCounters.port_select)[index].astype(np.uint64)
+        keys = np.where(told[index], asked.source[at], asked.destination[at]) << np.uint64(8) | ports
+        counters = np.stack([table.values(field)[index].astype(np.int64) for field in COUNTERS], axis=1).tolist()
+        for i, key, now in zip(index.tolist(), keys.tolist(), counters, strict=True):
+            if written[i]:
+                for known in [key] if key & 0xFF != ALL_PORTS else [k for k in self.last if k >> 8 == key >> 8]:
+                    self.last[known] = 0, now
+                continue
+            if key & 0xFF == ALL_PORTS:
+                continue
+            before = self.last.pop(key, None)
+            if before is not None and not before[0]:
+                continue
+            row = int(found.rows[i])
+            self.last.put(key, (table.chunk.first + row, now), table.chunk.first + row, int(table.chunk.time_ns[row]))
+            if before is not None and any(map(gt, before[1], now)):
+                yield Again(frame=self.last[key][0], key=key, made=partial(self._made, table, i, key, before, now))
+
+    def _made(self, table: ChunkTable, i: int, key: int, before: tuple[int, list[int]], now: list[int]) -> Hit:
+        k = next(k for k in range(len(now)) if before[1][k] > now[k])
+        owner = f"LID {key >> 8}" if key >> 8 < 1 << 16 else "this address"
+        hit = self.hit(Seen(table, int(table.occurrences(PortCounters).rows[i])), table.view(PortCounters, i), COUNTERS[k],
+                       port=key & 0xFF, owner=owner, counter=COUNTERS[k].label, before=before[1][k], now=now[k])  # fmt: skip
+        hit.related, hit.evidence, hit.key = (Related(before[0], "the reading before"),), Evidence.INFERRED, key
+        return hit

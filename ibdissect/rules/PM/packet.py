@@ -1,0 +1,124 @@
+"""What do performance management MADs show by themselves: methods, cleared and full counters, errors?"""
+
+from __future__ import annotations
+
+from ibdissect.lint.rule import ERROR, INFO, Rule
+from ibdissect.rules.shared.mad_conditions import NO_ERROR
+from ibdissect.wire.expr import Or
+from ibdissect.wire.link import LRH
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import GET, GET_RESP, PM_CLASS, SET
+from ibdissect.wire.pm import PortCounters, PortCountersExtended
+
+COUNTERS = frozenset({0x0012, 0x001D})
+"""PortCounters and PortCountersExtended."""
+FULL = 0xFFFFFFFF
+_TOLD = (MAD.method == GET_RESP) & NO_ERROR
+_ERRORS = (
+    PortCountersExtended.symbol_error_counter,
+    PortCountersExtended.link_error_recovery_counter,
+    PortCountersExtended.link_downed_counter,
+    PortCountersExtended.port_rcv_errors,
+    PortCountersExtended.port_rcv_remote_physical_errors,
+    PortCountersExtended.port_rcv_switch_relay_errors,
+    PortCountersExtended.port_xmit_discards,
+    PortCountersExtended.port_xmit_constraint_errors,
+    PortCountersExtended.port_rcv_constraint_errors,
+    PortCountersExtended.local_link_integrity_errors,
+    PortCountersExtended.excessive_buffer_overrun_errors,
+    PortCountersExtended.vl15_dropped,
+    PortCountersExtended.qp1_dropped,
+)
+"""Counters of faults; PortXmitWait counts congestion."""
+
+
+class CountersCleared(Rule):
+    """Somebody writes the counters of a port, which normally clears them.
+
+    ## Why it matters
+    Differences between two readings mean nothing when a third party clears the counters in between; monitoring then shows
+    negative rates or misses errors.
+
+    ## What to do
+    Let one tool clear counters, and the others only read (`perfquery` without -R).
+    """
+
+    code, name, severity = "PM004", "set-clears-counters", INFO
+    reference = "IBA 16.1.3.5; kernel ib_pma.h; perfquery -R"
+    on = MAD
+    when = (MAD.mgmt_class == PM_CLASS) & (MAD.method == SET) & MAD.attribute_id.isin(COUNTERS)
+    at = MAD.method
+    flow = (LRH.slid, LRH.dlid, MAD.attribute_id)
+    message = "PerformanceSet of attribute 0x{attribute_id:04x}: the counters start anew"
+    example = "PerformanceSet(PortCounters)"
+
+
+class CountersFull(Rule):
+    """A 32-bit traffic counter has reached its end.
+
+    ## Why it matters
+    It stays at 0xffffffff until it is cleared: traffic since then is not counted. At 100 Gb/s PortXmitData is full after 1.4 seconds.
+
+    ## What to do
+    Read PortCountersExtended, whose counters have 64 bits.
+
+    ## Evidence
+    One good answer. It is a note: any busy port fills these counters within seconds.
+    """
+
+    code, name, severity = "PM006", "saturation-32", INFO
+    reference = "IBA 16.1.3.5; seed004"
+    on = PortCounters
+    when = (
+        (PortCounters.port_xmit_data == FULL)
+        | (PortCounters.port_rcv_data == FULL)
+        | (PortCounters.port_xmit_pkts == FULL)
+        | (PortCounters.port_rcv_pkts == FULL)
+    ) & _TOLD
+    at = PortCounters.port_xmit_data
+    flow = (LRH.slid, PortCounters.port_select)
+    message = "port {port_select}: data out {port_xmit_data}, in {port_rcv_data}, packets out {port_xmit_pkts}, in {port_rcv_pkts}"
+    example = "PerformanceGetResp(PortCounters) with PortXmitData 0xffffffff"
+
+
+class PMMethod(Rule):
+    """A performance management MAD has a method that the class does not define.
+
+    ## Why it matters
+    The class knows Get, Set and GetResp. Anything else is answered with status 2 or not at all.
+
+    ## What to do
+    Correct the sender; a wrong management class is the usual cause.
+    """
+
+    code, name, severity = "PM009", "pm-method", ERROR
+    reference = "IBA 16.1.1; python-rdma"
+    on = MAD
+    when = (MAD.mgmt_class == PM_CLASS) & ~MAD.method.isin({GET, SET, GET_RESP}) & (MAD.base_version == 1)
+    at = MAD.method
+    message = "method 0x{method:02x} does not exist in performance management"
+    example = "a class 0x04 MAD with method 0x05 (Trap)"
+
+
+class ErrorsCounted(Rule):
+    """A port has counted errors since its counters were cleared.
+
+    ## Why it matters
+    Symbol errors and link recoveries point to the cable, discards and relay errors to routing or congestion, constraint
+    errors to partitions.
+
+    ## What to do
+    Read the counters twice: only growth matters. For a growing symbol error counter check the cable first.
+    """
+
+    code, name, severity = "PM011", "extended-error-counters", INFO
+    reference = "IBA 16.1.4.11; libibmad"
+    on = PortCountersExtended
+    when = Or(tuple(counter != 0 for counter in _ERRORS)) & _TOLD
+    at = PortCountersExtended.symbol_error_counter
+    flow = (LRH.slid, PortCountersExtended.port_select)
+    message = (
+        "port {port_select}: {symbol_error_counter} symbol errors, {link_downed_counter} times down, {port_rcv_errors} receive errors, "
+        "{port_xmit_discards} discards, or other errors"
+    )
+    example = "PerformanceGetResp(PortCountersExtended) with SymbolErrorCounter 3"

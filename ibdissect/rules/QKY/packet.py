@@ -1,0 +1,122 @@
+"""Which Q_Keys and source queue pairs are wrong in one packet?"""
+
+from __future__ import annotations
+
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
+from ibdissect.rules.shared.packet_flows import PACKET_FLOW
+from ibdissect.wire.expr import present
+from ibdissect.wire.link import LRH
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.transport import BTH, DETH
+
+GSI_KEY = 0x80010000
+"""The well-known Q_Key of queue pair 1."""
+PRIVILEGED = 0x80000000
+SMP_CLASSES = frozenset({0x01, 0x81})
+
+
+class ManagementQKey(Rule):
+    """A datagram to queue pair 1 does not carry the well-known Q_Key.
+
+    ## Why it matters
+    Queue pair 1 accepts Q_Key 0x80010000 only. The packet is dropped and a bad-Q_Key trap may follow; the request behind it
+    times out.
+
+    ## What to do
+    Correct the sender. A redirected management service may use another key, but then not on queue pair 1.
+    """
+
+    code, name, severity = "QKY001", "qp1-qkey-value", ERROR
+    reference = "seed004 IB_DEFAULT_QP1_QKEY"
+    on = DETH
+    when = (DETH.q_key != GSI_KEY) & (BTH.destqp == 1) & present(LRH)
+    at = DETH.q_key
+    flow = (*PACKET_FLOW, DETH.q_key)
+    message = "Q_Key {q_key} to queue pair 1, which accepts 0x80010000 only"
+    example = "a general management datagram with Q_Key 1"
+
+
+class SubnetManagementQKey(Rule):
+    """A datagram to queue pair 0 carries a Q_Key.
+
+    ## Why it matters
+    Queue pair 0 does not check it and senders leave it 0. A value there shows a sender that treats subnet management like
+    other datagrams.
+
+    ## What to do
+    Nothing urgent; report it to the maker of the sender.
+    """
+
+    code, name, severity = "QKY002", "qp0-qkey-nonzero", WARNING
+    reference = "seed004 IB_DEFAULT_QP0_QKEY; public captures"
+    on = DETH
+    when = (DETH.q_key != 0) & (BTH.destqp == 0)
+    at = DETH.q_key
+    flow = PACKET_FLOW
+    message = "Q_Key {q_key} to queue pair 0, where it is not used"
+    example = "SubnGet(NodeInfo) with Q_Key 5"
+
+
+class PrivilegedQKey(Rule):
+    """An ordinary queue pair sends with a privileged Q_Key.
+
+    ## Why it matters
+    Q_Keys with the highest bit set are for the operating system: an application can only use one that its privileged side
+    put into the queue pair. Seen between ordinary queue pairs, it may be a service that pretends to be management.
+
+    ## What to do
+    Find the process that owns the source queue pair.
+
+    ## Evidence
+    One packet. It is a note: services of the kernel use such keys rightly, and a packet does not tell who owns a queue pair.
+    """
+
+    code, name, severity = "QKY003", "privileged-qkey-user", INFO
+    reference = "kernel IB_QP_SET_QKEY; opensm IB_QP_PRIVILEGED_Q_KEY"
+    on = DETH
+    when = (DETH.q_key >= PRIVILEGED) & (DETH.srcqp > 1) & (BTH.destqp != 1)
+    at = DETH.q_key
+    flow = (*PACKET_FLOW, DETH.srcqp)
+    message = "privileged Q_Key {q_key} from queue pair 0x{srcqp:06x}, which is no management queue pair"
+    example = "a UD packet between user queue pairs with Q_Key 0x80000001"
+
+
+class DatagramReserved(Rule):
+    """The reserved byte of the datagram header is not zero.
+
+    ## Why it matters
+    Receivers ignore it. A sender that fills it takes the source queue pair for 32 bits, or did not clear its buffer.
+
+    ## What to do
+    Look at the sender's driver: the byte belongs to no queue pair number.
+    """
+
+    code, name, severity = "QKY006", "srcqp-reserved-bits", WARNING
+    reference = "IBA 9.3.2"
+    on = DETH
+    when = DETH.reserved8 != 0
+    at = DETH.reserved8
+    flow = (*PACKET_FLOW, DETH.srcqp)
+    message = "the reserved byte in front of the source queue pair is 0x{reserved8:02x}"
+    example = "a UD packet whose DETH byte 4 is 1"
+
+
+class SubnetManagementSource(Rule):
+    """A subnet management packet does not come from queue pair 0, or does not go there.
+
+    ## Why it matters
+    Subnet management runs between queue pairs 0, which only privileged software can open. A packet to one from elsewhere is
+    forged or built wrongly; the receiver's answer goes to the wrong place.
+
+    ## What to do
+    Find the sender. Take it seriously: subnet management can reconfigure any port.
+    """
+
+    code, name, severity = "QKY007", "qp0-srcqp", ERROR
+    reference = "IBA 3.9; seed001 step 5"
+    on = DETH
+    when = ((BTH.destqp == 0) & (DETH.srcqp != 0)) | ((DETH.srcqp == 0) & (BTH.destqp != 0) & MAD.mgmt_class.isin(SMP_CLASSES))
+    at = DETH.srcqp
+    flow = (*PACKET_FLOW, DETH.srcqp)
+    message = "subnet management from queue pair 0x{srcqp:06x} to queue pair 0x{BTH.destqp:06x}; both must be 0"
+    example = "SubnGet(NodeInfo) from queue pair 7"

@@ -1,0 +1,152 @@
+"""Which acknowledgements, atomics and RDMA requests are wrong by themselves?"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.capture.scattered import looked_up
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
+from ibdissect.rules.shared.packet_flows import PACKET_FLOW, room_behind_headers
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.expr import Where, present
+from ibdissect.wire.opcodes import OPCODES
+from ibdissect.wire.transport import AETH, BTH, RETH, Payload
+
+Bool = npt.NDArray[np.bool_]
+NAK, LAST_NAK_CODE = 0x60, 4
+ATOMIC = frozenset(code for code, opcode in OPCODES.items() if {"AtomicETH", "AtomicAckETH"} & set(opcode.headers))
+WRITE = frozenset(code for code, opcode in OPCODES.items() if opcode.operation.startswith("RDMA WRITE") and "RETH" in opcode.headers)
+_ATOMIC = np.array([code in ATOMIC for code in range(256)])
+
+
+def _atomic_with_payload(table: ChunkTable) -> Bool:
+    """Atomic operations with something between the headers and the ICRC."""
+    atomic = np.flatnonzero(looked_up(table.values(BTH.opcode), _ATOMIC))
+    bad = np.zeros(len(table.occurrences(BTH)), np.bool_)
+    if atomic.size:
+        bad[atomic] = table.once(room_behind_headers)[atomic] > 0
+    return bad
+
+
+class NakReceived(Rule):
+    """A responder refused a request (NAK).
+
+    ## Why it matters
+    A sequence error says that packets were lost on the way; the sender repeats them. Every other NAK ends the connection: an
+    R_Key without permission, a length that does not fit, or an error of the responder.
+
+    ## What to do
+    Sequence errors: look for drops and bad ICRCs on the path. Others: compare R_Key, address and length of the request with
+    what the application registered.
+    """
+
+    code, name, severity = "RC004", "nak-received", WARNING
+    reference = "IBA 9.3.5; Wireshark AETH codes"
+    on = AETH
+    when = (AETH.syndrome >= NAK) & (AETH.syndrome <= NAK + LAST_NAK_CODE)
+    at = AETH.syndrome
+    flow = (*PACKET_FLOW, AETH.syndrome)
+    message = "NAK for PSN {BTH.psn}: {error_code!t}"
+    example = "an Acknowledge with syndrome 0x60"
+
+
+class NakReservedCode(Rule):
+    """A NAK has a code that means nothing.
+
+    ## Why it matters
+    The requester cannot tell what failed; most end the connection.
+
+    ## What to do
+    Check the ICRC, then the responder's firmware.
+    """
+
+    code, name, severity = "RC005", "nak-reserved-code", ERROR
+    reference = "IBA 9.3.5; Wireshark AETH codes"
+    on = AETH
+    when = (AETH.syndrome > NAK + LAST_NAK_CODE) & (AETH.syndrome < 0x80)
+    at = AETH.syndrome
+    flow = (*PACKET_FLOW, AETH.syndrome)
+    message = "NAK with reserved code {error_code}"
+    example = "an Acknowledge with syndrome 0x7f"
+
+
+class SyndromeReserved(Rule):
+    """An acknowledgement is neither ACK nor NAK.
+
+    ## Why it matters
+    The requester drops it and waits until its timer runs out.
+
+    ## What to do
+    Check the ICRC, then the responder's firmware.
+    """
+
+    code, name, severity = "RC006", "aeth-reserved-opcode", ERROR
+    reference = "IBA 9.3.5; Wireshark AETH codes"
+    on = AETH
+    when = (AETH.syndrome >= 0x80) | (AETH.syndrome_opcode == 2)
+    at = AETH.syndrome
+    flow = (*PACKET_FLOW, AETH.syndrome)
+    message = "syndrome 0x{syndrome:02x} is reserved"
+    example = "an Acknowledge with syndrome 0xc0"
+
+
+class AtomicLength(Rule):
+    """An atomic operation, or its acknowledgement, carries payload.
+
+    ## Why it matters
+    The operands and the result stand in the headers; there is nothing else to send. The receiver drops the packet.
+
+    ## What to do
+    Check the sender; operations on more than 8 bytes are another (vendor's) extension.
+    """
+
+    code, name, severity = "RC016", "atomic-length", ERROR
+    reference = "IBA 9.3.4, 9.3.5.3"
+    on = BTH
+    when = Where(BTH, _atomic_with_payload)
+    at = BTH.opcode
+    flow = PACKET_FLOW
+    message = "payload behind an atomic operation (OpCode 0x{opcode:02x})"
+    example = "a FetchAdd with four bytes of payload"
+
+
+class RKeyZero(Rule):
+    """An RDMA request names no memory: its R_Key is 0.
+
+    ## Why it matters
+    Memory regions do not get the key 0, so the responder refuses access and the connection ends. Requests of length 0 may
+    have it.
+
+    ## What to do
+    Check how the application told its peer the R_Key; it was probably never sent or filled in.
+    """
+
+    code, name, severity = "RC018", "rkey-zero", WARNING
+    reference = "IBA 9.3.3"
+    on = RETH
+    when = (RETH.r_key == 0) & (RETH.dmalen > 0)
+    at = RETH.r_key
+    flow = PACKET_FLOW
+    message = "R_Key 0 in a request for {dmalen} bytes"
+    example = "an RDMA WRITE of 5 bytes with R_Key 0"
+
+
+class LengthZeroWrite(Rule):
+    """An RDMA WRITE says that it writes nothing, and carries payload.
+
+    ## Why it matters
+    The responder writes by the length in the header; the payload is lost or the request refused.
+
+    ## What to do
+    Look at how the sender's driver fills DMALen.
+    """
+
+    code, name, severity = "RC020", "dma-len-zero-write", INFO
+    reference = "IBA 9.3.3"
+    on = RETH
+    when = (RETH.dmalen == 0) & BTH.opcode.isin(WRITE) & present(Payload)
+    at = RETH.dmalen
+    flow = PACKET_FLOW
+    message = "RDMA WRITE of length 0 with payload"
+    example = "an RDMA WRITE Only with DMALen 0 and four bytes of payload"

@@ -1,0 +1,369 @@
+"""What does the order of a connection's packets prove: losses, repetitions, missing answers?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from ibdissect.flow.capture_loss import CaptureLoss
+from ibdissect.flow.events import Exhausted, LengthWrong, MsnFell, MsnJumped, OrderWrong, Repeated, StreamEvent, Wrapped
+from ibdissect.flow.recovery import PSNS, distance
+from ibdissect.flow.reliable import Streams
+from ibdissect.flow.unfinished import holes, open_reads
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Again, Hit, Rule, on_chunk, on_end, on_event
+from ibdissect.lint.setting import Setting
+from ibdissect.rules.shared.packet_flows import PACKET_FLOW
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.opcodes import OPCODES
+from ibdissect.wire.transport import AETH, BTH
+
+SECOND = 1_000_000_000
+PATIENCE = 10.0
+"""What is unfinished so shortly before the capture ends may still be under way: the requester's timer of 2.1 s, which Linux agrees on
+with the usual packet lifetime (core/cm.c), may take four times as long (IBA 9.7.6.1.3)."""
+RNR_NAK = 1
+
+
+def of_stream(event: StreamEvent, related: tuple[Related, ...] = (), count: int = 1, **arguments: object) -> Hit:
+    """One finding per stream, at its first frame."""
+    return Hit(
+        frame=event.frame,
+        time_ns=event.time_ns,
+        arguments={"ends": event.ends.text, "psn": event.psn, **arguments},
+        field=BTH.psn,
+        value=event.psn,
+        related=related,
+        evidence=Evidence.LEARNT,
+        count=count,
+        key=event.ends,
+    )
+
+
+class RequestsLost(Rule):
+    """Requests of a connection are missing, and nothing was done about it.
+
+    ## Why it matters
+    The responder did not acknowledge them, asked for nothing, and the requester did not send them again: data is lost until a
+    timer runs out, if it does.
+
+    ## What to do
+    Look for drops between the capture and the responder, and whether the responder is alive.
+
+    ## Evidence
+    The capture goes on for ten seconds, and shows that it misses nothing: in ERF by its traffic (a thousand packets that follow each
+    other or were answered), elsewhere no packet is missing within ten seconds.
+    """
+
+    code, name, severity = "RC001", "psn-gap", WARNING
+    reference = "IBA 9.7.5.1.2; seed004 BTH.PSN"
+    needs = (CaptureLoss, Streams)
+    message = "{ends}: {missing} requests from PSN {psn} on never came, and were neither asked for nor acknowledged"
+    example = "SENDs with PSN 1, 2 and 4, acknowledged up to 2, and ten seconds of silence"
+    patience = Setting(PATIENCE, "seconds that the capture must go on after the gap", 0.0)
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        streams, loss = context.get(Streams), context.get(CaptureLoss)
+        for stream, hole, acknowledged in holes(streams):
+            late = streams.last_ns - hole.time_ns >= self.patience * SECOND
+            if late and not acknowledged and loss.proves_silence(hole.time_ns):
+                yield Hit(
+                    frame=hole.frame, time_ns=hole.time_ns, key=stream.ends, evidence=Evidence.LEARNT, field=BTH.psn, value=hole.start,
+                    arguments={"ends": stream.ends.text, "missing": hole.count, "psn": hole.start},
+                )  # fmt: skip
+
+
+class RequestsRepeated(Rule):
+    """Requests were sent again.
+
+    ## Why it matters
+    Something was lost on the way there or back, or an answer took longer than the requester's timer. Every repetition costs
+    bandwidth; the time-out before it costs much more.
+
+    ## What to do
+    Few: ignore. Many: look for NAKs (RC004), drops and bad ICRCs, and compare the Local ACK Timeout with the response times.
+    """
+
+    code, name, severity = "RC002", "psn-duplicate", INFO
+    reference = "IBA 9.7.5.1.1, 9.7.6.1; seed004 BTH.PSN"
+    message = "{ends}: PSN {psn} was sent before; the requester repeats"
+    example = "two SENDs with the same PSN"
+
+    @on_event(Repeated)
+    def repeated(self, event: Repeated, _context: Context) -> Iterator[Hit]:
+        yield of_stream(event, count=event.count)
+
+
+class Wrap(Rule):
+    """The packet sequence numbers of a connection passed their end.
+
+    ## Why it matters
+    Nothing is wrong: 24 bits are used up after 16.8 million packets, less when the first PSN was drawn at random. Tools that
+    compare PSNs as plain numbers fail here.
+
+    ## What to do
+    Nothing; look here first when another tool reports loss at this frame.
+    """
+
+    code, name, severity = "RC003", "psn-wrap", INFO
+    reference = "IBA 9.7.2; seed004 BTH.PSN"
+    message = "{ends}: the PSN wraps from 0xffffff to 0"
+    example = "a SEND with PSN 0xffffff and one with PSN 0"
+
+    @on_event(Wrapped)
+    def wrapped(self, event: Wrapped, _context: Context) -> Iterator[Hit]:
+        yield of_stream(event)
+
+
+class ReceiverNotReady(Rule):
+    """A responder had no receive buffer (RNR NAK).
+
+    ## Why it matters
+    The requester waits for the time in the NAK and tries again; throughput falls to a message per timer. After the RNR retry
+    count of the connection is used up (7 means never), the connection ends.
+
+    ## What to do
+    Post receives earlier or more of them, use a shared receive queue, or shorten the minimum RNR timer.
+    """
+
+    code, name, severity = "RC007", "rnr-nak", INFO
+    reference = "IBA 9.7.5.2.8; Wireshark AETH timers"
+    on = AETH
+    when = (AETH.syndrome_opcode == RNR_NAK) & (AETH.reserved == 0)
+    at = AETH.syndrome
+    flow = PACKET_FLOW
+    message = "RNR NAK for PSN {BTH.psn}, timer code {timer}"
+    example = "an Acknowledge with syndrome 0x2e (wait 1.28 ms)"
+
+
+class MsnRegression(Rule):
+    """The message number of a responder fell.
+
+    ## Why it matters
+    The number counts completed messages. A requester that believes it takes completed messages for open ones, or the other
+    way round.
+
+    ## What to do
+    Check whether two connections share the queue pair numbers in this capture; else look at the responder's firmware.
+    """
+
+    code, name, severity = "RC009", "msn-regression", ERROR
+    reference = "IBA 9.7.7.1; seed004 AETH.MSN"
+    message = "{ends}: MSN {msn} with PSN {psn}, after MSN {before} with an earlier PSN"
+    example = "acknowledgements of PSN 5 with MSN 3, and of PSN 6 with MSN 2"
+
+    @on_event(MsnFell)
+    def fell(self, event: MsnFell, _context: Context) -> Iterator[Hit]:
+        yield of_stream(event, (Related(event.known, "the higher MSN"),), msn=event.msn, before=event.before)
+
+
+class MsnJump(Rule):
+    """The message number of a responder rose by more than there were packets.
+
+    ## Why it matters
+    Every message has at least one packet, so the number cannot run ahead of the PSN: one of the two acknowledgements is wrong,
+    or belongs to another connection.
+
+    ## What to do
+    Check whether two connections share the queue pair numbers in this capture; else look at the responder's firmware.
+    """
+
+    code, name, severity = "RC010", "msn-jump", INFO
+    reference = "IBA 9.7.7.1; seed004 AETH.MSN"
+    message = "{ends}: MSN rose from {before} to {msn} over {packets} packets"
+    example = "acknowledgements of PSN 5 with MSN 3, and of PSN 6 with MSN 100"
+
+    @on_event(MsnJumped)
+    def jumped(self, event: MsnJumped, _context: Context) -> Iterator[Hit]:
+        related = (Related(event.known, "the lower MSN"),)
+        yield of_stream(event, related, msn=event.msn, before=event.before, packets=event.packets)
+
+
+class ReadUnanswered(Rule):
+    """An RDMA READ did not get all of its data.
+
+    ## Why it matters
+    The responder did not answer to the end, and the requester does not ask again any more: its work request hangs or failed.
+
+    ## What to do
+    Look whether the responder's queue pair went to the error state, or whether its answers are lost behind the capture.
+   
+
+    ## Evidence
+    The capture goes on for ten seconds, and shows that it misses nothing: in ERF by its traffic (a thousand packets that follow each
+    other or were answered), elsewhere no packet is missing within ten seconds.
+    """
+
+    code, name, severity = "RC012", "read-response-missing", WARNING
+    reference = "IBA 9.7.5.1.9; seed004 RETH"
+    needs = (CaptureLoss, Streams)
+    message = "{ends}: RDMA READ up to PSN {psn} was not answered to its end"
+    example = "a READ of 3000 bytes, its first two responses, and ten seconds of silence"
+    patience = Setting(PATIENCE, "seconds that the capture must go on after the READ", 0.0)
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        streams, loss = context.get(Streams), context.get(CaptureLoss)
+        for slot, frame, time_ns in open_reads(streams):
+            if streams.last_ns - time_ns >= self.patience * SECOND and loss.proves_silence(time_ns):
+                ends, psn = streams.ends[slot], int(streams.state["read_psn"][slot])
+                yield Hit(
+                    frame=frame, time_ns=time_ns, key=ends, evidence=Evidence.LEARNT, field=BTH.psn, value=psn,
+                    arguments={"ends": ends.text, "psn": psn},
+                )  # fmt: skip
+
+
+class WriteLength(Rule):
+    """The payloads of an RDMA WRITE do not add up to the length that it announced.
+
+    ## Why it matters
+    The responder refuses the message with an invalid request NAK, and the connection ends.
+
+    ## What to do
+    Compare the path MTU that both sides use; look at the sender's driver.
+    """
+
+    code, name, severity = "RC014", "write-length-mismatch", ERROR
+    reference = "IBA 9.7.4.1.6; seed004 RETH.DMALen"
+    message = "{ends}: RDMA WRITE of {claimed} bytes (DMALen) carries {found}"
+    example = "a WRITE First with DMALen 600 and 256 bytes, and a WRITE Last with 256 bytes"
+
+    @on_event(LengthWrong)
+    def wrong(self, event: LengthWrong, _context: Context) -> tuple[Again]:
+        made = partial(of_stream, event, count=event.count, claimed=event.claimed, found=event.found)
+        return (Again(frame=event.frame, key=event.ends, made=made, count=event.count),)
+
+
+class OpcodeOrder(Rule):
+    """A message has its packets in an order that is not possible.
+
+    ## Why it matters
+    First, Middle and Last make a message, Only is one. Anything else is refused with an invalid request NAK (RC) or dropped
+    (UC). The PSNs follow each other, so nothing was lost in between.
+
+    ## What to do
+    Look at the sender's driver or firmware.
+    """
+
+    code, name, severity = "RC015", "write-sequence-error", ERROR
+    reference = "IBA 9.7.4.1.3; Linux rxe_resp.c check_op_seq"
+    message = "{ends}: {operation} cannot follow {before}"
+    example = "a SEND Only with PSN 1 and a SEND Middle with PSN 2"
+
+    @on_event(OrderWrong)
+    def wrong(self, event: OrderWrong, _context: Context) -> Iterator[Hit]:
+        yield of_stream(event, operation=OPCODES[event.opcode].operation, before=OPCODES[event.before].operation)
+
+
+class RetriesExhausted(Rule):
+    """A packet was sent more often than its connection's retry counter allows.
+
+    ## Why it matters
+    After as many time-outs as the REQ's Retry Count says, a connection has to end; one that goes on hides a dead path. Where the
+    capture does not show the REQ, seven retries are allowed: the counter has three bits.
+
+    ## What to do
+    Look at the responder, which does not answer, and at the requester's driver, which does not give up.
+
+    ## Evidence
+    Repetitions of one packet a millisecond or more apart, without a NAK in between. The capture must show the other direction: of
+    this connection, or other packets or CM messages of a responder that says nothing of this one at all. RoCE is not judged:
+    adapters with adaptive retransmission start with short timers and count the time, not the tries.
+    """
+
+    code, name, severity = "RC019", "retry-exhausted", ERROR
+    reference = "IBA 9.9.2.1.1, 12.7.38; seed004 REQ.RetryCount; NVIDIA Adaptive Retransmission (roce_adp_retrans_en)"
+    message = "{ends}: PSN {psn} was sent {sent} times, {allowed} repetitions are allowed"
+    example = "a SEND that is sent nine times, 100 ms apart, without a NAK in between"
+
+    def __init__(self) -> None:
+        self.over: list[Exhausted] = []
+        """Of this chunk."""
+
+    @on_event(Exhausted)
+    def exhausted(self, event: Exhausted, _context: Context) -> None:
+        self.over.append(event)
+
+    @on_chunk
+    def chunk(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
+        for event in self.over:
+            if table.located.at("lrh")[event.frame - table.chunk.first] >= 0:
+                yield of_stream(event, (Related(event.first, "first repetition"),), sent=event.sent, allowed=event.allowed)
+        self.over.clear()
+
+
+class NakIgnored(Rule):
+    """A responder asked for a packet again, and the requester never sent it again.
+
+    ## Why it matters
+    A NAK with a PSN sequence error tells the requester where to go on. One that stays silent has given up: its retry counter
+    was used up, or its queue pair went to the error state.
+
+    ## What to do
+    Look at the requester's completion errors.
+
+    ## Evidence
+    The capture goes on for ten seconds, and shows that it misses nothing: in ERF by its traffic (a thousand packets that follow each
+    other or were answered), elsewhere no packet is missing within ten seconds.
+    """
+
+    code, name, severity = "RC011", "sequence-error-retry", WARNING
+    reference = "IBA 9.7.5.2.4; Linux rxe_comp.c (COMPST_ERROR_RETRY)"
+    needs = (CaptureLoss, Streams)
+    message = "{ends}: {missing} requests from PSN {psn} on were asked for by a NAK and never sent again"
+    example = "SENDs with PSN 1 and 3, a NAK sequence error for 2, and ten seconds of silence"
+    patience = Setting(PATIENCE, "seconds that the capture must go on after the NAK", 0.0)
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        streams, loss = context.get(Streams), context.get(CaptureLoss)
+        for slot, stream in streams.troubled.items():
+            peer = streams.other(slot) if stream.holes and not stream.ends.response else None
+            for hole in stream.holes if peer is not None else ():
+                open_ = distance(hole.start, int(streams.state["high"][peer])) > 0
+                late = streams.last_ns - hole.refused_ns >= self.patience * SECOND
+                if hole.refused and open_ and late and loss.proves_silence(hole.refused_ns):
+                    yield Hit(
+                        frame=hole.frame, time_ns=hole.time_ns, key=stream.ends, evidence=Evidence.LEARNT, field=BTH.psn, value=hole.start,
+                        arguments={"ends": stream.ends.text, "missing": hole.count, "psn": hole.start},
+                    )  # fmt: skip
+
+
+class MessageLost(Rule):
+    """Packets of an unreliable connection are missing.
+
+    ## Why it matters
+    UC does not repeat: the messages they belonged to are lost, and nobody is told.
+
+    ## What to do
+    Look for drops on the path (congestion, bad ICRCs), or use RC.
+
+    ## Evidence
+    Nobody acknowledges packets of UC, so their loss looks the same whether the network or the capture lost them. A finding is a
+    warning where the rest of the traffic shows that the capture misses nothing (a thousand packets that follow each other or were
+    answered, and none that did not), and `info` elsewhere; captures of ibdump are not judged then. A packet that comes late was
+    recorded out of order.
+    """
+
+    code, name, severity = "RC021", "uc-message-gap", WARNING
+    reference = "IBA 9.8.2.2; seed004 BTH.PSN"
+    needs = (CaptureLoss, Streams)
+    message = "{ends}: {missing} packets are missing in front of PSN {psn}"
+    example = "UC SENDs with PSN 1 and 3"
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        loss = context.get(CaptureLoss)
+        complete = loss.complete()
+        if loss.erf and not complete:
+            return
+        for stream in context.get(Streams).troubled.values():
+            for hole in stream.holes if stream.ends.service == "UC" else ():
+                psn = (hole.start + hole.count) % PSNS
+                yield Hit(
+                    frame=hole.frame, time_ns=hole.time_ns, key=stream.ends, evidence=Evidence.LEARNT, field=BTH.psn, value=psn,
+                    arguments={"ends": stream.ends.text, "missing": hole.count, "psn": psn},
+                    related=(Related(hole.before, "the packet in front of the gap"),), severity=None if complete else INFO,
+                )  # fmt: skip

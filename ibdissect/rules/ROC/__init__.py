@@ -1,0 +1,1 @@
+"""Rules about RoCE, and the CRCs of all packets."""

@@ -1,0 +1,110 @@
+"""Which packets were changed or damaged after they were sent, by their CRCs?"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
+from ibdissect.table import crcs
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.expr import Where, present
+from ibdissect.wire.link import LRH, VCRC
+from ibdissect.wire.transport import ICRC
+
+
+def _bad_icrc(table: ChunkTable) -> npt.NDArray[np.bool_]:
+    return crcs.icrc(table).bad[table.occurrences(ICRC).rows]
+
+
+def _zero_icrc(table: ChunkTable) -> npt.NDArray[np.bool_]:
+    return crcs.icrc(table).zero[table.occurrences(ICRC).rows]
+
+
+def _bad_vcrc(table: ChunkTable) -> npt.NDArray[np.bool_]:
+    return crcs.vcrc(table).bad[table.occurrences(VCRC).rows]
+
+
+class RoceIcrcBad(Rule):
+    """The ICRC of a RoCE packet is wrong.
+
+    ## Why it matters
+    Something between sender and capture changed bytes that nobody may change: a faulty cable, card or switch memory, or a
+    middlebox that rewrites packets. The receiver drops the packet without a word and the sender retransmits after a timeout.
+
+    ## What to do
+    Look where wrong packets come from: one link points to hardware, all flows through one device to that device. A capture
+    taken on the sender itself may show packets from before the card wrote the checksum; see ROC005.
+    """
+
+    code, name, severity = "ROC004", "roce-icrc-bad", ERROR
+    reference = "RoCE Annexes A16, A17 (ICRC); verified on soft-RoCE captures"
+    needs_crc = True
+    on = ICRC
+    when = Where(ICRC, _bad_icrc) & ~present(LRH)
+    at = ICRC.crc
+    message = "the ICRC does not match the packet: it was changed after it was sent, and the receiver drops it"
+    example = "a RoCE v2 packet with one payload bit flipped"
+
+
+class IcrcMissing(Rule):
+    """Packets hold zero where their ICRC belongs.
+
+    ## Why it matters
+    They were captured on the sending host, before the hardware computed the checksum. Damage to such packets cannot be seen.
+
+    ## What to do
+    Nothing, when the capture was taken on the sender. On a mirror port it is damage.
+    """
+
+    code, name, severity = "ROC005", "icrc-zero", INFO
+    reference = "captures on the transmitting side"
+    needs_crc = True
+    on = ICRC
+    when = Where(ICRC, _zero_icrc)
+    at = ICRC.crc
+    flow = (ICRC.crc,)
+    message = "the ICRC is zero: captured before the hardware computed it"
+    example = "a packet with four zero bytes for its ICRC"
+
+
+class IcrcBad(Rule):
+    """The ICRC of an InfiniBand packet is wrong.
+
+    ## Why it matters
+    The ICRC covers all that no switch changes, from sender to receiver. A wrong one with a right VCRC means that a device on
+    the way damaged the packet and sealed it again. The receiver drops it.
+
+    ## What to do
+    Compare captures in front of and behind each switch on the path; look at the symbol and link error counters of the ports.
+    """
+
+    code, name, severity = "ROC006", "ib-icrc-bad", ERROR
+    reference = "IBA 7.8.1"
+    needs_crc = True
+    on = ICRC
+    when = Where(ICRC, _bad_icrc) & present(LRH)
+    at = ICRC.crc
+    message = "the ICRC does not match the packet: it was changed after it was sent, and the receiver drops it"
+    example = "an InfiniBand packet with one payload bit flipped"
+
+
+class VcrcBad(Rule):
+    """The VCRC of an InfiniBand packet is wrong.
+
+    ## Why it matters
+    The VCRC protects one link. A wrong one means bit errors on the link that was captured, or a capture device that changes
+    headers (virtual lane) without computing it again. The port at the end of the link drops the packet.
+
+    ## What to do
+    Read the error counters of both ports of the link; replace the cable when they grow. A zero VCRC counts as not captured.
+    """
+
+    code, name, severity = "ROC007", "vcrc-bad", WARNING
+    reference = "IBA 7.8.2"
+    needs_crc = True
+    on = VCRC
+    when = Where(VCRC, _bad_vcrc)
+    at = VCRC.crc
+    message = "the VCRC does not match the packet: it was damaged on this link"
+    example = "an InfiniBand packet with its VCRC inverted"

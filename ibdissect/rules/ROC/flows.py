@@ -1,0 +1,84 @@
+"""What do RoCE flows show over time: congestion without notification, one path for all connections?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ibdissect.flow.congestion import Congestion
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence
+from ibdissect.lint.rule import INFO, Hit, Rule, on_chunk, on_end
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.around import UDP, IPv4
+
+ENOUGH = 8
+"""Connections to one peer of which at least two should have different hashes."""
+
+
+class OneSourcePort(Rule):
+    """All connections from one host to another have the same UDP source port.
+
+    ## Why it matters
+    Switches spread flows over parallel links by a hash of addresses and ports. With one port for all connections everything
+    takes one link, while others are idle. Linux takes the port from the flow label or the queue pair numbers; older drivers have one
+    port for all. It is no fault: with a single path between the hosts nothing is lost.
+
+    ## What to do
+    Update the driver, or set a flow label for each connection.
+    """
+
+    code, name, severity = "ROC002", "roce-srcport-entropy", INFO
+    reference = "RoCE Annex A17.9.2; Linux rdma_get_udp_sport, rdma-core mlx5dv_modify_qp_udp_sport"
+    message = "{count} connections from {source} to {destination}, all from UDP port {port}"
+    example = "packets to eight queue pairs of one host, all from UDP port 49152"
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> None:
+        if "udp" in table.located.start:
+            context.get(Congestion).of(table)
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        for pair in context.get(Congestion).pairs.values():
+            if len(pair.ports) == 1 and len(pair.queue_pairs) >= ENOUGH:
+                source, destination = pair.texts
+                port = next(iter(pair.ports))
+                yield Hit(
+                    frame=pair.first_frame, time_ns=pair.first_ns, evidence=Evidence.LEARNT, field=UDP.source_port, value=port,
+                    arguments={"count": len(pair.queue_pairs), "source": source, "destination": destination, "port": port},
+                )  # fmt: skip
+
+
+class CongestionUntold(Rule):
+    """Switches marked packets, and the receiver did not tell the sender.
+
+    ## Why it matters
+    Congestion control of RoCE (DCQCN) works by notification packets (CNP). Without them senders go on at full rate until
+    buffers overflow or priority flow control stops the link.
+
+    ## What to do
+    Enable ECN for RoCE at the receiver (notification point), and check that CNPs are not dropped: they often have a priority of
+    their own. Nothing, where the senders go by round-trip times, or where CNPs take another link of a bond than the one captured.
+    """
+
+    code, name, severity = "ROC008", "roce-ecn-without-cnp", INFO
+    reference = "RoCE Annex A17; DCQCN (Zhu et al., SIGCOMM 2015); RFC 3168"
+    message = "{count} packets from {source} to {destination} are marked (ECN CE), and no CNP came back within a second"
+    example = "a RoCE v2 packet with ECN 3, and a second without a CNP of the other side"
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> None:
+        if "udp" in table.located.start:
+            context.get(Congestion).of(table)
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        congestion = context.get(Congestion)
+        congestion.finish()
+        for pair in congestion.pairs.values():
+            if pair.ignored_frame and (pair.destination, pair.source) in congestion.pairs:  # both directions are in the capture
+                source, destination = pair.texts
+                yield Hit(
+                    frame=pair.ignored_frame, time_ns=pair.ignored_ns, evidence=Evidence.INFERRED, field=IPv4.ecn, value=3,
+                    arguments={"count": pair.ce, "source": source, "destination": destination},
+                )  # fmt: skip

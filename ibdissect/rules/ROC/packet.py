@@ -1,0 +1,183 @@
+"""Which headers around InfiniBand's are wrong in RoCE packets?"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
+from ibdissect.rules.QKY.packet import GSI_KEY
+from ibdissect.rules.shared.packet_flows import PACKET_FLOW
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.around import ETHERTYPE_ROCE, UDP, Ethernet, IPv4, IPv6
+from ibdissect.wire.expr import Where, present
+from ibdissect.wire.link import LRH
+from ibdissect.wire.opcodes import CNP_OPCODE
+from ibdissect.wire.transport import BTH, DETH
+
+Bool = npt.NDArray[np.bool_]
+DYNAMIC_PORTS = 0xC000
+DEFAULT_PKEY = 0xFFFF
+IS_ROCE = present(BTH) & ~present(LRH)
+
+
+def _far_apart_4(table: ChunkTable) -> Bool:
+    """Unicast between networks that share not even the first byte: no netmask makes them neighbours."""
+    source, destination = table.values(IPv4.source)[:, 0], table.values(IPv4.destination)[:, 0]
+    away: Bool = (source != destination) & (destination < 0xE0)
+    return away
+
+
+def _far_apart_6(table: ChunkTable) -> Bool:
+    """Unicast between two /64 prefixes, neither of them link-local."""
+    source, destination = table.values(IPv6.source), table.values(IPv6.destination)
+    away: Bool = (source[:, :8] != destination[:, :8]).any(axis=1) & (destination[:, 0] != 0xFF)
+    for address in (source, destination):
+        away &= ~((address[:, 0] == 0xFE) & (address[:, 1] & 0xC0 == 0x80))
+    return away
+
+
+class SourcePort(Rule):
+    """The UDP source port of a RoCE packet is outside the dynamic range.
+
+    ## Why it matters
+    Senders put a hash of the flow into 0xC000 to 0xFFFF, by which switches spread flows over links. Another port works but
+    may collide with rules of firewalls and counters that know the range.
+
+    ## What to do
+    Nothing, unless load spreads badly; then look at how the sender's driver chooses the port.
+    """
+
+    code, name, severity = "ROC003", "roce-srcport-range", INFO
+    reference = "Linux rdma_flow_label_to_udp_sport; soft-RoCE captures"
+    on = UDP
+    when = (UDP.source_port < DYNAMIC_PORTS) & present(BTH)
+    at = UDP.source_port
+    flow = (IPv4.source, IPv6.source, UDP.source_port)
+    message = "UDP source port {source_port}, RoCE uses 49152 to 65535"
+    example = "a RoCE v2 packet from UDP port 1234"
+
+
+class CongestionNotification(Rule):
+    """A congestion notification packet is not formed as one.
+
+    ## Why it matters
+    The card finds the flow to slow down by the queue pair, and takes a PSN of 0 and the BECN bit as the mark of a
+    notification. One that differs may be ignored, and the congestion goes on.
+
+    ## What to do
+    Look at the firmware of the card that sent it.
+    """
+
+    code, name, severity = "ROC009", "roce-cnp-dqp", ERROR
+    reference = "RoCE Annex A17; kernel ib_pack.h"
+    on = BTH
+    when = (BTH.opcode == CNP_OPCODE) & IS_ROCE & ((BTH.destqp == 0) | (BTH.psn != 0) | (BTH.becn == 0))
+    at = BTH.opcode
+    flow = PACKET_FLOW
+    message = "congestion notification to queue pair 0x{destqp:06x} with PSN {psn}, BECN {becn}; PSN must be 0 and BECN set"
+    example = "a CNP with PSN 5"
+
+
+class TimeToLive(Rule):
+    """A RoCE packet to another network may not pass a router.
+
+    ## Why it matters
+    A router drops a packet whose time to live (hop limit) runs out. With 0 or 1 from the sender it works between neighbours
+    only; connections to other networks fail after retries.
+
+    ## What to do
+    Set the hop limit in the application's address handle or queue pair (64 or more). Captured behind the last router, a
+    value of 1 may be right.
+    """
+
+    code, name, severity = "ROC010", "roce-ttl-1", WARNING
+    reference = "RFC 791, RFC 8200"
+    on = BTH
+    when = ((IPv4.ttl <= 1) & Where(IPv4, _far_apart_4)) | ((IPv6.hop_limit <= 1) & Where(IPv6, _far_apart_6))
+    at = BTH.destqp
+    flow = PACKET_FLOW
+    message = "time to live of 0 or 1 in a packet to another network"
+    example = "a RoCE v2 packet from 10.0.0.1 to 192.168.0.2 with TTL 1"
+
+
+class RoceManagementQKey(Rule):
+    """A RoCE datagram to queue pair 1 does not carry the well-known Q_Key.
+
+    ## Why it matters
+    Queue pair 1 accepts Q_Key 0x80010000 only; the connection manager never sees the packet, and connecting times out.
+
+    ## What to do
+    Correct the sender's driver.
+    """
+
+    code, name, severity = "ROC011", "roce-ud-qkey", INFO
+    reference = "seed004 IB_DEFAULT_QP1_QKEY"
+    on = DETH
+    when = (DETH.q_key != GSI_KEY) & (BTH.destqp == 1) & IS_ROCE
+    at = DETH.q_key
+    flow = (*PACKET_FLOW, DETH.q_key)
+    message = "Q_Key {q_key} to queue pair 1, which accepts 0x80010000 only"
+    example = "a RoCE management datagram with Q_Key 0"
+
+
+class RocePKey(Rule):
+    """A RoCE packet carries another P_Key than the default.
+
+    ## Why it matters
+    RoCE ports hold the default partition 0xFFFF only; VLANs separate traffic instead. A receiver drops a packet with another
+    P_Key.
+
+    ## What to do
+    Check the P_Key index in the application; it must be 0.
+    """
+
+    code, name, severity = "ROC012", "roce-pkey", WARNING
+    reference = "seed002, default P_Key; soft-RoCE captures"
+    on = BTH
+    when = IS_ROCE & (BTH.p_key != DEFAULT_PKEY) & ((BTH.p_key & 0x7FFF) != 0)
+    at = BTH.p_key
+    flow = (*PACKET_FLOW, BTH.p_key)
+    message = "P_Key 0x{p_key:04x}, RoCE uses 0xffff"
+    example = "a RoCE v2 packet with P_Key 0x8001"
+
+
+class Fragmented(Rule):
+    """A RoCE packet was fragmented by IP.
+
+    ## Why it matters
+    Cards do not put fragments together: the packet is lost, and the sender retransmits the same size again until the
+    connection fails.
+
+    ## What to do
+    Make the path MTU of the queue pairs fit the smallest Ethernet MTU on the way, with 60 to 80 bytes to spare for headers.
+    """
+
+    code, name, severity = "ROC013", "roce-frag", WARNING
+    reference = "RFC 791; RoCE senders set Don't Fragment"
+    on = IPv4
+    when = (IPv4.more_fragments == 1) & present(BTH)
+    at = IPv4.more_fragments
+    flow = (IPv4.source, IPv4.destination)
+    message = "the first fragment of a RoCE packet; more follow"
+    example = "a RoCE v2 packet with More Fragments set"
+
+
+class RoceVersion1(Rule):
+    """The capture holds RoCE version 1.
+
+    ## Why it matters
+    Version 1 (Ethertype 0x8915) cannot be routed. Peers that speak version 2 only do not hear it.
+
+    ## What to do
+    Let the application or `cma_roce_mode` choose a GID of type RoCE v2, where both sides can.
+    """
+
+    code, name, severity = "ROC015", "rocev1-ethertype", INFO
+    reference = "Ethertype 0x8915"
+    on = Ethernet
+    when = present(BTH) & ~present(UDP) & (Ethernet.type.isin({ETHERTYPE_ROCE, 0x8100, 0x88A8}))
+    at = Ethernet.type
+    flow = (Ethernet.source, Ethernet.destination)
+    message = "RoCE version 1"
+    example = "an Ethernet frame of type 0x8915"

@@ -1,0 +1,257 @@
+"""Which SA answers contradict the request or the subnet, and which requests cannot work in it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ibdissect.bounded import BoundedDict
+from ibdissect.dropped import Dropped
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.lid_writes import LATEST, LidWitness
+from ibdissect.fabric.model import SWITCH, Port, Subnet
+from ibdissect.fabric.partitions import Verdict
+from ibdissect.fabric.told import PortInfos
+from ibdissect.flow.queries import Queries
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related, value_of
+from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, Seen, on_chunk, on_end, on_event
+from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST
+from ibdissect.rules.shared.refused_join import RefusedJoin
+from ibdissect.table.locate import Bool
+from ibdissect.table.mask import occurrences_where
+from ibdissect.table.rows import groups
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.component_mask import mask_for
+from ibdissect.wire.link import LRH
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import FIRST_MULTICAST, GET_TABLE, SET
+from ibdissect.wire.sa import SAFormat
+from ibdissect.wire.sa_paths import MCMemberRecord, PathRecord
+from ibdissect.wire.sa_service import ServiceRecord
+
+FULL_MEMBER = 1
+MAX_KEPT = 4096
+_REVERSIBLE = mask_for(PathRecord, ("reversible",))
+_NUMB_PATH = mask_for(PathRecord, ("numb_path",))
+_SERVICE_P_KEY = mask_for(ServiceRecord, ("service_p_key",))
+
+
+class SendOnlyNoGroup(RefusedJoin):
+    """A send-only or non-member join was refused, because nobody had made the group.
+
+    ## Why it matters
+    Only a full member creates a group. The sender's packets go nowhere until somebody joins to receive them.
+
+    ## What to do
+    Nothing, if no receiver is there yet: the sender must try again. Else compare the MGIDs of both.
+
+    ## Evidence
+    A Set of MCMemberRecord without FullMember, refused with an error of the SA, while no record of the group was seen before.
+    """
+
+    code, name, severity = "SA014", "mcmember-join-nonexisting-sendonly", INFO
+    reference = "IBA 15.2.5.17; opensm osm_sa_mcmember_record (o15-0.1.9)"
+    message = "join of {group} with JoinState {state} was refused with class status {status}; no record of the group was seen"
+    example = "SubnAdmSet(MCMemberRecord) with JoinState 4, and an answer with status 0x0200"
+
+    at = MCMemberRecord.join_state
+
+    def faulty(self, table: ChunkTable) -> Bool:
+        states = table.values(MCMemberRecord.join_state)
+        alone: Bool = (states != 0) & (states & FULL_MEMBER == 0)
+        return alone
+
+
+class PathLids(Rule):
+    """A path leads to another LID than the port of its GID has.
+
+    ## Why it matters
+    Packets on this path reach another port or none; connections time out.
+
+    ## What to do
+    The SA works with old LIDs, or a client cached the record: restart the sweep and clear path caches. Ports are judged that the
+    capture shows being written to, or that told their LID before and after.
+    """
+
+    code, name, severity = "SA015", "path-record-lid-mismatch", WARNING
+    reference = "IBA 15.2.5.16; seed004 PathRecord"
+    message = "{which} {lid} for port GUID 0x{guid:016x}, which had LID {held} and never that one"
+    example = "PortInfo with LID 5 of a port, set and told, and a PathRecord with DLID 9 for its GID"
+
+    def __init__(self) -> None:
+        self.ports: dict[int, Port] = {}
+        self.count = 0
+        self.held: list[tuple[Port, Hit]] = []
+        """What would be said, if the port's LID did not change unseen."""
+        self.dropped = Dropped("paths with another port's LID")
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        """Each distinct pair of GUID and LID once; GIDs of other subnets and alias GUIDs are not known and not judged."""
+        table, witness, infos = event.table, context.get(LidWitness), context.get(PortInfos)
+        witness.take(event, infos)
+        found = table.occurrences(PathRecord)
+        if not len(found):
+            return
+        good = occurrences_where(SA_ANSWER, table, PathRecord)
+        rows = table.matrix(PathRecord)
+        for which, gid_at, field in (
+            ("DLID", PathRecord.dgid.bit // 8, PathRecord.dlid),
+            ("SLID", PathRecord.sgid.bit // 8, PathRecord.slid),
+        ):
+            near = (rows[:, gid_at : gid_at + 8] == rows[:, 24:32]).all(axis=1)
+            guids = np.ascontiguousarray(rows[:, gid_at + 8 : gid_at + 16]).view(">u8").ravel().astype(np.uint64)
+            index = np.flatnonzero(good & near & (guids != 0))
+            if not len(index):
+                continue
+            pairs = guids[index], table.values(field)[index]
+            first, of_pair = groups(pairs)
+            order = np.lexsort((pairs[1][first], pairs[0][first]))
+            for k, count in zip(first[order].tolist(), np.bincount(of_pair)[order].tolist(), strict=True):
+                i = int(index[k])
+                frame, lid = table.chunk.first + int(found.rows[i]), int(table.values(field)[i])
+                port = self._port(event.subnet, int(guids[i]))
+                held, since = port.lids.at(frame) if port is not None else (None, 0)
+                if port is None or held is None or since >= frame or not 0 < lid < FIRST_MULTICAST:
+                    continue
+                lids = (*port.lids.past, (port.lids.now, port.lids.since))
+                known = [value for value, taught in lids if value is not None and taught <= frame]
+                if any(base <= lid < base + (1 << lmc) for base, lmc in known) or not witness.told(port, frame, infos):
+                    continue
+                view = table.view(PathRecord, i)
+                hit = self.hit(Seen(table, int(found.rows[i])), view, field, which=which, lid=lid, guid=int(guids[i]), held=held[0])
+                hit.key, hit.count, hit.evidence = (int(guids[i]), lid), count, Evidence.LEARNT
+                hit.related = (Related(since, "the port's LID"),)
+                if witness.sure(port, frame, infos):
+                    yield hit
+                elif len(self.held) < MAX_KEPT:
+                    self.held.append((port, hit))
+                else:
+                    self.dropped.add(hit.frame, hit.time_ns)
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        """Ports that told the same LID again."""
+        for port, hit in self.held:
+            if context.get(LidWitness).sure(port, hit.frame, context.get(PortInfos), until=LATEST):
+                yield hit
+
+    def _port(self, subnet: Subnet, guid: int) -> Port | None:
+        port = self.ports.get(guid)
+        if port is None or not port.node.alive:
+            if subnet.port_count != self.count or port is not None:
+                self.ports = {port.guid: port for port in subnet.ports() if port.guid and (port.number == 0 or port.node.kind != SWITCH)}
+                self.count = subnet.port_count
+            port = self.ports.get(guid)
+        return port
+
+
+class NoPathsAsked(Rule):
+    """A query for paths wants none: NumbPath is 0.
+
+    ## Why it matters
+    NumbPath is the greatest number of paths to answer for each pair of ports. With 0 the answer is empty.
+
+    ## What to do
+    Set NumbPath to what is wanted (127 for all), or leave it out of the component mask.
+    """
+
+    code, name, severity = "SA016", "path-record-numpath-zero", WARNING
+    reference = "IBA 15.2.5.16; opensm osm_sa_path_record"
+    on = PathRecord
+    when = (PathRecord.numb_path == 0) & ((SAFormat.component_mask & _NUMB_PATH) != 0) & (MAD.method == GET_TABLE) & SA_REQUEST
+    at = PathRecord.numb_path
+    flow = (LRH.slid,)
+    message = "SubnAdmGetTable(PathRecord) with NumbPath 0 in the component mask"
+    example = "SubnAdmGetTable(PathRecord) with NumbPath 0 and bit 12 of the mask"
+
+
+class NotReversible(Rule):
+    """A reversible path was asked for, and the answer is one that is not.
+
+    ## Why it matters
+    Responders answer along the reverse of the path; on one that is not reversible the answer may not arrive.
+
+    ## What to do
+    Look at the routing engine of the subnet manager, and whether the answer belongs to an old query.
+    """
+
+    code, name, severity = "SA017", "path-record-reversible-zero", INFO
+    reference = "IBA 15.2.5.16, 15.4.1; opensm osm_sa_path_record"
+    message = "path with Reversible 0, the request in frame {request} wants reversible ones"
+    example = "SubnAdmGet(PathRecord) with Reversible 1 and bit 11 of the mask, and an answer with Reversible 0"
+
+    def __init__(self) -> None:
+        self.dropped = Dropped("requests for reversible paths")
+        self.wanted = BoundedDict[tuple[int, int, int], int](MAX_KEPT, self.dropped)
+        """Frame of the latest requests by transaction id, requester and SA."""
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        """Requests with the component, then answers without it: usually there are none of these."""
+        found = table.occurrences(PathRecord)
+        if not len(found):
+            return
+        reversible = table.values(PathRecord.reversible)
+        chosen = (SAFormat.component_mask & _REVERSIBLE) != 0
+        asks = reversible & occurrences_where(chosen & SA_REQUEST, table, PathRecord)
+        odd = ~reversible & occurrences_where(SA_ANSWER, table, PathRecord)
+        if not odd.any() and not asks.any():
+            return
+        asked = table.once(Queries)
+        place = np.full(len(table), -1, np.int64)
+        place[asked.rows] = np.arange(len(asked.rows))
+        for i in np.flatnonzero((asks | odd) & (place[found.rows] >= 0)).tolist():
+            row = int(found.rows[i])
+            j = int(place[row])
+            transaction, source, destination = (int(column[j]) for column in (asked.transaction, asked.source, asked.destination))
+            if asks[i]:
+                frame, time_ns = table.chunk.first + row, int(table.chunk.time_ns[row])
+                self.wanted.put((transaction, source, destination), frame, frame, time_ns)
+                continue
+            request = self.wanted.pop((transaction, destination, source), None)
+            if request is not None:
+                hit = self.hit(Seen(table, row), table.view(PathRecord, i), PathRecord.reversible, request=request)
+                hit.related, hit.evidence, hit.key = (Related(request, "request"),), Evidence.LEARNT, (source, destination)
+                yield hit
+
+
+class ServicePartition(Rule):
+    """A service is registered in a partition that its registrant is not a member of.
+
+    ## Why it matters
+    The SA refuses the registration; clients of that partition could not reach the service anyway.
+
+    ## What to do
+    Correct the ServiceP_Key of the client, or add the port to the partition.
+    """
+
+    code, name, severity = "SA023", "servicerecord-pkey", WARNING
+    reference = "IBA 15.2.5.14; opensm osm_sa_service_record; seed004"
+    message = "ServiceP_Key 0x{p_key:04x} from {port}, whose P_Key table has no such partition"
+    example = "GetResp(P_KeyTable) of a port with 0xffff only, and its SubnAdmSet(ServiceRecord) with ServiceP_Key 0x8123"
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        table = event.table
+        found = table.occurrences(ServiceRecord)
+        if not len(found):
+            return
+        chosen = ((SAFormat.component_mask & _SERVICE_P_KEY) != 0) & (MAD.method == SET) & SA_REQUEST
+        slids, native = table.of_rows(LRH.slid)
+        for i in np.flatnonzero(occurrences_where(chosen, table, ServiceRecord) & native[found.rows]).tolist():
+            row = int(found.rows[i])
+            frame = table.chunk.first + row
+            port, _ = event.subnet.owner(int(slids[row]), frame)
+            view: ServiceRecord = table.view(ServiceRecord, i)
+            if port is None or port.p_keys is None or table.located.at("grh")[row] >= 0:  # a virtual port has a table of its own
+                continue
+            verdict, taught = port.p_keys.judge(view.service_p_key, frame, port.p_key_capacity(frame))
+            if verdict is Verdict.ABSENT:
+                hit = self.hit(Seen(table, row), view, ServiceRecord.service_p_key, p_key=view.service_p_key, port=str(port))
+                hit.related = tuple(Related(number, "P_Key table") for number in taught[:4])
+                hit.evidence, hit.key = Evidence.LEARNT, (int(slids[row]), view.service_id)
+                hit.value = value_of(ServiceRecord.service_p_key, view.service_p_key)
+                yield hit

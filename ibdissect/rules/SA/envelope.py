@@ -1,0 +1,232 @@
+"""Which component masks, offsets, statuses and keys of SA MADs are wrong by themselves?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ibdissect.lint.engine import Context
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, Seen, on_chunk
+from ibdissect.rules.shared.mad_conditions import BY_SA, SA_REQUEST, SA_TABLE, TABLE_ANSWERS
+from ibdissect.table.mask import occurrences_where
+from ibdissect.table.rows import by_value
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.component_mask import components_of
+from ibdissect.wire.link import LRH
+from ibdissect.wire.mad import MAD, SA_STATUS
+from ibdissect.wire.numbers import GET, GET_RESP, GET_TABLE, P_KEY_TABLE_RECORD, SA_CLASS
+from ibdissect.wire.sa import SAFormat
+from ibdissect.wire.spec import Struct
+
+COMMON = frozenset({0x0001, 0x0002, 0x0003})
+"""ClassPortInfo, Notice and InformInfo: attributes without components."""
+INCOMPLETE = frozenset({0x0019, 0x003E})
+"""Records whose components or length no public source gives in full."""
+OFFSETS = {0x0012: frozenset({8, 9}), 0x00F3: frozenset({8, 10})}
+"""Lengths in 8-byte words where sources differ: PortInfoRecord (PortInfo of 60 or 64 bytes), InformInfoRecord (64 or 80)."""
+
+
+def record(catalog: Catalog, attr_id: int) -> type[Struct] | None:
+    """The structure of an SA record; None for common attributes and for those that are not fully known."""
+    if attr_id in COMMON | INCOMPLETE:
+        return None
+    return next((struct for place, struct in catalog.attributes.get((SA_CLASS, attr_id), ()) if place.base_version == 1), None)
+
+
+class MaskBeyondRecord(Rule):
+    """A component mask chooses components that the record does not have.
+
+    ## Why it matters
+    The SA refuses the query or ignores the bits, and answers more than was asked for. A mask that was not swapped to
+    network byte order looks like this.
+
+    ## What to do
+    Correct the client: bit 0 is the first field of the record, counted from the least significant bit of the mask.
+    """
+
+    code, name, severity = "SA001", "compmask-beyond-attr", ERROR
+    reference = "IBA 15.2.1.4, 15.2.5; python-rdma iba.xml"
+    at = SAFormat.component_mask
+    message = "component mask 0x{component_mask:x} of {record}, which has {known} components"
+    example = "SubnAdmGetTable(NodeRecord) with bit 63 of the mask set"
+
+    @on_chunk
+    def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
+        """Requests only: responses repeat the mask."""
+        found = table.occurrences(SAFormat)
+        if not len(found):
+            return
+        request = occurrences_where(SA_REQUEST, table, SAFormat)
+        attrs, masks = table.of_rows(MAD.attribute_id)[0][found.rows], table.values(SAFormat.component_mask)
+        for attr_id, _ in by_value(attrs[request]):
+            struct = record(table.catalog, attr_id)
+            known = len(components_of(struct)) if struct is not None else 0
+            if struct is None or not 0 < known < 64:
+                continue
+            beyond = request & (attrs == attr_id) & (masks >> np.uint64(known) != 0)
+            for i in np.flatnonzero(beyond).tolist():
+                view = table.view(SAFormat, i)
+                seen = Seen(table, int(found.rows[i]))
+                yield self.hit(seen, view, self.at, component_mask=view.component_mask, record=struct.title, known=known)
+
+
+class MaskEmpty(Rule):
+    """A SubnAdmGet chooses no component.
+
+    ## Why it matters
+    It asks for any record at all. As Get has room for one, the SA answers "too many records", or with the one it likes.
+
+    ## What to do
+    Name a component in the mask, or ask with GetTable if the whole table is wanted.
+    """
+
+    code, name, severity = "SA002", "compmask-multiple-instances", INFO
+    reference = "IBA 15.4.2; opensm"
+    on = SAFormat
+    when = (SAFormat.component_mask == 0) & (MAD.method == GET) & ~MAD.attribute_id.isin(COMMON) & SA_REQUEST
+    at = SAFormat.component_mask
+    flow = (LRH.slid, MAD.attribute_id)
+    message = "SubnAdmGet of attribute 0x{MAD.attribute_id:04x} with an empty component mask"
+    example = "SubnAdmGet(NodeRecord) with component mask 0"
+
+
+class ClassStatus(Rule):
+    """The SA refuses a SubnAdmGet or SubnAdmSet with a status of its class.
+
+    ## Why it matters
+    The requester does not get what it asked for: 1 no resources, 2 request invalid, 3 no records, 4 too many records,
+    5 invalid GID, 6 insufficient components, 7 denied.
+
+    ## What to do
+    No records is often no fault. For too many records use GetTable; for the others compare the request with what the SA needs.
+    """
+
+    code, name, severity = "SA003", "get-multiple-records", INFO
+    reference = "IBA 15.2.3; opensm C15-0.1.30"
+    on = MAD
+    when = MAD.status_class_specific.isin(SA_STATUS) & BY_SA & (MAD.method == GET_RESP)
+    at = MAD.status
+    flow = (MAD.attribute_id, MAD.status, LRH.dlid)
+    message = "SA answers attribute 0x{attribute_id:04x} with class status {status_class_specific}"
+    example = "SubnAdmGetResp with status 0x0400"
+
+
+class AttributeOffset(Rule):
+    """The distance between the records of an SA table does not fit the record.
+
+    ## Why it matters
+    The requester steps through the table by AttributeOffset (in words of 8 bytes); with a wrong one every record behind the
+    first is read from the wrong place.
+
+    ## What to do
+    Correct the SA, or look for two ends that follow different versions of the record.
+    """
+
+    code, name, severity = "SA004", "sa-attr-offset", ERROR
+    reference = "IBA 15.2.1.1; opensm ib_get_attr_offset; seed004"
+    at = SAFormat.attribute_offset
+    message = "AttributeOffset {words} words for {record}, which takes {expected}"
+    example = "SubnAdmGetTableResp(NodeRecord) with AttributeOffset 3"
+
+    @on_chunk
+    def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
+        """First segments of tables that hold at least one record."""
+        found = table.occurrences(SAFormat)
+        if not len(found):
+            return
+        answer = occurrences_where(SA_TABLE, table, SAFormat)
+        attrs, offsets = table.of_rows(MAD.attribute_id)[0][found.rows], table.values(SAFormat.attribute_offset)
+        for attr_id, _ in by_value(attrs[answer]):
+            struct = record(table.catalog, attr_id)
+            if struct is None:
+                continue
+            expected = OFFSETS.get(attr_id, frozenset({-(-struct.size // 8)}))
+            for i in np.flatnonzero(answer & (attrs == attr_id) & ~np.isin(offsets, list(expected))).tolist():
+                view = table.view(SAFormat, i)
+                words = " or ".join(map(str, sorted(expected)))
+                hit = self.hit(
+                    Seen(table, int(found.rows[i])), view, self.at, words=view.attribute_offset, record=struct.title, expected=words
+                )
+                yield hit
+
+
+class ClassStatusUnknown(Rule):
+    """An SA response has a class status that is not defined.
+
+    ## Why it matters
+    The requester knows that it failed but not why. Codes are 1 to 7, and 8 in OpenSM.
+
+    ## What to do
+    Correct or update the SA; check for a status written in the wrong byte order.
+    """
+
+    code, name, severity = "SA005", "sa-status-vs-class", WARNING
+    reference = "IBA 15.2.3; opensm"
+    on = MAD
+    when = (MAD.status_class_specific > max(SA_STATUS)) & BY_SA & ((MAD.method & 0x80) != 0)
+    at = MAD.status
+    message = "class status {status_class_specific} is not defined for subnet administration"
+    example = "SubnAdmGetResp with status 0x0900"
+
+
+class KeyInResponse(Rule):
+    """An SA response carries an SM_Key.
+
+    ## Why it matters
+    The key proves that a request is trusted; a response needs none, and one that repeats it gives the key to everybody on the way.
+
+    ## What to do
+    Update the SA; treat the capture as secret.
+    """
+
+    code, name, severity = "SA007", "sa-response-smkey-nonzero", INFO
+    reference = "IBA 15.4.1; opensm C15-0.1.5"
+    on = SAFormat
+    when = (SAFormat.sm_key != 0) & MAD.method.isin({GET_RESP, 0x86, 0x95, *TABLE_ANSWERS})
+    at = SAFormat.sm_key
+    flow = (LRH.slid, SAFormat.sm_key)
+    message = "an SA response with {sm_key}"
+    example = "SubnAdmGetResp with SM_Key 1"
+
+
+class UntrustedPKeyQuery(Rule):
+    """Somebody asks for partition tables without an SM_Key.
+
+    ## Why it matters
+    The SA gives them to trusted requesters only: the answer is empty or an error, which looks as if there were no partitions.
+
+    ## What to do
+    Give the tool the key (`saquery --smkey`), or do not rely on the answer.
+    """
+
+    code, name, severity = "SA008", "trusted-request-untrusted", INFO
+    reference = "IBA 15.4.1.2; opensm osm_sa_pkey_record"
+    on = SAFormat
+    when = (SAFormat.sm_key == 0) & (MAD.attribute_id == P_KEY_TABLE_RECORD) & MAD.method.isin({GET, GET_TABLE}) & SA_REQUEST
+    at = SAFormat.sm_key
+    flow = (LRH.slid,)
+    message = "P_KeyTableRecord asked for without SM_Key"
+    example = "SubnAdmGetTable(P_KeyTableRecord) with SM_Key 0"
+
+
+class Redirected(Rule):
+    """The SA redirects a requester to another place.
+
+    ## Why it matters
+    The request is not done; the requester has to read ClassPortInfo and ask at the address there. Clients that do not know
+    redirection just fail.
+
+    ## What to do
+    Check that the client follows: a Get(ClassPortInfo) should be next.
+    """
+
+    code, name, severity = "SA025", "sm-redirect", INFO
+    reference = "IBA 13.5.2, 13.4.7; seed004"
+    on = MAD
+    when = (MAD.status_redirect == 1) & BY_SA & ((MAD.method & 0x80) != 0)
+    at = MAD.status
+    flow = (LRH.slid, LRH.dlid)
+    message = "status 0x{status:04x} asks the requester to follow a redirection"
+    example = "SubnAdmGetResp with status 0x0002"

@@ -1,0 +1,237 @@
+"""Which SA records cannot work: multicast membership, paths, services, subscriptions?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ibdissect.lint.engine import Context
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, Seen, on_chunk
+from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST
+from ibdissect.table.mask import occurrences_where
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.classport import InformInfo
+from ibdissect.wire.component_mask import mask_for
+from ibdissect.wire.link import LRH
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import SET
+from ibdissect.wire.sa import SAFormat
+from ibdissect.wire.sa_paths import MCMemberRecord, PathRecord
+from ibdissect.wire.sa_service import ServiceRecord
+
+ALL_LIDS = 0xFFFF
+LARGEST = 3
+_JOIN = mask_for(MCMemberRecord, ("mgid", "port_gid", "join_state"))
+_SET = (MAD.method == SET) & SA_REQUEST
+
+
+class JoinIncomplete(Rule):
+    """A join of a multicast group lacks a component without which there is no join.
+
+    ## Why it matters
+    A join has to name the group (MGID), the port (PortGID) and the kind of membership (JoinState). The SA refuses anything
+    less with "insufficient components", and the port gets no multicast traffic.
+
+    ## What to do
+    Set bits 0, 1 and 16 of the component mask. To create a group, Q_Key, TClass, P_Key, SL and FlowLabel are needed too.
+    """
+
+    code, name, severity = "SA009", "mcmember-join-without-required", ERROR
+    reference = "IBA 15.2.5.17; opensm JOIN_MC_COMP_MASK"
+    on = MCMemberRecord
+    when = ((SAFormat.component_mask & _JOIN) != _JOIN) & _SET
+    at = SAFormat.component_mask
+    message = "join with component mask 0x{SAFormat.component_mask:x}: MGID (bit 0), PortGID (1) and JoinState (16) are required"
+    example = "SubnAdmSet(MCMemberRecord) with JoinState alone in the mask"
+
+
+class JoinStateNone(Rule):
+    """A join of a multicast group asks for no kind of membership.
+
+    ## Why it matters
+    With JoinState 0 the port would be neither full, nor non, nor send-only member. The SA refuses it.
+
+    ## What to do
+    Set JoinState to 1 (full member), 2 (non member), 4 or 8 (send only).
+    """
+
+    code, name, severity = "SA010", "mcmember-joinstate-invalid", ERROR
+    reference = "IBA 15.2.5.17; opensm join states"
+    on = MCMemberRecord
+    when = (MCMemberRecord.join_state == 0) & ((SAFormat.component_mask & mask_for(MCMemberRecord, ["join_state"])) != 0) & _SET
+    at = MCMemberRecord.join_state
+    message = "join with JoinState 0"
+    example = "SubnAdmSet(MCMemberRecord) with JoinState 0"
+
+
+class MLIDRange(Rule):
+    """A multicast group has a LID that is no multicast LID.
+
+    ## Why it matters
+    Multicast LIDs run from 0xc000 to 0xfffe. Packets to any other LID go to one port or to none.
+
+    ## What to do
+    Correct the SA that told it, or the client that asked for it.
+
+    ## Evidence
+    A good answer, or a request that selects MLID in its component mask; a query for MLID 0 finds nothing and harms nobody.
+    """
+
+    code, name, severity = "SA011", "mcmember-mlid-range", WARNING
+    reference = "IBA 4.1.3, 15.2.5.17; seed004"
+    on = MCMemberRecord
+    when = ~MCMemberRecord.mlid.between(0xC000, 0xFFFE) & (
+        SA_ANSWER | (((SAFormat.component_mask & mask_for(MCMemberRecord, ["mlid"])) != 0) & SA_REQUEST)
+    )
+    at = MCMemberRecord.mlid
+    message = "MLID 0x{mlid:04x}, multicast LIDs are 0xc000 to 0xfffe"
+    example = "SubnAdmGetResp(MCMemberRecord) with MLID 5"
+
+
+class ScopeMismatch(Rule):
+    """The scope of a multicast group contradicts its MGID.
+
+    ## Why it matters
+    The scope stands twice, as a field and in the second byte of the MGID. Ends that look at different places create two groups
+    or none. A scope of 0 is not judged: OpenSM repeats it when the creator of the group gave none.
+
+    ## What to do
+    Correct the client (for IPoIB, the scope of the broadcast address) or the SA's group file.
+    """
+
+    code, name, severity = "SA012", "mcmember-scope-mismatch", WARNING
+    reference = "IBA 4.1.1, 15.2.5.17; opensm"
+    at = MCMemberRecord.scope
+    message = "Scope {scope}, the MGID has scope {of_mgid}"
+    example = "SubnAdmSet(MCMemberRecord) with Scope 5 and an MGID ff12::"
+
+    @on_chunk
+    def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
+        """Answers, and requests that choose both components."""
+        found = table.occurrences(MCMemberRecord)
+        if not len(found):
+            return
+        rows = table.matrix(MCMemberRecord)
+        scope = rows[:, 48] >> 4
+        odd = (rows[:, 0] == 0xFF) & (scope != 0) & (rows[:, 1] & 15 != scope)
+        if not odd.any():
+            return
+        both = mask_for(MCMemberRecord, ("mgid", "scope"))
+        chosen = SA_ANSWER | (((SAFormat.component_mask & both) == both) & SA_REQUEST)
+        for i in np.flatnonzero(odd & occurrences_where(chosen, table, MCMemberRecord)).tolist():
+            view = table.view(MCMemberRecord, i)
+            yield self.hit(Seen(table, int(found.rows[i])), view, self.at, scope=view.scope, of_mgid=view.mgid[1] & 15)
+
+
+class LargestWithValue(Rule):
+    """A join asks for the largest MTU or rate and names a value all the same.
+
+    ## Why it matters
+    Selector 3 means the largest available, and the value beside it is not looked at. The sender probably meant "exactly" (2).
+
+    ## What to do
+    Use selector 2 with a value, or leave the value out of the component mask.
+    """
+
+    code, name, severity = "SA013", "mcmember-mtu-rate-selector", INFO
+    reference = "IBA 15.2.5.17; opensm mgrp_request_is_realizable"
+    on = MCMemberRecord
+    when = (
+        (
+            (MCMemberRecord.mtu_selector == LARGEST)
+            & (MCMemberRecord.mtu != 0)
+            & ((SAFormat.component_mask & mask_for(MCMemberRecord, ("mtu",))) != 0)
+        )
+        | (
+            (MCMemberRecord.rate_selector == LARGEST)
+            & (MCMemberRecord.rate != 0)
+            & ((SAFormat.component_mask & mask_for(MCMemberRecord, ("rate",))) != 0)
+        )
+    ) & _SET
+    at = MCMemberRecord.mtu_selector
+    message = "MTU selector {mtu_selector} with {mtu}, rate selector {rate_selector} with {rate}; 3 takes no value"
+    example = "SubnAdmSet(MCMemberRecord) with MTUSelector 3, MTU 4 and both bits in the mask"
+
+
+class HopLimitInSubnet(Rule):
+    """A path inside one subnet has a hop limit above 1.
+
+    ## Why it matters
+    Nothing on the path decrements it. The SA takes the path for one through a router, and clients will send a GRH that is not needed.
+
+    ## What to do
+    Nothing, if a router is set up; otherwise check the SA's answers for paths between these ports.
+    """
+
+    code, name, severity = "SA018", "path-hoplimit", INFO
+    reference = "IBA 15.2.5.16, 8.3.6; opensm"
+    at = PathRecord.hop_limit
+    message = "HopLimit {hop_limit} for a path whose ends have the same subnet prefix"
+    example = "SubnAdmGetResp(PathRecord) with HopLimit 64 and both GIDs of one subnet"
+
+    @on_chunk
+    def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
+        """Answers only. One finding for each hop limit and source."""
+        found = table.occurrences(PathRecord)
+        if not len(found):
+            return
+        rows = table.matrix(PathRecord)
+        odd = (rows[:, 47] > 1) & (rows[:, 8:16] == rows[:, 24:32]).all(axis=1) & rows[:, 8:16].any(axis=1)
+        if not odd.any():
+            return
+        for i in np.flatnonzero(odd & occurrences_where(SA_ANSWER, table, PathRecord)).tolist():
+            view = table.view(PathRecord, i)
+            hit = self.hit(Seen(table, int(found.rows[i])), view, self.at, hop_limit=view.hop_limit)
+            hit.key = (view.hop_limit, view.slid)
+            yield hit
+
+
+class SubscriptionRange(Rule):
+    """A subscription to events is contradictory.
+
+    ## Why it matters
+    A LID range that ends before it begins matches no port; IsGeneric and Subscribe are 0 or 1. The SA refuses the
+    subscription, or keeps it and never reports anything.
+
+    ## What to do
+    Correct the client: 0xffff as the beginning means all LIDs, an end of 0 means one LID.
+    """
+
+    code, name, severity = "SA021", "informinfo-range", ERROR
+    reference = "IBA 13.4.8.3; opensm osm_sa_informinfo; seed004"
+    on = InformInfo
+    when = (
+        (
+            (InformInfo.lid_range_begin > InformInfo.lid_range_end)
+            & (InformInfo.lid_range_begin != ALL_LIDS)
+            & (InformInfo.lid_range_end != 0)
+            & (InformInfo.gid == bytes(16))
+        )
+        | (InformInfo.subscribe > 1)
+        | (InformInfo.is_generic > 1)
+    ) & (((MAD.method == SET) & (MAD.status == 0)) | SA_ANSWER)
+    at = InformInfo.lid_range_begin
+    message = "LIDs {lid_range_begin} to {lid_range_end}, Subscribe {subscribe}, IsGeneric {is_generic}"
+    example = "SubnAdmSet(InformInfo) for LIDs 9 to 3"
+
+
+class LeaseZero(Rule):
+    """A service is registered with a lease of 0 seconds.
+
+    ## Why it matters
+    The lease is over at once: the SA drops the service, and nobody finds it. All ones (or no lease in the component mask)
+    would keep it for ever.
+
+    ## What to do
+    Give a lease in seconds or 0xffffffff; to remove a service, use Delete.
+    """
+
+    code, name, severity = "SA022", "service-lease", WARNING
+    reference = "IBA 15.2.5.14; opensm osm_sa_service_record"
+    on = ServiceRecord
+    when = (ServiceRecord.service_lease == 0) & ((SAFormat.component_mask & mask_for(ServiceRecord, ["service_lease"])) != 0) & _SET
+    at = ServiceRecord.service_lease
+    flow = (LRH.slid, ServiceRecord.service_id)
+    message = "service 0x{service_id:016x} registered with lease 0"
+    example = "SubnAdmSet(ServiceRecord) with ServiceLease 0 and bit 4 of the mask"

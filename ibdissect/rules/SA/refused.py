@@ -1,0 +1,190 @@
+"""Which SA requests carry a wrong SM_Key, or go to an SA that does not serve?"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from operator import itemgetter
+
+import numpy as np
+from msgspec import Struct as Record
+
+from ibdissect.dropped import Dropped
+from ibdissect.fabric.events import SmSeen
+from ibdissect.flow.queries import Queries
+from ibdissect.flow.transactions import Request, Transactions, Unanswered
+from ibdissect.flow.visible_answers import VisibleAnswers
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related, Span, value_of
+from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, on_chunk, on_end, on_event
+from ibdissect.rules.TXN.answers import PATIENCE_NS
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.mad import MAD, method_name
+from ibdissect.wire.numbers import SA_CLASS
+from ibdissect.wire.sa import SAFormat
+
+STANDBY = 2
+MAX_KEPT, MAX_STATES = 65536, 64
+
+
+class Keyed(Record):
+    """A request with an SM_Key."""
+
+    frame: int
+    time_ns: int
+    key: int
+    destination: int
+    at: int
+    """Where the key stands in the frame."""
+
+
+def unanswered(context: Context, seen: list[Request]) -> Iterator[Request]:
+    """Requests that nobody answered, of senders to whom the capture shows answers: those of `seen`, and those open at the end."""
+    transactions, answers = context.get(Transactions), context.get(VisibleAnswers)
+    for request in seen:
+        if answers.would_show(request):
+            yield request
+    for request in transactions.open_requests():
+        if transactions.last_ns - request.last_ns >= PATIENCE_NS and answers.would_show(request):
+            yield request
+
+
+class SmKeyWrong(Rule):
+    """A request to the SA carries another SM_Key than the SA takes, and is not answered.
+
+    ## Why it matters
+    The SA drops requests with a wrong SM_Key silently; the requester runs into its timeout. Requests with another key were
+    answered, so the SA is there, and none with this key.
+
+    ## What to do
+    Give the requester the SA's key (opensm: `sa_key`), or none for what needs no trust.
+    """
+
+    code, name, severity = "SA006", "sa-smkey-wrong", WARNING
+    explains = ("TXN001",)
+    reference = "IBA 15.4.1; opensm osm_sa_mad_ctrl"
+    needs = (VisibleAnswers,)
+    message = "{what} to {to} with {key} was not answered, the SA answers requests with {taken}"
+    example = "SubnAdmGetTables with SM_Key 1, answered, and with SM_Key 5, not answered"
+
+    def __init__(self) -> None:
+        self.keyed: dict[tuple[int, int, int], Keyed] = {}
+        """Requests with a key by transaction id, source and destination."""
+        self.dropped = Dropped("requests with an SM_Key")
+        self.over: list[Request] = []
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> None:
+        """Remember requests with a key: few, as most requests are sent without."""
+        found = table.occurrences(SAFormat)
+        if not len(found):
+            return
+        asked = table.once(Queries)
+        keys = table.values(SAFormat.sm_key)
+        place = np.full(len(table), -1, np.int64)
+        place[asked.rows[asked.asks]] = np.flatnonzero(asked.asks)
+        for i in np.flatnonzero((keys != 0) & (place[found.rows] >= 0)).tolist():
+            row = int(found.rows[i])
+            j = int(place[row])
+            way = int(asked.transaction[j]), int(asked.source[j]), int(asked.destination[j])
+            if way not in self.keyed and len(self.keyed) >= MAX_KEPT:
+                self.dropped.add(table.chunk.first + row, int(table.chunk.time_ns[row]))
+            elif way not in self.keyed:
+                low = SAFormat.sm_key.bit // 8
+                at = int(found.at[i]) - int(table.chunk.offset[row]) + low
+                frame, time_ns = table.chunk.first + row, int(table.chunk.time_ns[row])
+                self.keyed[way] = Keyed(frame, time_ns, int(keys[i]), int(asked.destination[j]), at)
+
+    @on_event(Unanswered)
+    def nobody(self, event: Unanswered, _context: Context) -> None:
+        if event.request.mgmt_class != SA_CLASS:
+            return
+        if len(self.over) < MAX_KEPT:
+            self.over.append(event.request)
+        else:
+            self.dropped.add(event.frame, event.time_ns)
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        """A request that was not left unanswered was answered."""
+        if not self.keyed:
+            return
+        silent = {request.frame: request for request in unanswered(context, self.over) if request.mgmt_class == SA_CLASS}
+        over = {request.frame for request in (*self.over, *context.get(Transactions).open_requests())}
+        taken: dict[int, Keyed] = {}
+        accepted: set[tuple[int, int]] = set()
+        for keyed in self.keyed.values():
+            if keyed.frame not in over:
+                taken.setdefault(keyed.destination, keyed)
+                accepted.add((keyed.destination, keyed.key))
+        for keyed in self.keyed.values():
+            right, request = taken.get(keyed.destination), silent.get(keyed.frame)
+            if right is None or request is None or (keyed.destination, keyed.key) in accepted:
+                continue
+            value = value_of(SAFormat.sm_key, keyed.key)
+            what = f"{method_name(SA_CLASS, request.method)}(attribute 0x{request.attribute:04x})"
+            yield Hit(
+                frame=keyed.frame, time_ns=keyed.time_ns, field=SAFormat.sm_key, value=value, evidence=Evidence.LEARNT,
+                spans=(Span(keyed.frame, keyed.at, 8),), related=(Related(right.frame, "was answered"),),
+                arguments={"what": what, "to": request.to, "key": value, "taken": value_of(SAFormat.sm_key, right.key)},
+                key=(request.source, request.target, keyed.key),
+            )  # fmt: skip
+
+
+class AskedStandby(Rule):
+    """A request of subnet administration goes to a manager that is not master, and is not answered.
+
+    ## Why it matters
+    Only the master's SA serves; a standby drops the request, and the requester waits in vain.
+
+    ## What to do
+    The requester knows an old master: it must read MasterSMLID of its port again. Nothing during a handover.
+    """
+
+    code, name, severity = "SA024", "sa-request-nonmaster", INFO
+    reference = "IBA 15.4.1; opensm C15-0.1.3"
+    needs = (VisibleAnswers,)
+    message = "{what} to {to}, where a standby manager runs, was not answered"
+    example = "SMInfo of a standby manager, and a SubnAdmGet to its LID without an answer"
+
+    def __init__(self) -> None:
+        self.standby: dict[int, list[tuple[int, int]]] = {}
+        """Frames and states that managers showed, by LID."""
+        self.dropped = Dropped("requests to the SA, and states of managers")
+        self.over: list[Request] = []
+
+    @on_event(SmSeen)
+    def state(self, event: SmSeen, _context: Context) -> None:
+        if not event.sm.lid:
+            return
+        shown = self.standby.setdefault(event.sm.lid, [])
+        if len(shown) > 1 and shown[-1][1] == shown[-2][1] == event.sm.state:
+            shown.pop()  # the same once more: what was shown first and last says as much
+        elif len(shown) >= MAX_STATES:
+            self.dropped.add(shown.pop(0)[0], event.time_ns)
+        shown.append((event.frame, event.sm.state))
+
+    @on_event(Unanswered)
+    def nobody(self, event: Unanswered, _context: Context) -> None:
+        if event.request.mgmt_class != SA_CLASS:
+            return
+        if len(self.over) < MAX_KEPT:
+            self.over.append(event.request)
+        else:
+            self.dropped.add(event.frame, event.time_ns)
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        """Judged by what the manager showed last before and first after the request."""
+        for request in unanswered(context, self.over):
+            states = self.standby.get(request.target.lid, ()) if request.target.lid is not None else ()
+            at = bisect_left(states, request.frame, key=itemgetter(0))
+            before, after = states[max(0, at - 1) : at], states[at : at + 1]
+            if request.mgmt_class != SA_CLASS or not before or any(state != STANDBY for _, state in [before[-1], *after]):
+                continue
+            yield Hit(
+                frame=request.frame, time_ns=request.time_ns, field=MAD.transaction_id, evidence=Evidence.LEARNT,
+                related=(Related(before[-1][0], "SMInfo"),), key=(request.source, request.target),
+                arguments={"what": f"{method_name(SA_CLASS, request.method)}(attribute 0x{request.attribute:04x})",
+                           "to": str(request.target)},
+            )  # fmt: skip

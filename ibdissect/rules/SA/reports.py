@@ -1,0 +1,118 @@
+"""Which reports go to somebody who cancelled the subscription?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ibdissect.dropped import Dropped
+from ibdissect.flow.queries import Queries
+from ibdissect.flow.transactions import AnsweredMany
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related, value_of
+from ibdissect.lint.rule import INFO, Hit, Rule, Seen, on_chunk, on_end, on_event
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.classport import InformInfo
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.notice import Notice
+from ibdissect.wire.numbers import GET_RESP, INFORM, NOTICE, REPORT, SA_CLASS
+
+GRACE_NS = 1_000_000_000
+"""A report may be under way, or repeated, while its subscription ends."""
+MAX_RECEIVERS, MAX_TRAPS = 65536, 256
+
+
+class ReportUnwanted(Rule):
+    """The SA reports an event to somebody who has cancelled the subscription to it.
+
+    ## Why it matters
+    The receiver does not expect the report and answers with an error or not at all; the SA repeats it. Only subscriptions
+    whose beginning and end the capture shows are judged, and only reports that nobody accepts: several programs of a host may
+    subscribe.
+
+    ## What to do
+    Look at the SA; a restart of opensm with `--subnet-database` may bring old subscriptions back.
+    """
+
+    code, name, severity = "SA020", "report-without-subscription", INFO
+    reference = "IBA 13.4.8.3, 15.4.1; opensm o13-17"
+    message = "Report of trap {trap} to {receiver}, which has cancelled all subscriptions that were seen"
+    example = "InformInfo for trap 144, its cancellation, both accepted, and a Report of trap 144 two seconds later"
+
+    def __init__(self) -> None:
+        self.wanted: dict[int, set[int]] = {}
+        """Trap numbers of the subscriptions in force, by receiver."""
+        self.ended: dict[int, tuple[int, int]] = {}
+        """Frame and time of the cancellation that left a receiver without any."""
+        self.reports: dict[int, tuple[Hit, int]] = {}
+        """What would be said of each report that is not accepted yet, and its receiver, by frame."""
+        self.accepted: list[int] = []
+        """Reports that were accepted, as answers of this chunk say."""
+        self.dropped = Dropped("subscriptions to events")
+
+    @on_event(AnsweredMany)
+    def answered(self, event: AnsweredMany, _context: Context) -> None:
+        good = (event.mgmt_class == SA_CLASS) & (event.request_method == REPORT) & (event.status == 0)
+        self.accepted += event.request_frames[good].tolist()
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> None:
+        """Accepted subscriptions and reports in frame order: both are rare. Then what the answers say of the reports."""
+        self._follow(table, context)
+        wanting = set[int]()
+        for frame in self.accepted:
+            found = self.reports.pop(frame, None)
+            if found is not None:  # somebody of that address wants them
+                wanting.add(found[1])
+                self.ended.pop(found[1], None)
+        if wanting:
+            self.reports = {frame: held for frame, held in self.reports.items() if held[1] not in wanting}
+        self.accepted.clear()
+
+    @on_end
+    def end(self, _context: Context) -> Iterator[Hit]:
+        for hit, _ in self.reports.values():
+            yield hit
+
+    def _follow(self, table: ChunkTable, context: Context) -> None:
+        groups = table.attributes()
+        if (SA_CLASS, INFORM) not in groups and (SA_CLASS, NOTICE) not in groups:
+            return
+        asked = table.once(Queries)
+        status = table.of_rows(MAD.status)[0]
+        accepted = (asked.attribute == INFORM) & (asked.method == GET_RESP) & (status[asked.rows] == 0)
+        reports = (asked.attribute == NOTICE) & (asked.method == REPORT)
+        for i in np.flatnonzero((asked.mgmt_class == SA_CLASS) & (accepted | reports)).tolist():
+            row, receiver = int(asked.rows[i]), int(asked.destination[i])
+            seen = Seen(table, row)
+            if accepted[i]:
+                info = seen.first(InformInfo)
+                if info is not None:
+                    self._subscription(info, receiver, seen)
+                continue
+            notice, ended = seen.first(Notice), self.ended.get(receiver)
+            if notice is None or ended is None or seen.time_ns - ended[1] < GRACE_NS:
+                continue
+            hit = self.hit(seen, notice, Notice.trap_number, trap=value_of(Notice.trap_number, notice.trap_number),
+                           receiver=f"LID {receiver}" if receiver < 1 << 16 else "this address")  # fmt: skip
+            hit.related, hit.evidence, hit.key = (Related(ended[0], "cancelled"),), Evidence.INFERRED, receiver
+            if len(self.reports) < MAX_RECEIVERS:
+                self.reports[hit.frame] = hit, receiver
+            else:
+                self.dropped.add(hit.frame, hit.time_ns)
+
+    def _subscription(self, info: InformInfo, receiver: int, seen: Seen) -> None:
+        wanted = self.wanted.get(receiver)
+        if info.subscribe:
+            if wanted is None and len(self.wanted) < MAX_RECEIVERS:
+                wanted = self.wanted[receiver] = set()
+            if wanted is not None and len(wanted) < MAX_TRAPS:
+                wanted.add(info.trap_number)
+            else:
+                self.dropped.add(seen.frame, seen.time_ns)
+            self.ended.pop(receiver, None)
+        elif wanted is not None and info.trap_number in wanted:
+            wanted.discard(info.trap_number)
+            if not wanted:
+                self.ended[receiver] = seen.frame, seen.time_ns

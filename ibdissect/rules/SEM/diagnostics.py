@@ -1,0 +1,83 @@
+"""Which VendorDiag pages report a failure or form a loop?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ibdissect.dropped import Dropped
+from ibdissect.fabric.told import Others, Told
+from ibdissect.lint.engine import Context
+from ibdissect.lint.rule import ERROR, WARNING, Rule
+from ibdissect.rules.shared.attribute_rule import Mask, TellingRule
+from ibdissect.rules.shared.mad_conditions import TELLING
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import SET
+from ibdissect.wire.sm import VendorDiag
+from ibdissect.wire.sm_port import PortInfo
+
+MAX_CHAINS = 4096
+
+
+class _Pages(Others):
+    attribute = 0x30
+
+
+class DiagChainLoop(TellingRule):
+    """The diagnostic pages of a port form a ring.
+
+    ## Why it matters
+    Each page names the next one, 0 ends the chain; a reader that follows the ring never ends.
+
+    ## What to do
+    Update the firmware; give the tool a limit.
+    """
+
+    code, name, severity = "SEM030", "vendordiag-chain-loop", ERROR
+    reference = "IBA 14.2.5.14; seed000 VendorDiag"
+    message = "VendorDiag page {page} of {port} names {following} as the next one, which leads back to it"
+    example = "GetResp(VendorDiag) of page 7 with NextIndex 7"
+    source = _Pages
+    at = VendorDiag.next_index
+
+    def __init__(self) -> None:
+        self.following: dict[tuple[int, int, int], int] = {}
+        """Next page by slot, port and page."""
+        self.dropped = Dropped("pages of vendor diagnostics")
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        return told.answers & (told.slot >= 0) & (told.now(VendorDiag.next_index) != 0)
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        slot, number, page = int(told.slot[i]), int(told.entered[i]), int(told.modifier[i])
+        following = int(told.now(VendorDiag.next_index)[i])
+        if len(self.following) >= MAX_CHAINS:
+            self.dropped.add(int(told.frames[i]), int(told.event.table.chunk.time_ns[told.rows[i]]), len(self.following))
+            self.following.clear()
+        self.following[slot, number, page] = following
+        here, seen = following, set[int]()
+        while here and here != page and here not in seen:
+            seen.add(here)
+            here = self.following.get((slot, number, here), 0)
+        return {"page": page, "following": following} if page and here == page else None
+
+    def flow_of(self, told: Told, i: int) -> Any:
+        return int(told.slot[i]), int(told.entered[i])
+
+
+class DiagFailure(Rule):
+    """A port says that its diagnostics failed.
+
+    ## Why it matters
+    DiagCode 3 is a failure that needs attention, 4 a fatal one: the port may lose or damage packets.
+
+    ## What to do
+    Read the vendor's diagnostic pages (VendorDiag) and replace the part.
+    """
+
+    code, name, severity = "SEM058", "diagcode-failure", WARNING
+    reference = "IBA 14.2.5.6.1; seed000 DiagCode"
+    message = "PortInfo with DiagCode 0x{diag_code:04x}"
+    example = "GetResp(PortInfo) with DiagCode 4"
+    on = PortInfo
+    when = (PortInfo.diag_code & 0xF).isin({3, 4}) & MAD.method.isin(TELLING - {SET})
+    at = PortInfo.diag_code

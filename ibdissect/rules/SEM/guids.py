@@ -1,0 +1,75 @@
+"""Which GUID tables do not fit the port?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ibdissect.fabric.told import Others, PortInfos, Told
+from ibdissect.lint.engine import Context
+from ibdissect.lint.rule import ERROR, WARNING
+from ibdissect.rules.shared.attribute_rule import Mask, TellingRule, adapters
+from ibdissect.wire.sm_port import PortInfo
+from ibdissect.wire.sm_tables import GUIDInfo
+
+
+class _Guids(Others):
+    attribute = 0x14
+
+
+class FirstGuidWritten(TellingRule):
+    """A Set(GUIDInfo) writes another first GUID than the port's own.
+
+    ## Why it matters
+    The first entry is the PortGUID and read-only. The Set is refused or ignored, with the other GUIDs in it.
+
+    ## What to do
+    Repeat the PortGUID in entry 0.
+    """
+
+    code, name, severity = "SEM047", "guidinfo-entry0-write", ERROR
+    reference = "IBA 14.2.5.5; seed000 GUIDInfo"
+    message = "Set(GUIDInfo) of {port} with 0x{guid:016x} in entry 0, the PortGUID is 0x{own:016x}"
+    example = "NodeInfo of a port, then SubnSet(GUIDInfo) of block 0 with another GUID in entry 0"
+    source = _Guids
+    at = GUIDInfo.guid_block
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        return told.sets & adapters(told) & (told.modifier == 0)
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        node = told.node(i)
+        port = node.ports.get(int(told.entered[i])) if node is not None else None
+        guid = int.from_bytes(told.bodies[i][:8].tobytes(), "big")
+        return {"guid": guid, "own": port.guid} if port is not None and port.guid and guid != port.guid else None
+
+    def flow_of(self, told: Told, i: int) -> Any:
+        return int(told.slot[i]), int(told.entered[i])
+
+    def proof(self, told: Told, i: int) -> tuple[tuple[int, str], ...]:
+        node = told.node(i)
+        return ((node.frame, "NodeInfo"),) if node is not None else ()
+
+
+class NoGuids(TellingRule):
+    """An adapter or router port says that it has room for no GUID.
+
+    ## Why it matters
+    Every port has at least one GUID, its PortGUID, and GUIDCap counts it; tools that trust it do not ask for GUIDs at all.
+
+    ## What to do
+    Update the firmware.
+    """
+
+    code, name, severity = "SEM016", "guidcap-zero", WARNING
+    reference = "IBA 14.2.5.6; seed000 GUIDCap"
+    message = "{port} shows GUIDCap 0"
+    example = "NodeInfo of a channel adapter, then its GetResp(PortInfo) with GUIDCap 0"
+    source = PortInfos
+    at = PortInfo.guid_cap
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        return told.answers & adapters(told) & (told.now(PortInfo.guid_cap) == 0)
+
+    def proof(self, told: Told, i: int) -> tuple[tuple[int, str], ...]:
+        node = told.node(i)
+        return ((node.frame, "NodeInfo"),) if node is not None else ()

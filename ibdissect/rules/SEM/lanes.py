@@ -1,0 +1,184 @@
+"""Which SL to VL and VL arbitration tables do not fit the port?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ibdissect.fabric.model import SWITCH, Port
+from ibdissect.fabric.told import Others, Told
+from ibdissect.lint.engine import Context
+from ibdissect.lint.rule import ERROR, WARNING, Rule
+from ibdissect.rules.shared.attribute_rule import VLS, Mask, TellingRule
+from ibdissect.rules.shared.mad_conditions import TOLD
+from ibdissect.wire.sm_tables import SLtoVLMappingTable, VLArbitrationEntry, VLArbitrationTable
+
+DROP = 15
+
+
+class _SlToVl(Others):
+    attribute = 0x17
+
+
+class _VlArb(Others):
+    attribute = 0x18
+
+
+def _output(told: Told, i: int, shift: int) -> tuple[Port, bytes, int] | None:
+    """The output port of a QoS table, its PortInfo when SMP `i` was sent, and the frame that showed that; None where it is not known."""
+    node = told.node(i)
+    if node is None:
+        return None
+    number = int(told.modifier[i]) >> shift & 0xFF if node.kind == SWITCH else int(told.entered[i])
+    port = node.ports.get(number)
+    body, since = port.shown.at(int(told.frames[i])) if port is not None else (None, 0)
+    return (port, body, since) if port is not None and body is not None else None
+
+
+class _QosRule(TellingRule):
+    shift = 0
+
+    def flow_of(self, told: Told, i: int) -> Any:
+        output = _output(told, i, self.shift)
+        return (int(told.slot[i]), output[0].number) if output is not None else None
+
+    def proof(self, told: Told, i: int) -> tuple[tuple[int, str], ...]:
+        output = _output(told, i, self.shift)
+        return ((output[2], "PortInfo of the port"),) if output is not None else ()
+
+
+class VlOutOfRange(_QosRule):
+    """A Set maps a service level to a VL that the port does not use.
+
+    ## Why it matters
+    Packets of that service level are dropped at the port.
+
+    ## What to do
+    Compare the subnet manager's `qos_sl2vl` with the number of operational VLs (`max_op_vls`).
+    """
+
+    code, name, severity = "SEM026", "sl2vl-vl-range", WARNING
+    reference = "IBA 14.2.5.8; seed000; opensm masks with the operational VLs"
+    message = "Set(SLtoVLMappingTable) of {port} maps an SL to VL {vl}, {output} uses {vls} data VLs"
+    example = "GetResp(PortInfo) with OperationalVLs 2 (VL0-VL1), then SubnSet(SLtoVLMappingTable) with VL 9"
+    source = _SlToVl
+    at = SLtoVLMappingTable.sl_to_vl
+    shift = 8
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        wrong = told.sets & (told.modifier >> 16 == 0) & (self._highest(told) > 0)
+        index = np.flatnonzero(wrong)
+        outputs = (told.slot[index] << 16) | (told.entered[index] << 8) | (told.modifier[index] >> self.shift & 0xFF)
+        _, first, which = np.unique(outputs, return_index=True, return_inverse=True)
+        vls = np.array([self._vls(told, i) for i in index[first].tolist()], np.int64)
+        if len(index):
+            wrong[index] = self._highest(told)[index] >= vls[which.ravel()]
+        return wrong
+
+    @staticmethod
+    def _highest(told: Told) -> Any:
+        """The highest VL that a table names, by SMP."""
+
+        def highest() -> Any:
+            found = np.zeros(len(told), np.uint8)
+            for entry in np.ascontiguousarray(told.bodies[:, :8].T):
+                for vl in (entry >> 4, entry & 15):
+                    np.maximum(found, np.where(vl == DROP, 0, vl), out=found)
+            return found
+
+        return told.kept("highest VL", highest)
+
+    def _vls(self, told: Told, i: int) -> int:
+        """Data VLs in use of the output port of SMP `i`; more than a table can name where they are not known."""
+        output = _output(told, i, self.shift)
+        return (output is not None and int(VLS[output[1][43] >> 4])) or DROP
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        output = _output(told, i, self.shift)
+        if output is None:
+            return None
+        return {"vl": int(self._highest(told)[i]), "vls": self._vls(told, i), "output": output[0].name_at(int(told.frames[i]))}
+
+
+class ArbitrationBeyond(_QosRule):
+    """A Set gives weight to entries of a VL arbitration table that the port does not have.
+
+    ## Why it matters
+    What stands behind the capacity is lost, and the weights that the subnet manager believes in are not in force.
+
+    ## What to do
+    Shorten `qos_vlarb_low` and `qos_vlarb_high` to the capacities in PortInfo.
+    """
+
+    code, name, severity = "SEM024", "vlarb-gt-cap-nonzero", WARNING
+    reference = "IBA 14.2.5.9; seed000 VLArbitration capacities"
+    message = "Set(VLArbitrationTable) of {port}: entry {entry} has weight {weight}, the table of {output} has {cap} entries"
+    example = "GetResp(PortInfo) with VLArbitrationLowCap 8, then SubnSet(VLArbitrationTable) with weight in entry 20"
+    source = _VlArb
+    at = VLArbitrationTable.vl_weight_block
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        return told.sets & (told.bodies[:, 1::2].any(axis=1))
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        output, half = _output(told, i, self.shift), int(told.modifier[i]) >> 16
+        if output is None or not 1 <= half <= 4:
+            return None
+        port, body, _ = output
+        cap = body[40] if half <= 2 else body[39]
+        weights = told.bodies[i][1::2]
+        first = 32 if half in (2, 4) else 0
+        entry = int(np.flatnonzero(weights)[-1])
+        if not cap or first + entry < cap or first >= cap:  # a half that does not exist at all is AM015
+            return None
+        return {"entry": first + entry, "weight": int(weights[entry]), "cap": cap, "output": port.name_at(int(told.frames[i]))}
+
+
+class ArbitrationEmpty(_QosRule):
+    """A Set makes all weights of a port's low-priority VL arbitration table 0.
+
+    ## Why it matters
+    A VL without weight may never send: traffic that is not in the high-priority table stands still.
+
+    ## What to do
+    Give every VL in use a weight (opensm: `qos_vlarb_low`).
+    """
+
+    code, name, severity = "SEM025", "vlarb-all-zero", WARNING
+    reference = "IBA 14.2.5.9; seed000 VL arbitration"
+    message = "Set(VLArbitrationTable) of {port}: no entry of the low-priority table has a weight, {output} uses {vls} data VLs"
+    example = "GetResp(PortInfo) with 4 operational VLs, then SubnSet(VLArbitrationTable) of the first half, all zero"
+    source = _VlArb
+    at = VLArbitrationTable.vl_weight_block
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        return told.sets & (told.modifier >> 16 == 1) & ~told.bodies[:, 1::2].any(axis=1)
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        output = _output(told, i, self.shift)
+        if output is None:
+            return None
+        port, body, _ = output
+        vls = int(VLS[body[43] >> 4])
+        return {"vls": vls, "output": port.name_at(int(told.frames[i]))} if vls > 1 and 0 < body[40] <= 32 else None
+
+
+class ArbitrationOfVL15(Rule):
+    """A VL arbitration table gives VL15 a weight.
+
+    ## Why it matters
+    VL15 carries management, has absolute priority and takes no part in arbitration. A port may refuse the table, or waste
+    turns on a lane that never sends by it.
+
+    ## What to do
+    Correct the QoS settings of the subnet manager (qos_vlarb_high, qos_vlarb_low); only data lanes belong there.
+    """
+
+    code, name, severity = "SEM023", "vlarb-vl15", ERROR
+    reference = "IBA 14.2.5.9, 7.6.9; seed000"
+    on = VLArbitrationEntry
+    when = (VLArbitrationEntry.vl == 15) & (VLArbitrationEntry.weight > 0) & TOLD
+    at = VLArbitrationEntry.vl
+    message = "an arbitration entry for VL15 with weight {weight}"
+    example = "SubnSet(VLArbitrationTable) with an entry 15:32"

@@ -1,0 +1,74 @@
+"""Which LedInfo cannot be, or goes to a port without a LED?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ibdissect.fabric.model import SWITCH
+from ibdissect.fabric.told import Others, Told
+from ibdissect.lint.engine import Context
+from ibdissect.lint.rule import INFO, WARNING, Rule
+from ibdissect.rules.shared.attribute_rule import Mask, TellingRule
+from ibdissect.rules.shared.mad_conditions import TOLD
+from ibdissect.wire.link import LRH
+from ibdissect.wire.sm import LedInfo
+
+LED_SUPPORTED = 1 << 9
+"""CapabilityMask.IsLEDInfoSupported."""
+
+
+class _Leds(Others):
+    attribute = 0x31
+
+
+class LedUnsupported(TellingRule):
+    """A Set(LedInfo) goes to a port that has no LED to switch.
+
+    ## Why it matters
+    The port answers with an error status or nothing; whoever looks for the blinking port looks in vain.
+
+    ## What to do
+    Nothing; the port's CapabilityMask says whether it has one.
+    """
+
+    code, name, severity = "SEM055", "ledinfo-unsupported", WARNING
+    reference = "IBA 14.2.5.15; seed000 LedInfo"
+    message = "Set(LedInfo) to {port}, whose CapabilityMask 0x{mask:08x} lacks IsLEDInfoSupported"
+    example = "GetResp(PortInfo) with CapabilityMask bit 9 clear, then SubnSet(LedInfo)"
+    source = _Leds
+    at = LedInfo.led_mask
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        return told.sets & (told.slot >= 0)
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        node = told.node(i)
+        number = int(told.modifier[i] & 0xFF) if node is not None and node.kind == SWITCH else int(told.entered[i])
+        port = node.ports.get(number) if node is not None else None
+        info = port.info_at(int(told.frames[i]))[0] if port is not None else None
+        if info is None or info.capability_mask & LED_SUPPORTED:
+            return None
+        return {"mask": info.capability_mask}
+
+    def flow_of(self, told: Told, i: int) -> Any:
+        return int(told.slot[i]), int(told.entered[i])
+
+
+class LedInfoReserved(Rule):
+    """A LedInfo has reserved bits set.
+
+    ## Why it matters
+    Only the most significant bit switches the LED; a 1 in the last bit does nothing, though the sender believes that the lamp is on.
+
+    ## What to do
+    Write 0x80000000 for on and 0 for off.
+    """
+
+    code, name, severity = "SEM054", "ledinfo-reserved", INFO
+    reference = "IBA 14.2.5.15; seed000 table 29-2"
+    on = LedInfo
+    when = (LedInfo.reserved1 != 0) & TOLD
+    at = LedInfo.reserved1
+    flow = (LRH.slid,)
+    message = "LedInfo has reserved bits 0x{reserved1:08x}; only the first bit counts"
+    example = "SubnSet(LedInfo) with the word 0x00000001"

@@ -1,0 +1,251 @@
+"""Which NodeInfo and NodeDescription cannot be, or contradict what the node said before?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ibdissect.fabric.model import SWITCH
+from ibdissect.fabric.told import Descriptions, NodeInfos, PortGuids, Told
+from ibdissect.lint.engine import Context
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, Seen, on_chunk
+from ibdissect.rules.shared.attribute_rule import Mask, TellingRule
+from ibdissect.rules.shared.mad_conditions import READ, TOLD
+from ibdissect.table.mask import occurrences_where
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.sm import NodeDescription, NodeInfo
+
+SAME = (
+    NodeInfo.base_version, NodeInfo.class_version, NodeInfo.node_type, NodeInfo.num_ports, NodeInfo.system_image_guid,
+    NodeInfo.partition_cap, NodeInfo.device_id, NodeInfo.revision, NodeInfo.vendor_id,
+)  # fmt: skip
+"""What all ports of a node say alike (seed000 table 29-3)."""
+
+
+class NodeTypeReserved(Rule):
+    """A node tells a type that does not exist.
+
+    ## Why it matters
+    Only channel adapters, switches and routers exist; a manager leaves anything else out of the subnet, and what is behind it.
+
+    ## What to do
+    Update the firmware of the node.
+    """
+
+    code, name, severity = "SEM032", "nodetype-reserved", ERROR
+    reference = "IBA 14.2.5.3; seed000 table 29-3"
+    on = NodeInfo
+    when = ~NodeInfo.node_type.isin({1, 2, 3}) & READ
+    at = NodeInfo.node_type
+    message = "node 0x{node_guid:016x} has NodeType {node_type}"
+    example = "SubnGetResp(NodeInfo) with NodeType 9"
+
+
+class NodeInfoVersion(Rule):
+    """A node tells a base or class version other than 1.
+
+    ## Why it matters
+    The manager would have to speak another version of subnet management to it, which no manager does. Omni-Path nodes answer
+    in another format and are not meant.
+
+    ## What to do
+    Update the firmware of the node.
+    """
+
+    code, name, severity = "SEM033", "nodeinfo-version", ERROR
+    reference = "IBA 14.2.5.3; seed000 table 29-3"
+    on = NodeInfo
+    when = ((NodeInfo.base_version != 1) | (NodeInfo.class_version != 1)) & READ
+    at = NodeInfo.base_version
+    message = "node 0x{node_guid:016x} has BaseVersion {base_version} and ClassVersion {class_version}, both must be 1"
+    example = "SubnGetResp(NodeInfo) with BaseVersion 3"
+
+
+class GUIDZero(Rule):
+    """A node has no NodeGUID or no PortGUID.
+
+    ## Why it matters
+    Managers tell nodes and ports apart by GUID; two nodes without one become one node, and no GID can be formed.
+
+    ## What to do
+    Program the GUIDs of the device (for example with the vendor's flash tool) and restart it.
+    """
+
+    code, name, severity = "SEM036", "portguid-zero", ERROR
+    reference = "IBA 14.2.5.3; seed000; kernel: GUID 0 is illegal"
+    on = NodeInfo
+    when = ((NodeInfo.node_guid == 0) | (NodeInfo.port_guid == 0)) & READ
+    at = NodeInfo.port_guid
+    message = "NodeGUID 0x{node_guid:016x}, PortGUID 0x{port_guid:016x}: zero is no GUID"
+    example = "SubnGetResp(NodeInfo) with PortGUID 0"
+
+
+class NumPortsImpossible(Rule):
+    """A node claims to have no port, or 255 of them.
+
+    ## Why it matters
+    Ports are numbered from 1 to at most 254; 255 is the number that discards. A manager would explore nothing, or a port that
+    cannot be.
+
+    ## What to do
+    Update the firmware of the node.
+    """
+
+    code, name, severity = "SEM039", "numports-zero", ERROR
+    reference = "IBA 14.2.5.3, 3.5; seed000"
+    on = NodeInfo
+    when = NodeInfo.num_ports.isin({0, 255}) & READ
+    at = NodeInfo.num_ports
+    message = "node 0x{node_guid:016x} has NumPorts {num_ports}"
+    example = "SubnGetResp(NodeInfo) with NumPorts 0"
+
+
+class PartitionCapZero(Rule):
+    """A node claims to have no room for a partition key.
+
+    ## Why it matters
+    Each port holds at least one P_Key; without any, the port could not take part in any traffic, and the manager does not know
+    where to write the default one.
+
+    ## What to do
+    Update the firmware of the node.
+    """
+
+    code, name, severity = "SEM040", "partitioncap-zero", ERROR
+    reference = "IBA 14.2.5.3; seed000 (at least 1)"
+    on = NodeInfo
+    when = (NodeInfo.partition_cap == 0) & READ
+    at = NodeInfo.partition_cap
+    message = "node 0x{node_guid:016x} has PartitionCap 0"
+    example = "SubnGetResp(NodeInfo) with PartitionCap 0"
+
+
+class NodeDescriptionText(Rule):
+    """A NodeDescription is not valid UTF-8.
+
+    ## Why it matters
+    Tools show it, log it and match names with it; bytes that are no text break scripts and make two nodes look alike. A
+    text cut in the middle of a character counts too.
+
+    ## What to do
+    Set the description of the node again (on Linux: node_desc in sysfs, written by the rdma-ndd service).
+    """
+
+    code, name, severity = "SEM061", "nodedesc-not-utf8", WARNING
+    reference = "IBA 14.2.5.2; seed000 (UTF-8)"
+    at = NodeDescription.node_string
+    message = "NodeDescription has bytes that are no UTF-8: {text}"
+    example = "SubnGetResp(NodeDescription) that begins with the bytes ff fe"
+
+    @on_chunk
+    def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
+        """ASCII needs no look; only texts with other bytes are decoded. One finding a text."""
+        found = table.occurrences(NodeDescription)
+        beyond = np.flatnonzero((table.matrix(NodeDescription) > 127).any(axis=1))
+        if not beyond.size:
+            return
+        told = occurrences_where(TOLD, table, NodeDescription)
+        for i in beyond[told[beyond]].tolist():
+            data = table.matrix(NodeDescription)[i].tobytes().split(b"\0", 1)[0]
+            try:
+                data.decode()
+            except UnicodeDecodeError:
+                view = table.view(NodeDescription, i)
+                hit = self.hit(Seen(table, int(found.rows[i])), view, self.at, text=view.node_string)
+                hit.key = data
+                yield hit
+
+
+class NodeInconsistent(TellingRule):
+    """Two ports of a node do not agree about the node.
+
+    ## Why it matters
+    NodeInfo is the same at all ports but for PortGUID and LocalPortNum. Two nodes with one NodeGUID (cloned firmware) look like
+    this, and the subnet manager takes them for one.
+
+    ## What to do
+    Compare the GUIDs that are burnt into both adapters.
+    """
+
+    code, name, severity = "SEM034", "nodeinfo-inconsistent-ports", ERROR
+    reference = "IBA 14.2.5.3; seed000 table 29-3"
+    message = "NodeInfo of 0x{guid:016x}: {what} is {now}, {before} before"
+    example = "two GetResp(NodeInfo) with one NodeGUID and different DeviceID"
+    source = NodeInfos
+    at = NodeInfo.node_guid
+    why = "said otherwise of the same NodeGUID"
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        different = (told.bodies[:, :12] != told.before[:, :12]).any(axis=1) | (told.bodies[:, 28:36] != told.before[:, 28:36]).any(axis=1)
+        return told.answers & (told.since > 0) & (different | (told.bodies[:, 37:40] != told.before[:, 37:40]).any(axis=1))
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        now, before = NodeInfo(told.bodies[i].tobytes()), NodeInfo(told.before[i].tobytes())
+        for one in SAME:
+            if getattr(now, one.name) != getattr(before, one.name):
+                return {"guid": now.node_guid, "what": one.label, "now": getattr(now, one.name), "before": getattr(before, one.name)}
+        return None
+
+
+class PortGuidTwice(TellingRule):
+    """Two ports have the same PortGUID.
+
+    ## Why it matters
+    GIDs are made of it, and the subnet manager keeps ports by it: one of the two ports gets no LID, or both fight for one.
+
+    ## What to do
+    Compare the GUIDs that are burnt into both devices.
+
+    ## Evidence
+    Two NodeInfos with one PortGUID, of different nodes, or of different ports of an adapter or router. All ports of a switch
+    rightly show the PortGUID of its port 0.
+    """
+
+    code, name, severity = "SEM035", "portguid-not-unique-ca", ERROR
+    reference = "IBA 14.2.5.3; seed000 table 29-3"
+    message = "PortGUID 0x{guid:016x} is at port {number} of node 0x{node:016x} and at port {other_number} of node 0x{other:016x}"
+    example = "two GetResp(NodeInfo) of channel adapters with different NodeGUID and the same PortGUID"
+    source = PortGuids
+    at = NodeInfo.port_guid
+    why = "the other port"
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        other_port = told.now(NodeInfo.local_port_num) != told.was(NodeInfo.local_port_num)
+        other_port &= (told.now(NodeInfo.node_type) != SWITCH) & (told.was(NodeInfo.node_type) != SWITCH)
+        other_node = told.now(NodeInfo.node_guid) != told.was(NodeInfo.node_guid)
+        return told.answers & (told.since > 0) & (other_node | other_port)
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        now, before = NodeInfo(told.bodies[i].tobytes()), NodeInfo(told.before[i].tobytes())
+        return {
+            "guid": now.port_guid, "node": now.node_guid, "other": before.node_guid,
+            "number": now.local_port_num, "other_number": before.local_port_num,
+        }  # fmt: skip
+
+
+class DescriptionChanged(TellingRule):
+    """A node goes by another name than before.
+
+    ## Why it matters
+    Nothing is wrong; tools and logs speak of the node by its new NodeDescription from here on.
+
+    ## What to do
+    Nothing when the host was just named; a name that flips between two nodes points to a wrong cable map or cloned hosts.
+    """
+
+    code, name, severity = "SEM060", "nodedesc-change", INFO
+    reference = "IBA 14.2.5.2; opensm trap 144"
+    message = "{port} calls itself {now}, {before} before"
+    example = "two GetResp(NodeDescription) of a node, the second with another text"
+    source = Descriptions
+    at = NodeDescription.node_string
+    why = "showed another name"
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        return told.answers & (told.since > 0) & (told.bodies != told.before).any(axis=1)
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        before, now = (NodeDescription(body[i].tobytes()).node_string for body in (told.before, told.bodies))
+        return {"before": repr(before), "now": repr(now)} if before != now else None

@@ -1,0 +1,105 @@
+"""Which port states does a manager ask for out of turn?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ibdissect.dropped import Dropped
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.model import ACTIVE, ARMED, INIT
+from ibdissect.fabric.told import PortInfos, Told
+from ibdissect.flow.capture_loss import CaptureLoss
+from ibdissect.flow.transactions import AnsweredMany
+from ibdissect.lint.engine import Context
+from ibdissect.lint.rule import ERROR, Again, Hit, on_chunk, on_end, on_event
+from ibdissect.rules.shared.attribute_rule import Mask, TellingRule
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.numbers import PORT_INFO, SET
+from ibdissect.wire.sm_port import PortInfo
+
+SMP_CLASSES = (0x01, 0x81)
+STATUS = 0x7FFF
+"""Bit 15 of a directed route's status is its direction."""
+MAX_PORTS = 131072
+
+
+class ActiveWithoutArmed(TellingRule):
+    """A manager sets a port Active that it never armed.
+
+    ## Why it matters
+    A link goes from Initialize to Armed to Active. A port in Initialize refuses to become Active, and the link carries no data.
+
+    ## What to do
+    Set the port, and the one it faces, to Armed first. Ports that were armed once are not judged, nor are other steps: a port goes
+    down and comes up by itself, unseen.
+
+    ## Evidence
+    The port showed Initialize, and the answer to the Set is an error: a port that accepts it was armed. A port that does not answer
+    refuses where the capture shows that it misses nothing: in ERF by its traffic, elsewhere no packet is missing within ten seconds.
+    """
+
+    code, name, severity = "SEM012", "portstate-transition", ERROR
+    reference = "IBA 14.2.5.6 (PortState); kernel qib_set_linkstate (LINKACTIVE needs LINKARMED)"
+    message = "Set(PortInfo) of {port} to Active; it is in Initialize and nobody set it to Armed"
+    example = "GetResp(PortInfo) with PortState Initialize, then a Set to Active that is refused"
+    source = PortInfos
+    needs = (CaptureLoss,)
+    at = PortInfo.port_state
+    why = "PortState Initialize"
+
+    def __init__(self) -> None:
+        self.armed: dict[int, int] = {}
+        """Ports that somebody set to Armed, and the first frame; an answer may still show the state before, so once is enough."""
+        self.held: dict[int, Hit] = {}
+        """Findings that wait for an answer, by frame."""
+        self.answers: list[tuple[int, int]] = []
+        """Request and status of answers in this chunk."""
+        self.dropped = Dropped("ports that are set to a state")
+
+    @on_event(AnsweredMany)
+    def answered(self, event: AnsweredMany, _context: Context) -> None:
+        index = np.flatnonzero((event.request_method == SET) & (event.attribute == PORT_INFO) & np.isin(event.mgmt_class, SMP_CLASSES))
+        self.answers += zip(event.request_frames[index].tolist(), (event.status[index] & STATUS).tolist(), strict=True)
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        """Keep what would be said for later."""
+        for found in super().chunk(event, context):
+            hit = found.made() if isinstance(found, Again) else found
+            if len(self.held) >= MAX_PORTS:
+                self.dropped.add(hit.frame, hit.time_ns)
+            else:
+                self.held[hit.frame] = hit
+        yield from ()
+
+    @on_chunk
+    def settle(self, _table: ChunkTable, _context: Context) -> Iterator[Hit]:
+        """What the port said to it."""
+        for frame, status in self.answers:
+            found = self.held.pop(frame, None)
+            if found is not None and status:
+                yield found
+        self.answers.clear()
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        for hit in self.held.values():
+            if context.get(CaptureLoss).proves_silence(hit.time_ns):
+                yield hit
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        state = told.now(PortInfo.port_state)
+        armed = np.flatnonzero(told.sets & (state == ARMED))
+        if len(self.armed) < MAX_PORTS:
+            for key, frame in zip(told.key[armed].tolist(), told.frames[armed].tolist(), strict=True):
+                self.armed.setdefault(key, frame)
+        elif len(armed):
+            self.dropped.add(int(told.frames[armed[0]]), int(told.event.table.chunk.time_ns[told.rows[armed[0]]]), len(armed))
+        return told.sets & (state == ACTIVE) & (told.since > 0) & (told.was(PortInfo.port_state) == INIT)
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        armed = self.armed.get(int(told.key[i]))
+        return None if (armed is not None and armed < told.frames[i]) or len(self.armed) >= MAX_PORTS else {}

@@ -1,0 +1,278 @@
+"""Which PortInfo contradicts what the port or its node is?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import numpy as np
+
+from ibdissect.dropped import Dropped
+from ibdissect.fabric.events import ChunkFollowed, TrapSeen
+from ibdissect.fabric.told import NodeInfos, PortInfos, Told
+from ibdissect.lint.engine import Context
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Seen, on_event
+from ibdissect.rules.shared.attribute_rule import Changed, Mask, TellingRule, switches
+from ibdissect.wire.notice import Notice
+from ibdissect.wire.sm import NodeInfo
+from ibdissect.wire.sm_port import PortInfo
+
+NO_CHANGE_WIDTHS = (0, 255)
+"""LinkWidthEnabled that names no width: 'no change', and 'all supported'."""
+RESERVED_SPEEDS = range(16, 30)
+"""Codes of LinkSpeedExtEnabled."""
+TWO_SECONDS = 19
+"""4.096 us * 2^19: SubnetTimeOut."""
+LOCAL_CHANGE = 144
+MAX_PORTS = 65536
+
+
+class LmcOnSwitchPort(TellingRule):
+    """An external port of a switch, or a base port 0, shows or gets an LMC.
+
+    ## Why it matters
+    LIDs of a switch belong to its port 0, and only an enhanced port 0 may have several. An LMC elsewhere means nothing, and
+    whoever wrote it may believe in LIDs that do not exist.
+
+    ## What to do
+    Look at the subnet manager's `lmc` and `lmc_esp0` options.
+    """
+
+    code, name, severity = "SEM001", "portinfo-lmc-switch", ERROR
+    reference = "IBA 14.2.5.6; seed000 LMC"
+    message = "{method}(PortInfo) of {port}: LMC {lmc}, which only an adapter, a router or an enhanced port 0 may have"
+    example = "SubnSet(PortInfo) of port 0 of a switch without EnhancedPortZero, LMC 2"
+    source = PortInfos
+    at = PortInfo.lmc
+    why = ""
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        return switches(told) & (told.answers | told.sets) & (told.now(PortInfo.lmc) > 0) & (told.number == 0)
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        switch = told.switch(i)[0]
+        if switch is None or switch.enhanced_port_zero:
+            return None
+        return {"lmc": int(told.now(PortInfo.lmc)[i])}
+
+    def proof(self, told: Told, i: int) -> tuple[tuple[int, str], ...]:
+        return ((told.switch(i)[1], "SwitchInfo: EnhancedPortZero 0"),)
+
+
+class WidthNotSupported(TellingRule):
+    """A Set enables link widths that the port does not have.
+
+    ## Why it matters
+    The port ignores the Set or answers with an error; when the link is trained anew it may not come up.
+
+    ## What to do
+    Enable widths that LinkWidthSupported names, or 255 for all of them.
+    """
+
+    code, name, severity = "SEM008", "linkwidth-enabled-not-supported", ERROR
+    reference = "IBA 14.2.5.6; seed000 LinkWidthSupported; kernel qib"
+    message = "Set(PortInfo) of {port} enables widths 0x{enabled:02x}, it supports 0x{supported:02x}"
+    example = "GetResp(PortInfo) with LinkWidthSupported 3, then SubnSet(PortInfo) with LinkWidthEnabled 8"
+    source = PortInfos
+    at = PortInfo.link_width_enabled
+    why = "LinkWidthSupported"
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        enabled, supported = told.now(PortInfo.link_width_enabled), told.was(PortInfo.link_width_supported)
+        named = ~np.isin(enabled, NO_CHANGE_WIDTHS)
+        return told.sets & (told.since > 0) & named & (supported > 0) & ((enabled & ~supported) != 0)
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        supported = int(told.was(PortInfo.link_width_supported)[i])
+        return {"enabled": int(told.now(PortInfo.link_width_enabled)[i]), "supported": supported}
+
+
+class ExtSpeedsNotOffered(TellingRule):
+    """A Set of PortInfo enables extended link speeds that are reserved, or that the port does not have.
+
+    ## Why it matters
+    Bits 0 to 3 stand for 14 to 106 Gb/s, 30 disables extended speeds, 31 enables all that are supported. What a port makes of
+    16 to 29, or of a speed that it lacks, is its own affair; links may come up slower than they could.
+
+    ## What to do
+    Correct the subnet manager or the tool that sent the Set.
+
+    ## Evidence
+    For 16 to 29 the Set alone. For 1 to 15 the LinkSpeedExtSupported that the port itself told before; silent where it told none.
+    """
+
+    code, name, severity = "SEM010", "linkspeedext-enabled", WARNING
+    reference = "IBA 14.2.5.6; opensm ib_types; libibmad"
+    message = "Set(PortInfo) of {port}: LinkSpeedExtEnabled {enabled}, {why}"
+    example = "SubnSet(PortInfo) with LinkSpeedExtEnabled 16"
+    source = PortInfos
+    at = PortInfo.link_speed_ext_enabled
+    why = "LinkSpeedExtSupported"
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        enabled, supported = told.now(PortInfo.link_speed_ext_enabled), told.was(PortInfo.link_speed_ext_supported)
+        lacking = (told.since > 0) & (supported > 0) & (enabled < RESERVED_SPEEDS[0]) & ((enabled & ~supported) != 0)
+        return told.sets & (np.isin(enabled, RESERVED_SPEEDS) | lacking)
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        enabled = int(told.now(PortInfo.link_speed_ext_enabled)[i])
+        supported = int(told.was(PortInfo.link_speed_ext_supported)[i])
+        return {"enabled": enabled, "why": "which is reserved" if enabled in RESERVED_SPEEDS else f"it supports {supported}"}
+
+    def proof(self, told: Told, i: int) -> tuple[tuple[int, str], ...]:
+        reserved = int(told.now(PortInfo.link_speed_ext_enabled)[i]) in RESERVED_SPEEDS
+        return () if reserved else super().proof(told, i)
+
+
+class SubnetTimeoutHigh(TellingRule):
+    """A Set of PortInfo raises the port's SubnetTimeOut above two seconds.
+
+    ## Why it matters
+    It is added to every timeout computed from it: traps and requests take seconds or minutes to be repeated, and a lost
+    packet stalls whatever waits for it. The default of OpenSM is 18 (1 s).
+
+    ## What to do
+    Lower the manager's subnet timeout, unless the fabric is really that slow.
+
+    ## Evidence
+    The value that the port itself told before. Silent where it told none, and where the Set repeats it, as managers do. External
+    ports of a switch have no such timer.
+    """
+
+    code, name, severity = "SEM017", "subnettimeout-high", WARNING
+    reference = "IBA 14.2.5.6; opensm default 18"
+    message = "Set(PortInfo) of {port}: SubnetTimeOut {now} (4.096 us * 2^{now}), it had {before}"
+    example = "GetResp(PortInfo) with SubnetTimeOut 18, then SubnSet(PortInfo) with SubnetTimeOut 31"
+    source = PortInfos
+    at = PortInfo.subnet_time_out
+    why = "showed its SubnetTimeOut"
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        now, before = told.now(PortInfo.subnet_time_out), told.was(PortInfo.subnet_time_out)
+        return told.sets & (told.since > 0) & (now > TWO_SECONDS) & (now > before) & ~(switches(told) & (told.number > 0))
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        return {"now": int(told.now(PortInfo.subnet_time_out)[i]), "before": int(told.was(PortInfo.subnet_time_out)[i])}
+
+
+class CounterWritten(TellingRule):
+    """A Set writes a number into a violation counter that is neither 0 nor what the port showed last.
+
+    ## Why it matters
+    Writing 0 clears the counter; anything else falsifies it, and alarms built on it.
+
+    ## What to do
+    Nothing when the sender copies an older PortInfo (as OpenSM does); else repair the tool.
+    """
+
+    code, name, severity = "SEM014", "violation-counter-nonzero-set", WARNING
+    reference = "IBA 14.2.5.6; seed000 T29-5; opensm copies the whole PortInfo"
+    message = "Set(PortInfo) of {port} writes {counter} {now}, the port showed {before}"
+    example = "GetResp(PortInfo) with P_KeyViolations 3, then SubnSet(PortInfo) with P_KeyViolations 7"
+    source = PortInfos
+    at = PortInfo.m_key_violations
+    why = "showed its counters"
+    counters = (PortInfo.m_key_violations, PortInfo.p_key_violations, PortInfo.q_key_violations)
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        written = [(told.now(one) != 0) & (told.now(one) > told.was(one)) for one in self.counters]
+        return told.sets & (told.since > 0) & reduce(or_, written)
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        for one in self.counters:
+            now, before = int(told.now(one)[i]), int(told.was(one)[i])
+            if now > before:  # a lower number may be what was read before the last reading
+                return {"counter": one.label, "now": now, "before": before}
+        return None
+
+
+class LocalPortRange(TellingRule):
+    """A port shows a LocalPortNum that its node does not have.
+
+    ## Why it matters
+    LocalPortNum is the port that the request came in by; OpenSM discards such a PortInfo, and the port stays unmanaged.
+
+    ## What to do
+    Update the firmware.
+
+    ## Evidence
+    A NodeInfo whose LocalPortNum is above its own NumPorts, or a PortInfo against the NumPorts of its node.
+    """
+
+    code, name, severity = "SEM038", "localportnum-range", WARNING
+    reference = "IBA 14.2.5.6; opensm osm_port_info_rcv"
+    message = "{port} shows LocalPortNum {number}; its node has {ports} ports"
+    example = "NodeInfo with NumPorts 1, then GetResp(PortInfo) with LocalPortNum 40"
+    source = PortInfos
+    at = PortInfo.local_port_num
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        return told.answers & (told.ports > 0) & (told.now(PortInfo.local_port_num) > told.ports)
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        return {"number": int(told.now(PortInfo.local_port_num)[i]), "ports": int(told.ports[i])}
+
+    @on_event(ChunkFollowed)
+    def nodes(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        """A NodeInfo says both numbers itself."""
+        told = context.get(NodeInfos).of(event)
+        number, ports = told.now(NodeInfo.local_port_num), told.now(NodeInfo.num_ports)
+        for i in np.flatnonzero(told.answers & (ports > 0) & (number > ports)).tolist():
+            guid = int(told.now(NodeInfo.node_guid)[i])
+            seen = Seen(event.table, int(told.rows[i]))
+            hit = self.hit(seen, seen.first(NodeInfo), NodeInfo.local_port_num, port=f"node 0x{guid:016x}", number=int(number[i]),
+                           ports=int(ports[i]))  # fmt: skip
+            hit.key = guid
+            yield hit
+
+    def proof(self, told: Told, i: int) -> tuple[tuple[int, str], ...]:
+        node = told.node(i)
+        return ((node.frame, "NodeInfo"),) if node is not None else ()
+
+
+class CapabilityChanged(Changed):
+    """A port shows another CapabilityMask than before and sent no trap 144 about it.
+
+    ## Why it matters
+    What a port can do is read once by the subnet manager; a change that it is not told about it does not notice. The bit that
+    says 'a subnet manager runs here' is left out.
+
+    ## What to do
+    Look for a firmware change or a tool that configures the adapter; restart the sweep of the subnet manager.
+    """
+
+    code, name, severity = "SEM056", "capmask-changed", INFO
+    reference = "IBA 14.2.5.6; seed000 T29-5"
+    message = "{port} shows CapabilityMask 0x{now:08x}, 0x{before:08x} before, without trap 144"
+    example = "two GetResp(PortInfo) of a port with different CapabilityMask"
+    source = PortInfos
+    at = PortInfo.capability_mask
+    why = "showed another mask"
+    is_sm = 1 << 1
+    """CapabilityMask.IsSM."""
+
+    def __init__(self) -> None:
+        self.announced: dict[tuple[int, int], int] = {}
+        """Frame of the latest trap 144 by slot and port."""
+        self.dropped = Dropped("ports that announced a change")
+
+    @on_event(TrapSeen)
+    def trap(self, event: TrapSeen, context: Context) -> None:
+        if event.port is not None and Notice(event.notice).trap_number == LOCAL_CHANGE:
+            key = event.port.node.slot, event.port.number
+            if key in self.announced or len(self.announced) < MAX_PORTS:
+                self.announced[key] = event.frame
+            else:
+                self.dropped.add(event.frame, event.time_ns)
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        different = (told.now(PortInfo.capability_mask) ^ told.was(PortInfo.capability_mask)) & (0xFFFFFFFF ^ self.is_sm)
+        return told.answers & (told.since > 0) & (different != 0)
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        slot, number = int(told.slot[i]), int(told.number[i])
+        if self.announced.get((slot, number), 0) > told.since[i]:
+            return None
+        return super().arguments(told, i, context)

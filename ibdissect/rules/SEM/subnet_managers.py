@@ -1,0 +1,165 @@
+"""Which SMInfo cannot be, or contradicts what was said before?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ibdissect.dropped import Dropped
+from ibdissect.fabric.told import SmInfos, Told
+from ibdissect.lint.engine import Context
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
+from ibdissect.rules.shared.attribute_rule import Mask, TellingRule
+from ibdissect.rules.shared.mad_conditions import SMP_SET, TOLD
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.sm import SMInfo
+
+STANDBY, MASTER = 2, 3
+HANDOVER, ACKNOWLEDGE, DISABLE, STAND_BY, DISCOVER = range(1, 6)
+MASTER = 3
+"""SMInfo.SMState."""
+MAX_MASTERS = 64
+
+
+class SMStateReserved(Rule):
+    """A subnet manager tells a state that does not exist.
+
+    ## Why it matters
+    Other managers decide by the state whether to take over, to wait or to hand over; with a reserved one two masters or none
+    may remain.
+
+    ## What to do
+    Correct or update that subnet manager.
+    """
+
+    code, name, severity = "SEM042", "smstate-reserved", ERROR
+    reference = "IBA 14.2.5.13; seed000 table 29-6"
+    on = SMInfo
+    when = (SMInfo.sm_state > MASTER) & TOLD
+    at = SMInfo.sm_state
+    message = "SM 0x{guid:016x} has SMState {sm_state}, states are 0 to 3"
+    example = "SubnGetResp(SMInfo) with SMState 7"
+
+
+class SMControlState(Rule):
+    """A control packet between subnet managers comes from one in the wrong state.
+
+    ## Why it matters
+    Only a Standby may acknowledge, only a Master may hand over, disable, wake or restart another. The receiver answers with
+    status 7, and the handover does not take place.
+
+    ## What to do
+    Compare the states of both managers in the frames before; two masters that each want the other to stop are the usual cause.
+    """
+
+    code, name, severity = "SEM045", "sminfo-ack-state", WARNING
+    reference = "IBA 14.4.1; opensm smi_rcv_check_set_req_legality"
+    on = SMInfo
+    when = (
+        ((SMInfo.sm_state != STANDBY) & (MAD.attribute_modifier == ACKNOWLEDGE))
+        | ((SMInfo.sm_state != MASTER) & MAD.attribute_modifier.isin({HANDOVER, DISABLE, STAND_BY, DISCOVER}))
+    ) & SMP_SET
+    at = SMInfo.sm_state
+    message = "SubnSet(SMInfo) {MAD.attribute_modifier} from an SM in state {sm_state}"
+    example = "SubnSet(SMInfo) with modifier 2 (ACKNOWLEDGE) and SMState 3 (Master)"
+
+
+class PriorityChanged(TellingRule):
+    """A subnet manager has another priority than before.
+
+    ## Why it matters
+    The manager with the highest priority becomes master: a change may move the mastership.
+
+    ## What to do
+    Nothing when an administrator did it (opensm: `sm_priority`, or `master_sm_priority` while it is master).
+    """
+
+    code, name, severity = "SEM041", "sm-priority-change", INFO
+    reference = "IBA 14.4.1; seed000 SMInfo"
+    message = "subnet manager 0x{guid:016x} has priority {now}, {before} before"
+    example = "two GetResp(SMInfo) of one GUID with priorities 1 and 14"
+    source = SmInfos
+    at = SMInfo.priority
+    why = "had another priority"
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        return told.answers & (told.since > 0) & (told.now(SMInfo.priority) != told.was(SMInfo.priority))
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        return {
+            "guid": int(told.now(SMInfo.guid)[i]), "now": int(told.now(SMInfo.priority)[i]), "before": int(told.was(SMInfo.priority)[i]),
+        }  # fmt: skip
+
+
+class TwoMasters(TellingRule):
+    """Two subnet managers say that they are master, in turns.
+
+    ## Why it matters
+    Both assign LIDs and program switches; packets get lost while they undo each other's work.
+
+    ## What to do
+    Find out why they do not see each other: different M_Keys or SM_Keys, or two subnets that were joined.
+    """
+
+    code, name, severity = "SEM044", "two-masters", ERROR
+    reference = "IBA 14.4; seed000 Multiple SMs"
+    message = "subnet manager 0x{guid:016x} is master, and so is 0x{other:016x}"
+    example = "GetResp(SMInfo) with state Master of one GUID, of another, and of the first again"
+    source = SmInfos
+    at = SMInfo.sm_state
+
+    def __init__(self) -> None:
+        self.masters: dict[int, tuple[int, int]] = {}
+        """First and latest frame of an unbroken row of answers as master, by GUID."""
+        self.dropped = Dropped("master subnet managers")
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        return told.answers
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        guid, frame = int(told.now(SMInfo.guid)[i]), int(told.frames[i])
+        if int(told.now(SMInfo.sm_state)[i]) != MASTER:
+            self.masters.pop(guid, None)
+            return None
+        first = self.masters.get(guid, (frame, 0))[0]
+        if guid in self.masters or len(self.masters) < MAX_MASTERS:
+            self.masters[guid] = (first, frame)
+        else:
+            self.dropped.add(frame, int(told.event.table.chunk.time_ns[told.rows[i]]))
+        for other, (_, latest) in self.masters.items():
+            if other != guid and first < latest:  # it was master before and after the other said so
+                return {"guid": guid, "other": other, "latest": latest}
+        return None
+
+    def flow_of(self, told: Told, i: int) -> Any:
+        return tuple(sorted(self.masters))
+
+    def proof(self, told: Told, i: int) -> tuple[tuple[int, str], ...]:
+        guid = int(told.now(SMInfo.guid)[i])
+        return tuple((latest, "another master") for other, (_, latest) in self.masters.items() if other != guid)
+
+
+class CountFellBack(TellingRule):
+    """The activity counter of a subnet manager went back.
+
+    ## Why it matters
+    ActCount grows with all the manager does; a standby takes over when it stands still. A lower number means a restart.
+
+    ## What to do
+    Nothing when the manager was restarted.
+    """
+
+    code, name, severity = "SEM046", "actcount-not-increasing", INFO
+    reference = "IBA 14.4.1; seed000 ActCount"
+    message = "subnet manager 0x{guid:016x} shows ActCount {now}, {before} before"
+    example = "two GetResp(SMInfo) of one GUID with ActCount 9 and 2"
+    source = SmInfos
+    at = SMInfo.act_count
+    why = "showed a higher count"
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        return told.answers & (told.since > 0) & (told.now(SMInfo.act_count) < told.was(SMInfo.act_count))
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        return {
+            "guid": int(told.now(SMInfo.guid)[i]), "now": int(told.now(SMInfo.act_count)[i]), "before": int(told.was(SMInfo.act_count)[i]),
+        }  # fmt: skip

@@ -1,0 +1,203 @@
+"""Which forwarding tables and SwitchInfo do not fit the switch?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ibdissect.fabric.model import SWITCH
+from ibdissect.fabric.tables import PORTS, UNREACHABLE
+from ibdissect.fabric.told import Others, SwitchInfos, Told
+from ibdissect.lint.engine import Context
+from ibdissect.lint.rule import ERROR, WARNING
+from ibdissect.rules.shared.attribute_rule import Mask, TellingRule
+from ibdissect.wire.numbers import FIRST_MULTICAST
+from ibdissect.wire.sm import SwitchInfo
+from ibdissect.wire.sm_tables import LinearForwardingTable, MulticastForwardingTable
+
+NOBODY = (0, 0xBFFF)
+"""MulticastFDBTop that names no entry."""
+ALL_PORTS = 255
+LINEAR_BLOCK = 64
+
+
+class _Linear(Others):
+    attribute = 0x19
+
+
+class _Multicast(Others):
+    attribute = 0x1B
+
+
+class _PortRange(TellingRule):
+    """One finding per node and port that it does not have."""
+
+    def flow_of(self, told: Told, i: int) -> Any:
+        return int(told.slot[i]), self.beyond(told, i)[1]
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        lid, number = self.beyond(told, i)
+        return {"lid": lid, "number": number, "ports": int(told.ports[i])}
+
+    def beyond(self, told: Told, i: int) -> tuple[int, int]:
+        """The first LID of SMP `i` that leaves by a port which the switch does not have, and that port."""
+        raise NotImplementedError
+
+    def proof(self, told: Told, i: int) -> tuple[tuple[int, str], ...]:
+        node = told.node(i)
+        return ((node.facts_at(int(told.frames[i]))[1], f"NodeInfo: {told.ports[i]} ports"),) if node is not None else ()
+
+
+class LinearPortRange(_PortRange):
+    """A linear forwarding table sends a LID to a port that the switch does not have.
+
+    ## Why it matters
+    Packets to that LID are dropped at this switch.
+
+    ## What to do
+    Look at the subnet manager that wrote the block (MAD source), or at the switch firmware when it came back changed.
+    """
+
+    code, name, severity = "SEM027", "lft-port-range", ERROR
+    reference = "IBA 14.2.5.10; seed004; opensm OSM_NO_PATH 255"
+    message = "{method}(LinearForwardingTable) of {port}: LID {lid} leaves by port {number}, the switch has {ports}"
+    example = "NodeInfo of a switch with 8 ports, then SubnSet(LinearForwardingTable) with an entry 99"
+    source = _Linear
+    at = LinearForwardingTable.port
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        beyond = (told.bodies > told.ports[:, None]) & (told.bodies != UNREACHABLE)
+        return (told.answers | told.sets) & (told.kind == SWITCH) & (told.ports > 0) & beyond.any(axis=1)
+
+    def beyond(self, told: Told, i: int) -> tuple[int, int]:
+        body = told.bodies[i]
+        entry = int(np.flatnonzero((body > told.ports[i]) & (body != UNREACHABLE))[0])
+        return int(told.modifier[i]) * LINEAR_BLOCK + entry, int(body[entry])
+
+
+class MulticastPortRange(_PortRange):
+    """A multicast forwarding table sends a group to a port that the switch does not have.
+
+    ## Why it matters
+    The bit is ignored or refused; the member behind the port that was meant gets nothing.
+
+    ## What to do
+    Look at the subnet manager: the position in the modifier may be off by one (16 ports each).
+    """
+
+    code, name, severity = "SEM029", "mft-port-mask-range", WARNING
+    reference = "IBA 14.2.5.12; seed000 multicast forwarding table"
+    message = "{method}(MulticastForwardingTable) of {port}: LID 0x{lid:04x} leaves by port {number}, the switch has {ports}"
+    example = "NodeInfo of a switch with 8 ports, then SubnSet(MulticastForwardingTable) with bit 15 of a mask"
+    source = _Multicast
+    at = MulticastForwardingTable.port_mask
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        return (told.answers | told.sets) & (told.kind == SWITCH) & (told.ports > 0) & (self._beyond(told) != 0).any(axis=1)
+
+    @staticmethod
+    def _beyond(told: Told) -> Any:
+        def beyond() -> Any:
+            masks = told.bodies.reshape(-1, 32, 2).astype(np.int64) @ np.array([256, 1])
+            room = np.clip(told.ports + 1 - (told.modifier >> 28) * PORTS, 0, PORTS)
+            return masks >> room[:, None]
+
+        return told.kept("bits beyond the ports", beyond)
+
+    def beyond(self, told: Told, i: int) -> tuple[int, int]:
+        masks, position = self._beyond(told)[i], int(told.modifier[i] >> 28)
+        entry = int(np.flatnonzero(masks)[0])
+        room = max(0, min(PORTS, int(told.ports[i]) + 1 - position * PORTS))
+        number = position * PORTS + room + (int(masks[entry]) & -int(masks[entry])).bit_length() - 1
+        return FIRST_MULTICAST + int(told.modifier[i] & 0x1FF) * 32 + entry, number
+
+
+class _SwitchInfoRule(TellingRule):
+    source = SwitchInfos
+    why = "SwitchInfo of the switch"
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        return told.sets & (told.since > 0) & self.wrong(told)
+
+    def wrong(self, told: Told) -> Mask:
+        """Which Sets do not fit what the switch showed."""
+        raise NotImplementedError
+
+
+class MulticastTop(_SwitchInfoRule):
+    """A Set writes a MulticastFDBTop that is no entry of the switch's table.
+
+    ## Why it matters
+    Groups above the top are treated as not in the table; a top beyond the table means nothing.
+
+    ## What to do
+    Let the subnet manager read MulticastFDBCap first.
+    """
+
+    code, name, severity = "SEM049", "mcastfdbtop", WARNING
+    reference = "IBA 14.2.5.4; seed003 MulticastFDBTop"
+    message = "Set(SwitchInfo) of {port} with MulticastFDBTop 0x{top:04x}, the table has {cap} entries"
+    example = "GetResp(SwitchInfo) with MulticastFDBCap 1024, then SubnSet with MulticastFDBTop 0xd000"
+    at = SwitchInfo.multicast_fdb_top
+
+    def wrong(self, told: Told) -> Mask:
+        top, cap = told.now(SwitchInfo.multicast_fdb_top).astype(np.int64), told.was(SwitchInfo.multicast_fdb_cap)
+        return ~np.isin(top, NOBODY) & ((top < FIRST_MULTICAST) | (top >= FIRST_MULTICAST + cap.astype(np.int64)))
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        return {"top": int(told.now(SwitchInfo.multicast_fdb_top)[i]), "cap": int(told.was(SwitchInfo.multicast_fdb_cap)[i])}
+
+
+class LinearTop(_SwitchInfoRule):
+    """A Set writes a LinearFDBTop that the switch's table does not reach.
+
+    ## Why it matters
+    LIDs up to the top are looked up in the table; it has no entries for the last of them.
+
+    ## What to do
+    Let the subnet manager read LinearFDBCap first, or assign smaller LIDs.
+    """
+
+    code, name, severity = "SEM050", "linearfdbtop", ERROR
+    reference = "IBA 14.2.5.4; seed003; seed000"
+    message = "Set(SwitchInfo) of {port} with LinearFDBTop {top}, the table has {cap} entries"
+    example = "GetResp(SwitchInfo) with LinearFDBCap 1024, then SubnSet with LinearFDBTop 1024"
+    at = SwitchInfo.linear_fdb_top
+
+    def wrong(self, told: Told) -> Mask:
+        cap = told.was(SwitchInfo.linear_fdb_cap)
+        return (cap > 0) & (told.now(SwitchInfo.linear_fdb_top) >= cap)
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        return {"top": int(told.now(SwitchInfo.linear_fdb_top)[i]), "cap": int(told.was(SwitchInfo.linear_fdb_cap)[i])}
+
+
+class DefaultPortRange(_SwitchInfoRule):
+    """A Set names a default port that the switch does not have.
+
+    ## Why it matters
+    Packets that no table knows leave by the default port; here they are lost.
+
+    ## What to do
+    Use a port of the switch, or 255 for none.
+    """
+
+    code, name, severity = "SEM053", "defaultport-range", WARNING
+    reference = "IBA 14.2.5.4; seed000 table 29-4"
+    message = "Set(SwitchInfo) of {port} with {what} {number}, the switch has {ports} ports"
+    example = "NodeInfo of a switch with 8 ports, then SubnSet(SwitchInfo) with DefaultPort 99"
+    at = SwitchInfo.default_port
+    fields = (SwitchInfo.default_port, SwitchInfo.default_multicast_primary_port, SwitchInfo.default_multicast_not_primary_port)
+
+    def wrong(self, told: Told) -> Mask:
+        named = told.bodies[:, 8:11]
+        return (told.ports > 0) & ((named > told.ports[:, None]) & (named != ALL_PORTS)).any(axis=1)
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        ports = int(told.ports[i])
+        for one in self.fields:
+            number = int(told.now(one)[i])
+            if number > ports and number != ALL_PORTS:
+                return {"what": one.label, "number": number, "ports": ports}
+        return None

@@ -1,0 +1,161 @@
+"""Which SMPs are wrong as packets: size, method, queue pair, reserved bytes?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ibdissect.capture.scattered import gather, u24
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Span
+from ibdissect.lint.rule import ERROR, WARNING, Hit, Rule, Seen, on_chunk
+from ibdissect.rules.shared.mad_conditions import BY_SMP, SMP_CLASSES
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.link import LRH
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import GET, GET_RESP, SET, TRAP, TRAP_REPRESS
+from ibdissect.wire.sm import SMP
+from ibdissect.wire.transport import BTH
+
+SEND_ONLY_UD = 0x64
+SMP_SIZE = 256
+
+
+class SMPSize(Rule):
+    """A subnet management packet does not hold 256 bytes.
+
+    ## Why it matters
+    SMPs have one size. A receiver discards a shorter or longer one without an answer, or reads the path of a directed route
+    from where there is none.
+
+    ## What to do
+    Correct the sender; when only some captures show it, check the capture tool (a snap length is recognised and not reported).
+    """
+
+    code, name, severity = "SMP001", "smp-length", ERROR
+    reference = "IBA 13.4.2; seed001 (256-byte MAD)"
+    message = "an SMP of {length} bytes, 256 are required"
+    example = "a SubnGet whose packet ends behind the attribute"
+
+    @on_chunk
+    def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
+        """Only packets captured whole have a length to judge."""
+        found = table.occurrences(MAD)
+        length = found.stop - found.at
+        odd = np.flatnonzero((length != SMP_SIZE) & table.located.complete[found.rows] & ~table.located.snapped[found.rows])
+        for i in odd.tolist():
+            view = table.view(MAD, i)
+            if view.mgmt_class in SMP_CLASSES and view.base_version == 1:
+                yield self.hit(Seen(table, int(found.rows[i])), view, MAD.mgmt_class, length=int(length[i]))
+
+
+class SMPMethod(Rule):
+    """An SMP has a method that subnet management does not know.
+
+    ## Why it matters
+    Subnet management has Get, Set, GetResp, Trap and TrapRepress. Anything else is answered with status 2 or not at all.
+
+    ## What to do
+    Correct the sender; a general-services method in an SMP usually means that the management class is wrong.
+    """
+
+    code, name, severity = "SMP002", "smp-method-invalid", ERROR
+    reference = "IBA 14.2.4; seed001"
+    on = MAD
+    when = BY_SMP & ~MAD.method.isin({GET, SET, GET_RESP, TRAP, TRAP_REPRESS}) & (MAD.base_version == 1)
+    at = MAD.method
+    message = "method 0x{method:02x} does not exist in subnet management"
+    example = "a class 0x01 MAD with method 0x06 (Report)"
+
+
+class LIDRoutedLeftovers(Rule):
+    """A LID-routed SMP has something in the bytes that only directed routes use.
+
+    ## Why it matters
+    Bytes 32-63 and 128-255 are reserved in class 0x01. Data there are mostly the leftovers of an earlier directed-route packet:
+    harmless, but they leak memory, and a strict receiver may discard the packet.
+
+    ## What to do
+    Clear the buffer before the packet is built; for firmware, report it to the vendor.
+    """
+
+    code, name, severity = "SMP009", "dr-fields-on-lid-routed", WARNING
+    reference = "IBA 14.2.1.1; seed004 SMPFormat"
+    flow = (LRH.slid,)
+    message = "reserved bytes of a LID-routed SMP are not zero, first byte {byte}"
+    example = "a class 0x01 SubnGet whose bytes 128-191 hold an InitialPath"
+
+    @on_chunk
+    def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
+        """One finding a source LID."""
+        found = table.occurrences(SMP)
+        if not len(found):
+            return
+        used = np.zeros((len(found), SMP_SIZE), np.bool_)
+        for low, high in ((32, 64), (128, 256)):
+            used[:, low:high] = gather(table.chunk.data, found.at + low, high - low) != 0
+        slid = table.of_rows(LRH.slid)[0][found.rows]
+        for i in np.flatnonzero(used.any(axis=1)).tolist():
+            view = table.view(SMP, i)
+            byte = int(used[i].argmax())
+            hit = self.hit(Seen(table, int(found.rows[i])), view, None, byte=byte)
+            hit.spans, hit.key = (Span(hit.frame, view.offset + byte, 1),), int(slid[i])
+            yield hit
+
+
+class ResponseToOtherQP(Rule):
+    """An SMP response goes to a queue pair other than 0.
+
+    ## Why it matters
+    Only QP0 serves subnet management; a response to another QP never reaches the manager, which then retries and gives up.
+
+    ## What to do
+    Correct the responder: it must answer to QP0. (An SMP to QP1 is reported as SMP024.)
+    """
+
+    code, name, severity = "SMP017", "response-destqp0", ERROR
+    reference = "IBA 3.9, 14.2.3; seed001 step 5"
+    at = BTH.destqp
+    message = "an SMP response (method 0x{method:02x}) to QP {qp}, only QP0 takes it"
+    example = "a SubnGetResp on VL15 with DestQP 5"
+
+    @on_chunk
+    def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
+        """UD packets on VL15 beyond QP1 whose payload looks like an SMP response; `locate` looks for MADs on QP0 and QP1 only."""
+        data, located = table.chunk.data, table.located
+        rows = table.occurrences(LRH).rows[table.values(LRH.vl) == 15]
+        if not rows.size:
+            return
+        bth, mad = located.at("bth")[rows], located.at("payload")[rows]
+        keep = (bth >= 0) & (mad >= 0) & (mad + MAD.size <= located.payload_end[rows])
+        rows, bth, mad = rows[keep], bth[keep], mad[keep]
+        keep = (u24(data, bth + 5) > 1) & (data[bth] == SEND_ONLY_UD)
+        if not keep.any():
+            return
+        rows, mad = rows[keep], mad[keep]
+        keep = (data[mad] == 1) & np.isin(data[mad + 1], list(SMP_CLASSES)) & np.isin(data[mad + 3], [GET_RESP, TRAP_REPRESS])
+        for row, start in zip(rows[keep].tolist(), mad[keep].tolist(), strict=True):
+            seen = Seen(table, row)
+            view = seen.first(BTH)
+            yield self.hit(seen, view, self.at, qp=view.destqp, method=int(data[start + 3]))
+
+
+class SMPOnQP1(Rule):
+    """A subnet management MAD is sent to QP1.
+
+    ## Why it matters
+    Classes 0x01 and 0x81 belong to QP0 and VL15, where only privileged software can send. On QP1 they are discarded; who sends
+    them there may be trying to reach the SMA without the privilege.
+
+    ## What to do
+    Find the sender by its LID. A broken tool needs the right QP, anything else a closer look.
+    """
+
+    code, name, severity = "SMP024", "mad-1-class-as-gmp", ERROR
+    reference = "IBA 3.9, 14.2.3; seed001"
+    on = MAD
+    when = BY_SMP & (BTH.destqp == 1)
+    at = MAD.mgmt_class
+    message = "management class 0x{mgmt_class:02x} on QP1, subnet management belongs to QP0"
+    example = "a SubnGet with DestQP 1 and Q_Key 0x80010000"

@@ -1,0 +1,49 @@
+"""Which M_Keys are in the wrong byte order?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ibdissect.fabric.events import WrongMKey
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related, Span, value_of
+from ibdissect.lint.rule import WARNING, Hit, Rule, on_event
+from ibdissect.wire.sm import SMP
+
+
+class ReversedMKey(Rule):
+    """A request carries the M_Key of its port with the bytes in reverse order.
+
+    ## Why it matters
+    Keys are big-endian on the wire. The port drops the request and counts a violation, although its sender knows the key: a
+    mistake of a program on a little-endian machine.
+
+    ## What to do
+    Swap the bytes in the tool or in its key file.
+    """
+
+    code, name, severity = "SMP023", "smp-mkey-bytes-endianness", WARNING
+    reference = "IBA 14.2.1.1 (big-endian M_Key); the conclusion is by comparison"
+    message = "{presented} to {port} is {held} with the bytes reversed"
+    example = "a port with M_Key 0x1122334455667788, and a Set with 0x8877665544332211"
+
+    @on_event(WrongMKey)
+    def request(self, event: WrongMKey, context: Context) -> Iterator[Hit]:
+        if event.presented != int.from_bytes(event.held.key.to_bytes(8, "big"), "little"):
+            return
+        low, high = SMP.m_key.span
+        yield Hit(
+            frame=event.frame,
+            time_ns=event.time_ns,
+            arguments={
+                "port": str(event.port),
+                "presented": value_of(SMP.m_key, event.presented),
+                "held": value_of(SMP.m_key, event.held.key),
+            },
+            spans=(Span(event.frame, event.mad + low, high - low),),
+            field=SMP.m_key,
+            value=value_of(SMP.m_key, event.presented),
+            related=(Related(event.taught, "showed the port's M_Key"),),
+            evidence=Evidence.LEARNT,
+            key=event.sender,
+        )

@@ -1,0 +1,237 @@
+"""Which traps come too often or go to the wrong manager, and how are they repressed?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ibdissect.bounded import BoundedDict
+from ibdissect.dropped import Dropped
+from ibdissect.fabric.events import ChunkFollowed, RepressSeen, TrapSeen
+from ibdissect.fabric.told import Others, Told
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related
+from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, on_end, on_event
+from ibdissect.rules.shared.attribute_rule import TellingRule
+from ibdissect.rules.shared.trap_rule import MAX_TRAPS, TICK_NS, Judged, TrapRule
+from ibdissect.wire.notice import Notice
+from ibdissect.wire.numbers import PERMISSIVE
+from ibdissect.wire.sm_port import PortInfo
+
+
+class TrapRepeated(TrapRule):
+    """A port repeats a trap earlier than its SubnetTimeOut allows.
+
+    ## Why it matters
+    A trap is repeated until it is answered, but not faster than the subnet manager can be expected to answer.
+
+    ## What to do
+    Nothing, unless the traps load the subnet manager: update the firmware then.
+    """
+
+    code, name, severity = "SMP020", "trap-retransmit-rate", INFO
+    reference = "IBA 13.4.9; seed000 SubnetTimeOut"
+    message = "{port} repeats trap {trap} after {after:.0f} us; SubnetTimeOut is {allowed:.0f} us"
+    example = "GetResp(PortInfo) with SubnetTimeOut 18, then the same SubnTrap twice within a millisecond"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropped = Dropped("traps")
+        self.sent = BoundedDict[tuple[int, int, bytes], tuple[int, int]](MAX_TRAPS, self.dropped)
+        """Time and frame by SLID, transaction id and notice."""
+
+    @on_event(RepressSeen)
+    def repressed(self, event: RepressSeen, context: Context) -> None:
+        self.sent.clear()
+
+    def judge(self, event: TrapSeen, notice: Notice, context: Context) -> Judged | None:
+        info = event.port.info if event.port is not None else None
+        if info is None or not event.transaction:  # without a transaction id a second event looks like a repetition
+            return None
+        key = (event.slid, event.transaction, event.notice)
+        before = self.sent.get(key)
+        self.sent.put(key, (event.time_ns, event.frame), event.frame, event.time_ns)
+        allowed = TICK_NS << info.subnet_time_out
+        if before is None or not 0 <= event.time_ns - before[0] < allowed:
+            return None
+        return {"after": (event.time_ns - before[0]) / 1000, "allowed": allowed / 1000}, (Related(before[1], "sent before"),)
+
+
+class RepressUnknown(Rule):
+    """A TrapRepress has the transaction id of no trap that the port sent, and the port goes on repeating its trap.
+
+    ## Why it matters
+    The port does not recognise the answer.
+
+    ## What to do
+    Let the subnet manager copy the transaction id of the trap. Judged where the trap is repeated later and no TrapRepress for
+    it comes: else the answer may be one to a trap that the capture missed.
+    """
+
+    code, name, severity = "SMP019", "sm-trap-repress-tid", WARNING
+    reference = "IBA 13.4.9; seed001"
+    message = "TrapRepress to {port} for trap {trap} with transaction id 0x{tid:016x}, its trap had 0x{sent:016x}"
+    example = "SubnTrap with transaction id 7, then SubnTrapRepress to that port with transaction id 8, then the trap again"
+
+    def __init__(self) -> None:
+        self.dropped = Dropped("traps")
+        self.sent = BoundedDict[tuple[int, int, int], BoundedDict[int, int]](MAX_TRAPS, self.dropped)
+        """Frames by transaction id, by slot, port and trap number."""
+        self.wrong: dict[tuple[int, int, int], tuple[int, Hit]] = {}
+        """Answers that no trap fits, with the transaction id of the trap sent last; one at a time of each `sent`."""
+        self.found: dict[tuple[int, int, int], Hit] = {}
+        """Those after which the trap was repeated."""
+
+    @on_event(TrapSeen)
+    def trap(self, event: TrapSeen, context: Context) -> None:
+        if event.port is not None:
+            key = (event.port.node.slot, event.port.number, Notice(event.notice).trap_number)
+            known = self.sent.get(key)
+            if known is None:
+                known = BoundedDict(16)
+                gone = self.sent.put(key, known, event.frame, event.time_ns)
+                if gone is not None:
+                    self.wrong.pop(gone[0], None)
+                    self.found.pop(gone[0], None)
+            known.put(event.transaction, event.frame)
+            tid, hit = self.wrong.get(key, (0, None))
+            if hit is not None and tid == event.transaction:
+                self.found[key] = hit
+
+    @on_event(RepressSeen)
+    def repress(self, event: RepressSeen, context: Context) -> None:
+        if event.port is None:
+            return
+        trap = Notice(event.notice).trap_number
+        key = (event.port.node.slot, event.port.number, trap)
+        known = self.sent.get(key)
+        if not known or len(known) >= 16:
+            return
+        # The high half is the agent's own business (Linux ib_mad).
+        fits = [sent for sent in known if sent & 0xFFFFFFFF == event.transaction & 0xFFFFFFFF]
+        if fits:
+            if key in self.wrong and self.wrong[key][0] in fits:
+                del self.wrong[key]
+                self.found.pop(key, None)
+            return
+        sent, frame = next(reversed(known.items()))
+        if key not in self.wrong:
+            self.wrong[key] = (
+                sent,
+                Hit(
+                    frame=event.frame,
+                    time_ns=event.time_ns,
+                    arguments={"port": str(event.port), "trap": trap, "tid": event.transaction, "sent": sent},
+                    related=(Related(frame, "the trap"),),
+                    evidence=Evidence.LEARNT,
+                    key=key[:2],
+                ),
+            )
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        yield from self.found.values()
+
+
+MAX_FRAMES = 16
+"""TrapRepress of one transaction remembered."""
+
+
+class _Notices(Others):
+    attribute = 0x02
+
+
+class RepressAnswered(TellingRule):
+    """A port answers a TrapRepress.
+
+    ## Why it matters
+    TrapRepress ends an exchange; an answer to it finds nobody who waits, and may be taken for that of another request.
+
+    ## What to do
+    Update the firmware of the port.
+    """
+
+    code, name, severity = "SMP018", "sm-trap-repress-no-response", WARNING
+    reference = "IBA 13.4.9; kernel qib o14-3.a4; seed001"
+    message = "{port} answers the TrapRepress with transaction id 0x{tid:016x}"
+    example = "SubnTrapRepress with transaction id 7, then GetResp(Notice) of that port with transaction id 7"
+    source = _Notices
+
+    def __init__(self) -> None:
+        self.dropped = Dropped("repressed traps")
+        self.repressed = BoundedDict[tuple[int, int, int], tuple[int, ...]](MAX_TRAPS, self.dropped)
+        """Frames of the TrapRepress by slot, port and transaction id."""
+
+    @on_event(RepressSeen)
+    def repress(self, event: RepressSeen, context: Context) -> None:
+        if event.port is not None:
+            key = event.port.node.slot, event.port.number, event.transaction
+            frames = (*self.repressed.get(key, ())[-MAX_FRAMES:], event.frame)
+            self.repressed.put(key, frames, event.frame, event.time_ns)
+
+    def suspicious(self, told: Told, context: Context) -> Any:
+        return (told.answers | (told.method == 0x01)) & (told.slot >= 0)
+
+    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+        table = told.event.table
+        at = int(table.chunk.offset[told.rows[i]] + told.mad[i]) + 8
+        tid = int.from_bytes(table.chunk.data[at : at + 8].tobytes(), "big")
+        key = (int(told.slot[i]), int(told.entered[i]), tid)
+        frames = self.repressed.get(key, ())
+        later = tuple(frame for frame in frames if frame > told.frames[i])
+        if len(later) == len(frames):
+            return None
+        self.repressed[key] = later  # a Get with the same transaction id accounts for the answer
+        return {"tid": tid} if told.answers[i] else None
+
+
+class MasterSmLid(TrapRule):
+    """A trap goes to another LID than the master subnet manager that the port knows.
+
+    ## Why it matters
+    The trap does not reach the master; the port repeats it, and what it says is not acted upon.
+
+    ## What to do
+    Nothing around a handover; else update the firmware of the sender. A LID that some PortInfo of the capture names as its
+    master is never wrong: the port may have been told so out of sight.
+    """
+
+    code, name, severity = "SMP014", "trap-dlid-mastersmlid", WARNING
+    reference = "IBA 14.2.2.1; seed001; seed000 MasterSMLID"
+    message = "trap {trap} from {port} goes to LID {dlid}, its MasterSMLID is {master}"
+    example = "GetResp(PortInfo) with MasterSMLID 1, then SubnTrap of that port to LID 9"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropped = Dropped("traps")
+        self.held: list[Hit] = []
+        """What would be said, if no PortInfo names that LID."""
+        self.masters = np.zeros(1 << 16, np.bool_)
+        """LIDs that some PortInfo names."""
+
+    @on_event(TrapSeen)
+    def trap(self, event: TrapSeen, context: Context) -> Iterator[Hit]:
+        for hit in super().trap(event, context):
+            if len(self.held) < MAX_TRAPS:
+                self.held.append(hit)
+            else:
+                self.dropped.add(hit.frame, hit.time_ns)
+        return iter(())
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> None:
+        self.masters[event.table.values(PortInfo.master_sm_lid)] = True
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        yield from (hit for hit in self.held if not self.masters[hit.arguments["dlid"]])
+
+    def judge(self, event: TrapSeen, notice: Notice, context: Context) -> Judged | None:
+        info = event.port.info if event.port is not None else None
+        if event.port is None or info is None or event.directed or event.dlid == PERMISSIVE:
+            return None
+        if not info.master_sm_lid or info.master_sm_lid == event.dlid:
+            return None
+        return {"dlid": event.dlid, "master": info.master_sm_lid}, (Related(event.port.info_frame, "PortInfo of the port"),)

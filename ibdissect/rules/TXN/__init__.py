@@ -1,0 +1,1 @@
+"""Rules about transactions: requests, answers and RMPP transfers."""

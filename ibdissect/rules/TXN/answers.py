@@ -1,0 +1,239 @@
+"""Which requests stay unanswered, and which answers do not fit a request?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ibdissect.dropped import Dropped
+from ibdissect.flow.capture_loss import CaptureLoss
+from ibdissect.flow.transactions import (
+    AnsweredAgain,
+    AnsweredMany,
+    RepressAlone,
+    Request,
+    Transactions,
+    TrapAnswered,
+    Unanswered,
+)
+from ibdissect.flow.visible_answers import VisibleAnswers
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, on_end, on_event
+from ibdissect.lint.setting import Setting
+from ibdissect.rules.shared.elsewhere import Elsewhere
+from ibdissect.table.locate import Bool
+from ibdissect.wire.mad import MAD, RESPONSE_OF, method_name
+
+SECOND = 1_000_000_000
+PATIENCE_NS = SECOND
+"""A request so shortly before the capture ends may still be answered."""
+MAX_DOUBTFUL = 65536
+"""Requests without an answer that are kept until the end; further ones are not judged."""
+WARM_UP_NS = 10_000_000_000
+"""What belongs to the time in front of the capture is over by then."""
+
+
+def _fits() -> Bool:
+    fits = np.zeros((256, 256), np.bool_)
+    for method, answers in RESPONSE_OF.items():
+        fits[method, list(answers)] = True
+    return fits
+
+
+FITS = _fits()
+"""Which methods answer which, bool[256, 256]: request, answer."""
+
+
+def warm(time_ns: int, context: Context) -> bool:
+    """Whether the capture has run for so long that it should have seen the beginning."""
+    return bool(time_ns - context.get(Transactions).first_ns >= WARM_UP_NS)
+
+
+def name_of(request: Request) -> str:
+    """`PerfGet(attribute 0x0012)`."""
+    return f"{method_name(request.mgmt_class, request.method)}(attribute 0x{request.attribute:04x})"
+
+
+class RequestUnanswered(Rule):
+    """A management request was never answered.
+
+    ## Why it matters
+    The target is gone, does not speak the class, or refuses silently (a wrong M_Key does that); or requests are lost. The
+    requester waits for its timer, several times over.
+
+    ## What to do
+    See whether one target or one attribute stands out. Check that the node is alive, its keys, and drops on VL15, which
+    switches may discard at any time.
+
+    ## Evidence
+    The capture goes on for a second and shows answers to the same requester. A finding is `info` in ERF captures and where the
+    capture shows within ten seconds that it misses packets. Silent where the answer was recorded just in front of the request, and
+    where MKY001, MKY002, MKY003 or SA006 says why nobody answered.
+    """
+
+    code, name, severity = "TXN001", "request-unanswered", WARNING
+    reference = "IBA 13.4.6; opensm OSM_DEFAULT_TRANS_TIMEOUT"
+    message = "{what} to {to} was not answered, {tries} tries"
+    example = "a PerformanceGet, and no answer for a second"
+    needs = (VisibleAnswers, CaptureLoss)
+    patience = Setting(PATIENCE_NS / SECOND, "seconds that the capture must go on after the last try", 0.0)
+
+    def __init__(self) -> None:
+        self.doubtful: list[Request] = []
+        """Requests given up, which are judged when it is known what the capture misses and whose answers it shows."""
+        self.dropped = Dropped("requests without an answer")
+
+    @on_event(Unanswered)
+    def given_up(self, event: Unanswered, _context: Context) -> None:
+        if len(self.doubtful) < MAX_DOUBTFUL:
+            self.doubtful.append(event.request)
+        else:
+            self.dropped.add(event.frame, event.time_ns)
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        transactions, answers = context.get(Transactions), context.get(VisibleAnswers)
+        late = transactions.last_ns - self.patience * SECOND
+        waiting = [request for request in transactions.open_requests() if request.last_ns <= late]
+        for request in (*self.doubtful, *waiting):
+            if answers.would_show(request):
+                yield self._hit(request, context)
+
+    @staticmethod
+    def _hit(request: Request, context: Context) -> Hit:
+        loss = context.get(CaptureLoss)
+        sure = not loss.erf and loss.proves_silence(request.last_ns)
+        related = (Related(request.last_frame, "last try"),) if request.tries > 1 else ()
+        return Hit(
+            frame=request.frame, time_ns=request.time_ns, related=related, evidence=Evidence.LEARNT, field=MAD.transaction_id,
+            arguments={"what": name_of(request), "to": request.to, "tries": request.tries}, severity=None if sure else INFO,
+        )  # fmt: skip
+
+
+class AnswerTwice(Rule):
+    """A request was answered twice.
+
+    ## Why it matters
+    Either the request was sent again while its answer was on the way, so the requester's timeout is too short, or the capture
+    shows the same packet at two places.
+
+    ## What to do
+    Compare the response times with the requester's timeout; look for mirrored ports.
+    """
+
+    code, name, severity = "TXN003", "duplicate-response", INFO
+    reference = "IBA 13.4.6.4; kernel core/mad.c"
+    message = "{what} is answered again"
+    example = "a PerformanceGet and two answers to it"
+
+    @on_event(AnsweredAgain)
+    def again(self, event: AnsweredAgain, _context: Context) -> Iterator[Hit]:
+        request = event.request
+        yield Hit(
+            frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, arguments={"what": name_of(request)},
+            field=MAD.transaction_id, related=(Related(request.frame, "request"), Related(event.before, "first answer")),
+            key=(request.mgmt_class, request.source, request.target),
+        )  # fmt: skip
+
+
+class AnswerFromElsewhere(Elsewhere):
+    """An answer comes from another address than the request went to.
+
+    ## Why it matters
+    The requester's stack matches answers by transaction and address: it drops this one and waits until its timer runs out.
+
+    ## What to do
+    Look at the responder: it must swap the LIDs of the request. Redirection needs an answer with status 2 first.
+
+    ## Evidence
+    A request, and an answer with its transaction id from another LID. LIDs of one block of 128 may be those of one port: they are
+    told apart only where the port that was asked told its LID and LMC itself and kept them, as its Sets or a later answer show.
+    Silent for answers with a GRH, which may come through another router.
+    """
+
+    code, name, severity = "TXN005", "response-tid-mismatch-direction", ERROR
+    reference = "IBA 13.5.4; seed001"
+    message = "{what} went to {to}, the answer comes from {sender}"
+    example = "a PerformanceGet to LID 2, answered by LID 9 with the same transaction id"
+
+
+class AnswerOfOtherMethod(Rule):
+    """A request is answered with a method that does not answer it.
+
+    ## Why it matters
+    Get and Set are answered with GetResp, GetTable with GetTableResp, Report with ReportResp. The requester takes anything
+    else for an answer to something it never asked.
+
+    ## What to do
+    Correct the responder.
+    """
+
+    code, name, severity = "TXN006", "response-method-mismatch", WARNING
+    reference = "IBA 13.4.5; seed001"
+    message = "{what} is answered with {answer}"
+    example = "a PerformanceGet answered with ReportResp"
+
+    @on_event(AnsweredMany)
+    def answered(self, event: AnsweredMany, _context: Context) -> Iterator[Hit]:
+        # A table may be refused with a plain GetResp.
+        wrong = ~FITS[event.request_method, event.method] & ((event.method != 0x81) | (event.status == 0))
+        for one in event.some(wrong):
+            request = one.request
+            yield Hit(
+                frame=one.frame, time_ns=one.time_ns, evidence=Evidence.LEARNT, related=(Related(request.frame, "request"),),
+                arguments={"what": name_of(request), "answer": method_name(request.mgmt_class, one.method)}, field=MAD.method,
+                value=one.method,
+            )  # fmt: skip
+
+
+class TrapWithResponse(Rule):
+    """A Trap is answered with a response.
+
+    ## Why it matters
+    Only TrapRepress tells a sender that its trap has arrived; it ignores anything else and repeats the trap.
+
+    ## What to do
+    Correct the manager that answers.
+    """
+
+    code, name, severity = "TXN008", "response-to-trap", ERROR
+    reference = "IBA 13.4.9, 14.2.5; seed001"
+    message = "{answer} to the Trap in frame {trap}: only TrapRepress may answer it"
+    example = "a SubnTrap, and a SubnGetResp with its transaction id"
+
+    @on_event(TrapAnswered)
+    def answered(self, event: TrapAnswered, _context: Context) -> Iterator[Hit]:
+        request = event.request
+        yield Hit(
+            frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, related=(Related(request.frame, "trap"),),
+            arguments={"answer": method_name(request.mgmt_class, event.method), "trap": request.frame}, field=MAD.method,
+            value=event.method,
+        )  # fmt: skip
+
+
+class RepressWithoutTrap(Rule):
+    """A TrapRepress answers a trap that the capture does not show.
+
+    ## Why it matters
+    The capture missed packets, or a manager represses what was not sent. The first ten seconds of a capture are not judged.
+
+    ## What to do
+    Believe other findings about missing packets in this capture less.
+    """
+
+    code, name, severity = "TXN009", "unmatched-trap-repress", INFO
+    reference = "IBA 13.4.9; seed001"
+    message = "TrapRepress to {to} without its Trap"
+    example = "a SubnTrapRepress alone, in the eleventh second"
+
+    @on_event(RepressAlone)
+    def alone(self, event: RepressAlone, context: Context) -> Iterator[Hit]:
+        request = event.request
+        if not warm(event.time_ns, context):
+            return
+        yield Hit(
+            frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, arguments={"to": request.to},
+            field=MAD.transaction_id, key=(request.source, request.to),
+        )  # fmt: skip

@@ -1,0 +1,89 @@
+"""Which messages of connection management exceed the time that the other side announced?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ibdissect.bounded import BoundedDict
+from ibdissect.dropped import Dropped
+from ibdissect.flow.capture_loss import CaptureLoss
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related
+from ibdissect.lint.rule import WARNING, Hit, Rule, on_end, on_event
+from ibdissect.lint.setting import Setting
+from ibdissect.rules.CM.exchange import timeout_ns
+from ibdissect.table.connection_events import Connection, ConnectionEvent, PathAnswered, Rejected, Replied
+from ibdissect.table.connections import MAX_CONNECTIONS, Connections
+from ibdissect.wire.cm import MRA
+
+SECOND = 1_000_000_000
+OF_REQ, OF_LAP = 0, 2
+"""MessageMRAed."""
+
+
+class PatienceExceeded(Rule):
+    """A side asked for patience (MRA) and did not answer in the time that it asked for.
+
+    ## Why it matters
+    The other side gives up when the ServiceTimeout of the MRA is over: the connection fails although both are alive.
+
+    ## What to do
+    Look at what the application does before it accepts; give the MRA a longer ServiceTimeout.
+
+    ## Evidence
+    Both sides are heard, and the answer is late or never comes. Silence counts only where the capture shows that it misses nothing:
+    in ERF by its traffic, elsewhere no packet is missing within ten seconds. Silent where the clock of the capture was set back, as
+    then it may have been set forward, too.
+    """
+
+    code, name, severity = "TXN010", "mra-timer-exceeded", WARNING
+    reference = "IBA 12.6.6, 12.9.8.7; seed004 MRA"
+    message = "{ends}: MRA for {allowed} ms, {what} after {milliseconds} ms"
+    example = "a REQ, an MRA with ServiceTimeout 18 (1.07 s), and the REP four seconds later"
+    needs = (CaptureLoss, Connections)
+    patience = Setting(1.0, "seconds that an answer may be later than the MRA says", 0.0)
+
+    def __init__(self) -> None:
+        self.dropped = Dropped("answers behind MRAs")
+        self.judged = BoundedDict[int, None](MAX_CONNECTIONS, self.dropped)
+        """Frames of MRAs that were followed by an answer, oldest first."""
+        self.late: list[Hit] = []
+        """Until it is known whether the clock was set."""
+
+    @on_event(Replied, Rejected, PathAnswered)
+    def answered(self, event: ConnectionEvent, _context: Context) -> None:
+        """The first answer behind the MRA counts."""
+        connection = event.connection
+        if isinstance(event, PathAnswered):
+            what, wanted, fresh = "APR", connection.mra_of == OF_LAP, True
+        elif isinstance(event, Replied):
+            what, wanted, fresh = "REP", connection.mra_of == OF_REQ, connection.reps == 1
+        else:
+            what, wanted = "REJ", connection.mra_of == OF_REQ and connection.rejected_by == connection.passive
+            fresh = not connection.reps
+        if connection.mra_frame and wanted and fresh and connection.mra_frame not in self.judged:
+            self.judged.put(connection.mra_frame, None, event.frame, event.time_ns)
+            if len(self.late) < MAX_CONNECTIONS:
+                self.late += self._late(connection, event.frame, event.time_ns, what)
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        connections, loss = context.get(Connections), context.get(CaptureLoss)
+        if loss.set_back:
+            return
+        yield from self.late
+        for connection in connections.all:
+            waits = connection.mra_of == OF_REQ and not connection.reps and not connection.rej_frame
+            waits |= connection.mra_of == OF_LAP and not connection.apr_frame and connection.mra_frame > connection.lap_frame
+            waits &= connections.both_speak(connection) and not connection.dreq_frame
+            if connection.mra_frame and waits and loss.proves_silence(connection.mra_ns):
+                yield from self._late(connection, connection.mra_frame, connections.last_ns, "nothing")
+
+    def _late(self, connection: Connection, frame: int, time_ns: int, what: str) -> Iterator[Hit]:
+        allowed, took = timeout_ns(connection.mra_timeout), time_ns - connection.mra_ns
+        if took > allowed + self.patience * SECOND:
+            yield Hit(
+                frame=frame, time_ns=time_ns, evidence=Evidence.LEARNT, field=MRA.service_timeout, value=connection.mra_timeout,
+                related=(Related(connection.req_frame, "REQ"), Related(connection.mra_frame, "MRA")),
+                arguments={"ends": connection.text, "allowed": allowed // 10**6, "what": what, "milliseconds": took // 10**6},
+            )  # fmt: skip

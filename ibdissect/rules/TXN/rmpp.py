@@ -1,0 +1,258 @@
+"""What do RMPP headers say alone, and their segments when they are put together?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ibdissect.dropped import Dropped
+from ibdissect.flow.capture_loss import CaptureLoss
+from ibdissect.flow.rmpp import LengthDisagrees, SegmentAlone, SegmentMissing, SegmentRepeated, TransferEvent, WindowBehind
+from ibdissect.flow.transactions import Transactions
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related, Severity
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, on_end, on_event
+from ibdissect.rules.MAD.rmpp import IN_USE
+from ibdissect.rules.shared.silence import doubtful
+from ibdissect.rules.TXN.answers import warm
+from ibdissect.wire.mad import RMPP
+from ibdissect.wire.numbers import ABORT, ACK, DATA, STOP
+
+ABANDONED_NS = 10_000_000_000
+"""Five times the longest response time that managers use (2.2 s)."""
+MAX_HELD = 4096
+ABORT_CODES = frozenset(range(118, 128))
+
+
+def of_transfer(event: TransferEvent, severity: Severity | None = None, **arguments: object) -> Hit:
+    """A finding about a transfer."""
+    related = (Related(event.transfer.frame, "first segment seen"),) if event.transfer.frame != event.frame else ()
+    return Hit(
+        frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, related=related, field=RMPP.segment_number,
+        value=event.segment, arguments={"ends": event.transfer.ends, "segment": event.segment, **arguments},
+        severity=severity,
+    )  # fmt: skip
+
+
+class SegmentOrphan(Rule):
+    """A segment of a multi-packet transfer came without the beginning.
+
+    ## Why it matters
+    Segments were lost, or the sender made an error; the data of this transfer cannot be read in full. The first ten seconds of
+    a capture are not judged.
+
+    ## What to do
+    Look for lost packets in front of it, then at the sender.
+
+    ## Evidence
+    The capture has run for ten seconds. A finding is `info` where the capture may have missed the beginning: in ERF captures whose
+    traffic does not show that nothing is missing, and where packets are missing within ten seconds, which an acknowledgement of
+    this very segment shows, too.
+    """
+
+    code, name, severity = "TXN011", "orphan-rmpp-segment", WARNING
+    reference = "IBA 13.6.2; kernel core/mad_rmpp.c"
+    message = "{ends}: segment {segment} of a transfer that was not seen to begin"
+    example = "segment 5 of a SubnAdmGetTableResp alone, in the eleventh second"
+
+    needs = (CaptureLoss,)
+
+    def __init__(self) -> None:
+        self.dropped = Dropped("segments without a beginning")
+        self.held: list[SegmentAlone] = []
+        """Until it is known what the capture misses."""
+
+    @on_event(SegmentAlone)
+    def alone(self, event: SegmentAlone, context: Context) -> None:
+        if not warm(event.time_ns, context):
+            return
+        if len(self.held) < MAX_HELD:
+            self.held.append(event)
+        else:
+            self.dropped.add(event.frame, event.time_ns)
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        for event in self.held:
+            yield of_transfer(event, doubtful(context, event.time_ns))
+
+
+class SegmentGap(Rule):
+    """A segment of a multi-packet transfer was skipped.
+
+    ## Why it matters
+    The receiver does not acknowledge what follows, and the sender has to repeat from there; when it does not, the transfer
+    is aborted.
+
+    ## What to do
+    Look for drops between the sender and the capture; a window that is too large for the receiver has the same effect.
+
+    ## Evidence
+    The sender goes back: it sends what is missing, then again what came behind the gap. Without that, the capture must show that it
+    misses nothing: in ERF by its traffic, elsewhere a packet that is missing within ten seconds silences the rule, and so does an
+    acknowledgement of what was skipped. A segment that comes late and alone was recorded out of order.
+    """
+
+    code, name, severity = "TXN012", "rmpp-gap", ERROR
+    reference = "IBA 13.6.3; seed004 RMPP"
+    message = "{ends}: segment {segment} came where {expected} was due"
+    example = "segments 1, 3, 2 and 3 of a SubnAdmGetTableResp"
+
+    needs = (CaptureLoss,)
+
+    def __init__(self) -> None:
+        self.held: dict[int, tuple[SegmentMissing, Hit]] = {}
+        """Gaps that the capture may have made, by frame, until the sender goes back for them."""
+        self.filled: set[int] = set()
+        """Those of which some segment came late: in order again, or the capture changed the order."""
+        self.dropped = Dropped("gaps in transfers")
+
+    @on_event(SegmentMissing)
+    def missing(self, event: SegmentMissing, _context: Context) -> None:
+        if len(self.held) < MAX_HELD:
+            self.held[event.frame] = event, of_transfer(event, expected=event.expected)
+        else:
+            self.dropped.add(event.frame, event.time_ns)
+
+    @on_event(SegmentRepeated)
+    def repeated(self, event: SegmentRepeated, _context: Context) -> Iterator[Hit]:
+        for frame, (gap, hit) in list(self.held.items()):
+            if gap.transfer is not event.transfer:
+                continue
+            if gap.expected <= event.segment < gap.segment:
+                self.filled.add(frame)
+            elif event.segment >= gap.segment and frame in self.filled:
+                del self.held[frame]
+                self.filled.discard(frame)
+                yield hit
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        """Where the capture misses nothing, every gap is one."""
+        for frame, (_, hit) in self.held.items():
+            if frame not in self.filled and context.get(CaptureLoss).proves_silence(hit.time_ns):
+                yield hit
+
+
+class TransferLength(Rule):
+    """The last segment of a transfer ends it at another length than the first announced.
+
+    ## Why it matters
+    The receiver aborts with status 119 (inconsistent last and PayloadLength), or reads records that are not there.
+
+    ## What to do
+    Correct the sender: the first segment holds the length of all, headers of the class included, the last its own.
+    """
+
+    code, name, severity = "TXN013", "rmpp-payloadlength", ERROR
+    reference = "IBA 13.6.2.1; kernel core/mad_rmpp.c"
+    message = "{ends}: the transfer has {found} bytes, its first segment announced {claimed}"
+    example = "a transfer of two segments that announces 300 bytes and ends with 10"
+
+    @on_event(LengthDisagrees)
+    def disagrees(self, event: LengthDisagrees, _context: Context) -> Iterator[Hit]:
+        yield of_transfer(event, found=event.found, claimed=event.transfer.claimed)
+
+
+class WindowTooSmall(Rule):
+    """An acknowledgement takes back the window: it allows fewer segments than it acknowledges.
+
+    ## Why it matters
+    The sender aborts with status 122 (NewWindowLast too small).
+
+    ## What to do
+    Correct the receiver of the transfer.
+    """
+
+    code, name, severity = "TXN017", "rmpp-newwindow-behind", WARNING
+    reference = "IBA 13.6.2.3; Wireshark RMPP status"
+    message = "{ends}: segment {segment} acknowledged, new window ends with {window}"
+    example = "an ACK with SegmentNumber 5 and NewWindowLast 1"
+
+    @on_event(WindowBehind)
+    def behind(self, event: WindowBehind, _context: Context) -> Iterator[Hit]:
+        yield of_transfer(event, window=event.window)
+
+
+class TransferAbandoned(Rule):
+    """A multi-packet transfer stopped before its last segment.
+
+    ## Why it matters
+    The requester never gets its table, and starts over after its timer.
+
+    ## What to do
+    Look at the last acknowledgement: without one the receiver is gone, behind one the sender is.
+    """
+
+    code, name, severity = "TXN020", "rmpp-abandoned", INFO
+    reference = "IBA 13.6.3"
+    needs = (Transactions,)
+    message = "{ends}: nothing followed segment {segment}"
+    example = "segment 1 of a table with several, and ten seconds of silence"
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        transactions = context.get(Transactions)
+        for transfer in transactions.transfers.open.values():
+            if transactions.last_ns - transfer.last_ns >= ABANDONED_NS:
+                yield Hit(
+                    frame=transfer.frame, time_ns=transfer.time_ns, evidence=Evidence.LEARNT, field=RMPP.segment_number,
+                    arguments={"ends": transfer.ends, "segment": transfer.next - 1},
+                )  # fmt: skip
+
+
+class RMPPAbort(Rule):
+    """One end of an RMPP transfer aborted it.
+
+    ## Why it matters
+    The table or request that was under way is lost, and the requester has to start again. The status says why.
+
+    ## What to do
+    Read the status: 118 and 126 point to loss or a slow receiver, 119-124 to a broken implementation, 125 to versions.
+    """
+
+    code, name, severity = "TXN014", "rmpp-abort-code", INFO
+    reference = "IBA 13.6.2.4; seed004"
+    on = RMPP
+    when = (RMPP.rmpp_type == ABORT) & RMPP.rmpp_status.isin(ABORT_CODES) & IN_USE
+    at = RMPP.rmpp_status
+    message = "RMPP ABORT, status {rmpp_status}"
+    example = "an ABORT with status 126 (too many retries)"
+
+
+class RMPPStop(Rule):
+    """The receiver of an RMPP transfer stopped it for lack of resources.
+
+    ## Why it matters
+    The transfer ends without its data. A subnet administrator that runs out of memory answers nobody in full.
+
+    ## What to do
+    Ask again later or for less; look at memory and load of the end that sent the STOP.
+    """
+
+    code, name, severity = "TXN015", "rmpp-stop", WARNING
+    reference = "IBA 13.6.2.5; kernel core/mad_rmpp.c"
+    on = RMPP
+    when = (RMPP.rmpp_type == STOP) & IN_USE
+    at = RMPP.rmpp_type
+    message = "RMPP STOP, status {rmpp_status}"
+    example = "a STOP with status 1 (resources exhausted)"
+
+
+class RMPPStatus(Rule):
+    """An RMPP status does not exist, or stands in a segment that may have none.
+
+    ## Why it matters
+    DATA and ACK carry status 0; a receiver aborts on anything else with 124 (illegal status). Codes between 2 and 117 and
+    above 127 are reserved.
+
+    ## What to do
+    Correct the sender of the segment.
+    """
+
+    code, name, severity = "TXN016", "rmpp-status-invalid", ERROR
+    reference = "IBA 13.6.2.1; kernel ib_mad.h"
+    on = RMPP
+    when = (RMPP.rmpp_status != 0) & (RMPP.rmpp_type.isin({DATA, ACK}) | ~RMPP.rmpp_status.isin({1, *ABORT_CODES})) & IN_USE
+    at = RMPP.rmpp_status
+    message = "RMPP status {rmpp_status} in a segment of type {rmpp_type}"
+    example = "a DATA segment with status 1"

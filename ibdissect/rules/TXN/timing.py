@@ -1,0 +1,322 @@
+"""Which requests reuse a transaction id, are answered late, flood an agent or come from two managers?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.capture.chunk import LINK_ERF
+from ibdissect.capture.scattered import gather, u16
+from ibdissect.dropped import Dropped
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.model import Subnet
+from ibdissect.flow.agents import Agents
+from ibdissect.flow.queries import Queries
+from ibdissect.flow.transactions import AnsweredMany
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related
+from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, on_chunk, on_event
+from ibdissect.table.locate import Bool, Int
+from ibdissect.table.rows import digest, groups, hashed, mix, order_of
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.mad import MAD, method_name
+from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, SET
+
+SHORTEST_TIMEOUT_NS = 50_000_000
+"""No requester gives up earlier: what it asks meanwhile under the same transaction id is asked at the same time."""
+SLOW_NS = 10_000_000
+"""Answers that came sooner are not looked at."""
+COUNTED_CLASSES = (0x01, 0x03, 0x04, 0x05, 0x06, 0x08, 0x21)
+"""Classes whose requests are answered by the next datagram; vendors may define otherwise."""
+WAY = ("far", "near", "transaction", "mgmt_class")
+"""What a request and its answer have in common."""
+MAD_SIZE = 256
+FLOOD, SECOND_NS = 100, 1_000_000_000
+SMP_CLASSES = (0x01, 0x81)
+MIXED_NS = 10_000_000_000
+NOBODY = (-1, 0, 0)
+NEVER = 1 << 62
+MILLISECOND = 1_000_000
+MAX_KEPT, MAX_ASKED = 65536, 1 << 18
+Column = npt.NDArray[Any]
+LONGEST_NS = 4096 << 18
+"""A subnet's packet lifetime where none was told: 1.07 s, what managers set by default."""
+
+
+def _what(request: dict[str, int]) -> str:
+    """`PerfGet(attribute 0x0012)`."""
+    return f"{method_name(request['mgmt_class'], request['method'])}(attribute 0x{request['attribute']:04x})"
+
+
+class TransactionReused(Rule):
+    """A requester gives two requests under way the same transaction id.
+
+    ## Why it matters
+    Answers are matched by this number: the requester takes the answer to one question for the answer to the other. Linux
+    refuses to send such a request. Two different requests of one sender to one receiver within 50 ms count, with no answer in between.
+
+    ## What to do
+    Correct the tool: it must count the id up with every request.
+    """
+
+    code, name, severity = "TXN002", "duplicate-tid-different-payload", WARNING
+    reference = "IBA 13.4.6.4; kernel core/user_mad.c is_duplicate"
+    message = "{what} has the transaction id of {other} in frame {frame}, which is not answered yet"
+    example = "PerformanceGet of PortCounters and of PortCountersExtended with one transaction id, 1 ms apart, without an answer"
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Column] = {}
+        """The last second in front of the chunk."""
+        self.dropped = Dropped("requests within a second")
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        """Requests by LID: a directed route does not tell who asks."""
+        asked = table.once(Queries)
+        index = np.flatnonzero(np.isin(asked.mgmt_class, COUNTED_CLASSES) & (asked.transaction != 0))
+        if not len(index):
+            return
+        now = self._columns(table, asked, index)
+        fresh = np.arange(len(index) + len(self.kept.get("frame", ()))) >= len(self.kept.get("frame", ()))
+        rows = {name: np.concatenate((self.kept[name], column)) if self.kept else column for name, column in now.items()}
+        late = np.flatnonzero(rows["time"] > rows["time"][-1] - SECOND_NS)
+        if len(late) > MAX_KEPT:
+            self.dropped.add(int(now["frame"][0]), int(now["time"][0]), len(late) - MAX_KEPT)
+            late = late[-MAX_KEPT:]
+        self.kept = {name: column[late] for name, column in rows.items()}
+        marks = mix([rows[name] for name in WAY])
+        order = order_of(marks)
+        asks, marks = rows["asks"][order], marks[order]
+        if not (asks[1:] & asks[:-1] & (marks[1:] == marks[:-1])).any():
+            return
+        order = np.lexsort([rows[name] for name in WAY])
+        rows, fresh = {name: column[order] for name, column in rows.items()}, fresh[order]
+        same = rows["asks"][:-1] & rows["asks"][1:]
+        for name in WAY:
+            same &= rows[name][:-1] == rows[name][1:]
+        other = np.zeros(len(same), np.bool_)
+        for name in ("method", "attribute", "modifier"):
+            other |= rows[name][:-1] != rows[name][1:]
+        wrong = same & other & (rows["time"][1:] - rows["time"][:-1] < SHORTEST_TIMEOUT_NS)
+        for i in np.flatnonzero(wrong & self._proven(rows, fresh)).tolist():
+            one, two = ({name: int(column[k]) for name, column in rows.items()} for k in (i, i + 1))
+            yield Hit(
+                frame=two["frame"], time_ns=two["time"], related=(Related(one["frame"], "the other request"),), evidence=Evidence.LEARNT,
+                arguments={"what": _what(two), "other": _what(one), "frame": one["frame"]}, field=MAD.transaction_id,
+                key=(two["mgmt_class"], two["near"], two["far"]),
+            )  # fmt: skip
+
+    @staticmethod
+    def _columns(table: ChunkTable, asked: Queries, index: Int) -> dict[str, Column]:
+        asks, rows = asked.asks[index], asked.rows[index]
+        columns = {name: getattr(asked, name)[index] for name in ("mgmt_class", "method", "attribute", "modifier", "transaction")}
+        return columns | {
+            "asks": asks, "near": np.where(asks, asked.source[index], asked.destination[index]),
+            "far": np.where(asks, asked.destination[index], asked.source[index]), "frame": table.chunk.first + rows,
+            "time": table.chunk.time_ns[rows], "unproven": table.chunk.link[rows] == LINK_ERF,
+        }  # fmt: skip
+
+    @staticmethod
+    def _proven(rows: dict[str, Column], fresh: Bool) -> Bool:
+        """Of each pair: whether the capture misses nothing, or two answers behind it show that both were under way; each once."""
+        proven: Bool = ~rows["unproven"][1:] & fresh[1:]
+        answers = ~rows["asks"]
+        proven[:-2] |= rows["unproven"][1:-2] & answers[2:-1] & answers[3:] & fresh[3:]
+        return proven
+
+
+class AnswerLate(Rule):
+    """An answer took longer than its sender said it would.
+
+    ## Why it matters
+    Requesters derive their timer from the RespTimeValue that ports (PortInfo) and agents (ClassPortInfo) announce, and twice the
+    packet lifetime of the subnet. Answers behind that are thrown away, and the request is repeated.
+
+    ## What to do
+    Look at the load of the node that answers, or at the firmware that announces too little.
+    """
+
+    code, name, severity = "TXN004", "late-response", INFO
+    reference = "IBA 13.4.6.2, 13.4.8.1, 14.2.5.6; seed000 RespTimeValue"
+    needs = (Agents,)
+    message = "{what} was answered after {took} ms; {limit} ms were announced, the way there and back included"
+    example = "a PerformanceGet answered after 9 s by an agent with RespTimeValue 8 (1 ms)"
+
+    def __init__(self) -> None:
+        self.answers: AnsweredMany | None = None
+        """Those of this chunk."""
+        self.subnet: Subnet | None = None
+
+    @on_event(AnsweredMany)
+    def answered(self, event: AnsweredMany, _context: Context) -> None:
+        self.answers = event
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, _context: Context) -> None:
+        self.subnet = event.subnet
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        """Judge the answers of this chunk by what was announced before."""
+        agents = context.get(Agents)
+        event, self.answers = self.answers, None
+        slow = np.flatnonzero((event.latency_ns > SLOW_NS) & (event.mgmt_class != DIRECTED)) if event is not None else ()
+        if event is None or not len(slow):
+            return
+        ways = event.mgmt_class[slow], event.targets()[slow]
+        first, which = groups(ways)
+        limits = [self._limit(agents, *(int(way[i]) for way in ways)) for i in first.tolist()]
+        limit, since = np.array(limits, np.int64).T
+        late = np.zeros(len(event), np.bool_)
+        late[slow] = (since[which] < event.request_frames[slow]) & (event.latency_ns[slow] > limit[which])
+        told = np.zeros((len(event), 2), np.int64)
+        told[slow] = np.stack([limit[which], since[which]], axis=1)
+        for one, (allowed, frame) in zip(event.some(late), told[late].tolist(), strict=True):
+            request = one.request
+            what = f"{method_name(request.mgmt_class, request.method)}(attribute 0x{request.attribute:04x})"
+            yield Hit(
+                frame=one.frame, time_ns=one.time_ns, field=MAD.transaction_id, key=(request.mgmt_class, request.target),
+                arguments={"what": what, "took": one.latency_ns // 1_000_000, "limit": allowed // 1_000_000},
+                related=(Related(frame, "announced"), Related(request.last_frame, "request")), evidence=Evidence.LEARNT,
+            )  # fmt: skip
+
+    def _limit(self, agents: Agents, mgmt_class: int, lid: int) -> tuple[int, int]:
+        """The longest time until an agent's answer, in ns, and the frame that told it; NEVER where none did."""
+        port = self.subnet.by_lid(lid) if self.subnet is not None and lid >= 0 else None
+        info = port.info if port is not None else None
+        if mgmt_class in SMP_CLASSES:
+            if port is None or info is None:
+                return 0, NEVER
+            code, frame = info.resp_time_value, port.info_frame
+        else:
+            track = agents.by_place.get((mgmt_class, lid))
+            agent = track.now if track is not None else None
+            if track is None or agent is None:
+                return 0, NEVER
+            code, frame = agent.resp_time_value, track.since
+        lifetime = 4096 << info.subnet_time_out if info is not None else LONGEST_NS
+        return (4096 << code) + 2 * lifetime, frame
+
+
+class Flood(Rule):
+    """The same question is asked more than 100 times within a second.
+
+    ## Why it matters
+    Agents answer some thousand requests a second at best; a flood keeps others from being answered, and VL15 drops what is
+    too much.
+
+    ## What to do
+    Find the sender: a tool without a pause between its requests, a retry timer that is far too short, or `ibping -f`.
+    """
+
+    code, name, severity = "TXN018", "mad-flood", WARNING
+    reference = "opensm smp_max_on_wire 4; IBA 13.4.6"
+    message = "{what}: the same request {count} times within a second"
+    example = "101 PerformanceGets of one port within half a second"
+
+    def __init__(self) -> None:
+        self.kind = np.empty(0, np.uint64)
+        self.time = np.empty(0, np.int64)
+        """Requests of the last second in front of the chunk."""
+        self.dropped = Dropped("requests within a second")
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        """Requests that agree in everything but the low half of the transaction id."""
+        asked = table.once(Queries)
+        whole = table.located.payload_end[asked.rows] - asked.at >= MAD_SIZE  # what a cut-off request asks nobody knows
+        index = np.flatnonzero(asked.asks & whole)
+        if not len(index):
+            return
+        kind, time = self._kinds(table, asked, index), table.chunk.time_ns[asked.rows[index]]
+        kinds, times = np.concatenate((self.kind, kind)), np.concatenate((self.time, time))
+        before = len(self.kind)
+        keep = np.flatnonzero(times > times[-1] - SECOND_NS)
+        if len(keep) > MAX_ASKED:
+            self.dropped.add(table.chunk.first + int(asked.rows[index[0]]), int(time[0]), len(keep) - MAX_ASKED)
+            keep = keep[-MAX_ASKED:]
+        self.kind, self.time = kinds[keep], times[keep]
+        if len(kinds) <= FLOOD:
+            return
+        order = order_of(kinds)
+        crowded = (kinds[order][FLOOD:] == kinds[order][:-FLOOD]) & (times[order][FLOOD:] - times[order][:-FLOOD] < SECOND_NS)
+        for value in sorted(set(kinds[order][FLOOD:][crowded].tolist())):
+            mine = np.flatnonzero(kinds == value)
+            late = mine[FLOOD:][times[mine[FLOOD:]] - times[mine[:-FLOOD]] < SECOND_NS]
+            late = late[late >= before]
+            if not len(late):
+                continue
+            i = int(index[late[0] - before])
+            row = int(asked.rows[i])
+            what = _what({name: int(getattr(asked, name)[i]) for name in ("mgmt_class", "method", "attribute")})
+            yield Hit(
+                frame=table.chunk.first + row, time_ns=int(table.chunk.time_ns[row]), field=MAD.method, value=int(asked.method[i]),
+                arguments={"what": what, "count": FLOOD + 1}, count=len(late), key=int(value),
+            )  # fmt: skip
+
+    @staticmethod
+    def _kinds(table: ChunkTable, asked: Queries, index: Int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+        """A hash of each request: who asks whom what, with all that it holds."""
+        parts = np.stack([
+            asked.source[index], asked.destination[index], asked.transaction[index] >> np.uint64(32),
+            asked.mgmt_class[index].astype(np.uint64) << np.uint64(48) | asked.method[index].astype(np.uint64) << np.uint64(40)
+            | asked.attribute[index], asked.modifier[index].astype(np.uint64),
+        ], axis=1)  # fmt: skip
+        return hashed(parts.view(np.uint8)) ^ digest(gather(table.chunk.data, asked.at[index] + MAD.size, MAD_SIZE - MAD.size))
+
+
+class TwoManagers(Rule):
+    """Two subnet managers set attributes of one port at the same time.
+
+    ## Why it matters
+    Each overwrites what the other has set: LIDs, partitions and routes flap. The first writes again after the second did: a manager
+    that takes over from a dead one is not judged, nor is a handover.
+
+    ## What to do
+    See SEM044: both believe to be master. Check their priorities, their SM_Keys and whether they see each other.
+    """
+
+    code, name, severity = "TXN019", "mixed-sm-senders", WARNING
+    reference = "IBA 14.4; seed000 SMs"
+    message = "SubnSet to LID {dlid} from the managers at LID {one} and LID {two}, {milliseconds} ms apart"
+    example = "SMInfos that show two managers, and SubnSets of the first, the second and the first again to one LID within a second"
+
+    def __init__(self) -> None:
+        self.last: dict[int, tuple[tuple[int, int, int], tuple[int, int, int]]] = {}
+        """Sender, frame and time of the latest Set to each LID, and of the latest of another manager before it."""
+        self.dropped = Dropped("LIDs that managers write to")
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, _context: Context) -> Iterator[Hit]:
+        managers = {sm.lid: sm.since for sm in event.subnet.sms.values() if 0 < sm.lid < FIRST_MULTICAST}
+        asks, table = event.requests, event.table
+        sets = np.flatnonzero(asks.method == SET)
+        if len(managers) < 2 or not len(sets):
+            return
+        rows, data = asks.rows[sets], table.chunk.data
+        lrh = table.located.at("lrh")[rows]
+        by_lid = (lrh >= 0) & (data[table.chunk.offset[rows] + asks.mad[sets] + MAD.mgmt_class.bit // 8] != DIRECTED)
+        rows, lrh = rows[by_lid], lrh[by_lid]
+        slid, dlid = u16(data, lrh + 6), u16(data, lrh + 2)
+        for i in np.flatnonzero(np.isin(slid, list(managers))).tolist():  # managers set by directed routes: these are few
+            sender, target, row = int(slid[i]), int(dlid[i]), int(rows[i])
+            frame, time_ns = table.chunk.first + row, int(table.chunk.time_ns[row])
+            latest, other = self.last.get(target, (NOBODY, NOBODY))
+            if latest is not NOBODY or len(self.last) < MAX_KEPT:
+                self.last[target] = (sender, frame, time_ns), other if latest[0] == sender else latest
+            else:
+                self.dropped.add(frame, time_ns)
+            if latest[0] == sender or other[0] != sender or time_ns - other[2] >= MIXED_NS:
+                continue
+            if max(managers[sender], managers.get(latest[0], frame)) <= other[1]:  # else a state changed since: a handover
+                yield Hit(
+                    frame=frame, time_ns=time_ns, evidence=Evidence.LEARNT,
+                    related=(Related(latest[1], "the other manager's"), Related(other[1], "this manager's, before it")),
+                    arguments={
+                        "dlid": target, "one": latest[0], "two": sender, "milliseconds": (time_ns - latest[2]) // MILLISECOND,
+                    },
+                    field=MAD.method, value=SET, key=target,
+                )  # fmt: skip

@@ -1,0 +1,1 @@
+"""What rules of several families have in common; no rule of its own."""

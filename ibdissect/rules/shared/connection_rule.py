@@ -1,0 +1,83 @@
+"""What do rules share that compare packets with what their connection agreed on?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from ibdissect.lint.engine import Context
+from ibdissect.lint.rule import Hit, Rule, Seen, on_chunk
+from ibdissect.table.connection_events import Connection, QueuePair
+from ibdissect.table.connections import Connections
+from ibdissect.table.locate import Bool, Int
+from ibdissect.table.native import Native
+from ibdissect.table.rows import distinct_values
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.spec import Field
+from ibdissect.wire.transport import BTH
+
+SERVICES = {0: "RC", 1: "UC"}
+SERVICE_SHIFT = 5
+"""The high three bits of an OpCode are the transport service; 0 RC, 1 UC."""
+
+
+class AgreedRule(Rule):
+    """What the rules share: packets from one end of a connection to the other, one finding per direction and value."""
+
+    needs = (Connections,)
+    field: ClassVar[Field[int]]
+
+    def value(self, native: Native, index: Int) -> Int:
+        """What is compared, below 2**16."""
+        raise NotImplementedError
+
+    def wrong(self, pair: Connection, end: QueuePair, value: int) -> bool:
+        """Whether packets to `end` differ from the agreement."""
+        raise NotImplementedError
+
+    @on_chunk
+    def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        connections = context.get(Connections)
+        native: Native = context.get(Native).of(table)
+        index = connections.candidates(native)
+        if not len(index):
+            return
+        index = index[(native.opcode[index] >> SERVICE_SHIFT) < len(SERVICES)]
+        ways = native.dlid[index] << 40 | native.dest_qp[index] << 16 | self.value(native, index)
+        for way in distinct_values(ways):
+            end, seen = (way >> 40, way >> 16 & 0xFFFFFF), way & 0xFFFF
+            for pair in connections.by_queue_pair.get(end, ()):
+                if self.wrong(pair, end, seen):
+                    yield from self.found(table, native, index[ways == way], pair, end, seen)
+
+    def found(self, table: ChunkTable, native: Native, index: Int, pair: Connection, end: QueuePair, value: int) -> Iterator[Hit]:
+        """The finding about those of the packets that belong to the connection."""
+        mine = index[of_pair(table, native, index, pair, end)]
+        if not len(mine):
+            return
+        row = int(native.rows[mine[0]])
+        start = int(table.located.at("bth")[row] - table.chunk.offset[row])
+        yield Seen(table, row).found(
+            {
+                "slid": pair.far(end)[0],
+                "dlid": end[0],
+                "qp": end[1],
+                "seen": value,
+                "agreed": pair.p_key,
+                "service": SERVICES.get(value, "?"),
+                "asked": SERVICES.get(pair.service, "?"),
+            },
+            self.field,
+            int(native.opcode[mine[0]]) if self.field is BTH.opcode else value,
+            start=start,
+            proof=[(pair.req_frame, "REQ of the connection"), (pair.rep_frame, "REP of the connection")],
+            count=len(mine),
+            key=(end, pair.req_frame, value),
+        )
+
+
+def of_pair(table: ChunkTable, native: Native, index: Int, pair: Connection, end: QueuePair) -> Bool:
+    """Which of the packets to `end` were sent by the other end while the connection lasted."""
+    frames = native.rows[index] + table.chunk.first
+    mine: Bool = (frames > pair.rep_frame) & (frames < pair.ended) & (native.slid[index] == pair.far(end)[0])
+    return mine

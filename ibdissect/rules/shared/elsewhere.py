@@ -1,0 +1,91 @@
+"""Which management answers come from another port than was asked?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ibdissect.dropped import Dropped
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.lid_writes import LATEST, LidWitness
+from ibdissect.fabric.model import Port, Subnet
+from ibdissect.fabric.told import PortInfos
+from ibdissect.flow.requests import AnsweredFromElsewhere
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related
+from ibdissect.lint.rule import Hit, Rule, on_chunk, on_end, on_event
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.mad import MAD, method_name
+from ibdissect.wire.numbers import LID_ROUTED
+
+BLOCK = 7
+"""LMC is at most 7: a port's LIDs lie in one block of 128."""
+MAX_HELD = 4096
+
+
+class Elsewhere(Rule):
+    """What the rules share: answers from other LIDs, which may belong to the same port where nobody told its LMC."""
+
+    subnet_management = False
+    """Whether the rule judges subnet management by LID, or all other classes."""
+
+    def __init__(self) -> None:
+        self.seen: list[AnsweredFromElsewhere] = []
+        """Of this chunk."""
+        self.subnet: Subnet | None = None
+        self.held: list[tuple[Port, Hit]] = []
+        """What would be said, if the LIDs of the port that was asked did not change unseen."""
+        self.dropped = Dropped("answers from other LIDs")
+
+    @on_event(AnsweredFromElsewhere)
+    def elsewhere(self, event: AnsweredFromElsewhere, _context: Context) -> None:
+        if (event.request.mgmt_class == LID_ROUTED) == self.subnet_management:
+            self.seen.append(event)
+
+    @on_event(ChunkFollowed)
+    def followed(self, event: ChunkFollowed, context: Context) -> None:
+        context.get(LidWitness).take(event, context.get(PortInfos))
+        self.subnet = event.subnet
+
+    @on_chunk
+    def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        """Native answers with a GRH may come from another subnet, through another router than their request went."""
+        for event in self.seen:
+            if event.sender.lid is not None and table.located.at("grh")[event.frame - table.chunk.first] >= 0:
+                continue
+            yield from self._judged(event, context)
+        self.seen.clear()
+
+    def _judged(self, event: AnsweredFromElsewhere, context: Context) -> Iterator[Hit]:
+        request, asked, sender = event.request, event.request.target.lid, event.sender.lid
+        hit = Hit(
+            frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, field=MAD.transaction_id,
+            related=(Related(request.frame, "request"),), key=(request.source, request.target, sender),
+            arguments={"what": f"{method_name(request.mgmt_class, request.method)}(attribute 0x{request.attribute:04x})",
+                       "to": request.to, "sender": str(event.sender)},
+        )  # fmt: skip
+        if asked is None or sender is None or self.subnet is None:
+            yield hit
+            return
+        port, other = self.subnet.owner(asked, request.frame)[0], self.subnet.by_lid(sender)
+        if port is not None and other is port:
+            return
+        if asked >> BLOCK != sender >> BLOCK:
+            yield hit
+            return
+        lids, since = port.lids.at(request.frame) if port is not None else (None, 0)
+        if port is None or lids is None or lids[0] <= sender < lids[0] + (1 << lids[1]):
+            return
+        if not LidWitness.told(port, request.frame, context.get(PortInfos)):
+            return  # a NodeRecord tells no LMC
+        hit.related = (*hit.related, Related(since, "told the LIDs of the port that was asked"))
+        if len(self.held) < MAX_HELD:
+            self.held.append((port, hit))
+        else:
+            self.dropped.add(hit.frame, hit.time_ns)
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        """Ports whose LIDs never changed: their Sets are seen, or they told the same again."""
+        for port, hit in self.held:
+            if not port.lids.past and context.get(LidWitness).sure(port, hit.frame, context.get(PortInfos), until=LATEST):
+                yield hit

@@ -1,0 +1,103 @@
+"""What do rules about packets of a multicast group share?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ibdissect.capture.scattered import gather, u16
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.groups import GroupFacts
+from ibdissect.lint.engine import Context
+from ibdissect.lint.rule import Hit, Rule, Seen, on_event
+from ibdissect.rules.shared.link_rule import pieces
+from ibdissect.table.locate import Int
+from ibdissect.table.native import Native
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.link import LRH
+from ibdissect.wire.network import GRH
+from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE
+from ibdissect.wire.spec import Field
+from ibdissect.wire.text import gid_text
+from ibdissect.wire.transport import BTH, DETH
+
+UD = (0x64, 0x65)
+
+
+class Sent:
+    """The native multicast datagrams of a chunk, one per group GID, LID, P_Key and Q_Key; worked out once for all rules."""
+
+    def __init__(self) -> None:
+        self._of: ChunkTable | None = None
+        self.kinds: list[tuple[bytes, int, int, int, Int]] = []
+        """Group GID (empty without GRH), DLID, P_Key, Q_Key, and the rows."""
+
+    def of(self, table: ChunkTable, native: Native) -> Sent:
+        """The datagrams of a chunk."""
+        if self._of is not table:
+            self._of = table
+            self.kinds = list(self._found(table, native))
+        return self
+
+    @staticmethod
+    def _found(table: ChunkTable, native: Native) -> Iterator[tuple[bytes, int, int, int, Int]]:
+        index = np.flatnonzero((native.dlid >= FIRST_MULTICAST) & (native.dlid < PERMISSIVE) & np.isin(native.opcode, UD))
+        if not len(index):
+            return
+        rows, data = native.rows[index], table.chunk.data
+        deth = table.located.at("bth")[rows] + BTH.size
+        fits = deth + DETH.size <= table.located.limit[rows]
+        index, rows, deth = index[fits], rows[fits], deth[fits]
+        grh = table.located.start.get("grh")
+        at: Int = grh[rows] if grh is not None else np.full(len(rows), -1, np.int64)
+        gids = np.zeros((len(rows), 16), np.uint8)
+        with_grh = np.flatnonzero(at >= 0)
+        gids[with_grh] = gather(data, at[with_grh] + GRH.dgid.bit // 8, 16)
+        q_key = u16(data, deth) << 16 | u16(data, deth + 2)
+        halves = gids.view(np.uint64)
+        mixed = (halves[:, 0] * np.uint64(0x9E3779B97F4A7C15)) ^ halves[:, 1]
+        way = native.dlid[index] << 48 | native.p_key[index] << 32 | q_key
+        mixed = (mixed * np.uint64(0xC2B2AE3D27D4EB4F)) ^ way.view(np.uint64)
+        _, first, which = np.unique(mixed, return_index=True, return_inverse=True)
+        for number, i in enumerate(first.tolist()):
+            gid = gids[i].tobytes() if at[i] >= 0 else b""
+            yield gid, int(native.dlid[index[i]]), int(native.p_key[index[i]]), int(q_key[i]), rows[which.ravel() == number]
+
+
+class GroupRule(Rule):
+    """What the rules share: each kind of datagram against the group that its GID, or its LID, names."""
+
+    def wrong(self, group: GroupFacts, gid: bytes, dlid: int, p_key: int, q_key: int) -> tuple[Field[Any], Any, dict[str, Any]] | None:
+        """The field at fault, its value and what else the message says; None when the datagram is in order."""
+        raise NotImplementedError
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        groups = event.subnet.groups.by_mgid
+        if not groups:
+            return
+        native: Native = context.get(Native).of(event.table)
+        first = event.table.chunk.first
+        for gid, dlid, p_key, q_key, rows in context.get(Sent).of(event.table, native).kinds:
+            group = groups.get(gid)
+            for mine in pieces(rows, [change - first for change in group.facts.changes()]) if group is not None else ():
+                assert group is not None
+                row = int(mine[0])
+                facts, since = group.facts.at(first + row)
+                found = self.wrong(facts, gid, dlid, p_key, q_key) if facts is not None and facts.mlid and since < first + row else None
+                if facts is None or found is None:
+                    continue
+                field, value, more = found
+                owner = "lrh" if field.owner is LRH else "bth" if field.owner is BTH else ""
+                start = int(event.table.located.at(owner)[row] if owner else event.table.located.at("bth")[row] + BTH.size)
+                yield Seen(event.table, row).found(
+                    {"group": gid_text(gid), "mlid": facts.mlid, **more},
+                    field,
+                    value,
+                    start=start - int(event.table.chunk.offset[row]),
+                    proof=[(since, "the group's record")],
+                    count=len(mine),
+                    key=(gid, dlid, p_key, q_key),
+                )

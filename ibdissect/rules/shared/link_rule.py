@@ -1,0 +1,135 @@
+"""What do rules share that compare native packets with the ports at both ends?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.model import SWITCH, Port, Subnet
+from ibdissect.lint.engine import Context
+from ibdissect.lint.rule import Hit, Rule, Seen, on_event
+from ibdissect.rules.shared.attribute_rule import VLS
+from ibdissect.table.locate import Int
+from ibdissect.table.native import Native
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.link import LRH
+from ibdissect.wire.numbers import FIRST_MULTICAST
+from ibdissect.wire.sm_port import PortInfo
+
+KEPT = 4096
+"""Suspicious flows of a chunk that are looked at alone, per rule."""
+LIDS = 1 << 16
+VLS_AT, MTU_AT = PortInfo.operational_vls.bit // 8, PortInfo.neighbor_mtu.bit // 8
+NO_LIMIT = 1 << 30
+CHANGED_PREFIX = 1
+
+
+class Ends:
+    """What is known of the ports of the LIDs in a chunk, by LID; worked out once for all rules that ask."""
+
+    def __init__(self) -> None:
+        self._of: ChunkTable | None = None
+        self.mtu: npt.NDArray[np.int32] = np.full(LIDS, NO_LIMIT, np.int32)
+        """Most payload that a packet over the port's link may have."""
+        self.vls: npt.NDArray[np.int32] = np.full(LIDS, NO_LIMIT, np.int32)
+        """Data VLs of the port's link."""
+        self.top: npt.NDArray[np.int32] = np.full(LIDS, NO_LIMIT, np.int32)
+        """LinearFDBTop of the first switch behind the port."""
+        self.prefix = np.zeros(LIDS, np.uint64)
+        """GidPrefix of the port, 0 where it is not known, CHANGED_PREFIX where it had several in the chunk."""
+        self.unicast: Int = np.empty(0, np.int64)
+        """The unicast LIDs that packets go to."""
+        self.filled: list[int] = []
+        self.smallest_mtu = self.fewest_vls = self.lowest_top = NO_LIMIT
+
+    def of(self, table: ChunkTable, subnet: Subnet, native: Native) -> Ends:
+        """The strictest facts that held in a chunk: rules look up what held at a packet before they speak."""
+        if self._of is not table:
+            self._of = table
+            for column in (self.mtu, self.vls, self.top):
+                column[self.filled] = NO_LIMIT
+            self.prefix[self.filled] = 0
+            self.filled = []
+            if subnet.lids:
+                self.unicast = native.dlids[native.dlids < FIRST_MULTICAST]
+                for lid in sorted({*self.unicast.tolist(), *native.slids[native.slids < FIRST_MULTICAST].tolist()}):
+                    track = subnet.lids.get(lid)
+                    for port in track.since_frame(table.chunk.first) if track is not None else ():
+                        self._fill(lid, port, table.chunk.first)
+            self.smallest_mtu = int(self.mtu[self.filled].min(initial=NO_LIMIT))
+            self.lowest_top = int(self.top[self.filled].min(initial=NO_LIMIT))
+            self.fewest_vls = int(self.vls[self.filled].min(initial=NO_LIMIT))
+        return self
+
+    def _fill(self, lid: int, port: Port, first: int) -> None:
+        self.filled.append(lid)
+        for node in {port.node} if port.node.kind == SWITCH else {peer.node for peer in port.facing.since_frame(first)}:
+            if node.switch.now is not None and node.switch.now.linear_fdb_cap:
+                self.top[lid] = min(self.top[lid], *node.linear_top.since_frame(first), NO_LIMIT)
+        for body in port.shown.since_frame(first):
+            prefix = int.from_bytes(body[8:16], "big")
+            self.prefix[lid] = prefix if self.prefix[lid] in (0, prefix) else CHANGED_PREFIX
+            if port.node.kind != SWITCH:  # port 0 of a switch has no link
+                self.mtu[lid] = min(self.mtu[lid], 128 << (body[MTU_AT] >> 4) if body[MTU_AT] >> 4 else NO_LIMIT)
+                self.vls[lid] = min(self.vls[lid], int(VLS[body[VLS_AT] >> 4]) or NO_LIMIT)
+
+
+class LinkRule(Rule):
+    """What the rules share: suspicious packets of one source, destination and value; the first since something changed is judged."""
+
+    def suspicious(self, event: ChunkFollowed, native: Native, ends: Ends) -> tuple[Int, Int]:
+        """Indices into `native` of suspicious packets, and a small number (the value at fault) for each."""
+        raise NotImplementedError
+
+    def judge(self, event: ChunkFollowed, context: Context, slid: int, dlid: int, value: int, frame: int) -> Any:
+        """Arguments of the message and frames that prove it; None when the packet is in order."""
+        raise NotImplementedError
+
+    def kind(self, value: int) -> int:
+        """What of a value makes another finding."""
+        return value
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        if not event.subnet.lids:
+            return
+        native: Native = context.get(Native).of(event.table)
+        if not len(native.rows):
+            return
+        ends: Ends = context.get(Ends).of(event.table, event.subnet, native)
+        index, value = self.suspicious(event, native, ends)
+        if not len(index):
+            return
+        first, last = event.table.chunk.first, event.table.chunk.first + len(event.table) - 1
+        ways = native.slid[index] << 48 | native.dlid[index] << 32 | np.minimum(value, 0xFFFFFFFF)
+        _, start, which = np.unique(ways, return_index=True, return_inverse=True)
+        rows = native.rows[index]
+        for i in np.argsort(start, kind="stable")[:KEPT].tolist():
+            at = int(index[start[i]])
+            slid, dlid, number = int(native.slid[at]), int(native.dlid[at]), int(value[start[i]])
+            changes = event.subnet.changes(slid) | event.subnet.changes(dlid)
+            for mine in pieces(rows[which.ravel() == i], [change - first for change in changes if first < change <= last]):
+                row = int(mine[0])
+                judged = self.judge(event, context, slid, dlid, number, first + row)
+                if judged is None:
+                    continue
+                arguments, proof = judged
+                yield Seen(event.table, row).found(
+                    {"slid": slid, "dlid": dlid, **arguments},
+                    LRH.dlid,
+                    dlid,
+                    proof=proof,
+                    count=len(mine),
+                    key=(slid, dlid, self.kind(number)),
+                )
+
+
+def pieces(rows: Int, cuts: Iterable[int]) -> Iterator[Int]:
+    """Ascending rows, cut in front of some rows; no empty pieces."""
+    for piece in np.split(rows, np.searchsorted(rows, sorted(cuts))):
+        if len(piece):
+            yield piece

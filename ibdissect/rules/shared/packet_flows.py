@@ -1,0 +1,51 @@
+"""Which fields make up a flow, and what do rules about headers share?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.capture.scattered import looked_up
+from ibdissect.table import locate
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.around import IPv4, IPv6
+from ibdissect.wire.expr import Expr, Where
+from ibdissect.wire.link import LRH
+from ibdissect.wire.network import GRH
+from ibdissect.wire.spec import Field, Struct
+from ibdissect.wire.transport import BTH
+
+Bool = npt.NDArray[np.bool_]
+PACKET_FLOW: tuple[Field[Any], ...] = (
+    LRH.slid, LRH.dlid, GRH.sgid, GRH.dgid, IPv4.source, IPv4.destination, IPv6.source, IPv6.destination, BTH.destqp,
+)  # fmt: skip
+"""Who sends to which queue pair, on InfiniBand and RoCE of all kinds; fields that a packet lacks count as zero."""
+_EXTENDED_SIZE = locate.EXTENDED_SIZE.astype(np.uint8)
+IPOIB = (0x401B, 0x601B)
+"""Signatures of IPv4 and IPv6 over InfiniBand in a multicast GID (RFC 4391)."""
+
+
+def room_behind_headers(table: ChunkTable) -> npt.NDArray[np.int32]:
+    """Bytes between the headers that the OpCode announces and the ICRC, of each BTH; -1 where the packet was cut off."""
+    loc, found = table.located, table.occurrences(BTH)
+    limit, cut = loc.limit, ~loc.complete | loc.snapped
+    if len(found) < len(table):
+        limit, cut = limit[found.rows], cut[found.rows]
+    room = (limit - found.at).astype(np.int32)
+    room -= BTH.size
+    room -= looked_up(table.values(BTH.opcode), _EXTENDED_SIZE)
+    if cut.any():
+        room[cut] = -1
+    return room
+
+
+def gid_bytes(struct: type[Struct], gid: Field[Any], test: Callable[[npt.NDArray[np.uint8]], Bool]) -> Expr:
+    """True where `test` holds for the 16 bytes of a GID; `test` gets uint8[k, 16]."""
+
+    def holds(table: ChunkTable) -> Bool:
+        return test(table.values(gid))
+
+    return Where(struct, holds)

@@ -1,0 +1,78 @@
+"""Which requests to join a multicast group did the SA refuse, although no record of the group was seen?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ibdissect.dropped import Dropped
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.flow.transactions import AnsweredMany
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related
+from ibdissect.lint.rule import Hit, Rule, Seen, on_chunk, on_event
+from ibdissect.rules.shared.mad_conditions import SA_REQUEST
+from ibdissect.table.locate import Bool
+from ibdissect.table.mask import occurrences_where
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.mad import MAD, SA_STATUS
+from ibdissect.wire.numbers import SA_CLASS, SET
+from ibdissect.wire.sa_paths import MCMemberRecord
+from ibdissect.wire.text import gid_text
+
+MAX_KEPT = 4096
+
+
+class RefusedJoin(Rule):
+    """What the rules share: joins of unknown groups that have a certain fault, reported when they are refused."""
+
+    statuses = frozenset(SA_STATUS)
+    """Class statuses of a refusal that counts."""
+
+    def __init__(self) -> None:
+        self.joins: dict[int, Hit] = {}
+        """What would be said of each join of a group that is not known, by frame."""
+        self.refused: dict[int, tuple[int, int]] = {}
+        """Frame and class status of the refusals of this chunk, by frame of the request."""
+        self.dropped = Dropped("joins of unknown groups")
+
+    def faulty(self, table: ChunkTable) -> Bool:
+        """Which MCMemberRecords have the fault, if they are requests to join."""
+        raise NotImplementedError
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, _context: Context) -> None:
+        table = event.table
+        found = table.occurrences(MCMemberRecord)
+        if not len(found):
+            return
+        sent = occurrences_where((MAD.method == SET) & SA_REQUEST, table, MCMemberRecord)
+        for i in np.flatnonzero(sent & self.faulty(table)).tolist():
+            seen = Seen(table, int(found.rows[i]))
+            view: MCMemberRecord = table.view(MCMemberRecord, i)
+            known = event.subnet.groups.by_mgid.get(bytes(view.mgid))
+            if known is not None and known.since <= seen.frame:
+                continue
+            if len(self.joins) >= MAX_KEPT:
+                self.dropped.add(seen.frame, seen.time_ns)
+                continue
+            hit = self.hit(seen, view, self.at, group=gid_text(bytes(view.mgid)), state=view.join_state)
+            hit.key = bytes(view.mgid), bytes(view.port_gid)
+            self.joins[hit.frame] = hit
+
+    @on_event(AnsweredMany)
+    def answered(self, event: AnsweredMany, _context: Context) -> None:
+        for one in event.some(event.mgmt_class == SA_CLASS):
+            self.refused[one.request.frame] = one.frame, one.status >> 8
+
+    @on_chunk
+    def refusals(self, _table: ChunkTable, _context: Context) -> Iterator[Hit]:
+        """When all followers are through the chunk: joins that were answered in it."""
+        for asked, (frame, status) in self.refused.items() if self.joins else ():
+            hit = self.joins.pop(asked, None)
+            if hit is not None and status in self.statuses:
+                hit.arguments["status"], hit.evidence = status, Evidence.INFERRED
+                hit.related = (Related(frame, "refused"),)
+                yield hit
+        self.refused.clear()

@@ -1,0 +1,39 @@
+"""Who sent a subnet management packet: which LID, or which end of a directed route, and which port is that?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ibdissect.capture.scattered import gather, u16
+from ibdissect.fabric import Follower
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.model import Port
+from ibdissect.lint.engine import Context
+from ibdissect.table.bits import extract
+from ibdissect.table.locate import Bool, Int
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.link import LRH
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import DIRECTED, PERMISSIVE
+
+TID_AT, HALF = MAD.transaction_id.bit // 8, 4
+
+
+def senders_of(table: ChunkTable, rows: Int, mad: Int) -> tuple[Int, Bool]:
+    """Who sent SMPs: the SLID, or the high half of the transaction id of a directed route; and which are directed."""
+    at = table.chunk.offset[rows] + mad
+    directed: Bool = table.chunk.data[at + 1] == DIRECTED
+    slid = u16(table.chunk.data, table.located.at("lrh")[rows] + LRH.slid.bit // 8)
+    high = extract(gather(table.chunk.data, at + TID_AT, HALF), 0, 32).astype(np.int64)
+    hidden = directed & ((slid == PERMISSIVE) | (slid == 0))
+    return np.where(hidden, high, slid), hidden
+
+
+def port_of_sender(event: ChunkFollowed, context: Context, sender: int, hidden: bool, frame: int) -> tuple[Port | None, int]:
+    """The port of a sender as `senders_of` numbers them, and the frame that told; None where nothing told before `frame`."""
+    if not hidden:
+        return event.subnet.owner(sender, frame)
+    follower: Follower = context.get(Follower)
+    origin = follower.routes.origins.get(sender)
+    hop = follower.routes.directed(origin, b"") if origin is not None else None
+    return (hop.node.manager(hop.entered), hop.frame) if hop is not None and hop.frame < frame else (None, 0)

@@ -1,0 +1,187 @@
+"""What does the traffic do that the owner of the subnet does not allow? For rules of their own families, and SMP025.
+
+All of it is silent without a site policy (`[tool.ibdissect.site]`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ibdissect.capture.scattered import gather
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.model import SWITCH
+from ibdissect.fabric.told import PKeyTables, PortInfos, port_key
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Span, value_of
+from ibdissect.lint.policy import SitePolicy
+from ibdissect.lint.rule import Hit, Seen
+from ibdissect.rules.shared.attribute_rule import DATA_AT, name_of
+from ibdissect.rules.shared.senders import senders_of
+from ibdissect.table.bits import extract
+from ibdissect.table.locate import Bool, Int
+from ibdissect.table.native import Native
+from ibdissect.table.rows import by_value
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.link import LRH
+from ibdissect.wire.numbers import SET, TRAP_REPRESS
+from ibdissect.wire.sm import SMP
+from ibdissect.wire.sm_port import PortInfo
+from ibdissect.wire.sm_tables import PKeyEntry
+from ibdissect.wire.spec import Field
+from ibdissect.wire.transport import BTH
+
+SITE = "site policy"
+ALL_P_KEYS = 1 << 16
+
+
+def forbidden_packets(table: ChunkTable, policy: SitePolicy) -> Iterator[Hit]:
+    """Packets between ordinary queue pairs in a partition that is not allowed; one finding per sender, QP and P_Key."""
+    if policy.partitions is None and not policy.no_partitions:
+        return
+    found = table.occurrences(BTH)
+    p_key, qp = table.values(BTH.p_key).astype(np.int64), table.values(BTH.destqp).astype(np.int64)
+    wrong = np.zeros(ALL_P_KEYS, np.bool_)
+    for one in np.flatnonzero(np.bincount(p_key, minlength=ALL_P_KEYS)).tolist():
+        wrong[one] = not policy.partition_allowed(one)
+    index = np.flatnonzero(wrong[p_key] & (qp > 1))
+    if not len(index):
+        return
+    rows = found.rows[index]
+    slid = table.of_rows(LRH.slid)[0][rows].astype(np.int64)
+    keys, first, counts = np.unique(slid << 40 | qp[index] << 16 | p_key[index], return_index=True, return_counts=True)
+    for key, i, count in zip(keys.tolist(), first.tolist(), counts.tolist(), strict=True):
+        row = int(rows[i])
+        start = int(found.at[index[i]] - table.chunk.offset[row])
+        yield Seen(table, row).found(
+            {"p_key": key & 65535, "qp": key >> 16 & 16777215, "sender": f"LID {key >> 40}" if key >> 40 else "a host"},
+            BTH.p_key,
+            key & 65535,
+            start=start,
+            count=count,
+            key=(SITE, key),
+            message="P_Key 0x{p_key:04x} from {sender} to QP 0x{qp:x}: the site's policy does not allow that partition",
+        )
+
+
+def forbidden_entries(event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+    """Sets that put a partition into a port's table that is not allowed, the default partition of management aside."""
+    policy: SitePolicy = context.get(SitePolicy)
+    if policy.partitions is None and not policy.no_partitions:
+        return
+    told = context.get(PKeyTables).of(event)
+    for i in np.flatnonzero(told.sets).tolist():
+        keys = told.bodies[i].view(">u2").tolist()
+        for place, p_key in enumerate(keys):
+            if policy.partition_allowed(p_key) or p_key & 0x7FFF == 0x7FFF:
+                continue
+            frame = int(told.frames[i])
+            yield Hit(
+                frame=frame,
+                time_ns=int(event.table.chunk.time_ns[told.rows[i]]),
+                arguments={"p_key": p_key, "port": name_of(told, i)},
+                spans=(Span(frame, int(told.mad[i]) + DATA_AT + 2 * place, 2),),
+                field=PKeyEntry.p_key,
+                value=p_key,
+                key=(SITE, int(told.slot[i]), int(told.entered[i]), int(told.modifier[i]), p_key),
+                message="Set(P_KeyTable) of {port} writes 0x{p_key:04x}: the site's policy does not allow that partition",
+            )
+
+
+def foreign_lids(event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+    """Packets from or to unicast LIDs, and assignments of LIDs, outside of the site's ranges."""
+    policy: SitePolicy = context.get(SitePolicy)
+    if not policy.lids:
+        return
+    native: Native = context.get(Native).of(event.table)
+    foreign = np.array([not policy.lid_allowed(lid) for lid in range(1 << 16)])
+    for lids, field, verb in ((native.slid, LRH.slid, "from"), (native.dlid, LRH.dlid, "to")):
+        index = np.flatnonzero(foreign[lids])
+        for lid, where in by_value(lids[index]):
+            mine = index[where]
+            row = int(native.rows[mine[0]])
+            start = int(event.table.located.at("lrh")[row] - event.table.chunk.offset[row])
+            yield _foreign(event.table, row, start, field, lid, len(mine), f"a packet {verb} LID {lid}", (verb, lid))
+    told = context.get(PortInfos).of(event)
+    if len(told):
+        assigned = told.now(PortInfo.lid).astype(np.int64)
+        for i in np.flatnonzero(told.sets & foreign[assigned]).tolist():
+            lid = int(assigned[i])
+            text = f"Set(PortInfo) of {name_of(told, i)} assigns LID {lid}"
+            start = int(told.mad[i]) + DATA_AT
+            yield _foreign(event.table, int(told.rows[i]), start, PortInfo.lid, lid, 1, text, ("set", lid))
+
+
+def _foreign(table: ChunkTable, row: int, start: int, field: Field[int], lid: int, count: int, what: str, key: tuple[str, int]) -> Hit:
+    return Seen(table, row).found(
+        {"what": what}, field, lid, start=start, count=count, key=(SITE, *key), message="{what}, which is outside of the site's LID ranges"
+    )
+
+
+def foreign_keys(event: ChunkFollowed, context: Context, *, zero: bool) -> Iterator[Hit]:
+    """Sets and TrapRepresses that carry an M_Key which is none of the site's; `zero`: none, to a port that is not known to have none."""
+    policy: SitePolicy = context.get(SitePolicy)
+    if not policy.m_keys:
+        return
+    asks = event.requests
+    index = np.flatnonzero((asks.method == SET) | (asks.method == TRAP_REPRESS))
+    at = event.table.chunk.offset[asks.rows[index]] + asks.mad[index]
+    key = extract(gather(event.table.chunk.data, at + SMP.m_key.bit // 8, 8), 0, 64).astype(np.uint64)
+    wrong = ~np.isin(key, np.array(sorted(policy.m_keys), np.uint64)) & ((key == 0) == zero)
+    if zero:
+        wrong &= ~_open(event, context, index)
+    sender, directed = senders_of(event.table, asks.rows[index], asks.mad[index])
+    for j in np.flatnonzero(wrong).tolist():
+        i = int(index[j])
+        node = event.subnet.by_slot(int(asks.slot[i]))
+        port = node.manager(int(asks.entered[i])) if node is not None else None
+        presented = value_of(SMP.m_key, int(key[j]))
+        yield Seen(event.table, int(asks.rows[i])).found(
+            {
+                "method": "Set" if int(asks.method[i]) == SET else "TrapRepress",
+                "presented": presented,
+                "port": str(port) if port is not None else "an unknown port",
+            },
+            SMP.m_key,
+            presented,
+            start=int(asks.mad[i]),
+            key=(SITE, int(asks.slot[i]), int(sender[j]), bool(directed[j]), int(key[j])),
+            message="{method} to {port} carries " + ("no M_Key" if zero else "{presented}, none of the site's M_Keys"),
+        )
+
+
+def _open(event: ChunkFollowed, context: Context, index: Int) -> Bool:
+    """Which requests go to ports that showed last that they have no M_Key, and hide none: a manager installs the first one without."""
+    asks = event.requests
+    infos: PortInfos = context.get(PortInfos)
+    infos.of(event)
+    number = np.where(asks.kind[index] == SWITCH, 0, asks.entered[index])
+    bodies, since = infos.at(port_key(asks.slot[index], number), asks.rows[index] + event.table.chunk.first)
+    protect = extract(bodies, PortInfo.m_key_protect_bits.bit, PortInfo.m_key_protect_bits.bits)
+    free: Bool = (since > 0) & ~bodies[:, :8].any(axis=1) & (protect == 0)
+    return free
+
+
+def foreign_keys_held(event: ChunkFollowed, context: Context, *, zero: bool) -> Iterator[Hit]:
+    """M_Keys written to a port, or shown by one, that are none of the site's; `zero`: Sets that take the key away."""
+    policy: SitePolicy = context.get(SitePolicy)
+    told = context.get(PortInfos).of(event)
+    if not policy.m_keys or not len(told):
+        return
+    key = told.now(PortInfo.m_key).astype(np.uint64)
+    wrong = ~np.isin(key, np.array(sorted(policy.m_keys), np.uint64))
+    wrong &= (key == 0) & told.sets if zero else (key != 0) & (told.sets | told.answers)
+    wrong &= ~((told.kind == SWITCH) & (told.number > 0))  # the key of a switch is that of its port 0
+    for i in np.flatnonzero(wrong).tolist():
+        held = value_of(PortInfo.m_key, int(key[i]))
+        yield Seen(event.table, int(told.rows[i])).found(
+            {"port": name_of(told, i), "held": held, "verb": "is written to" if told.sets[i] else "is held by"},
+            PortInfo.m_key,
+            held,
+            start=int(told.mad[i]) + DATA_AT,
+            key=(SITE, int(told.key[i]), int(key[i])),
+            message="the M_Key of {port} is taken away, the site's policy wants one"
+            if zero
+            else "{held} {verb} {port} and is none of the site's M_Keys",
+        )

@@ -1,0 +1,90 @@
+"""What do rules share about packets that a port reports by trap or counts as violations?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ibdissect.fabric.events import ChunkFollowed, TrapSeen
+from ibdissect.fabric.told import PortInfos, Told
+from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Evidence, Related, Span
+from ibdissect.lint.rule import Hit, on_event
+from ibdissect.rules.shared.attribute_rule import DATA_AT, Changed, Mask
+from ibdissect.rules.shared.trap_rule import DETAILS_AT, TrapRule
+from ibdissect.table.locate import Int
+from ibdissect.table.native import Native
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.notice import Notice
+
+LOOK_BACK = 8192
+"""Native packets before a trap among which those that it is about are looked for."""
+
+
+class ReportedPackets(TrapRule):
+    """A port complains about a packet that the capture holds: the trap is linked with it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: list[tuple[TrapSeen, int, int, int, int]] = []
+        """Traps of this chunk, with the ends and the key that they are about."""
+        self.latest: Int = np.empty((5, 0), np.int64)
+        """Frame, SLID, DLID, destination QP and key of the latest native packets, int64[5, n]."""
+
+    def ends(self, event: TrapSeen) -> tuple[int, int, int, int]:
+        """SLID, DLID, destination QP and key of the packet that the trap is about."""
+        raise NotImplementedError
+
+    @on_event(TrapSeen)
+    def trap(self, event: TrapSeen, context: Context) -> Iterator[Hit]:
+        notice = Notice(event.notice)
+        if notice.is_generic and notice.trap_number in self.numbers:
+            self.waiting.append((event, *self.ends(event)))
+        return iter(())
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        waiting, self.waiting = self.waiting, []
+        native = context.get(Native).of(event.table)
+        some = slice(None) if waiting else slice(-LOOK_BACK, None)
+        columns = (native.rows[some] + event.table.chunk.first, native.slid[some], native.dlid[some], native.dest_qp[some])
+        packets = np.concatenate([self.latest, [*columns, self.keys(event.table, native, some)]], axis=1)
+        self.latest = packets[:, -LOOK_BACK:].copy()
+        for trap, *about in waiting:
+            slid, dlid, qp, key = about
+            stop = int(packets[0].searchsorted(trap.frame))
+            before = packets[:, max(0, stop - LOOK_BACK) : stop]
+            frames = before[0, (before[1:] == np.array(about)[:, None]).all(axis=0)]
+            if len(frames):
+                last = int(frames[-1])
+                yield Hit(
+                    frame=trap.frame,
+                    time_ns=trap.time_ns,
+                    arguments={"port": str(trap.port) if trap.port is not None else f"LID {trap.slid}", "slid": slid, "dlid": dlid,
+                               "qp": qp, "key": self.key_text(key), "packet": last, "packets": len(frames)},
+                    spans=(Span(trap.frame, trap.mad + DATA_AT + DETAILS_AT, 50),),
+                    related=(Related(last, "the packet that the trap is about"),),
+                    evidence=Evidence.LEARNT,
+                    key=(slid, dlid, qp, key),
+                )  # fmt: skip
+
+    def keys(self, table: ChunkTable, native: Native, some: slice) -> Int:
+        """The key that each of some packets carries, -1 for none; int64[n]."""
+        raise NotImplementedError
+
+    def key_text(self, key: int) -> Any:
+        """The key as the message shows it."""
+        raise NotImplementedError
+
+
+class ViolationCounted(Changed):
+    """What the rules about violation counters share."""
+
+    source = PortInfos
+    why = "showed a lower count"
+
+    def suspicious(self, told: Told, context: Context) -> Mask:
+        assert self.at is not None
+        return told.answers & (told.since > 0) & (told.now(self.at) > told.was(self.at))

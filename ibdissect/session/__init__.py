@@ -1,0 +1,1 @@
+"""How do the lower packages work together? Reading a capture, checking it, its columns, and the Python interface."""

@@ -1,0 +1,141 @@
+"""What can a program do with an opened capture? The Python interface."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ibdissect import plugins as plugin_loader
+from ibdissect.capture.chunk import Chunk
+from ibdissect.capture.index import FrameIndex
+from ibdissect.capture.opening import Source, open_capture
+from ibdissect.dissect.tree import Tree, dissect_row
+from ibdissect.errors import CaptureError
+from ibdissect.lint.finding import Finding
+from ibdissect.lint.rule import Rule
+
+from .columns import Columns
+from .reading import Reading, plain_path
+
+if TYPE_CHECKING:
+    from ibdissect.dfilter.answers import Answers
+    from ibdissect.dissect.rmpp import Transfer
+    from ibdissect.lint.result import CaptureReport
+    from ibdissect.session.check import Options
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One record of a capture."""
+
+    number: int
+    """From 1, as in Wireshark."""
+    time_ns: int
+    """Nanoseconds since 1970 UTC."""
+    data: bytes
+    """Captured bytes as Wireshark shows them: without ERF pseudo-header; RoCE from the Ethernet header on."""
+    link: int
+    """Link type (197 and 247 InfiniBand, 1 Ethernet, ...)."""
+
+
+class Capture(Reading):
+    """An opened capture: iterate its frames, dissect one, get columns, lint it. Close it, or use a `with` statement."""
+
+    def __init__(self, source: Source, *, plugins: Iterable[str] = (), show_keys: bool = False, follow: bool = False) -> None:
+        loaded = plugin_loader.load(plugins)
+        super().__init__(open_capture(source, follow=follow), catalog=loaded.catalog, show_keys=show_keys)
+        self.source: Source = source
+        self.plugin_rules: tuple[type[Rule], ...] = loaded.rules
+        self._index: FrameIndex | None = None
+        self._columns: Columns | None = None
+        self._answers: Answers | None = None
+
+    def close(self) -> None:
+        """Close the file."""
+        super().close()
+        if self._index is not None:
+            self._index.close()
+            self._index = None
+
+    def __iter__(self) -> Iterator[Frame]:
+        for chunk in self.chunks():
+            times, links = chunk.time_ns.tolist(), chunk.link.tolist()
+            for row in range(len(chunk)):
+                yield Frame(chunk.first + row, times[row], chunk.frame_bytes(row), links[row])
+
+    def frame(self, number: int) -> Frame:
+        """The frame with a number, in any order. Raises IndexError if there is none."""
+        chunk = self._one(number)
+        return Frame(number, int(chunk.time_ns[0]), chunk.frame_bytes(0), int(chunk.link[0]))
+
+    def dissect(self, number: int) -> Tree:
+        """The frame with a number as a tree of layers and fields. Raises IndexError if there is none."""
+        table = self.table_of(self._one(number))
+        if self.keys_to < number:
+            for _ in self.tables(until=number):
+                pass
+        return dissect_row(table, 0, self.presenter())
+
+    def transfer(self, number: int) -> Transfer | None:
+        """The RMPP transfer that a frame carries a segment of, complete or not; None for other frames. Reads the capture again."""
+        from ibdissect.dissect.transfers import Transfers  # rarely needed
+
+        transfers = Transfers()
+        for table in self.tables():
+            for transfer in transfers.feed(table).values():
+                if transfer.holds(number):
+                    return transfer
+        return next((transfer for transfer in transfers.unfinished() if transfer.holds(number)), None)
+
+    def answers(self) -> Answers:
+        """Which frame answers which request in the whole capture; found in one pass on first use. CaptureError for a pipe."""
+        if self._answers is None:
+            from ibdissect.dfilter.answers import Answers  # rarely needed
+
+            if not self.reader.again:
+                raise CaptureError(self.path, "must be read twice to match requests with their answers; a pipe can be read only once")
+            found = Answers()
+            for table in self.tables(keys=False):
+                found.feed(table)
+            self._answers = found
+        return self._answers
+
+    def _one(self, number: int) -> Chunk:
+        index = self._indexed()
+        if not 1 <= number <= index.frames:
+            raise IndexError(f"{self.path} has frames 1 to {index.frames}, not {number}" if index.frames else f"{self.path} has no frames")
+        return index.chunk([number])
+
+    def _indexed(self) -> FrameIndex:
+        """The positions of all frames; found in one pass on first use."""
+        if self._index is None:
+            self._index = FrameIndex(plain_path(self.source, self.reader))
+            for chunk in self.chunks():
+                self._index.add(chunk)
+                if not self.reader.again:
+                    self.learn(self.table_of(chunk))
+        return self._index
+
+    def table(self) -> Columns:
+        """Columns by filter name, over the whole capture: `table["infiniband.bth.p_key"].value`, `table.filter("...").to_arrow()`."""
+        if self._columns is None:
+            self._columns = Columns(self)
+        return self._columns
+
+    def lint(self) -> list[Finding]:
+        """All findings of all rules, ordered by frame and code. Raises CaptureError if the capture cannot be read."""
+        from ibdissect.rules import load
+        from ibdissect.session.check import Options
+
+        rules = [*load(), *self.plugin_rules]
+        return self.report(Options(rules=rules, catalog=self.catalog, max_findings=None, show_keys=self.show_keys)).findings
+
+    def report(self, options: Options) -> CaptureReport:
+        """The report of a check with the given options. CaptureError if the capture cannot be read (a pipe only once)."""
+        from ibdissect.session.check import check_reading
+
+        report = check_reading(Reading(self.reader, catalog=self.catalog, show_keys=options.show_keys), options)
+        if report.error is not None:
+            raise CaptureError(self.path, report.error.removeprefix(f"{self.path}: "))
+        return report

@@ -1,0 +1,254 @@
+"""How is a capture checked, from opening it to finished findings? Used by `lint`, the Python interface and the terminal UI."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct as Record
+from msgspec import field
+
+from ibdissect.capture.chunk import LINK_NAMES
+from ibdissect.capture.opening import Source
+from ibdissect.capture.stream import calm
+from ibdissect.errors import CaptureError, IbdissectError
+from ibdissect.failures import Failures, collected
+from ibdissect.lint.engine import Linter
+from ibdissect.lint.finding import Finding, Severity
+from ibdissect.lint.result import CaptureReport
+from ibdissect.lint.rule import REGISTRY, Rule
+from ibdissect.rules import load
+from ibdissect.table.locate import Located
+from ibdissect.table.services import Services
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.catalog import Catalog
+
+from .reading import Progress, Reading, open_reading
+
+if TYPE_CHECKING:
+    from ibdissect.lint.paths import PathIgnores
+    from ibdissect.lint.policy import SitePolicy
+
+Stop = Callable[[], bool]
+"""Called after every window; True ends the check and keeps the findings so far."""
+
+
+class Shown(Protocol):
+    """Limits the report: a compiled display filter, frame numbers, or both."""
+
+    def rows(self, table: ChunkTable) -> npt.NDArray[np.bool_]: ...
+
+    @property
+    def edges(self) -> Sequence[int]:
+        """Frames where the selection changes; findings of a flow are counted separately on both sides."""
+
+
+class Declared(Record, frozen=True):
+    """Rules declared in a configuration file; every worker process builds them again."""
+
+    tables: tuple[dict[str, Any], ...]
+    where: str
+    """The file's name for error messages."""
+
+
+class Options(Record, kw_only=True):
+    """The options of a check. They are pickled as names; worker processes import rules and plugins themselves."""
+
+    rules: list[type[Rule]]
+    plugins: tuple[str, ...] = ()
+    """Names of the plugins that contributed to `rules` and `catalog`."""
+    catalog: Catalog | None = None
+    declared: Declared | None = None
+    """Source of those `rules` that a configuration file declares."""
+    max_findings: int | None = 100
+    show_keys: bool = False
+    timing: bool = False
+    threads: int = 1
+    """If more than one, a second thread reads ahead."""
+    shown: Shown | None = None
+    severities: dict[str, Severity] = field(default_factory=dict)
+    """By rule code, where they differ from the rule's own."""
+    policy: SitePolicy | None = None
+    """What the site allows; None: no policy."""
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Values of rule settings, by code and attribute (`lint.setting`)."""
+    ignored: PathIgnores | None = None
+    """Which rules do not check captures at certain paths."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        rest = {name: getattr(self, name) for name in self.__struct_fields__ if name not in ("rules", "catalog")}
+        return _options, ([rule.code for rule in self.rules], rest)
+
+    def rules_for(self, path: str) -> list[type[Rule]]:
+        """The rules that check the capture at a path."""
+        return self.rules if self.ignored is None else self.ignored.left(path, self.rules)
+
+    def severity_of(self, rule: Rule | type[Rule], said: Severity | None = None) -> Severity:
+        """The severity of a rule's findings; `said` is the severity the rule gave one finding, which may be lower."""
+        given = self.severities.get(rule.code, rule.severity)
+        lowered = said is not None and said.rank < min(rule.severity.rank, given.rank)
+        return said if said is not None and lowered else given
+
+    def totals(self, linter: Linter) -> Counter[Severity]:
+        """Exact number of findings so far, by severity."""
+        totals = Counter[Severity]()
+        for rule in linter.rules:
+            tally = linter.tally.get(rule.code)
+            if tally is not None:
+                totals[self.severity_of(rule)] += tally.count - tally.lowered.total()
+                for said, count in tally.lowered.items():
+                    totals[self.severity_of(rule, said)] += count
+        return totals
+
+
+def _options(codes: list[str], rest: dict[str, Any]) -> Options:
+    """Rebuild the options in a worker process."""
+    from ibdissect.plugins import load as load_plugins
+
+    load()
+    catalog = load_plugins(rest["plugins"]).catalog if rest["plugins"] else None
+    if rest["declared"] is not None:
+        from ibdissect.lint.declared import rules_of
+
+        rules_of(rest["declared"].tables, rest["declared"].where, catalog)
+    return Options(rules=[REGISTRY[code] for code in codes], catalog=catalog, **rest)
+
+
+def check(source: Source, options: Options, *, progress: Progress | None = None, stop: Stop | None = None) -> CaptureReport:
+    """Check one capture. Never raises because of its contents: an unreadable capture gives a report with an error."""
+    try:
+        reading = open_reading(source, catalog=options.catalog, show_keys=options.show_keys)
+    except CaptureError as error:
+        if stop is not None and stop():
+            return CaptureReport(path=error.path, status="interrupted")
+        return CaptureReport(path=error.path, status="unreadable", error=str(error))
+    with reading:
+        return check_reading(reading, options, progress=progress, stop=stop)
+
+
+def check_reading(reading: Reading, options: Options, *, progress: Progress | None = None, stop: Stop | None = None) -> CaptureReport:
+    """Check an open capture from its beginning; it stays open."""
+    try:
+        with collected(Failures(show_keys=options.show_keys)) as failures:
+            return _check(reading, options, failures, progress, stop)
+    except IbdissectError as error:
+        return CaptureReport(path=reading.path, status="unreadable", error=str(error))
+
+
+def linter_of(options: Options, reading: Reading, failures: Failures, *, on_finding: Callable[[Finding], None]) -> Linter:
+    """The linter for a capture with the given options."""
+    linter = Linter(
+        options.rules_for(reading.path), max_findings=options.max_findings, timing=options.timing, on_finding=on_finding, failures=failures
+    )
+    for rule in linter.rules if options.settings else ():
+        vars(rule).update(options.settings.get(rule.code, {}))
+    linter.context.sources[Services] = reading.services
+    if options.policy is not None:
+        linter.context.sources[type(options.policy)] = options.policy
+    return linter
+
+
+def _check(reading: Reading, options: Options, failures: Failures, progress: Progress | None, stop: Stop | None) -> CaptureReport:
+    reader = reading.reader
+    report = CaptureReport(path=reading.path, phases=None if reader.again else 1)
+    fresh: list[Finding] = []
+    linter = linter_of(options, reading, failures, on_finding=fresh.append)
+    table = None
+    # Plugin functions must run in a single thread, and so must timing.
+    ahead = options.threads > 1 and reader.again and not options.timing and not options.plugins
+    try:
+        edges = options.shown.edges if options.shown is not None else ()
+        for table in reading.tables(keys=not reader.again, progress=progress, prepare=linter.prepare if ahead else None, edges=edges):
+            chunk = table.chunk
+            shown = options.shown.rows(table) if options.shown is not None else None
+            linter.feed(table, shown)
+            _describe(fresh, table)
+            fresh.clear()
+            if len(chunk):
+                report.first_ns = report.first_ns or int(chunk.time_ns[0])
+                report.last_ns = int(chunk.time_ns[-1])
+            report.frames += len(chunk)
+            _decoded(report, table.located)
+            report.checked += len(chunk) if shown is None else int(np.count_nonzero(shown))
+            if stop is not None and stop():
+                break
+    except IbdissectError:
+        raise
+    except Exception as error:  # keep the findings so far
+        failures.add("the check", error)
+    linter.context.damage = reading.damage
+    if stop is not None and stop():
+        report.status = "interrupted"
+        calm()  # a second pass still numbers the keys of the whole capture
+        # An interrupted read looks like the end of the file.
+        linter.context.damage = [damage for damage in reading.damage if damage.kind != "cut-off"]
+    report.findings = linter.finish()
+    if table is not None:
+        _describe(fresh, table)  # findings made at the end whose frame is in the last chunk
+    if reader.again and not reading.show_keys and any(secret.value for finding in report.findings for secret in finding.secrets()):
+        reading.number_keys()  # a second pass, needed only if a finding shows a key
+    report.unnumbered = reading.masker.dropped.count
+    rules = {rule.code: rule for rule in linter.rules}
+    for finding in report.findings:
+        finding.capture = report.path
+        finding.severity = options.severity_of(rules[finding.code], finding.severity)
+        try:
+            reading.finish(finding)
+        except Exception as error:  # the message cannot be formatted
+            failures.add(f"rule {finding.code}", error, finding.frame)
+            finding.message = finding.stable = finding.name
+            finding.value, finding.arguments = None, {}
+    report.link_types = [LINK_NAMES.get(link, f"link type {link}") for link in reader.link_types]
+    report.by_rule = {code: tally.count for code, tally in sorted(linter.tally.items()) if tally.count}
+    totals = options.totals(linter)
+    report.counts = {level.value: totals[level] for level in Severity}
+    report.seconds = {code: tally.seconds for code, tally in linter.tally.items()} if options.timing else {}
+    if reading.damage and report.status == "ok":
+        report.status = "truncated" if all(d.kind == "cut-off" for d in reading.damage) else "damaged"
+    if failures:
+        report.status, report.error = "failed", f"{report.path}: {failures.text()}"
+    return report
+
+
+def _decoded(report: CaptureReport, located: Located) -> None:
+    """Count frames with InfiniBand headers, and malformed frames."""
+    starts = [located.start[name] >= 0 for name in ("lrh", "bth") if name in located.start]
+    if starts:
+        report.infiniband += int(np.count_nonzero(np.logical_or.reduce(starts)))
+    report.undecoded += int(np.count_nonzero(located.malformed))
+
+
+def _describe(findings: list[Finding], table: ChunkTable) -> None:
+    """Add the summary line of its frame to each finding, while the chunk is in memory."""
+    if not findings:
+        return
+    from ibdissect.dissect.summary import summaries  # a clean capture does not need it
+
+    rows = sorted({row for finding in findings if 0 <= (row := finding.frame - table.chunk.first) < len(table)})
+    lines = dict(zip(rows, summaries(table, np.array(rows, np.int64)), strict=True))
+    for finding in findings:
+        line = lines.get(finding.frame - table.chunk.first)
+        if line is not None:
+            finding.context = f"{line.source} → {line.destination}  {line.protocol}  {line.info}"
+
+
+def check_many(
+    paths: list[str], options: Options, *, jobs: int = 1, progress: Progress | None = None, stop: Stop | None = None
+) -> Iterable[CaptureReport]:
+    """Reports of several captures in the order of `paths`, from `jobs` processes; a crash loses only the capture it happened in.
+
+    `stop` ends the current check and skips the remaining captures; it is not called with several processes.
+    """
+    if jobs <= 1 or len(paths) <= 1:
+        for path in paths:
+            if stop is not None and stop():
+                return
+            yield check(path, options, progress=progress, stop=stop)
+        return
+    from ibdissect.session.processes import in_processes
+
+    yield from in_processes(paths, partial(check, options=options), jobs)

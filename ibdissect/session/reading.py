@@ -1,0 +1,193 @@
+"""How is a capture read in order? As tables, learning connections and numbering keys on the way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from types import TracebackType
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec.structs import replace
+
+from ibdissect.capture.chunk import Chunk, Damage
+from ibdissect.capture.opening import Source, open_capture
+from ibdissect.capture.reader import CaptureReader
+from ibdissect.capture.stream import GZIP, XZ, ZSTD
+from ibdissect.errors import CaptureError
+from ibdissect.table.secrets import Masker
+from ibdissect.table.services import Services
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.catalog import Catalog, builtin
+
+if TYPE_CHECKING:
+    from ibdissect.dissect.value import Presenter
+    from ibdissect.lint.finding import Finding, Secret
+
+R = TypeVar("R", bound="Reading")
+Progress = Callable[[int, int], None]
+"""Called with (frames so far, bytes so far)."""
+Prepare = Callable[[ChunkTable], None]
+_COLUMNS = ("offset", "caplen", "length", "time_ns", "link", "interface", "pseudo")
+
+
+class Reading:
+    """An opened capture with its catalog, and what reading it has taught: services of queue pairs, numbers of keys.
+
+    All commands, the terminal UI and the Python interface make their tables here, so that all see the same structures and
+    give a key the same number.
+    """
+
+    def __init__(self, reader: CaptureReader, *, catalog: Catalog | None = None, show_keys: bool = False) -> None:
+        self.reader = reader
+        self.catalog: Catalog = catalog if catalog is not None else builtin()
+        self.show_keys = show_keys
+        self.masker = Masker()
+        self.services = Services()
+        """The service of each connection, as learnt from the frames read so far."""
+        self.keys_to = 0
+        """Last frame whose keys have been numbered."""
+
+    def __enter__(self: R) -> R:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self.reader.close()
+
+    @property
+    def path(self) -> str:
+        """The capture's name for messages."""
+        return self.reader.path
+
+    @property
+    def damage(self) -> list[Damage]:
+        """Damage in the capture file that the last pass found."""
+        return self.reader.damage
+
+    def chunks(self) -> Iterator[Chunk]:
+        """The records, one window at a time. Raises CaptureError on the second pass over a pipe."""
+        return self.reader.chunks()
+
+    def table_of(self, chunk: Chunk) -> ChunkTable:
+        """Any frames of the capture as a table, without learning from them."""
+        return ChunkTable(chunk, self.catalog, self.services)
+
+    def tables(
+        self, *, keys: bool = True, until: int | None = None, progress: Progress | None = None, prepare: Prepare | None = None,
+        edges: Sequence[int] = (),
+    ) -> Iterator[ChunkTable]:  # fmt: skip
+        """The capture from its beginning, one table per window, learning from each.
+
+        `keys` False does not number keys, which saves reading every structure with a key. `until` is the last frame wanted.
+        Each frame in `edges` starts a new window. With `prepare`, a thread reads one window ahead and calls it with the
+        table, for work that depends on that chunk alone.
+        """
+        made = map(self.table_of, self._chunks(until) if not edges else _cut(self._chunks(until), edges))
+        for table in made if prepare is None else _one_ahead(made, prepare):
+            self.learn(table, keys=keys)
+            yield table
+            chunk = table.chunk
+            if progress is not None:
+                progress(chunk.first + len(chunk) - 1, chunk.base + chunk.data.size)
+
+    def _chunks(self, until: int | None) -> Iterator[Chunk]:
+        """The records up to frame `until`."""
+        for chunk in self.reader.chunks():
+            last = chunk.first + len(chunk) - 1
+            if until is not None and last >= until:
+                yield chunk if last == until else _rows(chunk, 0, max(0, until - chunk.first + 1))
+                return
+            yield chunk
+
+    def learn(self, table: ChunkTable, *, keys: bool = True) -> None:
+        """Learn from the next frames in order, skipping those already processed."""
+        last = table.chunk.first + len(table) - 1
+        if last > self.services.fed:
+            self.services.feed(self._after(table, self.services.fed))
+        if keys and last > self.keys_to:
+            if not self.show_keys:
+                self.masker.feed(self._after(table, self.keys_to))
+            self.keys_to = last
+
+    def _after(self, table: ChunkTable, frame: int) -> ChunkTable:
+        """The frames of a table after `frame`."""
+        known = frame + 1 - table.chunk.first
+        return table if known <= 0 else self.table_of(_rows(table.chunk, known, len(table)))
+
+    def number_keys(self) -> None:
+        """Number the keys of the whole capture in order of appearance."""
+        for _ in self.tables():
+            pass
+
+    def presenter(self) -> Presenter:
+        """Turns values into text; masks keys unless `show_keys`."""
+        from ibdissect.dissect.value import Presenter  # a clean capture does not need it
+
+        return Presenter(self.masker, show_keys=self.show_keys)
+
+    def finish(self, finding: Finding) -> None:
+        """Make a finding's message final; mask its keys unless `show_keys`."""
+        finding.finish(None if self.show_keys else self._masked)
+
+    def _masked(self, secret: Secret) -> str:
+        return self.masker.name(secret.kind, secret.value)
+
+
+def _one_ahead(tables: Iterator[ChunkTable], prepare: Prepare) -> Iterator[ChunkTable]:
+    """The same tables in order; a thread makes and prepares the next one while the caller works on the current one.
+
+    Only one window is read ahead, which bounds memory. Exceptions in the thread are raised here.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    def make() -> ChunkTable | None:
+        table = next(tables, None)
+        if table is not None:
+            table.learnt = False
+            prepare(table)
+            table.learnt = True
+        return table
+
+    with ThreadPoolExecutor(1, "reading ahead") as thread:
+        coming = thread.submit(make)
+        while (table := coming.result()) is not None:
+            coming = thread.submit(make)
+            yield table
+
+
+def open_reading(source: Source, *, catalog: Catalog | None = None, show_keys: bool = False) -> Reading:
+    """Open a capture to read it in order. Raises CaptureError if it cannot be opened."""
+    return Reading(open_capture(source), catalog=catalog, show_keys=show_keys)
+
+
+def plain_path(source: Source, reader: CaptureReader) -> str | None:
+    """The path of a file whose frames can be read in place; None for pipes, file objects and compressed files. CaptureError."""
+    if not isinstance(source, (str, os.PathLike)) or not reader.again:
+        return None
+    path = os.fspath(source)
+    try:
+        with open(path, "rb") as file:
+            return None if file.read(6).startswith((GZIP, ZSTD, XZ)) else path
+    except OSError as error:  # it existed when the capture was opened
+        raise CaptureError(reader.path, f"cannot be read: {error.strerror}") from error
+
+
+def _cut(chunks: Iterable[Chunk], edges: Sequence[int]) -> Iterator[Chunk]:
+    """The chunks, split before each frame in `edges`."""
+    for chunk in chunks:
+        inside = sorted({edge - chunk.first for edge in edges if chunk.first < edge < chunk.first + len(chunk)})
+        for start, stop in pairwise([0, *inside, len(chunk)]) if inside else ():
+            yield _rows(chunk, start, stop)
+        if not inside:
+            yield chunk
+
+
+def _rows(chunk: Chunk, start: int, stop: int) -> Chunk:
+    """Some rows of a chunk, as a chunk."""
+    columns = {name: getattr(chunk, name)[start:stop] for name in _COLUMNS}
+    described = None if chunk.described is None else chunk.described[start:stop]
+    return replace(chunk, first=chunk.first + start, front=None, described=described, **columns)

@@ -1,0 +1,207 @@
+"""What does the second pass learn while the first rows are already read: findings, key numbers, statistics, the subnet."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any
+
+from msgspec.structs import replace
+
+from ibdissect.fabric import Follower
+from ibdissect.fabric.model import Subnet
+from ibdissect.failures import Failures, collected
+from ibdissect.flow.events import Repeated
+from ibdissect.flow.reliable import Streams
+from ibdissect.flow.transactions import Transactions, Unanswered
+from ibdissect.lint.engine import Linter
+from ibdissect.lint.finding import Finding, Severity
+from ibdissect.lint.rule import Rule
+from ibdissect.session.check import Options, linter_of
+from ibdissect.table.connections import Connections
+from ibdissect.table.table import ChunkTable
+
+from .capture_model import CaptureModel
+from .conversations import Conversation, conversations_of
+from .exchanges import Exchange, Exchanges, Kind
+from .fabric_view import FabricView, view_of
+from .flows import Flows
+from .traffic_counts import TrafficCounts
+
+KEPT = 1000
+"""Findings kept for each rule; the counts stay exact."""
+STEP = 16384
+"""Rows taken at once: small enough that the screen never waits long for the interpreter."""
+AHEAD = 32768
+"""Frames studied while a file is still being indexed."""
+PAUSE = 0.25
+"""Seconds between two looks at a capture that grows, and between two reports to the screen."""
+
+MAX_REPEATED = 100_000
+"""Repeated requests remembered by frame."""
+ANSWER = 0.03
+"""Seconds between two looks at whether somebody asks for numbers, while the capture is indexed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The numbers at one moment."""
+
+    frames: int
+    traffic: TrafficCounts
+    conversations: list[Conversation]
+    exchanges: list[Exchange]
+    kinds: list[tuple[Kind, Exchange]]
+    """Requests by management class, method and attribute."""
+    fabric: FabricView
+
+
+class Overheard:
+    """A source of the linter that tells somebody else of its events, too."""
+
+    def __init__(self, source: Any, hear: Callable[[object], None]) -> None:  # Any: the engine asks for nothing but `feed`
+        self.source, self.hear = source, hear
+
+    def feed(self, table: ChunkTable) -> Iterator[object]:
+        """Take in a chunk; yields what happened."""
+        for event in self.source.feed(table):
+            self.hear(event)
+            yield event
+
+
+class Study:
+    """Runs over the indexed frames in a thread of its own, behind the scan."""
+
+    def __init__(self, model: CaptureModel, load: Callable[[], Options]) -> None:
+        self.model, self.load = model, load
+        self.options = Options(rules=[])
+        """Loaded when the study runs, for that takes longer than the first rows."""
+        self.rules: dict[str, type[Rule]] = {}
+        """Those that judge this capture, by code."""
+        self.done = 0
+        """Frames studied."""
+        self.finished = False
+        """Everything was judged, also what only the end of the capture shows."""
+        self.traffic, self.flows, self.exchanges = TrafficCounts(), Flows(), Exchanges()
+        self.repeated: set[int] = set()
+        """Frames of requests whose PSN was sent before."""
+        self._failures = Failures()
+        self._linter = Linter(())
+        self._follower, self._transactions = Follower(), Transactions()
+        self._streams, self._connections = Streams(), Connections()
+        self._questions: SimpleQueue[Callable[[Snapshot], None] | None] = SimpleQueue()
+        """Who wants a snapshot; None ends the wait."""
+
+    def run(self, progress: Callable[[], None]) -> None:
+        """Study until the capture ends or is closed; `progress` is called now and then."""
+        with collected(self._failures):
+            self._run(progress)
+
+    def _run(self, progress: Callable[[], None]) -> None:
+        told = 0.0
+        model = self.model
+        self._prepare()
+        while not model.stopped:
+            # Two threads that compute get in each other's way: the first findings, then the index, then the rest.
+            while self.done >= AHEAD and not (model.complete or model.live or model.wait(ANSWER)):
+                self._answer()
+            chunk = model.index.after(self.done, STEP)
+            if len(chunk):
+                self._feed(model.reading.table_of(chunk))
+                self.done = model.studied_to = chunk.first + len(chunk) - 1
+            elif model.complete and self.done >= model.index.frames:
+                break
+            elif model.wait(PAUSE):
+                return
+            self._answer()
+            if time.monotonic() - told > PAUSE:
+                self._count()
+                progress()
+                told = time.monotonic()
+        if model.stopped:
+            return
+        self._linter.context.damage = model.damage
+        self._linter.finish()
+        for request in self._transactions.open_requests():
+            self.exchanges.take(Unanswered(request.frame, request.time_ns, request))
+        self.finished = model.studied = True
+        self._count()
+        progress()
+        while (answer := self._questions.get()) is not None:
+            answer(self.snapshot())
+
+    def _prepare(self) -> None:
+        self.options = replace(self.load(), max_findings=KEPT)
+        self.rules = {rule.code: rule for rule in self.options.rules_for(self.model.reader.path)}
+        self._linter = linter_of(self.options, self.model.reading, self._failures, on_finding=self._found)
+        self._linter.context.damage = self.model.damage
+        get = self._linter.context.get
+        self._follower, self._transactions = get(Follower), get(Transactions)
+        self._streams, self._connections = get(Streams), get(Connections)
+        sources: list[Any] = self._linter.sources  # Any: the engine asks for nothing but `feed`
+        for source in (self._follower, self._transactions, self._streams, self._connections):
+            if source not in sources:
+                sources.append(source)
+        sources[sources.index(self._transactions)] = Overheard(self._transactions, self._exchanged)
+        sources[sources.index(self._streams)] = Overheard(self._streams, self._streamed)
+
+    def _exchanged(self, event: object) -> None:
+        self.model.answers.take(event)
+        self.exchanges.take(event)
+
+    def _streamed(self, event: object) -> None:
+        if isinstance(event, Repeated) and len(self.repeated) < MAX_REPEATED:
+            self.repeated.update(event.frames)
+
+    def _feed(self, table: ChunkTable) -> None:
+        model = self.model
+        model.reading.learn(table)
+        self._linter.feed(table)
+        self.traffic.feed(table)
+        self.flows.feed(table)
+
+    def want(self, answer: Callable[[Snapshot], None]) -> None:
+        """Ask for a snapshot; `answer` is called from the study's thread, soon."""
+        self._questions.put(answer)
+
+    def close(self) -> None:
+        """No more questions."""
+        self._questions.put(None)
+
+    def _answer(self) -> None:
+        """Answer those who asked while the study runs."""
+        if self._questions.empty():
+            return
+        if (answer := self._questions.get()) is not None:
+            answer(self.snapshot())
+
+    def snapshot(self) -> Snapshot:
+        """The numbers now; only from the thread that feeds, or when none does."""
+        return Snapshot(
+            self.done, self.traffic.copy(), conversations_of(self.flows.snapshot(), self._streams, self._connections),
+            self.exchanges.busiest(), self.exchanges.kinds(), view_of(self._follower.subnet),
+        )  # fmt: skip
+
+    @property
+    def subnet(self) -> Subnet:
+        """The subnet as learnt so far; another thread goes on teaching it."""
+        return self._follower.subnet
+
+    @property
+    def connections(self) -> Connections:
+        """Connections so far; another thread adds to them."""
+        return self._connections
+
+    def _found(self, finding: Finding) -> None:
+        finding.severity = self.options.severity_of(self.rules[finding.code], finding.severity)
+        self.model.reading.finish(finding)
+        self.model.findings.add(finding)
+
+    def _count(self) -> None:
+        if self._failures:
+            self.model.error = self._failures.text()
+        by_rule = {code: tally.count for code, tally in self._linter.tally.items() if tally.count}
+        counts = self.options.totals(self._linter)
+        self.model.findings.set_counts(by_rule, {level: counts[level] for level in Severity})

@@ -1,0 +1,240 @@
+"""What does the screen ask of a capture? Its frames by number, their lines and trees, and which of them match; no terminal here."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.capture.chunk import Chunk, Damage
+from ibdissect.capture.index import FrameIndex
+from ibdissect.capture.opening import open_capture
+from ibdissect.dfilter.answers import Answers
+from ibdissect.dissect.named import Run, fields_named, runs
+from ibdissect.dissect.summary import summaries
+from ibdissect.dissect.tree import Tree, dissect_row
+from ibdissect.dissect.value import Presenter
+from ibdissect.errors import CaptureError
+from ibdissect.session.reading import Reading, plain_path
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.spec import BYTE_KINDS, decode_text
+from ibdissect.wire.text import printable
+from ibdissect.wire.transport import BTH
+
+from .findings_store import FindingsStore
+from .numbers import duration
+from .rows import AllRows, FilteredRows
+
+PIECE = 4 << 20
+"""Bytes of a window: the first one is there at once, and memory stays small."""
+STEP = 16384
+"""Rows looked at between two looks at whether to stop."""
+
+
+class Matcher(Protocol):
+    """A compiled display filter, fed with consecutive frames."""
+
+    @property
+    def codes(self) -> bool:
+        """Whether it asks for findings."""
+
+    @property
+    def pairs(self) -> bool:
+        """Whether it asks which request a frame answers, or the other way round."""
+
+    @property
+    def ahead(self) -> bool:
+        """Whether it asks for answers that come later."""
+
+    def rows(
+        self, table: ChunkTable, findings: Mapping[int, Sequence[str]] | None = None, answers: Answers | None = None
+    ) -> npt.NDArray[np.bool_]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the packet list; texts are harmless."""
+
+    frame: int
+    time_ns: int
+    source: str
+    destination: str
+    protocol: str
+    p_key: int | None
+    length: int
+    info: str
+    malformed: bool
+
+
+class CaptureModel:
+    """An opened capture. `scan` runs in a thread of its own; everything else may be asked at any time.
+
+    Raises CaptureError when it cannot be opened.
+    """
+
+    def __init__(self, source: str | IO[bytes], *, catalog: Catalog | None = None, show_keys: bool = False, follow: bool = False) -> None:
+        self.reader = open_capture(source, follow=follow, window=PIECE)
+        self.reading = Reading(self.reader, catalog=catalog, show_keys=show_keys)
+        """What the tables are made with; learns from the frames studied so far."""
+        self.path = printable(self.reader.path) if isinstance(source, str) and source != "-" else "standard input"
+        self.source, self.show_keys, self.follow = source, show_keys, follow
+        self.catalog = self.reading.catalog
+        self.live = follow or not self.reader.again
+        self.findings = FindingsStore()
+        self.answers = Answers()
+        """Requests and answers of the frames studied so far."""
+        self.studied_to = 0
+        """Findings and answers of frames up to this one are known."""
+        self.studied = False
+        """The whole capture was studied: no finding and no answer is to come."""
+        self.rows = AllRows()
+        self.marked: set[int] = set()
+        self.first_ns = self.last_ns = 0
+        self.error: str | None = None
+        """Why reading ended early, if it did."""
+        self.complete = False
+        """The capture was read to its end."""
+        self._stop = threading.Event()
+        self.index = FrameIndex(plain_path(source, self.reader))
+
+    # -- reading
+
+    def scan(self, grew: Callable[[], None]) -> None:
+        """Index the capture to its end, or until `close`; `grew` is called after every window. Never raises on the capture."""
+        try:
+            for chunk in self.reader.chunks():
+                if self._stop.is_set():
+                    return
+                self._take(chunk)
+                grew()
+        except (CaptureError, OSError) as error:
+            self.error = printable(str(error))
+        self.complete = True
+        grew()
+
+    def _take(self, chunk: Chunk) -> None:
+        self.index.add(chunk)
+        if not self.first_ns and len(chunk):
+            self.first_ns = int(chunk.time_ns[0])
+        if len(chunk):
+            self.last_ns = max(self.last_ns, int(chunk.time_ns.max()))
+        self.rows.total = self.index.frames
+
+    def close(self) -> None:
+        """Stop every thread that works on the capture and let the file go."""
+        self._stop.set()
+        self.reader.stop()
+        if self.reader.again:
+            self.reader.close()
+        self.index.close()
+
+    @property
+    def stopped(self) -> bool:
+        """The capture was closed."""
+        return self._stop.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep a little, less when the capture is closed; True then."""
+        return self._stop.wait(seconds)
+
+    @property
+    def damage(self) -> Sequence[Damage]:
+        """Broken places of the file, as far as it was read."""
+        return self.reader.damage
+
+    # -- frames
+
+    def presenter(self, last: int) -> Presenter:
+        """What shows values of frames up to `last`: keys get numbers once all before them were seen."""
+        return Presenter(self.reading.masker if last <= self.reading.keys_to else None, show_keys=self.show_keys)
+
+    def table(self, frames: Sequence[int]) -> ChunkTable:
+        """The given frames (ascending) as columns; row i is frames[i]."""
+        return self.reading.table_of(self.index.chunk(frames))
+
+    def lines(self, frames: Sequence[int]) -> list[Line]:
+        """Lines of the given frames, ascending."""
+        if not frames:
+            return []
+        table = self.table(frames)
+        made = summaries(table, np.arange(len(frames)), self.presenter(frames[-1]))
+        keys, there = table.of_rows(BTH.p_key)
+        chunk = table.chunk
+        return [
+            Line(
+                frame=frame, time_ns=time_ns, source=printable(source), destination=printable(destination), protocol=protocol,
+                p_key=key if has else None, length=length, info=printable(info), malformed=bool(bad),
+            )
+            for frame, time_ns, source, destination, protocol, key, has, length, info, bad in zip(
+                frames, chunk.time_ns.tolist(), made.source, made.destination, made.protocol, keys.tolist(), there.tolist(),
+                chunk.length.tolist(), made.info, table.located.malformed.tolist(), strict=True,
+            )
+        ]  # fmt: skip
+
+    def tree(self, frame: int) -> Tree:
+        """One frame, dissected; KeyError when there is no such frame."""
+        return dissect_row(self.table([frame]), 0, self.presenter(frame))
+
+    def fields(self, frames: Sequence[int], names: Sequence[str]) -> dict[int, dict[str, str]]:
+        """Texts of fields by frame and filter name, for columns that the user added; the first occurrence in each frame."""
+        found: dict[int, dict[str, str]] = {}
+        table, show = self.table(frames), self.presenter(frames[-1])
+        for name in names:
+            for run in runs(table, fields_named(table.catalog, name)):
+                if run.field.kind in ("raw", "rest"):
+                    continue  # these bytes may hold a key that another structure shows
+                rows, first = np.unique(run.rows, return_index=True)
+                for row, place in zip(rows.tolist(), first.tolist(), strict=True):
+                    text = show.present(run.field, _plain(run, place))[1]
+                    found.setdefault(frames[row], {}).setdefault(name, printable(text))
+        return found
+
+    def answer_text(self, frame: int, name: str) -> str:
+        """One of ANSWER_NAMES as it is known now, empty where it is not."""
+        _, value = self.answers.values(name, frame, 1)
+        if not len(value):
+            return ""
+        return duration(int(value[0])) if name.endswith("_time") else str(value[0])
+
+    # -- matching
+
+    def matches(self, matcher: Matcher, chunk: Chunk) -> npt.NDArray[np.bool_]:
+        """Which rows of consecutive frames match."""
+        return matcher.rows(self.reading.table_of(chunk), self.findings.codes, self.answers)
+
+    def _known(self, matcher: Matcher) -> int:
+        """How many frames a filter can be asked about: what asks for findings or answers follows behind the thread that finds them."""
+        if matcher.ahead and not (self.studied or self.live):
+            return 0  # the answer to a request may be any number of frames away
+        return self.studied_to if matcher.codes or matcher.pairs else self.index.frames
+
+    def fill(self, rows: FilteredRows, matcher: Matcher, wanted: Callable[[], bool], grew: Callable[[], None]) -> None:
+        """Put every matching frame into `rows`, in order, until the capture ends or `wanted` says no; runs in a thread."""
+        while wanted() and not self.stopped:
+            chunk = self.index.after(rows.checked, max(min(STEP, self._known(matcher) - rows.checked), 0))
+            if not len(chunk):
+                if self.complete and rows.checked >= self.index.frames:
+                    break
+                grew()
+                if self.wait(0.1):
+                    return
+                continue
+            hits = np.flatnonzero(self.matches(matcher, chunk))
+            rows.extend(hits + chunk.first, chunk.first + len(chunk) - 1)
+            grew()
+        grew()
+
+
+def _plain(run: Run, place: int) -> Any:  # Any: a value of a column, whatever its type
+    """A value of a column as a field itself reads it."""
+    value = run.values[place]
+    if isinstance(value, bytes):
+        return value
+    if run.field.kind in BYTE_KINDS:
+        return decode_text(value.tobytes()) if run.field.kind == "text" else value.tobytes()
+    return value.item()

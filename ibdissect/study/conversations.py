@@ -1,0 +1,233 @@
+"""Which two flows are one conversation: both directions between two queue pairs, and what went wrong in them?
+
+An RC packet names only the queue pair it goes to. A pair is known from connection management, else from a PSN that one side
+acknowledges and the other sends, else when exactly one flow goes each way between two addresses; UD packets name both ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ibdissect.flow.recovery import distance
+from ibdissect.flow.reliable import Streams
+from ibdissect.table.addresses import IP4_SIZE, End, address_text
+from ibdissect.table.connection_events import Connection
+from ibdissect.table.connections import Connections
+
+from .exchanges import ROUTES, Exchange
+from .flows import Flow, Name
+
+CONNECTION_SERVICES = {0: "RC", 1: "UC", 3: "XRC"}
+"""TransportServiceType of a REQ as the services are called (IBA 12.6.5)."""
+STREAMS = frozenset({"RC", "UC", "XRC"})
+MAX_PEERS = 64
+"""Streams the other way that are compared to find the partner of one."""
+NEAR = 32
+"""Packets that may wait for their acknowledgement when PSNs alone tell several streams apart."""
+KEPT = 4096
+"""The busiest conversations that a snapshot shows."""
+Key = tuple[str, Name, Name, int, int]
+"""Service, source, destination, destination QP, source QP (-1 where packets do not name it)."""
+
+
+@dataclass(slots=True)
+class Conversation:
+    """Packets between two queue pairs; `near` sent the first one."""
+
+    service: str
+    near: Name
+    near_qp: int
+    """-1 where it is not known."""
+    far: Name
+    far_qp: int
+    packets: tuple[int, int]
+    """From near to far, and back."""
+    octets: tuple[int, int]
+    spark: tuple[int, ...]
+    first_frame: int
+    known_by: str = ""
+    """How the pair is known: `CM`, `PSN`, `only one`, `DETH`; empty for a flow alone."""
+    since: int = 0
+    """Frame of the REQ, 0 when none was seen."""
+    repeated: int = 0
+    missing: int = 0
+    naks: int = 0
+    not_ready: int = 0
+    """RNR NAKs."""
+    counted: bool = False
+    """Whether anybody followed the PSNs, so that the four numbers mean something."""
+
+    @property
+    def total(self) -> int:
+        """Packets both ways."""
+        return sum(self.packets)
+
+    def holds(self, source: End, destination: End, qp: int, source_qp: int = -1) -> bool:
+        """Whether a packet from `source` to queue pair `qp` at `destination` belongs to it; `source_qp` where the packet names it."""
+        if (source, destination, qp) == (self.near, self.far, self.far_qp):
+            return source_qp in (-1, self.near_qp)
+        return (source, destination, qp) == (self.far, self.near, self.near_qp) and source_qp in (-1, self.far_qp)
+
+
+def conversations_of(flows: list[Flow], streams: Streams, connections: Connections) -> list[Conversation]:
+    """The conversations of the given flows, the busiest first."""
+    by_key: dict[Key, Flow] = {_key(flow): flow for flow in flows}
+    slots = _slots(streams)
+    known = _connected(connections.all)
+    alone = _counterparts(flows)
+    taken: set[Key] = set()
+    conversations = []
+    for flow in sorted(flows, key=lambda flow: flow.first_frame):
+        key = _key(flow)
+        if key in taken:
+            continue
+        taken.add(key)
+        partner, how, qp, since = _partner(flow, known, alone, streams, slots)
+        back = by_key.get(_reverse(flow, partner)) if partner >= 0 else None
+        if back is not None and _key(back) in taken:
+            back = None  # two flows claim one partner: neither claim can be trusted more than the first
+        if back is not None:
+            taken.add(_key(back))
+        conversations.append(_conversation(flow, back, how, qp, since, streams, slots))
+    return sorted(conversations, key=lambda one: -one.total)[:KEPT]
+
+
+def _key(flow: Flow) -> Key:
+    return flow.service, flow.source, flow.destination, flow.qp, flow.source_qp
+
+
+def _reverse(flow: Flow, partner: int) -> Key:
+    return flow.service, flow.destination, flow.source, partner, flow.qp if flow.source_qp >= 0 else -1
+
+
+def _slots(streams: Streams) -> dict[Key, list[int]]:
+    found: dict[Key, list[int]] = {}
+    for slot, ends in enumerate(streams.ends):
+        found.setdefault((ends.service, ends.source, ends.destination, ends.dest_qp, -1), []).append(slot)
+    return found
+
+
+def _connected(connections: Iterable[Connection]) -> dict[Key, tuple[int, int]]:
+    """Key of a flow to the queue pair at its other end and the frame of the REQ; the latest connection counts."""
+    found: dict[Key, tuple[int, int]] = {}
+    for one in connections:
+        service = CONNECTION_SERVICES.get(one.service)
+        if service is None or one.passive_qpn < 0:
+            continue
+        found[service, one.active, one.passive, one.passive_qpn, -1] = one.active_qpn, one.req_frame
+        found[service, one.passive, one.active, one.active_qpn, -1] = one.passive_qpn, one.req_frame
+    return found
+
+
+def _counterparts(flows: list[Flow]) -> dict[tuple[str, Name, Name], int]:
+    """Service, source and destination to the queue pair of the only flow there is; -1 where there are several."""
+    found: dict[tuple[str, Name, Name], int] = {}
+    for flow in flows:
+        ends = (flow.service, flow.source, flow.destination)
+        found[ends] = -1 if ends in found else flow.qp
+    return found
+
+
+def _partner(
+    flow: Flow, known: dict[Key, tuple[int, int]], alone: dict[tuple[str, Name, Name], int], streams: Streams, slots: dict[Key, list[int]]
+) -> tuple[int, str, int, int]:
+    """The queue pair that answers, how that is known, the flow's own queue pair, and the frame of the REQ; -1 and "" for unknown."""
+    if flow.source_qp >= 0:
+        return flow.source_qp, "DETH", flow.source_qp, 0
+    connected = known.get(_key(flow))
+    if connected is not None:
+        return connected[0], "CM", connected[0], connected[1]
+    if flow.service not in STREAMS:
+        return -1, "", -1, 0
+    for slot in slots.get(_key(flow), ()):
+        other = streams.other(slot)
+        if other is None:
+            other = _nearest(streams, slot)
+        if other is not None:
+            qp = streams.ends[other].dest_qp
+            return qp, "PSN", qp, 0
+    if alone.get((flow.service, flow.source, flow.destination), -1) == flow.qp:
+        qp = alone.get((flow.service, flow.destination, flow.source), -1)
+        if qp >= 0:
+            return qp, "only one", qp, 0
+    return -1, "", -1, 0
+
+
+def _nearest(streams: Streams, slot: int) -> int | None:
+    """The only stream the other way whose PSN is just that of this one, among several that might be; None when none or several are."""
+    ends, high = streams.ends[slot], _psn(streams, slot)
+    found = []
+    for peer in streams.between.get((ends.service, ends.destination, ends.source, not ends.response), ())[:MAX_PEERS]:
+        theirs = _psn(streams, peer)
+        ahead = distance(theirs, high) if ends.response else distance(high, theirs)
+        if high >= 0 and theirs >= 0 and 0 <= ahead <= NEAR:
+            found.append(peer)
+    return found[0] if len(found) == 1 else None
+
+
+def _psn(streams: Streams, slot: int) -> int:
+    """The PSN that a stream came to; of one that only refused, the one refused."""
+    state = streams.state
+    return int(state["high"][slot] if state["high"][slot] >= 0 else state["first_psn"][slot])
+
+
+def _conversation(
+    flow: Flow, back: Flow | None, how: str, qp: int, since: int, streams: Streams, slots: dict[Key, list[int]]
+) -> Conversation:
+    spark = flow.spark if back is None else tuple(map(sum, zip(flow.spark, back.spark, strict=True)))
+    made = Conversation(
+        flow.service, flow.source, qp, flow.destination, flow.qp, (flow.packets, back.packets if back is not None else 0),
+        (flow.octets, back.octets if back is not None else 0), spark, flow.first_frame, how, since,
+    )  # fmt: skip
+    for one in (flow, back):
+        for slot in slots.get(_key(one), ()) if one is not None else ():
+            made.counted = True
+            stream = streams.troubled.get(slot)
+            if stream is not None:
+                counts = stream.counts
+                made.repeated += counts.repeated + counts.repeated_responses
+                made.missing += counts.missing + counts.missing_responses
+                made.naks += sum(counts.naks.values())
+                made.not_ready += counts.rnr
+    return made
+
+
+def conversation_filter(one: Conversation) -> str:
+    """The display filter that shows a conversation and nothing else."""
+    there, back = _one_way(one.near, one.far, one.far_qp), _one_way(one.far, one.near, one.near_qp)
+    if one.service == "UD" and one.near_qp >= 0:
+        # The destination alone would let in what others send to the same queue pair.
+        there += f" && infiniband.deth.srcqp == 0x{one.near_qp:06x}"
+        back += f" && infiniband.deth.srcqp == 0x{one.far_qp:06x}"
+    return f"({there}) || ({back})" if one.near_qp >= 0 else there
+
+
+def _one_way(source: Name, destination: Name, qp: int) -> str:
+    return f"{addressed(source, destination)} && infiniband.bth.destqp == 0x{qp:06x}"
+
+
+def addressed(source: Name, destination: Name) -> str:
+    """The display filter for packets between two ends, one way; by what tells the ends apart, whatever the packets show."""
+    parts = []
+    for end, lid, four, six, gid in (
+        (source, "infiniband.lrh.slid", "ip.src", "ipv6.src", "infiniband.grh.sgid"),
+        (destination, "infiniband.lrh.dlid", "ip.dst", "ipv6.dst", "infiniband.grh.dgid"),
+    ):
+        if not isinstance(end, End) or not end:
+            continue
+        text = address_text(end)
+        if end.lid is not None:
+            parts.append(f"{lid} == {end.lid}")
+        else:
+            parts.append(f"{four} == {text}" if len(end) == IP4_SIZE else f"({six} == {text} || {gid} == {text})")
+    return " && ".join(parts) or "infiniband"
+
+
+def exchange_filter(exchange: Exchange) -> str:
+    """The display filter that shows the requests of an exchange and what comes back."""
+    of_class = f"infiniband.mad.mgmtclass == 0x{exchange.mgmt_class:02x}"
+    if exchange.responder == ROUTES:
+        return of_class
+    there, back = addressed(exchange.requester, exchange.responder), addressed(exchange.responder, exchange.requester)
+    return f"{of_class} && (({there}) || ({back}))"

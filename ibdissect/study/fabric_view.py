@@ -1,0 +1,151 @@
+"""What does the fabric screen show: nodes, ports, partitions, subnet managers - as plain lines, keys never among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ibdissect.fabric.model import CA, ROUTER, SWITCH, Node, Port, Sm, Subnet
+from ibdissect.wire.text import printable
+
+KINDS = {CA: "Channel adapter", SWITCH: "Switch", ROUTER: "Router"}
+STATES = {1: "Down", 2: "Init", 3: "Armed", 4: "Active"}
+SM_STATES = {0: "not active", 1: "discovering", 2: "standby", 3: "master"}
+MAX_NODES = 5000
+"""Nodes shown; a bigger subnet says so."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """A line of the fabric tree, and what the right half says when it is selected."""
+
+    text: str
+    note: str = ""
+    """Quiet text at the end of the line."""
+    kind: str = ""
+    """`switch`, `ca`, `sm`, `port`, `down`, `partition`, ``: chooses the tint."""
+    frame: int = 0
+    """Frame that taught it, 0 when none is known."""
+    details: list[tuple[str, str, int]] = field(default_factory=list)
+    """(label, text, frame that taught it or 0)."""
+    children: list[Entry] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class FabricView:
+    """The subnet as lines, and how much there is of each kind."""
+
+    entries: list[Entry]
+    nodes: int = 0
+    ports: int = 0
+    sms: int = 0
+    partitions: int = 0
+
+
+def view_of(subnet: Subnet) -> FabricView:
+    """The subnet as it is known now."""
+    partitions: dict[int, list[tuple[Port, bool, int]]] = {}
+    nodes = sorted(subnet.slots.values(), key=lambda node: (node.kind != SWITCH, node.name, node.guid))
+    shown = [_node(node, partitions) for node in nodes[:MAX_NODES]]
+    entries: list[Entry] = []
+    if subnet.sms:
+        managers = Entry(f"Subnet managers ({len(subnet.sms)})", kind="sm")
+        managers.children = [_manager(sm, subnet) for sm in subnet.sms.values()]
+        entries.append(managers)
+    if partitions:
+        group = Entry(f"Partitions ({len(partitions)})", kind="partition")
+        group.children = [_partition(number, members) for number, members in sorted(partitions.items())]
+        entries.append(group)
+    entries += shown
+    if len(nodes) > MAX_NODES:
+        entries.append(Entry(f"{len(nodes) - MAX_NODES} further nodes are not shown"))
+    return FabricView(entries, len(nodes), subnet.port_count, len(subnet.sms), len(partitions))
+
+
+def node_name(node: Node) -> str:
+    """NodeDescription, else the GUID."""
+    name = printable(node.name.split(b"\0")[0].decode("utf-8", "replace")).strip()
+    return name or (f"0x{node.guid:016x}" if node.guid else "node without NodeInfo")
+
+
+def port_name(port: Port) -> str:
+    """`host07 HCA-1 port 1`."""
+    return f"{node_name(port.node)} port {port.number}"
+
+
+def _node(node: Node, partitions: dict[int, list[tuple[Port, bool, int]]]) -> Entry:
+    kind = KINDS.get(node.kind, "Node")
+    entry = Entry(node_name(node), f"0x{node.guid:016x}" if node.guid else "", "switch" if node.kind == SWITCH else "ca", node.frame)
+    entry.details = [("Node", f"{kind}, {node_name(node)}", node.frame)]
+    if node.guid:
+        entry.details += [
+            ("NodeGUID", f"0x{node.guid:016x}", node.frame),
+            ("SystemImageGUID", f"0x{node.system_guid:016x}", node.frame),
+            ("VendorID, DeviceID", f"0x{node.vendor_id:06x}, 0x{node.device_id:04x}", node.frame),
+            ("Ports", str(node.num_ports), node.frame),
+            ("P_Keys a port", str(node.partition_cap), node.frame),
+        ]
+    switch, switch_frame = node.switch.now, node.switch.since
+    if switch is not None:
+        entry.details += [
+            ("Linear FDB", f"{switch.linear_fdb_cap} entries, top {node.linear_top.now}", switch_frame),
+            ("Multicast FDB", f"{switch.multicast_fdb_cap} entries", switch_frame),
+            ("Enhanced port 0", "yes" if switch.enhanced_port_zero else "no", switch_frame),
+        ]
+    entry.children = [_port(port, partitions) for _, port in sorted(node.ports.items())]
+    return entry
+
+
+def _port(port: Port, partitions: dict[int, list[tuple[Port, bool, int]]]) -> Entry:
+    state = STATES.get(port.state, "")
+    text = f"Port {port.number}" + (f"  LID {port.lid}" if port.lid else "")
+    peer = f"→ {port_name(port.peer)}" if port.peer is not None else ""
+    entry = Entry(text, "  ".join(part for part in (state, peer) if part), "down" if port.state == 1 else "port", port.info_frame)
+    entry.details = [("Port", port_name(port), port.info_frame)]
+    if port.guid:
+        entry.details.append(("PortGUID", f"0x{port.guid:016x}", 0))
+    if port.info is not None:
+        info = port.info
+        entry.details += [
+            ("State", f"{state or port.state}", port.info_frame),
+            ("LID, LMC", f"{info.lid}, {info.lmc}", port.info_frame),
+            ("Master SM LID, SL", f"{info.master_sm_lid}, {info.master_smsl}", port.info_frame),
+            ("GID prefix", f"0x{info.gid_prefix:016x}", port.info_frame),
+            ("CapabilityMask", f"0x{info.capability_mask:08x}", port.info_frame),
+        ]
+    if port.peer is not None:
+        entry.details.append(("Link to", port_name(port.peer), port.peer_frame))
+    for base, since in [*port.lids.past, (port.lids.now, port.lids.since)]:
+        if since:
+            entry.details.append(("LID from here on", f"{base[0]} (LMC {base[1]})" if base else "none", since))
+    if port.guard is not None and port.guard.held.now is not None:
+        held = port.guard.held.now
+        entry.details.append(("M_Key", f"{'set' if held.key else '0'}, protect bits {held.protect}, lease {held.lease} s",
+                              port.guard.held.since))  # fmt: skip
+    if port.p_keys is not None:
+        keys, _, taught = port.p_keys.keys(1 << 62)
+        frame = taught[-1] if taught else 0
+        for key in sorted(keys):
+            if key & 0x7FFF:
+                entry.details.append(("P_Key", f"0x{key:04x} {'full' if key & 0x8000 else 'limited'}", frame))
+                partitions.setdefault(key & 0x7FFF, []).append((port, bool(key & 0x8000), frame))
+    return entry
+
+
+def _manager(sm: Sm, subnet: Subnet) -> Entry:
+    port = subnet.by_lid(sm.lid) if sm.lid else None
+    name = node_name(port.node) if port is not None else f"0x{sm.guid:016x}"
+    state = SM_STATES.get(sm.state, f"state {sm.state}")
+    entry = Entry(name, f"{state}, priority {sm.priority}" + (f", LID {sm.lid}" if sm.lid else ""), "sm", sm.frame)
+    entry.details = [
+        ("Subnet manager", name, sm.frame), ("GUID", f"0x{sm.guid:016x}", sm.frame), ("State", state, sm.frame),
+        ("Priority", str(sm.priority), sm.frame), ("LID", str(sm.lid), sm.frame),
+    ]  # fmt: skip
+    return entry
+
+
+def _partition(number: int, members: list[tuple[Port, bool, int]]) -> Entry:
+    full = sum(is_full for _, is_full, _ in members)
+    entry = Entry(f"0x{number:04x}", f"{full} full, {len(members) - full} limited", "partition", members[0][2])
+    entry.details = [("Partition", f"0x{number:04x}", 0)]
+    entry.details += [("full" if is_full else "limited", port_name(port), frame) for port, is_full, frame in members[:1000]]
+    return entry

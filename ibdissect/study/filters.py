@@ -1,0 +1,75 @@
+"""How does the screen speak the filter language: compile, complete, turn a field into a filter?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ibdissect.dissect.tree import Node
+from ibdissect.dissect.walk import LEFT_OVER
+from ibdissect.errors import FilterError
+from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.transport import Payload
+
+if TYPE_CHECKING:
+    from ibdissect.dfilter.compile import Filter
+    from ibdissect.dfilter.complete import Completion
+
+
+def checked(text: str, catalog: Catalog | None, first_ns: int, *, hide_keys: bool = True) -> tuple[Filter | None, FilterError | None]:
+    """The filter, or why it is none; (None, None) for an empty text."""
+    if not text.strip():
+        return None, None
+    from ibdissect.dfilter.compile import compile_filter  # the grammar is not needed for the first rows
+
+    try:
+        return compile_filter(text, catalog, first_ns=first_ns, hide_keys=hide_keys), None
+    except FilterError as error:
+        return None, error
+
+
+def completions(text: str, cursor: int, catalog: Catalog | None) -> list[Completion]:
+    """What may be typed at the cursor."""
+    from ibdissect.dfilter.complete import complete
+
+    return complete(text, cursor, catalog)
+
+
+def _beside_bytes(node: Node) -> bool:
+    """Whether reserved bits share their name with reserved bytes of their structure: to these no number is compared."""
+    owner = node.field.owner if node.field is not None else None
+    return owner is not None and any(field.kind == "pad" and field.bits > 64 for field in owner.fields)
+
+
+def as_filter(node: Node | None) -> str | None:
+    """The filter that says what a field holds; None for what has no name or whose value is masked."""
+    if node is None or not node.name:
+        return None
+    value, name = node.value, node.name
+    if value is None:
+        return None if node.masked or node.field is None or node.field.kind != "nested" else name
+    kind = node.field.kind if node.field is not None else ""
+    if isinstance(value, bool):
+        return f"{name} == {int(value)}"
+    if isinstance(value, int):
+        if kind == "pad" and _beside_bytes(node):
+            return f"frame[{node.offset}:{len(node.raw)}] == {node.raw.hex(':')}"
+        if node.bits > 64:
+            return name  # filters compare numbers of up to 64 bits
+        wide = node.field is not None and node.field.base in ("hex", "guid")
+        return f"{name} == {f'0x{value:0{(node.bits + 3) // 4}x}' if wide else value}"
+    if kind in ("gid", "mac", "ip4"):
+        return f"{name} == {value}"
+    if kind == "text":
+        escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
+        # A replacement character stands for bytes that are no UTF-8: no string equals them.
+        return f'{name} == "{escaped}"' if str(value).isprintable() and "\ufffd" not in str(value) else name
+    raw = str(value)
+    left_over = node.field is not None and node.field.owner in LEFT_OVER and node.field.owner is not Payload
+    if not raw:
+        return None if left_over else name
+    if node.field is not None and node.field.secret and not raw.strip("0"):
+        return f"{name} == {':'.join(['00'] * (len(raw) // 2))}"  # all that a filter may ask of a hidden key
+    # Bytes that nothing accounts for have a name to be shown by, but none to filter by.
+    place, start = ("frame", node.offset) if left_over else (name, 0)
+    count = min(len(raw) // 2, 16)
+    return f"{place}[{start}:{count}] == {':'.join(raw[i : i + 2] for i in range(0, 2 * count, 2))}"

@@ -1,0 +1,100 @@
+"""Which is the next frame that holds a text, some bytes, or matches a filter?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from ibdissect.dissect.summary import summaries
+
+from .capture_model import CaptureModel, Matcher
+from .rows import Rows
+
+STEP = 2048
+"""Rows searched between two looks at whether to stop."""
+
+
+class FindKind(StrEnum):
+    """What is looked for."""
+
+    TEXT = "text"
+    HEX = "hex"
+    FILTER = "filter"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A search; `matcher` belongs to a filter."""
+
+    kind: FindKind
+    text: str
+    matcher: Matcher | None = None
+
+    @staticmethod
+    def hexadecimal(text: str) -> bytes:
+        """The bytes that `text` spells (`0a 0b`, `0a:0b`, `0x0a0b`); ValueError when it spells none."""
+        digits = re.sub(r"0x|[\s:.,-]", "", text.lower())
+        if not digits:
+            raise ValueError("no bytes given")
+        if len(digits) % 2 or not re.fullmatch(r"[0-9a-f]*", digits):
+            raise ValueError("bytes are pairs of hexadecimal digits")
+        return bytes.fromhex(digits)
+
+
+def hits(model: CaptureModel, query: Query, frames: list[int]) -> list[int]:
+    """Which of `frames` (ascending) match."""
+    if query.kind is FindKind.FILTER:
+        return _matching(model, query, frames)
+    table = model.table(frames)
+    chunk = table.chunk
+    if query.kind is FindKind.HEX:
+        wanted = query.hexadecimal(query.text)
+        return [frame for row, frame in enumerate(frames) if wanted in chunk.frame_bytes(row)]
+    folded = query.text.casefold()
+    raw = query.text.encode()
+    lines = summaries(table, np.arange(len(frames)), model.presenter(frames[-1]))
+    return [
+        frame
+        for row, frame in enumerate(frames)
+        if folded in lines.info[row].casefold()
+        or folded in lines.source[row].casefold()
+        or folded in lines.destination[row].casefold()
+        or folded in lines.protocol[row].casefold()
+        or raw in chunk.frame_bytes(row)
+    ]
+
+
+def _matching(model: CaptureModel, query: Query, frames: list[int]) -> list[int]:
+    """A filter knows frame numbers, so it is asked about all frames from the first to the last."""
+    assert query.matcher is not None
+    wanted, found, done = set(frames), [], frames[0] - 1
+    while done < frames[-1]:
+        chunk = model.index.after(done, min(frames[-1] - done, 8 * STEP))
+        if not len(chunk):
+            break
+        rows = np.flatnonzero(model.matches(query.matcher, chunk))
+        found += [frame for frame in (rows + chunk.first).tolist() if frame in wanted]
+        done = chunk.first + len(chunk) - 1
+    return found
+
+
+def find(
+    model: CaptureModel, rows: Rows, query: Query, start: int, *, forward: bool, wanted: Callable[[], bool]
+) -> tuple[int, bool] | None:
+    """The nearest matching row behind (before) row `start`, going round once: (row, whether it went round). None: there is none."""
+    total = len(rows)
+    ahead = [(start + 1, total, False), (0, min(start + 1, total), True)]
+    ranges = ahead if forward else [(0, start, False), (start, total, True)]
+    for begin, end, round_ in ranges:
+        pieces = [(at, min(at + STEP, end)) for at in range(begin, end, STEP)]
+        for low, high in pieces if forward else reversed(pieces):
+            if not wanted() or model.stopped:
+                return None
+            found = hits(model, query, rows.frames(low, high))
+            if found:
+                return rows.nearest(found[0 if forward else -1]), round_
+    return None

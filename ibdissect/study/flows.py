@@ -1,0 +1,133 @@
+"""Who sends to which queue pair? One-way flows with their time lines, fed chunk by chunk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.capture.scattered import gather
+from ibdissect.table.addresses import End, ends_at, ends_bytes
+from ibdissect.table.locate import EXTENDED_AT
+from ibdissect.table.table import ChunkTable
+
+MAX_FLOWS = 65536
+"""Flows kept; packets of later ones are counted together."""
+KEPT = 16384
+"""The busiest flows that a snapshot shows."""
+SPARK = 64
+"""Points of a flow's time line."""
+SERVICES = {0: "RC", 1: "UC", 2: "RD", 3: "UD", 4: "CNP", 5: "XRC"}
+DETH_AT = EXTENDED_AT["DETH"]
+
+Name = End | str
+"""One end, or words for many."""
+
+
+@dataclass(slots=True)
+class Flow:
+    """Packets from one address to a queue pair at another."""
+
+    source: Name
+    destination: Name
+    qp: int
+    service: str
+    source_qp: int = -1
+    """-1 where the packets do not name it."""
+    packets: int = 0
+    octets: int = 0
+    first_frame: int = 0
+    place: int = 0
+    """Row of its time line."""
+    spark: tuple[int, ...] = ()
+    """Packets over time, over the whole capture so far; only in a snapshot."""
+
+
+class Flows:
+    """Flows so far."""
+
+    def __init__(self) -> None:
+        self.flows: dict[bytes, Flow] = {}
+        self.start_ns = 0
+        self.step_ns = 1_000_000
+        self._sparks: npt.NDArray[np.int64] = np.zeros((64, SPARK), np.int64)
+
+    def feed(self, table: ChunkTable) -> None:
+        """Count a chunk."""
+        if not len(table):
+            return
+        if not self.start_ns:
+            self.start_ns = int(table.chunk.time_ns[0])
+        self._stretch(int(table.chunk.time_ns.max()) - self.start_ns)
+        self._flows(table)
+
+    def _stretch(self, last: int) -> None:
+        while last // self.step_ns >= SPARK:
+            self.step_ns *= 2
+            self._sparks[:, : SPARK // 2] = self._sparks.reshape(len(self._sparks), -1, 2).sum(axis=2)
+            self._sparks[:, SPARK // 2 :] = 0
+
+    def _flows(self, table: ChunkTable) -> None:
+        located, chunk = table.located, table.chunk
+        rows = np.flatnonzero((located.at("bth") >= 0) & (located.at("mad") < 0))
+        if not len(rows):
+            return
+        keys = ends_bytes(table, rows)
+        bth = located.at("bth")[rows]
+        code = located.opcode[rows]
+        sender = np.zeros((len(rows), 4), np.uint8)
+        named = np.flatnonzero((DETH_AT[code] >= 0) & (bth + 12 + DETH_AT[code] + 8 <= located.limit[rows]))
+        sender[named, 0] = 1
+        sender[named, 1:] = gather(chunk.data, bth[named] + 12 + DETH_AT[code[named]] + 5, 3)
+        keys = np.concatenate([keys, sender, gather(chunk.data, bth + 5, 3), (code >> 5)[:, None]], axis=1)
+        packed = np.ascontiguousarray(keys).view(f"V{keys.shape[1]}").ravel()
+        order = np.argsort(_hash(keys), kind="stable")
+        rows, ordered = rows[order], packed[order]
+        edge = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+        packets = np.diff(np.append(edge, len(rows))).tolist()
+        octets = np.add.reduceat(chunk.length[rows], edge).tolist()
+        group = np.repeat(np.arange(len(edge)), packets)
+        flows = [self._flow(ordered[i].tobytes(), table, int(rows[i])) for i in edge.tolist()]
+        for flow, count, size in zip(flows, packets, octets, strict=True):
+            flow.packets += count
+            flow.octets += size
+        bucket = np.clip((chunk.time_ns[rows] - self.start_ns) // self.step_ns, 0, SPARK - 1)
+        place = np.array([flow.place for flow in flows])[group] * SPARK + bucket
+        used, counts_ = np.unique(place, return_counts=True)
+        self._sparks.reshape(-1)[used] += counts_
+
+    def _flow(self, key: bytes, table: ChunkTable, row: int) -> Flow:
+        """The flow of a key, made when missing; beyond MAX_FLOWS all share one."""
+        flow = self.flows.get(key)
+        if flow is not None:
+            return flow
+        place, frame = len(self.flows), table.chunk.first + row
+        if place >= len(self._sparks):
+            self._sparks = np.concatenate([self._sparks, np.zeros_like(self._sparks)])
+        if place < MAX_FLOWS:
+            source, destination = ends_at(table, row)
+            service = SERVICES.get(key[-1], f"0x{key[-1]:x}")
+            sender = int.from_bytes(key[-7:-4], "big") if key[-8] else -1
+            flow = Flow(source, destination, int.from_bytes(key[-4:-1], "big"), service, sender, place=place, first_frame=frame)
+        else:
+            key = b""
+            flow = self.flows.get(key) or Flow("further flows", "?", 0, "", place=place, first_frame=frame)
+        self.flows[key] = flow
+        return flow
+
+    def snapshot(self) -> list[Flow]:
+        """Copies that no longer change: busiest first."""
+        flows = sorted(self.flows.values(), key=lambda flow: -flow.packets)
+        return [replace(flow, spark=tuple(self._sparks[flow.place].tolist())) for flow in flows[:KEPT]]
+
+
+def _hash(keys: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+    """One number a key, so that equal keys come together when sorted; a clash only splits a flow's rows within the chunk."""
+    wide = np.zeros((len(keys), -(-keys.shape[1] // 8) * 8), np.uint8)
+    wide[:, : keys.shape[1]] = keys
+    total = np.zeros(len(keys), np.uint64)
+    for column in wide.view(np.uint64).T:
+        total = (total ^ column) * np.uint64(0x9E3779B97F4A7C15)
+        total ^= total >> np.uint64(29)
+    return total

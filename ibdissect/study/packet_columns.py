@@ -1,0 +1,130 @@
+"""Which columns can the packet list show, how wide is each, and what stands in it?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from ibdissect.wire.catalog import Catalog
+
+from .capture_model import Line
+
+
+class TimeFormat(StrEnum):
+    """How the time column reads; `t` goes through them."""
+
+    RELATIVE = "since the first frame"
+    DELTA = "since the frame shown before"
+    ABSOLUTE = "time of day, UTC"
+    DATE = "date and time, UTC"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column; `field` is a filter name for one that the user added."""
+
+    key: str
+    title: str
+    align: str = "left"
+    least: int = 0
+    """Cells it needs at least."""
+    most: int = 0
+    """Cells it is given at most; 0: what is left."""
+    drop: int = 0
+    """Columns with a higher number go first when space is short; 0 stays."""
+    field: str = ""
+
+
+COLUMNS = (
+    Column("number", "No.", "right", 5, 10),
+    Column("time", "Time", "right", 11, 26, 1),
+    Column("source", "Source", "left", 9, 39),
+    Column("destination", "Destination", "left", 9, 39),
+    Column("protocol", "Proto", "left", 5, 9),
+    Column("p_key", "P_Key", "left", 5, 5, 2),
+    Column("length", "Len", "right", 5, 6, 3),
+    Column("info", "Info"),
+)
+BY_KEY = {column.key: column for column in COLUMNS}
+DEFAULT = tuple(column.key for column in COLUMNS)
+ANSWERS = (
+    Column("ibdissect.request_frame", "Answers", "right", 7, 10, 4, "ibdissect.request_frame"),
+    Column("ibdissect.response_frame", "Answered in", "right", 11, 11, 4, "ibdissect.response_frame"),
+    Column("ibdissect.response_time", "Response", "right", 8, 8, 4, "ibdissect.response_time"),
+)
+"""Columns that the capture as a whole fills; shown when they are asked for."""
+LEAST_INFO = 24
+GUTTER = 4
+"""Mark and finding, in front of the first column."""
+
+
+def added(field: str) -> Column:
+    """A column for any field."""
+    return Column(field, field.removeprefix("infiniband.").rpartition(".")[2], "left", 8, 24, 4, field)
+
+
+def with_fields(shown: Sequence[Column], fields: Sequence[str]) -> list[Column]:
+    """The columns with those of fields (a plugin's) in front of the last one; each once."""
+    known = {column.key for column in shown}
+    return [*shown[:-1], *(added(field) for field in fields if field not in known), *shown[-1:]]
+
+
+def recalled(keys: Sequence[str], catalog: Catalog) -> tuple[list[Column], list[str]]:
+    """The columns of remembered keys, and the keys that mean nothing."""
+    known = BY_KEY | {column.key: column for column in ANSWERS}
+    found, unknown = [], []
+    for key in keys:
+        if key in known:
+            found.append(known[key])
+        elif catalog.names.get(key):
+            found.append(added(key))
+        else:
+            unknown.append(key)
+    return found, unknown
+
+
+def time_text(line: Line, how: TimeFormat, first_ns: int, before_ns: int | None) -> str:
+    """The time column, to the microsecond; groups of three behind the point."""
+    if how is TimeFormat.DELTA:
+        return seconds_text(line.time_ns - (line.time_ns if before_ns is None else before_ns))
+    if how is TimeFormat.RELATIVE:
+        return seconds_text(line.time_ns - first_ns)
+    moment = datetime.fromtimestamp(line.time_ns // 1_000_000_000, UTC)
+    day = moment.strftime("%Y-%m-%d ") if how is TimeFormat.DATE else ""
+    micro = line.time_ns // 1000 % 1_000_000
+    return f"{day}{moment:%H:%M:%S}.{micro // 1000:03} {micro % 1000:03}"
+
+
+def seconds_text(ns: int) -> str:
+    """`0.214 031`"""
+    sign, micro = "-" if ns < 0 else "", abs(ns) // 1000
+    return f"{sign}{micro // 1_000_000}.{micro // 1000 % 1000:03} {micro % 1000:03}"
+
+
+def widths(columns: Sequence[Column], wanted: dict[str, int], width: int) -> dict[str, int]:
+    """Cells of each column shown; what has no room is not in it. `wanted`: widest text seen in each column."""
+    shown = list(columns)
+    while True:
+        given = {
+            column.key: min(max(column.least, wanted.get(column.key, 0), len(column.title)), column.most)
+            for column in shown
+            if column.key != "info"
+        }
+        left = width - GUTTER - sum(given.values()) - 2 * len(shown)
+        has_info = any(column.key == "info" for column in shown)
+        least = LEAST_INFO if has_info else 0
+        if left < least:
+            # Addresses give way before anything is dropped: a GID is long.
+            for key in ("source", "destination"):
+                if key in given and left < least:
+                    less = min(given[key] - min(given[key], BY_KEY[key].least + 6), least - left)
+                    given[key] -= less
+                    left += less
+        droppable = [column for column in shown if column.drop]
+        if left >= least or not droppable:
+            if has_info:
+                given["info"] = max(left, 1)
+            return given
+        shown.remove(max(droppable, key=lambda column: column.drop))

@@ -1,0 +1,154 @@
+"""Which frames belong to the selected one: its conversation, the frame that answers it or is answered by it, its RMPP transfer?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from ibdissect.capture.scattered import u24
+from ibdissect.dissect.rmpp import Message, Transfer
+from ibdissect.dissect.transfers import Transfers, messages
+from ibdissect.table.addresses import End, ends_at, ends_of
+from ibdissect.table.connection_events import Connection
+from ibdissect.table.locate import Int
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.numbers import CM_CLASS, DIRECTED
+from ibdissect.wire.opcodes import OPCODES
+from ibdissect.wire.transport import DETH
+
+from .capture_model import CaptureModel
+from .conversations import STREAMS, Conversation, addressed, conversation_filter
+
+RESPONSES = np.array([code in OPCODES and not OPCODES[code].request for code in range(256)])
+PSN_HALF = 1 << 23
+LOOK = 1 << 15
+"""Frames looked through for the packet that acknowledges another."""
+REACH = 1 << 19
+"""Frames before and behind a segment in which its transfer is looked for."""
+STEP = 16384
+
+
+def filter_for_frame(
+    model: CaptureModel, frame: int, conversations: Iterable[Conversation], connections: Iterable[Connection]
+) -> str | None:
+    """The display filter for the conversation of a frame; None for a frame without InfiniBand transport.
+
+    A datagram of management: its transaction, or for connection management the connection and its data.
+    """
+    table = model.table([frame])
+    if int(table.located.at("bth")[0]) < 0:
+        return None
+    source, destination = ends_at(table, 0)
+    mad = int(table.located.at("mad")[0])
+    data = table.chunk.data
+    if mad < 0:
+        qp = int(u24(data, table.located.at("bth")[:1] + 5)[0])
+        sender, named = table.of_rows(DETH.srcqp)
+        source_qp = int(sender[0]) if named[0] else -1
+        found = next((one for one in conversations if one.holds(source, destination, qp, source_qp)), None)
+        if found is not None:
+            return conversation_filter(found)
+        return f"{addressed(source, destination)} && infiniband.bth.destqp == 0x{qp:06x}"
+    mgmt_class = int(data[mad + 1])
+    both = f"(({addressed(source, destination)}) || ({addressed(destination, source)}))"
+    of_class = f"infiniband.mad.mgmtclass == 0x{mgmt_class:02x}"
+    if mgmt_class == CM_CLASS:
+        one = next((one for one in connections if frame in _frames(one)), None)
+        if one is None:
+            return f"{of_class} && {both}"
+        frames = ", ".join(map(str, sorted(set(_frames(one)))))
+        found = next((conversation for conversation in conversations if conversation.since == one.req_frame), None)
+        return f"frame.number in {{{frames}}}" + (f" || {conversation_filter(found)}" if found is not None else "")
+    transaction = f"infiniband.mad.transactionid == 0x{int.from_bytes(data[mad + 8 : mad + 16].tobytes(), 'big'):016x}"
+    return f"{of_class} && {transaction}" + ("" if mgmt_class == DIRECTED else f" && {both}")
+
+
+def _frames(one: Connection) -> list[int]:
+    return [f for f in (one.req_frame, one.mra_frame, one.rep_frame, one.rtu_frame, one.rej_frame, one.dreq_frame, one.drep_frame) if f]
+
+
+def counterpart(model: CaptureModel, frame: int, conversations: Iterable[Conversation], connections: Iterable[Connection]) -> int | None:
+    """The answer to a request, or the request of an answer; None when there is none, or none that is known."""
+    found = model.answers.request_of(frame) or model.answers.response_of(frame)
+    if found:
+        return found
+    table = model.table([frame])
+    if int(table.located.at("mad")[0]) >= 0:
+        return next((other for one in connections if (other := _message(one, frame))), None)
+    return _acknowledged(model, table, frame, conversations) if int(table.located.at("bth")[0]) >= 0 else None
+
+
+def _message(one: Connection, frame: int) -> int:
+    """The message of connection management that goes with another, 0 for none."""
+    answer = one.rep_frame or one.rej_frame
+    pairs = {one.req_frame: answer, one.rep_frame: one.req_frame, one.rej_frame: one.rep_frame or one.req_frame,
+             one.rtu_frame: one.rep_frame, one.dreq_frame: one.drep_frame, one.drep_frame: one.dreq_frame}  # fmt: skip
+    return pairs.get(frame, 0)
+
+
+def _acknowledged(model: CaptureModel, table: ChunkTable, frame: int, conversations: Iterable[Conversation]) -> int | None:
+    """For a request of RC or XRC the first packet that acknowledges its PSN or refuses it, for a response the request of its PSN."""
+    source, destination = ends_at(table, 0)
+    bth = table.located.at("bth")[:1]
+    qp, psn = int(u24(table.chunk.data, bth + 5)[0]), int(u24(table.chunk.data, bth + 9)[0])
+    one = next((one for one in conversations if one.holds(source, destination, qp)), None)
+    if one is None or one.service not in STREAMS or one.near_qp < 0:
+        return None
+    other = one.near_qp if qp == one.far_qp and source == one.near else one.far_qp
+    is_response = bool(RESPONSES[table.located.opcode[0]])
+    last = model.index.frames
+    starts = range(frame - 1, max(frame - LOOK, 0), -STEP) if is_response else range(frame + 1, min(frame + LOOK, last) + 1, STEP)
+    for at in starts:
+        frames = range(max(at - STEP + 1, 1), at + 1) if is_response else range(at, min(at + STEP, last + 1))
+        found = model.table(frames)
+        rows = _of_flow(found, (destination, source), other, not is_response)
+        ahead = (u24(found.chunk.data, found.located.at("bth")[rows] + 9) - psn) % (2 * PSN_HALF)
+        if is_response:
+            good = np.flatnonzero((-ahead) % (2 * PSN_HALF) < PSN_HALF)
+            if len(good):
+                back = (-ahead[good]) % (2 * PSN_HALF)
+                return frames[0] + int(rows[good[np.flatnonzero(back == back.min())[-1]]])
+        else:
+            good = np.flatnonzero(ahead < PSN_HALF)
+            if len(good):
+                return frames[0] + int(rows[good[0]])
+    return None
+
+
+def _of_flow(table: ChunkTable, ends: tuple[End, End], qp: int, responses: bool) -> Int:
+    """Rows that go from one end to a queue pair at the other, requests or responses."""
+    bth = table.located.at("bth")
+    rows = np.flatnonzero((bth >= 0) & (table.located.at("mad") < 0) & (RESPONSES[table.located.opcode] == responses))
+    rows = rows[u24(table.chunk.data, bth[rows] + 5) == qp]
+    found: Int = rows[[both == ends for both in ends_of(table, rows)]]
+    return found
+
+
+def find_transfer(model: CaptureModel, frame: int, wanted: Callable[[], bool]) -> Transfer | None:
+    """The RMPP transfer that a frame belongs to, as a segment or an acknowledgement; None when it belongs to none.
+
+    Segments farther than REACH frames away are not looked for. Runs in a thread.
+    """
+    message = next(messages(model.table([frame])), None)
+    if message is None:
+        return None
+    transfers, done = Transfers(), max(frame - REACH, 0)
+    while wanted() and not model.stopped and done < frame + REACH:
+        chunk = model.index.after(done, STEP)
+        if not len(chunk):
+            break
+        ended = transfers.feed(model.reading.table_of(chunk))
+        done = chunk.first + len(chunk) - 1
+        for transfer in ended.values():
+            if _belongs(message, transfer):
+                return transfer
+    return next((transfer for transfer in transfers.unfinished() if _belongs(message, transfer)), None)
+
+
+def _belongs(message: Message, transfer: Transfer) -> bool:
+    if transfer.holds(message.frame):
+        return True
+    key = (transfer.source, transfer.destination, transfer.mgmt_class, transfer.tid)
+    first = min(transfer.frames, default=0)
+    return key in (message.key, message.reverse) and first <= message.frame <= (transfer.end_frame or message.frame)

@@ -1,0 +1,103 @@
+"""What does the screen remember from one run to the next, and where? Its own files in the user's state folder, nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from ibdissect.wire.text import printable
+
+MAX_SIZE = 1 << 18
+"""Larger files are none of ours."""
+MAX_COLUMNS = 64
+KEPT = 200
+"""Filters remembered."""
+
+
+def state_folder() -> Path | None:
+    """The platform's folder for a user's program state, never one relative to where the program was started; None without any."""
+    import platformdirs
+
+    folder = Path(platformdirs.user_state_dir("ibdissect", appauthor=False))
+    return folder if folder.is_absolute() else None
+
+
+def read_text(path: Path | None) -> str | None:
+    """A small text file; None when there is none. OSError and ValueError when it cannot be read, or is no text."""
+    if path is None or not path.exists():
+        return None
+    with path.open("rb") as file:
+        raw = file.read(MAX_SIZE + 1)
+    if len(raw) > MAX_SIZE:
+        raise ValueError("it is too large")
+    return raw.decode("utf-8")
+
+
+def replace_text(path: Path | None, text: str) -> None:
+    """Write a file as a whole or not at all; what cannot be remembered is no reason to stop anybody."""
+    if path is None:
+        return
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.replace(name, path)
+        except OSError:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+
+class SavedColumns:
+    """The columns of the packet list; `note` says why those of the last run are not shown, when they are not."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        folder = state_folder() if path is None else None
+        self.path = folder / "screen.json" if folder is not None else path
+        self.columns: list[str] = []
+        """Keys in order; empty: the default ones."""
+        self.note = ""
+        try:
+            text = read_text(self.path)
+            self.columns = _columns(json.loads(text)) if text is not None else []
+        except (OSError, ValueError, RecursionError) as error:
+            self.note = f"the columns of the last run cannot be read: {error}"
+
+    def keep_columns(self, keys: list[str]) -> None:
+        """Remember these columns."""
+        self.columns = keys[:MAX_COLUMNS]
+        replace_text(self.path, json.dumps({"columns": self.columns}, indent=1) + "\n")
+
+
+def _columns(found: object) -> list[str]:
+    """The columns of a parsed file; ValueError when it is not as we write it."""
+    keys = found.get("columns") if isinstance(found, dict) else None
+    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys) or len(keys) > MAX_COLUMNS:
+        raise ValueError("it is not what this program writes")
+    return list(dict.fromkeys(keys))
+
+
+class FilterHistory:
+    """Filters entered before, newest last."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        folder = state_folder() if path is None else None
+        self.path = folder / "filters" if folder is not None else path
+        self.texts: list[str] = []
+        self.note = ""
+        try:
+            text = read_text(self.path)
+            self.texts = [line for line in (text or "").splitlines() if line and line.isprintable()][-KEPT:]
+        except (OSError, ValueError) as error:
+            self.note = f"the filters of the last run cannot be read: {error}"
+
+    def add(self, text: str) -> None:
+        """Remember a filter."""
+        text = printable(" ".join(text.split()))
+        if text:
+            self.texts = [*(old for old in self.texts if old != text), text][-KEPT:]
+            replace_text(self.path, "\n".join(self.texts) + "\n")

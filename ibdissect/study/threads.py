@@ -1,0 +1,43 @@
+"""How does work run beside the screen? Threads that end with the program; of some work only the latest request counts."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+
+def start(work: Callable[[], None], name: str) -> threading.Thread:
+    """Run something beside the screen."""
+    thread = threading.Thread(target=work, name=name, daemon=True)
+    thread.start()
+    return thread
+
+
+class Latest:
+    """Work of which only the latest request counts; an older one sees that it is no longer wanted."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self.busy = False
+
+    def cancel(self) -> None:
+        """Nothing is wanted any more."""
+        self._number += 1
+        self.busy = False
+
+    def run(self, work: Callable[[Callable[[], bool]], None], name: str, done: Callable[[], None] = lambda: None) -> None:
+        """Start `work(wanted)`; `done` is called behind it when it was still wanted."""
+        self._number += 1
+        number = self._number
+        self.busy = True
+
+        def wanted() -> bool:
+            return self._number == number
+
+        def whole() -> None:
+            work(wanted)
+            if wanted():
+                self.busy = False
+                done()
+
+        start(whole, name)

@@ -1,0 +1,57 @@
+"""How are chosen frames written to a new file, and which names may it have?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from ibdissect.errors import CaptureError
+
+from .capture_model import CaptureModel
+
+STEP = 4096
+"""Frames written between two looks at whether to stop."""
+
+
+def write(model: CaptureModel, frames: Callable[[int, int], list[int]], total: int, path: str) -> tuple[int, str | None]:
+    """Write frames to a new file, under another name until it is whole: how many there are, and why it failed if it did."""
+    from ibdissect.capture.writing import CaptureWriter  # not needed for the first rows
+
+    part = f"{path}.part"
+    written = 0
+    try:
+        container = "pcapng" if path.endswith(".pcapng") else "pcap"
+        with CaptureWriter(part, container=container) as writer:
+            for low in range(0, total, STEP):
+                if model.stopped:
+                    break
+                numbers = frames(low, min(low + STEP, total))
+                chunk = model.index.chunk(numbers)
+                for row, number in enumerate(numbers):
+                    writer.add(chunk, row, model.reader.comments.get(number, ()))
+                written = writer.frames
+        os.replace(part, path)
+    except (CaptureError, OSError) as error:
+        Path(part).unlink(missing_ok=True)
+        return written, str(error)
+    return written, None
+
+
+def unwritable(path: str, source: str) -> str | None:
+    """Why frames cannot be written there; None when they can."""
+    if not path.strip():
+        return "type a file name ending in .pcap or .pcapng"
+    if not path.endswith((".pcap", ".pcapng")):
+        return "the name must end in .pcap or .pcapng"
+    target = Path(path).expanduser()
+    if not target.parent.is_dir():
+        return f"there is no folder {target.parent}"
+    if source != "-" and target.exists() and Path(source).exists() and target.samefile(source):
+        return "that is the capture itself"
+    return None
+
+
+def overwrites(path: str) -> str | None:
+    """What to ask before a file is overwritten; None for a new one."""
+    return "the file exists: Enter again overwrites it" if Path(path).expanduser().exists() else None

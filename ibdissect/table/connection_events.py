@@ -1,0 +1,166 @@
+"""What is known about a connection or a requested datagram service, and what happened to it?"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from msgspec import Struct as Record
+
+from .addresses import NOWHERE, End
+
+NEVER = 1 << 62
+QueuePair = tuple[int, int]
+"""LID and queue pair number."""
+
+
+class Connection(Record):
+    """One connection, starting with its REQ; -1 and frame 0 mean not seen."""
+
+    active: End
+    """The side that sent the REQ."""
+    passive: End
+    active_id: int
+    """The active side's communication id."""
+    req_frame: int
+    req_ns: int
+    active_qpn: int
+    active_psn: int
+    """The PSN that the active side expects in the passive side's first request."""
+    active_lid: int
+    """LIDs of the two ports, from the REQ."""
+    passive_lid: int
+    service: int
+    """TransportServiceType: 0 RC, 1 UC, 2 RD, 3 other."""
+    service_id: int
+    p_key: int
+    mtu: int
+    """Path packet payload MTU in bytes; 0 if the code is reserved."""
+    retry_count: int
+    max_cm_retries: int
+    response_timeout: int
+    """Remote CM response timeout code."""
+    in_subnet: bool
+    """Whether it is a native connection in one subnet, both ports with a unicast LID."""
+    reqs: int = 1
+    passive_id: int = -1
+    rep_frame: int = 0
+    rep_ns: int = 0
+    reps: int = 0
+    passive_qpn: int = -1
+    passive_psn: int = -1
+    rtu_frame: int = 0
+    mra_frame: int = 0
+    """The latest MRA."""
+    mra_ns: int = 0
+    mra_of: int = -1
+    """The message whose answer the MRA delays: 0 REQ, 1 REP, 2 LAP."""
+    mra_timeout: int = 0
+    """The MRA's ServiceTimeout code."""
+    rej_frame: int = 0
+    rej_reason: int = -1
+    rejected_by: End = NOWHERE
+    lap_frame: int = 0
+    """The latest request for an alternate path."""
+    apr_frame: int = 0
+    ap_status: int = -1
+    dreq_frame: int = 0
+    dreq_ns: int = 0
+    drep_frame: int = 0
+    ended: int = NEVER
+    """Frame of its DREQ or DREP, or of the REQ of the next connection on one of its queue pairs."""
+
+    @property
+    def queue_pairs(self) -> tuple[QueuePair, QueuePair]:
+        """The queue pairs of the active and the passive side."""
+        return (self.active_lid, self.active_qpn), (self.passive_lid, self.passive_qpn)
+
+    def far(self, near: QueuePair) -> QueuePair:
+        """The queue pair on the other side."""
+        active, passive = self.queue_pairs
+        return passive if near == active else active
+
+    @property
+    def text(self) -> str:
+        """`192.168.0.1 QP 0x000012 → 192.168.0.2`."""
+        return f"{self.active} QP 0x{self.active_qpn:06x} → {self.passive}"
+
+
+class Resolution(Record):
+    """A requested datagram service (SIDR); -1 and frame 0 mean no answer."""
+
+    source: End
+    destination: End
+    service_id: int
+    frame: int
+    time_ns: int
+    asked: int = 1
+    """Number of requests."""
+    reply_frame: int = 0
+    status: int = -1
+    """0: found."""
+    qpn: int = -1
+
+
+class ConnectionEvent(Record, frozen=True, eq=False):
+    """A connection management message about a known connection."""
+
+    source: ClassVar[type[Any]]
+    """The follower that emits it."""
+    frame: int
+    time_ns: int
+    connection: Connection
+
+
+class Requested(ConnectionEvent, frozen=True):
+    """A REQ, first or repeated."""
+
+
+class Replied(ConnectionEvent, frozen=True):
+    """A REP, first or repeated."""
+
+    sender: End
+
+
+class Confirmed(ConnectionEvent, frozen=True):
+    """An RTU, first or repeated."""
+
+    sender: End
+
+
+class PathAnswered(ConnectionEvent, frozen=True):
+    """An APR answered the request for an alternate path."""
+
+
+class Rejected(ConnectionEvent, frozen=True):
+    """A REJ for a connection whose REQ was seen."""
+
+    reason: int
+
+
+class Disconnecting(ConnectionEvent, frozen=True):
+    """A DREQ, first or repeated."""
+
+    receiver: End
+    qpn: int
+    """The receiver's queue pair."""
+
+
+class RejectedAlone(Record, frozen=True, eq=False):
+    """A REJ whose REQ was not seen."""
+
+    source: ClassVar[type[Any]]
+    frame: int
+    time_ns: int
+    sender: End
+    receiver: End
+    reason: int
+
+
+class Resolved(Record, frozen=True, eq=False):
+    """The answer to a request for a datagram service."""
+
+    source: ClassVar[type[Any]]
+    frame: int
+    time_ns: int
+    resolution: Resolution
+    sender: End

@@ -1,0 +1,231 @@
+"""Which connections were set up, moved to another path or torn down, and which datagram services were requested (SIDR)?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from msgspec import Struct as Record
+
+from ibdissect.bounded import BoundedDict
+from ibdissect.dropped import Dropped
+from ibdissect.wire import cm
+from ibdissect.wire.cm_path import APR, LAP, SIDRRep, SIDRReq
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import FIRST_MULTICAST, SEND
+
+from .addresses import End, ends_of
+from .connection_events import (
+    Confirmed,
+    Connection,
+    ConnectionEvent,
+    Disconnecting,
+    PathAnswered,
+    QueuePair,
+    Rejected,
+    RejectedAlone,
+    Replied,
+    Requested,
+    Resolution,
+    Resolved,
+)
+from .locate import Bool, Int
+from .rows import SLOTS, slot
+
+if TYPE_CHECKING:
+    from .native import Native
+    from .table import ChunkTable
+
+MESSAGES: tuple[type[Any], ...] = (cm.REQ, cm.MRA, cm.REJ, cm.REP, cm.RTU, cm.DREQ, cm.DREP, SIDRReq, SIDRRep, LAP, APR)
+MAX_CONNECTIONS = 65536
+Key = tuple[End, int]
+"""An end and the communication or request id that it chose."""
+
+
+class Message(Record, frozen=True, eq=False):
+    """A connection management message."""
+
+    frame: int
+    time_ns: int
+    view: Any
+    """A view of one of the MESSAGES structures."""
+    sender: End
+    receiver: End
+
+
+def messages(table: ChunkTable) -> list[Message]:
+    """All connection management messages of a chunk in frame order. Call as `table.once(messages)`."""
+    found = [(row, struct, i) for struct in MESSAGES for i, row in enumerate(table.occurrences(struct).rows.tolist())]
+    if not found:
+        return []
+    method = table.of_rows(MAD.method)[0]
+    found = sorted((one for one in found if method[one[0]] == SEND), key=lambda one: one[0])
+    ends = ends_of(table, np.array([row for row, _, _ in found], np.int64))
+    return [
+        Message(table.chunk.first + row, int(table.chunk.time_ns[row]), table.view(struct, i), *ways)
+        for (row, struct, i), ways in zip(found, ends, strict=True)
+    ]
+
+
+class Connections:
+    """All connections of a capture, limited in number. Feed chunks in order."""
+
+    def __init__(self, dropped: Dropped | None = None) -> None:
+        self.dropped = dropped or Dropped("connections")
+        self.by_id = BoundedDict[Key, Connection](2 * MAX_CONNECTIONS, self.dropped)
+        """Keyed by the active side's id, and by the passive side's once it is known."""
+        self.by_queue_pair = BoundedDict[QueuePair, list[Connection]](2 * MAX_CONNECTIONS, self.dropped)
+        """In-subnet connections whose REP was seen: up to two per queue pair, the latest last."""
+        self._occupied: Bool = np.zeros(SLOTS, np.bool_)
+        """Hash slots of these queue pairs, to preselect packets quickly."""
+        self.retry_counts = BoundedDict[tuple[End, End, int], int](2 * MAX_CONNECTIONS, self.dropped)
+        """Retry count by source, destination and destination queue pair: both sides use the REQ's (Linux core/cm.c)."""
+        self.all: list[Connection] = []
+        """Connections in order of their REQs, at most MAX_CONNECTIONS."""
+        self.resolutions: list[Resolution] = []
+        """Datagram services in order of their first requests, at most MAX_CONNECTIONS."""
+        self.asked = BoundedDict[Key, Resolution](MAX_CONNECTIONS, self.dropped)
+        """The latest request of each requester and request id."""
+        self.speakers: set[End] = set()
+        """Ends that sent connection management messages."""
+        self.first_ns = self.last_ns = 0
+
+    def feed(self, table: ChunkTable) -> Iterator[object]:
+        """Process a chunk; yields its events in frame order."""
+        if len(table):
+            self.first_ns = self.first_ns or int(table.chunk.time_ns[0])
+            self.last_ns = int(table.chunk.time_ns[-1])
+        for message in table.once(messages):
+            if len(self.speakers) < MAX_CONNECTIONS:
+                self.speakers.add(message.sender)
+            yield from self._take(message)
+
+    # -- queries
+
+    def both_speak(self, connection: Connection) -> bool:
+        """Whether both sides sent messages. If not, the capture may show one direction only, and a missing answer proves nothing."""
+        return {connection.active, connection.passive} <= self.speakers
+
+    def of_message(self, view: Any, sender: End, receiver: End) -> Connection | None:
+        """The connection of a message other than a REQ; None if its REQ was not seen."""
+        # Try both ids; the receiver's first, which names the connection being answered.
+        return self.by_id.get((receiver, view.remote_communication_id)) or self.by_id.get((sender, view.local_communication_id))
+
+    def at(self, queue_pair: QueuePair, frame: int) -> Connection | None:
+        """The connection of a queue pair at `frame`; None if it had none or it is unknown."""
+        for connection in reversed(self.by_queue_pair.get(queue_pair, ())):
+            if connection.rep_frame < frame < connection.ended:
+                return connection
+        return None
+
+    def candidates(self, native: Native) -> Int:
+        """Indices of packets that may go to a connected queue pair: includes false positives, misses none."""
+        if not self.by_queue_pair:
+            return np.empty(0, np.int64)
+        return np.flatnonzero(self._occupied[slot(native.dlid << 24 | native.dest_qp)])
+
+    # -- following
+
+    def _take(self, message: Message) -> Iterator[object]:
+        view, sender, frame, time_ns = message.view, message.sender, message.frame, message.time_ns
+        if isinstance(view, SIDRReq):
+            self._ask(message)
+            return
+        if isinstance(view, SIDRRep):
+            resolution = self.asked.get((message.receiver, view.request_id))
+            if resolution is not None and not resolution.reply_frame:
+                resolution.reply_frame, resolution.status, resolution.qpn = frame, view.status, view.qpn
+                yield Resolved(frame, time_ns, resolution, sender)
+            return
+        if isinstance(view, cm.REQ):
+            yield Requested(frame, time_ns, self._request(message))
+            return
+        connection = self.of_message(view, sender, message.receiver)
+        if connection is None:
+            if isinstance(view, cm.REJ):
+                yield RejectedAlone(frame, time_ns, sender, message.receiver, view.reason)
+            return
+        if isinstance(view, cm.REP):
+            self._reply(connection, message)
+            yield Replied(frame, time_ns, connection, sender)
+        elif isinstance(view, cm.REJ):
+            connection.rej_frame, connection.rej_reason, connection.rejected_by = frame, view.reason, sender
+            yield Rejected(frame, time_ns, connection, view.reason)
+        elif isinstance(view, cm.RTU):
+            connection.rtu_frame = connection.rtu_frame or frame
+            yield Confirmed(frame, time_ns, connection, sender)
+        elif isinstance(view, cm.MRA):
+            connection.mra_frame, connection.mra_ns = frame, time_ns
+            connection.mra_of, connection.mra_timeout = view.message_mraed, view.service_timeout
+        elif isinstance(view, LAP):
+            connection.lap_frame, connection.apr_frame = frame, 0
+        elif isinstance(view, APR):
+            connection.apr_frame, connection.ap_status = frame, view.ap_status
+            yield PathAnswered(frame, time_ns, connection)
+        else:
+            connection.ended = min(connection.ended, frame)
+            if isinstance(view, cm.DREQ):
+                connection.dreq_frame, connection.dreq_ns = connection.dreq_frame or frame, time_ns
+                yield Disconnecting(frame, time_ns, connection, message.receiver, view.remote_qpn)
+            else:
+                connection.drep_frame = connection.drep_frame or frame
+
+    def _ask(self, message: Message) -> None:
+        """Record a request for a datagram service."""
+        view, key = message.view, (message.sender, message.view.request_id)
+        known = self.asked.get(key)
+        if known is not None and not known.reply_frame and known.service_id == view.service_id:
+            known.asked += 1
+            return
+        resolution = Resolution(message.sender, message.receiver, view.service_id, message.frame, message.time_ns)
+        if len(self.resolutions) < MAX_CONNECTIONS:
+            self.resolutions.append(resolution)
+        else:
+            self.dropped.add(message.frame, message.time_ns)
+        self.asked.put(key, resolution, message.frame, message.time_ns)
+
+    def _request(self, message: Message) -> Connection:
+        view, sender, frame, time_ns = message.view, message.sender, message.frame, message.time_ns
+        key, lids = (sender, view.local_communication_id), (view.primary_local_port_lid, view.primary_remote_port_lid)
+        known = self.by_id.get(key)
+        same = known is not None and (known.active, known.active_qpn, known.service_id) == (sender, view.local_qpn, view.service_id)
+        if known is not None and same and not known.dreq_frame:
+            known.reqs += 1
+            return known
+        code = view.path_packet_payload_mtu
+        connection = Connection(
+            sender, message.receiver, view.local_communication_id, frame, time_ns, view.local_qpn, view.starting_psn, *lids,
+            view.transport_service_type, view.service_id, view.partition_key, 128 << code if 1 <= code <= 5 else 0,
+            view.retry_count, view.max_cm_retries, view.remote_cm_response_timeout,
+            sender.lid is not None and bool(view.primary_subnet_local) and all(0 < lid < FIRST_MULTICAST for lid in lids),
+        )  # fmt: skip
+        if len(self.all) < MAX_CONNECTIONS:
+            self.all.append(connection)
+        else:
+            self.dropped.add(frame, time_ns)
+        self.by_id.put(key, connection, frame, time_ns)
+        return connection
+
+    def _reply(self, connection: Connection, message: Message) -> None:
+        view, frame, time_ns = message.view, message.frame, message.time_ns
+        connection.reps += 1
+        for near, far, qpn in (
+            (connection.active, connection.passive, view.local_qpn), (connection.passive, connection.active, connection.active_qpn),
+        ):  # fmt: skip
+            self.retry_counts.put((near, far, qpn), connection.retry_count, frame, time_ns)
+        if connection.rep_frame:
+            return
+        connection.rep_frame, connection.rep_ns = frame, time_ns
+        connection.passive_id, connection.passive_qpn = view.local_communication_id, view.local_qpn
+        connection.passive_psn = view.starting_psn
+        self.by_id.put((message.sender, view.local_communication_id), connection, frame, time_ns)
+        for lid, qp in connection.queue_pairs if connection.in_subnet else ():
+            before = self.by_queue_pair.get((lid, qp), [])[-1:]
+            for one in before:
+                one.ended = min(one.ended, connection.req_frame)
+            self.by_queue_pair.put((lid, qp), [*before, connection], frame, time_ns)
+            self._occupied[slot(np.array([lid << 24 | qp], np.int64))] = True
+
+
+ConnectionEvent.source = RejectedAlone.source = Resolved.source = Connections

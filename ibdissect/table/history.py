@@ -1,0 +1,64 @@
+"""Which value was valid when? Values that change over the capture, with the frames that set them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Generic, TypeVar
+
+from ibdissect.capture.records import ROWS
+
+V = TypeVar("V")
+
+KEPT = 4
+"""Earlier values kept per fact, in addition to those valid within the last ROWS frames, the maximum of a chunk.
+
+So the value at every frame of the current chunk is known; for older frames it may be unknown.
+"""
+
+
+class Track(Generic[V]):
+    """A fact over time. None means unknown: never learnt, or no longer certain."""
+
+    __slots__ = ("now", "past", "since")
+
+    def __init__(self) -> None:
+        self.now: V | None = None
+        self.since = 0
+        """Frame that set `now`; 0 if nothing was learnt yet."""
+        self.past: Sequence[tuple[V | None, int]] = ()
+        """Earlier values with the frames that set them, oldest first."""
+
+    def learn(self, value: V | None, frame: int) -> bool:
+        """Learn a value from a frame; returns True if it differs from the current one."""
+        if value == self.now:
+            return False
+        if self.since:
+            past = self.past[1:] if len(self.past) >= KEPT and self._next_after_oldest() <= frame - ROWS else self.past
+            self.past = (*past, (self.now, self.since))
+        self.now, self.since = value, frame
+        return True
+
+    def _next_after_oldest(self) -> int:
+        return self.past[1][1] if len(self.past) > 1 else self.since
+
+    def at(self, frame: int) -> tuple[V | None, int]:
+        """The value at `frame`, and the frame that set it; (None, 0) before the oldest value kept."""
+        if frame >= self.since:
+            return self.now, self.since
+        i = bisect_right(self.past, frame, key=lambda lesson: lesson[1])
+        return self.past[i - 1] if i else (None, 0)
+
+    def since_frame(self, frame: int) -> Iterator[V]:
+        """The known values that were valid at a frame or later."""
+        until = None
+        for value, since in ((self.now, self.since), *reversed(self.past)):
+            if until is not None and until <= frame:
+                return
+            if value is not None:
+                yield value
+            until = since
+
+    def changes(self) -> list[int]:
+        """Frames at which the value changed, oldest first."""
+        return [since for _, since in self.past] + ([self.since] if self.since else [])

@@ -1,0 +1,63 @@
+"""Which native packets does a chunk hold: LRH and BTH columns side by side?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.table.locate import Int
+from ibdissect.table.rows import common
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.link import LRH
+from ibdissect.wire.transport import BTH
+
+FIRST_OTHER_OPCODE = 0x80
+"""Congestion notifications, XRC and vendor OpCodes: the sources do not say which P_Key table entry applies to them."""
+LIDS = 1 << 16
+FEW = 256
+
+
+class Native:
+    """LRH and BTH columns of a chunk's native packets, shared by all rules that need them."""
+
+    def __init__(self) -> None:
+        self._of: ChunkTable | None = None
+        self.rows: Int = np.empty(0, np.int64)
+        """Row of the chunk, int64[n]; the other columns have the same length."""
+        self.slid = self.dlid = self.dest_qp = self.p_key = self.opcode = self.rows
+        self.vl = self.sl = self.rows.astype(np.uint8)
+        self.slids = self.dlids = self.rows
+        """Distinct LIDs, ascending."""
+
+    def of(self, table: ChunkTable) -> Native:
+        """The columns of a chunk."""
+        if self._of is not table:
+            self._of = table
+            link, transport = table.occurrences(LRH).rows, table.occurrences(BTH).rows
+            if np.array_equal(link, transport):
+                self.rows = link
+                at_link = at_transport = None
+            else:
+                self.rows, at_link, at_transport = common(link, transport)
+            self.slid, self.dlid = (_some(table.values(field), at_link).astype(np.int64) for field in (LRH.slid, LRH.dlid))
+            self.vl, self.sl = (_some(table.values(field), at_link) for field in (LRH.vl, LRH.sl))
+            self.dest_qp, self.p_key, self.opcode = (
+                _some(table.values(field), at_transport).astype(np.int64) for field in (BTH.destqp, BTH.p_key, BTH.opcode)
+            )
+            self.slids, self.dlids = lids_of(self.slid), lids_of(self.dlid)
+        return self
+
+
+def _some(values: npt.NDArray[Any], index: Int | None) -> npt.NDArray[Any]:
+    return values if index is None else values.take(index)
+
+
+def lids_of(values: Int) -> Int:
+    """The distinct LIDs, ascending."""
+    if len(values) < FEW:
+        return np.array(sorted(set(values.tolist())), np.int64)
+    there = np.zeros(LIDS, np.bool_)
+    there[values] = True
+    return np.flatnonzero(there)

@@ -1,0 +1,167 @@
+"""Which rows are equal, which values occur, which are in a set? Hashing, grouping and look-up of plain numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Int = npt.NDArray[np.int64]
+U64 = npt.NDArray[np.uint64]
+INDEX_BITS = 17
+"""Rows of a chunk have numbers below 2**17 (`capture.records.ROWS`)."""
+ROWS_AT_MOST = 1 << INDEX_BITS
+_LOW = np.uint64(ROWS_AT_MOST - 1)
+_SPREAD, _AGAIN = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+"""Odd multipliers that spread small numbers over 64 bits (Knuth's multiplicative hashing)."""
+_ODD = (
+    0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F, 0xE7037ED1A0B428DB,
+    0x8EBC6AF09C88C6E3, 0x589965CC75374CC3,
+)  # fmt: skip
+"""Odd multipliers that spread small numbers over 64 bits, used for the columns in turn."""
+SLOTS = 1 << 16
+"""Slots of a small table indexed by 16 bits of a hash."""
+
+
+def mix(columns: Sequence[npt.NDArray[Any]]) -> U64:
+    """A hash per row, uint64[n]: equal for rows with equal integer columns, most likely different for others."""
+    mixed = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        mixed ^= column.astype(np.uint64)
+        mixed *= _SPREAD
+        mixed ^= mixed >> np.uint64(29)
+    mixed *= _AGAIN
+    return mixed
+
+
+def order_of(keys: U64) -> Int:
+    """A stable sort order of well spread keys, int64[n]: sorts the keys' high bits and the row number as one number, which is fast."""
+    n = len(keys)
+    if n > ROWS_AT_MOST:
+        return np.argsort(keys, kind="stable")
+    packed = (keys & ~_LOW) | np.arange(n, dtype=np.uint64)
+    packed.sort()
+    packed &= _LOW
+    order = packed.astype(np.int64)
+    found = keys[order]
+    apart = found[1:] ^ found[:-1]
+    apart -= np.uint64(1)
+    if (apart < _LOW).any():  # keys differ in low bits only; equal keys wrap around to the maximum
+        return np.argsort(keys, kind="stable")
+    return order
+
+
+def by_value(numbers: npt.NDArray[Any]) -> Iterator[tuple[int, Int]]:
+    """Each distinct number, ascending, and its indices, int64[k] ascending. Avoids np.unique, which imports numpy.ma (10 ms)."""
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    starts = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(order)]
+    for start, stop in pairwise(starts):
+        if start < stop:
+            yield int(ordered[start]), order[start:stop]
+
+
+def groups(columns: Sequence[npt.NDArray[Any]]) -> tuple[Int, Int]:
+    """Group equal rows of integer columns: the first row of each group, int64[g], and the group of each row, int64[n]."""
+    mixed = mix(columns)
+    order = order_of(mixed)
+    found = mixed[order]
+    new = np.ones(len(found), np.bool_)
+    np.not_equal(found[1:], found[:-1], out=new[1:])
+    first = order[new]
+    inverse = np.empty(len(found), np.int64)
+    inverse[order] = np.cumsum(new) - 1
+    if all((column[first][inverse] == column).all() for column in columns):
+        return first, inverse
+    return _exact(columns)
+
+
+def _exact(columns: Sequence[npt.NDArray[Any]]) -> tuple[Int, Int]:
+    """`groups` by sorting each column, for when different rows have the same hash."""
+    code = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        values, number = np.unique(column, return_inverse=True)
+        # Renumbering after each column keeps codes below the square of the row count.
+        code = np.unique(code * len(values) + number, return_inverse=True)[1]
+    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
+    return first, inverse
+
+
+def common(left: Int, right: Int) -> tuple[Int, Int, Int]:
+    """Intersect two strictly ascending arrays: the common values, and their indices in each. np.intersect1d imports numpy.ma (10 ms)."""
+    if not len(left) or not len(right):
+        return left[:0], left[:0], left[:0]
+    place = np.minimum(np.searchsorted(right, left), len(right) - 1)
+    index = np.flatnonzero(right[place] == left)
+    return left[index], index, place[index]
+
+
+def held(numbers: npt.NDArray[Any], some: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Which numbers are in `some`, bool[n]. np.isin may import numpy.ma (10 ms)."""
+    if not len(some):
+        return np.zeros(len(numbers), np.bool_)
+    known = np.sort(some)
+    found: npt.NDArray[np.bool_] = known[np.minimum(np.searchsorted(known, numbers), len(known) - 1)] == numbers
+    return found
+
+
+def mark(columns: Sequence[npt.NDArray[np.uint64]]) -> U64:
+    """A hash of each row, uint64[n]; independent of the chunk and of trailing columns of zeros."""
+    mixed = np.zeros(len(columns[0]), np.uint64)
+    for k, column in enumerate(columns):
+        part = column * np.uint64(_ODD[k % len(_ODD)] + 2 * (k // len(_ODD)))
+        part ^= part >> np.uint64(29)
+        part *= np.uint64(_ODD[1])
+        mixed += part
+    mixed ^= mixed >> np.uint64(31)
+    mixed *= np.uint64(_ODD[0])
+    return mixed
+
+
+def hashed(block: npt.NDArray[np.uint8]) -> U64:
+    """A hash of each row of bytes, uint64[n]; the row length is a multiple of 8."""
+    words = np.ascontiguousarray(block).view(np.uint64)
+    value = np.zeros(len(block), np.uint64)
+    for word in words.T:
+        value = (value ^ (value >> np.uint64(29)) ^ word) * _SPREAD
+    return value ^ (value >> np.uint64(32))
+
+
+def digest(block: npt.NDArray[np.uint8]) -> U64:
+    """A hash of each row of bytes like `hashed`, faster for long rows."""
+    words = np.ascontiguousarray(block).view(np.uint64)
+    value = words ^ (words >> np.uint64(29))
+    value *= _SPREAD * (np.arange(words.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1))
+    value ^= value >> np.uint64(32)
+    total: U64 = value.sum(axis=1) * _SPREAD
+    return total ^ (total >> np.uint64(32))
+
+
+def slot(values: Int) -> Int:
+    """The slot (below SLOTS) of each value."""
+    place: Int = ((values.astype(np.uint64) * _SPREAD) >> np.uint64(48)).astype(np.int64)
+    return place
+
+
+def distinct_values(values: Int) -> list[int]:
+    """The distinct values, sorted; processes one by one only values that share a slot."""
+    place = slot(values)
+    holder = np.full(SLOTS, -1, np.int64)
+    holder[place] = values
+    crowded = values[holder[place] != values]
+    return sorted({*holder[np.bincount(place, minlength=SLOTS) > 0].tolist(), *crowded.tolist()})
+
+
+def first_places(key: U64) -> list[int]:
+    """The first index of each distinct value, ascending; sorts only values that share a slot."""
+    place = (key >> np.uint64(48)).astype(np.int64)
+    holder = np.full(SLOTS, -1, np.int64)
+    holder[place[::-1]] = np.arange(len(key))[::-1]
+    crowded = np.flatnonzero(key[holder[place]] != key)
+    found: list[int] = holder[holder >= 0].tolist()
+    if len(crowded):
+        found += crowded[np.unique(key[crowded], return_index=True)[1]].tolist()
+    return sorted(found)

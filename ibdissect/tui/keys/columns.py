@@ -1,0 +1,54 @@
+"""How does the packet list look: its columns and the time format (t, v, +)?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ibdissect.study import packet_columns
+from ibdissect.study.packet_columns import Column
+
+from ..screens.choice import ColumnChoice
+from .command import Command
+
+if TYPE_CHECKING:
+    from ..app import TuiApp
+
+
+def next_time_format(app: TuiApp) -> None:
+    """Write times in the next way."""
+    app.main.key_bar.say(f"time: {app.main.packets.next_time_format().value}")
+
+
+def choose_columns(app: TuiApp) -> None:
+    """Ask which columns to show."""
+    packets = app.main.packets
+    extra = [column for column in packets.columns if column.field and column not in packet_columns.ANSWERS]
+    offered = [*packet_columns.COLUMNS[:-1], *packet_columns.ANSWERS, *extra, packet_columns.COLUMNS[-1]]
+
+    def done(keys: list[str] | None) -> None:
+        if keys:
+            _show(app, [column for column in offered if column.key in keys])
+
+    app.push_screen(ColumnChoice(offered, [column.key for column in packets.columns]), done)
+
+
+def add_column(app: TuiApp) -> None:
+    """Show the field selected in the tree as a column."""
+    node, packets = app.main.tree_pane.node, app.main.packets
+    if node is None or node.field is None or node.field.kind in ("raw", "rest", "hole", "nested"):
+        app.note("Select a field of the tree that has a value")
+    elif all(column.key != node.name for column in packets.columns):
+        _show(app, [*packets.columns[:-1], packet_columns.added(node.name), packets.columns[-1]])
+
+
+def _show(app: TuiApp, chosen: list[Column]) -> None:
+    app.main.packets.set_columns(chosen)
+    app.memory.keep_columns([column.key for column in chosen])
+
+
+COMMANDS = (
+    Command("t", "Time format", next_time_format, "Look",
+            "time format", "time", 18),
+    Command("v", "Columns", choose_columns, "Look", "columns"),
+    Command("plus", "Add the selected field as a column", add_column, "Look", "add the selected field as a column"),
+)  # fmt: skip

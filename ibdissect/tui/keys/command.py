@@ -1,0 +1,49 @@
+"""What is a command: its keys, what it does, and what the help, the key bar and the palette say of it?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..app import TuiApp
+
+SIGNS = {"slash": "/", "plus": "+", "question_mark": "?"}
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A key of the main screen."""
+
+    keys: str
+    """Names that Textual gives to keys, with commas; the first one is shown."""
+    title: str
+    """In the palette."""
+    run: Callable[[TuiApp], object]
+    group: str = ""
+    help: str = ""
+    """Under this heading, with these words, in the help; neighbours with the same words share a line."""
+    word: str = ""
+    rank: int = 0
+    """Word in the key bar, and its importance: 1 stays longest. A negative rank stands at the right end."""
+
+    @property
+    def key(self) -> str:
+        """The key as a person writes it."""
+        name = self.keys.partition(",")[0]
+        return SIGNS.get(name, f"Ctrl+{name[5:].upper()}" if name.startswith("ctrl+") else name)
+
+
+def help_groups(commands: tuple[Command, ...]) -> dict[str, list[tuple[str, str]]]:
+    """Keys and what they do, by heading."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for command in commands:
+        if not command.help:
+            continue
+        lines = groups.setdefault(command.group, [])
+        if lines and lines[-1][1] == command.help:
+            lines[-1] = f"{lines[-1][0]}  {command.key}", command.help
+        else:
+            lines.append((command.key, command.help))
+    return groups

@@ -1,0 +1,46 @@
+"""What is wrong, and why? The keys f, F and e; the summary has a screen of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ibdissect.lint.finding import Finding
+
+from ..screens.choice import Choice
+from ..screens.page import finding_page
+from .command import Command
+
+if TYPE_CHECKING:
+    from ..app import TuiApp
+
+
+def explain(app: TuiApp, finding: Finding) -> None:
+    """Why it matters, what to do, and which frames prove it."""
+    app.push_screen(finding_page(finding, app.study.rules.get(finding.code)), app.jump)
+
+
+def explain_frame(app: TuiApp) -> None:
+    """Explain the finding of the selected frame; ask which where there are several."""
+    found = app.model.findings.of_frame(app.main.packets.frame)
+    if not found:
+        app.note(f"Frame {app.main.packets.frame} has no finding; f goes to the next one")
+    elif len(found) == 1:
+        explain(app, found[0])
+    else:
+        entries = [(str(i), f"{one.code} {one.name}", one.message) for i, one in enumerate(found)]
+        app.push_screen(Choice("Which finding?", entries), lambda key: explain(app, found[int(key)]) if key else None)
+
+
+def next_finding(app: TuiApp) -> None:
+    """Go to the next frame with a finding."""
+    frame = app.model.findings.after(app.main.packets.frame)
+    if frame is None:
+        app.note("No findings" if app.study.finished else "No findings yet")
+    app.jump(frame)
+
+
+COMMANDS = (
+    Command("f", "Next finding", next_finding, "Findings", "next frame with a finding", "next finding", 2),
+    Command("F", "Findings pane", lambda app: app.main.toggle("findings"), "Findings", "findings pane; o groups by rule", "findings", 9),
+    Command("e", "Explain the finding", explain_frame, "Findings", "explain: what, why, what to do, what proves it", "explain", 5),
+)

@@ -1,0 +1,105 @@
+"""Which frames does the list show: the filter bar, and the keys /, a and p?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ibdissect.study.filters import as_filter, checked
+from ibdissect.study.rows import FilteredRows
+from ibdissect.study.threads import Latest
+
+from .command import Command
+
+if TYPE_CHECKING:
+    from ..app import TuiApp
+
+
+class Filtering:
+    """The display filter: entered, applied, taken from a field."""
+
+    def __init__(self, app: TuiApp) -> None:
+        self.app = app
+        self.text = ""
+        self._work = Latest()
+        self._anchor: tuple[int, int] | None = None
+        """Frame and row to stay at while the filter is still finding frames."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether frames are still being looked at."""
+        return self._work.busy
+
+    def edit(self) -> None:
+        """Put the focus into the filter bar."""
+        bar = self.app.main.filter_bar
+        bar.input.can_focus = True
+        self.app.main.set_focus(bar.input)  # at once: what is typed next must not go to the list
+
+    def leave(self) -> None:
+        """Give the focus back to the packets."""
+        self.app.main.set_focus(self.app.main.packets)
+        self.app.main.filter_bar.input.can_focus = False
+
+    def enter(self, text: str) -> None:
+        """Put a filter into the bar, remember it, and apply it."""
+        self.app.main.filter_bar.put(text)
+        self.app.history.add(text)
+        self.apply(text)
+
+    def apply(self, text: str) -> None:
+        """Show the frames that a filter matches; an empty one shows all."""
+        app, model, packets = self.app, self.app.model, self.app.main.packets
+        matcher, error = checked(text, model.catalog, model.first_ns, hide_keys=not model.show_keys)
+        if error is not None:
+            app.warn(str(error))
+            return
+        frame = packets.frame
+        self.text, self._anchor = text, None
+        if matcher is None:
+            self._work.cancel()
+            packets.show_rows(model.rows, frame)
+        else:
+            rows = FilteredRows()
+            self._work.run(lambda wanted: model.fill(rows, matcher, wanted, app.news), "filter", app.news)
+            packets.show_rows(rows, frame)
+            self._anchor = (frame, 0)
+        app.news()
+
+    def hold(self) -> bool:
+        """While the filter works, stay at the frame that was selected; False when nothing is held."""
+        if self._anchor is None:
+            return False
+        (frame, row), packets = self._anchor, self.app.main.packets
+        rows = packets.rows
+        if packets.cursor != row:
+            self._anchor = None
+            return True
+        nearest = rows.nearest(frame)
+        if nearest != row:
+            packets.select(nearest, center=True)
+            self._anchor = (frame, packets.cursor)
+        if isinstance(rows, FilteredRows) and (rows.checked >= frame or not self.busy):
+            self._anchor = None
+            packets.tell()
+        return True
+
+    def from_field(self, *, apply: bool) -> None:
+        """Make a filter of the field selected in the tree."""
+        text = as_filter(self.app.main.tree_pane.node)
+        if text is None:
+            self.app.note("Select a field of the tree that has a value; masked keys need --show-keys")
+        elif apply:
+            self.enter(text)
+        else:
+            self.app.main.filter_bar.put(text)
+            self.edit()
+
+
+COMMANDS = (
+    Command("slash", "Display filter", lambda app: app.filtering.edit(), "Search", "display filter; Tab completes, ↑ ↓ earlier ones",
+            "filter", 1),
+    Command("a", "Apply the selected field as filter", lambda app: app.filtering.from_field(apply=True), "Search",
+            "apply the selected field as filter", "apply as filter", 8),
+    Command("p", "Prepare the selected field as filter", lambda app: app.filtering.from_field(apply=False), "Search",
+            "prepare it in the filter bar"),
+)  # fmt: skip

@@ -1,0 +1,99 @@
+"""Which frames belong together: follow a conversation, go from a request to its answer, see a transfer reassembled (c, r, R)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ibdissect.dissect.rmpp import Transfer
+from ibdissect.study.background import Snapshot
+from ibdissect.study.related_frames import counterpart, filter_for_frame, find_transfer
+
+from ..screens.transfer import TransferScreen
+from .command import Command
+
+if TYPE_CHECKING:
+    from ..app import TuiApp
+
+
+class Following:
+    """From the selected frame to those that go with it."""
+
+    def __init__(self, app: TuiApp) -> None:
+        self.app = app
+        self._followed = self._before = ""
+        """The filter that `c` put up, and the one it replaced."""
+
+    def conversation(self) -> None:
+        """Show only the conversation of the selected frame; the second time, what was shown before."""
+        app = self.app
+        if self._followed and app.filtering.text == self._followed:
+            self._followed = ""
+            app.main.filter_bar.put(self._before)
+            app.filtering.apply(self._before)
+        elif app.main.packets.frame:
+            app.with_snapshot(self._follow)
+
+    def _follow(self, shot: Snapshot) -> None:
+        app = self.app
+        frame = app.main.packets.frame
+        text = filter_for_frame(app.model, frame, shot.conversations, app.study.connections.all) if frame else None
+        if text is None:
+            app.note(f"Frame {frame} belongs to no InfiniBand conversation")
+            return
+        self._before, self._followed = app.filtering.text, text
+        app.main.filter_bar.put(text)
+        app.filtering.apply(text)
+        app.main.key_bar.say("c shows what was shown before")
+
+    def counterpart(self) -> None:
+        """Go to the answer or the request of the selected frame."""
+        if self.app.main.packets.frame:
+            self.app.with_snapshot(self._find_counterpart)
+
+    def _find_counterpart(self, shot: Snapshot) -> None:
+        app = self.app
+        frame, connections = app.main.packets.frame, app.study.connections.all.copy()
+
+        def work(wanted: Callable[[], bool]) -> None:
+            other = counterpart(app.model, frame, shot.conversations, connections)
+            if wanted():
+                app.call_later(self._counterpart_found, frame, other)
+
+        app.searching.work.run(work, "counterpart")
+
+    def _counterpart_found(self, frame: int, other: int | None) -> None:
+        if other is not None:
+            self.app.jump(other)
+            self.app.main.key_bar.say(f"r goes back to frame {frame}")
+        else:
+            yet = "" if self.app.study.finished else " yet"
+            self.app.note(f"No request and no answer known{yet} that goes with frame {frame}")
+
+    def transfer(self) -> None:
+        """Show the RMPP transfer of the selected frame."""
+        app, frame = self.app, self.app.main.packets.frame
+
+        def work(wanted: Callable[[], bool]) -> None:
+            found = find_transfer(app.model, frame, wanted)
+            if wanted():
+                app.call_later(self._transfer_found, frame, found)
+
+        if frame:
+            app.searching.work.run(work, "transfer")
+
+    def _transfer_found(self, frame: int, transfer: Transfer | None) -> None:
+        if transfer is None:
+            self.app.note(f"Frame {frame} belongs to no RMPP transfer")
+            return
+        presenter = self.app.model.presenter(transfer.end_frame or frame)
+        self.app.push_screen(TransferScreen(transfer, self.app.model.catalog, presenter), self.app.jump)
+
+
+COMMANDS = (
+    Command("c", "Follow the conversation of the frame, or all frames again", lambda app: app.following.conversation(), "Follow",
+            "only this frame's conversation; again: as before", "follow", 11),
+    Command("r", "Request or answer of the frame", lambda app: app.following.counterpart(), "Follow",
+            "from a request to its answer, and back", "answer", 12),
+    Command("R", "Reassembled transfer", lambda app: app.following.transfer(), "Follow", "the reassembled RMPP transfer of this frame"),
+)  # fmt: skip

@@ -1,0 +1,97 @@
+"""How does something get out of the screen: marked, copied or written frames (m, M, y, w)?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ibdissect.study import threads, writing
+from ibdissect.study.filters import as_filter
+from ibdissect.study.numbers import number
+
+from ..screens.choice import Choice
+from ..screens.prompt import Prompt
+from .command import Command
+
+if TYPE_CHECKING:
+    from ..app import TuiApp
+
+
+def mark(app: TuiApp) -> None:
+    """Mark the selected frame, or take its mark away."""
+    frame, model = app.main.packets.frame, app.model
+    if frame:
+        model.marked ^= {frame}
+        app.main.packets.redraw()
+        app.main.key_bar.say(f"{number(len(model.marked))} marked" if model.marked else "")
+
+
+def mark_all(app: TuiApp) -> None:
+    """Mark all frames shown; with marks, take them all away."""
+    rows = app.main.packets.rows
+    app.model.marked = set() if app.model.marked else set(rows.frames(0, len(rows)))
+    app.main.packets.redraw()
+
+
+def copy(app: TuiApp) -> None:
+    """Offer what can be copied of the selected field and frame."""
+    node, line = app.main.tree_pane.node, app.main.packets.line(app.main.packets.cursor)
+    entries: list[tuple[str, str, str]] = []
+    if node is not None:
+        texts = [
+            ("field and value", f"{node.label}: {node.text}"), ("value", "" if node.value is None else str(node.value)),
+            ("filter name", node.name), ("as filter", as_filter(node) or ""), ("bytes in hex", "" if node.masked else node.raw.hex(" ")),
+        ]  # fmt: skip
+        entries += [(text, what, text) for what, text in texts if text]
+    if line is not None:
+        summary = f"{line.frame}\t{line.source}\t{line.destination}\t{line.protocol}\t{line.length}\t{line.info}"
+        entries.append((summary, "line of the list", line.info))
+
+    def done(text: str | None) -> None:
+        if text:
+            app.copy_to_clipboard(text)
+            app.main.key_bar.say("copied")
+
+    if entries:
+        app.push_screen(Choice("Copy", entries), done)
+
+
+def write(app: TuiApp) -> None:
+    """Ask for a file name, and write the marked or the displayed frames."""
+    model, rows, marked = app.model, app.main.packets.rows, sorted(app.model.marked)
+    kinds = (*((f"marked ({number(len(marked))})",) if marked else ()), f"displayed ({number(len(rows))})")
+
+    def check(_: str, path: str) -> str | None:
+        return writing.unwritable(path, str(model.source) if isinstance(model.source, str) else "-")
+
+    def done(answer: tuple[str, str] | None) -> None:
+        if answer is None:
+            return
+        path = str(Path(answer[1]).expanduser())
+        if answer[0].startswith("marked"):
+            take, total = (lambda low, high: marked[low:high]), len(marked)
+        else:
+            take, total = rows.frames, len(rows)
+
+        def work() -> None:
+            app.call_later(written, app, path, *writing.write(model, take, total, path))
+
+        threads.start(work, "write")
+
+    app.push_screen(Prompt("Write frames to", check, kinds=kinds, placeholder="out.pcapng", ask=writing.overwrites), done)
+
+
+def written(app: TuiApp, path: str, frames: int, error: str | None) -> None:
+    """Say what came of writing."""
+    if error is not None:
+        app.warn(error)
+    else:
+        app.note(f"{number(frames)} frames written to {path}; keys in them are not masked")
+
+
+COMMANDS = (
+    Command("m", "Mark the frame", mark, "Keep", "mark a frame", "mark", 15),
+    Command("M", "Mark all displayed frames, or none", mark_all, "Keep", "mark all frames shown, or none"),
+    Command("y", "Copy", copy, "Keep", "copy field, value, bytes, as filter, frame", "copy", 17),
+    Command("w", "Write frames to a file", write, "Keep", "write displayed or marked frames to pcap or pcapng", "write", 16),
+)

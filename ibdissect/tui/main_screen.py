@@ -1,0 +1,195 @@
+"""The main screen: which panes there are, where, and what each shows as the capture is read and judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.screen import Screen
+
+from ibdissect.dissect.named import ANSWER_NAMES
+from ibdissect.study import packet_columns
+from ibdissect.study.field_notes import FieldNotes
+from ibdissect.study.filters import checked, completions
+from ibdissect.study.numbers import number
+from ibdissect.wire.text import printable
+
+from .messages import ByteSelected, ExplainFinding, FilterEntered, FilterLeft, FrameSelected, JumpTo, NodeSelected
+from .panes.bytes_pane import BytesPane
+from .panes.filter_bar import FilterBar
+from .panes.findings_pane import FindingsPane
+from .panes.key_bar import KeyBar
+from .panes.packet_list import PacketList
+from .panes.title_bar import TitleBar
+from .panes.tree_pane import TreePane
+from .widgets.cells import cut
+from .widgets.line import Line
+from .widgets.splitter import Splitter
+
+if TYPE_CHECKING:
+    from .app import TuiApp
+    from .keys.command import Command
+
+WIDE, TALL = 100, 30
+"""Columns from which the bytes stand beside the tree, lines from which the findings have their own pane."""
+
+
+@dataclass(slots=True)
+class PaneLayout:
+    """Panes that were switched by hand; the others are there as the size allows."""
+
+    wanted: dict[str, bool] = field(default_factory=dict)
+    """Whether `bytes` and `findings` are to be there."""
+
+    def shown(self, width: int, height: int) -> dict[str, bool]:
+        """Whether tree, bytes and findings are there."""
+        wide, tall = width >= WIDE, height >= TALL
+        with_bytes = self.wanted.get("bytes", wide)
+        with_findings = self.wanted.get("findings", tall)
+        # A small screen has room for one of them beside the list.
+        tree = (wide or not with_bytes) and (tall or not with_findings)
+        return {"tree": tree, "bytes": with_bytes and (tall or not with_findings), "findings": with_findings}
+
+
+class MainScreen(Screen[None]):
+    """Packets, tree, bytes and findings; passes on what is chosen in one pane to the others."""
+
+    def __init__(self, app: TuiApp, commands: tuple[Command, ...]) -> None:
+        super().__init__()
+        model, study = app.model, app.study
+        self.owner = app
+        self.model, self.study = model, study
+        self.layout_ = PaneLayout()
+        notes = FieldNotes(lambda: study.subnet, lambda: study.connections)
+        self.title_bar = TitleBar(model, study)
+        self.filter_bar = FilterBar(
+            lambda text: checked(text, model.catalog, model.first_ns, hide_keys=not model.show_keys)[1],
+            lambda text, cursor: completions(text, cursor, model.catalog), app.history,
+        )  # fmt: skip
+        self.packets = PacketList(model, study.repeated.__contains__)
+        self.column_header = Line(lambda _: self.packets.header, id="columns")
+        self.tree_pane, self.bytes_pane = TreePane(notes.of), BytesPane()
+        self.bit_line = Line(self.bytes_pane.bit_line, id="bits")
+        self.findings_pane, self.key_bar = FindingsPane(model.findings), KeyBar(commands)
+        self._studied = 0
+        self._recall_columns()
+
+    def _recall_columns(self) -> None:
+        """The columns of the last run; unknown ones are left out, with a note."""
+        memory = self.owner.memory
+        found, unknown = packet_columns.recalled(memory.columns, self.model.catalog)
+        if found:
+            self.packets.columns = found
+        if unknown:
+            memory.note = f"columns of the last run that are unknown now: {', '.join(map(printable, unknown[:3]))}"
+        self.key_bar.note = cut(memory.note or self.owner.history.note, 90)
+
+    def compose(self) -> ComposeResult:
+        yield self.title_bar
+        yield self.filter_bar
+        yield self.column_header
+        yield self.packets
+        yield Splitter("detail")
+        with Horizontal(id="detail"):
+            yield self.tree_pane
+            yield Splitter("byte-side", vertical=True)
+            with Vertical(id="byte-side"):
+                yield self.bytes_pane
+                yield self.bit_line
+        yield Splitter("findings")
+        yield self.findings_pane
+        yield self.key_bar
+
+    def on_mount(self) -> None:
+        self.packets.focus()
+
+    # -- which panes are there
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.lay_out)
+
+    def lay_out(self) -> None:
+        """Show the panes that fit or were asked for."""
+        width, height = self.size
+        shown = self.layout_.shown(width, height)
+        for name, there in (
+            ("#detail", shown["tree"] or shown["bytes"]), ("#split-detail", shown["tree"] or shown["bytes"]), ("#tree", shown["tree"]),
+            ("#byte-side", shown["bytes"]), ("#split-byte-side", shown["tree"] and shown["bytes"]), ("#findings", shown["findings"]),
+            ("#split-findings", shown["findings"]),
+        ):  # fmt: skip
+            self.query_one(name).display = there
+        self.query_one("#byte-side").styles.width = "1fr" if not shown["tree"] else 76 if width >= 150 else 44
+        if self.focused is None or not self.focused.display:
+            self.packets.focus()
+
+    def toggle(self, pane: str) -> None:
+        """Show or hide `bytes` or `findings`; one that comes gets the focus."""
+        wanted = not self.layout_.shown(*self.size)[pane]
+        self.layout_.wanted[pane] = wanted
+        self.lay_out()
+        if wanted:
+            (self.bytes_pane if pane == "bytes" else self.findings_pane).focus()
+
+    # -- what is new
+
+    def look(self) -> None:
+        """Show what the threads have done; nothing moves under the reader's hand."""
+        packets, filtering = self.packets, self.owner.filtering
+        rows, height = packets.rows, packets.virtual_size.height
+        at_end = self.model.live and packets.cursor == height - 1 > 0
+        packets.grew()
+        if not filtering.hold() and at_end and len(rows) > height:
+            packets.select(len(rows) - 1)
+        self.title_bar.update()
+        self._say_empty(len(rows), filtering.text, filtering.busy)
+        self.filter_bar.say(len(rows) if filtering.text else None, self.model.index.frames, filtering.busy)
+        judged = self.study.done != self._studied and any(column.field in ANSWER_NAMES for column in packets.columns)
+        if self.findings_pane.outdated or judged:
+            packets.redraw()
+        self._studied = self.study.done
+        done = f"No findings: {number(self.study.done)} frames checked with {len(self.study.rules)} rules."
+        self.findings_pane.update(done if self.study.finished else "Looking for findings…")
+
+    def _say_empty(self, count: int, filter_text: str, busy: bool) -> None:
+        if count:
+            return
+        if filter_text:
+            text = "Filtering…" if busy else "No frame matches this filter. Press / to change it."
+        else:
+            text = self.model.error or ("Waiting for frames…" if not self.model.complete else "The capture holds no frames.")
+        if self.packets.empty != text:
+            self.packets.empty = text
+            self.packets.refresh()
+
+    # -- what the panes say
+
+    def on_packet_list_laid_out(self) -> None:
+        self.column_header.refresh()
+
+    def on_frame_selected(self, message: FrameSelected) -> None:
+        tree = self.model.tree(message.frame)
+        self.bytes_pane.show_tree(tree)
+        self.tree_pane.show_tree(tree, self.model.findings.of_frame(message.frame))
+
+    def on_node_selected(self, message: NodeSelected) -> None:
+        self.bytes_pane.show_node(message.node)
+        self.bit_line.refresh()
+
+    def on_byte_selected(self, message: ByteSelected) -> None:
+        self.tree_pane.reveal(message.byte)
+
+    def on_filter_left(self, _: FilterLeft) -> None:
+        self.filter_bar.put(self.owner.filtering.text)
+        self.owner.filtering.leave()
+
+    def on_filter_entered(self, message: FilterEntered) -> None:
+        self.owner.filtering.leave()
+        self.owner.filtering.apply(message.text)
+
+    def on_jump_to(self, message: JumpTo) -> None:
+        self.owner.jump(message.frame)
+
+    def on_explain_finding(self, message: ExplainFinding) -> None:
+        self.owner.explain(message.finding)

@@ -1,0 +1,206 @@
+"""The filter bar: checks while one types, completes names and values, keeps what was entered before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical
+from textual.widgets import Input, Label, OptionList
+from textual.widgets.option_list import Option
+
+from ibdissect.errors import FilterError
+from ibdissect.study.numbers import number
+from ibdissect.study.saved_state import FilterHistory
+from ibdissect.wire.text import printable
+
+from ..messages import FilterEntered, FilterLeft
+from ..widgets.cells import fit, width_of
+from ..widgets.plain_input import PlainInput
+
+if TYPE_CHECKING:
+    from ibdissect.dfilter.complete import Completion
+
+Check = Callable[[str], FilterError | None]
+Complete = Callable[[str, int], "list[Completion]"]
+LABEL = 10
+"""Cells in front of the input."""
+OFFERED = 32
+
+
+class FilterInput(PlainInput):
+    """One line of input; the bar handles the keys that move through completions and history."""
+
+    BINDINGS = [
+        Binding("escape", "leave", "back", show=False),
+        Binding("tab", "complete", "complete", show=False, priority=True),
+        Binding("up", "older(1)", "older", show=False),
+        Binding("down", "older(-1)", "newer", show=False),
+        Binding("ctrl+u", "clear_line", "clear", show=False),
+    ]
+
+    def action_leave(self) -> None:
+        bar = self.bar
+        if bar.choices.display:
+            bar.hide_choices()
+        else:
+            self.post_message(FilterLeft())
+
+    def action_complete(self) -> None:
+        self.bar.accept()
+
+    def action_older(self, step: int) -> None:
+        if self.bar.choices.display:
+            self.bar.step(-step)
+        else:
+            self.bar.recall(step)
+
+    def action_clear_line(self) -> None:
+        self.value = ""
+
+    @property
+    def bar(self) -> FilterBar:
+        """The bar it stands in."""
+        bar = next(node for node in self.ancestors if isinstance(node, FilterBar))
+        return bar
+
+
+class FilterBar(Vertical):
+    """Filter, state and completions."""
+
+    def __init__(self, check: Check, complete: Complete, history: FilterHistory) -> None:
+        super().__init__(id="filter")
+        self.check, self.complete, self.history = check, complete, history
+        self.input = FilterInput(placeholder="press / and type, e.g. infiniband.bth.p_key < 0x8000", id="filter-input", compact=True)
+        self.input.can_focus = False  # only / leads here: Tab completes in it, and would not lead out again
+        self.count = Label("", id="filter-count", markup=False)
+        self.reason = Label("", id="filter-reason", markup=False)
+        self.choices = OptionList(id="filter-choices", markup=False)
+        self.choices.can_focus = False
+        self._said = ""
+        self._recalled = 0
+        self._draft = ""
+        self._found: list[Completion] = []
+        self._inserting = False
+
+    def compose(self) -> ComposeResult:
+        with Horizontal(id="filter-line"):
+            yield Label("Filter ▸", id="filter-label")
+            yield self.input
+            yield self.count
+        yield self.reason
+        yield self.choices
+
+    def on_mount(self) -> None:
+        self.hide_choices()
+
+    def hide_choices(self) -> None:
+        """No completions now; what is wrong with the filter is seen again."""
+        self.choices.display = False
+        self.reason.display = self.has_class("invalid")
+
+    def put(self, text: str) -> None:
+        """Write a filter into the bar, without entering it."""
+        self._inserting = True
+        self.input.value = text
+        self.input.cursor_position = len(self.input.value)
+        self._judge(self.input.value)
+
+    def say(self, shown: int | None, total: int, busy: bool) -> None:
+        """How many frames are shown."""
+        text = "" if shown is None else f"{number(shown)} of {number(total)} shown{' …' if busy else ''}"
+        if text != self._said:
+            self._said = text
+            self.count.update(text)
+
+    def _judge(self, text: str) -> None:
+        error = self.check(text)
+        reason = self.reason
+        self.set_class(bool(text.strip()) and error is None, "valid")
+        self.set_class(error is not None, "invalid")
+        reason.display = error is not None
+        if error is not None:
+            indent = " " * (LABEL + max(0, min(error.column, max(self.size.width - 40, 0))))
+            reason.update(Text(printable(f"{indent}▴ {error.reason}" + (f"; {error.hint}" if error.hint else ""))))
+
+    @on(Input.Changed, "#filter-input")
+    def _changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._judge(event.value)
+        if self._inserting:
+            self._inserting = False
+            return
+        if self.input.has_focus:
+            self._offer()
+
+    def _offer(self) -> None:
+        value, cursor = self.input.value, self.input.cursor_position
+        found = self.complete(value, cursor)[:OFFERED] if value.strip() else []
+        self._found = [entry for entry in found if entry.text != value[entry.start : cursor]]
+        choices = self.choices
+        choices.clear_options()
+        if not self._found:
+            self.hide_choices()
+            return
+        wide = max(width_of(entry.text) for entry in self._found)
+        choices.add_options(
+            [Option(Text.assemble(fit(entry.text, wide), ("  " + entry.label, "dim"), no_wrap=True, overflow="ellipsis"))
+             for entry in self._found]
+        )  # fmt: skip
+        choices.highlighted = 0
+        choices.display = True
+        self.reason.display = False
+        choices.styles.offset = (min(LABEL + self._found[0].start, max(self.size.width - wide - 30, 0)), 0)
+
+    def step(self, by: int) -> None:
+        """Another completion."""
+        choices = self.choices
+        if choices.highlighted is not None and choices.option_count:
+            choices.highlighted = (choices.highlighted + by) % choices.option_count
+
+    def accept(self) -> None:
+        """Take the completion that is highlighted; without any, offer some."""
+        choices = self.choices
+        if not choices.display or choices.highlighted is None:
+            self._offer()
+            return
+        self._take(choices.highlighted)
+
+    def _take(self, place: int) -> None:
+        chosen = self._found[place]
+        value, cursor = self.input.value, self.input.cursor_position
+        self._inserting = True
+        self.input.value = value[: chosen.start] + chosen.text + value[cursor:]
+        self.input.cursor_position = chosen.start + len(chosen.text)
+        self._judge(self.input.value)
+        self.hide_choices()
+
+    @on(OptionList.OptionSelected, "#filter-choices")
+    def _picked(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self._take(event.option_index)
+        self.input.focus()
+
+    def recall(self, step: int) -> None:
+        """An older (1) or newer (-1) filter."""
+        texts = self.history.texts
+        if not self._recalled:
+            self._draft = self.input.value
+        self._recalled = max(0, min(self._recalled + step, len(texts)))
+        self.put(texts[-self._recalled] if self._recalled else self._draft)
+
+    @on(Input.Submitted, "#filter-input")
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.hide_choices()
+        self._recalled = 0
+        if self.check(event.value) is None:
+            self.history.add(event.value)
+            self.post_message(FilterEntered(event.value.strip()))
+
+    def on_descendant_blur(self, _: events.DescendantBlur) -> None:
+        self.hide_choices()

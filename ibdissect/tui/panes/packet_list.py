@@ -1,0 +1,240 @@
+"""The packet list: one line a frame, any number of frames, only those in sight are dissected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.cache import LRUCache
+from textual.message import Message
+from textual.timer import Timer
+
+from ibdissect.dissect.named import ANSWER_NAMES
+from ibdissect.study import packet_columns
+from ibdissect.study.capture_model import CaptureModel, Line
+from ibdissect.study.packet_columns import BY_KEY, GUTTER, Column, TimeFormat
+from ibdissect.study.rows import Rows
+
+from ..messages import FrameSelected
+from ..widgets.cells import SHAPES, fit, width_of
+from ..widgets.line_list import LineList
+
+PAGE = 64
+"""Rows dissected together."""
+REST = 0.03
+"""Seconds the cursor must rest before tree and bytes follow, so that a held key stays smooth."""
+TINTS = {"SMP": "smp", "SA": "sa", "CM": "cm", "PM": "gs", "BM": "gs", "DM": "gs", "CC": "gs", "PerfMgt": "gs"}
+
+
+class PacketList(LineList):
+    """Lines of the displayed frames; columns come from `columns`."""
+
+    empty = "No frames yet."
+
+    class LaidOut(Message):
+        """Columns have other widths now."""
+
+    def __init__(self, model: CaptureModel, repeated: Callable[[int], bool]) -> None:
+        super().__init__(id="packets")
+        self.model, self.repeated = model, repeated
+        self.rows: Rows = model.rows
+        self.time_format = TimeFormat.RELATIVE
+        self.columns: list[Column] = [BY_KEY[key] for key in packet_columns.DEFAULT]
+        self.given: dict[str, int] = {}
+        self._wanted: dict[str, int] = {}
+        self._pages: LRUCache[int, list[Line]] = LRUCache(64)
+        self._extra: dict[int, dict[str, str]] = {}
+        self._resting: Timer | None = None
+        self._told = 0
+        self._laid_out_for = 0
+        """Width that the columns were measured for; a scroll bar that comes makes it smaller."""
+
+    def count(self) -> int:
+        return len(self.rows)
+
+    @property
+    def frame(self) -> int:
+        """The frame at the cursor, 0 when nothing is shown."""
+        return self.rows.frame(self.cursor) if self.cursor < len(self.rows) else 0
+
+    # -- what is shown
+
+    def show_rows(self, rows: Rows, frame: int) -> None:
+        """Show other rows, with the cursor on `frame` or the nearest."""
+        self.rows = rows
+        self.forget()
+        self.cursor = rows.nearest(frame)
+        self.resize_lines(len(rows))
+        self.select(self.cursor, tell=False, center=True)
+        self.tell()
+
+    def grew(self) -> None:
+        """There are more rows than before."""
+        before = self.virtual_size.height
+        self.resize_lines(len(self.rows))
+        last = before // PAGE
+        if last in self._pages and len(self._pages[last]) < PAGE:
+            self._pages.discard(last)
+        if before < self.scroll_offset.y + self.size.height:
+            self.refresh()
+        if not self._told and len(self.rows):
+            self.tell()
+
+    def forget(self) -> None:
+        """Dissect again what is shown: columns, keys or rows changed."""
+        self._pages.clear()
+        self._extra.clear()
+        self.renew()
+
+    def redraw(self) -> None:
+        """Findings or marks changed."""
+        self.generation += 1
+        self._strips.clear()
+        self.refresh()
+
+    def set_columns(self, chosen: list[Column]) -> None:
+        """Show these columns."""
+        self.columns = chosen
+        self._wanted.clear()
+        self.forget()
+        self._lay_out()
+
+    def next_time_format(self) -> TimeFormat:
+        """The next way to write times."""
+        order = list(TimeFormat)
+        self.time_format = order[(order.index(self.time_format) + 1) % len(order)]
+        self._wanted.pop("time", None)
+        self.renew()
+        self._lay_out()
+        return self.time_format
+
+    def on_resize(self, _: events.Resize) -> None:
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        self._measure(self._page(int(self.scroll_offset.y) // PAGE))
+        self._laid_out_for = self.line_width
+        self.given = packet_columns.widths(self.columns, self._wanted, self._laid_out_for)
+        self.renew()
+        self.post_message(self.LaidOut())
+
+    def _measure(self, lines: list[Line]) -> bool:
+        """Remember the widest texts; True when a column needs more than it had."""
+        grown = False
+        digits = len(str(max(self.model.index.frames, 1)))
+        for key, width in (
+            ("number", digits),
+            ("time", max((width_of(self._time(i, line)) for i, line in enumerate(lines[:1] + lines[-1:])), default=0)),
+            ("source", max((width_of(line.source) for line in lines), default=0)),
+            ("destination", max((width_of(line.destination) for line in lines), default=0)),
+            ("protocol", max((len(line.protocol) for line in lines), default=0)),
+        ):
+            if width > self._wanted.get(key, 0):
+                self._wanted[key], grown = width, True
+        return grown
+
+    def _page(self, number: int) -> list[Line]:
+        page = self._pages.get(number)
+        if page is None:
+            frames = self.rows.frames(number * PAGE, (number + 1) * PAGE)
+            page = self._pages[number] = self.model.lines(frames)
+            fields = [column.field for column in self.columns if column.field and column.field not in ANSWER_NAMES]
+            if fields and frames:
+                self._extra.update(self.model.fields(frames, fields))
+            if page and self._measure(page):
+                self.call_later(self._lay_out)
+        return page
+
+    def line(self, row: int) -> Line | None:
+        """The line of a row."""
+        page = self._page(row // PAGE)
+        place = row % PAGE
+        return page[place] if place < len(page) else None
+
+    def _time(self, row: int, line: Line) -> str:
+        before = None
+        if self.time_format is TimeFormat.DELTA and row:
+            before = self.model.index.time_ns(self.rows.frame(row - 1))
+        return packet_columns.time_text(line, self.time_format, self.model.first_ns, before)
+
+    def parts(self, index: int, width: int) -> list[Segment]:
+        line = self.line(index)
+        if line is None:
+            return []
+        if width != self._laid_out_for:
+            self._laid_out_for = width
+            self.call_later(self._lay_out)
+        frame = line.frame
+        worst = self.model.findings.worst(frame)
+        tint = self._tint(line)
+        dim = self.ink("dim")
+        marked = frame in self.model.marked
+        segments = [
+            Segment("●" if marked else " ", self.ink("marked")),
+            Segment(f"{SHAPES[worst] if worst else ' '} ", self.ink(worst.value) if worst else None),
+            Segment(" "),
+        ]
+        for column in self.columns:
+            given = self.given.get(column.key)
+            if given is None:
+                continue
+            text = self._text(index, line, column)
+            quiet = column.key in ("number", "time", "length", "p_key")
+            limited = column.key == "p_key" and line.p_key is not None and not line.p_key & 0x8000
+            style = self.ink("strong") if limited or (marked and column.key == "number") else dim if quiet else tint
+            segments.append(Segment(fit(text, given, column.align), style))
+            segments.append(Segment("  "))
+        return segments
+
+    def _text(self, row: int, line: Line, column: Column) -> str:
+        key = column.key
+        if column.field in ANSWER_NAMES:  # asked anew each time: the answer may come later
+            return self.model.answer_text(line.frame, column.field)
+        if column.field:
+            return self._extra.get(line.frame, {}).get(column.field, "")
+        if key == "number":
+            return str(line.frame)
+        if key == "time":
+            return self._time(row, line)
+        if key == "p_key":
+            return "" if line.p_key is None else f"{line.p_key:04x}"
+        if key == "length":
+            return str(line.length)
+        if key == "info" and self.repeated(line.frame):
+            return f"[repeated PSN] {line.info}"
+        return str(getattr(line, key))
+
+    def _tint(self, line: Line) -> Style | None:
+        """Colour rules: what is wrong first, then management, then data without any."""
+        if line.malformed or line.info.startswith(("NAK", "RNR NAK")):
+            return self.ink("nak")
+        if self.repeated(line.frame):
+            return self.ink("again")
+        name = TINTS.get(line.protocol)
+        if name is not None:
+            return self.ink(name)
+        return None if line.p_key is not None else self.ink("other")
+
+    # -- the cursor
+
+    def moved(self) -> None:
+        if self._resting is not None:
+            self._resting.stop()
+        self._resting = self.set_timer(REST, self.tell)
+
+    def tell(self) -> None:
+        """Say which frame the cursor is on."""
+        self._told = self.frame
+        if self._told:
+            self.post_message(FrameSelected(self._told))
+
+    def choose(self) -> None:
+        self.tell()
+
+    @property
+    def header(self) -> str:
+        """Titles above the columns."""
+        cells = [fit(column.title, self.given[column.key], column.align) for column in self.columns if column.key in self.given]
+        return " " * GUTTER + "  ".join(cells)

@@ -1,0 +1,81 @@
+"""The line at the top: which capture, how much of it, how far reading and checking are."""
+
+from __future__ import annotations
+
+from rich.style import Style
+from rich.text import Text
+from textual.widget import Widget
+
+from ibdissect.study.background import Study
+from ibdissect.study.capture_model import CaptureModel
+from ibdissect.study.numbers import duration, number
+
+from ..widgets.cells import SHAPES, cut, width_of
+from .findings_pane import totals
+
+BAR = 10
+EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+Shown = tuple[list[str], list[tuple[str, str]]]
+"""Texts at the left, and texts with their styles at the right."""
+
+
+class TitleBar(Widget):
+    """Quiet when all is read."""
+
+    COMPONENT_CLASSES = {"title--name", "title--dim", "title--error", "title--warning", "title--info", "title--bar"}
+
+    def __init__(self, model: CaptureModel, study: Study) -> None:
+        super().__init__(id="title")
+        self.model, self.study = model, study
+        self._shown: Shown | None = None
+
+    def update(self) -> None:
+        """Draw again if something changed."""
+        shown = self._now()
+        if shown != self._shown:
+            self._shown = shown
+            self.refresh()
+
+    def _now(self) -> Shown:
+        model, study = self.model, self.study
+        total = model.index.frames
+        name = model.path.rpartition("/")[2]
+        span = max(model.last_ns - model.first_ns, 0)
+        left = [name, f"{number(total)} frame{'s' * (total != 1)}", f"{duration(span)} span" if total else ""]
+        right: list[tuple[str, str]] = []
+        if not model.complete:
+            right.append(("following" if model.follow else "reading", "dim"))
+        if total and study.done < total:
+            share = study.done / total
+            cells = int(share * BAR * 8)
+            bar = ("█" * (cells // 8) + EIGHTHS[cells % 8].strip()).ljust(BAR)
+            right.append((f"lint ▕{bar}▏", "bar"))
+        found = totals(model.findings)
+        right += [(f"{SHAPES[severity]} {text}", severity.value) for text, severity in found]
+        if study.finished and not found:
+            right.append(("no findings", "dim"))
+        if model.error:
+            right.append((f"✖ {model.error}", "error"))
+        elif model.damage:
+            first = model.damage[0]
+            right.append((f"⚠ {first.kind} at byte {number(first.offset)}", "warning"))
+        return left, right
+
+    def _ink(self, name: str) -> Style:
+        return self.get_component_rich_style(f"title--{name}", partial=True)
+
+    def render(self) -> Text:
+        texts, found = self._shown or self._now()
+        width = self.size.width
+        ink = self._ink
+        right = Text("  ").join(Text(text, ink(style)) for text, style in found)
+        room = width - min(width_of(right.plain), width * 2 // 3) - 4
+        left = Text.assemble((" ibdissect  ", ink("dim")), (cut(texts[0], max(room - 14, 8)), ink("name")))
+        for text in texts[1:]:
+            if text and left.cell_len + len(text) + 2 <= room:
+                left.append(f"  {text}", ink("dim"))
+        right.truncate(max(width - left.cell_len - 2, 0), overflow="ellipsis")
+        left.append(" " * max(width - left.cell_len - right.cell_len - 1, 1))
+        return left.append_text(right)

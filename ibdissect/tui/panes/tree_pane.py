@@ -1,0 +1,182 @@
+"""The decode tree of one frame: layers that open and close, fields with their values, findings where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+
+from ibdissect.dissect.tree import Node, Tree
+from ibdissect.lint.finding import Finding
+from ibdissect.study.field_notes import layer_note
+from ibdissect.wire.text import printable
+
+from ..messages import NodeSelected
+from ..widgets.cells import SHAPES, cut, fit, line_of, width_of
+from ..widgets.tree_list import TreeList
+
+LABEL = 28
+"""Cells of a field's label before its value."""
+
+
+@dataclass(slots=True)
+class TreeLine:
+    """A line of the tree."""
+
+    node: Node | None
+    """None: about the frame as a whole."""
+    path: str
+    """Labels from the layer to the node; what is open is remembered by it."""
+    text: str = ""
+    findings: list[Finding] = field(default_factory=list)
+
+
+class TreePane(TreeList[TreeLine]):
+    """Shows a `Tree`; what is open stays open from frame to frame."""
+
+    empty = "Select a frame: its headers and fields are shown here."
+
+    def __init__(self, knowledge: Callable[[Node, Tree], str]) -> None:
+        super().__init__(id="tree")
+        self.knowledge = knowledge
+        self.frame_tree: Tree | None = None
+        self.findings: list[Finding] = []
+        self.closed_layers: set[str] = {"ERF", "Ethernet", "Trailer", "VCRC", "ICRC", "LRH", "GRH"}
+        """Labels and structures of layers that are closed; layers are open unless they are here, everything below is closed."""
+        self._marks: dict[int, list[Finding]] = {}
+
+    @property
+    def node(self) -> Node | None:
+        """The node at the cursor."""
+        return self.item.node if self.item is not None else None
+
+    def show_tree(self, tree: Tree, findings: list[Finding]) -> None:
+        """Show a frame; the cursor stays on the same field if the frame has it."""
+        before = self.node
+        self.frame_tree, self.findings, self.lines = tree, findings, []
+        self.rebuild()
+        wanted = next((i for i, (_, line) in enumerate(self.lines) if before is not None and line.node is not None
+                       and (line.node.name, line.node.label) == (before.name, before.label)), 0)  # fmt: skip
+        self.cursor = wanted
+        self.select(wanted, tell=False)
+        self.post_message(NodeSelected(self.node))
+
+    def reveal(self, byte: int) -> None:
+        """Put the cursor on the innermost field of a byte."""
+        tree = self.frame_tree
+        covering = tree.at_byte(byte) if tree is not None else []
+        if not covering:
+            return
+        # The last of equal fields is the one inside; the smallest says most.
+        target = min(reversed(covering), key=lambda node: node.bits)
+        level: Sequence[TreeLine] = self.roots()
+        while line := next((line for line in level if line.node is not None and any(below is target for below in line.node.walk())), None):
+            if line.node is target:
+                break
+            self.mark_open(line, True)
+            level = self.below(line)
+        self.rebuild()
+        self.select(next((i for i, (_, line) in enumerate(self.lines) if line.node is target), 0), tell=False)
+        self.post_message(NodeSelected(target))
+
+    # -- lines
+
+    def roots(self) -> list[TreeLine]:
+        tree = self.frame_tree
+        if tree is None:
+            return []
+        seconds, rest = divmod(tree.time_ns, 1_000_000_000)
+        moment = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        size = f"{tree.length} bytes" + (f", {tree.caplen} captured" if tree.snapped else "")
+        about = f"Frame {tree.frame}  {size}  {moment}.{rest:09} UTC" + (f"  interface {tree.interface}" if tree.interface else "")
+        self._marks = self._marked(tree)
+        return [
+            TreeLine(None, "frame", about),
+            *([TreeLine(None, "malformed", f"✖ Malformed: {tree.malformed}")] if tree.malformed else []),
+            *(self._line(layer, layer.label) for layer in tree.layers),
+            *(TreeLine(None, f"finding {i}", findings=[finding]) for i, finding in enumerate(self.findings)),
+        ]
+
+    def below(self, item: TreeLine) -> list[TreeLine]:
+        return [self._line(child, f"{item.path}/{child.label}") for child in item.node.children] if item.node is not None else []
+
+    def _line(self, node: Node, path: str) -> TreeLine:
+        line = TreeLine(node, path)
+        shown = node.walk() if node.children and not self.is_open(line) else (node,)
+        line.findings = [finding for below in shown for finding in self._marks.get(id(below), ())]
+        return line
+
+    def key(self, item: TreeLine) -> object:
+        return id(item.node) if item.node is not None else item.path
+
+    def is_open(self, item: TreeLine) -> bool:
+        if "/" in item.path:
+            return item.path in self.opened
+        struct = item.node.struct if item.node is not None else None
+        return item.path not in self.closed_layers and (struct is None or struct.__name__ not in self.closed_layers)
+
+    def mark_open(self, item: TreeLine, wanted: bool) -> None:
+        if "/" in item.path:
+            (self.opened.add if wanted else self.opened.discard)(item.path)
+        elif not wanted:
+            self.closed_layers.add(item.path)
+        else:
+            self.closed_layers -= {item.path, item.node.struct.__name__ if item.node is not None and item.node.struct is not None else ""}
+
+    def _marked(self, tree: Tree) -> dict[int, list[Finding]]:
+        """Findings by the innermost node that holds their bytes."""
+        marked: dict[int, list[Finding]] = {}
+        for finding in self.findings:
+            for span in finding.spans:
+                if span.frame != tree.frame:
+                    continue
+                stop = span.offset + span.length
+                holding = [n for n in tree.walk() if not n.in_front and n.offset <= span.offset and stop <= n.offset + n.length]
+                exact = [node for node in holding if node.name == finding.field]
+                for node in (exact or holding)[-1:]:
+                    marked.setdefault(id(node), []).append(finding)
+        return marked
+
+    def parts(self, index: int, width: int) -> list[Segment]:
+        depth, line = self.lines[index]
+        node = line.node
+        if node is None:
+            if line.findings:
+                finding = line.findings[0]
+                ink = self.ink(finding.severity.value)
+                return line_of(((f" {SHAPES[finding.severity]} {finding.code} ", ink), (finding.message, None)), width)
+            return line_of(((" " + line.text, self.ink("nak" if line.text.startswith("✖") else "dim")),), width)
+        start = f" {'  ' * depth}{self.arrow(line)} "
+        marks = [(f" {SHAPES[finding.severity]} {finding.code}", self.ink(finding.severity.value)) for finding in line.findings[:3]]
+        while sum(width_of(text) for text, _ in marks) >= width:
+            marks.pop()
+        room = width - sum(width_of(text) for text, _ in marks) - 1
+        parts: list[tuple[str, Style | None]] = []
+        if depth == 0 and not node.name:
+            note = layer_note(node)
+            parts += [(start, self.ink("dim")), (node.label, self.ink("strong"))]
+            parts.append(("  " + note if note else "", self.ink("dim")))
+        else:
+            known = self.knowledge(node, self.frame_tree) if self.frame_tree is not None else ""
+            label = max(min(LABEL + 6, width // 2) - len(start), 8)
+            parts += [
+                (start, self.ink("dim")),
+                (fit(node.label, label), self.ink("dim")),
+                ("  " + printable(node.text), self.ink("key") if node.value is None and node.masked else None),
+                (f"  {known}" if known else "", self.ink("accent")),
+            ]
+        segments = line_of(parts, room)
+        return segments + [Segment(cut(text, width), style) for text, style in marks]
+
+    # -- keys
+
+    def moved(self) -> None:
+        self.post_message(NodeSelected(self.node))
+
+    def toggle_line(self, index: int, event: events.Click) -> None:
+        if event.x <= 2 * self.lines[index][0] + 2:
+            super().toggle_line(index, event)

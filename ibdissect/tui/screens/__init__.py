@@ -1,0 +1,1 @@
+"""What is opened over the main screen: whole screens, pages and small windows."""

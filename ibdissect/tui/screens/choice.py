@@ -1,0 +1,63 @@
+"""Small windows that offer a few things to choose from: one of them, or the columns of the packet list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Label, OptionList, SelectionList
+from textual.widgets.option_list import Option
+from textual.widgets.selection_list import Selection
+
+from ibdissect.study.packet_columns import Column
+from ibdissect.wire.text import printable
+
+
+class Choice(ModalScreen[str | None]):
+    """Returns the key of what was chosen, None for Escape. Entries are (key, what it is, preview)."""
+
+    BINDINGS = [Binding("escape,q", "dismiss(None)", "back")]
+
+    def __init__(self, title: str, entries: list[tuple[str, str, str]]) -> None:
+        super().__init__()
+        self.heading, self.entries = title, entries
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Label(self.heading, classes="heading", markup=False)
+            wide = max(len(name) for _, name, _ in self.entries)
+            options = [
+                Option(Text.assemble(name.ljust(wide), ("  " + printable(preview), "dim"), no_wrap=True, overflow="ellipsis"), id=f"c{i}")
+                for i, (_, name, preview) in enumerate(self.entries)
+            ]
+            yield OptionList(*options, compact=True)
+
+    @on(OptionList.OptionSelected)
+    def _chosen(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(self.entries[event.option_index][0])
+
+
+class ColumnChoice(ModalScreen[list[str] | None]):
+    """Returns the keys of the columns wanted, None for Escape."""
+
+    BINDINGS = [Binding("escape,q", "dismiss(None)", "back"), Binding("enter", "done", "done", priority=True)]
+
+    def __init__(self, columns: Sequence[Column], shown: Sequence[str]) -> None:
+        super().__init__()
+        self.columns, self.shown = columns, set(shown)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Label("Columns", classes="heading")
+            yield SelectionList[str](
+                *(Selection(column.field or column.title, column.key, column.key in self.shown) for column in self.columns)
+            )
+            yield Label("space changes, Enter takes; + on a field of the tree adds it as a column", classes="hint", markup=False)
+
+    def action_done(self) -> None:
+        self.dismiss(list(self.query_one(SelectionList).selected))

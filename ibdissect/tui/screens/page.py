@@ -1,0 +1,135 @@
+"""A page to read: the help, or the explanation of a finding with the frames that prove it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Label, OptionList, Static
+from textual.widgets.option_list import Option
+
+from ibdissect.lint.finding import Evidence, Finding, Severity
+from ibdissect.lint.rule import Rule
+
+from ..keys.command import Command, help_groups
+from ..widgets.cells import SHAPES
+
+MOVE = (
+    ("↑ ↓ PgUp PgDn", "one frame, one page"), ("Home End", "first, last frame"),
+    ("Tab  Shift+Tab", "next, previous pane"), ("→ ←", "open, close in the tree; next, previous byte"), ("*", "open the whole tree"),
+    ("mouse", "click, wheel; rules between panes are dragged"),
+)  # fmt: skip
+"""Keys that work in every pane."""
+GROUPS = ("Move", "Search", "Follow", "Findings", "Look", "Keep")
+EVIDENCE = {
+    Evidence.SEEN: "seen: the packet itself proves it",
+    Evidence.LEARNT: "learnt: it contradicts what the capture showed in the frames below",
+    Evidence.INFERRED: "inferred: it follows from something learnt later, or is only likely",
+}
+
+
+class PageScreen(ModalScreen[int | None]):
+    """Returns the frame that was chosen among `frames`, None when the page was only read."""
+
+    BINDINGS = [
+        Binding("escape,q,e,question_mark", "dismiss(None)", "back"),
+        Binding("up,k", "scroll(-1)", show=False),
+        Binding("down,j", "scroll(1)", show=False),
+        Binding("pageup", "scroll(-12)", show=False),
+        Binding("pagedown,space", "scroll(12)", show=False),
+    ]
+
+    def __init__(self, title: Text, body: Text, frames: list[tuple[int, str]] | None = None) -> None:
+        super().__init__()
+        self.heading, self.body, self.frames = title, body, frames or []
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="page"):
+            yield Label(self.heading, classes="heading")
+            with VerticalScroll(id="page-body", classes="" if self.frames else "alone"):
+                yield Static(self.body)
+            if self.frames:
+                wide = max(len(str(frame)) for frame, _ in self.frames)
+                yield OptionList(
+                    *(Option(Text.assemble(("frame ", "dim"), str(frame).rjust(wide), ("  " + why, "dim"), no_wrap=True))
+                      for frame, why in self.frames),
+                    id="page-frames", compact=True,
+                )  # fmt: skip
+            hint = "Enter goes to the frame · " if self.frames else ""
+            yield Label(f"{hint}PgUp PgDn scroll · Esc back", classes="hint", markup=False)
+
+    def on_mount(self) -> None:
+        body = self.query_one("#page-body", VerticalScroll)
+        if self.frames:
+            body.can_focus = False
+            self.query_one(OptionList).focus()
+        else:
+            body.focus()
+
+    def action_scroll(self, lines: int) -> None:
+        self.query_one("#page-body", VerticalScroll).scroll_relative(y=lines, animate=False)
+
+    @on(OptionList.OptionSelected)
+    def _chosen(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(self.frames[event.option_index][0])
+
+
+def help_page(commands: tuple[Command, ...]) -> PageScreen:
+    """The keys and what they do."""
+    body, groups = Text(), help_groups(commands)
+    groups["Move"] = [*MOVE[:2], *groups["Move"], *MOVE[2:]]
+    groups["Look"].append(("Ctrl+P", "all commands, themes"))
+    for group in GROUPS:
+        body.append(f"{group}\n", "bold")
+        for key, what in groups[group]:
+            body.append(f"  {key:<16}", "bold cyan")
+            body.append(f" {what}\n")
+        body.append("\n")
+    body.append("Keys (M_Key, Q_Key, R_Key, …) are masked unless started with --show-keys; a masked key has a number, M_Key#3.", "dim")
+    return PageScreen(Text("Keys"), body)
+
+
+def finding_page(finding: Finding, rule: type[Rule] | None) -> PageScreen:
+    """What a finding means, why it matters, what to do, and the frames that prove it."""
+    colour = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold blue"}[finding.severity]
+    title = Text.assemble((f"{SHAPES[finding.severity]} {finding.code} {finding.name}", colour), f"  {finding.severity.value}")
+    body = Text()
+    body.append(f"{finding.message}\n\n")
+    if finding.field:
+        body.append(f"{finding.field}", "bold")
+        body.append(f" = {finding.value if finding.value is not None else 'masked'}\n")
+    if finding.count > 1:
+        body.append(f"{finding.count:,} times, first in frame {finding.frame}\n")
+    body.append(f"{EVIDENCE[finding.evidence]}\n\n", "dim")
+    if rule is not None:
+        body.append_text(rule_text(rule))
+    frames = [(finding.frame, "the finding")] + [(related.frame, related.why) for related in finding.related]
+    seen: dict[int, str] = {}
+    for frame, why in frames:
+        seen.setdefault(frame, why)
+    return PageScreen(title, body, list(seen.items()))
+
+
+def rule_text(rule: type[Rule]) -> Text:
+    """The page of a rule."""
+    body = Text()
+    # Paragraphs are wrapped by the screen, not by the source.
+    for block in re.split(r"\n\s*\n|\n(?=#)|(?<=^)(?=#)", inspect.cleandoc(rule.__doc__ or "")):
+        heading, _, rest = block.partition("\n") if block.startswith("#") else ("", "", block)
+        if heading:
+            body.append(heading.lstrip("# ") + "\n", "bold")
+        if rest.strip():
+            body.append(re.sub(r"\n(?![-*] )", " ", rest.strip()) + "\n\n")
+    if rule.example:
+        body.append("Example\n", "bold")
+        body.append(f"{rule.example}\n\n")
+    if rule.reference:
+        body.append("Reference\n", "bold")
+        body.append(rule.reference)
+    return body

@@ -1,0 +1,81 @@
+"""A small window that asks for one line: a frame number, something to find, a file name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input, Label
+
+from ibdissect.wire.text import printable
+
+from ..widgets.plain_input import PlainInput
+
+
+class Prompt(ModalScreen[tuple[str, str] | None]):
+    """Returns (kind, text); None when it was left with Escape. `kinds` can be changed with the arrow keys.
+
+    `ask` may put a question to a good text: the same text entered again is the answer yes.
+    """
+
+    BINDINGS = [
+        Binding("escape", "dismiss(None)", "back"),
+        Binding("up", "kind(-1)", show=False),
+        Binding("down", "kind(1)", show=False),
+    ]
+
+    def __init__(
+        self, title: str, check: Callable[[str, str], str | None], *, value: str = "", kinds: tuple[str, ...] = (), kind: str = "",
+        placeholder: str = "", ask: Callable[[str], str | None] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.heading, self.check, self.value, self.kinds, self.placeholder = title, check, value, kinds, placeholder
+        self.ask, self._asked = ask, ""
+        self.kind = kind or (kinds[0] if kinds else "")
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Label(self.heading, classes="heading", markup=False)
+            yield Label("", id="prompt-kinds", markup=False)
+            yield PlainInput(self.value, placeholder=self.placeholder, id="prompt-input", compact=True)
+            yield Label("", id="prompt-reason", markup=False)
+
+    def on_mount(self) -> None:
+        self._show_kinds()
+        self.query_one(Input).focus()
+
+    def _show_kinds(self) -> None:
+        label = self.query_one("#prompt-kinds", Label)
+        label.display = bool(self.kinds)
+        label.update("   ".join(f"{'●' if kind == self.kind else '○'} {kind}" for kind in self.kinds) + "     ↑↓ changes")
+
+    def action_kind(self, step: int) -> None:
+        if self.kinds:
+            self.kind = self.kinds[(self.kinds.index(self.kind) + step) % len(self.kinds)]
+            self._show_kinds()
+            self._judge(self.query_one(Input).value)
+
+    def _judge(self, text: str) -> str | None:
+        reason = self.check(self.kind, text)
+        self.query_one("#prompt-reason", Label).update(printable(reason or ""))
+        self.query_one(Input).set_class(bool(text) and reason is not None, "invalid")
+        return reason
+
+    @on(Input.Changed)
+    def _changed(self, event: Input.Changed) -> None:
+        self._judge(event.value)
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        if self._judge(event.value) is not None:
+            return
+        question = self.ask(event.value) if self.ask is not None and self._asked != event.value else None
+        if question is not None:
+            self._asked = event.value
+            self.query_one("#prompt-reason", Label).update(printable(question))
+        else:
+            self.dismiss((self.kind, event.value))

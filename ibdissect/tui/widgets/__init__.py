@@ -1,0 +1,1 @@
+"""Building blocks of panes and screens: lists of lines, tables, splitters, input."""

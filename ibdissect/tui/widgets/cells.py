@@ -1,0 +1,48 @@
+"""How does text become a line on the screen? Cut to cells, aligned, styled; never with markup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+
+from ibdissect.lint.finding import Severity
+
+SHAPES = {Severity.ERROR: "✖", Severity.WARNING: "⚠", Severity.INFO: "ℹ"}
+"""Severity is never told by colour alone."""
+
+
+def width_of(text: str) -> int:
+    """Terminal cells of a text."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
+def cut(text: str, width: int) -> str:
+    """`text` in at most `width` cells, with … where something is missing."""
+    if width <= 0:
+        return ""
+    if width_of(text) <= width:
+        return text
+    return set_cell_size(text, width - 1).rstrip() + "…"
+
+
+def fit(text: str, width: int, align: str = "left") -> str:
+    """`text` in exactly `width` cells."""
+    text = cut(text, width)
+    space = " " * (width - width_of(text))
+    return space + text if align == "right" else text + space
+
+
+def line_of(parts: Iterable[tuple[str, Style | None]], width: int) -> list[Segment]:
+    """Styled parts as one line of at most `width` cells."""
+    segments: list[Segment] = []
+    left = width
+    for text, style in parts:
+        if left <= 0:
+            break
+        text = cut(text, left)
+        left -= width_of(text)
+        segments.append(Segment(text, style))
+    return segments

@@ -1,0 +1,185 @@
+"""How are any number of lines shown and walked? One widget for all lists: own cursor, only visible lines are ever made."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.cache import LRUCache
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from .cells import cut
+
+INKS = (
+    "error", "warning", "info", "dim", "strong", "accent", "key", "smp", "sa", "cm", "gs", "nak", "again", "other", "good",
+    "cursor", "cursor-quiet", "marked", "span", "bits", "code", "plot", "plot-two",
+)  # fmt: skip
+
+
+class LineList(ScrollView, can_focus=True):
+    """Lines by index. A subclass says how many there are and what each holds."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"ink--{name}" for name in INKS}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "up", show=False),
+        Binding("down,j", "move(1)", "down", show=False),
+        Binding("pageup", "page(-1)", "page up", show=False),
+        Binding("pagedown", "page(1)", "page down", show=False),
+        Binding("home", "edge(0)", "first", show=False),
+        Binding("end", "edge(1)", "last", show=False),
+        Binding("enter", "choose", "choose", show=False),
+    ]
+    empty = ""
+    """What stands here when there are no lines."""
+    bar = True
+    """Whether the cursor's line is marked as a whole."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self.cursor = 0
+        self.generation = 0
+        self._strips: LRUCache[tuple[int, ...], Strip] = LRUCache(2048)
+        self._inks: dict[str, Style] = {}
+
+    # -- what a subclass says
+
+    def count(self) -> int:
+        """How many lines there are."""
+        raise NotImplementedError
+
+    def parts(self, index: int, width: int) -> list[Segment]:
+        """What a line holds, at most `width` cells."""
+        raise NotImplementedError
+
+    def moved(self) -> None:
+        """The cursor is on another line."""
+
+    def choose(self) -> None:
+        """Enter or a double click on the line of the cursor."""
+
+    # -- the rest is the same for all
+
+    def ink(self, name: str) -> Style:
+        """A style by its name in INKS; its background only where the theme gives one."""
+        found = self._inks.get(name)
+        if found is None:
+            found = self._inks[name] = self.get_component_rich_style(f"ink--{name}", partial=True)
+        return found
+
+    @property
+    def line_width(self) -> int:
+        """Cells of a line."""
+        return max(self.scrollable_content_region.width, 1)
+
+    @property
+    def page_size(self) -> int:
+        """Lines that are visible at once."""
+        return max(self.scrollable_content_region.height, 1)
+
+    def renew(self) -> None:
+        """Lines changed: forget what was drawn and measure again."""
+        self.generation += 1
+        self._strips.clear()
+        total = self.count()
+        self.cursor = max(0, min(self.cursor, total - 1))
+        self.resize_lines(total)
+        self.refresh()
+
+    def resize_lines(self, total: int) -> None:
+        """The number of lines changed; what is drawn stays."""
+        if self.virtual_size.height != total:
+            self.virtual_size = Size(0, total)
+
+    def notify_style_update(self) -> None:
+        """Theme or classes changed."""
+        self._strips.clear()
+        self._inks.clear()
+        super().notify_style_update()
+
+    def on_focus(self) -> None:
+        self.refresh()
+
+    def on_blur(self) -> None:
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        width = self.line_width
+        index = y + int(self.scroll_offset.y)
+        total = self.count()
+        base = self.rich_style
+        if index >= total:
+            text = [Segment(cut(f" {self.empty}", width), base + self.ink("dim"))] if not total and not y else []
+            return Strip(text).extend_cell_length(width, base).crop(0, width)
+        selected = self.bar and index == self.cursor
+        key = (index, selected, selected and self.has_focus, width, self.generation)
+        strip = self._strips.get(key)
+        if strip is None:
+            segments = list(Segment.apply_style(self.parts(index, width), style=base))
+            strip = Strip(segments).extend_cell_length(width, base).crop(0, width)
+            if selected:
+                ink = self.ink("cursor" if self.has_focus else "cursor-quiet")
+                strip = Strip(list(Segment.apply_style(strip, post_style=ink)), width)
+            self._strips[key] = strip
+        return strip
+
+    def select(self, index: int, *, tell: bool = True, center: bool = False) -> None:
+        """Put the cursor on a line and show it."""
+        total = self.count()
+        if not total:
+            return
+        index = max(0, min(index, total - 1))
+        self.resize_lines(total)
+        before, self.cursor = self.cursor, index
+        self._reveal(center)
+        self.refresh()
+        if tell and index != before:
+            self.moved()
+
+    def _reveal(self, center: bool) -> None:
+        top, page = int(self.scroll_offset.y), self.page_size
+        if top <= self.cursor < top + page:
+            return
+        if center or not top - page <= self.cursor <= top + 2 * page:
+            target = self.cursor - page // 2
+        else:
+            target = self.cursor if self.cursor < top else self.cursor - page + 1
+        self.scroll_to(y=max(target, 0), animate=False, force=True, immediate=True)
+
+    def action_move(self, step: int) -> None:
+        self.select(self.cursor + step)
+
+    def action_page(self, step: int) -> None:
+        self.select(self.cursor + step * max(self.page_size - 1, 1))
+
+    def action_edge(self, last: int) -> None:
+        self.select(self.count() - 1 if last else 0)
+
+    def action_choose(self) -> None:
+        if self.count():
+            self.choose()
+
+    def on_click(self, event: events.Click) -> None:
+        index = int(event.y + self.scroll_offset.y)
+        if index < self.count():
+            self.clicked(index, event)
+            if event.chain == 2:
+                self.choose()
+
+    def clicked(self, index: int, event: events.Click) -> None:
+        """A click on a line."""
+        self.select(index)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        event.prevent_default()
+        self.scroll_to(y=min(self.scroll_offset.y + 3, self.max_scroll_y), animate=False, immediate=True)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        event.prevent_default()
+        self.scroll_to(y=max(self.scroll_offset.y - 3, 0), animate=False, immediate=True)

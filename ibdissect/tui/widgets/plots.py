@@ -1,0 +1,126 @@
+"""What statistics are drawn with: plots over time, bars, and tables to read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.style import Style
+from rich.text import Text
+from textual.widget import Widget
+
+from ibdissect.study.numbers import BLOCKS, number, octets, squeeze
+
+from .cells import fit
+from .table_columns import GAP, MARGIN, Heading, fitting
+
+AXIS = 10
+"""Cells left of a plot for its scale."""
+SHOWN = 12
+"""Bars of one kind."""
+
+
+class Drawing(Widget):
+    """Anything drawn in the colours of plots."""
+
+    COMPONENT_CLASSES = {"plot--bar", "plot--two", "plot--dim", "plot--mark"}
+
+    def ink(self, name: str) -> Style:
+        """A style by name."""
+        return self.get_component_rich_style(f"plot--{name}", partial=True)
+
+
+class Plot(Drawing):
+    """Columns over time, `height` lines high, with a scale on the left and marks below."""
+
+    def __init__(self, title: str, values: list[int], unit: str, *, two: bool = False, marks: list[int] | None = None) -> None:
+        super().__init__(classes="plot")
+        self.heading, self.values, self.unit, self.two, self.marks = title, values, unit, two, marks
+
+    def render(self) -> Text:
+        width, height = max(self.size.width - AXIS - 2, 1), max(self.size.height - 1 - (self.marks is not None), 1)
+        ink = self.ink
+        points = squeeze(self.values, width)
+        top = max(points, default=0) or 1
+        scale = octets if self.unit == "bytes" else lambda value: number(round(value))
+        lines = [Text.assemble((f"{self.heading:>{AXIS}}", "bold"), (f"  at most {scale(top)} a column", ink("dim")))]
+        bar = ink("two" if self.two else "bar")
+        for row in range(height - 1, -1, -1):
+            label = scale(top) if row == height - 1 else "0" if row == 0 else ""
+            cells = "".join(BLOCKS[max(min(round((value / top * height - row) * 8), 8), 1 if value and not row else 0)] for value in points)
+            lines.append(Text.assemble((f"{label:>{AXIS - 1}} ", ink("dim")), (cells, bar)))
+        if self.marks is not None:
+            found = squeeze(self.marks, width)
+            cells = "".join("▲" if value else "─" for value in found)
+            marks = [(cell, ink("mark" if cell == "▲" else "dim")) for cell in cells]
+            lines.append(Text.assemble((f"{'findings':>{AXIS - 1}} ", ink("dim")), *marks))
+        return Text("\n").join(lines)
+
+
+class Axis(Widget):
+    """The time line below the plots."""
+
+    def __init__(self, span: str) -> None:
+        super().__init__(classes="plot-axis")
+        self.span = span
+
+    def render(self) -> Text:
+        room = max(self.size.width - AXIS - 2 - len(self.span) - 3, 1)
+        return Text(f"{'time':>{AXIS - 1}} 0 {'─' * room} {self.span}", no_wrap=True, overflow="crop")
+
+
+class Bars(Drawing):
+    """Names with their counts as bars, the biggest first."""
+
+    def __init__(self, title: str, entries: Sequence[tuple[str, int]], *, two: bool = False, empty: str = "none") -> None:
+        super().__init__(classes="bars")
+        self.heading, self.entries, self.two, self.empty = title, entries, two, empty
+        self.total = sum(count for _, count in entries)
+
+    def render(self) -> Text:
+        width = max(self.size.width - 2, 10)
+        ink = self.ink
+        lines = [Text(f" {self.heading}", "bold")]
+        if not self.entries:
+            lines.append(Text(f" {self.empty}", ink("dim")))
+        shown = list(self.entries[:SHOWN])
+        if len(self.entries) > SHOWN:
+            rest = self.entries[SHOWN - 1 :]
+            shown = [*self.entries[: SHOWN - 1], (f"{len(rest)} more", sum(count for _, count in rest))]
+        label = min(max((len(name) for name, _ in shown), default=0), max(width // 2 - 6, 8))
+        top = max((count for _, count in shown), default=0) or 1
+        room = max(width - label - 19, 3)
+        for name, count in shown:
+            eighths = round(count / top * room * 8)
+            bar = "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8] or "▏"
+            share = f"{count / self.total:.1%}" if self.total else ""
+            numbers = (f"{number(count):>9} {share:>6} ", ink("dim"))
+            lines.append(Text.assemble(f" {fit(name, label)} ", numbers, (bar, ink("two" if self.two else "bar"))))
+        return Text("\n", no_wrap=True, overflow="crop").join(lines)
+
+
+class PlainTable(Drawing):
+    """Rows of cells by the keys of `columns`; `more` further rows are only counted."""
+
+    def __init__(self, title: str, columns: Sequence[Heading], rows: Sequence[dict[str, str]], *, empty: str, more: int = 0) -> None:
+        super().__init__(classes="bars")
+        self.heading, self.columns, self.rows, self.empty, self.more = title, list(columns), rows, empty, more
+
+    def render(self) -> Text:
+        ink = self.ink
+        lines = [Text(f" {self.heading}", "bold")]
+        if not self.rows:
+            lines.append(Text(f" {self.empty}", ink("dim")))
+            return Text("\n").join(lines)
+        columns = fitting(self.columns, self.size.width)
+        lines.append(Text(" " * (MARGIN - 1) + "".join(fit(h.title, h.width, h.align) + " " * GAP for h in columns), ink("dim")))
+        for row in self.rows:
+            line = Text(" " * (MARGIN - 1))
+            for head in columns:
+                cell = row.get(head.key, "")
+                line.append(fit(cell or ("·" if head.align == "right" else ""), head.width, head.align), None if cell else ink("dim"))
+                line.append(" " * GAP)
+            line.truncate(self.size.width)
+            lines.append(line)
+        if self.more:
+            lines.append(Text(f" and {self.more} more", ink("dim")))
+        return Text("\n", no_wrap=True, overflow="crop").join(lines)

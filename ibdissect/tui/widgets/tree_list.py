@@ -1,0 +1,121 @@
+"""How do lines open and close? A list whose items may have others below them; every tree of the screen is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Generic, TypeVar
+
+from textual import events
+
+from .line_list import LineList
+
+T = TypeVar("T")
+
+
+class TreeList(LineList, Generic[T]):
+    """A subclass says what the roots are, what lies below an item, and how a line looks."""
+
+    BINDINGS = [("right,l", "open(True)", "open"), ("left,h", "open(False)", "close"), ("asterisk", "open_all", "open all")]
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self.lines: list[tuple[int, T]] = []
+        """Depth and item of each line."""
+        self.opened: set[object] = set()
+        """Keys of items that are open."""
+
+    # -- what a subclass says
+
+    def roots(self) -> Iterable[T]:
+        """The items of the first level."""
+        raise NotImplementedError
+
+    def below(self, item: T) -> Sequence[T]:
+        """What an item opens to; empty for a leaf."""
+        raise NotImplementedError
+
+    def key(self, item: T) -> object:
+        """What an item is recognized by when the lines are made again."""
+        return id(item)
+
+    def is_open(self, item: T) -> bool:
+        """Whether the items below are shown."""
+        return self.key(item) in self.opened
+
+    def mark_open(self, item: T, wanted: bool) -> None:
+        """Remember that an item is open, or closed."""
+        (self.opened.add if wanted else self.opened.discard)(self.key(item))
+
+    # -- the rest is the same for all
+
+    def count(self) -> int:
+        return len(self.lines)
+
+    @property
+    def item(self) -> T | None:
+        """The item at the cursor."""
+        return self.lines[self.cursor][1] if self.cursor < len(self.lines) else None
+
+    def arrow(self, item: T) -> str:
+        """What stands in front of an item."""
+        return " " if not self.below(item) else "▾" if self.is_open(item) else "▸"
+
+    def rebuild(self) -> None:
+        """Make the lines again; the cursor stays on its item, as high on the screen as it was."""
+        at, above = self.item, self.cursor - int(self.scroll_offset.y)
+        self.lines = []
+        for root in self.roots():
+            self._add(root, 0)
+        key = self.key(at) if at is not None else None
+        place = next((i for i, (_, item) in enumerate(self.lines) if self.key(item) == key), self.cursor) if at is not None else 0
+        self.renew()
+        if at is not None and place != self.cursor:
+            self.cursor = place
+            self.scroll_to(y=max(place - above, 0), animate=False, immediate=True, force=True)
+
+    def _add(self, item: T, depth: int) -> None:
+        self.lines.append((depth, item))
+        if self.is_open(item):
+            for child in self.below(item):
+                self._add(child, depth + 1)
+
+    def set_open(self, item: T, wanted: bool) -> None:
+        """Open or close an item."""
+        if self.below(item) and wanted != self.is_open(item):
+            self.mark_open(item, wanted)
+            self.rebuild()
+
+    def choose(self) -> None:
+        if self.item is not None:
+            self.set_open(self.item, not self.is_open(self.item))
+
+    def action_open(self, wanted: bool) -> None:
+        item = self.item
+        if item is None:
+            return
+        if wanted or (self.below(item) and self.is_open(item)):
+            self.set_open(item, wanted)
+            return
+        depth = self.lines[self.cursor][0]
+        above = next((i for i in range(self.cursor - 1, -1, -1) if self.lines[i][0] < depth), None)
+        if above is not None:
+            self.select(above)
+
+    def action_open_all(self) -> None:
+        rest = list(self.roots())
+        while rest:
+            item = rest.pop()
+            self.mark_open(item, True)
+            rest += self.below(item)
+        self.rebuild()
+
+    def clicked(self, index: int, event: events.Click) -> None:
+        """The first click on an item selects it and opens or closes what lies below."""
+        self.select(index)
+        if event.chain == 1 and self.below(self.lines[index][1]):
+            self.toggle_line(index, event)
+
+    def toggle_line(self, index: int, event: events.Click) -> None:
+        """A click on a line that has others below it."""
+        item = self.lines[index][1]
+        self.set_open(item, not self.is_open(item))

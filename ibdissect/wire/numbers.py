@@ -1,0 +1,34 @@
+"""Which numbers of the standard does code compare with? Management classes, methods, attributes, LIDs, defined only here.
+
+Their displayed names are in `wire.mad` and `wire.names`.
+"""
+
+from __future__ import annotations
+
+# -- LIDs (IBA 4.1.3)
+FIRST_MULTICAST, PERMISSIVE = 0xC000, 0xFFFF
+
+# -- Management classes (IBA 13.4.4)
+LID_ROUTED, DIRECTED = 0x01, 0x81
+"""Both are subnet management classes."""
+SA_CLASS, PM_CLASS, BM_CLASS, DM_CLASS, CM_CLASS, CC_CLASS = 0x03, 0x04, 0x05, 0x06, 0x07, 0x21
+
+# -- Methods (IBA 13.4.5, 15.2.2)
+GET, SET, SEND, TRAP, REPORT, TRAP_REPRESS = 0x01, 0x02, 0x03, 0x05, 0x06, 0x07
+GET_TABLE, GET_TRACE, DELETE, GET_RESP, DELETE_RESPONSE = 0x12, 0x13, 0x15, 0x81, 0x95
+RESPONSE_BIT = 0x80
+"""Set in response methods, except TrapRepress."""
+
+# -- RMPP types (IBA 13.6.2.1)
+DATA, ACK, STOP, ABORT = 1, 2, 3, 4
+
+# -- Attributes of all classes, and of subnet management (IBA 13.4.8, 14.2.5)
+CLASS_PORT_INFO, NOTICE, INFORM = 0x0001, 0x0002, 0x0003
+NODE_DESCRIPTION, NODE_INFO, SWITCH_INFO, GUID_INFO, PORT_INFO, P_KEY_TABLE, SL_TO_VL = 0x10, 0x11, 0x12, 0x14, 0x15, 0x16, 0x17
+VL_ARBITRATION, LINEAR, RANDOM, MULTICAST, SM_INFO, VENDOR_DIAG = 0x18, 0x19, 0x1A, 0x1B, 0x20, 0x30
+
+# -- Attributes of other classes
+SERVICE_ENTRIES = 0x0012
+"""Attribute of device management."""
+P_KEY_TABLE_RECORD, PATH, MEMBER_RECORD, MULTI_PATH = 0x0033, 0x0035, 0x0038, 0x003A
+"""Attributes of subnet administration."""

@@ -1,0 +1,157 @@
+"""Does a failed command exit with status 2 and a one-line message, whatever names it contains?"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ibdissect.cli import run
+from ibdissect.table.secrets import Masker
+from tests.craft import erf_pcap, ethernet_pcap, native, smp
+
+COMMAND = "\n::stop-commands::word"
+"""GitHub obeys a line that begins so."""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "clean.pcap").write_bytes(erf_pcap([smp(1, 0x10)]))
+    return tmp_path
+
+
+def lint(*words: str) -> int:
+    try:
+        return run(["lint", *words])
+    except SystemExit as done:
+        return int(str(done.code))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("x" + COMMAND,), ("clean.pcap", "--frames", "x" + COMMAND), ("clean.pcap", "--plugin", "x" + COMMAND),
+        ("clean.pcap", "--x" + COMMAND),
+        ("clean.pcap", "-Y", f'ip.src == "{COMMAND}"'), ("clean.pcap", "--config", "bad.toml"), ("clean.pcap", "--select", "A" + COMMAND),
+        ("clean.pcap", "--baseline", "x" + COMMAND), ("clean.pcap", "--format", "x" + COMMAND), ("x" + COMMAND + ".pcap",),
+    ],
+)  # fmt: skip
+def test_no_name_begins_a_line_of_its_own(words: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "bad.toml").write_text('"a\\n::stop-commands::word" = 1\n')
+    (folder / ("x" + COMMAND + ".pcap")).write_bytes(b"no capture")
+    assert lint(*words) == 2
+    said = capsys.readouterr()
+    assert "stop-commands" in said.err and not any(line.startswith("::") for line in (said.err + said.out).splitlines())
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="needs /dev/zero")
+@pytest.mark.parametrize("option", ["--baseline", "--config", "--plugin"])
+def test_a_file_without_end(option: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "endless.toml").symlink_to("/dev/zero")
+    assert lint("clean.pcap", option, "endless.toml") == 2
+    assert capsys.readouterr().err.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(MemoryError(), "error: out of memory\n"), (ValueError("a\n::b"), "ValueError: a"), (OSError(28, "No room"), "No room")],
+)
+def test_what_no_command_expects_is_status_2(
+    error: Exception, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("ibdissect.cli.lint.check_many", broken)
+    assert lint("clean.pcap") == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a shell")
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_closed_streams(closed: str, folder: Path) -> None:
+    done = subprocess.run(["sh", "-c", f"{sys.executable} -m ibdissect lint clean.pcap {closed}"], timeout=120, check=False)
+    assert done.returncode == 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs ulimit")
+def test_sql_under_a_file_limit(folder: Path) -> None:
+    words = f"ulimit -f 8; {sys.executable} -m ibdissect sql clean.pcap 'select count(*) from packets'"
+    environment = {**os.environ, "TMPDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}  # Python would keep modules that are cut
+    done = subprocess.run(["bash", "-c", words], capture_output=True, timeout=120, check=False, env=environment)
+    assert done.returncode == 2 and done.stderr.count(b"\n") == 1
+    assert done.stderr.startswith(b"error: clean.pcap: cannot be loaded into a database")
+    assert not list(folder.glob("ibdissect-sql-*"))
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (erf_pcap([]), "the capture holds no frames"),
+        (ethernet_pcap([bytes(12) + b"\x08\x06" + bytes(40)] * 3), "no InfiniBand or RoCE was found in 3 frames"),
+        (erf_pcap([native()[:9]] * 3 + [native()]), "3 of 4 frames could not be decoded"),
+        (erf_pcap([native()[:9]] + [native()] * 3), ""),
+    ],
+)
+def test_a_capture_that_was_not_understood_says_so(data: bytes, said: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "odd.pcap").write_bytes(data)
+    assert lint("odd.pcap", "--fail-on", "never") == 0
+    warned = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")]
+    assert warned == ([f"warning: odd.pcap: {said}"] if said else [])
+    assert lint("odd.pcap", "-q", "--fail-on", "never") == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_keys_that_are_not_told_apart_are_counted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ibdissect.table.secrets.MAX_KEYS", 2)
+    (folder / "keys.pcap").write_bytes(erf_pcap([smp(1, 0x15, m_key=0x1111 * key) for key in range(1, 6)]))
+    assert run(["show", "keys.pcap", "--format", "tree"]) == 0
+    shown = capsys.readouterr()
+    assert "M_Key#?" in shown.out and "warning: keys.pcap: 3 keys are not told apart" in shown.err
+    assert Masker().dropped.count == 0
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A capture that takes long to check, mostly to decompress."""
+    path = tmp_path_factory.mktemp("long") / "long.pcap.gz"
+    frames = [smp(1, 0x10, modifier=9)] * 4000
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(erf_pcap(frames))
+        body = erf_pcap(frames)[24:]
+        for _ in range(300):
+            file.write(body)
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+@pytest.mark.parametrize(
+    "words",
+    [("lint", "{}"), ("lint", "--jobs", "2", "{}", "{}"), ("scrub", "{}", "--to", "copy.pcap"), ("export", "{}", "--to", "x.parquet"),
+     ("sql", "{}", "select count(*) from packets")],
+    ids=lambda words: f"{words[0]}{len(words)}",
+)  # fmt: skip
+def test_sigterm_ends_at_once_and_leaves_no_file(words: tuple[str, ...], long: Path, folder: Path) -> None:
+    before = set(folder.iterdir())
+    command = [sys.executable, "-m", "ibdissect", *(word.format(long) for word in words)]
+    process = subprocess.Popen(command, env={**os.environ, "TMPDIR": str(folder)}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 30
+    while words[0] in ("scrub", "export", "sql") and set(folder.iterdir()) == before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(2)
+    assert process.poll() is None, process.communicate()
+    start = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode in (143, -signal.SIGTERM) and b"Traceback" not in said
+    assert time.monotonic() - start < 5 and set(folder.iterdir()) == before

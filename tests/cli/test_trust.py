@@ -1,0 +1,83 @@
+"""Do plugins from a configuration that was found, not given, run only if the user trusts its folder, and never in CI?"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ibdissect.cli import run
+from ibdissect.cli.config import read_config
+from ibdissect.cli.trust import is_trusted, trusted_folders
+from ibdissect.errors import ConfigError
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that looks like a project's root, as an archive may contain; its captures are one folder below."""
+    home = tmp_path / "home"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home))
+    monkeypatch.setattr("platformdirs.user_config_dir", lambda name, appauthor: str(home / name))
+    monkeypatch.delenv("CI", raising=False)
+    folder = tmp_path / "sent"
+    (folder / "captures").mkdir(parents=True)
+    (folder / ".git").mkdir()
+    (folder / "pyproject.toml").write_text("")
+    (folder / "ibdissect.toml").write_text('plugins = ["mine.py"]\nignore = ["TXN"]\n')
+    monkeypatch.chdir(folder / "captures")
+    return folder
+
+
+def test_what_was_found_runs_no_code_until_it_is_trusted(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = read_config(None)
+    assert found.plugins == () and found.ignore == ("TXN",), "only code needs trust"
+    assert f"its folder is not trusted (ibdissect trust {project})" in found.refused
+    assert run(["trust", ".."]) == 0
+    assert "mine.py" in capsys.readouterr().err
+    assert read_config(None).plugins == (str(project / "mine.py"),) and not read_config(None).refused
+    assert run(["trust"]) == 0
+    assert capsys.readouterr().out == f"{project}\n"
+    assert run(["trust", "--forget", str(project)]) == 0
+    assert read_config(None).plugins == () and trusted_folders() == set()
+
+
+def test_trust_is_for_one_folder_and_its_real_path(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(["trust", str(project)]) == 0
+    (tmp_path / "link").symlink_to(project)
+    assert is_trusted(str(tmp_path / "link")) and not is_trusted(str(project / "captures")) and not is_trusted(str(tmp_path))
+    copy = project / "captures" / "inner"
+    copy.mkdir()
+    (copy / "ibdissect.toml").write_text('plugins = ["other.py"]\n')
+    monkeypatch.chdir(copy)
+    assert read_config(None).plugins == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "loads"), [("true", False), ("1", False), ("woodpecker", False), ("", True), ("0", True), ("false", True)]
+)
+def test_ci_loads_only_what_config_names(value: str, loads: bool, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(["trust", str(project)]) == 0
+    monkeypatch.setenv("CI", value)
+    assert bool(read_config(None).plugins) == loads
+    assert read_config(str(project / "ibdissect.toml")).plugins, "named: always"
+
+
+def test_a_folder_without_a_configuration_cannot_be_trusted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["trust", str(tmp_path)]) == 2
+    assert "holds no configuration" in capsys.readouterr().err and trusted_folders() == set()
+
+
+@pytest.mark.parametrize("text", ["", "{", "{}", "[1]", '"/"'])
+def test_a_damaged_list_trusts_nothing(text: str, tmp_path: Path) -> None:
+    (tmp_path / "home" / "ibdissect").mkdir(parents=True)
+    (tmp_path / "home" / "ibdissect" / "trusted.json").write_text(text)
+    with pytest.raises(ConfigError, match="is damaged"):
+        read_config(None)
+
+
+def test_the_list_lies_in_no_relative_folder(monkeypatch: pytest.MonkeyPatch, project: Path) -> None:
+    monkeypatch.setattr("platformdirs.user_config_dir", lambda name, appauthor: os.path.join("config", name))
+    with pytest.raises(ConfigError, match="absolute"):
+        read_config(None)
+    assert run(["trust", str(project)]) == 2 and not (Path.cwd() / "config").exists()

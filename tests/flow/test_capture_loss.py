@@ -1,0 +1,92 @@
+"""Does a missing packet count as lost if the capture shows losses, and as never sent otherwise?"""
+
+from __future__ import annotations
+
+import io
+import struct
+
+import pytest
+
+from ibdissect.capture.opening import open_capture
+from ibdissect.flow.capture_loss import CaptureLoss
+from ibdissect.table.table import ChunkTable
+from tests import craft
+
+FIRST = 1_700_000_000_000_000_000
+"""Time of the first frame."""
+LATER = FIRST + 3_600_000_000_000
+
+
+def ask(transaction: int) -> bytes:
+    return craft.gmp(4, 1, 0x12, slid=1, dlid=2, header={"transaction_id": transaction})
+
+
+def answer(transaction: int) -> bytes:
+    return craft.gmp(4, 0x81, 0x12, slid=2, dlid=1, header={"transaction_id": transaction})
+
+
+def of(capture: bytes) -> CaptureLoss:
+    loss = CaptureLoss()
+    for chunk in open_capture(io.BytesIO(capture)).chunks():
+        table = ChunkTable(chunk)
+        for follower in (loss.streams, loss.transactions):
+            for _ in follower.feed(table):
+                pass
+        loss.feed(table)
+    return loss
+
+
+def plain(frames: list[bytes]) -> bytes:
+    """A container that is not known to lose packets."""
+    return craft.ethernet_pcap(frames, link=247)
+
+
+def test_an_answer_without_its_request_is_a_loss_near_it() -> None:
+    loss = of(plain([ask(1), answer(1), answer(2)]))
+    assert not loss.proves_silence(FIRST) and loss.proves_silence(LATER)
+    assert of(plain([ask(1), answer(1), ask(2)])).proves_silence(FIRST)
+
+
+def test_the_request_of_the_first_answer_may_be_older_than_the_capture() -> None:
+    assert of(plain([answer(2), ask(1), answer(1)])).proves_silence(FIRST)
+
+
+def test_an_answer_in_front_of_its_request_is_no_loss() -> None:
+    assert of(plain([ask(1), answer(1), answer(2), ask(2)])).proves_silence(FIRST)
+
+
+def send(psn: int) -> bytes:
+    return craft.roce2(4, b"data", bth={"psn": psn, "destqp": 5})
+
+
+def acknowledge(psn: int) -> bytes:
+    ends = {"source": bytes([192, 168, 0, 2]), "destination": bytes([192, 168, 0, 1])}
+    return craft.roce2(0x11, b"", ext={"AETH": {"syndrome": 0, "msn": psn}}, bth={"psn": psn, "destqp": 6}, ip=ends)
+
+
+@pytest.mark.parametrize(("acknowledged", "proves"), [(4, False), (2, True)])
+def test_a_request_that_is_acknowledged_and_not_there_is_a_loss(acknowledged: int, proves: bool) -> None:
+    frames = [send(1), acknowledge(1), send(2), send(4), acknowledge(acknowledged)]
+    assert of(craft.ethernet_pcap(frames)).proves_silence(FIRST) is proves
+
+
+def test_erf_proves_silence_by_traffic_alone() -> None:
+    talk = [frame for i in range(1, 501) for frame in (ask(i), answer(i))]
+    assert of(craft.erf_pcap(talk)).proves_silence(LATER)
+    assert not of(craft.erf_pcap(talk[:200])).proves_silence(LATER)
+    del talk[500]
+    assert not of(craft.erf_pcap(talk)).proves_silence(LATER)
+
+
+def test_a_loss_counter_is_a_loss() -> None:
+    talk = [frame for i in range(1, 501) for frame in (ask(i), answer(i))]
+    capture = bytearray(craft.erf_pcap(talk))
+    struct.pack_into(">H", capture, 24 + 16 + 12, 3)
+    loss = of(bytes(capture))
+    assert loss.near(FIRST) and not loss.near(LATER) and not loss.complete()
+
+
+def test_a_clock_that_was_set_back() -> None:
+    frames = [ask(1), answer(1)]
+    assert of(craft.ethernet_pcap(frames, link=247, step_ns=-2_000_000_000)).set_back
+    assert not of(plain(frames)).set_back

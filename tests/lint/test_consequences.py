@@ -1,0 +1,82 @@
+"""Does one fault give one finding that lists its consequences, and do findings with lowered severity count as such?"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+from ibdissect.capture.opening import open_capture
+from ibdissect.lint.engine import Context, Linter
+from ibdissect.lint.finding import Finding, Severity
+from ibdissect.lint.rule import REGISTRY, Hit, Rule, on_chunk, on_end
+from ibdissect.session.check import Options
+from ibdissect.table.table import ChunkTable
+from tests.craft import erf_pcap, smp
+
+
+class Cause(Rule):
+    """Something is wrong in frames 1 and 2."""
+
+    code, name, message = "ZZB001", "cause", "cause"
+    explains = ("ZZA901",)
+
+    @on_end
+    def end(self, _context: Context) -> Iterator[Hit]:
+        for frame in (1, 2):
+            yield Hit(frame=frame, time_ns=0, arguments={}, key="one")
+
+
+class Consequence(Rule):
+    """Something follows in frames 1, 2 and 3."""
+
+    code, name, message, severity = "ZZA901", "consequence", "consequence", Severity.WARNING
+
+    @on_end
+    def end(self, _context: Context) -> Iterator[Hit]:
+        for frame in (1, 2, 3):
+            yield Hit(frame=frame, time_ns=0, arguments={})
+
+
+class Doubtful(Rule):
+    """A fault of one flow is sure in one frame only."""
+
+    code, name, message = "ZZA902", "doubtful", "doubtful"
+
+    @on_chunk
+    def chunk(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
+        for frame in (1, 2, 3):
+            yield Hit(frame=frame, time_ns=0, arguments={}, key="flow", severity=Severity.INFO if frame < 3 else None)
+
+
+for rule in (Cause, Consequence, Doubtful):
+    REGISTRY.pop(rule.code)
+
+
+def found(*rules: type[Rule]) -> tuple[list[Finding], Linter]:
+    linter = Linter(rules)
+    for chunk in open_capture(io.BytesIO(erf_pcap([smp(1, 0x11)] * 3))).chunks():
+        linter.feed(ChunkTable(chunk))
+    return linter.finish(), linter
+
+
+def test_a_consequence_is_named_by_its_cause_and_not_reported() -> None:
+    findings, _ = found(Consequence, Cause)
+    assert [(one.code, one.frame, one.count) for one in findings] == [("ZZB001", 1, 2), ("ZZA901", 3, 1)]
+    assert [(related.frame, related.why) for related in findings[0].related] == [(1, "therefore ZZA901 consequence")]
+
+
+def test_without_the_cause_every_consequence_is_reported() -> None:
+    assert [one.frame for one in found(Consequence)[0]] == [1, 2, 3]
+
+
+def test_doubtful_findings_of_a_flow_are_one_of_their_own() -> None:
+    findings, linter = found(Doubtful)
+    assert [(one.frame, one.count, one.severity) for one in findings] == [(1, 2, Severity.INFO), (3, 1, Severity.ERROR)]
+    assert Options(rules=[Doubtful]).totals(linter) == {Severity.INFO: 1, Severity.ERROR: 1}
+
+
+def test_a_configured_severity_does_not_raise_a_doubtful_finding() -> None:
+    options = Options(rules=[Doubtful], severities={"ZZA902": Severity.WARNING})
+    assert options.severity_of(Doubtful, Severity.INFO) == Severity.INFO
+    assert options.severity_of(Doubtful, Severity.ERROR) == Severity.WARNING
+    assert Options(rules=[Doubtful], severities={"ZZA902": Severity.INFO}).severity_of(Doubtful, Severity.ERROR) == Severity.INFO

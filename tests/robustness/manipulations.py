@@ -1,0 +1,210 @@
+"""How do real captures differ from orderly ones? Each manipulation makes one of an orderly capture, and says which frame was which."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+SECOND = 1_000_000_000
+ERF = 197
+
+
+@dataclass(frozen=True)
+class Record:
+    """One record of a pcap file."""
+
+    origin: int
+    """Frame number in the orderly capture; 0 for a frame that was added."""
+    time_ns: int
+    data: bytes
+    length: int
+
+
+@dataclass(frozen=True)
+class Pcap:
+    """A pcap file as its records."""
+
+    link: int
+    records: tuple[Record, ...]
+
+    def with_records(self, records: Iterator[Record] | list[Record]) -> Pcap:
+        return replace(self, records=tuple(records))
+
+    def origins(self) -> list[int]:
+        """By place, from 0: which frame of the orderly capture a frame is."""
+        return [record.origin for record in self.records]
+
+    def packed(self) -> bytes:
+        """The file's bytes: little-endian, nanoseconds."""
+        parts = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262144, self.link)]
+        for record in self.records:
+            seconds, rest = divmod(record.time_ns, SECOND)
+            parts += [struct.pack("<IIII", seconds, rest, len(record.data), record.length), record.data]
+        return b"".join(parts)
+
+
+def read(path: Path) -> Pcap:
+    """A classic pcap file. ValueError for anything else."""
+    raw = path.read_bytes()
+    for order in "<>":
+        magic = struct.unpack_from(order + "I", raw)[0]
+        if magic in (0xA1B2C3D4, 0xA1B23C4D):
+            break
+    else:
+        raise ValueError(f"{path} is not a pcap file")
+    unit = 1000 if magic == 0xA1B2C3D4 else 1
+    link = struct.unpack_from(order + "I", raw, 20)[0] & 0xFFFF
+    records, at = [], 24
+    while at + 16 <= len(raw):
+        seconds, rest, kept, length = struct.unpack_from(order + "IIII", raw, at)
+        if at + 16 + kept > len(raw):
+            break
+        time_ns = seconds * SECOND + rest * unit
+        records.append(Record(len(records) + 1, time_ns, raw[at + 16 : at + 16 + kept], length))
+        at += 16 + kept
+    return Pcap(link, tuple(records))
+
+
+def _erf_time(time_ns: int) -> bytes:
+    return struct.pack("<Q", (time_ns // SECOND << 32) | ((time_ns % SECOND << 32) // SECOND))
+
+
+def _at(record: Record, time_ns: int, link: int) -> Record:
+    """The record at another time: an ERF record carries its time itself."""
+    data = _erf_time(time_ns) + record.data[8:] if link == ERF and len(record.data) >= 16 else record.data
+    return replace(record, time_ns=time_ns, data=data)
+
+
+def starts_at(percent: int) -> Callable[[Pcap], Pcap]:
+    """The capture was started in the middle of things."""
+    return lambda pcap: pcap.with_records(list(pcap.records[len(pcap.records) * percent // 100 :]))
+
+
+def loses(percent: float) -> Callable[[Pcap], Pcap]:
+    """Single packets are missing, evenly."""
+
+    def lose(pcap: Pcap) -> Pcap:
+        rnd = random.Random(f"loss {percent}")
+        return pcap.with_records([record for record in pcap.records if rnd.random() * 100 >= percent])
+
+    return lose
+
+
+def loses_bursts(pcap: Pcap) -> Pcap:
+    """Now and then many packets in a row are missing: the disk was slow."""
+    rnd, kept, skip = random.Random("bursts"), [], 0
+    for record in pcap.records:
+        if not skip and rnd.random() < 0.005:
+            skip = rnd.randint(5, 60)
+        if skip:
+            skip -= 1
+        else:
+            kept.append(record)
+    return pcap.with_records(kept)
+
+
+def swaps_neighbours(pcap: Pcap) -> Pcap:
+    """Two neighbours change places, each keeps its slot's time: a capture from several receive queues."""
+    rnd, records, i = random.Random("swap"), list(pcap.records), 0
+    while i + 1 < len(records):
+        if rnd.random() < 0.1:
+            one, two = records[i], records[i + 1]
+            records[i], records[i + 1] = _at(two, one.time_ns, pcap.link), _at(one, two.time_ns, pcap.link)
+            i += 1
+        i += 1
+    return pcap.with_records(records)
+
+
+def doubles(pcap: Pcap) -> Pcap:
+    """Every packet was mirrored twice, microseconds apart."""
+    return pcap.with_records([one for record in pcap.records for one in (record, _at(record, record.time_ns + 2000, pcap.link))])
+
+
+def doubles_some(pcap: Pcap) -> Pcap:
+    """Some packets were mirrored twice."""
+    rnd, records = random.Random("double"), []
+    for record in pcap.records:
+        records.append(record)
+        if rnd.random() < 0.05:
+            records.append(_at(record, record.time_ns + 2000, pcap.link))
+    return pcap.with_records(records)
+
+
+def cuts_at(snap: int) -> Callable[[Pcap], Pcap]:
+    """A snap length."""
+
+    def cut(pcap: Pcap) -> Pcap:
+        kept = snap + (16 if pcap.link == ERF else 0)
+        return pcap.with_records([replace(record, data=record.data[:kept]) for record in pcap.records])
+
+    return cut
+
+
+def jumps(pcap: Pcap) -> Pcap:
+    """The clock was set: forward by 90 s, later back by 95 s."""
+    n = len(pcap.records)
+    offset = [0 if i < n // 3 else 90 * SECOND if i < 2 * n // 3 else -5 * SECOND for i in range(n)]
+    return pcap.with_records([_at(record, record.time_ns + shift, pcap.link) for record, shift in zip(pcap.records, offset, strict=True)])
+
+
+def has_one_time(pcap: Pcap) -> Pcap:
+    """The tool that wrote the capture knew no times."""
+    first = pcap.records[0].time_ns if pcap.records else 0
+    return pcap.with_records([_at(record, first, pcap.link) for record in pcap.records])
+
+
+def idles(pcap: Pcap) -> Pcap:
+    """An hour without a packet in the middle."""
+    half = len(pcap.records) // 2
+    late = [_at(record, record.time_ns + 3600 * SECOND, pcap.link) for record in pcap.records[half:]]
+    return pcap.with_records([*pcap.records[:half], *late])
+
+
+def _sender(record: Record, link: int) -> bytes | None:
+    """Something that tells the two directions apart: source LID, or source IP or MAC address."""
+    data = record.data[16:] if link == ERF else record.data
+    if link in (ERF, 247):
+        return data[6:8] if len(data) >= 8 else None
+    return data[6:12] if link == 1 and len(data) >= 14 else None
+
+
+def one_direction(which: int) -> Callable[[Pcap], Pcap]:
+    """A tap on one fibre: only what the ports of one side send. Directed-route packets (no LIDs) are split by their D bit."""
+
+    def halve(pcap: Pcap) -> Pcap:
+        def side(record: Record) -> int:
+            data = record.data[16:] if pcap.link == ERF else record.data
+            sender = _sender(record, pcap.link)
+            if pcap.link in (ERF, 247) and sender == b"\xff\xff" and len(data) > 8 + 12 + 8 + 3:
+                return data[8 + 12 + 8 + 3] >> 7  # method: answers have the high bit
+            return sum(sender) & 1 if sender else 0
+
+        return pcap.with_records([record for record in pcap.records if side(record) == which])
+
+    return halve
+
+
+def interleaved_with(other: Pcap) -> Callable[[Pcap], Pcap]:
+    """Another capture, of another place, in the same file."""
+
+    def interleave(pcap: Pcap) -> Pcap:
+        if not pcap.records or not other.records or other.link != pcap.link:
+            return pcap
+        shift = pcap.records[0].time_ns - other.records[0].time_ns
+        guests = [replace(_at(record, record.time_ns + shift, pcap.link), origin=0) for record in other.records]
+        return pcap.with_records(sorted([*pcap.records, *guests], key=lambda record: record.time_ns))
+
+    return interleave
+
+
+MANIPULATIONS: dict[str, Callable[[Pcap], Pcap]] = {
+    "starts at 25 %": starts_at(25), "starts at 50 %": starts_at(50), "starts at 75 %": starts_at(75),
+    "1 % lost": loses(1), "5 % lost": loses(5), "20 % lost": loses(20), "bursts lost": loses_bursts,
+    "neighbours swapped": swaps_neighbours, "doubled": doubles, "some doubled": doubles_some,
+    "one direction": one_direction(0), "other direction": one_direction(1),
+    "snap 54": cuts_at(54), "snap 68": cuts_at(68), "snap 96": cuts_at(96), "snap 128": cuts_at(128),
+    "clock set": jumps, "one time": has_one_time, "an hour idle": idles,
+}  # fmt: skip

@@ -1,0 +1,49 @@
+"""Does the linter accuse nobody because a capture lost, cut, swapped or doubled packets? A slice of benchmarks/robustness.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .compare import findings_of, new_findings
+from .manipulations import MANIPULATIONS, Pcap, Record, read
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+SMALL = ["pkey-lab.pcap", "rxe-rping.pcap", "rxe-nak-bad-rkey.pcap", "rxe-atomic-write.pcap", "opensm-first-sweep.pcap"]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_no_new_errors_or_warnings(name: str) -> None:
+    orderly = read(CAPTURES / name)
+    known = findings_of(orderly.packed())
+    new = {
+        (manipulation, found.finding.code, found.origin, found.finding.message)
+        for manipulation, manipulate in MANIPULATIONS.items()
+        for found in new_findings(known, manipulate(orderly))
+        if found.finding.severity != "info"
+    }
+    assert new == set()
+
+
+def test_manipulations_do_what_they_say() -> None:
+    orderly = Pcap(1, tuple(Record(i + 1, 1_000_000_000 + i * 1000, bytes(range(100)), 100) for i in range(400)))
+    made = {name: manipulate(orderly) for name, manipulate in MANIPULATIONS.items()}
+    assert made["starts at 25 %"].origins() == list(range(101, 401))
+    assert 300 < len(made["20 % lost"].records) < 345 and made["20 % lost"].origins() == sorted(made["20 % lost"].origins())
+    swapped = made["neighbours swapped"]
+    assert sorted(swapped.origins()) == orderly.origins() != swapped.origins()
+    assert [record.time_ns for record in swapped.records] == [record.time_ns for record in orderly.records]
+    assert made["doubled"].origins() == [i for i in range(1, 401) for _ in range(2)]
+    assert {len(record.data) for record in made["snap 54"].records} == {54} and made["snap 54"].records[0].length == 100
+    assert made["an hour idle"].records[200].time_ns - made["an hour idle"].records[199].time_ns > 3_600_000_000_000
+    times = [record.time_ns for record in made["clock set"].records]
+    assert times != sorted(times)
+    assert len({record.time_ns for record in made["one time"].records}) == 1
+
+
+def test_an_erf_record_carries_the_time_that_it_was_given() -> None:
+    orderly = read(CAPTURES / "opensm-first-sweep.pcap")
+    later = MANIPULATIONS["clock set"](orderly).records[len(orderly.records) // 2]
+    seconds = int.from_bytes(later.data[4:8], "little")
+    assert seconds == later.time_ns // 1_000_000_000

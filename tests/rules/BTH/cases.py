@@ -1,0 +1,66 @@
+"""Proofs of the rules about the base transport header: captures that trigger them, and near-miss twins that must not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.craft import ethernet_pcap, gmp, native, rc, roce2, ud
+from tests.rules.cases import case
+from tests.rules.made.agreed import packet
+from tests.rules.made.connections import READY, reply, request
+from tests.rules.made.gids import gid
+
+GROUP = {"sgid": gid("fe80::1"), "dgid": gid("ff12:401b:ffff::1")}
+
+
+def to_group(opcode: int = 0x64, qp: int = 0xFFFFFF, **kw: Any) -> bytes:
+    """A packet to multicast LID 0xC001."""
+    if opcode == 0x64:
+        return ud(b"12345678", dest_qp=qp, src_qp=9, q_key=0xB1B, dlid=0xC001, grh=GROUP, **kw)
+    return native(opcode, b"12345678", bth={"destqp": qp}, dlid=0xC001, grh=GROUP, **kw)
+
+
+def multicast(destination: int = 0xFFFFFF, dlid: int = 5) -> bytes:
+    """A datagram without a GRH."""
+    return ud(b"12345678", dest_qp=destination, src_qp=9, q_key=0xB1B, dlid=dlid)
+
+
+IP_GROUP = {"destination": bytes([239, 7, 7, 7])}
+DATAGRAM = b"\0\0\x0b\x1b\0\0\0\x09"
+case("BTH001", native(0x1F), native(0xE1))
+case("BTH001", native(0xBF), native(0xC0))  # class bits 110 and 111 are the manufacturers'
+case("BTH002", native(0x44, bytes(32)), native(0x04))
+case("BTH003", native(bth={"tver": 1}), native())
+case("BTH004", native(bth={"reserved7": 1}), native())
+case("BTH004", native(bth={"reserved6": 32}), native())
+case("BTH005", native(0x00, b"12345678", bth={"padcnt": 2}), native(0x02, b"12345678", bth={"padcnt": 2}))
+case("BTH005", rc(0x11, bth={"padcnt": 1}), rc(0x11))
+case("BTH009", native(0x0C, b"12345678"), native(0x0C, b"12345678" * 2))
+case("BTH010", native(bth={"destqp": 1}), native(bth={"destqp": 2}))
+case("BTH011", multicast(), multicast(destination=0xFFFFFE))
+case(
+    "BTH011",
+    roce2(0x64, b"12345678", headers=DATAGRAM, bth={"destqp": 0xFFFFFF}),
+    roce2(0x64, b"12345678", headers=DATAGRAM, bth={"destqp": 0xFFFFFF}, ip=IP_GROUP),
+    file=ethernet_pcap,
+)
+case("BTH012", to_group(qp=5), to_group())
+case("BTH013", to_group(0x04), to_group())
+case("BTH014", ud(b"1234", dest_qp=5, src_qp=9, q_key=7, bth={"a": 1}), gmp(4, 1, 0x12, bth={"a": 1}))
+case("BTH015", rc(0x11, bth={"se": 1}), native(0x04, bth={"se": 1}))
+case("BTH019", native(0x65, DATAGRAM), native(0x65, DATAGRAM + b"imm."))
+case("BTH020", native(bth={"fecn": 1}), native(0x81, bytes(16), bth={"becn": 1, "psn": 0}))
+
+
+def write(opcode: int, size: int, announced: int) -> bytes:
+    return rc(opcode, bytes(size), ext={"RETH": {"dmalen": announced, "r_key": 7}})
+
+
+case("BTH006", write(0x0A, 8, 100), write(0x0A, 8, 8))
+case("BTH006", write(0x2A, 7, 8), write(0x2A, 7, 7))
+case("BTH007", native(0x01, bytes(100)), native(0x01, bytes(256)))
+case("BTH007", native(0x01, bytes(768)), native(0x02, bytes(768)))
+UC = [request(partition_key=0xFFFF, transport_service_type=1), reply(), READY]
+case("BTH018", [*UC, packet(0xFFFF)], [*UC, packet(0xFFFF, opcode=0x24)], frames=[4])
+# what comes behind packets of the agreed service may be another queue pair of that number
+case("BTH018", [*UC, packet(0xFFFF)], [*UC, packet(0xFFFF, opcode=0x24), packet(0xFFFF, 901)], frames=[4])

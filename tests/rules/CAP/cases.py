@@ -1,0 +1,84 @@
+"""Proofs of the rules about the capture itself: captures that trigger them, and near-miss twins that must not."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from tests.craft import erf_pcap, ethernet_pcap, gmp, native, roce2, smp, ud
+from tests.rules.cases import case
+
+PCAP, RECORD, ERF = 24, 16, 16
+GOOD = native(payload=b"12345678")
+OTHER = native(payload=b"abcdefgh", bth={"psn": 2})
+
+
+def erf_with(frames: Sequence[bytes], number: int, at: int, value: bytes) -> bytes:
+    """An ERF pcap with `value` at byte `at` of the ERF header of one record (from 0)."""
+    data = bytearray(erf_pcap(frames))
+    start = PCAP + sum(RECORD + ERF + len(frame) for frame in frames[:number]) + RECORD + at
+    data[start : start + len(value)] = value
+    return bytes(data)
+
+
+def snapped(frame: bytes, captured: int) -> bytes:
+    """A capture of one frame of which only the first bytes were kept."""
+    data = bytearray(ethernet_pcap([frame[:captured]]))
+    data[PCAP + 12 : PCAP + 16] = struct.pack("<I", len(frame))
+    return bytes(data)
+
+
+def timed(*nanoseconds: int, frame: bytes = b"") -> bytes:
+    """An Ethernet pcap of frames at given times."""
+    frames = [frame or roce2(payload=b"%08d" % i, bth={"psn": i}) for i in range(len(nanoseconds))]
+    data = bytearray(ethernet_pcap(frames))
+    at = PCAP
+    for ns, one in zip(nanoseconds, frames, strict=True):
+        data[at : at + 8] = struct.pack("<II", *divmod(1_700_000_000_000_000_000 + ns, 1_000_000_000))
+        at += RECORD + len(one)
+    return bytes(data)
+
+
+def link247(frame: bytes) -> bytes:
+    """A pcap of link type 247."""
+    head = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 247)
+    return head + struct.pack("<IIII", 1_700_000_000, 0, len(frame), len(frame)) + frame
+
+
+def burst(packets: int) -> bytes:
+    """ERF packets all at one time, all different."""
+    return erf_pcap([native(payload=struct.pack(">Q", i), bth={"psn": i}) for i in range(packets)], step_ns=0)
+
+
+def asking(requests: int) -> bytes:
+    """PortInfo requests that nobody answers, each of another transaction."""
+    frame = smp(1, 0x15, modifier=1, crc=False)
+    at = frame.index(struct.pack(">Q", 0x1234), 28)
+    keyed = smp(0x81, 0x15, (7).to_bytes(8, "big").ljust(64, b"\0"), crc=False)  # requests matter where somebody has an M_Key
+    requests_of = (frame[:at] + struct.pack(">Q", 0x10000 + i) + frame[at + 8 :] for i in range(requests))
+    return erf_pcap([keyed, *requests_of], step_ns=10_000)
+
+
+WHOLE = erf_pcap([GOOD, OTHER])
+TWO_OR_MORE = [native(payload=b"%08d" % i, bth={"psn": i}) for i in range(6)]
+HOLE = bytearray(erf_pcap(TWO_OR_MORE))
+HOLE[PCAP + 2 * (RECORD + ERF + len(GOOD)) : PCAP + 2 * (RECORD + ERF + len(GOOD)) + RECORD] = b"\xee" * RECORD
+case("CAP001", snapped(roce2(payload=bytes(200)), 96), ethernet_pcap([roce2(payload=bytes(200))]), file=None, frames=[1])
+PADDED = struct.pack(">H", (23 + len(GOOD)) // 8 * 8)
+case("CAP002", erf_with([GOOD], 0, 10, b"\0\5"), erf_with([GOOD], 0, 10, PADDED), file=None)
+case("CAP002", erf_with([GOOD], 0, 10, struct.pack(">H", len(GOOD) + 24)), erf_pcap([GOOD]), file=None)
+case("CAP003", burst(4097), burst(4096), file=None, frames=[4097])
+case("CAP004", erf_with([GOOD, OTHER], 1, 12, b"\0\3"), WHOLE, file=None, frames=[2])
+case("CAP005", timed(0, 5000, 4000, 9000), timed(0, 5000, 5000, 9000), file=None, frames=[3])
+case("CAP006", erf_with([GOOD, OTHER], 1, 9, b"\5"), WHOLE, file=None, frames=[2])
+case("CAP009", link247(GOOD), erf_pcap([GOOD]), file=None, frames=[1])
+case("CAP010", erf_with([GOOD, OTHER], 0, 8, bytes([99])), erf_with([GOOD, OTHER], 0, 8, bytes([27])), file=None, frames=[1])
+case("CAP012", timed(0, 900, frame=roce2()), timed(0, 1100, frame=roce2()), file=None, frames=[2], also=["RC002"], twin_also=["RC002"])
+case("CAP013", WHOLE[:-10], WHOLE, file=None, frames=[1])
+case("CAP014", bytes(HOLE), erf_pcap(TWO_OR_MORE), file=None, frames=[2])
+case("CAP015", ud(gmp(4, 1, 0x12)[28:128]), gmp(4, 1, 0x12))
+# a wrong PktLen is LNK003's, with all that follows from it
+SHORTER = (len(gmp(4, 1, 0x12)) - 2) // 4 - 1
+case("CAP015", ud(gmp(4, 1, 0x12)[28:128]), gmp(4, 1, 0x12, lrh={"pktlen": SHORTER}), twin_also=["LNK003", "ROC005", "ROC007"])
+# More open PortInfo requests than are remembered (4096); the frames differ in their transaction only and hold no CRCs.
+case("CAP016", asking(4097), asking(4096), file=None, also=["MKY005", "ROC005", "TXN018"], twin_also=["MKY005", "ROC005", "TXN018"])

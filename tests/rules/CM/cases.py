@@ -1,0 +1,89 @@
+"""Proofs of the rules about connection management: captures that trigger them, and near-miss twins that must not."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from ibdissect.wire.cm import REJ, REP, REQ, RTU
+from tests.craft import build, erf_pcap, ethernet_pcap, gmp, rc
+from tests.rules.cases import case
+from tests.rules.made.connections import (
+    ACTIVE,
+    BACK,
+    BROKEN,
+    IDS,
+    LEAVE,
+    LEFT,
+    PASSIVE,
+    READY,
+    REFUSED,
+    WAIT,
+    data,
+    message,
+    over_ethernet,
+    reply,
+    request,
+)
+
+SEND, CM = 3, 0x07
+SLOW: Any = partial(erf_pcap, step_ns=6_000_000_000)
+case("CM003", [*WAIT, REFUSED], [*WAIT[:5], REFUSED], frames=[12], file=SLOW)
+case("CM005", [request(max_cm_retries=1)] * 3, [request(max_cm_retries=1)] * 2, frames=[3])
+case("CM006", [request(), reply()], [request(remote_cm_response_timeout=21), reply()], frames=[2],
+     file=partial(erf_pcap, step_ns=9_000_000_000))  # fmt: skip
+case("CM008", [request(), reply(), READY, data(500)], [request(), reply(), READY, data(900)], frames=[4])
+
+
+def told(psn: int, msn: int, syndrome: int = 0x1F) -> bytes:
+    """An answer of the passive side."""
+    return rc(0x11, ext={"AETH": {"syndrome": syndrome, "msn": msn}}, bth={"destqp": 0x100, "psn": psn}, **PASSIVE)
+
+
+# one PSN off: the capture may have missed the first message, unless the responder counts this one as the first
+case("CM008", [*BROKEN, data(901), told(901, 1)], [*BROKEN, data(901), told(901, 2)], frames=[4])
+case("CM008", [*BROKEN, data(901), told(901, 1)], [*BROKEN, data(901, 0x02), told(901, 1)], frames=[4])
+# or waits for another one, which the requester never sends
+REFUSES = [*BROKEN, data(901), told(900, 0, 0x60)]
+TWICE = [data(901), data(901)]
+case("CM008", [*REFUSES, *TWICE], [*REFUSES, data(900), *TWICE], frames=[4], also=["RC002", "RC004"], twin_also=["RC002", "RC004"])
+case("CM008", [*REFUSES, *TWICE], [*REFUSES, data(901)], frames=[4], also=["RC002", "RC004"], twin_also=["RC002", "RC004"])
+case("CM009", [request(), reply(), READY, data(900, 0x00, bytes(512))],
+     [request(), reply(), READY, data(900, 0x00, bytes(256))], frames=[4])  # fmt: skip
+# a whole message in one packet
+case("CM009", [*BROKEN, data(900), data(901, payload=bytes(260))], [*BROKEN, data(900), data(901, payload=bytes(256))], frames=[5])
+case("CM012", [request(), REFUSED], [request(), message(0x12, REJ, BACK, PASSIVE, reason=28, message_rejected=0)], frames=[2])
+case("CM017", [request(), reply(), READY, LEAVE, *WAIT[:3]], [request(), reply(), READY, LEAVE, LEFT, *WAIT[:3]], frames=[4], file=SLOW)
+case("CM004", [request(), message(0x13, REP, IDS, ACTIVE, local_qpn=0x100)], [request(), reply()], frames=[2])
+TURNED = [over_ethernet(request(), 1), over_ethernet(REFUSED, 2), over_ethernet(reply(), 2)]
+case("CM004", TURNED, [*TURNED[:2], TURNED[0], TURNED[2]], frames=[3], also=["CM012"], twin_also=["CM012"], file=ethernet_pcap)
+# ibdump may have missed the second request
+case("CM004", ethernet_pcap(TURNED), erf_pcap([request(), REFUSED, reply()]), file=None, also=["CM012"], twin_also=["CM012"])  # type: ignore[arg-type]
+case("CM004", [*BROKEN[:2], message(0x14, RTU, BACK, PASSIVE)], BROKEN, frames=[3])
+GIVEN_UP = message(0x12, REJ, IDS, ACTIVE, reason=28, message_rejected=1)
+case("CM004", [*BROKEN[:2], GIVEN_UP, READY], [*BROKEN, GIVEN_UP], frames=[4])
+REQUEST: dict[str, Any] = {
+    "local_communication_id": 7, "service_id": 0x0000000001061234, "local_ca_guid": 0x0002C90300001000, "local_qpn": 0x48,
+    "responder_resources": 1, "initiator_depth": 1, "remote_cm_response_timeout": 20, "local_cm_response_timeout": 20, "starting_psn": 9,
+    "retry_count": 7, "partition_key": 0xFFFF, "path_packet_payload_mtu": 4, "rnr_retry_count": 7, "max_cm_retries": 15,
+    "primary_local_port_lid": 1, "primary_remote_port_lid": 2, "primary_packet_rate": 3, "primary_subnet_local": 1,
+    "primary_local_ack_timeout": 14,
+}  # fmt: skip
+
+
+def classes_request(**values: Any) -> bytes:
+    """A REQ for an RC connection."""
+    return gmp(CM, SEND, 0x10, build(REQ, **{**REQUEST, **values}), at=24)
+
+
+def rejected(reason: int) -> bytes:
+    """A REJ of a REQ."""
+    return gmp(CM, SEND, 0x12, build(REJ, remote_communication_id=7, reason=reason), at=24)
+
+
+case("CM001", classes_request(local_qpn=0), classes_request(local_qpn=0, extended_transport_type=1))
+case("CM002", rejected(99), rejected(35))
+case("CM015", classes_request(primary_local_ack_timeout=0), classes_request(primary_local_ack_timeout=1))
+# REPs are counted as REQs are.
+ASKING = request(max_cm_retries=1)
+case("CM005", [ASKING, *[reply()] * 3], [ASKING, *[reply()] * 2], frames=[4])

@@ -1,0 +1,54 @@
+"""Proofs of the rules about the global route header: captures that trigger them, and near-miss twins that must not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ibdissect.wire.sa_paths import MCMemberRecord
+from tests.craft import build, gmp, native, ud
+from tests.rules.cases import case
+from tests.rules.made.gids import gid
+from tests.rules.made.subnets import data, member, packet, sent
+
+
+def routed(lrh: dict[str, Any] | None = None, **grh: Any) -> bytes:
+    """An RC packet with a GRH."""
+    return native(payload=b"12345678", grh={"sgid": gid("fe80::1"), "dgid": gid("fe80::2"), **grh}, lrh=lrh)
+
+
+def group(mgid: str, **kw: Any) -> bytes:
+    """A datagram to a multicast group."""
+    return ud(b"12345678", dest_qp=0xFFFFFF, src_qp=9, q_key=0xB1B, dlid=0xC001, grh={"sgid": gid("fe80::1"), "dgid": gid(mgid)}, **kw)
+
+
+def join(mgid: str, method: int = 2, mask: int = 0x130C7, status: int = 0) -> bytes:
+    """A request for membership of a group with all components that creating it takes, or the answer."""
+    body = mask.to_bytes(8, "big") + build(MCMemberRecord, mgid=gid(mgid), port_gid=gid("fe80::1"), mlid=0xC001, scope=2, join_state=1)
+    way = {"slid": 5, "dlid": 1} if method & 0x80 == 0 else {"slid": 1, "dlid": 5}
+    return gmp(3, method, 0x38, body, at=48, header={"status": status}, **way)
+
+
+case("GRH001", routed(ipver=4), routed())
+case("GRH002", routed(nxt_hdr=17), routed())
+case("GRH003", routed(pay_len=28), routed(pay_len=24))
+LONGER = (len(routed()) - 2) // 4 + 1
+case("GRH003", routed(pay_len=28), routed(lrh={"pktlen": LONGER}), twin_also=["LNK003"])  # PktLen is wrong, not PayLen
+case("GRH004", routed(sgid=gid("2001::1"), dgid=gid("2001:1::1")), routed(sgid=gid("2001::1"), dgid=gid("2001:1::1"), hop_lmt=2))
+case("GRH005", routed(sgid=gid("ff12::1")), routed(sgid=gid("fe12::1")))
+case("GRH006", routed(sgid=bytes(16)), routed())
+case("GRH007", routed(dgid=bytes(16)), routed())
+case("GRH008", ud(b"1234", dest_qp=0xFFFFFF, src_qp=9, q_key=0xB1B, dlid=0xC001), group("ff12:401b:ffff::1"))
+case("GRH010", group("ff92::1"), group("ff92:401b:ffff::1"))
+case("GRH011", group("ff13::1"), group("ff15::1"))
+MADE, INVALID = "ff12:a01b::1", 0x0200
+NOT_MADE = [join(MADE), join(MADE, 0x81, status=INVALID)]
+case("GRH012", NOT_MADE, [join(MADE), join(MADE, 0x81)], frames=[1], also=["SA003"])  # Linux joins groups that exist
+case("GRH012", NOT_MADE, [join(MADE, mask=0x10003), NOT_MADE[1]], frames=[1], also=["SA003"], twin_also=["SA003"])  # makes no group
+OTHERS = [join("ff12:601b::1"), join("ff12:601b::1", 0x81, status=INVALID)]
+case("GRH012", NOT_MADE, OTHERS, frames=[1], also=["SA003"], twin_also=["SA003"])
+case("GRH012", NOT_MADE, [join(MADE, 0x81), *NOT_MADE], frames=[1], also=["SA003"], twin_also=["SA003"])  # the group exists
+GIDS: dict[str, Any] = {"dgid": b"\xfe\x80" + bytes(13) + b"\x05"}
+OWN = bytes(13) + b"\x01"
+packet("GRH013", data(grh={**GIDS, "sgid": b"\xfe\x90" + OWN}), data(grh={**GIDS, "sgid": b"\xfe\x80" + OWN}))
+packet("GRH009", sent(dlid=0xC002), sent(), [member()])
+case("GRH009", [member(), sent(dlid=0xC002)], [sent(dlid=0xC002), member()], frames=[2])

@@ -1,0 +1,158 @@
+"""Proofs of the rules about the local route header, links and LIDs: captures that trigger them, and near-miss twins that must not."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from ibdissect.lint.policy import SitePolicy
+from tests.craft import build, erf_pcap, gmp, native, smp, ud, vcrc
+from tests.fabric.made import ANSWER, GUID, SET, answer, ask, node, port_info, switch, switch_info
+from tests.rules.cases import case
+from tests.rules.made.lanes import send
+from tests.rules.made.site import send as site_send
+from tests.rules.made.site import written
+from tests.rules.made.subnets import back, data, packet, sweep
+
+NODE_INFO, SWITCH_INFO, PORT_INFO, SL_TO_VL = 0x11, 0x12, 0x15, 0x17
+GID = bytes.fromhex("fe80" + "00" * 13 + "01")
+GRH = {"sgid": GID, "dgid": GID}
+
+
+def raw(lnh: int, payload: bytes, **lrh: int) -> bytes:
+    """A raw packet: LRH, payload, VCRC."""
+    from ibdissect.wire.link import LRH
+
+    data = build(LRH, lnh=lnh, dlid=2, slid=1, pktlen=(8 + len(payload)) // 4, **lrh) + payload
+    return data + vcrc(data)
+
+
+def flow_control(op: int) -> bytes:
+    """An ERF capture of one flow-control packet (record type 25)."""
+    from ibdissect.wire.link import FlowControl
+
+    data = bytearray(erf_pcap([build(FlowControl, op=op, fctbs=1, vl=0, fccl=9)]))
+    data[24 + 16 + 8] = 25
+    return bytes(data)
+
+
+def length_field(frame: bytes, words: int) -> bytes:
+    """The frame with another PktLen and the right VCRC."""
+    data = bytearray(frame[:-2])
+    data[4:6] = struct.pack(">H", words)
+    return bytes(data) + vcrc(data)
+
+
+PACKET = native(payload=bytes(range(64)))
+WORDS = (len(PACKET) - 2) // 4
+case("LNK001", native(lrh={"lver": 1}), native())
+case("LNK002", native(lrh={"reserved5": 31}), native())
+case("LNK002", native(lrh={"reserved2": 1}), native())
+case("LNK003", length_field(PACKET, WORDS + 1), PACKET)
+case("LNK003", length_field(PACKET, WORDS - 2), PACKET[:-2], also=["ROC006", "ROC007"])  # the twin: a tap without VCRC
+case("LNK004", length_field(PACKET, 3), length_field(PACKET, 6), twin_also=["LNK003", "ROC006", "ROC007"])
+case("LNK005", native(payload=bytes(4220)), native(payload=bytes(4096)))
+case("LNK006", native(dlid=0), native(dlid=1))
+case("LNK007", native(slid=0), smp(5, 2, slid=0))
+case("LNK008", native(slid=0xC001), native(slid=0xBFFF))
+case("LNK009", gmp(4, 1, 0x12, dlid=0xFFFF), smp(1, 0x11, path=[1]))
+case("LNK009", native(slid=0xFFFF), native(slid=0xBFFE))
+case("LNK010", gmp(4, 1, 0x12, lrh={"vl": 15}), gmp(4, 1, 0x12, lrh={"vl": 14}))
+case("LNK010", native(lrh={"vl": 15}), native(lrh={"vl": 0}))
+case("LNK011", smp(1, 0x11, lrh={"vl": 0}), smp(1, 0x11))
+case("LNK012", smp(1, 0x11, lrh={"sl": 3}), smp(1, 0x11))
+case("LNK013", smp(1, 0x11, grh=GRH), smp(1, 0x11))
+case("LNK014", raw(0, b"\0\0\x88\xb5" + bytes(40)), native())
+case("LNK023", flow_control(5), flow_control(1), file=None)
+
+
+def lanes(*vls: int) -> bytes:
+    """An SL to VL table: the lane of each SL; SLs beyond those named go to VL 0."""
+    all_vls = [*vls, *[0] * (16 - len(vls))]
+    return bytes(all_vls[i] << 4 | all_vls[i + 1] for i in range(0, 16, 2)).ljust(64, b"\0")
+
+
+# the sender's own table drops SL 5
+DROPS = [answer(3, NODE_INFO, node(3)), answer(3, SL_TO_VL, lanes(0, 0, 0, 0, 0, 15))]
+case("LNK018", [*DROPS, send(5), send(5)], [*DROPS, send(4)], frames=[3], also=["RC002"])
+case("LNK018", [*DROPS, send(5)], [send(5), *DROPS], frames=[3])
+
+
+# two hosts at a switch; all four tables are known
+def swept(*tables: tuple[list[int], int, bytes], hidden: int = -1) -> list[bytes]:
+    """LID 3 at port 1 and LID 5 at port 2 of a switch, and some SL to VL tables: path, modifier, content. One port may be hidden."""
+    shown = [
+        ([], NODE_INFO, node(3), 0), ([], PORT_INFO, port_info(3), 1), ([1], NODE_INFO, switch(9, 2), 0),
+        ([1], SWITCH_INFO, switch_info(), 0),
+        *[([1], PORT_INFO, port_info(9 if number == 0 else 0), number) for number in (0, 1, 2) if number != hidden],
+        ([1, 2], NODE_INFO, node(5), 0), ([1, 2], PORT_INFO, port_info(5), 1),
+        *[(path, SL_TO_VL, body, modifier) for path, modifier, body in tables],
+    ]  # fmt: skip
+    return [smp(ANSWER, attribute, body, path=path, modifier=modifier) for path, attribute, body, modifier in shown]
+
+
+TO_1, TO_0 = lanes(0, 1), lanes(0, 0)
+EVERY = ([], 0, TO_1), ([1], 1 << 8 | 2, TO_1), ([1], 2 << 8 | 1, TO_1), ([1, 2], 0, TO_1)
+ALL, SOME, ROUGH = swept(*EVERY), swept(*EVERY[:2], EVERY[3]), swept(*EVERY, hidden=0)
+TO_2 = lanes(0, 2)
+OTHERS, NARROW = swept(EVERY[0], ([1], 1 << 8 | 2, TO_0), *EVERY[2:]), swept(([], 0, TO_2), *EVERY[1:])
+case("LNK017", [*ALL, send(0, 1)], [*ALL, send(1, 1)], frames=[14])
+case("LNK017", [*ALL, send(1, 2)], [*NARROW, send(1, 2)], frames=[14])
+case("LNK017", [*ALL, send(0, 1)], [*SOME, send(0, 1)], frames=[14])
+# a lane that the port does not have; a port that may lead elsewhere; a table of port 0
+case("LNK017", [*ALL, send(2, 1)], [*ALL, send(1, 0)], frames=[14])
+case("LNK017", [*ALL, send(0, 1)], [*ROUGH, send(0, 1)], frames=[14])
+case("LNK017", [*ALL, send(0, 1)], [*ALL, send(0, 1, slid=9)], frames=[14])
+# the GID of host 3 with the LID of host 5
+HOSTS = [one for lid in (3, 5) for one in (answer(lid, NODE_INFO, node(lid)), answer(lid, PORT_INFO, port_info(lid)))]
+
+
+def global_packet(slid: int, guid: int) -> bytes:
+    """A datagram with a GRH."""
+    sgid, dgid = bytes([0xFE, 0x80, *bytes(6)]) + guid.to_bytes(8, "big"), bytes([0xFE, 0x80, *bytes(6), *bytes(7), 9])
+    return ud(bytes(8), dest_qp=0x40, src_qp=0x50, q_key=7, slid=slid, dlid=9, grh={"sgid": sgid, "dgid": dgid})
+
+
+def assigned(lid: int) -> bytes:
+    """The manager writes the LID."""
+    return ask(lid, PORT_INFO, method=SET, body=port_info(lid, port_state=0, port_physical_state=0), header={"transaction_id": 77})
+
+
+WRITTEN = [*HOSTS, *(assigned(lid) for lid in (3, 5))]
+STRANGE = global_packet(5, GUID + (3 << 4) + 1)
+case("LNK019", [*WRITTEN, STRANGE], [*WRITTEN, global_packet(3, GUID + (3 << 4) + 1)], frames=[7])
+case("LNK019", [*WRITTEN, STRANGE], [*WRITTEN, global_packet(5, 0x1234)], frames=[7])
+# told again, or LIDs may have changed where the capture does not see it
+case("LNK019", [*HOSTS, STRANGE, *HOSTS], [*HOSTS, STRANGE], frames=[5])
+packet("LNK022", data(512), data(256), sweep(neighbor_mtu=1))
+packet("LNK016", data(vl=3), data(vl=0))
+packet("LNK016", data(vl=3), data(vl=1), sweep(operational_vls=2))
+packet("LNK020", data(dlid=7), data(dlid=2))
+case("LNK020", [*sweep(), data(dlid=7)], [*sweep()[:-1], data(dlid=7)], frames=[10])
+# virtual ports have LIDs that no PortInfo tells
+VIRTUAL = back(PORT_INFO, port_info(5, operational_vls=1, capability_mask2=4), [1, 2])
+case("LNK020", [*sweep(), data(dlid=7)], [*sweep()[:-1], VIRTUAL, data(dlid=7)], frames=[10])
+packet("LNK021", data(dlid=5), data(dlid=2), sweep(top=4))
+case("LNK025", answer(5, PORT_INFO, port_info(5, lmc=1)), answer(6, PORT_INFO, port_info(6, lmc=1)))
+case("LNK025", answer(6, PORT_INFO, port_info(6, lmc=2)), answer(4, PORT_INFO, port_info(4, lmc=2)))
+
+
+def port_sweep(lid: int) -> list[bytes]:
+    """Two adapters at a switch, both active; the second has a LID of choice."""
+
+    def back(attribute: int, body: bytes, path: list[int], **kw: Any) -> bytes:
+        return smp(ANSWER, attribute, body, path=path, **kw)
+
+    return [
+        back(NODE_INFO, node(1), []), back(PORT_INFO, port_info(1), []), back(NODE_INFO, switch(2, local_port_num=3), [1]),
+        back(NODE_INFO, node(5), [1, 4]), back(PORT_INFO, port_info(5), [1, 4]),
+        back(NODE_INFO, node(6), [1, 5]), back(PORT_INFO, port_info(lid), [1, 5]),
+    ]  # fmt: skip
+
+
+case("LNK024", port_sweep(5), port_sweep(6), frames=[7])
+# LIDs: of packets, and as assigned
+LIDS = SitePolicy(lids=((1, 15),))
+case("LNK020", [site_send(0xFFFF, slid=16), site_send(0xFFFF, psn=2, slid=16)], [site_send(0xFFFF, slid=15)], frames=[1], policy=LIDS)
+case("LNK020", smp(SET, PORT_INFO, written(40), slid=1, dlid=5), smp(SET, PORT_INFO, written(14), slid=1, dlid=5),
+     frames=[1], policy=LIDS)  # fmt: skip

@@ -1,0 +1,46 @@
+"""Proofs of the rules about the common header of management datagrams: captures that trigger them, and near-miss twins that must
+not."""
+
+from __future__ import annotations
+
+from ibdissect.wire.classport import ClassPortInfo
+from ibdissect.wire.mad import RMPP
+from ibdissect.wire.pm import PortCounters, PortCountersExtended
+from ibdissect.wire.spec import Struct
+from tests.craft import build, gmp, smp
+from tests.rules.cases import case
+from tests.rules.made.mads import counters, sa, table
+
+NODE_INFO, PERF, GET, RESPONSE = 0x11, 0x04, 0x01, 0x81
+case("MAD001", smp(1, NODE_INFO, header={"base_version": 2}), smp(1, NODE_INFO))
+case("MAD002", sa(1, class_version=9), sa(1, class_version=2))
+case("MAD002", smp(1, NODE_INFO, header={"class_version": 2}), smp(1, NODE_INFO))
+case("MAD003", sa(0x20), sa(0x12))
+case("MAD003", gmp(0x21, 6, 0x11), gmp(0x21, 1, 0x11))
+case("MAD006", sa(0x81, status=0x0020), sa(0x81, status=0x0001))
+case("MAD006", sa(0x81, status=0x0020), sa(1, status=0x0020))
+case("MAD008", sa(0x81, status=0x0014), sa(0x81, status=0x001C))
+case("MAD009", smp(1, NODE_INFO, header={"reserved": 1}), smp(1, NODE_INFO))
+case("MAD010", counters(class_specific=7), counters())
+case("MAD011", smp(1, 0x44), smp(1, 0xFF44))
+case("MAD011", gmp(0x06, 1, 0x25), gmp(0x06, 1, 0x21))
+case("MAD012", smp(1, NODE_INFO, header={"transaction_id": 0}), smp(1, NODE_INFO, header={"transaction_id": 1}))
+case("MAD015", table(rmpp_version=3), table())
+case("MAD015", table(rmpp_version=0), table(rmpp_version=0, rmpp_type=0, active=0))
+case("MAD016", counters(rmpp=build(RMPP, rmpp_version=1, rmpp_type=1, active=1)), counters())
+ASK = gmp(PERF, GET, 0x12, build(PortCounters, port_select=1), slid=1, dlid=2)
+
+
+def lid_counters(attribute: int, struct: type[Struct]) -> bytes:
+    """What LID 2 answers."""
+    return gmp(PERF, RESPONSE, attribute, build(struct, port_select=1), slid=2, dlid=1)
+
+
+case("MAD005", [ASK, lid_counters(0x1D, PortCountersExtended)], [ASK, lid_counters(0x12, PortCounters)], frames=[2])
+# two requests with one transaction id: which of them is answered?
+OTHER = gmp(PERF, GET, 0x1D, build(PortCountersExtended, port_select=1), slid=1, dlid=2)
+case("MAD005", [ASK, lid_counters(0x1D, PortCountersExtended)], [OTHER, ASK, lid_counters(0x1D, PortCountersExtended)],
+     frames=[2])  # fmt: skip
+# it sends the asker elsewhere
+WHERE = gmp(PERF, RESPONSE, 1, build(ClassPortInfo, base_version=1, class_version=1), header={"status": 2}, slid=2, dlid=1)
+case("MAD005", [ASK, lid_counters(0x1D, PortCountersExtended)], [ASK, WHERE], frames=[2])

@@ -1,0 +1,160 @@
+"""Proofs of the rules about management keys: captures that trigger them, and near-miss twins that must not."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from ibdissect.lint.policy import SitePolicy
+from tests.craft import erf_pcap, smp
+from tests.fabric.made import ANSWER, REPRESS, SET, answer, ask, node, node_info, p_keys, port_info
+from tests.rules.cases import case
+from tests.rules.made.attributes import sm
+from tests.rules.made.attributes import written as attribute_written
+from tests.rules.made.early import told
+from tests.rules.made.lanes import HELD as LANE_HELD
+from tests.rules.made.lanes import read, send
+from tests.rules.made.ports import told as port_told
+from tests.rules.made.site import written
+from tests.rules.made.traps import CA, PORT, bad_key, repress, trap
+
+KEY, OTHER, NOTICE, PORT_INFO, NODE_INFO = 0x1122334455667788, 0xBAD, 0x02, 0x15, 0x11
+P_KEY_TABLE, WRONG, SITE_OTHER, GET_RESP = 0x16, 0x99, 0x99, 0x81
+
+
+def shown(protect: int, key: int = KEY, **kw: Any) -> bytes:
+    """The port at LID 5 shows its key to who has it."""
+    return answer(5, PORT_INFO, port_info(5, m_key=key, m_key_protect_bits=protect), m_key=key, **kw)
+
+
+ALSO = ("MKY005",)  # a key in the capture is reported as such
+SET_KEYS: dict[str, Any] = {"method": SET, "body": bytes.fromhex("ffff") + bytes(62)}
+case("MKY001", [shown(1), ask(5, P_KEY_TABLE, **SET_KEYS)], [shown(1), ask(5, P_KEY_TABLE, m_key=KEY, **SET_KEYS)],
+     frames=[2], also=ALSO, twin_also=ALSO)  # fmt: skip
+# the port does it, so its key was changed unseen
+case("MKY001", [shown(1), ask(5, P_KEY_TABLE, **SET_KEYS)],
+     [shown(1), ask(5, P_KEY_TABLE, **SET_KEYS), answer(5, P_KEY_TABLE, SET_KEYS["body"])],
+     frames=[2], also=ALSO, twin_also=ALSO)  # fmt: skip
+# the key was taken off again, so nothing is wrong
+case("MKY001", [shown(0), ask(5, P_KEY_TABLE, **SET_KEYS)], [shown(0), shown(0, 0), ask(5, P_KEY_TABLE, **SET_KEYS)],
+     frames=[2], also=ALSO, twin_also=ALSO)  # fmt: skip
+case("MKY002", [shown(1), ask(5, P_KEY_TABLE, m_key=OTHER, **SET_KEYS)], [shown(1), ask(6, P_KEY_TABLE, m_key=OTHER, **SET_KEYS)],
+     frames=[2], also=ALSO, twin_also=ALSO)  # fmt: skip
+case("MKY002", [shown(1), ask(5, NOTICE, method=REPRESS, m_key=OTHER)], [shown(1), ask(5, NOTICE, method=REPRESS, m_key=KEY)],
+     frames=[2], also=ALSO, twin_also=ALSO)  # fmt: skip
+# a directed route whose NodeInfo came back
+ROUTE = [
+    smp(ANSWER, NODE_INFO, node(5), path=[1, 2]),
+    smp(ANSWER, PORT_INFO, port_info(5, m_key=KEY, m_key_protect_bits=1), path=[1, 2], m_key=KEY),
+]
+case("MKY002", [*ROUTE, smp(SET, P_KEY_TABLE, SET_KEYS["body"], path=[1, 2], m_key=OTHER)],
+     [*ROUTE, smp(SET, P_KEY_TABLE, SET_KEYS["body"], path=[1, 3], m_key=OTHER)], frames=[3], also=ALSO, twin_also=ALSO)  # fmt: skip
+case("MKY003", [shown(2), ask(5, NODE_INFO)], [shown(1), ask(5, NODE_INFO)], frames=[2], also=ALSO, twin_also=ALSO)
+# a query of the node's own port may bypass the check
+case("MKY003", [shown(2), ask(5, NODE_INFO, m_key=OTHER, slid=9)], [shown(2), ask(5, NODE_INFO, m_key=OTHER, slid=5)],
+     frames=[2], also=ALSO, twin_also=ALSO)  # fmt: skip
+case("MKY004", [ask(5, PORT_INFO), answer(5, PORT_INFO, port_info(5, m_key=KEY, m_key_protect_bits=1))],
+     [ask(5, PORT_INFO), answer(5, PORT_INFO, port_info(5, m_key=0, m_key_protect_bits=1))], frames=[2], also=ALSO)  # fmt: skip
+# the answer to the Set that installs the key shows it to who wrote it
+case("MKY004", [ask(5, PORT_INFO), answer(5, PORT_INFO, port_info(5, m_key=KEY, m_key_protect_bits=1))],
+     [ask(5, PORT_INFO, method=SET, body=port_info(5, m_key=KEY, m_key_protect_bits=1, port_state=0, port_physical_state=0)),
+      answer(5, PORT_INFO, port_info(5, m_key=KEY, m_key_protect_bits=1))], frames=[2], also=ALSO, twin_also=ALSO)  # fmt: skip
+STORM = [trap(256, bad_key(), tid=tid) for tid in range(1, 5)]
+case("MKY011", [CA, PORT, *STORM], [CA, PORT, *STORM[:2], repress(256, bad_key()), *STORM[2:]], frames=[6])
+PLAIN_ALSO = ("MKY005",)
+
+
+def held(**values: Any) -> bytes:
+    return answer(5, PORT_INFO, port_info(5, m_key=KEY, m_key_protect_bits=1, **values), m_key=KEY)
+
+
+def tried(key: int) -> bytes:
+    return ask(5, P_KEY_TABLE, method=SET, m_key=key, body=b"\xff\xff".ljust(64, b"\0"), header={"transaction_id": 0x100 + key})
+
+
+LATE = [held(m_key_lease_period=1), tried(9), CA]
+case("MKY008", erf_pcap(LATE, step_ns=1_500_000_000), erf_pcap([*LATE[:2], tried(KEY), CA], step_ns=400_000_000),
+     file=None, frames=[3], also=[*PLAIN_ALSO, "MKY002"], twin_also=[*PLAIN_ALSO, "MKY002"])  # fmt: skip
+case("MKY015", [held(), tried(1), tried(2), tried(3)], [held(), tried(1), tried(2), tried(2)], frames=[4],
+     also=[*PLAIN_ALSO, "MKY002"], twin_also=[*PLAIN_ALSO, "MKY002"])  # fmt: skip
+
+
+def given(key: int, slid: int) -> bytes:
+    body = port_info(5, m_key=key, m_key_protect_bits=1, port_state=0, port_physical_state=0)
+    return ask(5, PORT_INFO, method=SET, slid=slid, body=body)
+
+
+def routed(key: int, agent: int) -> bytes:
+    """The same along a directed route."""
+    body = port_info(5, m_key=key, m_key_protect_bits=1, port_state=0, port_physical_state=0)
+    return smp(SET, PORT_INFO, body, path=[1], header={"transaction_id": agent << 32 | key})
+
+
+def origin(lid: int, agent: int) -> list[bytes]:
+    """A manager looks at its own port, and at the adapter that its route leads to."""
+    return [smp(0x81, NODE_INFO, node(at), path=path, header={"transaction_id": agent << 32 | lid}) for at, path in ((lid, []), (5, [1]))]
+
+
+case("MKY013", [CA, given(3, 1), given(4, 2)], [CA, given(3, 1), given(4, 1)], frames=[3], also=PLAIN_ALSO, twin_also=PLAIN_ALSO)
+# one manager that was restarted, or goes over from directed routes to LIDs
+TWO = [*origin(1, 7), *origin(2, 8), routed(3, 7), routed(4, 8)]
+case("MKY013", TWO, [*origin(1, 7), *origin(1, 8), routed(3, 7), routed(4, 8)], frames=[6], also=PLAIN_ALSO, twin_also=PLAIN_ALSO)
+case("MKY013", TWO, [*origin(1, 7), *origin(5, 8)[1:], routed(3, 7), routed(4, 8)], frames=[6], also=PLAIN_ALSO, twin_also=PLAIN_ALSO)
+case("MKY013", TWO, [*origin(1, 7), routed(3, 7), given(4, 1)], frames=[6], also=PLAIN_ALSO, twin_also=PLAIN_ALSO)
+NODE = told(5, NODE_INFO, node(5), 5)
+KEYED = [
+    ask(5, PORT_INFO, m_key=KEY, header={"transaction_id": 6}),
+    answer(5, PORT_INFO, port_info(5, m_key=KEY, m_key_protect_bits=0), m_key=KEY, header={"transaction_id": 6}),
+]
+REFUSED = ask(5, P_KEY_TABLE, method=SET, body=p_keys(0xFFFF), m_key=WRONG, header={"transaction_id": 7})
+BARE = ask(5, P_KEY_TABLE, method=SET, body=p_keys(0xFFFF), header={"transaction_id": 7})
+TAKEN = answer(5, P_KEY_TABLE, p_keys(0xFFFF), header={"transaction_id": 7})
+SEEN = ["MKY005"]
+case("MKY002", [*NODE, REFUSED, *KEYED], [*NODE, REFUSED, TAKEN, *KEYED], frames=[3], also=SEEN, twin_also=SEEN)
+case("MKY001", [*NODE, BARE, *KEYED], [*NODE, BARE, TAKEN, *KEYED], frames=[3], also=SEEN, twin_also=SEEN)
+# a key that was written before anybody read the port
+INSTALLS = [
+    ask(5, PORT_INFO, method=SET, body=port_info(5, m_key=KEY, port_state=0, port_physical_state=0), header={"transaction_id": 8}),
+    answer(5, PORT_INFO, port_info(5, m_key=KEY), header={"transaction_id": 8}),
+]
+case("MKY002", [*NODE, REFUSED, *KEYED], [*NODE, REFUSED, *INSTALLS], frames=[3], also=SEEN, twin_also=SEEN)
+# M_Keys: carried by requests, written to ports, held by them
+KEYS = SitePolicy(m_keys=frozenset({KEY}))
+FREE = answer(5, PORT_INFO, port_info(5))
+HELD = answer(5, PORT_INFO, port_info(5, m_key_protect_bits=1))
+case("MKY001", [HELD, ask(5, 0x16, method=SET)], [HELD, ask(5, 0x16, method=SET, m_key=KEY)], frames=[2], policy=KEYS)
+# a port without a key gets its first one without
+case("MKY001", [HELD, ask(5, 0x16, method=SET)], [node_info(5), FREE, ask(5, 0x16, method=SET)], frames=[2], policy=KEYS)
+case("MKY002", [FREE, ask(5, 0x16, method=SET, m_key=SITE_OTHER)], [FREE, ask(5, 0x16, method=SET, m_key=KEY)], frames=[2], policy=KEYS)
+case("MKY013", answer(5, PORT_INFO, port_info(5, m_key=SITE_OTHER)), answer(5, PORT_INFO, port_info(5, m_key=KEY)),
+     frames=[1], also=["MKY005"], twin_also=["MKY005"], policy=KEYS)  # fmt: skip
+case("MKY007", ask(5, PORT_INFO, method=SET, body=written(), m_key=KEY),
+     ask(5, PORT_INFO, method=SET, body=written(m_key=KEY), m_key=KEY), frames=[1], twin_also=["MKY005"], policy=KEYS)  # fmt: skip
+SLOW: Any = partial(erf_pcap, step_ns=1_000_000_000)
+LANE_SEEN = ["MKY005"]
+IDLE = [send(slid=7, dlid=8)]
+case(
+    "MKY009",
+    [*LANE_HELD, read(KEY, SET), *IDLE, read(KEY)],
+    [*LANE_HELD, read(KEY, SET), read(KEY), read(KEY)],
+    frames=[5],
+    also=[*LANE_SEEN, "TXN001"],
+    twin_also=[*LANE_SEEN, "TXN001"],
+    file=SLOW,
+)
+# a tool that reads
+READS = [*LANE_HELD, read(KEY), *IDLE, read(KEY)]
+case(
+    "MKY009", [*LANE_HELD, read(KEY, SET), *IDLE, read(KEY)], READS, frames=[5], also=[*LANE_SEEN, "TXN001"], twin_also=LANE_SEEN, file=SLOW
+)
+case("MKY005", attribute_written(m_key=0x1122334455667788), attribute_written())
+case(
+    "MKY006",
+    attribute_written(m_key=7, m_key_protect_bits=3),
+    attribute_written(m_key=7, m_key_protect_bits=2),
+    also=["MKY005"],
+    twin_also=["MKY005"],
+)
+case("MKY007", attribute_written(m_key_protect_bits=2), attribute_written())
+case("MKY014", sm(GET_RESP, sm_key=1), sm(GET_RESP))
+port_told("MKY012", PORT_INFO, port_info(5, m_key_violations=2), port_info(5, m_key_violations=5), port_info(5, m_key_violations=0))

@@ -1,0 +1,211 @@
+"""Proofs of the rules about partition keys: captures that trigger them, and near-miss twins that must not."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from ibdissect.lint.policy import SitePolicy
+from ibdissect.wire.notice import Notice, TrapPKey, TrapSwitchPKey
+from tests.craft import build, gmp, native, rc, smp, ud
+from tests.fabric.made import ANSWER, SET, answer, ask, node, p_keys, port_info, switch, switch_info
+from tests.rules.cases import case
+from tests.rules.made.agreed import packet
+from tests.rules.made.connections import ACTIVE, LEAVE, READY, reply, request
+from tests.rules.made.early import told
+from tests.rules.made.gids import gid
+from tests.rules.made.ports import CA, INFO, SWITCH, set_port
+from tests.rules.made.ports import told as port_told
+from tests.rules.made.ports import written as port_written
+from tests.rules.made.site import send as site_send
+from tests.rules.made.subnets import data, member, path, sent
+from tests.rules.made.subnets import packet as subnet_packet
+from tests.rules.made.traps import ENDS, PACKET, details, trap
+
+P_KEY_TABLE, NODE_INFO, PORT_INFO, SWITCH_INFO = 0x16, 0x11, 0x15, 0x12
+LIMITED = {"p_key": 0x7FFF}
+TABLE = [answer(5, NODE_INFO, node(5)), answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x1234))]
+BOTH = [answer(5, NODE_INFO, node(5)), answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x1234, 0x9234))]
+TO_5: dict[str, Any] = {"slid": 3, "dlid": 5}
+
+
+def send(p_key: int, *, qp: int = 0x12, slid: int = 3, dlid: int = 5, psn: int = 1, **kw: Any) -> bytes:
+    """An RC SEND Only."""
+    return native(0x04, bytes(8), slid=slid, dlid=dlid, bth={"p_key": p_key, "destqp": qp, "psn": psn}, **kw)
+
+
+case("PKY001", [*TABLE, send(0x1234), send(0x1234, psn=2)], [*TABLE, send(0x9234)], frames=[3])
+case("PKY001", [*TABLE, send(0x1234)], [*BOTH, send(0x1234)], frames=[3])
+# GMPs meet any entry of the table; an answer repeats the P_Key of its request
+DEFAULT = [answer(5, NODE_INFO, node(5)), answer(5, P_KEY_TABLE, p_keys(0x7FFF))]
+case(
+    "PKY001",
+    [*DEFAULT, gmp(4, 1, 0x12, bth=LIMITED, **TO_5)],
+    [*DEFAULT, gmp(4, 0x81, 0x12, bth=LIMITED, **TO_5)],
+    frames=[3],
+    also=["PM001"],
+)
+case("PKY003", [*TABLE, send(0x9999)], [*TABLE, send(0x9234)], frames=[3])
+# a second block, not seen, may hold the partition
+case("PKY003", [*TABLE, send(0x9999)], [answer(5, NODE_INFO, node(5, partition_cap=64)), TABLE[1], send(0x9999)], frames=[3])
+# judged by what held when it was sent: in front of the first lesson nothing is known, and a Set under way makes the table uncertain
+SETS = ask(5, P_KEY_TABLE, method=SET, body=p_keys(0xFFFF, 0x9999))
+case("PKY003", [*TABLE, send(0x9999), SETS, answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x9999)), send(0x9999, psn=2)],
+     [send(0x9999), *TABLE, SETS, send(0x9999, psn=2), answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x9999)), send(0x9999, psn=3)],
+     frames=[3])  # fmt: skip
+TALK = {"p_key": 0x0123, "destqp": 0x40}
+BACK = {"p_key": 0x0123, "destqp": 0x50}
+ACK = rc(0x11, slid=5, dlid=3, bth=BACK)
+FULL_ACK = rc(0x11, slid=5, dlid=3, bth={**BACK, "p_key": 0x8123})
+case("PKY021", [native(0x04, bytes(8), bth=TALK, **TO_5), ACK], [native(0x04, bytes(8), bth=TALK, **TO_5), FULL_ACK], frames=[2])
+# with a second QP between the two ports, which directions belong together is not known
+case("PKY021", [native(0x04, bytes(8), bth=TALK, **TO_5), ACK],
+     [native(0x04, bytes(8), bth=TALK, **TO_5), ACK, native(0x04, bytes(8), bth={"destqp": 0x41}, **TO_5)], frames=[2])  # fmt: skip
+# datagrams carry both QPs
+case("PKY021",
+     [ud(bytes(8), dest_qp=0x40, src_qp=0x50, q_key=7, bth={"p_key": 0x123}, **TO_5),
+      ud(bytes(8), dest_qp=0x50, src_qp=0x40, q_key=7, bth={"p_key": 0x123}, slid=5, dlid=3)],
+     [ud(bytes(8), dest_qp=0x40, src_qp=0x50, q_key=7, bth={"p_key": 0x123}, **TO_5),
+      ud(bytes(8), dest_qp=0x51, src_qp=0x40, q_key=7, bth={"p_key": 0x123}, slid=5, dlid=3)], frames=[2])  # fmt: skip
+
+
+# a switch port that checks P_Keys of what goes out to a host; the host's own table was never shown
+def behind_a_switch(outbound: int, *keys: int, inbound: int = 0) -> list[bytes]:
+    """LID 3 at port 1 and LID 5 at port 2 of a switch, seen from LID 3; `keys` are the table of port 2."""
+    checks = port_info(0, local_port_num=1, partition_enforcement_outbound=outbound, partition_enforcement_inbound=inbound)
+    shown = [
+        ([], NODE_INFO, node(3), 0), ([1], NODE_INFO, switch(9), 0), ([1], 0x12, switch_info(inbound_enforcement_cap=1,
+         outbound_enforcement_cap=1), 0), ([1, 2], NODE_INFO, node(5), 0), ([1, 2], 0x15, port_info(5), 1), ([1], 0x15, checks, 2),
+        ([1], P_KEY_TABLE, p_keys(*keys), 2 << 16),
+    ]  # fmt: skip
+    return [smp(ANSWER, attribute, body, path=path, modifier=modifier) for path, attribute, body, modifier in shown]
+
+
+case("PKY003", [*behind_a_switch(1, 0xFFFF), send(0x9999)], [*behind_a_switch(0, 0xFFFF), send(0x9999)], frames=[8])
+case("PKY003", [*behind_a_switch(1, 0xFFFF), send(0x9999)], [*behind_a_switch(1, 0x1999), send(0x9999)], frames=[8])
+OUT = send(0x9999, slid=5, dlid=3)
+case("PKY004", [*behind_a_switch(0, 0xFFFF, inbound=1), OUT], [*behind_a_switch(1, 0xFFFF), OUT], frames=[8])
+# virtual ports share the LID and not the table
+VIRTUAL = [*TABLE, answer(5, 0x15, port_info(5, capability_mask2=4))]
+GLOBAL = send(0x9999, slid=5, dlid=3, grh={"sgid": bytes([0xFE, 0x80, *bytes(13), 7]), "dgid": bytes([0xFE, 0x80, *bytes(13), 8])})
+case("PKY004", [*TABLE, answer(5, 0x15, port_info(5)), GLOBAL], [*VIRTUAL, GLOBAL], frames=[4])
+
+
+def early_send(p_key: int, psn: int = 1) -> bytes:
+    """An RC SEND Only from LID 3 to LID 5."""
+    return native(0x04, bytes(8), slid=3, dlid=5, bth={"p_key": p_key, "destqp": 0x12, "psn": psn})
+
+
+def shown(lid: int, *keys: int) -> list[bytes]:
+    """Somebody asks a port for its identity, LID and P_Keys."""
+    bodies = {NODE_INFO: node(lid), PORT_INFO: port_info(lid), P_KEY_TABLE: p_keys(*keys)}
+    return [frame for attribute, body in bodies.items() for frame in told(lid, attribute, body, lid << 8 | attribute)]
+
+
+def written(lid: int, *keys: int) -> list[bytes]:
+    """Somebody writes the P_Keys of a port."""
+    return [
+        ask(lid, P_KEY_TABLE, method=SET, body=p_keys(*keys), header={"transaction_id": 99}),
+        answer(lid, P_KEY_TABLE, p_keys(*keys), header={"transaction_id": 99}),
+    ]
+
+
+EARLY_TABLE = shown(5, 0xFFFF, 0x1234)
+case("PKY001", [early_send(0x1234), early_send(0x1234, 2), *EARLY_TABLE], [early_send(0x9234), *EARLY_TABLE], frames=[1])
+case("PKY003", [early_send(0x9999), *EARLY_TABLE], [early_send(0x1234 | 0x8000), *EARLY_TABLE], frames=[1])
+case("PKY004", [early_send(0x9999), *shown(3, 0xFFFF)], [early_send(0x7FFF), *shown(3, 0xFFFF)], frames=[1])
+# a table that was written before anybody read it may have been another one
+case(
+    "PKY003",
+    [early_send(0x9999), *EARLY_TABLE],
+    [early_send(0x9999), *EARLY_TABLE[:4], *written(5, 0xFFFF, 0x1234), *EARLY_TABLE[4:]],
+    frames=[1],
+)
+# ... and one that changes later is not relied upon at all
+case("PKY003", [early_send(0x9999), *EARLY_TABLE], [early_send(0x9999), *EARLY_TABLE, *written(5, 0xFFFF)], frames=[1])
+# an answer to a request that nobody saw may be that to a Set
+case("PKY003", [early_send(0x9999), *EARLY_TABLE], [early_send(0x9999), *EARLY_TABLE[:4], EARLY_TABLE[5]], frames=[1])
+# the destination sends in that partition itself
+EARLY_BACK = rc(0x11, slid=5, dlid=3, bth={"p_key": 0x9999, "destqp": 0x13})
+case("PKY003", [early_send(0x9999), *EARLY_TABLE], [early_send(0x9999), EARLY_BACK, *EARLY_TABLE], frames=[1])
+# another port had that LID
+OTHER = told(5, NODE_INFO, node(6), 70)
+case("PKY003", [early_send(0x9999), *EARLY_TABLE], [early_send(0x9999), *OTHER, *EARLY_TABLE], frames=[1])
+NETWORK = {"sgid": gid("fe80::1"), "dgid": gid("ff12:401b:8001::ffff:ffff")}
+
+
+def keys(*values: int) -> bytes:
+    """The start of a P_KeyTable block."""
+    return struct.pack(f">{len(values)}H", *values).ljust(64, b"\0")
+
+
+def arp(p_key: int, in_gid: int = 0x8001) -> bytes:
+    """A packet to the broadcast group of a partition."""
+    grh = {**NETWORK, "dgid": gid(f"ff12:401b:{in_gid:x}::ffff:ffff")}
+    return ud(b"arp arp ", dest_qp=0xFFFFFF, src_qp=9, q_key=0xB1B, dlid=0xC001, grh=grh, bth={"p_key": p_key})
+
+
+def trap259() -> bytes:
+    """Notice of a switch about a packet with a wrong P_Key."""
+    details = build(TrapSwitchPKey, data_valid=1, lidaddr1=4, lidaddr2=5, pkey=0x8123, swlidaddr=2, portno=7)
+    return build(Notice, is_generic=1, type=2, producer_type=2, trap_number=259, issuer_lid=2, data_details=details)
+
+
+case("PKY002", native(bth={"p_key": 0x8000}), native(bth={"p_key": 0x8001}))
+case("PKY006", smp(1, 0x11, bth={"p_key": 0x8001}), smp(1, 0x11, bth={"p_key": 0x7FFF}))
+case("PKY007", gmp(4, 1, 0x12, bth={"p_key": 0x8002}), gmp(4, 1, 0x12, bth={"p_key": 0x7FFF}))
+case("PKY008", smp(2, 0x16, keys(0, 0x8001)), smp(2, 0x16, keys(0x7FFF, 0x8001)))
+case("PKY009", smp(2, 0x16, keys(0xFFFF, 0x8001, 0x8001)), smp(2, 0x16, keys(0xFFFF, 0x8001, 0x0001, 0, 0)))
+case("PKY010", smp(2, 0x16, keys(0xFFFF, 0x8000)), smp(2, 0x16, keys(0xFFFF, 0x0000)))
+case("PKY014", smp(5, 2, trap259(), slid=2), smp(7, 2, trap259(), slid=2))
+case("PKY019", arp(0x0001), arp(0x8001))
+case("PKY020", arp(0xFFFF), arp(0x8001))
+# a GID with P_Key 0 names no partition
+case("PKY020", arp(0xFFFF), arp(0xFFFF, in_gid=0x8000))
+SETUP = [request(partition_key=0x8001), reply(), READY]
+case(
+    "PKY005", [*SETUP, packet(0x8001), packet(0x8002, 901), packet(0x8002, 902)], [*SETUP, packet(0x8001), packet(0x0001, 901)], frames=[5]
+)
+# after the end of the connection the number may belong to another one
+case("PKY005", [*SETUP, packet(0x8002)], [*SETUP, LEAVE, packet(0x8002)], frames=[4])
+# another sender
+AGREED_OTHER = rc(0x04, b"data", bth={"destqp": 0x200, "psn": 900, "p_key": 0x8002}, slid=7, dlid=2)
+case("PKY005", [*SETUP, packet(0x8002)], [*SETUP, AGREED_OTHER], frames=[4])
+# both ends limited: CM tells which directions belong together, however many queue pairs there are between the ports
+AGREED_LIMITED = [request(partition_key=0x0123), reply(), READY]
+MORE = rc(0x04, b"more", bth={"destqp": 0x300, "psn": 1, "p_key": 0x8123}, **ACTIVE)
+case("PKY021", [*AGREED_LIMITED, MORE, packet(0x0123), packet(0x0123, opcode=0x11, back=True)],
+     [*AGREED_LIMITED, MORE, packet(0x0123), packet(0x8123, opcode=0x11, back=True)], frames=[6])  # fmt: skip
+port_told("PKY015", PORT_INFO, port_info(5, p_key_violations=2), port_info(5, p_key_violations=5), port_info(5, p_key_violations=0))
+NO_ENFORCEMENT = answer(5, SWITCH_INFO, switch_info(partition_enforcement_cap=0))
+ENFORCE = ask(5, PORT_INFO, method=SET, modifier=1, body=set_port(partition_enforcement_inbound=1))
+case("PKY016", [SWITCH, NO_ENFORCEMENT, ENFORCE], [SWITCH, INFO, ENFORCE], frames=[3])
+OUTBOUND_ONLY = answer(5, SWITCH_INFO, switch_info(outbound_enforcement_cap=1), header={"transaction_id": 9})
+ENFORCE_OUT = ask(5, PORT_INFO, method=SET, modifier=1, body=set_port(partition_enforcement_outbound=1))
+case("PKY016", [SWITCH, OUTBOUND_ONLY, ENFORCE], [SWITCH, OUTBOUND_ONLY, ENFORCE_OUT], frames=[3])
+case("PKY016", [SWITCH, OUTBOUND_ONLY, ENFORCE], [SWITCH, ENFORCE, OUTBOUND_ONLY], frames=[3])  # learnt behind the Set
+case("PKY011", [CA, ask(5, P_KEY_TABLE, modifier=1)], [CA, ask(5, P_KEY_TABLE)], frames=[2])
+KEYS = answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x1234))
+port_written("PKY012", [CA, KEYS], P_KEY_TABLE, p_keys(0xFFFF, 0x9234), p_keys(0xFFFF, 0x1234, 0x9235))
+SUBNET_TABLE = [answer(1, NODE_INFO, node(1)), answer(1, P_KEY_TABLE, p_keys(0xFFFF, 0x8123))]
+subnet_packet("PKY004", data(p_key=0x9999), data(p_key=0x8123), SUBNET_TABLE)
+subnet_packet("PKY017", sent(p_key=0x8124), sent(p_key=0x8123), [member()], also=["PKY020"])
+SUBNET_BOTH = [*SUBNET_TABLE, answer(5, NODE_INFO, node(5)), answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x0123, 0x0042))]
+subnet_packet("PKY018", path(0x8042), path(0x8123), SUBNET_BOTH)
+SUBNET_LIMITED = [SUBNET_TABLE[0], answer(1, P_KEY_TABLE, p_keys(0xFFFF, 0x0123)), *SUBNET_BOTH[2:]]
+case("PKY018", [*SUBNET_LIMITED, path(0x0123)], [*SUBNET_BOTH, path(0x0123)], frames=[5])
+NO_DEFAULT = SitePolicy(no_partitions=frozenset({0x7FFF}))
+ONLY_1 = SitePolicy(partitions=frozenset({1}))
+# no traffic in the default partition, whatever the membership; management is not judged
+case(
+    "PKY003",
+    [site_send(0xFFFF), site_send(0x7FFF, psn=2), site_send(0xFFFF, psn=3)],
+    [site_send(0x8001), ask(5, NODE_INFO)],
+    frames=[1, 2],
+    policy=NO_DEFAULT,
+)
+case("PKY003", [site_send(0x8002)], [site_send(0x8001), site_send(0x0001, psn=2)], frames=[1], policy=ONLY_1)
+case("PKY010", ask(5, P_KEY_TABLE, method=SET, body=p_keys(0xFFFF, 0x8002)), ask(5, P_KEY_TABLE, method=SET, body=p_keys(0xFFFF, 0x8001)),
+     frames=[1], policy=ONLY_1)  # fmt: skip
+case("PKY013", [PACKET, trap(257, details(TrapPKey, **ENDS, key_value=0x8123))],
+     [PACKET, trap(257, details(TrapPKey, **ENDS, key_value=0x8124))], frames=[2])  # fmt: skip

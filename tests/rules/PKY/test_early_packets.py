@@ -1,0 +1,66 @@
+"""Are early packets counted exactly whose flows share a slot, also when flows are forgotten?"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from ibdissect.rules.PKY import early_packets
+from ibdissect.rules.PKY.early_packets import RECEIVER, SENDER
+from ibdissect.table.rows import slot
+from tests.craft import native
+from tests.rules.findings import lint
+from tests.rules.PKY.cases import shown
+
+Flow = tuple[int, int]
+"""Sender and P_Key."""
+OTHERS = [(100, 0x9999), (101, 0x9999)]
+
+
+def crowd() -> list[Flow]:
+    """Flows to LID 5 that share one slot."""
+    lids, keys = (axis.ravel() for axis in np.meshgrid(np.arange(6, 0xBFFF, dtype=np.int64), np.arange(0x9990, 0x99A0, dtype=np.int64)))
+    places = slot(lids << SENDER | 5 << RECEIVER | keys)
+    index = np.flatnonzero(places == np.bincount(places).argmax())[:4]
+    assert len(index) == 4
+    return list(zip(lids[index].tolist(), keys[index].tolist(), strict=True))
+
+
+def send(flow: Flow) -> bytes:
+    return native(0x04, bytes(8), slid=flow[0], dlid=5, bth={"p_key": flow[1], "destqp": 2})
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_flows_of_one_slot(seed: int) -> None:
+    rnd = random.Random(seed)
+    flows = [*crowd(), *OTHERS]
+    sent = [rnd.choice(flows) for _ in range(60)]
+    lesson = shown(5, 0xFFFF)
+    wanted = sorted((sent.index(flow) + 1, count) for flow, count in Counter(sent).items())
+    for chunks in ((), (1,) * 40, (7,) * 8, (rnd.randrange(60),)):
+        found = lint([*map(send, sent), *lesson], "PKY003", chunks=chunks)
+        assert sorted((one.frame, one.count) for one in found) == wanted
+
+
+def test_what_is_forgotten_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest flow makes room for the next; one that comes again counts from there on, whether or not it shares its slot."""
+    monkeypatch.setattr(early_packets, "MAX_FLOWS", 2)
+    a, b, c, d = crowd()
+    for sent in (
+        [a, a, b, c, c, a, a, a, d, d, a, OTHERS[0]],
+        [*OTHERS, a, b, a, a, *OTHERS, OTHERS[0]],
+        [a, OTHERS[0], b, b, a, OTHERS[0]],
+    ):
+        kept: dict[Flow, list[int]] = {}
+        forgotten = []
+        for frame, flow in enumerate(sent, 1):
+            if flow not in kept and len(kept) == 2:
+                del kept[next(iter(kept))]
+                forgotten.append(frame)
+            kept.setdefault(flow, []).append(frame)
+        found = lint([*map(send, sent), *shown(5, 0xFFFF)], "PKY003", "CAP016", chunks=(1,) * len(sent))
+        wanted = [*((frames[0], "PKY003", len(frames)) for frames in kept.values()), (forgotten[0], "CAP016", len(forgotten))]
+        assert sorted((one.frame, one.code, one.count) for one in found) == sorted(wanted)

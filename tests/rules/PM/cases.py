@@ -1,0 +1,63 @@
+"""Proofs of the rules about performance management: captures that trigger them, and near-miss twins that must not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ibdissect.wire.pm import PortCounters, PortCountersExtended
+from tests.craft import build, gmp, smp
+from tests.fabric.made import switch
+from tests.rules.cases import case
+from tests.rules.made.conversations import agent, counters, gid_of
+from tests.rules.made.mads import counters as mad_counters
+from tests.rules.made.subnets import NODE_INFO, packet, sweep
+
+GET, SET, GET_RESP, PM = 0x01, 0x02, 0x81, 0x04
+# PM
+case("PM002", [*agent(), counters(GET, port_select=255)], [*agent(1 << 8), counters(GET, port_select=255)], frames=[3])
+CLEAR = {"counter_select": 0xFFFF, "counter_select2": 1}
+case(
+    "PM007", [*agent(), counters(SET, **CLEAR)], [*agent(1 << 12), counters(SET, **CLEAR)], frames=[3], also=["PM004"], twin_also=["PM004"]
+)
+case("PM005", counters(GET_RESP, symbol_error_counter=0xFFFF), counters(GET_RESP, symbol_error_counter=0xFFFE))
+case("PM005", counters(GET_RESP, link_downed_counter=0xFF), counters(GET_RESP, port_rcv_errors=0xFF))
+FELL = [counters(GET_RESP, symbol_error_counter=5), counters(GET_RESP, symbol_error_counter=3)]
+case("PM010", FELL, [FELL[0], counters(SET, 8), counters(GET_RESP, 8), FELL[1]], frames=[2], twin_also=["PM004"])
+case("PM010", FELL, list(reversed(FELL)), frames=[2])
+# two ports behind a router
+GLOBAL = [
+    gmp(PM, GET_RESP, 0x12, build(PortCounters, port_select=1, symbol_error_counter=errors), header={"transaction_id": lid}, slid=5, dlid=1,
+        grh={"sgid": gid_of(lid), "dgid": gid_of(1)}) for errors, lid in ((5, 7), (3, 8))
+]  # fmt: skip
+case("PM010", FELL, GLOBAL, frames=[2])
+
+
+def classes_counters(status: int = 0, **values: Any) -> bytes:
+    """PerformanceGetResp(PortCounters)."""
+    return gmp(PM, GET_RESP, 0x12, build(PortCounters, port_select=1, **values), header={"status": status})
+
+
+def extended(**values: Any) -> bytes:
+    """PerformanceGetResp(PortCountersExtended)."""
+    return gmp(PM, GET_RESP, 0x1D, build(PortCountersExtended, port_select=1, **values))
+
+
+case("PM006", classes_counters(port_xmit_data=0xFFFFFFFF), classes_counters(port_xmit_data=0xFFFFFFFE))
+case("PM006", classes_counters(port_rcv_pkts=0xFFFFFFFF), classes_counters(0x0008, port_rcv_pkts=0xFFFFFFFF))
+case("PM011", extended(symbol_error_counter=3), extended(port_xmit_wait=3, port_xmit_data=9))
+
+
+def subnet_counters(port: int, lid: int) -> bytes:
+    return gmp(4, GET, 0x12, build(PortCounters, port_select=port), slid=1, dlid=lid)
+
+
+packet("PM001", subnet_counters(0, 5), subnet_counters(1, 5))
+packet("PM001", subnet_counters(0, 5), subnet_counters(0, 2))
+packet("PM001", subnet_counters(3, 2), subnet_counters(2, 2))
+packet("PM001", subnet_counters(3, 2), subnet_counters(255, 2))
+# the switch has more ports since it was restarted in another mode
+MORE = smp(0x81, NODE_INFO, switch(2, 3, local_port_num=1), path=[1])
+case("PM001", [*sweep(), subnet_counters(3, 2), MORE], [*sweep(), MORE, subnet_counters(3, 2)], frames=[10],
+     also=["SEM034"], twin_also=["SEM034"])  # fmt: skip
+case("PM004", mad_counters(2), mad_counters(1))
+case("PM009", mad_counters(5), mad_counters(1))

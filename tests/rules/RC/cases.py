@@ -1,0 +1,104 @@
+"""Proofs of the rules about reliable and unreliable connections: captures that trigger them, and near-miss twins that must not."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from tests.craft import erf_pcap, ethernet_pcap, rc, roce2
+from tests.rules.cases import case
+from tests.rules.made.connections import PASSIVE, data, reply, request
+
+SEND_FIRST, SEND_MIDDLE, SEND_LAST, SEND, WRITE_FIRST, WRITE_LAST = 0x00, 0x01, 0x02, 0x04, 0x06, 0x08
+READ, READ_FIRST, READ_MIDDLE, READ_LAST, ACK, UC_SEND = 0x0C, 0x0D, 0x0E, 0x0F, 0x11, 0x24
+THERE, BACK = bytes([192, 168, 0, 1]), bytes([192, 168, 0, 2])
+SLOW: Any = partial(ethernet_pcap, step_ns=1_000_000_000)
+
+
+def ask(psn: int, opcode: int = SEND, payload: bytes = b"data", **ext: Any) -> bytes:
+    return roce2(opcode, payload, ext=ext, bth={"psn": psn, "destqp": 0x12})
+
+
+def answer(psn: int, msn: int, opcode: int = ACK, payload: bytes = b"", syndrome: int = 0x1F) -> bytes:
+    ext = {"AETH": {"syndrome": syndrome, "msn": msn}} if opcode != READ_MIDDLE else {}
+    return roce2(opcode, payload, ext=ext, bth={"psn": psn, "destqp": 0x34}, ip={"source": BACK, "destination": THERE})
+
+
+IDLE = [roce2(0x64, b"idle", ext={"DETH": {"q_key": 5, "srcqp": 7}}, bth={"destqp": 9, "psn": i}) for i in range(11)]
+case("RC001", [ask(1), ask(2), answer(2, 2), ask(4), *IDLE], [ask(1), ask(2), answer(2, 2), ask(4), ask(3), *IDLE], frames=[4], file=SLOW)
+case("RC001", [ask(1), answer(1, 1), ask(3), *IDLE], [ask(1), answer(1, 1), ask(3), answer(2, 1, syndrome=0x60), *IDLE], frames=[3],
+     twin_also=["RC004", "RC011"], file=SLOW)  # fmt: skip
+case("RC001", [ask(1), answer(1, 1), ask(3), *IDLE], [ask(1), answer(1, 1), ask(3), answer(3, 3), *IDLE], file=SLOW)
+case("RC002", [ask(1), ask(2), ask(1)], [ask(1), ask(2), ask(3)], frames=[3], file=ethernet_pcap)
+case("RC003", [ask(0xFFFFFF), ask(0), ask(1), ask(2)], [ask(0xFFFFFD), ask(0xFFFFFE)], file=ethernet_pcap)
+case("RC003", [ask(0xFFFFFE), ask(0xFFFFFF), ask(0)], [ask(0), ask(1)], frames=[2], file=ethernet_pcap)
+case("RC007", [ask(1), answer(1, 0, syndrome=0x2E)], [ask(1), answer(1, 1, syndrome=0x0E)], frames=[2], file=ethernet_pcap)
+case("RC009", [answer(5, 3), answer(6, 2)], [answer(5, 0xFFFFFF), answer(6, 0)], frames=[2], file=ethernet_pcap)
+# an answer that was overtaken
+case("RC009", [answer(5, 3), answer(6, 2)], [answer(6, 3), answer(5, 2)], file=ethernet_pcap)
+case("RC010", [answer(5, 3), answer(6, 100)], [answer(5, 3), answer(105, 100)], frames=[2], file=ethernet_pcap)
+ASK_3000 = ask(1, READ, b"", RETH={"r_key": 7, "dmalen": 3000})
+MISSED = [ask(1), answer(1, 1), ask(3), answer(2, 1, syndrome=0x60)]
+case("RC011", [*MISSED, *IDLE], [*MISSED, ask(2), *IDLE], frames=[3], also=["RC004"], twin_also=["RC004"], file=SLOW)
+# the end of the capture
+case("RC011", [*MISSED, *IDLE], [*MISSED, *IDLE[:9]], also=["RC004"], twin_also=["RC004"], file=SLOW)
+case("RC012", [ASK_3000, answer(1, 1, READ_FIRST, bytes(1024)), answer(2, 0, READ_MIDDLE, bytes(1024)), *IDLE],
+     [ASK_3000, answer(1, 1, READ_FIRST, bytes(1024)), answer(2, 0, READ_MIDDLE, bytes(1024)), answer(3, 1, READ_LAST, bytes(952)), *IDLE],
+     frames=[1], file=SLOW)  # fmt: skip
+BEGIN = ask(1, WRITE_FIRST, bytes(256), RETH={"r_key": 7, "dmalen": 600})
+case("RC014", [BEGIN, ask(2, WRITE_LAST, bytes(256))], [BEGIN, ask(2, WRITE_LAST, bytes(344))], frames=[2], file=ethernet_pcap)
+# a message in one packet is BTH006's, never both
+WHOLE = ask(1, 0x0A, bytes(256), RETH={"r_key": 7, "dmalen": 600})
+case("RC014", [BEGIN, ask(2, WRITE_LAST, bytes(256))], [WHOLE], frames=[2], twin_also=["BTH006"], file=ethernet_pcap)
+# a repeated stream is judged as well
+case("RC014", [BEGIN, BEGIN, ask(2, WRITE_LAST, bytes(256))], [BEGIN, BEGIN, ask(2, WRITE_LAST, bytes(344))], frames=[3],
+     also=["RC002"], twin_also=["RC002"], file=ethernet_pcap)  # fmt: skip
+case("RC015", [ask(1), ask(2, SEND_MIDDLE, bytes(256))], [ask(1, SEND_FIRST, bytes(256)), ask(2, SEND_MIDDLE, bytes(256))], frames=[2],
+     file=ethernet_pcap)  # fmt: skip
+case("RC015", [ask(1, SEND_FIRST, bytes(256)), ask(2)], [ask(1, SEND_FIRST, bytes(256)), ask(2, SEND_LAST)], frames=[2], file=ethernet_pcap)
+ONE, TWO = (rc(SEND, b"data", bth={"psn": psn}) for psn in (1, 2))
+ACKED, NOT_READY = (
+    rc(ACK, ext={"AETH": {"syndrome": syndrome, "msn": 1}}, bth={"psn": psn, "destqp": 0x34}, slid=2, dlid=1)
+    for psn, syndrome in ((1, 0x1F), (2, 0x2E))
+)
+TOO_OFTEN = [ONE, ACKED, *[TWO] * 9]
+SLOW_NATIVE: Any = partial(erf_pcap, step_ns=1_000_000_000)
+case("RC019", TOO_OFTEN, [*TOO_OFTEN[:10]], frames=[11], also=["RC002"], twin_also=["RC002"], file=SLOW_NATIVE)
+case("RC019", TOO_OFTEN, [*TOO_OFTEN[:6], NOT_READY, *[TWO] * 5], also=["RC002"], twin_also=["RC002", "RC007"], file=SLOW_NATIVE)
+# a responder that says nothing of this queue pair, of whom the capture shows other packets; not where it shows one direction only
+OTHER_ANSWER = rc(ACK, ext={"AETH": {"syndrome": 0x1F, "msn": 1}}, bth={"psn": 1 << 20, "destqp": 0x35}, slid=2, dlid=1)
+case("RC019", [OTHER_ANSWER, *[TWO] * 9, ONE], [*[TWO] * 9, ONE], frames=[10], also=["RC002"], twin_also=["RC002"], file=SLOW_NATIVE)
+case("RC019", [OTHER_ANSWER, *[TWO] * 9], [OTHER_ANSWER, TWO, NOT_READY, *[TWO] * 8], frames=[10], also=["RC002"],
+     twin_also=["RC002", "RC007"], file=SLOW_NATIVE)  # fmt: skip
+# adaptive retransmission of RoCE
+case("RC019", SLOW_NATIVE(TOO_OFTEN), SLOW([ask(1), answer(1, 1), *[ask(2)] * 9]), file=None, also=["RC002"], twin_also=["RC002"])
+UC = [roce2(UC_SEND, b"data", bth={"psn": psn}) for psn in (1, 2, 3)]
+case("RC021", [UC[0], UC[2]], UC, frames=[2], file=ethernet_pcap)
+# ibdump may have missed it
+case("RC021", ethernet_pcap([UC[0], UC[2]]), erf_pcap([rc(UC_SEND, b"data", bth={"psn": psn}) for psn in (1, 3)]), file=None)  # type: ignore[arg-type]
+
+
+def ack(syndrome: int) -> bytes:
+    """An Acknowledge."""
+    return rc(0x11, ext={"AETH": {"syndrome": syndrome, "msn": 1}})
+
+
+def write(payload: bytes, **reth: int) -> bytes:
+    """An RDMA WRITE Only."""
+    return rc(0x0A, payload, ext={"RETH": reth})
+
+
+case("RC004", ack(0x60), ack(0x1F))
+case("RC005", ack(0x7F), ack(0x1F))
+case("RC006", ack(0xC0), ack(0x1F))
+case("RC006", ack(0x40), ack(0x1F))
+case("RC016", rc(0x14, b"1234", ext={"AtomicETH": {"r_key": 9}}), rc(0x14, ext={"AtomicETH": {"r_key": 9}}))
+case("RC018", write(b"12345", dmalen=5), write(b"12345", dmalen=5, r_key=9))
+case("RC020", write(b"1234", r_key=9), write(b"", r_key=9), also=["BTH006"])
+# the retry count of the REQ
+FEW, MORE = (
+    [request(retry_count=count), reply(), data(900), data(901),
+     rc(0x11, ext={"AETH": {"syndrome": 0x1F, "msn": 1}}, bth={"destqp": 0x100, "psn": 900}, **PASSIVE), *[data(901)] * 3]
+    for count in (2, 3)
+)  # fmt: skip
+case("RC019", FEW, MORE, frames=[8], also=["RC002"], twin_also=["RC002"], file=partial(erf_pcap, step_ns=1_000_000_000))

@@ -1,0 +1,130 @@
+"""Proofs of the rules about RoCE, and the CRCs of all packets: captures that trigger them, and near-miss twins that must not."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from functools import partial
+from typing import Any
+
+from ibdissect.wire.transport import BTH
+from tests.craft import build, ethernet_pcap, native, roce2, vcrc
+from tests.rules.cases import case
+from tests.rules.made.gids import gid
+
+THERE, BACK = bytes([192, 168, 0, 1]), bytes([192, 168, 0, 2])
+
+
+def sent(queue_pair: int = 0x12, port: int = 0xC000, ecn: int = 2, psn: int = 1) -> bytes:
+    return roce2(bth={"destqp": queue_pair, "psn": psn}, udp={"source_port": port}, ip={"ecn": ecn})
+
+
+def notified() -> bytes:
+    return roce2(0x81, bytes(16), headers=b"", bth={"destqp": 0x34, "psn": 0, "becn": 1}, ip={"source": BACK, "destination": THERE})
+
+
+OTHER = roce2(0x11, ext={"AETH": {"syndrome": 0x1F, "msn": 1}}, bth={"destqp": 0x34}, ip={"source": BACK, "destination": THERE})
+FLOWS = [sent(0x20 + i) for i in range(8)]
+case("ROC002", FLOWS, [*FLOWS[:7], sent(0x27, 0xC001)], frames=[1], file=ethernet_pcap)
+case("ROC002", FLOWS, FLOWS[:7], file=ethernet_pcap)
+# datagrams
+TO_MANY = [roce2(0x64, b"data", ext={"DETH": {"q_key": 5, "srcqp": 7}}, bth={"destqp": 0x20 + i}) for i in range(8)]
+case("ROC002", FLOWS, TO_MANY, frames=[1], file=ethernet_pcap)
+MARKED: Any = partial(ethernet_pcap, step_ns=600_000_000)
+case("ROC008", [sent(ecn=3), OTHER, OTHER], [sent(ecn=3), notified(), OTHER], frames=[1], file=MARKED)
+case("ROC008", [sent(ecn=3), OTHER, notified(), OTHER], [sent(ecn=2), OTHER, OTHER], frames=[1], file=MARKED)
+# an acknowledgement
+ACKNOWLEDGED = roce2(0x11, ext={"AETH": {"syndrome": 0x1F, "msn": 1}}, ip={"ecn": 3})
+case("ROC008", [sent(ecn=3), OTHER, OTHER], [ACKNOWLEDGED, OTHER, OTHER], frames=[1], file=MARKED)
+# one direction only, and the end of the capture
+case(
+    "ROC008",
+    ethernet_pcap([sent(ecn=3), OTHER, OTHER], step_ns=600_000_000),
+    ethernet_pcap([sent(ecn=3), sent(psn=2), sent(psn=3)], step_ns=600_000_000),
+    file=None,
+)  # type: ignore[arg-type]
+FAR = {"source": bytes([10, 0, 0, 1])}
+CNP = bytes(16)
+
+
+def roce1() -> bytes:
+    """A RoCE v1 frame."""
+    packet = native(payload=b"12345678", grh={"sgid": gid("fe80::1"), "dgid": gid("fe80::2")})
+    return bytes(range(12)) + b"\x89\x15" + packet[8:-2]
+
+
+def general(q_key: int) -> bytes:
+    """A management datagram over RoCE v2."""
+    from ibdissect.wire.transport import DETH
+    from tests.craft import mad
+
+    body = mad(7, 3, 0x14)
+    return roce2(0x64, body, headers=build(DETH, q_key=q_key, srcqp=1), bth={"destqp": 1})
+
+
+def roce(code: str, bad: bytes, twin: bytes) -> None:
+    """Register a proof on Ethernet."""
+    case(code, bad, twin, file=ethernet_pcap)
+
+
+roce("ROC003", roce2(udp={"source_port": 1234}), roce2(udp={"source_port": 0xC000}))
+roce("ROC009", roce2(0x81, CNP, headers=b"", bth={"psn": 5, "becn": 1}), roce2(0x81, CNP, headers=b"", bth={"psn": 0, "becn": 1}))
+roce("ROC009", roce2(0x81, CNP, headers=b"", bth={"psn": 0}), roce2(0x81, CNP, headers=b"", bth={"psn": 0, "becn": 1}))
+roce("ROC010", roce2(ip={"ttl": 1, **FAR}), roce2(ip={"ttl": 2, **FAR}))
+roce("ROC010", roce2(ip={"ttl": 0, **FAR}), roce2(ip={"ttl": 1}))
+roce("ROC011", general(0), general(0x80010000))
+roce("ROC012", roce2(bth={"p_key": 0x8001}), roce2(bth={"p_key": 0xFFFF}))
+roce("ROC013", roce2(ip={"more_fragments": 1, "dont_fragment": 0}), roce2(ip={"dont_fragment": 0}))
+roce("ROC015", roce1(), roce2())
+
+
+def flipped(frame: bytes, at: int, bits: int = 1) -> bytes:
+    """The frame with bits of one byte inverted."""
+    data = bytearray(frame)
+    data[at] ^= bits
+    return bytes(data)
+
+
+def sealed(frame: bytes) -> bytes:
+    """The frame with its VCRC made right again."""
+    return frame[:-2] + vcrc(frame[:-2])
+
+
+PLAIN = native(payload=b"twelve bytes")
+GID = bytes.fromhex("fe80" + "00" * 13 + "01")
+GLOBAL = native(payload=b"twelve bytes", grh={"sgid": GID, "dgid": GID})
+ROCE = roce2(payload=b"twelve bytes")
+case("ROC004", flipped(ROCE, -6), flipped(ROCE, 14 + 8), file=ethernet_pcap, frames=[1])  # the twin: another TTL
+case("ROC005", sealed(PLAIN[:-6] + bytes(6)), PLAIN)
+case("ROC006", sealed(flipped(PLAIN, 21)), sealed(flipped(PLAIN, 0, 0x30)))  # the twin: another lane
+case("ROC006", sealed(flipped(GLOBAL, -8)), sealed(flipped(GLOBAL, 15, 0x20)))  # the twin: another hop limit
+case("ROC007", flipped(PLAIN, -1, 0xFF), PLAIN)
+
+
+def roce6(hops: int, source: bytes, destination: bytes) -> bytes:
+    """A RoCE v2 frame over IPv6 (RFC 8200 header) with right lengths, UDP checksum 0 and ICRC."""
+    transport = build(BTH, opcode=4, m=1, p_key=0xFFFF, destqp=0x12, psn=1) + bytes(4)
+    size = 8 + len(transport) + 4
+    ip = struct.pack(">IHBB16s16s", 6 << 28, size, 17, hops, source, destination)
+    udp = struct.pack(">HHHH", 49152, 4791, size, 0)
+    masked = bytearray(b"\xff" * 8 + ip + udp + transport)
+    masked[8:12], masked[15] = b"\x6f\xff\xff\xff", 0xFF  # traffic class, flow label, hop limit
+    masked[54:56] = b"\xff\xff"
+    masked[60] = 0xFF
+    return bytes(range(2, 14)) + b"\x86\xdd" + ip + udp + transport + struct.pack("<I", zlib.crc32(masked))
+
+
+def address(prefix: str, last: int) -> bytes:
+    return bytes.fromhex(prefix).ljust(15, b"\0") + bytes([last])
+
+
+QUIET_FAR, NEAR = address("20010db8000000aa", 1), address("20010db8000000bb", 2)
+LINK, OTHER_LINK = address("fe80", 1), address("fe80000000000001", 2)
+for quiet in (
+    roce6(2, QUIET_FAR, NEAR),
+    roce6(1, QUIET_FAR, address("20010db8000000aa", 2)),
+    roce6(1, LINK, OTHER_LINK),
+    roce6(1, LINK, NEAR),
+    roce6(1, QUIET_FAR, address("ff02", 1)),
+):
+    case("ROC010", roce6(1, QUIET_FAR, NEAR), quiet, file=ethernet_pcap, frames=[1])

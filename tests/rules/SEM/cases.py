@@ -1,0 +1,215 @@
+"""Proofs of the rules about what subnet management attributes say: captures that trigger them, and near-miss twins that must not."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from ibdissect.wire.mad import RMPP
+from ibdissect.wire.sa import SAFormat
+from ibdissect.wire.sa_records import NodeRecord
+from ibdissect.wire.sm import LedInfo, NodeDescription, NodeInfo, SMInfo, SwitchInfo
+from ibdissect.wire.sm_port import PortInfo
+from ibdissect.wire.sm_tables import GUIDInfo, VLArbitrationTable
+from tests.craft import build, put, smp, ud
+from tests.craft import mad as datagram
+from tests.fabric.made import GUID, SWITCH_GUID, answer, ask, port_info, switch_info
+from tests.fabric.made import node as port_node
+from tests.fabric.made import switch as port_switch
+from tests.rules.cases import case
+from tests.rules.made.attributes import PORT, sm, written
+from tests.rules.made.ports import CA, INFO, set_port
+from tests.rules.made.ports import SWITCH as PORT_SWITCH
+from tests.rules.made.ports import told as port_told
+from tests.rules.made.ports import written as port_written
+
+GET, SET, GET_RESP, GET_TABLE_RESP, DESCRIPTION, NODE_INFO = 1, 2, 0x81, 0x92, 0x10, 0x11
+SWITCH_INFO, GUID_INFO, PORT_INFO, SL_TO_VL, VL_ARB, LINEAR = 0x12, 0x14, 0x15, 0x17, 0x18, 0x19
+MULTICAST, SM_INFO, VENDOR_DIAG, LED = 0x1B, 0x20, 0x30, 0x31
+NODE: dict[str, Any] = {
+    "base_version": 1, "class_version": 1, "node_type": 1, "num_ports": 1, "system_image_guid": 0x0002C90300001003,
+    "node_guid": 0x0002C90300001000, "port_guid": 0x0002C90300001001, "partition_cap": 32, "local_port_num": 1, "vendor_id": 0x0002C9,
+}  # fmt: skip
+SWITCH: dict[str, Any] = {"linear_fdb_cap": 0xC000, "multicast_fdb_cap": 0x4000, "life_time_value": 18, "partition_enforcement_cap": 32}
+
+
+def told(port: int = 1, **values: Any) -> bytes:
+    """SubnGetResp(PortInfo)."""
+    return smp(GET_RESP, 0x15, build(PortInfo, **{**PORT, **values}), modifier=port)
+
+
+def node(**values: Any) -> bytes:
+    """SubnGetResp(NodeInfo)."""
+    return smp(GET_RESP, 0x11, build(NodeInfo, **{**NODE, **values}))
+
+
+def node_record(segment: int, **values: Any) -> bytes:
+    """SubnAdmGetTableResp(NodeRecord), one segment of it."""
+    record = bytearray(build(NodeRecord, lid=5))
+    record[4 : 4 + NodeInfo.size] = build(NodeInfo, **{**NODE, **values})
+    data = bytearray(datagram(0x03, GET_TABLE_RESP, 0x11, bytes(record), at=56))
+    data[24:36] = build(RMPP, rmpp_version=1, rmpp_type=1, active=1, first=segment == 1, segment_number=segment, payload_length=440)
+    put(data, SAFormat.attribute_offset, 14)
+    return ud(bytes(data))
+
+
+def switch(method: int, **values: Any) -> bytes:
+    """SwitchInfo in an SMP."""
+    return smp(method, 0x12, build(SwitchInfo, **{**SWITCH, **values}))
+
+
+def arbitration(vl: int, weight: int, method: int = SET) -> bytes:
+    """A low-priority table with one entry of its own."""
+    return smp(method, 0x18, bytes([0, 4, 1, 4, vl, weight]) + bytes(VLArbitrationTable.size - 6), modifier=0x00010001)
+
+
+def described(name: bytes, method: int = GET_RESP) -> bytes:
+    """SubnGetResp(NodeDescription)."""
+    return smp(method, 0x10, build(NodeDescription, node_string=name))
+
+
+case("SEM003", written(neighbor_mtu=9, mtu_cap=9), written(neighbor_mtu=5))
+case("SEM003", told(neighbor_mtu=0), told(0, neighbor_mtu=0))
+case("SEM003", told(mtu_cap=0), told(mtu_cap=0, port_state=2))
+case("SEM004", written(neighbor_mtu=5, mtu_cap=3), written(neighbor_mtu=3, mtu_cap=3))
+case("SEM005", told(vl_cap=9), told(vl_cap=5))
+case("SEM005", told(vl_cap=0), told(0, vl_cap=0))
+case("SEM006", written(operational_vls=4, vl_cap=1), written(operational_vls=0, vl_cap=1))
+case("SEM007", written(link_width_enabled=0x20), written(link_width_enabled=0xFF))
+case("SEM009", written(link_speed_enabled=9), written(link_speed_enabled=15))
+case("SEM010", written(link_speed_ext_enabled=16), written(link_speed_ext_enabled=30))
+OFFERS = answer(5, PORT_INFO, port_info(5, link_speed_ext_supported=3))
+port_written("SEM010", [CA, OFFERS], PORT_INFO, set_port(link_speed_ext_enabled=4), set_port(link_speed_ext_enabled=2))
+# what the Set itself says of the supported speeds is nothing
+port_written("SEM010", [CA, OFFERS], PORT_INFO, set_port(link_speed_ext_enabled=4), set_port(link_speed_ext_enabled=31))
+case("SEM010", written(link_speed_ext_enabled=16), written(link_speed_ext_enabled=4))
+case("SEM011", written(port_state=2), written(port_state=4))
+case("SEM011", written(port_state=4, port_physical_state=2), written(port_state=1, port_physical_state=2))
+case("SEM013", written(link_down_default_state=5), written(link_down_default_state=1))
+case("SEM015", told(p_key_violations=0xFFFF), told(p_key_violations=0xFFFE))
+SHORT, LONG = answer(5, PORT_INFO, port_info(5)), answer(5, PORT_INFO, port_info(5, subnet_time_out=31))
+RAISED = ask(5, PORT_INFO, method=SET, body=set_port(subnet_time_out=31))
+case("SEM017", [CA, SHORT, RAISED], [CA, LONG, RAISED], frames=[3])  # it repeats what the port has
+case("SEM017", [CA, SHORT, RAISED], [CA, RAISED, LONG], frames=[3])  # nobody knows what the port has
+case("SEM018", written(hoq_life=20), written(hoq_life=19))
+case("SEM019", switch(SET, life_time_value=31), switch(SET, life_time_value=19))
+case("SEM020", written(reserved1=1), told(reserved1=1))
+case("SEM021", told(master_sm_lid=0), told(master_sm_lid=0, lid=0))
+case("SEM023", arbitration(15, 32), arbitration(15, 0))
+case("SEM032", node(node_type=9), node(node_type=3))
+case("SEM032", node_record(1, node_type=9), node_record(2, node_type=9))  # a later segment begins anywhere in a record
+case("SEM033", node(base_version=3), node())
+case("SEM036", node(port_guid=0), node())
+case("SEM039", node(num_ports=255), node(num_ports=254))
+case("SEM040", node(partition_cap=0), node(partition_cap=1))
+case("SEM042", sm(GET_RESP, sm_state=7), sm(GET, sm_state=7))
+case("SEM045", sm(SET, 2, sm_state=3), sm(SET, 2, sm_state=2))
+case("SEM045", sm(SET, 1, sm_state=2), sm(SET, 1, sm_state=3))
+case("SEM051", switch(GET_RESP, random_fdb_cap=1024), switch(GET_RESP))
+case("SEM051", switch(GET_RESP, linear_fdb_cap=0), switch(GET_RESP, linear_fdb_cap=0, random_fdb_cap=1024))
+case("SEM054", smp(SET, 0x31, build(LedInfo, reserved1=1)), smp(SET, 0x31, build(LedInfo, led_mask=1)))
+case("SEM057", told(link_width_active=3), told(link_width_active=16))
+case("SEM057", told(link_width_active=0), told(link_width_active=0, port_state=1, port_physical_state=2))
+case("SEM061", described(b"\xff\xfenode"), described("Knoten \u00e4".encode()))
+case("SEM061", described(b"x" * 63 + b"\xc3"), described(b"x" * 64))
+case("SEM062", told(capability_mask=0x02510869), told())
+case("SEM063", told(capability_mask=0x02510868 | 1 << 14), told(capability_mask=0x02510868 | 1 << 14, link_speed_ext_supported=1))
+PORT_PORT = answer(5, PORT_INFO, port_info(5))
+port_told("SEM056", PORT_INFO, port_info(5), port_info(5, capability_mask=0x02010068), port_info(5, capability_mask=0x0201004A))
+port_told("SEM060", DESCRIPTION, build(NodeDescription, node_string="one"), build(NodeDescription, node_string="two"),
+     build(NodeDescription, node_string="one"))  # fmt: skip
+port_written("SEM001", [PORT_SWITCH, INFO], PORT_INFO, set_port(lmc=1, lid=6), set_port(lid=6))
+case("SEM001", [PORT_SWITCH, INFO, ask(5, PORT_INFO, method=SET, body=set_port(lmc=1, lid=6))],
+     [PORT_SWITCH, answer(5, SWITCH_INFO, switch_info(enhanced_port_zero=1)), ask(5, PORT_INFO, method=SET, body=set_port(lmc=1, lid=6))],
+     frames=[3])  # fmt: skip
+port_written("SEM008", [CA, PORT_PORT], PORT_INFO, set_port(link_width_enabled=8), set_port(link_width_enabled=2))
+port_written("SEM008", [CA, PORT_PORT], PORT_INFO, set_port(link_width_enabled=8), set_port(link_width_enabled=255))
+COUNTED = answer(5, PORT_INFO, port_info(5, p_key_violations=3))
+port_written("SEM014", [CA, COUNTED], PORT_INFO, set_port(p_key_violations=7), set_port(p_key_violations=3))
+case(
+    "SEM016",
+    [CA, answer(5, PORT_INFO, port_info(5, guid_cap=0))],
+    [PORT_SWITCH, answer(5, PORT_INFO, port_info(5, guid_cap=0))],
+    frames=[2],
+)
+case(
+    "SEM038",
+    [PORT_SWITCH, answer(5, PORT_INFO, port_info(5, local_port_num=40))],
+    [PORT_SWITCH, answer(5, PORT_INFO, port_info(5))],
+    frames=[2],
+)
+case("SEM038", node(local_port_num=2), node(local_port_num=1))
+BLINK = ask(5, LED, method=SET, body=b"\x80")
+case("SEM055", [CA, PORT_PORT, BLINK], [CA, answer(5, PORT_INFO, port_info(5, capability_mask=0x02010248)), BLINK], frames=[3])
+case("SEM058", answer(5, PORT_INFO, port_info(5, diag_code=4)), answer(5, PORT_INFO, port_info(5, diag_code=2)))
+# nodes
+port_told("SEM034", NODE_INFO, port_node(5), port_node(5, device_id=0x1004), port_node(5, local_port_num=1))
+case("SEM034", [CA, answer(5, NODE_INFO, port_node(5, vendor_id=0x2D0, local_port_num=2, port_guid=9))],
+     [CA, answer(5, NODE_INFO, port_node(5, local_port_num=2, port_guid=9))], frames=[2],
+     also=["SEM038"], twin_also=["SEM038"])  # fmt: skip
+case("SEM035", [CA, answer(6, NODE_INFO, port_node(6, port_guid=GUID + 0x51))], [CA, answer(6, NODE_INFO, port_node(6))], frames=[2])
+# all ports of a switch show the GUID of its port 0, those of another switch do not
+TWIN = port_switch(6, port_guid=SWITCH_GUID + 0x50)
+case("SEM035", [PORT_SWITCH, answer(6, NODE_INFO, TWIN)], [PORT_SWITCH, answer(5, NODE_INFO, port_switch(5, local_port_num=4))], frames=[2])
+
+
+def manager(guid: int, state: int, *, priority: int = 1, count: int = 5) -> bytes:
+    return build(SMInfo, 64, guid=guid, sm_state=state, priority=priority, act_count=count)
+
+
+def managers(code: str, bad: list[tuple[Any, ...]], good: list[tuple[Any, ...]], frames: list[int]) -> None:
+    def seen(answers: list[tuple[Any, ...]]) -> list[bytes]:
+        return [CA, *(answer(5, SM_INFO, manager(*one[:2], **(one[2] if len(one) > 2 else {}))) for one in answers)]
+
+    case(code, seen(bad), seen(good), frames=frames)
+
+
+managers("SEM041", [(7, 2), (7, 2, {"priority": 9})], [(7, 2), (8, 2, {"priority": 9})], [3])
+managers("SEM046", [(7, 3, {"count": 9}), (7, 3, {"count": 2})], [(7, 3, {"count": 2}), (7, 3, {"count": 9})], [3])
+managers("SEM044", [(7, 3), (8, 3), (7, 3, {"count": 6})], [(7, 3), (8, 3), (7, 2, {"count": 6})], [4])
+case("SEM030", [CA, answer(5, VENDOR_DIAG, b"\0\7", modifier=7)], [CA, answer(5, VENDOR_DIAG, b"\0\7", modifier=3)], frames=[2])
+case("SEM030", [CA, answer(5, VENDOR_DIAG, b"\0\7", modifier=3), answer(5, VENDOR_DIAG, b"\0\3", modifier=7)],
+     [CA, answer(5, VENDOR_DIAG, b"\0\7", modifier=3), answer(5, VENDOR_DIAG, b"\0\0", modifier=7)], frames=[3])  # fmt: skip
+# tables
+port_written("SEM027", [PORT_SWITCH, INFO], LINEAR, bytes([255, 3, 99]).ljust(64, b"\xff"), bytes([255, 3, 8]).ljust(64, b"\xff"))
+port_written("SEM029", [PORT_SWITCH, INFO], MULTICAST, b"\x80\0", b"\x01\0")
+port_written("SEM029", [PORT_SWITCH, INFO], MULTICAST, b"\x02\0", b"\0\1")
+
+
+def switched(code: str, bad: dict[str, int], good: dict[str, int]) -> None:
+    port_written(code, [PORT_SWITCH, INFO], SWITCH_INFO, switch_info(**bad), switch_info(**good))
+
+
+switched("SEM049", {"multicast_fdb_top": 0xD000}, {"multicast_fdb_top": 0xC3FF})
+switched("SEM050", {"linear_fdb_top": 1024}, {"linear_fdb_top": 1023})
+switched("SEM053", {"default_port": 99}, {"default_port": 255})
+FEW = answer(5, PORT_INFO, port_info(5, operational_vls=2))
+port_written("SEM026", [CA, FEW], SL_TO_VL, b"\x01\x19", b"\x01\x1f")
+port_written("SEM024", [CA, PORT_PORT], VL_ARB, bytes(40) + b"\0\1", bytes(14) + b"\0\1", modifier=0x10000)
+port_written("SEM025", [CA, PORT_PORT], VL_ARB, bytes(64), b"\0\1", modifier=0x10000)
+port_written("SEM047", [CA], GUID_INFO, build(GUIDInfo, guid_block=[7]), build(GUIDInfo, guid_block=[GUID + 0x51]))
+# port states: Active without Armed
+INIT = [answer(5, NODE_INFO, port_node(5)), answer(5, PORT_INFO, port_info(5, port_state=2))]
+
+
+def sets(state: int) -> bytes:
+    """The manager asks for a port state."""
+    return ask(5, PORT_INFO, method=SET, body=port_info(5, port_state=state, port_physical_state=0))
+
+
+REFUSED = answer(5, PORT_INFO, port_info(5, port_state=2), header={"status": 0x1C})
+case("SEM012", [*INIT, sets(4), REFUSED], [*INIT, sets(3), sets(4), REFUSED], frames=[3])
+case("SEM012", [*INIT, sets(4), REFUSED], [*INIT, answer(5, PORT_INFO, port_info(5, port_state=3)), sets(4), REFUSED], frames=[3])
+# the port took it: ibdump missed what made it Armed, or there is no telling
+case("SEM012", [*INIT, sets(4), REFUSED], [*INIT, sets(4), answer(5, PORT_INFO, port_info(5))], frames=[3])
+case("SEM012", [*INIT, sets(4), REFUSED], [*INIT, sets(4)], frames=[3])
+
+
+def complete(frames: list[bytes]) -> bytes:
+    """A pcap of link type 247, which misses nothing."""
+    records = (struct.pack("<IIII", 1_700_000_000, i, len(frame), len(frame)) + frame for i, frame in enumerate(frames))
+    return struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 247) + b"".join(records)
+
+
+case("SEM012", complete([*INIT, sets(4)]), complete([*INIT, sets(4), answer(5, PORT_INFO, port_info(5))]), file=None, frames=[3],
+     also=["CAP009"], twin_also=["CAP009"])  # fmt: skip

@@ -1,0 +1,127 @@
+"""Proofs of the rules about subnet management packets: captures that trigger them, and near-miss twins that must not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ibdissect.lint.policy import SitePolicy
+from ibdissect.wire.notice import TrapLocalChange
+from ibdissect.wire.sm_port import PortInfo
+from tests.craft import build, mad, native, smp, ud
+from tests.craft import headers_of as headers
+from tests.fabric.made import ANSWER, SET, answer, ask, node, node_info, port_info
+from tests.rules.cases import case
+from tests.rules.made.lanes import HELD, read
+from tests.rules.made.site import written
+from tests.rules.made.subnets import packet
+from tests.rules.made.traps import CA, PORT, details, notice, repress, trap
+
+NODE_INFO, PORT_INFO, NOTICE, QUIET_GET, RESPONSE = 0x11, 0x15, 0x02, 0x01, 0x81
+
+
+def at_qp(qp: int, data: bytes, **kw: object) -> bytes:
+    """A UD packet on VL15 to a queue pair."""
+    return native(0x64, data, headers=headers(0x64), lrh={"vl": 15}, bth={"destqp": qp, "m": 0}, **kw)  # type: ignore[arg-type]
+
+
+def leftovers() -> bytes:
+    """A LID-routed Get with a path behind the attribute."""
+    data = bytearray(mad(0x01, 1, NODE_INFO))
+    data[129:131] = b"\x01\x02"
+    return ud(bytes(data), dest_qp=0, src_qp=0, q_key=0, lrh={"vl": 15})
+
+
+def short(size: int) -> bytes:
+    """A Get(NodeInfo) of `size` bytes."""
+    return ud(mad(0x01, 1, NODE_INFO, size=size), dest_qp=0, src_qp=0, q_key=0, lrh={"vl": 15})
+
+
+case("SMP001", short(252), short(256))
+case("SMP002", smp(6, NODE_INFO), smp(1, NODE_INFO))
+case("SMP003", smp(1, NODE_INFO, path=[1], dr={"initial_path": b"\x01\x01"}), smp(1, NODE_INFO, path=[1], dr={"initial_path": b"\x00\x01"}))
+case("SMP004", smp(1, NODE_INFO, path=[1, 2], dr={"hop_pointer": 4}), smp(1, NODE_INFO, path=[1, 2], dr={"hop_pointer": 3}))
+case("SMP007", smp(1, NODE_INFO, path=[1], dr={"hop_count": 64}), smp(1, NODE_INFO, path=[1], dr={"hop_count": 63}))
+case("SMP008", smp(0x81, PORT_INFO, build(PortInfo, vl_cap=4), path=[1], dr={"d": 0}),
+     smp(0x81, PORT_INFO, build(PortInfo, vl_cap=4), path=[1], dr={"d": 1}))  # fmt: skip
+case("SMP008", smp(1, NODE_INFO, path=[1], dr={"d": 1, "hop_pointer": 0}), smp(1, NODE_INFO, path=[1], dr={"d": 0}))
+case("SMP009", leftovers(), short(256))
+case("SMP011", smp(1, NODE_INFO, path=[1], dr={"dr_slid": 1}, slid=1, dlid=2), smp(1, NODE_INFO, path=[1]))
+case("SMP012", smp(1, NODE_INFO, path=[1], slid=5, dlid=7), smp(1, NODE_INFO, path=[1]))
+case("SMP017", at_qp(5, mad(0x01, 0x81, PORT_INFO, build(PortInfo, vl_cap=4), at=64)),
+     at_qp(0, mad(0x01, 0x81, PORT_INFO, build(PortInfo, vl_cap=4), at=64)), also=["LNK010"])  # fmt: skip
+case("SMP024", ud(mad(0x01, 1, NODE_INFO)), smp(1, NODE_INFO))
+LOCAL = details(TrapLocalChange, lidaddr=5, change_flags=1)
+case("SMP014", [CA, PORT, trap(144, LOCAL, dlid=9)], [CA, PORT, trap(144, LOCAL)], frames=[3])
+TOLD = answer(6, PORT_INFO, port_info(6, master_sm_lid=9))
+case("SMP014", [CA, PORT, trap(144, LOCAL, dlid=9)], [CA, PORT, TOLD, trap(144, LOCAL, dlid=9)], frames=[3])  # it may know better
+AGAIN = [trap(144, LOCAL), trap(144, LOCAL)]
+case("SMP020", [CA, PORT, *AGAIN], [CA, PORT, AGAIN[0], repress(144, LOCAL), AGAIN[1]], frames=[4])
+WRONG = [CA, PORT, trap(144, LOCAL), repress(144, LOCAL, tid=8)]
+case("SMP019", [*WRONG, trap(144, LOCAL)], [CA, PORT, trap(144, LOCAL), repress(144, LOCAL), trap(144, LOCAL)], frames=[4])
+case("SMP019", [*WRONG, trap(144, LOCAL)], [*WRONG, trap(144, LOCAL), repress(144, LOCAL)], frames=[4])
+case("SMP019", [*WRONG, trap(144, LOCAL)], WRONG, frames=[4])  # the trap that it answers may have been missed
+ANSWERED = answer(5, NOTICE, notice(144, LOCAL), header={"transaction_id": 7})
+GET = ask(5, NOTICE, header={"transaction_id": 7})
+ENDED = [CA, PORT, trap(144, LOCAL), repress(144, LOCAL)]
+case("SMP018", [*ENDED, ANSWERED], [*ENDED, GET, ANSWERED], frames=[5])
+# who may write: by LID, by GUID of the port that has the LID, by GUID at the start of a directed route
+BY_LID = SitePolicy(manager_lids=frozenset({1}))
+WRITES = written()
+case("SMP025", ask(5, PORT_INFO, method=SET, body=WRITES, slid=7), ask(5, PORT_INFO, method=SET, body=WRITES), frames=[1], policy=BY_LID)
+case("SMP025", ask(5, PORT_INFO, method=SET, body=WRITES, slid=7), ask(5, PORT_INFO, body=WRITES, slid=7), frames=[1], policy=BY_LID)
+GUID_OF_3 = 0x0002C90300001000 + (3 << 4) + 1
+BY_GUID = SitePolicy(manager_guids=frozenset({GUID_OF_3}))
+KNOWN = [node_info(3), node_info(4)]
+case("SMP025", [*KNOWN, ask(5, PORT_INFO, method=SET, body=WRITES, slid=4)], [*KNOWN, ask(5, PORT_INFO, method=SET, body=WRITES, slid=3)],
+     frames=[3], policy=BY_GUID)  # fmt: skip
+ASKED = smp(QUIET_GET, NODE_INFO, slid=1, dlid=2)
+
+
+def told(lid: int) -> bytes:
+    """NodeInfo of the node that was asked, from a LID."""
+    return smp(RESPONSE, NODE_INFO, node(2), slid=lid, dlid=1)
+
+
+# LMC 7 gives a port 128 LIDs: an answer from another one of them is no other port's.
+case("SMP016", [ASKED, told(900)], [ASKED, told(3)], frames=[2])
+
+
+def port_of_2(lmc: int = 0) -> list[bytes]:
+    """The port that is asked tells its LIDs."""
+    other = {"transaction_id": 9}
+    return [answer(2, at, body, header=other) for at, body in ((NODE_INFO, node(2)), (PORT_INFO, port_info(2, lmc=lmc)))]
+
+
+# its LMC is known, and it tells the same again
+LED_ASKED, LED_TOLD = smp(QUIET_GET, 0x31, slid=1, dlid=2), smp(RESPONSE, 0x31, slid=3, dlid=1)
+case("SMP016", [*port_of_2(), LED_ASKED, LED_TOLD, *port_of_2()], [*port_of_2(1), LED_ASKED, LED_TOLD, *port_of_2(1)], frames=[4])
+case("SMP016", [*port_of_2(), LED_ASKED, LED_TOLD, *port_of_2()], [*port_of_2(), LED_ASKED, LED_TOLD], frames=[4])
+# The high half of a transaction id is the agent's own business.
+QUIET_AGAIN = trap(144, LOCAL)
+case(
+    "SMP019",
+    [CA, PORT, QUIET_AGAIN, repress(144, LOCAL, tid=8), QUIET_AGAIN],
+    [CA, PORT, QUIET_AGAIN, repress(144, LOCAL, tid=7 << 32 | 7), QUIET_AGAIN],
+    frames=[4],
+)
+# requests
+packet(
+    "SMP005",
+    smp(QUIET_GET, NODE_INFO, path=[1, 2], dr={"hop_pointer": 2, "dr_dlid": 5}, dlid=0xFFFF),
+    smp(QUIET_GET, NODE_INFO, path=[1], dr={"hop_pointer": 1, "dr_dlid": 5}, dlid=0xFFFF),
+    also=["SMP011"],
+    twin_also=["SMP011"],
+)
+RETURN: dict[str, Any] = {"hop_pointer": 2}
+case("SMP010", smp(ANSWER, NODE_INFO, node(5), path=[1, 2], dr={**RETURN, "return_path": bytes([0, 1])}),
+     smp(ANSWER, NODE_INFO, node(5), path=[1, 2], dr={**RETURN, "return_path": bytes([0, 1, 3])}))  # fmt: skip
+LID_ASKED = smp(QUIET_GET, 0x11, slid=1, dlid=2)
+case(
+    "SMP016",
+    [LID_ASKED, smp(RESPONSE, 0x11, node(2), slid=900, dlid=1)],
+    [LID_ASKED, smp(RESPONSE, 0x11, node(2), slid=2, dlid=1)],
+    frames=[2],
+)
+SEEN = ["MKY005"]
+case("SMP023", [*HELD, read(0x8877665544332211, SET)], [*HELD, read(0x8877665544332212, SET)], frames=[3],
+     also=["MKY002", *SEEN], twin_also=["MKY002", *SEEN])  # fmt: skip

@@ -1,0 +1,58 @@
+"""Proofs of the rules about traps: captures that trigger them, and near-miss twins that must not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ibdissect.wire.notice import GMPNotice, Notice, TrapLinkState, TrapLocalChange, TrapThreshold
+from tests.craft import build, gmp, smp
+from tests.fabric.made import answer, node, port_info, switch
+from tests.rules.cases import case
+from tests.rules.made.traps import CA, bad_key, details
+from tests.rules.made.traps import trap as plain_trap
+
+TRAP, REPORT, NODE_INFO, PORT_INFO = 5, 6, 0x11, 0x15
+LOCAL_CHANGE: dict[str, Any] = {"lidaddr": 5, "capabilitymask": 0x02514868}
+
+
+def notice(number: int, kind: int, details: bytes = b"", **values: Any) -> bytes:
+    """A generic notice."""
+    head = {"is_generic": 1, "type": kind, "producer_type": 1, "trap_number": number, "issuer_lid": 5, **values}
+    return build(Notice, **head, data_details=details)
+
+
+def trap(number: int, kind: int, details: bytes = build(TrapLocalChange, **LOCAL_CHANGE), **values: Any) -> bytes:
+    """A SubnTrap from LID 5."""
+    return smp(TRAP, 2, notice(number, kind, details, **values), slid=5)
+
+
+def report(number: int, kind: int) -> bytes:
+    """A SubnAdmReport."""
+    return gmp(0x03, REPORT, 2, notice(number, kind, producer_type=4) + bytes(GMPNotice.size - Notice.size), at=56)
+
+
+case("TRP002", trap(144, 4, producer_type=9), trap(144, 4, producer_type=4))
+case("TRP003", trap(144, 1), trap(144, 4))
+case("TRP003", trap(144, 1), trap(144, 0x7F))
+case("TRP004", trap(99, 4), trap(99, 4, is_generic=0))
+case("TRP007", trap(144, 4, build(TrapLocalChange, lidaddr=5)), trap(144, 4, build(TrapLocalChange, lidaddr=5, change_flags=1)))
+case("TRP009", trap(64, 3), report(64, 3))
+AT_5 = details(TrapLinkState, lidaddr=5)
+SWITCH = answer(5, NODE_INFO, switch(5, local_port_num=3))
+case("TRP001", plain_trap(128, AT_5, issuer_lid=9), plain_trap(128, AT_5))
+case("TRP005", [CA, plain_trap(128, AT_5)], [SWITCH, plain_trap(128, AT_5)], frames=[2])
+case(
+    "TRP006",
+    [CA, plain_trap(129, details(TrapThreshold, lidaddr=5, portno=99))],
+    [CA, plain_trap(129, details(TrapThreshold, lidaddr=5, portno=1))],
+    frames=[2],
+)
+case(
+    "TRP008",
+    plain_trap(256, bad_key(dr_notice=1, dr_hop_count=40)),
+    plain_trap(256, bad_key(dr_notice=1, dr_hop_count=40, dr_path_truncated=1)),
+)
+# The same where a PortInfo said how many LIDs the port has.
+WIDE = [answer(4, NODE_INFO, node(4)), answer(4, PORT_INFO, port_info(4, lmc=2))]
+case("TRP001", [*WIDE, plain_trap(128, AT_5, slid=4, issuer_lid=8)], [*WIDE, plain_trap(128, AT_5, slid=4, issuer_lid=6)], frames=[3],
+     also=["TRP005"], twin_also=["TRP005"])  # fmt: skip

@@ -1,0 +1,193 @@
+"""Proofs of the rules about transactions: requests, answers and RMPP transfers: captures that trigger them, and near-miss twins that
+must not."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from ibdissect.wire.cm import MRA
+from ibdissect.wire.cm_path import APR, LAP
+from ibdissect.wire.mad import RMPP
+from ibdissect.wire.notice import Notice
+from ibdissect.wire.pm import PortCountersExtended
+from ibdissect.wire.sm import SMInfo
+from tests.craft import build, erf_pcap, ethernet_pcap, gmp, roce2, smp, ud
+from tests.fabric.made import answer, node, port_info
+from tests.rules.cases import case
+from tests.rules.made.connections import ACTIVE, BACK, BROKEN, IDS, PASSIVE, REFUSED, message, over_ethernet, reply, request
+from tests.rules.made.connections import WAIT as CM_WAIT
+from tests.rules.made.conversations import agent, counters
+from tests.rules.made.conversations import perf as gsi_perf
+from tests.rules.made.mads import table
+
+PERF, SA, PORT_COUNTERS, LINK_RECORD, NOTICE, GET = 0x04, 0x03, 0x12, 0x20, 0x02, 0x01
+GET_RESP, REPORT_RESP, TRAP, REPRESS, TABLE, TABLE_RESP = 0x81, 0x86, 0x05, 0x07, 0x12, 0x92
+DATA, ACK, FIRST, MIDDLE, LAST, SET, RESPONSE = 1, 2, 3, 1, 5, 0x02, 0x81
+SLOW: Any = partial(erf_pcap, step_ns=1_000_000_000)
+SLOWER: Any = partial(erf_pcap, step_ns=6_000_000_000)
+PORT_1 = bytes([0, 1])
+
+
+def perf(method: int, transaction: int, **kw: Any) -> bytes:
+    """Asked by LID 1 of LID 2."""
+    ends = {"slid": 2, "dlid": 1} if method & 0x80 else {"slid": 1, "dlid": 2}
+    return gmp(PERF, method, PORT_COUNTERS, PORT_1, header={"transaction_id": transaction}, **{**ends, **kw})
+
+
+def segment(kind: int, number: int, data2: int, *, flags: int = 1, method: int = TABLE_RESP, transaction: int = 7) -> bytes:
+    """A segment of the table that LID 2 sends to LID 1, or its acknowledgement."""
+    rmpp = build(RMPP, rmpp_version=1, rmpp_type=kind, r_resp_time=31, rmpp_flags=flags, data1=number, data2=data2)
+    body = bytearray(rmpp + bytes(220))
+    if kind == 1:
+        body[20:22] = bytes([0, 1])  # AttributeOffset in eight bytes
+    ends = {"slid": 1, "dlid": 2} if method == TABLE else {"slid": 2, "dlid": 1}
+    return gmp(SA, method, LINK_RECORD, bytes(body), at=24, header={"transaction_id": transaction}, **ends)
+
+
+def other(psn: int) -> bytes:
+    """A datagram that has nothing to do with it."""
+    return ud(b"idle", dest_qp=0x40, src_qp=0x41, q_key=0x1111, bth={"psn": psn})
+
+
+QUICK: Any = partial(erf_pcap, step_ns=1_000_000)
+EXTENDED = gmp(PERF, GET, 0x1D, PORT_1, header={"transaction_id": 2}, slid=1, dlid=2)
+
+
+def answered_late(attribute: int) -> bytes:
+    """The answer of LID 2 to another question under transaction id 2."""
+    return gmp(PERF, GET_RESP, attribute, build(PortCountersExtended, port_select=1), header={"transaction_id": 2}, slid=2, dlid=1)
+
+
+DONE = [perf(GET, 1), perf(GET_RESP, 1)]
+case("TXN001", [*DONE, perf(GET, 2), other(1), other(2)], [*DONE, perf(GET, 2), perf(GET_RESP, 2), other(2)], frames=[3], file=SLOW)
+# one direction only
+case("TXN001", [*DONE, perf(GET, 2), perf(GET, 2), other(1), other(2)], [perf(GET, 1), perf(GET, 2), other(1), other(2)], frames=[3],
+     file=SLOW)  # fmt: skip
+# the answer was recorded just in front of the request
+case("TXN001", [*DONE, perf(GET, 2), *[other(psn) for psn in range(1200)]],
+     [*DONE, perf(GET_RESP, 2), perf(GET, 2), *[other(psn) for psn in range(1200)]], frames=[3], file=QUICK)  # fmt: skip
+# another question with the same transaction id came in between
+case("TXN001", [*DONE, perf(GET, 2), EXTENDED, answered_late(0x1D), other(1), other(2)],
+     [*DONE, perf(GET, 2), EXTENDED, perf(GET_RESP, 2), answered_late(0x1D), other(1), other(2)], frames=[3], file=SLOW)  # fmt: skip
+# answers go to others only
+TO_OTHERS = [perf(GET_RESP, 1, dlid=9), perf(GET_RESP, 2, dlid=9)]
+case("TXN001", [*DONE, perf(GET, 2), *TO_OTHERS], [*TO_OTHERS, perf(GET, 2), other(1), other(2)], frames=[3], file=SLOW)
+# the end of the capture
+case("TXN001", [*DONE, perf(GET, 2), other(1)], [*DONE, perf(GET, 2)], frames=[3], file=SLOW)
+case("TXN003", [*DONE, perf(GET_RESP, 1)], [*DONE, perf(GET, 1), perf(GET_RESP, 1)], frames=[3])
+case("TXN005", [perf(GET, 1), perf(GET_RESP, 1, slid=900)], [perf(GET, 1), perf(GET_RESP, 1, slid=900, dlid=3)], frames=[2])
+# through another router than the request
+FAR = {"sgid": bytes([0xFE, 0xC0, *bytes(13), 2]), "dgid": bytes([0xFE, 0xC0, *bytes(13), 1]), "hop_lmt": 64}
+case("TXN005", [perf(GET, 1), perf(GET_RESP, 1, slid=900)], [perf(GET, 1), perf(GET_RESP, 1, slid=900, grh=FAR)], frames=[2])
+case("TXN006", [perf(GET, 1), perf(REPORT_RESP, 1)], [perf(GET, 1), perf(GET_RESP, 1)], frames=[2], also=["PM009"])
+
+
+def trap_like(method: int, transaction: int = 5) -> bytes:
+    """A trap of LID 5 to the manager at LID 1, or what comes back."""
+    ends = {"slid": 5, "dlid": 1} if method == TRAP else {"slid": 1, "dlid": 5}
+    return smp(method, NOTICE, LOCAL, header={"transaction_id": transaction}, **ends)
+
+
+LOCAL = build(Notice, 64, is_generic=1, type=4, producer_type=1, trap_number=144, issuer_lid=5, data_details=bytes([0, 0, 0, 5, 0, 1]))
+case("TXN008", [trap_like(TRAP), trap_like(GET_RESP)], [trap_like(TRAP), trap_like(REPRESS)], frames=[2])
+WAIT = [other(i) for i in range(3)]
+case("TXN009", [*WAIT, trap_like(REPRESS)], [*WAIT, trap_like(TRAP), trap_like(REPRESS)], frames=[4], file=SLOWER)
+# the capture has just begun
+case("TXN009", [*WAIT, trap_like(REPRESS)], [trap_like(REPRESS), *WAIT], file=SLOWER)
+case("TXN011", [*WAIT, segment(DATA, 5, 0)], [*WAIT, segment(DATA, 1, 0, flags=FIRST)], frames=[4], file=SLOWER)
+# ibdump may have missed what the sender does not go back for
+SKIPPED = [segment(DATA, 1, 0, flags=FIRST), segment(DATA, 3, 0, flags=MIDDLE)]
+ARRIVED = segment(ACK, 3, 64, method=TABLE)
+MISSED = segment(DATA, 2, 0, flags=MIDDLE)
+case("TXN012", [*SKIPPED, MISSED, SKIPPED[-1], ARRIVED], [*SKIPPED, ARRIVED], frames=[2])
+case("TXN012", [*SKIPPED, MISSED, SKIPPED[-1], ARRIVED], [*SKIPPED, MISSED, ARRIVED], frames=[2])  # the capture changed the order
+# also behind the last segment
+ENDED = [segment(DATA, 1, 0, flags=FIRST), segment(DATA, 3, 40, flags=LAST)]
+case("TXN012", [*ENDED, MISSED, ENDED[-1]], ENDED, frames=[2])
+case("TXN012", ENDED, [ENDED[0], segment(DATA, 2, 40, flags=LAST)], frames=[2],
+     also=["CAP009"], twin_also=["CAP009"], file=partial(ethernet_pcap, link=247))  # fmt: skip
+case("TXN013", [segment(DATA, 1, 300, flags=FIRST), segment(DATA, 2, 40, flags=LAST)],
+     [segment(DATA, 1, 260, flags=FIRST), segment(DATA, 2, 40, flags=LAST)], frames=[2])  # fmt: skip
+case("TXN017", segment(ACK, 5, 1, method=TABLE), segment(ACK, 5, 5, method=TABLE))
+case("TXN020", [segment(DATA, 1, 0, flags=FIRST), *WAIT],
+     [segment(DATA, 1, 0, flags=FIRST), segment(DATA, 2, 40, flags=LAST), *WAIT], frames=[1], file=SLOWER)  # fmt: skip
+GSI_SLOW: Any = partial(erf_pcap, step_ns=6_000_000_000)
+# TXN002
+ONE, OTHER = counters(GET), gsi_perf(GET, 0x1D, build(PortCountersExtended, port_select=1))
+GSI_DONE = [counters(GET_RESP), gsi_perf(GET_RESP, 0x1D, build(PortCountersExtended, port_select=1))]
+case("TXN002", [ONE, OTHER, *GSI_DONE], [ONE, GSI_DONE[0], OTHER, GSI_DONE[1]], frames=[2])
+case("TXN002", [ONE, OTHER, *GSI_DONE], [ONE, ONE, *GSI_DONE[:1]])
+# ibdump may have missed the first answer
+case("TXN002", [ONE, OTHER, *GSI_DONE], [ONE, OTHER, GSI_DONE[1]], twin_also=["TXN001"])
+# TXN004
+case("TXN004", [*agent(), counters(GET, 8), counters(GET_RESP, 8)], [*agent(resp_time_value=21), counters(GET, 8), counters(GET_RESP, 8)],
+     frames=[4], file=GSI_SLOW)  # fmt: skip
+ASK = [smp(GET, 0x10, slid=1, dlid=5), answer(5, 0x10, b"node")]
+QUICK, LAZY = (
+    [answer(5, 0x11, node(5)), answer(5, 0x15, port_info(5, subnet_time_out=10, resp_time_value=code)), *ASK] for code in (10, 14)
+)
+case("TXN004", QUICK, LAZY, frames=[4], file=partial(erf_pcap, step_ns=20_000_000))
+# TXN018
+FLOOD = [counters(GET, n) for n in range(1, 102)]
+case("TXN018", FLOOD, FLOOD[:100], frames=[101])
+case("TXN018", FLOOD, [counters(GET, n, port_select=1 + n % 2) for n in range(1, 102)], frames=[101])
+
+
+def cut(frames: Sequence[bytes], size: int = 96) -> bytes:
+    """A capture with the first bytes of each frame."""
+    out = erf_pcap([frame[:size] for frame in frames])
+    whole = len(frames[0])
+    return out[:24] + b"".join(
+        out[at : at + 12] + struct.pack("<I", 16 + whole) + out[at + 16 : at + 30] + struct.pack(">H", whole) + out[at + 32 :][:size]
+        for at in range(24, len(out), 32 + size)
+    )
+
+
+# cut off in front of what tells the requests apart
+ROUTES = [smp(GET, 0x11, path=[1, n], header={"transaction_id": n}) for n in range(1, 102)]
+case("TXN018", erf_pcap(FLOOD), cut(ROUTES), file=None, frames=[101], twin_also=["CAP001"])
+# TXN019
+MANAGERS = [answer(lid, 0x11, node(lid)) for lid in (5, 6, 7)]
+MANAGERS += [answer(lid, 0x15, port_info(lid)) for lid in (5, 6, 7)]
+MANAGERS += [answer(lid, 0x20, build(SMInfo, guid=0x0002C90300001001 + (lid << 4), sm_state=state)) for lid, state in ((5, 3), (6, 2))]
+BY_5, BY_6 = (smp(SET, 0x10, slid=lid, dlid=7) for lid in (5, 6))
+case("TXN019", [*MANAGERS, BY_5, BY_6, BY_5], [*MANAGERS, BY_5, BY_5, BY_5], frames=[11])
+# the second takes over from the first, which died
+case("TXN019", [*MANAGERS, BY_5, BY_6, BY_5], [*MANAGERS, BY_5, BY_6, BY_6], frames=[11])
+
+
+def patient(code: int, of: int = 0) -> bytes:
+    """The passive side asks for 4.096 us * 2^code more."""
+    return message(0x11, MRA, BACK, PASSIVE, message_mraed=of, service_timeout=code)
+
+
+LONG: Any = partial(erf_pcap, step_ns=4_000_000_000)
+case("TXN010", [request(), patient(18), reply()], [request(), patient(20), reply()], frames=[3], file=LONG)
+case("TXN010", [request(), patient(18), REFUSED], [request(), patient(18), patient(20), REFUSED], frames=[3], also=["CM012"],
+     twin_also=["CM012"], file=LONG)  # fmt: skip
+LOAD = message(0x19, LAP, IDS, ACTIVE, remote_qpn=0x200, remote_cm_response_timeout=20)
+LOADED = message(0x1A, APR, BACK, PASSIVE)
+case("TXN010", [*BROKEN, LOAD, patient(18, 2), LOADED], [*BROKEN, LOAD, patient(20, 2), LOADED], frames=[6], file=LONG)
+# the answer to the second LAP, which asked for no patience
+AGAIN = [*BROKEN, LOAD, patient(20, 2), LOADED]
+case("TXN010", [*BROKEN, LOAD, patient(18, 2), LOADED], [*AGAIN, LOAD, LOADED], frames=[6], file=LONG)
+# silence proves something only where the capture misses nothing
+SILENT = [over_ethernet(request(), 1), over_ethernet(patient(18), 2), roce2(0x64, b"idle", ext={"DETH": {}}, bth={"destqp": 9})]
+case("TXN010", ethernet_pcap(SILENT, step_ns=4_000_000_000), LONG([request(), patient(18), CM_WAIT[0]]), file=None)  # type: ignore[arg-type]
+COUNTERS = gmp(PERF, GET, 1, slid=1, dlid=2)
+
+
+def counted(lid: int) -> bytes:
+    return gmp(PERF, RESPONSE, 1, slid=lid, dlid=1)
+
+
+case("TXN005", [COUNTERS, counted(900)], [COUNTERS, counted(3)], frames=[2])
+ONE_LID, TWO_LIDS = ([answer(2, 0x11, node(2)), answer(2, 0x15, port_info(2, lmc=lmc))] for lmc in (0, 1))
+case("TXN005", [*ONE_LID, COUNTERS, counted(3), ONE_LID[1]], [*TWO_LIDS, COUNTERS, counted(3), TWO_LIDS[1]], frames=[4])
+case("TXN014", table(rmpp_type=4, rmpp_status=126), table(rmpp_type=2))
+case("TXN015", table(rmpp_type=3, rmpp_status=1), table(rmpp_type=2))
+case("TXN016", table(rmpp_status=1), table())
+case("TXN016", table(rmpp_type=4, rmpp_status=50), table(rmpp_type=4, rmpp_status=118), twin_also=["TXN014"])

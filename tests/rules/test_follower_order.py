@@ -1,0 +1,45 @@
+"""Are followers fed after those whose state they read, and does their order make no difference beyond that?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
+
+from ibdissect.flow.reliable import Streams
+from ibdissect.lint import engine
+from ibdissect.lint.engine import Context, in_order
+from ibdissect.table.connections import Connections
+from tests.rules.test_rules import CASES, lint
+
+in_order_by_name = in_order
+
+
+def reversed_order(kinds: Iterable[type[Any]]) -> list[type[Any]]:
+    """The last of the usual order first, as far as `after` allows it."""
+    left, ordered = in_order_by_name(kinds), list[type[Any]]()
+    while left:
+        ready = next(kind for kind in reversed(left) if not set(getattr(kind, "after", ())) & set(left))
+        left.remove(ready)
+        ordered.append(ready)
+    return ordered
+
+
+def test_what_a_follower_reads_is_made_and_fed_first() -> None:
+    class Aardvark:
+        after: Sequence[type[Any]] = (Streams,)
+
+    assert in_order([Aardvark, Streams]) == [Connections, Streams, Aardvark]
+    context = Context()
+    assert context.get(Streams).connections is context.get(Connections)
+
+
+@pytest.mark.slow
+def test_the_order_of_independent_followers_changes_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every rule's proof, with the order turned round."""
+    monkeypatch.setattr(engine, "in_order", reversed_order)
+    for proof in (case for cases in CASES.values() for case in cases):
+        found = lint(proof.bad, proof.policy)
+        assert {f.code for f in found} == proof.also | {proof.code}, proof.code
+        assert proof.frames in ((), tuple(f.frame for f in found if f.code == proof.code)), proof.code

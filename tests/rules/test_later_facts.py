@@ -1,0 +1,91 @@
+"""Does what a node says later leave earlier requests as they are: neither wrong by it, nor cleared by it?"""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+from ibdissect.capture import records
+from ibdissect.cli.limits import Limits
+from ibdissect.lint.finding import Finding
+from ibdissect.rules import load
+from ibdissect.session.check import Options, check
+from tests.craft import erf_pcap
+from tests.fabric.made import SET, answer, ask, node, port_info, switch, switch_info
+from tests.rules.made.subnets import data, sweep
+
+NODE_INFO, SWITCH_INFO, PORT_INFO, SL_TO_VL, VL_ARB, LINEAR, LED_INFO = 0x11, 0x12, 0x15, 0x17, 0x18, 0x19, 0x31
+CA, SWITCH = answer(5, NODE_INFO, node(5)), answer(5, NODE_INFO, switch(5))
+TABLES, PORT = answer(5, SWITCH_INFO, switch_info(linear_fdb_cap=2048)), answer(5, PORT_INFO, port_info(5))
+COUNTED = answer(5, PORT_INFO, port_info(5, p_key_violations=1))
+RULES = load()
+
+
+def lint(frames: list[bytes], rows: int | None = None, chosen: str | None = None) -> list[Finding]:
+    before, records.ROWS = records.ROWS, rows or records.ROWS
+    try:
+        shown = Limits.parse(None, chosen, None) if chosen else None
+        return check(io.BytesIO(erf_pcap(frames)), Options(rules=RULES, shown=shown)).findings
+    finally:
+        records.ROWS = before
+
+
+def of(code: str, found: list[Finding]) -> list[tuple[int, int]]:
+    return [(finding.frame, finding.count) for finding in found if finding.code == code]
+
+
+@pytest.mark.parametrize("rows", [None, 1])
+@pytest.mark.parametrize(
+    ("code", "before", "request_", "after"),
+    [
+        ("AM007", [SWITCH], ask(5, PORT_INFO, modifier=8), answer(5, NODE_INFO, switch(5, num_ports=4))),
+        ("AM015", [CA, PORT], ask(5, VL_ARB, modifier=0x30000), answer(5, PORT_INFO, port_info(5, vl_arbitration_high_cap=0))),
+        ("AM017", [SWITCH, TABLES], ask(5, LINEAR, modifier=31), answer(5, SWITCH_INFO, switch_info(linear_fdb_cap=1024))),
+    ],
+)
+def test_smaller_later(code: str, before: list[bytes], request_: bytes, after: bytes, rows: int | None) -> None:
+    """A request that was right stays right; the same one behind the change is wrong."""
+    assert of(code, lint([*before, request_, after, request_], rows)) == [(len(before) + 3, 1)]
+
+
+@pytest.mark.parametrize("rows", [None, 1])
+@pytest.mark.parametrize(
+    ("code", "body", "attribute", "fields"),
+    [
+        ("SEM055", b"\x80", LED_INFO, {"modifier": 0}),
+        ("SEM024", bytes(40) + b"\0\1", VL_ARB, {"modifier": 0x10000}),
+        ("SEM025", bytes(64), VL_ARB, {"modifier": 0x10000}),
+        ("SEM026", b"\x01\x19", SL_TO_VL, {}),
+    ],
+)
+def test_counted_later(code: str, body: bytes, attribute: int, fields: dict[str, Any], rows: int | None) -> None:
+    """A counter that rises later does not clear a finding."""
+    port = {"operational_vls": 2}
+    shown, counted = (answer(5, PORT_INFO, port_info(5, **port, **more)) for more in ({}, {"p_key_violations": 1}))
+    request = ask(5, attribute, method=SET, body=body.ljust(64, b"\0"), **fields)
+    assert of(code, lint([CA, shown, request, counted], rows)) == [(3, 1)]
+
+
+@pytest.mark.parametrize("rows", [None, 1])
+def test_counted_later_in_a_swept_subnet(rows: int | None) -> None:
+    later = port_info(2, operational_vls=1, p_key_violations=9)
+    frames = [*sweep(), data(dlid=7), answer(2, PORT_INFO, later, modifier=1), data(dlid=7)]
+    assert of("LNK020", lint(frames, rows)) == [(10, 2)]
+
+
+def test_chosen_frames_hold_what_they_hold() -> None:
+    """Findings of a flow that begins in front of the chosen frames are those of the chosen ones."""
+    frames = [*sweep(), data(dlid=7), data(dlid=7, psn=2), data(dlid=7, psn=3)]
+    assert of("LNK020", lint(frames)) == [(10, 3)]
+    assert of("LNK020", lint(frames, chosen="11-12")) == [(11, 2)]
+    assert of("LNK020", lint(frames, chosen="10,12")) == [(10, 2)]
+
+
+def test_ports_that_differ_are_findings_of_their_own() -> None:
+    blocks = [bytes([255, 3, 99]), bytes([255, 25]), bytes([1, 255, 99])]
+    wanted = [ask(5, LINEAR, method=SET, body=body.ljust(64, b"\xff"), modifier=number) for number, body in enumerate(blocks)]
+    found = [finding for finding in lint([SWITCH, TABLES, *wanted]) if finding.code == "SEM027"]
+    assert [(finding.frame, finding.count) for finding in found] == [(3, 2), (4, 1)]
+    assert "leaves by port 99" in found[0].message and "leaves by port 25" in found[1].message

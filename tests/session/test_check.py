@@ -1,0 +1,45 @@
+"""Does a check give the same findings with a thread that reads ahead, and do exceptions in that thread reach the caller?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibdissect.capture.chunk import Chunk
+from ibdissect.capture.opening import open_capture
+from ibdissect.errors import CaptureError
+from ibdissect.rules import load
+from ibdissect.session.check import Options, check_reading
+from ibdissect.session.reading import Reading
+
+ROOT = Path(__file__).parents[2]
+CAPTURES = ["pkey-lab-full.pcap", "rxe-rping.pcap", "rxe-nak-bad-rkey.pcap", "opensm-first-sweep.pcap"]
+
+
+def report(path: Path, threads: int, window: int) -> dict[str, Any]:
+    with open_capture(str(path), window=window) as reader:
+        return asdict(check_reading(Reading(reader), Options(rules=load(), threads=threads)))
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_a_thread_that_reads_ahead_changes_nothing(name: str) -> None:
+    path = ROOT / "captures" / name
+    alone = report(path, 1, 3000)
+    assert report(path, 2, 3000) == alone and alone["frames"] > 5
+
+
+def test_what_goes_wrong_ahead_is_reported_and_the_thread_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_capture(str(ROOT / "captures/rxe-rping.pcap"), window=3000) as reader:
+        chunks = reader.chunks
+
+        def breaks() -> Iterator[Chunk]:
+            yield next(chunks())
+            raise CaptureError(reader.path, "cannot be read: the disk is gone")
+
+        monkeypatch.setattr(reader, "chunks", breaks)
+        found = check_reading(Reading(reader), Options(rules=load(), threads=2))
+    assert found.status == "unreadable" and "the disk is gone" in str(found.error)

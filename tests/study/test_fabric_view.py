@@ -1,0 +1,91 @@
+"""Does the fabric view list what is known - managers, switches, links, partitions, keys without their values - with its frames?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ibdissect.fabric import Follower
+from ibdissect.study import fabric_view
+from ibdissect.study.fabric_view import Entry, FabricView, view_of
+from ibdissect.wire.sm import SMInfo
+from tests import craft
+from tests.fabric.made import ANSWER, node, p_keys, port_info, switch, switch_info
+from tests.table.made import native_table
+
+KEY = 0x4142434445464748
+
+
+def routed(attribute: int, body: bytes, *path: int, **kw: Any) -> bytes:
+    return craft.smp(ANSWER, attribute, body, path=list(path), **kw)
+
+
+def manager(state: int) -> bytes:
+    return routed(0x20, craft.build(SMInfo, 64, guid=0xABCD, sm_state=state, priority=7))
+
+
+FRAMES = [
+    routed(0x11, node(1)), routed(0x15, port_info(1), modifier=1), routed(0x10, b"manager host".ljust(64, b"\0")), manager(3),
+    routed(0x11, switch(2, 4, local_port_num=1), 1), routed(0x12, switch_info(linear_fdb_top=33, enhanced_port_zero=1), 1),
+    routed(0x11, node(5), 1, 3), routed(0x15, port_info(5, m_key=KEY, m_key_protect_bits=1, m_key_lease_period=60), 1, 3, modifier=1),
+    routed(0x16, p_keys(0xFFFF, 0x1234), 1, 3), routed(0x15, port_info(0, port_state=1, port_physical_state=2), 1, modifier=4),
+]  # fmt: skip
+
+
+def view(*frames: bytes) -> FabricView:
+    follower = Follower()
+    list(follower.feed(native_table(frames)))
+    return view_of(follower.subnet)
+
+
+def entry_of(found: FabricView, kind: str, text: str = "") -> Entry:
+    every = [*found.entries, *(child for entry in found.entries for child in entry.children)]
+    return next(entry for entry in every if entry.kind == kind and text in entry.text)
+
+
+def facts(entry: Entry) -> dict[str, tuple[str, int]]:
+    return {label: (text, frame) for label, text, frame in entry.details}
+
+
+def test_managers_have_the_name_of_their_node() -> None:
+    found = view(*FRAMES)
+    (one,) = entry_of(found, "sm", "Subnet managers (1)").children
+    assert (one.text, one.note) == ("manager host", "master, priority 7, LID 1")
+    assert facts(one)["GUID"] == ("0x000000000000abcd", 4)
+    alone = view(routed(0x11, node(1)), manager(2))
+    assert entry_of(alone, "sm", "Subnet managers").children[0].text == "0x000000000000abcd", "without LID, without name: its GUID"
+
+
+def test_a_switch_says_what_it_forwards() -> None:
+    known = facts(entry_of(view(*FRAMES), "switch"))
+    assert known["Linear FDB"] == ("1024 entries, top 33", 6) and known["Enhanced port 0"] == ("yes", 6)
+
+
+def test_a_link_is_shown_at_both_ends() -> None:
+    found = view(*FRAMES)
+    leaf = entry_of(found, "switch")
+    (uplink,) = (port for port in leaf.children if port.text == "Port 3")
+    assert facts(uplink)["Link to"][0].endswith("port 1") and facts(uplink)["Link to"][1] == 7
+    assert entry_of(found, "down").text == "Port 4" and "Link to" not in facts(entry_of(found, "down"))
+
+
+def test_keys_are_told_without_values() -> None:
+    port = entry_of(view(*FRAMES), "port", "LID 5")
+    assert facts(port)["M_Key"] == ("set, protect bits 1, lease 60 s", 8)
+    assert all("4142" not in f"{text}{entry.note}" for entry in view(*FRAMES).entries for _, text, _ in entry.details)
+    shown = [text for label, text, _ in port.details if label == "P_Key"]
+    assert shown == ["0x1234 limited", "0xffff full"]
+    partitions = entry_of(view(*FRAMES), "partition", "Partitions (2)").children
+    assert partitions[0].text.startswith("0x1234") and len(partitions) == 2
+
+
+def test_lids_that_a_port_had() -> None:
+    port = entry_of(view(*FRAMES, routed(0x15, port_info(6), 1, 3, modifier=1)), "port", "LID 6")
+    assert [(text, frame) for label, text, frame in port.details if label == "LID from here on"] == [("5 (LMC 0)", 8), ("6 (LMC 0)", 11)]
+
+
+def test_a_great_fabric_says_how_many_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fabric_view, "MAX_NODES", 2)
+    found = view(*FRAMES)
+    assert found.nodes == 3 and found.entries[-1].text == "1 further nodes are not shown"

@@ -1,0 +1,50 @@
+"""Does a field become the filter that selects its own frame, and is a wrong filter refused with a hint?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ibdissect.dfilter.compile import compile_filter
+from ibdissect.study.capture_model import CaptureModel
+from ibdissect.study.filters import as_filter, checked
+from ibdissect.table.table import ChunkTable
+from tests.conftest import REPO
+from tests.study import made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["pkey-lab.pcap", "opensm-first-sweep.pcap", "rxe-rping.pcap"])
+def test_every_field_as_filter_selects_its_own_frame(name: str) -> None:
+    model = CaptureModel(str(REPO / "captures" / name))
+    model.scan(lambda: None)
+    tried: set[str] = set()
+    for frame in range(1, min(model.index.frames, 60) + 1):
+        table = ChunkTable(model.index.chunk([frame]))
+        for node in model.tree(frame).walk():
+            text = as_filter(node)
+            if text is None or text in tried or node.in_front:
+                continue
+            tried.add(text)
+            assert compile_filter(text).rows(table)[0], (frame, text)
+    assert len(tried) > 50
+    model.close()
+
+
+def test_masked_fields_and_layers_make_no_filter(tmp_path: Path) -> None:
+    model = CaptureModel(str(made.capture(tmp_path)))
+    model.scan(lambda: None)
+    nodes = list(model.tree(7).walk())
+    assert as_filter(next(node for node in nodes if node.name == "infiniband.deth.q_key")) is None
+    assert as_filter(next(node for node in nodes if node.label == "BTH")) is None
+    assert as_filter(None) is None
+    model.close()
+
+
+def test_checked() -> None:
+    assert checked("  ", None, 0) == (None, None)
+    good, none = checked("infiniband", None, 0)
+    assert good is not None and none is None
+    nothing, error = checked("infiniband.bth.psnn == 1", None, 0)
+    assert nothing is None and error is not None and "psn" in error.hint + error.reason

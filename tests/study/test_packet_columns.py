@@ -1,0 +1,45 @@
+"""Which columns are shown, in which order do they go when space is short, and how does a time read?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ibdissect.study import packet_columns
+from ibdissect.study.capture_model import Line
+from ibdissect.study.packet_columns import COLUMNS, TimeFormat, seconds_text, time_text, widths, with_fields
+from ibdissect.wire.catalog import builtin
+
+
+def test_columns_of_plugins() -> None:
+    shown = with_fields(COLUMNS, ("acme.stream.tag", "acme.stream.left"))
+    assert [column.key for column in shown[-3:]] == ["acme.stream.tag", "acme.stream.left", "info"]
+    assert with_fields(shown, ("acme.stream.tag",)) == shown
+
+
+def test_columns_that_nobody_knows(tmp_path: Path) -> None:
+    found, unknown = packet_columns.recalled(["info", "infiniband.bth.psn", "ibdissect.response_time", "x.y"], builtin())
+    assert [column.key for column in found] == ["info", "infiniband.bth.psn", "ibdissect.response_time"] and unknown == ["x.y"]
+
+
+def test_times() -> None:
+    line = Line(1, 1_700_000_000_214_031_500, "", "", "", None, 0, "", False)
+    first = 1_700_000_000_000_000_000
+    assert time_text(line, TimeFormat.RELATIVE, first, None) == "0.214 031"
+    assert time_text(line, TimeFormat.DELTA, first, line.time_ns - 2_000) == "0.000 002"
+    assert time_text(line, TimeFormat.DELTA, first, None) == "0.000 000"
+    assert time_text(line, TimeFormat.ABSOLUTE, first, None) == "22:13:20.214 031"
+    assert time_text(line, TimeFormat.DATE, first, None) == "2023-11-14 22:13:20.214 031"
+    assert seconds_text(-1_500_000) == "-0.001 500"
+
+
+def test_columns_go_in_order_when_space_is_short() -> None:
+    wanted = {"number": 4, "time": 9, "source": 9, "destination": 9, "protocol": 3}
+    full = widths(COLUMNS, wanted, 160)
+    assert list(full) == [column.key for column in COLUMNS] and full["info"] > 60
+    gone = []
+    for width in range(120, 50, -1):
+        now = widths(COLUMNS, wanted, width)
+        assert packet_columns.GUTTER + sum(now.values()) + 2 * len(now) <= width
+        gone += [key for key in full if key not in now and key not in gone]
+    assert gone == ["length", "p_key", "time"]
+    assert widths(COLUMNS, {**wanted, "source": 39, "destination": 39}, 100)["info"] >= packet_columns.LEAST_INFO

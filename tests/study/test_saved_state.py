@@ -1,0 +1,81 @@
+"""Are columns and filters remembered between runs, and does a damaged or foreign file stop nobody?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ibdissect.study.saved_state import MAX_SIZE, FilterHistory, SavedColumns, state_folder
+
+CHOSEN = ["number", "info", "infiniband.bth.psn"]
+
+
+def test_columns_are_kept_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "screen.json"
+    memory = SavedColumns(path)
+    assert memory.columns == [] and memory.note == ""
+    memory.keep_columns(CHOSEN)
+    assert SavedColumns(path).columns == CHOSEN
+    assert [entry.name for entry in path.parent.iterdir()] == ["screen.json"]  # nothing half written lies about
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", '{"columns": "number"}', '{"columns": [1]}', '{"columns": ' + "[" * 5000 + "}",
+     '{"columns": ["a"]}'.ljust(MAX_SIZE + 2)],
+)  # fmt: skip
+def test_a_damaged_file_is_ignored_with_a_note(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "screen.json"
+    path.write_text(text)
+    memory = SavedColumns(path)
+    assert memory.columns == [] and "cannot be read" in memory.note
+    memory.keep_columns(CHOSEN)
+    assert SavedColumns(path).columns == CHOSEN
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    path.write_bytes(b"\xff\xfe\x00")
+    assert "cannot be read" in SavedColumns(path).note and "cannot be read" in FilterHistory(path).note
+
+
+def test_a_folder_that_cannot_be_written_stops_nobody(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    memory = SavedColumns(tmp_path / "file" / "screen.json")
+    memory.keep_columns(CHOSEN)
+    assert memory.columns == CHOSEN
+    history = FilterHistory(tmp_path / "file" / "filters")
+    history.add("bth")
+    assert history.texts == ["bth"]
+
+
+def test_the_state_folder_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr("sys.platform", "linux")
+    folder = state_folder()
+    assert folder is not None and folder.is_absolute() and folder.name == "ibdissect"
+    # Never where the program was started: that may be the folder of a foreign capture.
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("platformdirs.user_state_dir", lambda *_, **__: "state/ibdissect")
+    assert state_folder() is None
+    assert SavedColumns().path is None and FilterHistory().path is None
+    SavedColumns().keep_columns(CHOSEN)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_hostile_lines_of_the_history_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "filters"
+    path.write_text("bth\n\x1b[31mred\nlrh\n")
+    assert FilterHistory(path).texts == ["bth", "lrh"]
+
+
+def test_history(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "filters"
+    history = FilterHistory(path)
+    for text in ("a", "b  c", "a", " "):
+        history.add(text)
+    assert history.texts == ["b c", "a"] and FilterHistory(path).texts == ["b c", "a"]
+    blocked = FilterHistory(tmp_path / "deep" / "filters" / "below a file")
+    blocked.add("x")
+    assert blocked.texts == ["x"]

@@ -1,0 +1,167 @@
+"""Does everything that names the ends of a packet name the same ones, and do packets with and without a GRH belong together?"""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ibdissect.capture.opening import open_capture
+from ibdissect.dissect.summary import summaries
+from ibdissect.flow.congestion import Congestion
+from ibdissect.flow.datagrams import Datagrams, Listed
+from ibdissect.flow.multicast import Multicast
+from ibdissect.flow.reliable import Streams
+from ibdissect.flow.statistics import Statistics
+from ibdissect.flow.transactions import Transactions, Unanswered
+from ibdissect.table.addresses import ENDS, LINKS, SHOWN, End, Header, address_text, by_header, ends_at, ends_bytes, ends_hash, ends_of
+from ibdissect.table.connections import Connections
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.cm import REP, REQ
+from tests import craft
+
+NEAR, FAR = bytes.fromhex("fe80") + bytes(13) + b"\x03", bytes.fromhex("fe80") + bytes(13) + b"\x04"
+THERE, BACK = {"sgid": NEAR, "dgid": FAR}, {"sgid": FAR, "dgid": NEAR}
+
+
+def table_of(frames: list[bytes]) -> ChunkTable:
+    (chunk,) = open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks()
+    return ChunkTable(chunk)
+
+
+def request(**kw: Any) -> bytes:
+    body = craft.build(REQ, 232, local_communication_id=7, local_qpn=0x60, starting_psn=50)
+    return craft.gmp(7, 3, 0x10, body, at=24, slid=3, dlid=4, **kw)
+
+
+def reply(**kw: Any) -> bytes:
+    body = craft.build(REP, 232, local_communication_id=8, remote_communication_id=7, local_qpn=0x50, starting_psn=100)
+    return craft.gmp(7, 3, 0x13, body, at=24, slid=4, dlid=3, **kw)
+
+
+SETUP = [request(), reply()]
+DATA = [
+    *(craft.native(0x04, bytes(8), slid=3, dlid=4, grh=THERE, bth={"destqp": 0x50, "psn": 100 + i}) for i in range(3)),
+    *(craft.rc(0x11, ext={"AETH": {"syndrome": 0, "msn": i}}, slid=4, dlid=3, bth={"destqp": 0x60, "psn": 100 + i}) for i in range(3)),
+]
+"""Requests with a GRH, acknowledgements without."""
+
+
+def test_offsets_are_those_of_the_headers() -> None:
+    assert (Header("lrh", 6, 2, 2), Header("grh", 8, 24, 16), Header("ip4", 12, 16, 4), Header("ip6", 8, 24, 16)) == ENDS
+    assert {header.name for header in SHOWN} == {header.name for header in ENDS} and SHOWN[-1].name == "lrh"
+    assert {(header.name, header.source, header.destination) for header in LINKS} == {("sll2", 12, -1), ("sll", 6, -1), ("eth", 6, 0)}
+
+
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [(b"", ""), (b"\x01\x02", "LID 258"), (b"\n\0\0\x01", "10.0.0.1"), (bytes(6), "00:00:00:00:00:00"), (NEAR, "fe80::3")],
+)
+def test_addresses_as_text(address: bytes, text: str) -> None:
+    assert address_text(address) == str(End(address)) == text
+
+
+def test_an_end_is_told_apart_by_its_lid_and_shown_by_its_gid() -> None:
+    table = table_of(DATA)
+    routed, plain = ends_at(table, 0), ends_at(table, 3)
+    assert routed == plain[::-1] and {routed[0]: 1}[plain[1]] == 1
+    assert tuple(map(str, routed)) == ("fe80::3", "fe80::4") and tuple(map(str, plain)) == ("LID 4", "LID 3")
+    assert (routed[0].lid, End(b"\n\0\0\1").lid) == (3, None)
+
+
+def test_rows_of_all_kinds_agree_with_one_by_one() -> None:
+    table = table_of([*SETUP, *DATA, b"\xff" * 3])
+    rows = np.arange(len(table))
+    ends = ends_of(table, rows)
+    assert ends == [ends_at(table, row) for row in rows.tolist()]
+    assert ends[-1] == (b"", b"") and list(map(str, ends[-1])) == ["", ""]
+    packed, hashed = ends_bytes(table, rows), ends_hash(table, rows)
+    for i, both in enumerate(ends):
+        for j, others in enumerate(ends):
+            assert (packed[i] == packed[j]).all() == (hashed[i] == hashed[j]) == (both == others)
+    lines = summaries(table, rows)
+    assert [tuple(map(str, both)) for both in ends] == list(zip(lines.source, lines.destination, strict=True))
+
+
+def test_each_row_is_of_its_first_header() -> None:
+    table = table_of([*DATA, b"\xff" * 3])
+    found = {header.name: np.arange(len(table))[index].tolist() for header, index, _ in by_header(table, np.arange(len(table)), SHOWN)}
+    assert found == {"grh": [0, 1, 2], "lrh": [3, 4, 5]}
+    assert list(by_header(table, np.empty(0, np.int64), SHOWN)) == []
+
+
+def test_statistics_name_the_ends_as_show_does() -> None:
+    table = table_of([*SETUP, *DATA])
+    lines = summaries(table, np.arange(len(table)))
+    statistics = Statistics()
+    statistics.feed(table)
+    result = statistics.result()
+    shown = list(zip(lines.source, lines.destination, strict=True))
+    assert {(c["source"], c["destination"]): c["frames"] for c in result["conversations"]} == {both: shown.count(both) for both in shown}
+    streams = {(s["source"], s["destination"]) for s in result["streams"]}
+    assert streams == {("fe80::3", "fe80::4"), ("LID 4", "LID 3")}
+
+
+def test_streams_with_a_grh_one_way_are_a_pair() -> None:
+    table, streams, connections = table_of([*SETUP, *DATA]), Streams(), Connections()
+    for follower in (streams, connections):
+        for _ in follower.feed(table):
+            pass
+    (one,) = connections.all
+    there = streams.requests_to("RC", one.active, one.passive, one.passive_qpn)
+    assert there is not None and streams.ends[there].text == "RC fe80::3 → fe80::4 QP 0x000050"
+    other = streams.other(there)
+    assert other is not None and streams.ends[other].text == "RC LID 4 → LID 3 QP 0x000060"
+
+
+def test_a_connection_whose_answer_alone_has_a_grh() -> None:
+    connections = Connections()
+    events = list(connections.feed(table_of([request(), reply(grh=BACK)])))
+    (one,) = connections.all
+    assert len(events) == 2 and one.rep_frame == 2 and one.passive_qpn == 0x50
+    assert str(one.active) == "LID 3"
+
+
+def test_a_request_with_a_grh_and_its_answer_without() -> None:
+    def asked(method: int, near: int, far: int, **kw: Any) -> bytes:
+        return craft.gmp(4, method, 0x12, slid=near, dlid=far, **kw)
+
+    both, alone = [asked(1, 3, 4, grh=THERE), asked(0x81, 4, 3)], [asked(1, 3, 4, grh=THERE)]
+    followed = Transactions()
+    assert not [event for event in followed.feed(table_of(both)) if isinstance(event, Unanswered)] and not list(followed.open_requests())
+    followed = Transactions()
+    list(followed.feed(table_of(alone)))
+    (open_request,) = followed.open_requests()
+    assert open_request.to == "fe80::4" and open_request.target.lid == 4
+
+
+def test_datagrams_keep_what_is_shown_when_joined() -> None:
+    plain, routed = (Datagrams(table_of([frame])) for frame in (request(), request(grh=THERE)))
+    joined = routed.behind(plain).take(np.array([1, 0]))
+    listed = Listed(joined, np.arange(2))
+    assert list(map(str, listed.source)) == ["fe80::3", "LID 3"] and listed.source[0] == listed.source[1]
+
+
+def test_marks_and_notifications_of_a_pair_with_a_grh_one_way() -> None:
+    marked = craft.native(0x04, bytes(8), slid=3, dlid=4, grh=THERE, bth={"destqp": 0x50, "fecn": 1})
+    told = craft.native(0x04, bytes(8), slid=4, dlid=3, bth={"destqp": 0x60, "becn": 1})
+    congestion = Congestion().of(table_of([marked, told]))
+    found = {pair.texts: (pair.fecn, pair.becn) for pair in congestion.pairs.values()}
+    assert found == {("fe80::3", "fe80::4"): (1, 0), ("LID 4", "LID 3"): (0, 1)}
+    (first, second) = congestion.pairs
+    assert first == second[::-1]
+
+
+def test_multicast_with_and_without_a_grh() -> None:
+    group = bytes.fromhex("ff12401bffff0000") + bytes(7) + b"\x01"
+    frames = [
+        craft.ud(bytes(4), dest_qp=0xFFFFFF, src_qp=5, q_key=1, slid=3, dlid=0xC001, grh={"sgid": NEAR, "dgid": group}),
+        craft.ud(bytes(4), dest_qp=0xFFFFFF, src_qp=5, q_key=1, slid=3, dlid=0xC001),
+        craft.ud(bytes(4), dest_qp=0xFFFFFF, src_qp=5, q_key=1, slid=3, dlid=7),
+    ]
+    senders = Multicast().of(table_of(frames)).senders.values()
+    assert [(one.source_text, one.group_text, one.mlid) for one in senders] == [
+        ("fe80::3", "ff12:401b:ffff::1", 0xC001), ("LID 3", "LID 0xc001", 0xC001),
+    ]  # fmt: skip

@@ -1,0 +1,26 @@
+"""Does a bounded dict evict the oldest key, count that, and stay fast after many evictions?"""
+
+from __future__ import annotations
+
+from ibdissect.bounded import BoundedDict
+from ibdissect.dropped import Dropped
+
+
+def test_the_oldest_key_makes_room_and_is_counted() -> None:
+    dropped = Dropped("names")
+    known = BoundedDict[str, int](2, dropped)
+    assert known.put("a", 1, 10, 100) is None and known.put("b", 2, 11, 110) is None
+    assert known.put("a", 3, 12, 120) is None, "a known key needs no room"
+    assert known.put("c", 4, 13, 130) == ("a", 3)
+    assert known.put("d", 5, 14, 140) == ("b", 2)
+    assert dict(known) == {"c": 4, "d": 5}
+    assert (dropped.count, dropped.frame, dropped.time_ns) == (2, 13, 130)
+
+
+def test_a_key_that_came_again_is_as_young_as_its_return() -> None:
+    known = BoundedDict[str, int](2)
+    known.put("a", 1)
+    known.put("b", 2)
+    known.pop("a")
+    known.put("a", 3)
+    assert known.put("c", 4) == ("b", 2)

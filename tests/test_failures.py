@@ -1,0 +1,120 @@
+"""If a rule, a follower or a plugin function raises, do all formats report an incomplete check, and is nothing else lost?"""
+
+from __future__ import annotations
+
+import json
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibdissect.cli import run
+from ibdissect.failures import MOST, NAMED, Failures
+from ibdissect.flow.transactions import Transactions
+from ibdissect.pytest_plugin import NotClean, assert_clean
+from ibdissect.rules.AM.packet import NodeDescriptionModifier
+from ibdissect.session.check import Options, check
+from tests.craft import erf_pcap, native, smp
+
+BAD = erf_pcap([smp(1, 0x10, modifier=1), native(), smp(1, 0x10, modifier=1)])
+"""AM001 in frames 1 and 3."""
+WORDS = """
+from ibdissect.lint.rule import *
+from ibdissect.lint.rule import on_struct, on_chunk, on_end
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.expr import Where
+class Bad(Rule):
+    'Raises.'
+    code, name, message = 'BAD001', 'bad', 'x'
+"""
+HANDLERS = {
+    "struct": ("    @on_struct(MAD)\n    def look(self, mad, seen):\n        raise KeyError('a\\nb')\n", "in frame 1 (and 1 more times)"),
+    "chunk": ("    @on_chunk\n    def look(self, table, context):\n        yield 1 // 0\n", "in frames 1 to 3"),
+    "end": ("    @on_end\n    def look(self, context):\n        raise MemoryError\n", "at the end of the capture"),
+    "condition": ("    on, when = MAD, Where(MAD, lambda table: table.nothing)\n", "in frames 1 to 3"),
+    "frame": ("    when = Where(None, lambda table: table.located.complete)\n"
+              "    def of_frame(self, seen):\n        return self.hit(seen) if seen.frame != 2 else 1 // 0\n", "in frame 2"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.pcap").write_bytes(BAD)
+    return "bad.pcap"
+
+
+def lint(*words: str) -> int:
+    try:
+        return run(["lint", *words])
+    except SystemExit as done:
+        return int(str(done.code))
+
+
+@pytest.mark.parametrize("kind", HANDLERS)
+def test_a_rule_that_raises_is_named_with_its_frame(kind: str, capture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    body, where = HANDLERS[kind]
+    path = tmp_path / f"{kind}.py"
+    path.write_text(WORDS.replace("BAD001", f"BAD{list(HANDLERS).index(kind):03}") + body)
+    assert lint("--plugin", str(path), "--format", "json", "--fail-on", "never", capture) == 2
+    printed = capsys.readouterr()
+    (entry,) = json.loads(printed.out)["captures"]
+    assert entry["status"] == "failed" and f"rule BAD{list(HANDLERS).index(kind):03} failed {where}: " in entry["error"]
+    assert f"({kind}.py:" in entry["error"]
+    assert entry["error"] in printed.err and len([line for line in printed.err.splitlines() if "failed" in line]) == 1
+    assert [finding["frame"] for finding in json.loads(printed.out)["findings"] if finding["code"] == "AM001"] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("format_", "said"),
+    [
+        ("text", "1 failed"), ("json", '"status": "failed"'), ("jsonl", "AM001"), ("sarif", '"executionSuccessful": false'),
+        ("junit", 'name="complete"><error message="bad.pcap: rule AM001 failed'), ("github", "::error file=bad.pcap,title=failed::"),
+    ],
+)  # fmt: skip
+def test_every_format_says_so(format_: str, said: str, capture: str, monkeypatch: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(NodeDescriptionModifier, "message", "{attribute_modifier:zz}")
+    assert lint("--format", format_, "--fail-on", "never", capture) == 2
+    printed = capsys.readouterr()
+    assert said in printed.out and "rule AM001 failed in frame 1" in printed.err
+
+
+def test_worker_processes_and_the_pytest_plugin_fail_too(capture: str, monkeypatch: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    # Forked workers have what the test changed, also where this process runs threads of the test runner.
+    monkeypatch.setattr("ibdissect.session.processes._context", lambda: get_context("fork"))
+    monkeypatch.setattr(NodeDescriptionModifier, "message", "{attribute_modifier:zz}")
+    Path("other.pcap").write_bytes(BAD)
+    assert lint("--jobs", "2", "--fail-on", "never", capture, "other.pcap") == 2
+    assert capsys.readouterr().err.count("rule AM001 failed") == 2
+    with pytest.raises(NotClean, match=r"not checked to the end: .*rule AM001 failed"):
+        assert_clean(capture)
+
+
+def test_a_follower_that_raises_is_fed_no_more(capture: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ibdissect.rules import load
+
+    def feed(self: Transactions, table: object) -> None:
+        raise ValueError("key 0x1122334455667788")
+
+    monkeypatch.setattr(Transactions, "feed", feed)
+    report = check(capture, Options(rules=[*load()]))
+    assert report.error is not None and "Transactions failed in frames 1 to 3: ValueError: key # (test_failures.py:" in report.error
+    assert {finding.code for finding in report.findings} >= {"AM001"}
+
+
+def test_what_reading_raises_is_no_finding(capture: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ibdissect.table.services import Services
+
+    monkeypatch.setattr(Services, "feed", lambda self, table: [].pop())
+    report = check(capture, Options(rules=[NodeDescriptionModifier]))
+    assert (report.status, report.frames) == ("failed", 0) and "the check failed" in str(report.error)
+
+
+def test_many_failures_are_counted() -> None:
+    failures = Failures()
+    assert not failures
+    for number in range(MOST + 5):
+        failures.add(f"rule R{number}", KeyError(b"\x00secret"), 7)
+    assert failures.text().count("in frame 7") == NAMED and "secret" not in failures.text()
+    assert failures.text().endswith(f"and {MOST + 5 - NAMED} more failures")

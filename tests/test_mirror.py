@@ -1,0 +1,160 @@
+"""Can a reader find the tests of a module by its name? Do tests mirror the package?
+
+`ibdissect/a/b.py` is tested by `tests/a/test_b.py`. Exceptions are listed here, and the lists may only shrink.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.conftest import REPO
+
+WALKED = {
+    "wire": "declarations: tests/wire/test_structs.py, test_roundtrip_spec.py and test_fields_csv.py walk all of them",
+    "rules": "rules: tests/rules/test_rules.py asks each for its documentation, its proof and a silent twin",
+}
+"""Folders whose modules are all of one kind, which a few tests cover together."""
+TESTED_BY_OTHERS = {
+    ".": (
+        "small, and used by the tests of every room",
+        "dropped errors version",
+    ),
+    "cli": (
+        "tests/cli/test_main.py, test_refusals.py and tests/test_docs.py run the commands",
+        "annotate browser common export fields frames interrupted limits output scapy_text scrub sql tui",
+    ),
+    "dfilter": (
+        "tests/dfilter/test_compile.py, test_corners.py, test_recorded.py and test_tshark.py put filters through all of it",
+        "check computed literals names syntax values",
+    ),
+    "dissect": (
+        "tests/dissect/test_walk.py, test_summary.py and tests/cli/test_show.py",
+        "bulk describe layout named printers summary_mad summary_other tree value",
+    ),
+    "export": (
+        "tests/export/test_export.py",
+        "comments database files findings frames tables",
+    ),
+    "fabric": (
+        "tests/fabric/test_known_tables.py and test_shared.py",
+        "describe groups learn lid_writes records",
+    ),
+    "flow": (
+        "tests/flow/test_flows.py and test_reliable.py",
+        "agents columns credits datagrams events missed multicast queries recovery requests rmpp summaries unfinished",
+    ),
+    "layers": (
+        "tests/layers/test_captures.py and test_building.py",
+        "erf fields inner known link mad transport",
+    ),
+    "lint": (
+        "tests/lint/test_engine.py and tests/rules",
+        "arguments result rule",
+    ),
+    "session": ("tests/export writes Arrow tables, tests/cli/test_lint.py checks captures", "arrow"),
+    "report": (
+        "tests/report/test_formats.py",
+        "github json junit sarif text",
+    ),
+    "scrub": (
+        "tests/scrub/test_scrub.py",
+        "checksums copy kinds listed rewrite spots",
+    ),
+    "study": (
+        "tests/study/test_background.py and tests/tui drive them",
+        "exchanges findings_store flows rows threads",
+    ),
+    "table": (
+        "tests/table/test_locate*.py and test_mask.py",
+        "bits compare computed cut_keys foreign mads secrets series services table",
+    ),
+    "tui": ("tests/tui/test_snapshots.py, and test_ending.py for the drivers", "drivers messages themes"),
+    "tui/keys": ("tests/tui/screens/test_page.py shows all of them", "command"),
+    "tui/panes": (
+        "tests/tui/test_main_screen.py and test_snapshots.py",
+        "key_bar title_bar",
+    ),
+    "tui/screens": (
+        "tests/tui/keys/test_explaining.py, test_searching.py and test_columns.py open them",
+        "choice prompt",
+    ),
+    "tui/widgets": (
+        "tests of the panes and screens that are built of them",
+        "line line_list plain_input plots splitter table_columns tree_list",
+    ),
+}
+"""Folder: (which tests run its modules instead, modules without a test file of their own)."""
+AT_MOST = 107
+"""Modules in that list. Lower this number when you write a test file; never raise it."""
+TOPICS = {
+    ".": (
+        "bad_input captures coverage docs guides hostile hostile_pcapng hostile_places hostile_world "
+        "integrations interrupts limits plugin_docs plugin_package plugin_places secrets secrets_more "
+        "tutorial windows"
+    ),
+    "capture": "window_memory",
+    "cli": "honest_ends main refusals",
+    "dfilter": "corners keys recorded tshark",
+    "export": "export",
+    "fabric": "known_tables sa_answers shared story_links",
+    "flow": "flows repetitions table",
+    "fuzz": "agreement corpus declared screen",
+    "layers": "building captures plugin_fields",
+    "lint": "engine_again engine_events",
+    "oracle": "oracle",
+    "report": "formats",
+    "robustness": "slice",
+    "rules": "alone early follower_order later_facts rules",
+    "rules/MKY": "leases_and_violations",
+    "rules/PKY": "random_traffic",
+    "scrub": "scrub",
+    "table": "locate_cuts locate_edges queue_pairs",
+    "tui": "ending hostile_text snapshots terminal",
+    "ulp": "services tshark",
+    "wire": "fields_csv gs_tshark libibmad roundtrip_spec sm_tshark structs vendor_cc",
+}
+"""Folder: test files that are about a topic across modules; the first line of each says which question it asks."""
+
+
+def modules() -> set[str]:
+    """Modules as paths without `.py`, relative to the package."""
+    found = (REPO / "ibdissect").rglob("*.py")
+    return {path.relative_to(REPO / "ibdissect").with_suffix("").as_posix() for path in found if not path.stem.startswith("__")}
+
+
+def named_by_tests() -> set[str]:
+    """What test files are named after, as paths relative to the tests."""
+    found = (path.relative_to(REPO / "tests") for path in (REPO / "tests").rglob("test_*.py"))
+    return {
+        path.with_name(path.stem.removeprefix("test_")).as_posix()
+        for path in found
+        if path.parts[0] not in ("plugin_package", "test_mirror.py")
+    }
+
+
+def listed(folders: dict[str, str]) -> set[str]:
+    """`{"a": "b c"}` as paths: a/b, a/c."""
+    return {(Path(folder) / name).as_posix() for folder, names in folders.items() for name in names.split()}
+
+
+EXCEPTIONS = listed({folder: names for folder, (_, names) in TESTED_BY_OTHERS.items()})
+
+
+def test_every_module_has_a_test_file_or_is_listed() -> None:
+    ours = {module for module in modules() if module.split("/")[0] not in WALKED}
+    assert ours - named_by_tests() - EXCEPTIONS == set(), "write tests/FOLDER/test_NAME.py"
+    assert EXCEPTIONS - (ours - named_by_tests()) == set(), "has a test file by now, or is gone: take it out of the list"
+    assert len(EXCEPTIONS) <= AT_MOST
+
+
+def test_every_test_file_is_named_after_a_module_or_a_listed_topic() -> None:
+    rooms = {module.rpartition("/")[0] for module in modules()}
+    named = modules() | rooms | listed(TOPICS)
+    assert named_by_tests() - named == set(), "name it after the module it tests, or list its topic"
+    assert listed(TOPICS) - named_by_tests() == set(), "gone: take it out of the list"
+
+
+def test_every_test_file_says_what_it_asks() -> None:
+    for path in (REPO / "tests").rglob("test_*.py"):
+        if "plugin_package" not in path.parts:
+            assert path.read_text(encoding="utf-8").startswith('"""'), path

@@ -1,0 +1,164 @@
+"""Does a capture give the same findings as a file, through a pipe, compressed, and with windows of any size?"""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import io
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibdissect.capture import records
+from ibdissect.capture.opening import open_capture
+from ibdissect.lint.policy import SitePolicy
+from ibdissect.report import Run
+from ibdissect.report.json import json_text
+from ibdissect.rules import load
+from ibdissect.session.check import Options, check_reading
+from ibdissect.session.reading import Reading
+from tests.rules.cases import CASES
+
+RULES = load()
+for module in sorted(Path(__file__).parent.glob("rules/*/cases.py")):
+    importlib.import_module(f"tests.rules.{module.parent.name}.cases")
+PROOFS = [(f"{case.code} {i} {kind}", capture, case.policy) for cases in CASES.values() for i, case in enumerate(cases)
+          for kind, capture in (("bad", case.bad), ("twin", case.twin))]  # fmt: skip
+ROWS = records.ROWS
+HEADER = 24
+"""Bytes of a pcap file before its first record."""
+PCAP = b"\xd4\xc3\xb2\xa1"
+
+
+def mixes() -> Iterator[tuple[str, bytes, SitePolicy | None]]:
+    """Proofs in sequence: facts of the same ports change to those of the twin within one window, and back."""
+    for case in (case for cases in CASES.values() for case in cases):
+        bad, twin = case.bad, case.twin
+        if bad[:4] == PCAP and bad[:HEADER] == twin[:HEADER] and len(bad) <= 12_000:
+            yield f"{case.code} bad twin bad", bad + twin[HEADER:] + bad[HEADER:], case.policy
+            yield f"{case.code} twin bad twin", twin + bad[HEADER:] + twin[HEADER:], case.policy
+
+
+MIXES = list(mixes())
+WINDOWED = frozenset({
+    "LNK019", "MCG006", "MKY001", "MKY008", "MKY013", "PKY003", "PKY021", "PM001", "RC002", "RC003", "RC019", "ROC008", "SA015", "SA020",
+    "SMP016", "TXN004",
+})  # fmt: skip
+"""Rules whose count or first frame still depends on the window where what they know changes within it: left out of the mixes."""
+
+
+class Pipe(io.RawIOBase):
+    """A stream without seek that returns pieces of many sizes, as from a slow writer."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at, self.turn = data, 0, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # Any: the buffer protocol has no type before Python 3.12
+        self.turn += 1
+        size = min(len(buffer), (1, 700, 13, 40_000)[self.turn % 4])
+        piece = self.data[self.at : self.at + size]
+        buffer[: len(piece)] = piece
+        self.at += len(piece)
+        return len(piece)
+
+
+def findings(source: Any, policy: SitePolicy | None, window: int = 32 << 20) -> str:
+    """The report as JSON, without the source's name and the mark of a pipe."""
+    reader = open_capture(source, window=window)
+    report = check_reading(Reading(reader), Options(rules=RULES, max_findings=None, policy=policy))
+    reader.close()
+    told = json.loads(json_text([report], Run()))
+    told["captures"][0] |= {"path": "", "phases": 1}
+    for finding in told["findings"]:
+        finding["capture"] = ""
+    return json.dumps(told)
+
+
+def packed(data: bytes, folder: Path, name: str, pack: Callable[[bytes], bytes]) -> str:
+    (folder / name).write_bytes(pack(data))
+    return str(folder / name)
+
+
+def zstd(data: bytes) -> bytes:
+    packed: bytes = pytest.importorskip("zstandard").ZstdCompressor().compress(data)
+    return packed
+
+
+def readings(data: bytes, policy: SitePolicy | None, folder: Path, rows: Sequence[int]) -> Iterator[tuple[str, str]]:
+    """The report of each way to read a capture, the usual one first; `rows`: frames per window."""
+    yield "file", findings(io.BytesIO(data), policy)
+    yield "pipe", findings(Pipe(data), policy)
+    yield "gz", findings(packed(data, folder, "x.pcap.gz", gzip.compress), policy)
+    yield "zst", findings(packed(data, folder, "x.pcap.zst", zstd), policy)
+    yield "4 KiB", findings(io.BytesIO(data), policy, 4096)
+    for number in rows:
+        records.ROWS = number
+        yield f"{number} frames", findings(io.BytesIO(data), policy)
+        records.ROWS = ROWS
+
+
+def check(name: str, data: bytes, policy: SitePolicy | None, folder: Path) -> None:
+    data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
+    few = (1, 7) if len(data) < 40_000 else (max(7, len(data) // 30_000),)
+    (_, usual), *others = readings(data, policy, folder, few)
+    for how, other in others:
+        assert other == usual, f"{name} read as {how}"
+
+
+@pytest.fixture(autouse=True)
+def _rows() -> Iterator[None]:
+    yield
+    records.ROWS = ROWS
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_some_proofs(part: int, tmp_path: Path) -> None:
+    """A different part of the list in each of four runs; `slow` takes all."""
+    for proof in PROOFS[part * 7 :: 61]:
+        check(*proof, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["pkey-lab-full.pcap", "rxe-nak-bad-rkey.pcap"])
+def test_samples(name: str, repo: Path, tmp_path: Path) -> None:
+    check(name, (repo / "captures" / name).read_bytes(), None, tmp_path)
+
+
+def check_mix(name: str, data: bytes, policy: SitePolicy | None) -> None:
+    def steady(rows: int) -> list[Any]:
+        records.ROWS = rows
+        return [one for one in json.loads(findings(io.BytesIO(data), policy))["findings"] if one["code"] not in WINDOWED]
+
+    assert steady(1) == steady(ROWS), name
+
+
+def test_some_mixes() -> None:
+    for mix in MIXES[::40]:
+        check_mix(*mix)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(24))
+def test_all_mixes(part: int) -> None:
+    for mix in MIXES[part::24]:
+        check_mix(*mix)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(24))
+def test_all_proofs(part: int, tmp_path: Path) -> None:
+    for proof in PROOFS[part::24]:
+        check(*proof, tmp_path)
+
+
+@pytest.mark.slow
+def test_shared_captures(shared: Path, tmp_path: Path) -> None:
+    """Those below 500 kB: larger ones take minutes in windows of 4 KiB."""
+    for path in sorted((shared / "captures").rglob("*.pcap")):
+        if path.stat().st_size < 500_000:
+            check(path.name, path.read_bytes(), None, tmp_path)

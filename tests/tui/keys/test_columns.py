@@ -1,0 +1,72 @@
+"""Are columns chosen, added and remembered, and times written in other ways?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from textual.widgets import SelectionList
+
+from ibdissect.tui.panes.key_bar import KeyBar
+from ibdissect.tui.screens.choice import ColumnChoice
+from tests.tui import made
+from tests.tui.made import running, shows, text
+
+
+async def test_the_next_run_shows_the_same_columns(tmp_path: Path) -> None:
+    path = made.capture(tmp_path)
+    async with running(path) as (app, pilot):
+        await pilot.press("v")
+        assert isinstance(app.screen, ColumnChoice)
+        app.screen.query_one(SelectionList).deselect("length").select("ibdissect.response_time")
+        await pilot.press("enter")
+        await pilot.pause()
+        shown = [column.key for column in app.main.packets.columns]
+        assert "length" not in shown and "ibdissect.response_time" in shown
+    assert json.loads((tmp_path / "screen.json").read_text())["columns"] == shown
+    async with running(path) as (app, pilot):
+        assert [column.key for column in app.main.packets.columns] == shown
+        assert "Response" in app.main.column_header.render().plain
+
+
+async def test_a_note_says_why_the_default_columns_are_shown(tmp_path: Path) -> None:
+    path = made.capture(tmp_path)
+    (tmp_path / "screen.json").write_text('{"columns": ["number", "\\u001b[31mx"]}')
+    async with running(path) as (app, _):
+        note = app.query_one(KeyBar).note
+        assert "unknown now" in note and "\x1b" not in note
+        assert [column.key for column in app.main.packets.columns] == ["number"]
+
+
+async def test_time_formats(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        seen = [text(app, 1)]
+        for _ in range(3):
+            await pilot.press("t")
+            await pilot.pause()
+            seen.append(text(app, 1))
+        assert "0.001 000" in seen[0] and "22:13:20.001 000" in seen[2] and "2023-11-14 22:13:20" in seen[3]
+        await pilot.press("t")
+        await pilot.pause()
+        assert text(app, 1) == seen[0]
+
+
+async def test_columns(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        await pilot.press("v")
+        assert isinstance(app.screen, ColumnChoice)
+        choice = app.screen.query_one(SelectionList)
+        choice.deselect("length")
+        await pilot.press("enter")
+        await pilot.pause()
+        assert "Len" not in app.main.column_header.render().plain
+        app.jump(3)
+        await shows(pilot, 3)
+        app.main.tree_pane.reveal(9 + 8 - 6)
+        tree = app.main.tree_pane
+        tree.select(next(i for i, (_, line) in enumerate(tree.lines) if line.node and line.node.name.endswith("bth.psn")))
+        await pilot.press("plus")
+        await pilot.pause()
+        assert "psn" in app.main.column_header.render().plain and "110" in text(app, 18)
+        await pilot.press("plus")
+        assert [column.key for column in app.main.packets.columns].count("infiniband.bth.psn") == 1

@@ -1,0 +1,74 @@
+"""Do f and e lead to a finding and explain it?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual.widgets import OptionList
+
+from ibdissect.tui.screens.choice import Choice
+from ibdissect.tui.screens.conversations import ConversationScreen, ConversationTable
+from ibdissect.tui.screens.findings_summary import RuleTable, SummaryScreen
+from ibdissect.tui.screens.page import PageScreen
+from tests import craft
+from tests.study.made import written
+from tests.tui import made
+from tests.tui.made import running, shows, type_text, until
+
+
+async def test_explain_goes_to_what_proves_it(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        app.jump(3)
+        await shows(pilot, 3)
+        await pilot.press("e")
+        screen = app.screen
+        if isinstance(screen, Choice):  # the frame may have other findings too
+            place = next(i for i, entry in enumerate(screen.entries) if "PKY003" in entry[1])
+            screen.query_one(OptionList).highlighted = place
+            await pilot.press("enter")
+            screen = app.screen
+        assert isinstance(screen, PageScreen) and "PKY003" in screen.heading.plain and "Why it matters" in screen.body.plain
+        frames = [frame for frame, _ in screen.frames]
+        assert frames[0] == 3 and 2 in frames
+        await pilot.press(*["down"] * frames.index(2), "enter")
+        await shows(pilot, 2)
+        await pilot.press("g")
+        await type_text(pilot, "25")
+        await pilot.press("enter", "e")
+        assert not isinstance(app.screen, PageScreen)
+
+
+async def test_one_of_several_findings_is_chosen(tmp_path: Path) -> None:
+    """A frame with two findings asks which one; Esc explains none."""
+    bad = craft.smp(1, 0x10, modifier=7, lrh={"vl": 0}, slid=3, dlid=5)
+    async with running(written(tmp_path, bad)) as (app, pilot):
+        assert len(app.model.findings.of_frame(1)) > 1
+        await pilot.press("e")
+        assert isinstance(app.screen, Choice)
+        await pilot.press("escape")
+        assert not isinstance(app.screen, (Choice, PageScreen))
+        await pilot.press("e", "down", "enter")
+        await until(pilot, lambda: isinstance(app.screen, PageScreen))
+        assert app.model.findings.of_frame(1)[1].code in app.screen.heading.plain  # type: ignore[attr-defined]
+
+
+async def test_a_clean_capture_has_nothing_to_go_to(tmp_path: Path) -> None:
+    path = tmp_path / "arp.pcap"
+    path.write_bytes(craft.ethernet_pcap([bytes(12) + b"\x08\x06" + bytes(46)]))
+    async with running(path) as (app, pilot):
+
+        def said(what: str) -> bool:
+            return any(what in note.message for note in app._notifications)
+
+        await pilot.press("f")
+        await until(pilot, lambda: said("No findings"))
+        await pilot.press("c")
+        await until(pilot, lambda: said("belongs to no InfiniBand conversation"))
+        app.main.tree_pane.select(0)
+        await pilot.press("a")
+        await until(pilot, lambda: said("Select a field of the tree that has a value"))
+        await pilot.press("S")
+        assert isinstance(app.screen, SummaryScreen) and app.screen.query_one(RuleTable).count() == 0
+        await pilot.press("e", "enter", "escape", "C")
+        await until(pilot, lambda: isinstance(app.screen, ConversationScreen))
+        assert app.screen.query_one(ConversationTable).count() <= 1

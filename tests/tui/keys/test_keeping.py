@@ -1,0 +1,56 @@
+"""Are frames marked, copied and written?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual.widgets import Input, Label, OptionList
+
+from ibdissect.capture.opening import open_capture
+from ibdissect.tui.screens.choice import Choice
+from ibdissect.tui.screens.prompt import Prompt
+from tests.study.made import TOTAL
+from tests.tui import made
+from tests.tui.made import running, shows, text, until
+
+
+async def test_mark_and_write(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        await pilot.press("m", "down", "down", "m")
+        assert app.model.marked == {1, 3} and "●" in text(app, 0) and "●" not in text(app, 1)
+        for name, answers in (("marked.pcap", ()), ("shown.pcapng", ("down",))):
+            await pilot.press("w", *answers)
+            app.screen.query_one(Input).value = str(tmp_path / name)
+            await pilot.press("enter")
+            await until(pilot, (tmp_path / name).exists)
+        with open_capture(str(tmp_path / "marked.pcap")) as reader:
+            chunk = next(iter(reader.chunks()))
+            assert [chunk.frame_bytes(i) for i in range(len(chunk))] == [made.frames()[0], made.frames()[2]]
+        with open_capture(str(tmp_path / "shown.pcapng")) as reader:
+            assert sum(len(chunk) for chunk in reader.chunks()) == TOTAL
+        await pilot.press("w")
+        app.screen.query_one(Input).value = str(tmp_path / "marked.pcap")
+        await pilot.press("enter")
+        assert isinstance(app.screen, Prompt) and "overwrites" in str(app.screen.query_one("#prompt-reason", Label).render())
+        await pilot.press("enter")
+        await until(pilot, lambda: not isinstance(app.screen, Prompt))
+        await pilot.press("m", "M")
+        assert app.model.marked == set()
+        await pilot.press("M")
+        assert len(app.model.marked) == TOTAL
+
+
+async def test_copy(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        app.jump(3)
+        await shows(pilot, 3)
+        app.main.tree_pane.reveal(10)
+        await pilot.press("y")
+        screen = app.screen
+        assert isinstance(screen, Choice)
+        texts = {what: key for key, what, _ in screen.entries}
+        assert texts["as filter"] == "infiniband.bth.p_key == 0x9999" and texts["bytes in hex"] == "99 99"
+        assert texts["line of the list"].startswith("3\tLID 3\tLID 5\tRC")
+        screen.query_one(OptionList).highlighted = list(texts).index("as filter")
+        await pilot.press("enter")
+        assert app.clipboard == "infiniband.bth.p_key == 0x9999"

@@ -1,0 +1,41 @@
+"""Are names and values completed by keys, arrows and clicks?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual.widgets import OptionList
+
+from tests.tui import made
+from tests.tui.made import running, type_text, until
+
+
+async def test_filter_completion(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        await pilot.press("slash")
+        await type_text(pilot, "bth.opc")
+        assert app.main.filter_bar.choices.display
+        await pilot.press("tab")
+        assert app.main.filter_bar.input.value == "bth.opcode" and not app.main.filter_bar.choices.display
+        await pilot.press("escape")
+        assert app.main.filter_bar.input.value == ""
+
+
+async def test_completions_by_arrows_and_by_a_click(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        await pilot.press("slash")
+        await type_text(pilot, "infiniband.bth.p")
+        bar = app.main.filter_bar
+        await until(pilot, lambda: bar.choices.display)
+        offered = [entry.text for entry in bar._found]
+        await pilot.press("down", "down", "up", "up", "up")
+        assert bar.choices.highlighted == len(offered) - 1, "up from the first is the last"
+        await pilot.press("tab")
+        assert bar.input.value == offered[-1] and not bar.choices.display
+        await pilot.press("ctrl+u")
+        assert bar.input.value == ""
+        await type_text(pilot, "infiniband.bth.p")
+        await until(pilot, lambda: bar.choices.display)
+        bar.query_one(OptionList).action_first()
+        await pilot.click("#filter-choices", offset=(3, 1))
+        await until(pilot, lambda: bar.input.value in offered and not bar.choices.display)

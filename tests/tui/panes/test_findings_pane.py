@@ -1,0 +1,57 @@
+"""Can findings be walked, grouped and clicked?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ibdissect.tui.panes.findings_pane import FindingsPane
+from ibdissect.tui.screens.page import PageScreen
+from tests.tui import made
+from tests.tui.made import running, shows, until
+
+
+async def test_findings(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        first = app.model.findings.frames()[0]
+        await pilot.press("end", "f")
+        await shows(pilot, first)
+        pane = app.query_one(FindingsPane)
+        pane.focus()
+        await pilot.press("end", "enter")
+        assert pane.finding is not None
+        await shows(pilot, pane.finding.frame)
+        lines = pane.count()
+        await pilot.press("o")
+        assert pane.grouped and pane.count() == len(app.model.findings.rules())
+        await pilot.press("home", "right")
+        opened = pane.count()
+        assert opened > len(app.model.findings.rules())
+        await pilot.press("left")
+        assert pane.count() < opened
+        await pilot.press("o", "e")
+        assert pane.count() == lines and isinstance(app.screen, PageScreen)
+        await pilot.press("escape", "F")
+        assert not pane.display
+        await pilot.press("F")
+        assert pane.display and pane.has_focus
+
+
+async def test_groups_of_findings_open_by_a_click_and_lead_to_frames(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        pane = app.query_one(FindingsPane)
+        pane.focus()
+        await pilot.press("o", "home")
+        closed = pane.count()
+        await pilot.click("#findings", offset=(5, 0))
+        await until(pilot, lambda: pane.count() > closed)
+        first = pane.lines[1][1]
+        assert not isinstance(first, str)
+        await pilot.click("#findings", offset=(5, 1))
+        await shows(pilot, first.frame)
+        await pilot.press("up")
+        assert pane.finding is first, "a group stands for its first finding"
+        await pilot.press("enter")
+        await until(pilot, lambda: pane.count() == closed)
+        await pilot.press("e")
+        await until(pilot, lambda: isinstance(app.screen, PageScreen))
+        assert first.code in app.screen.heading.plain  # type: ignore[attr-defined]

@@ -1,0 +1,68 @@
+"""Do layers open and close, and do tree and bytes follow each other?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ibdissect.tui.panes.bytes_pane import BytesPane
+from tests.tui import made
+from tests.tui.made import running, shows, until
+
+
+async def test_bytes_and_tree_follow_each_other(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        pane, tree = app.query_one(BytesPane), app.main.tree_pane
+        pane.focus()
+        await pilot.press("home", "right", "right")
+        assert pane.byte == 2 and tree.node is not None and tree.node.name == "infiniband.lrh.dlid" and pane.span == (2, 4)
+        await pilot.press("left")
+        assert tree.node.name == "infiniband.lrh.dlid" or tree.node.bits < 8  # a field of some bits of byte 1
+        tree.focus()
+        sl = next(i for i, (_, line) in enumerate(tree.lines) if line.node is not None and line.node.name == "infiniband.lrh.sl")
+        tree.select(sl)
+        await pilot.pause()
+        assert pane.span == (1, 2) and pane.bits == (8, 12)
+        drawn = [(segment.text, segment.style.bgcolor) for segment in pane.parts(0, 60) if segment.style is not None]
+        bits, span = pane.ink("bits").bgcolor, pane.ink("span").bgcolor
+        assert [ink for _, ink in drawn if ink in (bits, span)][:2] == [bits, span]  # high nibble doubly, low one once
+        assert "bits 0-3" in app.main.bit_line.render().plain
+        pane.focus()
+        await pilot.press("down", "up", "end", "pageup", "home")
+        assert pane.byte == 0
+
+
+async def test_tree_opens_and_closes(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        tree = app.main.tree_pane
+        tree.focus()
+        place = next(i for i, (_, line) in enumerate(tree.lines) if line.node is not None and line.node.label == "LRH")
+        tree.select(place)
+        closed = tree.count()
+        await pilot.press("right")
+        assert tree.count() > closed and tree.cursor == place
+        await pilot.press("down", "left")
+        assert tree.cursor == place
+        await pilot.press("left")
+        assert tree.count() == closed
+        await pilot.press("enter", "asterisk")
+        assert tree.count() > closed + 8
+        await pilot.press("home", "down")
+        before = tree.node
+        app.jump(4)
+        await shows(pilot, 4)
+        assert before is not None and tree.node is not None and tree.node.label == before.label
+
+
+async def test_layers_open_by_a_click_on_their_arrow(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        tree = app.main.tree_pane
+        lines = len(tree.lines)
+        place = next(i for i, (_, line) in enumerate(tree.lines) if line.node is not None and line.node.children)
+        assert place < tree.size.height
+        await pilot.click("#tree", offset=(1, place))
+        await until(pilot, lambda: len(tree.lines) > lines)
+        await pilot.click("#tree", offset=(20, place))
+        await pilot.pause()
+        assert len(tree.lines) > lines and tree.cursor == place, "beside the arrow a click selects"
+        await pilot.click("#tree", offset=(1, place))
+        await until(pilot, lambda: len(tree.lines) == lines)

@@ -1,0 +1,38 @@
+"""Are conversations listed, and does one become a filter?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ibdissect.tui.screens.conversations import ConversationScreen, ConversationTable, ExchangeTable
+from tests import craft
+from tests.study.made import written
+from tests.tui import made
+from tests.tui.made import running, until
+
+
+async def test_conversations(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        await pilot.press("C")
+        await until(pilot, lambda: isinstance(app.screen, ConversationScreen))
+        conversations = app.screen.query_one(ConversationTable)
+        first = conversations.conversations[0]
+        assert conversations.has_focus and (first.far_qp, first.near_qp, first.packets) == (0x50, 0x60, (12, 1))
+        assert first.repeated == 1 and first.naks == 1 and first.known_by == "PSN"
+        drawn = "".join(segment.text for segment in conversations.parts(0, 118))
+        assert "LID 3" in drawn and "0x000060" in drawn and "⇄" in drawn
+        await pilot.press("tab")
+        assert app.screen.query_one(ExchangeTable).has_focus
+        await pilot.press("tab", "enter")
+        await until(pilot, lambda: len(app.main.packets.rows) == 13)
+        assert 21 in app.main.packets.rows.frames(0, 99)  # the NAK goes the other way
+
+
+async def test_an_exchange_becomes_a_filter(tmp_path: Path) -> None:
+    ask, answer = (craft.gmp(4, method, 0x12, slid=slid, dlid=3 - slid) for method, slid in ((1, 1), (0x81, 2)))
+    async with running(written(tmp_path, ask, craft.rc(0x04, bytes(4)), answer)) as (app, pilot):
+        await pilot.press("C")
+        await until(pilot, lambda: isinstance(app.screen, ConversationScreen))
+        app.screen.query_one(ExchangeTable).focus()
+        await pilot.press("home", "enter")
+        await until(pilot, lambda: app.main.packets.rows.frames(0, 9) == [1, 3])

@@ -1,0 +1,79 @@
+"""Can the fabric be walked by keys and clicks, and do its facts lead to their frames?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ibdissect.tui.screens.fabric import DetailTable, FabricScreen, FabricTree
+from tests import craft
+from tests.study.test_fabric_view import FRAMES
+from tests.tui import made
+from tests.tui.made import running, until
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    made = tmp_path / "fabric.pcap"
+    made.write_bytes(craft.erf_pcap(FRAMES))
+    return made
+
+
+async def test_keys_of_the_fabric_screen(path: Path) -> None:
+    async with running(path) as (app, pilot):
+        await pilot.press("b")
+        await until(pilot, lambda: isinstance(app.screen, FabricScreen))
+        tree = app.screen.query_one(FabricTree)
+        assert tree.lines[1][1].text == "manager host", "managers are open at the start"
+        lines = tree.count()
+        await pilot.press("enter")
+        assert tree.count() == lines - 1
+        await pilot.press("right", "down", "left")
+        assert tree.cursor == 0, "left leads to what an entry belongs to"
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: not isinstance(app.screen, FabricScreen))
+        assert app.main.packets.frame == 4
+
+
+async def test_clicks_in_the_fabric_screen(path: Path) -> None:
+    async with running(path) as (app, pilot):
+        await pilot.press("b")
+        await until(pilot, lambda: isinstance(app.screen, FabricScreen))
+        tree, details = app.screen.query_one(FabricTree), app.screen.query_one(DetailTable)
+        lines = tree.count()
+        await pilot.click(FabricTree, offset=(5, 0))
+        await until(pilot, lambda: tree.count() == lines - 1)
+        await pilot.click(FabricTree, offset=(5, 0))
+        await until(pilot, lambda: tree.count() == lines)
+        await pilot.click(FabricTree, offset=(8, 1))
+        await until(pilot, lambda: tree.cursor == 1 and details.details and details.details[0][1] == "manager host")
+
+
+async def test_without_management_nothing_is_claimed(tmp_path: Path) -> None:
+    made = tmp_path / "data.pcap"
+    made.write_bytes(craft.erf_pcap([craft.rc(0x04, bytes(8))]))
+    async with running(made) as (app, pilot):
+        await pilot.press("b")
+        await until(pilot, lambda: isinstance(app.screen, FabricScreen))
+        tree = app.screen.query_one(FabricTree)
+        await pilot.press("left", "right", "enter")
+        assert isinstance(app.screen, FabricScreen) and tree.count() == 0 and "No subnet management seen" in tree.render_line(0).text
+
+
+async def test_fabric(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        await pilot.press("b")
+        await until(pilot, lambda: isinstance(app.screen, FabricScreen))
+        tree = app.screen.query_one(FabricTree)
+        drawn = "".join(segment.text for i in range(tree.count()) for segment in tree.parts(i, 60))
+        assert "\x1b" not in drawn and "\x07" not in drawn and "[red]" in drawn
+        place = next(i for i, (_, entry) in enumerate(tree.lines) if entry.kind in ("ca", "switch"))
+        await pilot.press(*["down"] * place, "right", "down")
+        details = app.screen.query_one(DetailTable)
+        assert any(label == "P_Key" for label, _, _ in details.details)
+        await pilot.press("left", "left", "tab")
+        assert details.has_focus
+        await pilot.press("enter")
+        await until(pilot, lambda: not isinstance(app.screen, FabricScreen))
+        assert app.main.packets.frame in (1, 2, 4)

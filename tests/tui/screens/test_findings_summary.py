@@ -1,0 +1,33 @@
+"""Does the summary explain a rule and filter by it?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ibdissect.tui.screens.findings_summary import RuleTable, SummaryScreen
+from ibdissect.tui.screens.page import PageScreen
+from tests.tui import made
+from tests.tui.made import running, until
+
+
+async def test_summary_screen(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        await pilot.press("S")
+        assert isinstance(app.screen, SummaryScreen)
+        table = app.screen.query_one(RuleTable)
+        place = next(i for i, group in enumerate(table.groups) if group[0] == "PKY003")
+        await pilot.press(*["down"] * place, "enter")
+        await until(pilot, lambda: app.main.packets.rows.frames(0, 9) == [3])
+        await pilot.press("S", "e")
+        assert isinstance(app.screen, PageScreen)
+
+
+async def test_summary_explains_and_filters(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        await pilot.press("S")
+        assert isinstance(app.screen, SummaryScreen)
+        table = app.screen.query_one(RuleTable)
+        code = table.groups[1][0]
+        await pilot.press("down", "e")
+        await until(pilot, lambda: isinstance(app.screen, PageScreen))
+        assert code in app.screen.heading.plain  # type: ignore[attr-defined]

@@ -1,0 +1,22 @@
+"""Are the statistics drawn?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ibdissect.tui.screens.statistics import Bars, Plot, StatisticsScreen
+from tests.study.made import TOTAL
+from tests.tui import made
+from tests.tui.made import running, until
+
+
+async def test_statistics(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        await pilot.press("s")
+        await until(pilot, lambda: isinstance(app.screen, StatisticsScreen))
+        assert sum(app.screen.query(Plot).first().values) == TOTAL
+        drawn = "".join(bars.render().plain for bars in app.screen.query(Bars))
+        assert "RC SEND Only" in drawn and "PM" in drawn and "LID 3" in drawn
+        assert "▲" in app.screen.query(Plot).first().render().plain
+        await pilot.press("escape")
+        assert app.main.packets.has_focus

@@ -1,0 +1,68 @@
+"""Which panes are there at which size, how does Tab go round them, and what does an empty capture say?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ibdissect.tui.main_screen import PaneLayout
+from ibdissect.tui.panes.bytes_pane import BytesPane
+from ibdissect.tui.panes.findings_pane import FindingsPane
+from tests.study.made import written
+from tests.tui import made
+from tests.tui.made import running, shows, until
+
+
+@pytest.mark.parametrize(
+    ("panes", "size", "shown"),
+    [
+        (PaneLayout(), (120, 40), {"tree": True, "bytes": True, "findings": True}),
+        (PaneLayout(), (80, 24), {"tree": True, "bytes": False, "findings": False}),
+        (PaneLayout({"bytes": True}), (80, 24), {"tree": False, "bytes": True, "findings": False}),
+        (PaneLayout({"findings": True}), (80, 24), {"tree": False, "bytes": False, "findings": True}),
+        (PaneLayout({"bytes": False, "findings": False}), (250, 80), {"tree": True, "bytes": False, "findings": False}),
+    ],
+)
+def test_panes(panes: PaneLayout, size: tuple[int, int], shown: dict[str, bool]) -> None:
+    assert panes.shown(*size) == shown
+
+
+async def test_sizes(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path), (80, 24)) as (app, pilot):
+        app.jump(3)
+        await shows(pilot, 3)
+        for size in ((80, 24), (100, 30), (120, 36), (200, 50), (250, 80), (40, 10)):
+            await pilot.resize_terminal(*size)
+            small = size[0] < 100
+            await until(pilot, lambda size=size: app.screen.size == size and app.query_one("#byte-side").display == (size[0] >= 100))
+            if small:
+                await pilot.press("x")
+                assert app.query_one(BytesPane).has_focus and not app.main.tree_pane.display
+                await pilot.press("x", "F")
+                assert app.query_one(FindingsPane).has_focus and not app.main.tree_pane.display
+                await pilot.press("F")
+                app.main.layout_.wanted.clear()
+            for strip in app.main.packets.render_lines(app.main.packets.size.region):
+                assert strip.cell_length <= size[0]
+
+
+async def test_tab_goes_round_the_panes(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        seen = []
+        for _ in range(4):
+            await pilot.press("tab")
+            seen.append(app.focused.id if app.focused is not None else None)
+        assert seen == ["tree", "bytes", "findings", "packets"]
+        await pilot.press("shift+tab")
+        assert app.query_one(FindingsPane).has_focus
+
+
+async def test_an_empty_capture(tmp_path: Path) -> None:
+    app = made.app_on(written(tmp_path))
+    async with app.run_test(size=made.SIZE) as pilot:
+        await until(pilot, lambda: app.study.finished)
+        await until(pilot, lambda: "The capture holds no frames." in app.main.packets.render_line(0).text)
+        await pilot.press("down", "enter", "c", "r", "R", "m", "e", "f", "left", "a")
+        await pilot.pause()
+        assert app.main.packets.frame == 0 and app.main.packets.count() == 0 and app.model.error in (None, "")
