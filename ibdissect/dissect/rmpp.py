@@ -12,16 +12,22 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct as Record
 
-from ibdissect.wire.numbers import ABORT, ACK, DATA, STOP
+from ibdissect.wire.numbers import ABORT, ACK, DATA, LAST_SEGMENT, RESPONSE_BIT, STOP
 
-FIRST, LAST = 2, 4
 MAX_TRANSFERS = 4096
 """Transfers kept at once, including finished ones, to tell their repeated segments from new transfers."""
 MAX_BYTES = 64 << 20
 """Bytes of segments kept at once."""
 
-Key = tuple[bytes, bytes, int, int]
-"""Source, destination, management class, transaction id."""
+Key = tuple[int, int, bytes, bytes, int]
+"""Class, transaction id, sender, receiver, response bit of the data."""
+
+
+def key_of(mgmt_class: int, tid: int, source: bytes, destination: bytes, method: int, *, back: bool = False) -> Key:
+    """The transfer that an RMPP MAD belongs to; `back`: it came from the receiver, with the other direction and response bit."""
+    if back:
+        return mgmt_class, tid, destination, source, ~method & RESPONSE_BIT
+    return mgmt_class, tid, source, destination, method & RESPONSE_BIT
 
 
 class Message(Record, frozen=True):
@@ -49,15 +55,9 @@ class Message(Record, frozen=True):
     data: bytes
     """The class's data, without the class header that every segment repeats and without the padding of the last segment."""
 
-    @property
-    def key(self) -> Key:
-        """Key of the transfer, if this came from its sender."""
-        return self.source, self.destination, self.mgmt_class, self.tid
-
-    @property
-    def reverse(self) -> Key:
-        """Key of the transfer, if this came from its receiver."""
-        return self.destination, self.source, self.mgmt_class, self.tid
+    def key(self, *, back: bool = False) -> Key:
+        """Key of the transfer; `back`: if this came from its receiver."""
+        return key_of(self.mgmt_class, self.tid, self.source, self.destination, self.method, back=back)
 
 
 class Segment(Record, frozen=True):
@@ -82,10 +82,8 @@ class Span:
 class Transfer:
     """The segments of one transfer so far."""
 
-    source: bytes
-    destination: bytes
+    key: Key
     mgmt_class: int
-    tid: int
     method: int
     attr_id: int
     step: int
@@ -179,7 +177,7 @@ class Transfer:
 
 
 class Reassembler:
-    """Tracks all transfers of a capture. Feed it every RMPP message in capture order."""
+    """Puts together all transfers of a capture. Feed it every RMPP message in capture order."""
 
     def __init__(self, max_transfers: int = MAX_TRANSFERS, max_bytes: int = MAX_BYTES) -> None:
         self.max_transfers, self.max_bytes = max_transfers, max_bytes
@@ -191,12 +189,12 @@ class Reassembler:
         if message.kind == DATA:
             return self._data(message)
         if message.kind == ACK:
-            transfer = self._open.get(message.reverse)
+            transfer = self._open.get(message.key(back=True))
             if transfer is not None:
                 transfer.acknowledged = max(transfer.acknowledged, message.number)
             return []
         if message.kind in (STOP, ABORT):
-            for key in (message.key, message.reverse):  # either end may stop or abort
+            for key in (message.key(), message.key(back=True)):  # either end may stop or abort
                 transfer = self._open.get(key)
                 if transfer is not None and not transfer.ended:
                     transfer.status = message.status
@@ -210,17 +208,16 @@ class Reassembler:
 
     def _data(self, message: Message) -> list[Transfer]:
         over: list[Transfer] = []
-        transfer = self._open.get(message.key)
+        key = message.key()
+        transfer = self._open.get(key)
         if transfer is not None and self._is_new(transfer, message):
-            self._forget(message.key)
+            self._forget(key)
             if not transfer.ended:
                 over.append(_end(transfer, "replaced", message.frame))
             transfer = None
         if transfer is None:
-            transfer = self._open[message.key] = Transfer(
-                message.source, message.destination, message.mgmt_class, message.tid, message.method, message.attr_id, message.step
-            )
-        self._open.move_to_end(message.key)
+            transfer = self._open[key] = Transfer(key, message.mgmt_class, message.method, message.attr_id, message.step)
+        self._open.move_to_end(key)
         known = transfer.segments.get(message.number)
         if known is not None:
             (transfer.repeated if known.data == message.data else transfer.contradicting).append(message.frame)
@@ -231,7 +228,7 @@ class Reassembler:
         self._held += len(message.data)
         if message.number == 1:
             transfer.announced = message.length
-        if message.flags & LAST:
+        if message.flags & LAST_SEGMENT:
             transfer.last = message.number
         if transfer.complete:
             over.append(_end(transfer, "complete", message.frame))

@@ -9,11 +9,11 @@ import numpy as np
 
 from ibdissect.table.addresses import ends_at
 from ibdissect.table.locate import Int
-from ibdissect.table.sa_tables import LAST, MAD_SIZE, RESPONSE, RMPP_END
+from ibdissect.table.sa_tables import MAD_SIZE, RMPP_END
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.mad import RMPP, RMPP_CLASSES, RMPP_STATUS, method_name
-from ibdissect.wire.numbers import DATA, SA_CLASS
+from ibdissect.wire.numbers import DATA, LAST_SEGMENT, RESPONSE_BIT, SA_CLASS
 from ibdissect.wire.spec import Struct
 
 from .layout import Item, items_of
@@ -65,7 +65,7 @@ def _message(table: ChunkTable, row: int) -> Message | None:
     end = len(header)
     if rmpp.rmpp_type == DATA:
         end = min(end, MAD_SIZE.get(base_version, end))
-        if rmpp.rmpp_flags & LAST and rmpp.data2 <= end - RMPP_END:
+        if rmpp.rmpp_flags & LAST_SEGMENT and rmpp.data2 <= end - RMPP_END:
             end = max(RMPP_END + rmpp.data2, data_at)
     ends = ends_at(table, row)
     return Message(
@@ -109,7 +109,7 @@ class Transfers:
 
 def records(transfer: Transfer, catalog: Catalog) -> Iterator[Record]:
     """The complete records of a transfer."""
-    if transfer.mgmt_class == SA_CLASS and transfer.method & RESPONSE and not transfer.step:
+    if transfer.mgmt_class == SA_CLASS and transfer.method & RESPONSE_BIT and not transfer.step:
         return  # AttributeOffset 0: the response has no records (IBA 15.2.1.1)
     struct = attribute_struct(catalog, transfer.mgmt_class, transfer.attr_id, transfer.method)
     for number, data, spans in transfer.records():

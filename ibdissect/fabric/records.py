@@ -14,7 +14,7 @@ from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire import sa_records as r
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import DELETE_RESPONSE, FIRST_MULTICAST, SA_CLASS
+from ibdissect.wire.numbers import DELETE_RESPONSE, FIRST_MULTICAST, RESPONSE_BIT, SA_CLASS
 from ibdissect.wire.sa_paths import LinkRecord, MCMemberRecord
 from ibdissect.wire.sm import NodeInfo, SMInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
@@ -24,7 +24,6 @@ from .model import SWITCH, Node, NodeFacts, Port, Subnet, SwitchFacts
 from .partitions import PKeys
 from .tables import Forwarding, Qos
 
-RESPONSE = 0x80
 NO_GID = bytes(16)
 
 
@@ -38,7 +37,7 @@ def learn_records(subnet: Subnet, table: ChunkTable) -> None:
         if not len(found):
             continue
         method = table.chunk.data[table.located.at("mad")[found.rows] + MAD.method.bit // 8]
-        answers: Bool = (method & RESPONSE) != 0
+        answers: Bool = (method & RESPONSE_BIT) != 0
         rows = table.matrix(struct)
         for i in np.flatnonzero(answers).tolist():
             take(subnet, struct(rows[i].tobytes()), table.chunk.first + int(found.rows[i]), int(method[i]))

@@ -1,4 +1,7 @@
-"""Did all segments of a multi-packet transfer (RMPP) arrive in order?"""
+"""Did all segments of a multi-packet transfer (RMPP) arrive in order?
+
+Every capture is judged by this, so it keeps a few numbers per transfer; `dissect.rmpp` keeps and joins the data of those that are shown.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,17 @@ from typing import Any, ClassVar
 from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict
+from ibdissect.dissect.rmpp import Key, key_of
 from ibdissect.dropped import Dropped
 from ibdissect.table.addresses import End
-from ibdissect.wire.numbers import ABORT, ACK, DATA, SA_CLASS, STOP
+from ibdissect.wire.numbers import ABORT, ACK, DATA, LAST_SEGMENT, STOP
 
 from .datagrams import Listed
 from .missed import Missed
 
-FIRST, LAST = 2, 4
 MAX_TRANSFERS = 4096
-ROOM = {SA_CLASS: 220}
-"""Payload bytes per segment by class, including the class header; vendor classes of range 2 also have 220."""
-VENDOR_ROOM = 220
-Key = tuple[int, int, End, End, int]
-"""Class, transaction id, sender, receiver, response bit of the data."""
+ROOM = 220
+"""Payload bytes per segment, including the class header: of subnet administration and of vendor classes of range 2."""
 
 
 class Transfer(Record):
@@ -87,10 +87,6 @@ class WindowBehind(TransferEvent, frozen=True):
     window: int
 
 
-class TransferEnded(TransferEvent, frozen=True):
-    """The last segment arrived."""
-
-
 class Transfers:
     """Transfers in progress, bounded; the oldest is evicted first."""
 
@@ -115,12 +111,7 @@ class Transfers:
 
     @staticmethod
     def _key(mads: Listed, i: int, back: bool) -> Key:
-        """The transfer's key; `back` for acknowledgements, which differ from data in direction and response bit."""
-        near, far = mads.source[i], mads.destination[i]
-        bit = mads.method[i] & 0x80
-        if back:
-            near, far, bit = far, near, bit ^ 0x80
-        return mads.mgmt_class[i], mads.transaction[i], near, far, bit
+        return key_of(mads.mgmt_class[i], mads.transaction[i], mads.source[i], mads.destination[i], mads.method[i], back=back)
 
     def _data(self, mads: Listed, i: int) -> Iterator[TransferEvent]:
         key, segment = self._key(mads, i, False), mads.segment[i]
@@ -136,7 +127,7 @@ class Transfers:
             transfer = ended
         if transfer is None:
             lone = Transfer(frame, time_ns, mads.source[i], mads.destination[i], mads.attribute[i], 0, segment + 1, time_ns, missing=1)
-            if not mads.rmpp_flags[i] & LAST:
+            if not mads.rmpp_flags[i] & LAST_SEGMENT:
                 self.open.put(key, lone, frame, time_ns)
             yield SegmentAlone(frame, time_ns, lone, segment)
             return
@@ -148,14 +139,12 @@ class Transfers:
             transfer.missing = transfer.missing or transfer.next
             yield SegmentMissing(frame, time_ns, transfer, segment, transfer.next)
         transfer.next = segment + 1
-        if mads.rmpp_flags[i] & LAST:
+        if mads.rmpp_flags[i] & LAST_SEGMENT:
             del self.open[key]
             self.ended.put(key, transfer, frame, time_ns)
-            room = ROOM.get(mads.mgmt_class[i], VENDOR_ROOM)
-            found = (segment - 1) * room + length
+            found = (segment - 1) * ROOM + length
             if transfer.whole and transfer.claimed and segment > 1 and found != transfer.claimed:
                 yield LengthDisagrees(frame, time_ns, transfer, segment, found)
-            yield TransferEnded(frame, time_ns, transfer, segment)
 
     def _ack(self, mads: Listed, i: int) -> Iterator[TransferEvent]:
         segment, window = mads.segment[i], mads.data2[i]

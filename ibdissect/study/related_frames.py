@@ -149,6 +149,5 @@ def find_transfer(model: CaptureModel, frame: int, wanted: Callable[[], bool]) -
 def _belongs(message: Message, transfer: Transfer) -> bool:
     if transfer.holds(message.frame):
         return True
-    key = (transfer.source, transfer.destination, transfer.mgmt_class, transfer.tid)
     first = min(transfer.frames, default=0)
-    return key in (message.key, message.reverse) and first <= message.frame <= (transfer.end_frame or message.frame)
+    return transfer.key in (message.key(), message.key(back=True)) and first <= message.frame <= (transfer.end_frame or message.frame)

@@ -13,7 +13,7 @@ from msgspec import Struct as Record
 
 from ibdissect.capture.scattered import u16
 from ibdissect.wire.catalog import StructType
-from ibdissect.wire.numbers import DATA, DM_CLASS, SA_CLASS
+from ibdissect.wire.numbers import DATA, DM_CLASS, LAST_SEGMENT, RESPONSE_BIT, SA_CLASS
 from ibdissect.wire.places import Mad
 
 from .locate import Bool, Int
@@ -26,8 +26,6 @@ MAD_SIZE = {1: 256, 0x80: 2048}
 RMPP_END, HEADERS = 36, 46
 """Offsets of the end of the RMPP header, and of the end of AttributeOffset."""
 NONE = 0
-LAST = 4
-RESPONSE = 0x80
 FAILED = 0xFF1D
 """Status bits of a response without a record. Bit 1 is not among them: a redirection carries ClassPortInfo (IBA 13.5.2)."""
 TABLE_RESPONSES = (0x92, 0x93, 0x94)
@@ -124,7 +122,7 @@ def _segments(table: ChunkTable, rows: Int, place: Mad, data_at: int, size: int)
     good = (mad + max(data_at, HEADERS) <= located.payload_end[rows]) & ((data[mad] == 0x80) == (place.base_version == 0x80))
     rows, mad = rows[good], mad[good]
     method, status = data[mad + 3], u16(data, mad + 4)
-    response = (method & RESPONSE) != 0
+    response = (method & RESPONSE_BIT) != 0
     kind = data[mad + 25]
     if place.mgmt_class == DM_CLASS:  # the RMPP header is present only if its version is not 0 (kernel core/mad.c)
         kind = np.where(data[mad + 24] == 0, NONE, kind)
@@ -134,7 +132,7 @@ def _segments(table: ChunkTable, rows: Int, place: Mad, data_at: int, size: int)
     stop = located.payload_end[rows]
     step, phase = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     room, header = MAD_SIZE[place.base_version] - data_at, data_at - RMPP_END
-    last = segmented & ((data[mad + 26] & LAST) != 0) & (length <= room + header)
+    last = segmented & ((data[mad + 26] & LAST_SEGMENT) != 0) & (length <= room + header)
     stop = np.minimum(stop, mad + data_at + np.where(last, np.maximum(length - header, 0), room))
     if place.mgmt_class == SA_CLASS:
         offset = u16(data, mad + 44) * 8

@@ -10,7 +10,8 @@ FIRST_MULTICAST, PERMISSIVE = 0xC000, 0xFFFF
 
 # -- Management classes (IBA 13.4.4)
 LID_ROUTED, DIRECTED = 0x01, 0x81
-"""Both are subnet management classes."""
+SMP_CLASSES = frozenset({LID_ROUTED, DIRECTED})
+"""Both classes of subnet management."""
 SA_CLASS, PM_CLASS, BM_CLASS, DM_CLASS, CM_CLASS, CC_CLASS = 0x03, 0x04, 0x05, 0x06, 0x07, 0x21
 
 # -- Methods (IBA 13.4.5, 15.2.2)
@@ -21,6 +22,8 @@ RESPONSE_BIT = 0x80
 
 # -- RMPP types (IBA 13.6.2.1)
 DATA, ACK, STOP, ABORT = 1, 2, 3, 4
+LAST_SEGMENT = 4
+"""The flag of a transfer's last segment."""
 
 # -- Attributes of all classes, and of subnet management (IBA 13.4.8, 14.2.5)
 CLASS_PORT_INFO, NOTICE, INFORM = 0x0001, 0x0002, 0x0003

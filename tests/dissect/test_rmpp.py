@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ibdissect.dissect.rmpp import FIRST, LAST, Message, Reassembler, Span, Transfer
+from ibdissect.dissect.rmpp import Message, Reassembler, Span, Transfer
 from ibdissect.wire.numbers import ABORT, ACK, DATA, STOP
+from ibdissect.wire.numbers import LAST_SEGMENT as LAST
 
 SIZE, STEP = 200, 112
+FIRST = 2
 TABLE = bytes(i * 7 % 251 for i in range(5 * STEP))
 
 
@@ -131,11 +133,11 @@ def test_transfers_of_other_transactions_and_directions_do_not_mix() -> None:
 def test_memory_is_bounded_by_transfers_and_by_bytes() -> None:
     few = Reassembler(max_transfers=2)
     ended = fed([segments(tid=tid, frame=tid * 10)[0] for tid in range(5)], few)
-    assert [(t.tid, t.ended) for t in ended] == [(0, "evicted"), (1, "evicted"), (2, "evicted")]
-    assert [t.tid for t in few.unfinished()] == [3, 4]
+    assert [(t.key[1], t.ended) for t in ended] == [(0, "evicted"), (1, "evicted"), (2, "evicted")]
+    assert [t.key[1] for t in few.unfinished()] == [3, 4]
     small = Reassembler(max_bytes=3 * SIZE)
     ended = fed([message for tid in range(5) for message in segments(tid=tid)[:2]], small)
-    assert [t.tid for t in ended] == [0, 1, 2, 3]
+    assert [t.key[1] for t in ended] == [0, 1, 2, 3]
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 7), st.integers(0, 2**32 - 1), st.binary(max_size=220), st.integers(0, 65535))))

@@ -6,9 +6,8 @@ from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
 from ibdissect.wire.expr import Expr
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD
-from ibdissect.wire.numbers import GET, SET, TRAP_REPRESS
+from ibdissect.wire.numbers import GET, SET, SMP_CLASSES, TRAP_REPRESS
 
-SMP_CLASSES = frozenset({0x01, 0x81})
 DEVICE_MANAGEMENT, CONGESTION_CONTROL = 0x06, 0x21
 # An answer repeats the modifier of its request: one that refuses it is right, one that accepts it is wrong too.
 # Bit 15 of the status is the direction of a directed-route SMP.

@@ -10,7 +10,7 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.link import LRH, FlowControl
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE
+from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE, SMP_CLASSES
 from ibdissect.wire.transport import BTH
 
 VL_MANAGEMENT = 15
@@ -18,7 +18,6 @@ RAW, RAW_IPV6, LOCAL, GLOBAL = range(4)
 LID_MULTICAST_LAST = 0xFFFE
 MAX_WORDS = 0x41F
 """LRH (8), GRH (40), BTH and extended headers, payload of 4096, ICRC: 1055 words (seed004)."""
-SMP_CLASSES = frozenset({0x01, 0x81})
 LINK_FLOW = (LRH.slid, LRH.dlid)
 Bool = npt.NDArray[np.bool_]
 

@@ -25,11 +25,10 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.mad import METHODS
 from ibdissect.wire.notice import Notice, TrapMKey
-from ibdissect.wire.numbers import GET
+from ibdissect.wire.numbers import GET, SMP_CLASSES
 from ibdissect.wire.sm import SMP
 from ibdissect.wire.sm_port import PortInfo
 
-SMP_CLASSES = (0x01, 0x81)
 MAX_WAITING = 65536
 """Requests that may be answered yet."""
 STATUS = 0x7FFF
@@ -82,7 +81,7 @@ class _WrongKey(Rule):
 
     @on_event(AnsweredMany)
     def answered(self, event: AnsweredMany, context: Context) -> None:
-        good = np.isin(event.mgmt_class, SMP_CLASSES) & (event.status & STATUS == 0)
+        good = np.isin(event.mgmt_class, list(SMP_CLASSES)) & (event.status & STATUS == 0)
         self.done = np.concatenate((event.request_frames[good], event.last_frames[good]))
 
     @on_event(ChunkFollowed)

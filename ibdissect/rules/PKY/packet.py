@@ -18,14 +18,13 @@ from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.network import GRH
 from ibdissect.wire.notice import TrapSwitchPKey
-from ibdissect.wire.numbers import GET_RESP, SET, TRAP
+from ibdissect.wire.numbers import GET_RESP, SET, SMP_CLASSES, TRAP
 from ibdissect.wire.sm import SMPDirected
 from ibdissect.wire.sm_tables import PKeyEntry, PKeyTable
 from ibdissect.wire.transport import BTH
 
 Bool = npt.NDArray[np.bool_]
 Keys = npt.NDArray[np.uint16]
-SMP_CLASSES = frozenset({0x01, 0x81})
 DEFAULT = frozenset({0xFFFF, 0x7FFF})
 FULL = 0x8000
 

@@ -7,12 +7,12 @@ from ibdissect.rules.shared.packet_flows import PACKET_FLOW
 from ibdissect.wire.expr import present
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import SMP_CLASSES
 from ibdissect.wire.transport import BTH, DETH
 
 GSI_KEY = 0x80010000
 """The well-known Q_Key of queue pair 1."""
 PRIVILEGED = 0x80000000
-SMP_CLASSES = frozenset({0x01, 0x81})
 
 
 class ManagementQKey(Rule):

@@ -189,7 +189,7 @@ class ReadUnanswered(Rule):
 
     ## What to do
     Look whether the responder's queue pair went to the error state, or whether its answers are lost behind the capture.
-   
+
 
     ## Evidence
     The capture goes on for ten seconds, and shows that it misses nothing: in ERF by its traffic (a thousand packets that follow each

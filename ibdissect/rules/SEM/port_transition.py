@@ -17,10 +17,9 @@ from ibdissect.lint.engine import Context
 from ibdissect.lint.rule import ERROR, Again, Hit, on_chunk, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import Mask, TellingRule
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.numbers import PORT_INFO, SET
+from ibdissect.wire.numbers import PORT_INFO, SET, SMP_CLASSES
 from ibdissect.wire.sm_port import PortInfo
 
-SMP_CLASSES = (0x01, 0x81)
 STATUS = 0x7FFF
 """Bit 15 of a directed route's status is its direction."""
 MAX_PORTS = 131072
@@ -61,7 +60,9 @@ class ActiveWithoutArmed(TellingRule):
 
     @on_event(AnsweredMany)
     def answered(self, event: AnsweredMany, _context: Context) -> None:
-        index = np.flatnonzero((event.request_method == SET) & (event.attribute == PORT_INFO) & np.isin(event.mgmt_class, SMP_CLASSES))
+        index = np.flatnonzero(
+            (event.request_method == SET) & (event.attribute == PORT_INFO) & np.isin(event.mgmt_class, list(SMP_CLASSES))
+        )
         self.answers += zip(event.request_frames[index].tolist(), (event.status[index] & STATUS).tolist(), strict=True)
 
     @on_event(ChunkFollowed)

@@ -10,11 +10,11 @@ from ibdissect.capture.scattered import gather, u24
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, WARNING, Hit, Rule, Seen, on_chunk
-from ibdissect.rules.shared.mad_conditions import BY_SMP, SMP_CLASSES
+from ibdissect.rules.shared.mad_conditions import BY_SMP
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import GET, GET_RESP, SET, TRAP, TRAP_REPRESS
+from ibdissect.wire.numbers import GET, GET_RESP, SET, SMP_CLASSES, TRAP, TRAP_REPRESS
 from ibdissect.wire.sm import SMP
 from ibdissect.wire.transport import BTH
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ibdissect.lint.rule import INFO, WARNING, Rule
-from ibdissect.rules.shared.mad_conditions import BY_SMP, NO_ERROR, SMP_CLASSES
+from ibdissect.rules.shared.mad_conditions import BY_SMP, NO_ERROR
 from ibdissect.wire.expr import Or
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.notice import Notice, TrapLocalChange
-from ibdissect.wire.numbers import GET, TRAP
+from ibdissect.wire.numbers import GET, SMP_CLASSES, TRAP
 
 URGENT, SECURITY, SUBNET_MANAGEMENT, INFORMATIONAL, EMPTY = 1, 2, 3, 4, 0x7F
 TYPE_OF = {

@@ -23,7 +23,7 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import digest, groups, hashed, mix, order_of
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD, method_name
-from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, SET
+from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, SET, SMP_CLASSES
 
 SHORTEST_TIMEOUT_NS = 50_000_000
 """No requester gives up earlier: what it asks meanwhile under the same transaction id is asked at the same time."""
@@ -35,7 +35,6 @@ WAY = ("far", "near", "transaction", "mgmt_class")
 """What a request and its answer have in common."""
 MAD_SIZE = 256
 FLOOD, SECOND_NS = 100, 1_000_000_000
-SMP_CLASSES = (0x01, 0x81)
 MIXED_NS = 10_000_000_000
 NOBODY = (-1, 0, 0)
 NEVER = 1 << 62

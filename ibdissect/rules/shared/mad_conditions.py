@@ -7,9 +7,8 @@ Each condition is cheap only behind the fault itself: `when = PortInfo.vl_cap > 
 from __future__ import annotations
 
 from ibdissect.wire.mad import MAD, RMPP
-from ibdissect.wire.numbers import DELETE, GET, GET_RESP, GET_TABLE, SA_CLASS, SET
+from ibdissect.wire.numbers import DELETE, GET, GET_RESP, GET_TABLE, SA_CLASS, SET, SMP_CLASSES
 
-SMP_CLASSES = frozenset({0x01, 0x81})
 TABLE_ANSWERS = frozenset({0x92, 0x93, 0x94})
 """GetTableResp, GetTraceTableResp and GetMultiResp: records in a table."""
 BY_SMP = MAD.mgmt_class.isin(SMP_CLASSES)
