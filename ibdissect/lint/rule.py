@@ -1,7 +1,7 @@
 """What is a rule? A condition on fields, or a handler of structures, events or chunks, and its documentation.
 
-A stateless rule is a declaration: `on` names the structure to check, `when` the fault. Other rules have handlers:
-`@on_struct(PortInfo)` gets views, `@on_event(SomeEvent)` events from fabric and flow, `@on_chunk` whole columns.
+A stateless rule is a declaration: `when` is the fault, `at` the faulty field. Other rules have handlers: `@on_struct(PortInfo)` gets views,
+`@on_event(SomeEvent)` events from fabric and flow, `@on_chunk` whole columns.
 A rule must not print, open files or read the clock. State that several rules need belongs in `fabric` or `flow`.
 """
 
@@ -119,6 +119,7 @@ class Rule:
     message: ClassVar[str] = ""
     """Text with {field} placeholders: fields of `on` by name, others as {Struct.field}."""
     on: ClassVar[type[Struct] | None] = None
+    """The structure that `when` judges; by default that of `at`."""
     when: ClassVar[Expr | None] = None
     at: ClassVar[Field[Any] | None] = None
     """The faulty field; its bytes and value are reported."""
@@ -135,6 +136,8 @@ class Rule:
 
     def __init_subclass__(cls, **kw: Any) -> None:
         super().__init_subclass__(**kw)
+        if cls.on is None and cls.when is not None and cls.at is not None:
+            cls.on = cls.at.owner
         code = vars(cls).get("code")
         if code is None:
             return  # a base class of several rules

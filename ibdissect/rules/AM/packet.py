@@ -23,7 +23,6 @@ def smp_modifier(attribute_id: int, fault: Expr) -> Expr:
 class ModifierRule(Rule):
     """What the rules of this family share: they judge, and point at, the modifier of a MAD."""
 
-    on = MAD
     at = MAD.attribute_modifier
 
 

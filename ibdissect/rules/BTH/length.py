@@ -49,7 +49,6 @@ class NotPathMtu(Rule):
 
     code, name, severity = "BTH007", "first-middle-not-pmtu", ERROR
     reference = "IBA 9.4, 9.7.4.1.6; seed000 NeighborMTU"
-    on = BTH
     when = Where(BTH, _no_mtu)
     at = BTH.opcode
     flow = PACKET_FLOW
@@ -82,7 +81,6 @@ class WriteNotDmaLen(Rule):
 
     code, name, severity = "BTH006", "bth-padcnt-vs-ulplen", WARNING
     reference = "IBA 9.4.3; seed004 RETH"
-    on = BTH
     when = Where(BTH, _other_length)
     at = BTH.padcnt
     flow = PACKET_FLOW

@@ -87,7 +87,6 @@ class OpcodeUnknown(Rule):
 
     code, name, severity = "BTH001", "opcode-unknown", ERROR
     reference = "IBA 9.2; Linux rdma/ib_pack.h; Annexes A14 and A19"
-    on = BTH
     when = ~BTH.opcode.isin(KNOWN)
     at = BTH.opcode
     flow = (*PACKET_FLOW, BTH.opcode)
@@ -108,7 +107,6 @@ class OpcodeDynamic(Rule):
 
     code, name, severity = "BTH002", "opcode-rd-or-dc", INFO
     reference = "Wireshark DctOpCodeMap"
-    on = BTH
     when = BTH.opcode.isin(RELIABLE_DATAGRAM)
     at = BTH.opcode
     flow = PACKET_FLOW
@@ -128,7 +126,6 @@ class TransportVersion(Rule):
 
     code, name, severity = "BTH003", "bth-tver", ERROR
     reference = "IBA 9.2"
-    on = BTH
     when = BTH.tver != 0
     at = BTH.tver
     flow = PACKET_FLOW
@@ -149,7 +146,6 @@ class TransportReservedBits(Rule):
 
     code, name, severity = "BTH004", "bth-reserved", WARNING
     reference = "IBA 9.2"
-    on = BTH
     when = (BTH.reserved6 != 0) | (BTH.reserved7 != 0)
     at = BTH.reserved7
     flow = PACKET_FLOW
@@ -170,7 +166,6 @@ class PadCount(Rule):
 
     code, name, severity = "BTH005", "bth-padcnt-unaligned", ERROR
     reference = "IBA 9.2"
-    on = BTH
     when = Where(BTH, _pad_impossible)
     at = BTH.padcnt
     flow = (*PACKET_FLOW, BTH.opcode)
@@ -190,7 +185,6 @@ class HeadersCut(Rule):
 
     code, name, severity = "BTH009", "payload-too-short-for-headers", ERROR
     reference = "IBA 9.2 to 9.3; sizes of the extended headers"
-    on = BTH
     when = Where(BTH, _headers_cut) & ~Where(BTH, _immediate_cut)
     at = BTH.opcode
     flow = (*PACKET_FLOW, BTH.opcode)
@@ -211,7 +205,6 @@ class ConnectedToManagement(Rule):
 
     code, name, severity = "BTH010", "destqp-zero-rc", ERROR
     reference = "IBA 3.9; seed002"
-    on = BTH
     when = (BTH.destqp <= 1) & BTH.opcode.isin(CONNECTED)
     at = BTH.destqp
     flow = PACKET_FLOW
@@ -232,7 +225,6 @@ class MulticastQpUnicast(Rule):
 
     code, name, severity = "BTH011", "destqp-multicast-unicast-dlid", ERROR
     reference = "multicast frames of public captures"
-    on = BTH
     when = (BTH.destqp == MULTICAST_QP) & TO_UNICAST
     at = BTH.destqp
     flow = PACKET_FLOW
@@ -252,7 +244,6 @@ class MulticastLidOtherQp(Rule):
 
     code, name, severity = "BTH012", "mcast-dlid-dqp", ERROR
     reference = "multicast frames of public captures"
-    on = BTH
     when = (BTH.destqp != MULTICAST_QP) & TO_MULTICAST_LID
     at = BTH.destqp
     flow = PACKET_FLOW
@@ -272,7 +263,6 @@ class MulticastNotDatagram(Rule):
 
     code, name, severity = "BTH013", "non-ud-to-mcast", ERROR
     reference = "multicast frames of public captures are UD"
-    on = BTH
     when = ~BTH.opcode.isin(DATAGRAM) & TO_MULTICAST_LID
     at = BTH.opcode
     flow = PACKET_FLOW
@@ -292,7 +282,6 @@ class AckRequestUnreliable(Rule):
 
     code, name, severity = "BTH014", "ackreq-on-ud", WARNING
     reference = "IBA 9.2; soft-RoCE captures"
-    on = BTH
     when = (BTH.a == 1) & (BTH.destqp > 1) & BTH.opcode.isin(UNRELIABLE)
     at = BTH.a
     flow = PACKET_FLOW
@@ -312,7 +301,6 @@ class SolicitedResponse(Rule):
 
     code, name, severity = "BTH015", "se-on-response", WARNING
     reference = "IBA 9.2"
-    on = BTH
     when = (BTH.se == 1) & BTH.opcode.isin(RESPONSES)
     at = BTH.se
     flow = PACKET_FLOW
@@ -332,7 +320,6 @@ class ImmediateCut(Rule):
 
     code, name, severity = "BTH019", "imm-opcode-missing-immdt", ERROR
     reference = "IBA 9.3.6"
-    on = BTH
     when = Where(BTH, _headers_cut) & Where(BTH, _immediate_cut)
     at = BTH.opcode
     flow = (*PACKET_FLOW, BTH.opcode)
@@ -352,7 +339,6 @@ class CongestionMark(Rule):
 
     code, name, severity = "BTH020", "fecn-becn-unexpected", INFO
     reference = "IBA Annex A10; opensm congestion control"
-    on = BTH
     when = ((BTH.fecn == 1) | (BTH.becn == 1)) & (BTH.opcode != CNP_OPCODE)
     at = BTH.fecn
     flow = PACKET_FLOW

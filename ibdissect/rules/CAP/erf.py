@@ -32,7 +32,6 @@ class ErfRecordLength(Rule):
 
     code, name, severity = "CAP002", "erf-rlen-odd", INFO
     reference = "Endace ERF; ibdump writes wlen + 16"
-    on = ERF
     at = ERF.record_length
     message = "ERF record length {record_length} does not fit a frame of {wire_length} bytes"
     example = "an ERF header with record length 5"
@@ -113,7 +112,6 @@ class ErfLoss(Rule):
 
     code, name, severity = "CAP004", "erf-lctr", INFO
     reference = "Endace ERF: lctr; ibdump always writes 0"
-    on = ERF
     when = (ERF.loss_counter != 0) & ERF.type.isin(ERF_INFINIBAND)
     at = ERF.loss_counter
     message = "the capture card lost {loss_counter} packets in front of this one"

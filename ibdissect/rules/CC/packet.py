@@ -19,7 +19,6 @@ class CCVersion(Rule):
 
     code, name, severity = "CC002", "cc-class-version", ERROR
     reference = "IBA A10.4.1; opensm"
-    on = MAD
     when = (MAD.mgmt_class == CC_CLASS) & (MAD.class_version != CLASS_VERSION[CC_CLASS]) & (MAD.base_version == 1)
     at = MAD.class_version
     message = "class version {class_version}, congestion control has 2"

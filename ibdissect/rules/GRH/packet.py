@@ -57,7 +57,6 @@ class IpVersion(Rule):
 
     code, name, severity = "GRH001", "grh-ipver", ERROR
     reference = "IBA 8.3"
-    on = GRH
     when = (GRH.ipver != 6) & REAL
     at = GRH.ipver
     flow = GID_FLOW
@@ -78,7 +77,6 @@ class NextHeader(Rule):
 
     code, name, severity = "GRH002", "grh-nxthdr", ERROR
     reference = "IBA 8.3"
-    on = GRH
     when = (GRH.nxt_hdr != 0x1B) & (LRH.lnh == GLOBAL)
     at = GRH.nxt_hdr
     flow = GID_FLOW
@@ -98,7 +96,6 @@ class PayloadLength(Rule):
 
     code, name, severity = "GRH003", "grh-paylen", ERROR
     reference = "IBA 8.3; 6 of 6 frames of a public capture have PktLen * 4 - 48"
-    on = GRH
     when = (GRH.pay_len != LRH.pktlen * 4 - 48) & (LRH.lnh == GLOBAL) & ~Where(LRH, length_disagrees)
     at = GRH.pay_len
     flow = (*GID_FLOW, GRH.pay_len)
@@ -120,7 +117,6 @@ class HopLimit(Rule):
 
     code, name, severity = "GRH004", "grh-hoplimit-zero-routed", WARNING
     reference = "opensm IB_HOPLIMIT_MAX"
-    on = GRH
     when = (GRH.hop_lmt <= 1) & REAL & Where(GRH, _leaves_subnet)
     at = GRH.hop_lmt
     flow = GID_FLOW
@@ -140,7 +136,6 @@ class SourceGidMulticast(Rule):
 
     code, name, severity = "GRH005", "grh-sgid-multicast", ERROR
     reference = "IBA 4.1.1; opensm MGID rules"
-    on = GRH
     when = gid_bytes(GRH, GRH.sgid, lambda gid: gid[:, 0] == 0xFF) & REAL
     at = GRH.sgid
     flow = GID_FLOW
@@ -160,7 +155,6 @@ class SourceGidZero(Rule):
 
     code, name, severity = "GRH006", "grh-sgid-zero", ERROR
     reference = "IBA 4.1.1; seed004 ZERO_GID"
-    on = GRH
     when = (GRH.sgid == ZERO) & REAL
     at = GRH.sgid
     flow = GID_FLOW
@@ -180,7 +174,6 @@ class DestinationGidZero(Rule):
 
     code, name, severity = "GRH007", "grh-dgid-zero", ERROR
     reference = "IBA 4.1.1; seed004 ZERO_GID"
-    on = GRH
     when = (GRH.dgid == ZERO) & REAL
     at = GRH.dgid
     flow = GID_FLOW
@@ -201,7 +194,6 @@ class MulticastWithoutGrh(Rule):
 
     code, name, severity = "GRH008", "mcast-without-grh", ERROR
     reference = "every multicast frame of public captures carries a GRH"
-    on = LRH
     when = LRH.dlid.between(FIRST_MULTICAST, LID_MULTICAST_LAST) & (LRH.lnh == LOCAL)
     at = LRH.dlid
     flow = (LRH.slid, LRH.dlid)
@@ -222,7 +214,6 @@ class MulticastFlags(Rule):
 
     code, name, severity = "GRH010", "mgid-flags-reserved", WARNING
     reference = "opensm osm_sa_mcmember_record (o15-0.1.x)"
-    on = GRH
     when = REAL & gid_bytes(GRH, GRH.dgid, lambda gid: (gid[:, 0] == 0xFF) & (gid[:, 1] & 0xE0 != 0) & ~np.isin(_u16(gid, 2), IPOIB))
     at = GRH.dgid
     flow = GID_FLOW
@@ -243,7 +234,6 @@ class MulticastScope(Rule):
 
     code, name, severity = "GRH011", "mgid-scope-invalid", WARNING
     reference = "IBA 4.1.1; opensm scopes"
-    on = GRH
     when = REAL & gid_bytes(GRH, GRH.dgid, lambda gid: (gid[:, 0] == 0xFF) & ~np.isin(gid[:, 1] & 0x0F, list(SCOPES)))
     at = GRH.dgid
     flow = GID_FLOW

@@ -33,7 +33,6 @@ class LidUnaligned(Rule):
     reference = "IBA 4.1.3, 14.2.5.6; seed000 LID, LMC"
     message = "PortInfo with LID {lid} and LMC {lmc}: the LID is no multiple of 2^{lmc}"
     example = "PortInfo with LID 5 and LMC 1"
-    on = PortInfo
     when = MAD.method.isin(TELLING) & reduce(
         or_, [(PortInfo.lmc == lmc) & ((PortInfo.lid & ((1 << lmc) - 1)) != 0) for lmc in range(1, MAX_LMC + 1)]
     )

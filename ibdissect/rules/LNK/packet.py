@@ -51,7 +51,6 @@ class LinkVersion(Rule):
 
     code, name, severity = "LNK001", "lrh-version", ERROR
     reference = "IBA 7.7"
-    on = LRH
     when = LRH.lver != 0
     at = LRH.lver
     flow = LINK_FLOW
@@ -72,7 +71,6 @@ class LinkReservedBits(Rule):
 
     code, name, severity = "LNK002", "lrh-reserved-bits", WARNING
     reference = "IBA 7.7"
-    on = LRH
     when = (LRH.reserved2 != 0) | (LRH.reserved5 != 0)
     at = LRH.reserved5
     flow = (*LINK_FLOW, LRH.reserved2, LRH.reserved5)
@@ -98,7 +96,6 @@ class LengthDisagrees(Rule):
 
     code, name, severity = "LNK003", "lrh-pktlen-vs-capture", ERROR
     reference = "IBA 7.7; 43 of 43 frames of a public capture end two bytes (VCRC) behind PktLen"
-    on = LRH
     when = Where(LRH, length_disagrees)
     at = LRH.pktlen
     message = "PktLen of {pktlen} words is not the length of the frame, with or without VCRC"
@@ -117,7 +114,6 @@ class LengthTooSmall(Rule):
 
     code, name, severity = "LNK004", "lrh-pktlen-minimum", ERROR
     reference = "IBA 7.7; sizes of LRH, GRH, BTH and ICRC"
-    on = LRH
     when = Where(LRH, too_small)
     at = LRH.pktlen
     message = "PktLen of {pktlen} words is too small for the headers of a packet with LNH {lnh}"
@@ -136,7 +132,6 @@ class LengthTooLarge(Rule):
 
     code, name, severity = "LNK005", "lrh-pktlen-maximum", ERROR
     reference = "IBA 7.7; seed004 MAX_PKT_WORDS"
-    on = LRH
     when = LRH.pktlen > MAX_WORDS
     at = LRH.pktlen
     flow = LINK_FLOW
@@ -157,7 +152,6 @@ class DestinationLidZero(Rule):
 
     code, name, severity = "LNK006", "lrh-dlid-reserved", ERROR
     reference = "IBA 4.1.3; seed004 LID_RESERVED"
-    on = LRH
     when = (LRH.dlid == 0) & (LRH.lnh >= LOCAL)
     at = LRH.dlid
     flow = LINK_FLOW
@@ -177,7 +171,6 @@ class SourceLidZero(Rule):
 
     code, name, severity = "LNK007", "lrh-slid-reserved", WARNING
     reference = "IBA 4.1.3; opensm osm_trap_rcv accepts traps from SLID 0"
-    on = LRH
     when = (LRH.slid == 0) & (LRH.vl != VL_MANAGEMENT) & (LRH.lnh >= LOCAL)
     at = LRH.slid
     flow = LINK_FLOW
@@ -197,7 +190,6 @@ class SourceLidMulticast(Rule):
 
     code, name, severity = "LNK008", "lrh-slid-multicast", ERROR
     reference = "IBA 4.1.3; seed004 LID_MULTICAST"
-    on = LRH
     when = LRH.slid.between(FIRST_MULTICAST, LID_MULTICAST_LAST)
     at = LRH.slid
     flow = LINK_FLOW
@@ -218,7 +210,6 @@ class PermissiveLid(Rule):
 
     code, name, severity = "LNK009", "lrh-permissive-non-smp", ERROR
     reference = "seed001 step 2; seed004 LID_PERMISSIVE"
-    on = LRH
     when = ((LRH.dlid == PERMISSIVE) | (LRH.slid == PERMISSIVE)) & ((BTH.destqp != 0) | (present(MAD) & ~MAD.mgmt_class.isin(SMP_CLASSES)))
     at = LRH.dlid
     flow = (*LINK_FLOW, BTH.destqp)
@@ -239,7 +230,6 @@ class NotManagementOnVl15(Rule):
 
     code, name, severity = "LNK010", "vl15-not-smp", ERROR
     reference = "seed001 (SMPs use VL15 buffers)"
-    on = LRH
     when = (LRH.vl == VL_MANAGEMENT) & (
         (LRH.lnh < LOCAL) | (BTH.opcode != 0x64) | (BTH.destqp != 0) | (present(MAD) & ~MAD.mgmt_class.isin(SMP_CLASSES))
     )
@@ -283,7 +273,6 @@ class ManagementServiceLevel(Rule):
 
     code, name, severity = "LNK012", "vl15-sl-nonzero", INFO
     reference = "seed000 table 29-5 (MasterSMSL)"
-    on = LRH
     when = (LRH.vl == VL_MANAGEMENT) & (LRH.sl != 0)
     at = LRH.sl
     flow = (*LINK_FLOW, LRH.sl)
@@ -303,7 +292,6 @@ class ManagementWithGrh(Rule):
 
     code, name, severity = "LNK013", "vl15-grh", ERROR
     reference = "subnet management stays in its subnet; no SMP with GRH in any capture seen"
-    on = LRH
     when = (LRH.vl == VL_MANAGEMENT) & (LRH.lnh == GLOBAL)
     at = LRH.lnh
     flow = LINK_FLOW
@@ -324,7 +312,6 @@ class RawPacket(Rule):
 
     code, name, severity = "LNK014", "raw-packet-seen", INFO
     reference = "seed002, raw queue pairs; seed000 FilterRawInbound"
-    on = LRH
     when = LRH.lnh < LOCAL
     at = LRH.lnh
     flow = (*LINK_FLOW, LRH.lnh)
@@ -344,7 +331,6 @@ class FlowControlOperand(Rule):
 
     code, name, severity = "LNK023", "flowcontrol-bad-op", ERROR
     reference = "IBA 7.9.4"
-    on = FlowControl
     when = FlowControl.op > 1
     at = FlowControl.op
     flow = (FlowControl.vl, FlowControl.op)

@@ -52,7 +52,6 @@ class BaseVersion(Rule):
 
     code, name, severity = "MAD001", "base-version", ERROR
     reference = "IBA 13.4.3; kernel OPA_MGMT_BASE_VERSION"
-    on = MAD
     when = ~MAD.base_version.isin({BASE_VERSION_IB, BASE_VERSION_OPA})
     at = MAD.base_version
     message = "base version 0x{base_version:02x}, InfiniBand has 0x01 and Omni-Path 0x80"
@@ -72,7 +71,6 @@ class ClassVersion(Rule):
 
     code, name, severity = "MAD002", "class-version", ERROR
     reference = "IBA 13.4.3; kernel ib_mad.h; opensm; libibmad"
-    on = MAD
     when = _versions() & _IB
     at = MAD.class_version
     message = "class version {class_version} of class 0x{mgmt_class:02x} is not the one in use"
@@ -92,7 +90,6 @@ class MethodOfClass(Rule):
 
     code, name, severity = "MAD003", "method-not-valid-for-class", ERROR
     reference = "IBA 13.4.5; python-rdma"
-    on = MAD
     when = Or(tuple((MAD.mgmt_class == number) & ~MAD.method.isin(known) for number, known in METHODS_OF.items())) & _IB
     at = MAD.method
     message = "method 0x{method:02x} does not exist in class 0x{mgmt_class:02x}"
@@ -112,7 +109,6 @@ class StatusReservedBits(Rule):
 
     code, name, severity = "MAD006", "status-reserved-bits", WARNING
     reference = "IBA 13.4.7"
-    on = MAD
     when = ((MAD.status & 0x00E0) != 0) & _RESPONSE & _IB
     at = MAD.status
     message = "status 0x{status:04x} has reserved bits set"
@@ -131,7 +127,6 @@ class StatusUnknownCode(Rule):
 
     code, name, severity = "MAD008", "status-unknown-code", WARNING
     reference = "IBA 13.4.7; kernel ib_mad.h"
-    on = MAD
     when = MAD.status_code.isin({4, 5, 6}) & _RESPONSE & _IB
     at = MAD.status
     message = "status 0x{status:04x} holds the reserved code {status_code}"
@@ -151,7 +146,6 @@ class HeaderReserved(Rule):
 
     code, name, severity = "MAD009", "mad-reserved-field", WARNING
     reference = "IBA 13.4.3; seed004 MADHeader"
-    on = MAD
     when = (MAD.reserved != 0) & _IB
     at = MAD.reserved
     message = "reserved bytes 18-19 hold 0x{reserved:04x}"
@@ -170,7 +164,6 @@ class ClassSpecificReserved(Rule):
 
     code, name, severity = "MAD010", "class-specific-reserved", INFO
     reference = "IBA 13.4.3, 15.2.1.1, 16.1.1; seed004"
-    on = MAD
     when = (MAD.class_specific != 0) & MAD.mgmt_class.isin({0x03, 0x04}) & _IB
     at = MAD.class_specific
     flow = (LRH.slid, MAD.mgmt_class)
@@ -225,7 +218,6 @@ class TransactionZero(Rule):
 
     code, name, severity = "MAD012", "tid-zero", INFO
     reference = "IBA 13.4.6.4; opensm skips TID 0"
-    on = MAD
     when = (MAD.transaction_id == 0) & ((MAD.method & 0x80) == 0) & (MAD.method != TRAP_REPRESS) & _IB
     at = MAD.transaction_id
     flow = (LRH.slid, MAD.mgmt_class)

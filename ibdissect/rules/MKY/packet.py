@@ -26,7 +26,6 @@ class MKeyVisible(Rule):
 
     code, name, severity = "MKY005", "mkey-plaintext", INFO
     reference = "opensm man page (m_key)"
-    on = PortInfo
     when = (PortInfo.m_key != 0) & TOLD
     at = PortInfo.m_key
     flow = (PortInfo.m_key,)
@@ -46,7 +45,6 @@ class MKeyProtect3(Rule):
 
     code, name, severity = "MKY006", "mkey-protect-3", INFO
     reference = "opensm man page (m_key_protection_level)"
-    on = PortInfo
     when = (PortInfo.m_key_protect_bits == 3) & (PortInfo.is_m_key_protect_bits_ext_supported == 0) & TOLD
     at = PortInfo.m_key_protect_bits
     flow = (PortInfo.lid,)
@@ -67,7 +65,6 @@ class ProtectionWithoutKey(Rule):
 
     code, name, severity = "MKY007", "mkey-zero-with-protection", WARNING
     reference = "IBA 14.2.4.1; opensm man page (M_Key 0 disables)"
-    on = PortInfo
     when = (PortInfo.m_key_protect_bits != 0) & (PortInfo.m_key == 0) & SMP_SET
     at = PortInfo.m_key_protect_bits
     flow = (PortInfo.lid, PortInfo.m_key_protect_bits)
@@ -93,7 +90,6 @@ class SMKeyTold(Rule):
 
     code, name, severity = "MKY014", "sm-key-in-smp-unexpected", INFO
     reference = "IBA 14.2.5.13; seed000 table 29-6"
-    on = SMInfo
     when = (SMInfo.sm_key != 0) & READ
     at = SMInfo.sm_key
     flow = (SMInfo.guid, SMInfo.sm_key)

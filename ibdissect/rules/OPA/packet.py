@@ -20,7 +20,6 @@ class OmniPath(Rule):
 
     code, name, severity = "OPA001", "opa-baseversion", INFO
     reference = "kernel OPA_MGMT_BASE_VERSION; opa-ff"
-    on = MAD
     when = MAD.base_version == BASE_VERSION_OPA
     at = MAD.base_version
     flow = (MAD.base_version,)
@@ -40,7 +39,6 @@ class PortGroupTop(Rule):
 
     code, name, severity = "OPA004", "opa-port-group-top", WARNING
     reference = "seed003; opa-ff stl_sm_types.h"
-    on = STLSwitchInfo
     when = (STLSwitchInfo.port_group_top > STLSwitchInfo.port_group_cap) & (SMP_SET | SMP_ANSWER)
     at = STLSwitchInfo.port_group_top
     message = "PortGroupTop {port_group_top} above PortGroupCap {port_group_cap}"

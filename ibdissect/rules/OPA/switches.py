@@ -26,7 +26,6 @@ class OpaLinearTop(Rule):
     reference = "seed003; opa-ff STL_SWITCH_INFO"
     message = "LinearFDBTop 0x{linear_fdb_top:x} with LinearFDBCap {linear_fdb_cap}"
     example = "an Omni-Path SwitchInfo with LinearFDBCap 0x1000 and LinearFDBTop 0x8000"
-    on = STLSwitchInfo
     when = (STLSwitchInfo.linear_fdb_cap > 0) & (STLSwitchInfo.linear_fdb_top >= STLSwitchInfo.linear_fdb_cap) & (SMP_SET | SMP_ANSWER)
     at = STLSwitchInfo.linear_fdb_top
 
@@ -45,7 +44,6 @@ class OpaMulticastTop(Rule):
     reference = "seed003; opa-ff stl_types.h"
     message = "MulticastFDBTop 0x{multicast_fdb_top:x} with MulticastFDBCap {multicast_fdb_cap}"
     example = "an Omni-Path SwitchInfo with MulticastFDBCap 16 and MulticastFDBTop 0xc010"
-    on = STLSwitchInfo
     when = (
         (SMP_SET | SMP_ANSWER)
         & (STLSwitchInfo.multicast_fdb_cap > 0)

@@ -80,7 +80,6 @@ class PKeyZero(Rule):
 
     code, name, severity = "PKY002", "pkey-zero", ERROR
     reference = "opensm ib_pkey_is_invalid (C10-116)"
-    on = BTH
     when = ((BTH.p_key & 0x7FFF) == 0) & (BTH.destqp != 0)
     at = BTH.p_key
     flow = PACKET_FLOW
@@ -182,7 +181,6 @@ class FullMemberOfNothing(Rule):
 
     code, name, severity = "PKY010", "pkey-set-invalid-value", WARNING
     reference = "opensm ib_pkey_is_invalid"
-    on = PKeyEntry
     when = (PKeyEntry.p_key == FULL) & (MAD.method == SET) & MAD.mgmt_class.isin(SMP_CLASSES)
     at = PKeyEntry.p_key
     message = "Set(P_KeyTable) with an entry 0x8000, full member of partition 0"
@@ -207,7 +205,6 @@ class SwitchPKeyTrap(Rule):
 
     code, name, severity = "PKY014", "trap259-pkey", WARNING
     reference = "python-rdma trap 259; opensm _ntc_259"
-    on = TrapSwitchPKey
     when = MAD.method == TRAP
     at = TrapSwitchPKey.pkey
     flow = (TrapSwitchPKey.swlidaddr, TrapSwitchPKey.portno, TrapSwitchPKey.lidaddr1, TrapSwitchPKey.lidaddr2, TrapSwitchPKey.pkey)
@@ -251,7 +248,6 @@ class IpoibOtherPartition(Rule):
 
     code, name, severity = "PKY020", "p-key-bth-vs-mgid", ERROR
     reference = "RFC 4391; opensm MGID format"
-    on = GRH
     when = Where(GRH, _other_partition) & present(BTH)
     at = GRH.dgid
     flow = (LRH.slid, GRH.dgid, BTH.p_key)

@@ -45,7 +45,6 @@ class CountersCleared(Rule):
 
     code, name, severity = "PM004", "set-clears-counters", INFO
     reference = "IBA 16.1.3.5; kernel ib_pma.h; perfquery -R"
-    on = MAD
     when = (MAD.mgmt_class == PM_CLASS) & (MAD.method == SET) & MAD.attribute_id.isin(COUNTERS)
     at = MAD.method
     flow = (LRH.slid, LRH.dlid, MAD.attribute_id)
@@ -68,7 +67,6 @@ class CountersFull(Rule):
 
     code, name, severity = "PM006", "saturation-32", INFO
     reference = "IBA 16.1.3.5; seed004"
-    on = PortCounters
     when = (
         (PortCounters.port_xmit_data == FULL)
         | (PortCounters.port_rcv_data == FULL)
@@ -93,7 +91,6 @@ class PMMethod(Rule):
 
     code, name, severity = "PM009", "pm-method", ERROR
     reference = "IBA 16.1.1; python-rdma"
-    on = MAD
     when = (MAD.mgmt_class == PM_CLASS) & ~MAD.method.isin({GET, SET, GET_RESP}) & (MAD.base_version == 1)
     at = MAD.method
     message = "method 0x{method:02x} does not exist in performance management"
@@ -113,7 +110,6 @@ class ErrorsCounted(Rule):
 
     code, name, severity = "PM011", "extended-error-counters", INFO
     reference = "IBA 16.1.4.11; libibmad"
-    on = PortCountersExtended
     when = Or(tuple(counter != 0 for counter in _ERRORS)) & _TOLD
     at = PortCountersExtended.symbol_error_counter
     flow = (LRH.slid, PortCountersExtended.port_select)

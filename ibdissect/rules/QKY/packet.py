@@ -28,7 +28,6 @@ class ManagementQKey(Rule):
 
     code, name, severity = "QKY001", "qp1-qkey-value", ERROR
     reference = "seed004 IB_DEFAULT_QP1_QKEY"
-    on = DETH
     when = (DETH.q_key != GSI_KEY) & (BTH.destqp == 1) & present(LRH)
     at = DETH.q_key
     flow = (*PACKET_FLOW, DETH.q_key)
@@ -49,7 +48,6 @@ class SubnetManagementQKey(Rule):
 
     code, name, severity = "QKY002", "qp0-qkey-nonzero", WARNING
     reference = "seed004 IB_DEFAULT_QP0_QKEY; public captures"
-    on = DETH
     when = (DETH.q_key != 0) & (BTH.destqp == 0)
     at = DETH.q_key
     flow = PACKET_FLOW
@@ -73,7 +71,6 @@ class PrivilegedQKey(Rule):
 
     code, name, severity = "QKY003", "privileged-qkey-user", INFO
     reference = "kernel IB_QP_SET_QKEY; opensm IB_QP_PRIVILEGED_Q_KEY"
-    on = DETH
     when = (DETH.q_key >= PRIVILEGED) & (DETH.srcqp > 1) & (BTH.destqp != 1)
     at = DETH.q_key
     flow = (*PACKET_FLOW, DETH.srcqp)
@@ -93,7 +90,6 @@ class DatagramReserved(Rule):
 
     code, name, severity = "QKY006", "srcqp-reserved-bits", WARNING
     reference = "IBA 9.3.2"
-    on = DETH
     when = DETH.reserved8 != 0
     at = DETH.reserved8
     flow = (*PACKET_FLOW, DETH.srcqp)
@@ -114,7 +110,6 @@ class SubnetManagementSource(Rule):
 
     code, name, severity = "QKY007", "qp0-srcqp", ERROR
     reference = "IBA 3.9; seed001 step 5"
-    on = DETH
     when = ((BTH.destqp == 0) & (DETH.srcqp != 0)) | ((DETH.srcqp == 0) & (BTH.destqp != 0) & MAD.mgmt_class.isin(SMP_CLASSES))
     at = DETH.srcqp
     flow = (*PACKET_FLOW, DETH.srcqp)

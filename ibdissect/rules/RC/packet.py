@@ -43,7 +43,6 @@ class NakReceived(Rule):
 
     code, name, severity = "RC004", "nak-received", WARNING
     reference = "IBA 9.3.5; Wireshark AETH codes"
-    on = AETH
     when = (AETH.syndrome >= NAK) & (AETH.syndrome <= NAK + LAST_NAK_CODE)
     at = AETH.syndrome
     flow = (*PACKET_FLOW, AETH.syndrome)
@@ -63,7 +62,6 @@ class NakReservedCode(Rule):
 
     code, name, severity = "RC005", "nak-reserved-code", ERROR
     reference = "IBA 9.3.5; Wireshark AETH codes"
-    on = AETH
     when = (AETH.syndrome > NAK + LAST_NAK_CODE) & (AETH.syndrome < 0x80)
     at = AETH.syndrome
     flow = (*PACKET_FLOW, AETH.syndrome)
@@ -83,7 +81,6 @@ class SyndromeReserved(Rule):
 
     code, name, severity = "RC006", "aeth-reserved-opcode", ERROR
     reference = "IBA 9.3.5; Wireshark AETH codes"
-    on = AETH
     when = (AETH.syndrome >= 0x80) | (AETH.syndrome_opcode == 2)
     at = AETH.syndrome
     flow = (*PACKET_FLOW, AETH.syndrome)
@@ -103,7 +100,6 @@ class AtomicLength(Rule):
 
     code, name, severity = "RC016", "atomic-length", ERROR
     reference = "IBA 9.3.4, 9.3.5.3"
-    on = BTH
     when = Where(BTH, _atomic_with_payload)
     at = BTH.opcode
     flow = PACKET_FLOW
@@ -124,7 +120,6 @@ class RKeyZero(Rule):
 
     code, name, severity = "RC018", "rkey-zero", WARNING
     reference = "IBA 9.3.3"
-    on = RETH
     when = (RETH.r_key == 0) & (RETH.dmalen > 0)
     at = RETH.r_key
     flow = PACKET_FLOW
@@ -144,7 +139,6 @@ class LengthZeroWrite(Rule):
 
     code, name, severity = "RC020", "dma-len-zero-write", INFO
     reference = "IBA 9.3.3"
-    on = RETH
     when = (RETH.dmalen == 0) & BTH.opcode.isin(WRITE) & present(Payload)
     at = RETH.dmalen
     flow = PACKET_FLOW

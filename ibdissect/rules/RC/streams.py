@@ -130,7 +130,6 @@ class ReceiverNotReady(Rule):
 
     code, name, severity = "RC007", "rnr-nak", INFO
     reference = "IBA 9.7.5.2.8; Wireshark AETH timers"
-    on = AETH
     when = (AETH.syndrome_opcode == RNR_NAK) & (AETH.reserved == 0)
     at = AETH.syndrome
     flow = PACKET_FLOW

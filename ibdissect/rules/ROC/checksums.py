@@ -40,7 +40,6 @@ class RoceIcrcBad(Rule):
     code, name, severity = "ROC004", "roce-icrc-bad", ERROR
     reference = "RoCE Annexes A16, A17 (ICRC); verified on soft-RoCE captures"
     needs_crc = True
-    on = ICRC
     when = Where(ICRC, _bad_icrc) & ~present(LRH)
     at = ICRC.crc
     message = "the ICRC does not match the packet: it was changed after it was sent, and the receiver drops it"
@@ -60,7 +59,6 @@ class IcrcMissing(Rule):
     code, name, severity = "ROC005", "icrc-zero", INFO
     reference = "captures on the transmitting side"
     needs_crc = True
-    on = ICRC
     when = Where(ICRC, _zero_icrc)
     at = ICRC.crc
     flow = (ICRC.crc,)
@@ -82,7 +80,6 @@ class IcrcBad(Rule):
     code, name, severity = "ROC006", "ib-icrc-bad", ERROR
     reference = "IBA 7.8.1"
     needs_crc = True
-    on = ICRC
     when = Where(ICRC, _bad_icrc) & present(LRH)
     at = ICRC.crc
     message = "the ICRC does not match the packet: it was changed after it was sent, and the receiver drops it"
@@ -103,7 +100,6 @@ class VcrcBad(Rule):
     code, name, severity = "ROC007", "vcrc-bad", WARNING
     reference = "IBA 7.8.2"
     needs_crc = True
-    on = VCRC
     when = Where(VCRC, _bad_vcrc)
     at = VCRC.crc
     message = "the VCRC does not match the packet: it was damaged on this link"

@@ -50,7 +50,6 @@ class SourcePort(Rule):
 
     code, name, severity = "ROC003", "roce-srcport-range", INFO
     reference = "Linux rdma_flow_label_to_udp_sport; soft-RoCE captures"
-    on = UDP
     when = (UDP.source_port < DYNAMIC_PORTS) & present(BTH)
     at = UDP.source_port
     flow = (IPv4.source, IPv6.source, UDP.source_port)
@@ -71,7 +70,6 @@ class CongestionNotification(Rule):
 
     code, name, severity = "ROC009", "roce-cnp-dqp", ERROR
     reference = "RoCE Annex A17; kernel ib_pack.h"
-    on = BTH
     when = (BTH.opcode == CNP_OPCODE) & IS_ROCE & ((BTH.destqp == 0) | (BTH.psn != 0) | (BTH.becn == 0))
     at = BTH.opcode
     flow = PACKET_FLOW
@@ -93,7 +91,6 @@ class TimeToLive(Rule):
 
     code, name, severity = "ROC010", "roce-ttl-1", WARNING
     reference = "RFC 791, RFC 8200"
-    on = BTH
     when = ((IPv4.ttl <= 1) & Where(IPv4, _far_apart_4)) | ((IPv6.hop_limit <= 1) & Where(IPv6, _far_apart_6))
     at = BTH.destqp
     flow = PACKET_FLOW
@@ -113,7 +110,6 @@ class RoceManagementQKey(Rule):
 
     code, name, severity = "ROC011", "roce-ud-qkey", INFO
     reference = "seed004 IB_DEFAULT_QP1_QKEY"
-    on = DETH
     when = (DETH.q_key != GSI_KEY) & (BTH.destqp == 1) & IS_ROCE
     at = DETH.q_key
     flow = (*PACKET_FLOW, DETH.q_key)
@@ -134,7 +130,6 @@ class RocePKey(Rule):
 
     code, name, severity = "ROC012", "roce-pkey", WARNING
     reference = "seed002, default P_Key; soft-RoCE captures"
-    on = BTH
     when = IS_ROCE & (BTH.p_key != DEFAULT_PKEY) & ((BTH.p_key & 0x7FFF) != 0)
     at = BTH.p_key
     flow = (*PACKET_FLOW, BTH.p_key)
@@ -155,7 +150,6 @@ class Fragmented(Rule):
 
     code, name, severity = "ROC013", "roce-frag", WARNING
     reference = "RFC 791; RoCE senders set Don't Fragment"
-    on = IPv4
     when = (IPv4.more_fragments == 1) & present(BTH)
     at = IPv4.more_fragments
     flow = (IPv4.source, IPv4.destination)
@@ -175,7 +169,6 @@ class RoceVersion1(Rule):
 
     code, name, severity = "ROC015", "rocev1-ethertype", INFO
     reference = "Ethertype 0x8915"
-    on = Ethernet
     when = present(BTH) & ~present(UDP) & (Ethernet.type.isin({ETHERTYPE_ROCE, 0x8100, 0x88A8}))
     at = Ethernet.type
     flow = (Ethernet.source, Ethernet.destination)

@@ -84,7 +84,6 @@ class MaskEmpty(Rule):
 
     code, name, severity = "SA002", "compmask-multiple-instances", INFO
     reference = "IBA 15.4.2; opensm"
-    on = SAFormat
     when = (SAFormat.component_mask == 0) & (MAD.method == GET) & ~MAD.attribute_id.isin(COMMON) & SA_REQUEST
     at = SAFormat.component_mask
     flow = (LRH.slid, MAD.attribute_id)
@@ -105,7 +104,6 @@ class ClassStatus(Rule):
 
     code, name, severity = "SA003", "get-multiple-records", INFO
     reference = "IBA 15.2.3; opensm C15-0.1.30"
-    on = MAD
     when = MAD.status_class_specific.isin(SA_STATUS) & BY_SA & (MAD.method == GET_RESP)
     at = MAD.status
     flow = (MAD.attribute_id, MAD.status, LRH.dlid)
@@ -164,7 +162,6 @@ class ClassStatusUnknown(Rule):
 
     code, name, severity = "SA005", "sa-status-vs-class", WARNING
     reference = "IBA 15.2.3; opensm"
-    on = MAD
     when = (MAD.status_class_specific > max(SA_STATUS)) & BY_SA & ((MAD.method & 0x80) != 0)
     at = MAD.status
     message = "class status {status_class_specific} is not defined for subnet administration"
@@ -183,7 +180,6 @@ class KeyInResponse(Rule):
 
     code, name, severity = "SA007", "sa-response-smkey-nonzero", INFO
     reference = "IBA 15.4.1; opensm C15-0.1.5"
-    on = SAFormat
     when = (SAFormat.sm_key != 0) & MAD.method.isin({GET_RESP, 0x86, 0x95, *TABLE_ANSWERS})
     at = SAFormat.sm_key
     flow = (LRH.slid, SAFormat.sm_key)
@@ -203,7 +199,6 @@ class UntrustedPKeyQuery(Rule):
 
     code, name, severity = "SA008", "trusted-request-untrusted", INFO
     reference = "IBA 15.4.1.2; opensm osm_sa_pkey_record"
-    on = SAFormat
     when = (SAFormat.sm_key == 0) & (MAD.attribute_id == P_KEY_TABLE_RECORD) & MAD.method.isin({GET, GET_TABLE}) & SA_REQUEST
     at = SAFormat.sm_key
     flow = (LRH.slid,)
@@ -224,7 +219,6 @@ class Redirected(Rule):
 
     code, name, severity = "SA025", "sm-redirect", INFO
     reference = "IBA 13.5.2, 13.4.7; seed004"
-    on = MAD
     when = (MAD.status_redirect == 1) & BY_SA & ((MAD.method & 0x80) != 0)
     at = MAD.status
     flow = (LRH.slid, LRH.dlid)

@@ -58,7 +58,6 @@ class JoinStateNone(Rule):
 
     code, name, severity = "SA010", "mcmember-joinstate-invalid", ERROR
     reference = "IBA 15.2.5.17; opensm join states"
-    on = MCMemberRecord
     when = (MCMemberRecord.join_state == 0) & ((SAFormat.component_mask & mask_for(MCMemberRecord, ["join_state"])) != 0) & _SET
     at = MCMemberRecord.join_state
     message = "join with JoinState 0"
@@ -80,7 +79,6 @@ class MLIDRange(Rule):
 
     code, name, severity = "SA011", "mcmember-mlid-range", WARNING
     reference = "IBA 4.1.3, 15.2.5.17; seed004"
-    on = MCMemberRecord
     when = ~MCMemberRecord.mlid.between(0xC000, 0xFFFE) & (
         SA_ANSWER | (((SAFormat.component_mask & mask_for(MCMemberRecord, ["mlid"])) != 0) & SA_REQUEST)
     )
@@ -136,7 +134,6 @@ class LargestWithValue(Rule):
 
     code, name, severity = "SA013", "mcmember-mtu-rate-selector", INFO
     reference = "IBA 15.2.5.17; opensm mgrp_request_is_realizable"
-    on = MCMemberRecord
     when = (
         (
             (MCMemberRecord.mtu_selector == LARGEST)
@@ -200,7 +197,6 @@ class SubscriptionRange(Rule):
 
     code, name, severity = "SA021", "informinfo-range", ERROR
     reference = "IBA 13.4.8.3; opensm osm_sa_informinfo; seed004"
-    on = InformInfo
     when = (
         (
             (InformInfo.lid_range_begin > InformInfo.lid_range_end)
@@ -229,7 +225,6 @@ class LeaseZero(Rule):
 
     code, name, severity = "SA022", "service-lease", WARNING
     reference = "IBA 15.2.5.14; opensm osm_sa_service_record"
-    on = ServiceRecord
     when = (ServiceRecord.service_lease == 0) & ((SAFormat.component_mask & mask_for(ServiceRecord, ["service_lease"])) != 0) & _SET
     at = ServiceRecord.service_lease
     flow = (LRH.slid, ServiceRecord.service_id)

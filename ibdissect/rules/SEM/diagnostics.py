@@ -78,6 +78,5 @@ class DiagFailure(Rule):
     reference = "IBA 14.2.5.6.1; seed000 DiagCode"
     message = "PortInfo with DiagCode 0x{diag_code:04x}"
     example = "GetResp(PortInfo) with DiagCode 4"
-    on = PortInfo
     when = (PortInfo.diag_code & 0xF).isin({3, 4}) & MAD.method.isin(TELLING - {SET})
     at = PortInfo.diag_code

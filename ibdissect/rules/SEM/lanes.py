@@ -177,7 +177,6 @@ class ArbitrationOfVL15(Rule):
 
     code, name, severity = "SEM023", "vlarb-vl15", ERROR
     reference = "IBA 14.2.5.9, 7.6.9; seed000"
-    on = VLArbitrationEntry
     when = (VLArbitrationEntry.vl == 15) & (VLArbitrationEntry.weight > 0) & TOLD
     at = VLArbitrationEntry.vl
     message = "an arbitration entry for VL15 with weight {weight}"

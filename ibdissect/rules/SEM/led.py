@@ -66,7 +66,6 @@ class LedInfoReserved(Rule):
 
     code, name, severity = "SEM054", "ledinfo-reserved", INFO
     reference = "IBA 14.2.5.15; seed000 table 29-2"
-    on = LedInfo
     when = (LedInfo.reserved1 != 0) & TOLD
     at = LedInfo.reserved1
     flow = (LRH.slid,)

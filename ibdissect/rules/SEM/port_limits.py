@@ -26,7 +26,6 @@ class ViolationsSaturated(Rule):
 
     code, name, severity = "SEM015", "violation-counter-clamped", INFO
     reference = "IBA 14.2.5.6; seed000 clamp rule"
-    on = PortInfo
     when = (
         (PortInfo.m_key_violations == SATURATED) | (PortInfo.p_key_violations == SATURATED) | (PortInfo.q_key_violations == SATURATED)
     ) & READ
@@ -49,7 +48,6 @@ class HOQLifeInfinite(Rule):
 
     code, name, severity = "SEM018", "hoqlife-infinite", INFO
     reference = "IBA 14.2.5.6, 18.2.5.4; seed000 HOQLife"
-    on = PortInfo
     when = (PortInfo.hoq_life > LONGEST) & SMP_SET
     at = PortInfo.hoq_life
     flow = (PortInfo.hoq_life, LRH.slid)
@@ -70,7 +68,6 @@ class LifeTimeInfinite(Rule):
 
     code, name, severity = "SEM019", "lifetime-infinite", WARNING
     reference = "IBA 14.2.5.4, 18.2.5.4; seed000 LifeTimeValue"
-    on = SwitchInfo
     when = (SwitchInfo.life_time_value > LONGEST) & TOLD
     at = SwitchInfo.life_time_value
     flow = (SwitchInfo.life_time_value, LRH.slid)
@@ -91,7 +88,6 @@ class PortInfoReserved(Rule):
 
     code, name, severity = "SEM020", "portinfo-set-reserved-fields", INFO
     reference = "IBA 14.2.5.6; seed000 Reserved"
-    on = PortInfo
     when = (
         ((PortInfo.reserved1 != 0) & (PortInfo.is_m_key_protect_bits_ext_supported == 0))
         | (PortInfo.reserved2 != 0)
@@ -115,7 +111,6 @@ class MasterLIDZero(Rule):
 
     code, name, severity = "SEM021", "masterlid-zero", INFO
     reference = "IBA 14.2.5.6; seed000 MasterSMLID"
-    on = PortInfo
     when = (PortInfo.master_sm_lid == 0) & (PortInfo.lid != 0) & TOLD
     at = PortInfo.master_sm_lid
     flow = (PortInfo.lid,)
@@ -136,7 +131,6 @@ class CapabilityReserved(Rule):
 
     code, name, severity = "SEM062", "capmask-reserved", WARNING
     reference = "IBA 14.2.5.6; opensm IB_PORT_CAP_RESV0"
-    on = PortInfo
     when = ((PortInfo.capability_mask & 1) != 0) & READ
     at = PortInfo.capability_mask
     flow = (PortInfo.lid, PortInfo.local_port_num)
@@ -157,7 +151,6 @@ class ExtSpeedsClaimed(Rule):
 
     code, name, severity = "SEM063", "capmask-ext-but-no-capmask2", WARNING
     reference = "IBA 14.2.5.6; opensm IB_PORT_CAP_HAS_EXT_SPEEDS"
-    on = PortInfo
     when = (
         (PortInfo.is_extended_speeds_supported == 1)
         & (PortInfo.is_capability_mask2_supported == 0)
@@ -184,7 +177,6 @@ class FDBExclusive(Rule):
 
     code, name, severity = "SEM051", "fdb-exclusive", ERROR
     reference = "IBA 14.2.5.4; seed000 table 29-4"
-    on = SwitchInfo
     when = (
         ((SwitchInfo.random_fdb_cap != 0) & (SwitchInfo.linear_fdb_cap != 0))
         | ((SwitchInfo.linear_fdb_cap == 0) & (SwitchInfo.random_fdb_cap == 0))

@@ -26,7 +26,6 @@ class MTUReserved(Rule):
 
     code, name, severity = "SEM003", "portinfo-mtu-reserved", ERROR
     reference = "IBA 14.2.5.6; seed000 table 29-5"
-    on = PortInfo
     when = ((PortInfo.neighbor_mtu > MTU_TOP) | (PortInfo.mtu_cap > MTU_TOP)) & TOLD | (
         ((PortInfo.neighbor_mtu == 0) | (PortInfo.mtu_cap == 0)) & (PortInfo.port_state == ACTIVE) & SMP_ANSWER & OF_EXTERNAL_PORT
     )
@@ -48,7 +47,6 @@ class MTUAboveCap(Rule):
 
     code, name, severity = "SEM004", "portinfo-mtu-gt-cap", WARNING
     reference = "IBA 14.2.5.6; seed000 NeighborMTU, MTUCap"
-    on = PortInfo
     when = (PortInfo.neighbor_mtu > PortInfo.mtu_cap) & (PortInfo.mtu_cap != 0) & (PortInfo.neighbor_mtu <= MTU_TOP) & TOLD
     at = PortInfo.neighbor_mtu
     message = "NeighborMTU {neighbor_mtu} above MTUCap {mtu_cap}"
@@ -67,7 +65,6 @@ class VLCapReserved(Rule):
 
     code, name, severity = "SEM005", "portinfo-vlcap-reserved", ERROR
     reference = "IBA 14.2.5.6; seed000 VLCap"
-    on = PortInfo
     when = ((PortInfo.vl_cap > VL_TOP) & READ) | ((PortInfo.vl_cap == 0) & SMP_ANSWER & OF_EXTERNAL_PORT)
     at = PortInfo.vl_cap
     message = "VLCap {vl_cap}, codes are 1 (VL0) to 5 (VL0-VL14)"
@@ -86,7 +83,6 @@ class OperationalVLsAboveCap(Rule):
 
     code, name, severity = "SEM006", "portinfo-opervls-gt-cap", ERROR
     reference = "IBA 14.2.5.6; seed000 OperationalVLs"
-    on = PortInfo
     when = ((PortInfo.operational_vls > VL_TOP) & TOLD) | (
         (PortInfo.operational_vls > PortInfo.vl_cap) & PortInfo.vl_cap.between(1, VL_TOP) & TOLD
     )
@@ -108,7 +104,6 @@ class WidthEnabledReserved(Rule):
 
     code, name, severity = "SEM007", "linkwidth-enabled-reserved", ERROR
     reference = "IBA 14.2.5.6; seed000 table 29-5; kernel qib; opensm (2x)"
-    on = PortInfo
     when = (PortInfo.link_width_enabled > 31) & (PortInfo.link_width_enabled != 255) & SMP_SET
     at = PortInfo.link_width_enabled
     message = "LinkWidthEnabled 0x{link_width_enabled:02x} holds reserved bits"
@@ -127,7 +122,6 @@ class SpeedEnabledReserved(Rule):
 
     code, name, severity = "SEM009", "linkspeed-enabled-reserved", ERROR
     reference = "IBA 14.2.5.6; kernel qib; seed000"
-    on = PortInfo
     when = PortInfo.link_speed_enabled.between(8, 14) & SMP_SET
     at = PortInfo.link_speed_enabled
     message = "LinkSpeedEnabled {link_speed_enabled} is reserved"
@@ -147,7 +141,6 @@ class PortStateSet(Rule):
 
     code, name, severity = "SEM011", "portstate-illegal-set", ERROR
     reference = "IBA 14.2.5.6; kernel qib set_portinfo; seed000"
-    on = PortInfo
     when = (~PortInfo.port_state.isin({0, 1, 3, 4}) | ((PortInfo.port_physical_state != 0) & ~PortInfo.port_state.isin({0, 1}))) & SMP_SET
     at = PortInfo.port_state
     message = "PortState {port_state} with PortPhysicalState {port_physical_state} cannot be set"
@@ -166,7 +159,6 @@ class LinkDownDefaultReserved(Rule):
 
     code, name, severity = "SEM013", "linkdowndefault-reserved", ERROR
     reference = "IBA 14.2.5.6; seed000 table 29-5"
-    on = PortInfo
     when = (PortInfo.link_down_default_state > 2) & SMP_SET
     at = PortInfo.link_down_default_state
     message = "LinkDownDefaultState {link_down_default_state} is reserved"
@@ -185,7 +177,6 @@ class WidthActiveReserved(Rule):
 
     code, name, severity = "SEM057", "linkwidthactive-not-supported", WARNING
     reference = "IBA 14.2.5.6; seed000 LinkWidthActive; opensm (2x)"
-    on = PortInfo
     when = (~PortInfo.link_width_active.isin({0, 1, 2, 4, 8, 16}) & READ) | (
         (PortInfo.link_width_active == 0) & (PortInfo.port_physical_state == LINK_UP) & SMP_ANSWER & OF_EXTERNAL_PORT
     )

@@ -33,7 +33,6 @@ class SMStateReserved(Rule):
 
     code, name, severity = "SEM042", "smstate-reserved", ERROR
     reference = "IBA 14.2.5.13; seed000 table 29-6"
-    on = SMInfo
     when = (SMInfo.sm_state > MASTER) & TOLD
     at = SMInfo.sm_state
     message = "SM 0x{guid:016x} has SMState {sm_state}, states are 0 to 3"
@@ -53,7 +52,6 @@ class SMControlState(Rule):
 
     code, name, severity = "SEM045", "sminfo-ack-state", WARNING
     reference = "IBA 14.4.1; opensm smi_rcv_check_set_req_legality"
-    on = SMInfo
     when = (
         ((SMInfo.sm_state != STANDBY) & (MAD.attribute_modifier == ACKNOWLEDGE))
         | ((SMInfo.sm_state != MASTER) & MAD.attribute_modifier.isin({HANDOVER, DISABLE, STAND_BY, DISCOVER}))

@@ -62,7 +62,6 @@ class SMPMethod(Rule):
 
     code, name, severity = "SMP002", "smp-method-invalid", ERROR
     reference = "IBA 14.2.4; seed001"
-    on = MAD
     when = BY_SMP & ~MAD.method.isin({GET, SET, GET_RESP, TRAP, TRAP_REPRESS}) & (MAD.base_version == 1)
     at = MAD.method
     message = "method 0x{method:02x} does not exist in subnet management"
@@ -154,7 +153,6 @@ class SMPOnQP1(Rule):
 
     code, name, severity = "SMP024", "mad-1-class-as-gmp", ERROR
     reference = "IBA 3.9, 14.2.3; seed001"
-    on = MAD
     when = BY_SMP & (BTH.destqp == 1)
     at = MAD.mgmt_class
     message = "management class 0x{mgmt_class:02x} on QP1, subnet management belongs to QP0"

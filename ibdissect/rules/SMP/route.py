@@ -57,7 +57,6 @@ class HopPointerRange(Rule):
 
     code, name, severity = "SMP004", "dr-hoppointer-range", ERROR
     reference = "IBA 14.2.2.2, C14-9, C14-13; kernel core/smi.c"
-    on = SMPDirected
     when = SMPDirected.hop_pointer > SMPDirected.hop_count + 1
     at = SMPDirected.hop_pointer
     message = "hop pointer {hop_pointer} lies outside a route of {hop_count} hops"
@@ -76,7 +75,6 @@ class HopCountTooLarge(Rule):
 
     code, name, severity = "SMP007", "dr-hopcount-63", ERROR
     reference = "IBA 14.2.1.2; opensm IB_SUBNET_PATH_HOPS_MAX"
-    on = SMPDirected
     when = SMPDirected.hop_count > DR_MAX_HOPS
     at = SMPDirected.hop_count
     message = "hop count {hop_count}, a directed route has at most 63 hops"
@@ -96,7 +94,6 @@ class DirectionBit(Rule):
 
     code, name, severity = "SMP008", "dr-direction-vs-response", ERROR
     reference = "IBA 14.2.1.2, 14.2.2; opensm osm_resp"
-    on = SMPDirected
     when = ((SMPDirected.d == 0) & (MAD.method == GET_RESP)) | ((SMPDirected.d == 1) & MAD.method.isin({GET, SET}))
     at = SMPDirected.d
     message = "direction bit {d:d} in an SMP with method 0x{MAD.method:02x}"
@@ -116,7 +113,6 @@ class CombinedRoute(Rule):
 
     code, name, severity = "SMP011", "dr-lid-fields-nonpermissive", INFO
     reference = "IBA 14.2.2; kernel ib_smi.h"
-    on = SMPDirected
     when = (SMPDirected.dr_slid != PERMISSIVE) | (SMPDirected.dr_dlid != PERMISSIVE)
     at = SMPDirected.dr_slid
     flow = (SMPDirected.dr_slid, SMPDirected.dr_dlid)

@@ -39,7 +39,6 @@ class ProducerType(Rule):
 
     code, name, severity = "TRP002", "trap-producertype", WARNING
     reference = "IBA 13.4.8.2; opensm"
-    on = Notice
     when = ~Notice.producer_type.isin({1, 2, 3, 4}) & _GENERIC
     at = Notice.producer_type
     flow = (Notice.issuer_lid, Notice.trap_number)
@@ -60,7 +59,6 @@ class TypeOfTrap(Rule):
 
     code, name, severity = "TRP003", "trap-type-number-mismatch", WARNING
     reference = "IBA 14.2.5.1; opensm osm_drop_mgr, osm_req; kernel qib"
-    on = Notice
     when = Or(tuple((Notice.type != kind) & Notice.trap_number.isin(numbers) for kind, numbers in TYPE_OF.items())) & _GENERIC & _SUBNET
     at = Notice.type
     flow = (Notice.issuer_lid, Notice.trap_number)
@@ -80,7 +78,6 @@ class UnknownTrap(Rule):
 
     code, name, severity = "TRP004", "trap-unknown", INFO
     reference = "IBA 14.2.5.1; opensm SM_*_TRAP"
-    on = Notice
     when = ~Notice.trap_number.isin(KNOWN) & _GENERIC & _SUBNET
     at = Notice.trap_number
     flow = (Notice.issuer_lid, Notice.trap_number)
@@ -100,7 +97,6 @@ class ChangeOfNothing(Rule):
 
     code, name, severity = "TRP007", "trap144-flags", INFO
     reference = "IBA 14.2.5.1; opensm; kernel ib_smi.h"
-    on = TrapLocalChange
     when = (
         (TrapLocalChange.capabilitymask == 0)
         & (TrapLocalChange.change_flags == 0)
@@ -127,7 +123,6 @@ class ManagerTrapAsSMP(Rule):
 
     code, name, severity = "TRP009", "trap64-as-smp", WARNING
     reference = "IBA 14.2.5.1; opensm osm_state_mgr, osm_multicast"
-    on = Notice
     when = Notice.trap_number.between(64, 67) & (Notice.is_generic == 1) & (MAD.method == TRAP) & BY_SMP
     at = Notice.trap_number
     flow = (LRH.slid, Notice.trap_number)

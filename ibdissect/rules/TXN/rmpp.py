@@ -212,7 +212,6 @@ class RMPPAbort(Rule):
 
     code, name, severity = "TXN014", "rmpp-abort-code", INFO
     reference = "IBA 13.6.2.4; seed004"
-    on = RMPP
     when = (RMPP.rmpp_type == ABORT) & RMPP.rmpp_status.isin(ABORT_CODES) & IN_USE
     at = RMPP.rmpp_status
     message = "RMPP ABORT, status {rmpp_status}"
@@ -231,7 +230,6 @@ class RMPPStop(Rule):
 
     code, name, severity = "TXN015", "rmpp-stop", WARNING
     reference = "IBA 13.6.2.5; kernel core/mad_rmpp.c"
-    on = RMPP
     when = (RMPP.rmpp_type == STOP) & IN_USE
     at = RMPP.rmpp_type
     message = "RMPP STOP, status {rmpp_status}"
@@ -251,7 +249,6 @@ class RMPPStatus(Rule):
 
     code, name, severity = "TXN016", "rmpp-status-invalid", ERROR
     reference = "IBA 13.6.2.1; kernel ib_mad.h"
-    on = RMPP
     when = (RMPP.rmpp_status != 0) & (RMPP.rmpp_type.isin({DATA, ACK}) | ~RMPP.rmpp_status.isin({1, *ABORT_CODES})) & IN_USE
     at = RMPP.rmpp_status
     message = "RMPP status {rmpp_status} in a segment of type {rmpp_type}"
