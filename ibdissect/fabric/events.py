@@ -101,6 +101,11 @@ class TrapSeen(FabricEvent, frozen=True):
     directed: bool
     mad: int
 
+    @property
+    def sender(self) -> str:
+        """The port that sent it, by its LID if unknown."""
+        return str(self.port) if self.port is not None else f"LID {self.slid}"
+
 
 class RepressSeen(FabricEvent, frozen=True):
     """A TrapRepress acknowledged a trap."""

@@ -59,6 +59,19 @@ class Again(Record, frozen=True, eq=False, kw_only=True):
     count: int = 1
 
 
+def fault(
+    frame: int, time_ns: int, arguments: dict[str, Any], at: Field[Any] | None = None, value: Any = None, *, spans: tuple[Span, ...] = (),
+    proof: Iterable[tuple[int, str]] = (), evidence: Evidence | None = None, count: int = 1, key: Any = None, message: str = "",
+    severity: Severity | None = None,
+) -> Hit:  # fmt: skip
+    """A fault. `at` is the faulty field, `proof` frames that prove it, and why; if there are any, `evidence` defaults to LEARNT."""
+    related = tuple(Related(number, why) for number, why in proof)
+    return Hit(
+        frame=frame, time_ns=time_ns, arguments=arguments, spans=spans, field=at, value=value, related=related,
+        evidence=evidence or (Evidence.LEARNT if related else Evidence.SEEN), count=count, key=key, message=message, severity=severity,
+    )  # fmt: skip
+
+
 class Seen(Record, frozen=True, eq=False):
     """The frame that a structure was read from."""
 
@@ -84,19 +97,15 @@ class Seen(Record, frozen=True, eq=False):
         self, arguments: dict[str, Any], at: Field[Any] | None = None, value: Any = None, *, start: int | None = None,
         proof: Iterable[tuple[int, str]] = (), evidence: Evidence | None = None, count: int = 1, key: Any = None, message: str = "",
     ) -> Hit:  # fmt: skip
-        """A fault in this frame. `at` is the faulty field, `start` the offset of its structure (default: first occurrence).
-
-        `proof`: frames that prove it, and why; if there are any, `evidence` defaults to LEARNT.
-        """
+        """A fault in this frame. `at` is the faulty field, `start` the offset of its structure (default: first occurrence)."""
         spans: tuple[Span, ...] = ()
         if at is not None:
             assert at.owner is not None
             low, high = at.span
             spans = (Span(self.frame, (self.start(at.owner) if start is None else start) + low, high - low),)
-        related = tuple(Related(frame, why) for frame, why in proof)
-        return Hit(
-            frame=self.frame, time_ns=self.time_ns, arguments=arguments, spans=spans, field=at, value=value, related=related,
-            evidence=evidence or (Evidence.LEARNT if related else Evidence.SEEN), count=count, key=key, message=message,
+        return fault(
+            self.frame, self.time_ns, arguments, at, value, spans=spans, proof=proof, evidence=evidence, count=count, key=key,
+            message=message,
         )  # fmt: skip
 
     def first(self, struct: type[Any]) -> Any:

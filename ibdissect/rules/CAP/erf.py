@@ -8,7 +8,7 @@ import numpy as np
 
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence
-from ibdissect.lint.rule import ERROR, INFO, Hit, Rule, Seen, on_chunk, on_end
+from ibdissect.lint.rule import ERROR, INFO, Hit, Rule, Seen, fault, on_chunk, on_end
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.around import ERF, ERF_TYPES
 
@@ -53,10 +53,7 @@ class ErfRecordLength(Rule):
             view = table.view(ERF, i)
             arguments = {"record_length": view.record_length, "wire_length": view.wire_length}
             # The header lies in front of the frame's first byte, so no byte of the frame can be marked.
-            yield Hit(
-                frame=chunk.first + row, time_ns=int(chunk.time_ns[row]), arguments=arguments, field=ERF.record_length,
-                value=view.record_length,
-            )  # fmt: skip
+            yield fault(chunk.first + row, int(chunk.time_ns[row]), arguments, ERF.record_length, view.record_length)
 
 
 class BurstMayDrop(Rule):
@@ -201,9 +198,7 @@ class ErfType(Rule):
                 known.count += 1
                 continue
             name = f"{kind} ({ERF_TYPES[kind]})" if kind in ERF_TYPES else str(kind)
-            self.strange[kind] = Hit(
-                frame=chunk.first + row, time_ns=int(chunk.time_ns[row]), arguments={"type": name}, field=ERF.type, value=kind, key=kind
-            )
+            self.strange[kind] = fault(chunk.first + row, int(chunk.time_ns[row]), {"type": name}, ERF.type, kind, key=kind)
 
     @on_end
     def judge(self, _: Context) -> Iterator[Hit]:

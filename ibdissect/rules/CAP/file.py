@@ -10,7 +10,7 @@ from ibdissect.capture.chunk import LINK_INFINIBAND, Chunk
 from ibdissect.fabric.events import StateEvicted
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Span
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, Seen, on_chunk, on_end, on_event
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.LNK.packet import length_disagrees, too_small
 from ibdissect.table import locate
@@ -193,9 +193,7 @@ class _Damaged(Rule):
             if damage.kind == self.kind:
                 time_ns = self.last[1] if damage.frame == self.last[0] else self.times.get(damage.frame, 0)
                 then = "reading stopped there" if damage.resumed is None else f"reading went on at byte {damage.resumed}"
-                yield Hit(
-                    frame=damage.frame, time_ns=time_ns, arguments={"offset": damage.offset, "reason": damage.reason, "then": then},
-                )  # fmt: skip
+                yield fault(damage.frame, time_ns, {"offset": damage.offset, "reason": damage.reason, "then": then})
 
 
 class FileCutOff(_Damaged):
@@ -299,7 +297,7 @@ class FrameMalformed(Rule):
         chunk = table.chunk
         offset = at - int(chunk.offset[row]) if at else 0
         spans = (Span(chunk.first + row, offset, int(chunk.caplen[row]) - offset),)
-        return Hit(frame=chunk.first + row, time_ns=int(chunk.time_ns[row]), arguments={"reason": reason}, spans=spans)
+        return fault(chunk.first + row, int(chunk.time_ns[row]), {"reason": reason}, spans=spans)
 
 
 class StateWasEvicted(Rule):
@@ -320,10 +318,10 @@ class StateWasEvicted(Rule):
     @on_event(StateEvicted)
     def evicted(self, event: StateEvicted, _: Context) -> Iterator[Hit]:
         """One finding for each kind of state, counting what was dropped."""
-        yield Hit(frame=event.frame, time_ns=event.time_ns, arguments={"what": event.what}, count=event.count, key=event.what)
+        yield fault(event.frame, event.time_ns, {"what": event.what}, count=event.count, key=event.what)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         """What was forgotten elsewhere."""
         for one in context.dropped():
-            yield Hit(frame=one.frame, time_ns=one.time_ns, arguments={"what": one.what}, count=one.count, key=one.what)
+            yield fault(one.frame, one.time_ns, {"what": one.what}, count=one.count, key=one.what)

@@ -15,12 +15,12 @@ from ibdissect.flow.queries import Queries
 from ibdissect.flow.transactions import AnsweredMany, Request, Transactions, Unanswered
 from ibdissect.flow.visible_answers import VisibleAnswers
 from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related, Span, value_of
-from ibdissect.lint.rule import ERROR, Hit, Rule, Seen, on_chunk, on_end, on_event
+from ibdissect.lint.finding import Span, value_of
+from ibdissect.lint.rule import ERROR, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
 from ibdissect.rules.TXN.answers import PATIENCE_NS
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.cc import CongestionControlFormat, CongestionKeyInfo
-from ibdissect.wire.mad import MAD, method_name
+from ibdissect.wire.mad import MAD, request_text
 from ibdissect.wire.numbers import CC_CLASS, GET_RESP
 
 CLASS_STATUS = 8
@@ -99,7 +99,7 @@ class CCKeyWrong(Rule):
                 if len(self.suspects) >= MAX_NODES:
                     self.dropped.add(seen.frame, seen.time_ns)
                     continue
-                what = f"{method_name(CC_CLASS, int(asked.method[i]))}(attribute 0x{int(asked.attribute[i]):04x})"
+                what = request_text(CC_CLASS, int(asked.method[i]), int(asked.attribute[i]))
                 at = head.offset + CongestionControlFormat.cc_key.bit // 8
                 self.suspects[seen.frame] = Suspect(
                     seen.frame, seen.time_ns, head.cc_key, held[0], held[1], at, what, int(asked.destination[i]),
@@ -141,8 +141,8 @@ class CCKeyWrong(Rule):
             ignored &= tries[way] > 1 or context.get(CaptureLoss).proves_silence(suspect.time_ns)
             if way not in self.taken and (frame in self.refused or ignored):
                 value = value_of(CongestionControlFormat.cc_key, suspect.key)
-                yield Hit(
-                    frame=frame, time_ns=suspect.time_ns, field=CongestionControlFormat.cc_key, value=value, evidence=Evidence.LEARNT,
-                    spans=(Span(frame, suspect.at, 8),), related=(Related(suspect.taught, "CongestionKeyInfo"),), key=suspect.place,
-                    arguments={"what": suspect.what, "key": value, "held": value_of(CongestionKeyInfo.cc_key, suspect.held)},
+                yield fault(
+                    frame, suspect.time_ns, {"what": suspect.what, "key": value, "held": value_of(CongestionKeyInfo.cc_key, suspect.held)},
+                    CongestionControlFormat.cc_key, value, proof=[(suspect.taught, "CongestionKeyInfo")],
+                    spans=(Span(frame, suspect.at, 8),), key=suspect.place,
                 )  # fmt: skip

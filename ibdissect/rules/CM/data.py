@@ -15,8 +15,8 @@ from ibdissect.flow.events import Repeated
 from ibdissect.flow.recovery import FAR, distance
 from ibdissect.flow.reliable import Streams
 from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related
-from ibdissect.lint.rule import WARNING, Hit, Rule, on_chunk, on_end, on_event
+from ibdissect.lint.finding import Evidence
+from ibdissect.lint.rule import WARNING, Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.table.addresses import ends_of
 from ibdissect.table.connection_events import Connection
 from ibdissect.table.connections import Connections
@@ -128,10 +128,9 @@ class StartingPSN(Rule):
                 proof = self._proof(slot, connection, psn, streams) if found != psn else None
             if proof is not None:
                 frames = ((connection.req_frame, "REQ"), (connection.rep_frame, "REP"), *proof)
-                yield Hit(
-                    frame=first, time_ns=connection.rep_ns, evidence=Evidence.LEARNT, field=BTH.psn, value=found,
-                    arguments={"ends": streams.ends[slot].text, "psn": found, "what": what, "wanted": psn},
-                    related=tuple(Related(frame, why) for frame, why in frames),
+                yield fault(
+                    first, connection.rep_ns, {"ends": streams.ends[slot].text, "psn": found, "what": what, "wanted": psn}, BTH.psn, found,
+                    proof=frames, evidence=Evidence.LEARNT,
                 )  # fmt: skip
 
     def _proof(self, slot: int, connection: Connection, psn: int, streams: Streams) -> tuple[tuple[int, str], ...] | None:
@@ -175,8 +174,8 @@ class AgreedMTU(Rule):
         for slot, connection, _, _, reused in agreed(context):
             found = int(streams.state["largest"][slot])
             if connection.mtu and found > connection.mtu and not reused:
-                yield Hit(
-                    frame=int(streams.state["largest_frame"][slot]), time_ns=connection.rep_ns, evidence=Evidence.LEARNT,
-                    field=REQ.path_packet_payload_mtu, value=found, related=(Related(connection.req_frame, "REQ"),),
-                    arguments={"ends": streams.ends[slot].text, "found": found, "agreed": connection.mtu},
+                yield fault(
+                    int(streams.state["largest_frame"][slot]), connection.rep_ns,
+                    {"ends": streams.ends[slot].text, "found": found, "agreed": connection.mtu}, REQ.path_packet_payload_mtu, found,
+                    proof=[(connection.req_frame, "REQ")],
                 )  # fmt: skip

@@ -7,8 +7,8 @@ from typing import Any
 
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related
-from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, on_end, on_event
+from ibdissect.lint.finding import Evidence
+from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.silence import doubtful
 from ibdissect.table.connection_events import Confirmed, Rejected, RejectedAlone, Replied, Requested
@@ -47,10 +47,9 @@ class RejectAlone(Rule):
     @on_event(RejectedAlone)
     def alone(self, event: RejectedAlone, context: Context) -> Iterator[Hit]:
         if event.time_ns - context.get(Connections).first_ns >= WARM_UP_NS:
-            yield Hit(
-                frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, field=REJ.reason, value=event.reason,
-                arguments={"sender": str(event.sender), "receiver": str(event.receiver), "reason": event.reason},
-                key=(event.sender, event.receiver),
+            yield fault(
+                event.frame, event.time_ns, {"sender": str(event.sender), "receiver": str(event.receiver), "reason": event.reason},
+                REJ.reason, event.reason, evidence=Evidence.LEARNT, key=(event.sender, event.receiver),
             )  # fmt: skip
 
 
@@ -82,10 +81,9 @@ class TooManyRequests(Rule):
     @staticmethod
     def _hit(event: Requested | Replied, what: str, sent: int) -> Hit:
         connection = event.connection
-        return Hit(
-            frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, related=(Related(connection.req_frame, "first REQ"),),
-            arguments={"ends": connection.text, "what": what, "sent": sent, "allowed": connection.max_cm_retries},
-            field=REQ.max_cm_retries,
+        return fault(
+            event.frame, event.time_ns, {"ends": connection.text, "what": what, "sent": sent, "allowed": connection.max_cm_retries},
+            REQ.max_cm_retries, proof=[(connection.req_frame, "first REQ")],
         )  # fmt: skip
 
 
@@ -109,10 +107,9 @@ class ReplyLate(Rule):
         connection = event.connection
         took, allowed = event.time_ns - connection.req_ns, timeout_ns(connection.response_timeout + 1)
         if connection.reps == 1 and not connection.mra_frame and took > allowed:
-            yield Hit(
-                frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, related=(Related(connection.req_frame, "REQ"),),
-                arguments={"ends": connection.text, "milliseconds": took // 1_000_000, "allowed": allowed // 1_000_000},
-                field=REP.remote_communication_id,
+            yield fault(
+                event.frame, event.time_ns, {"ends": connection.text, "milliseconds": took // 1_000_000, "allowed": allowed // 1_000_000},
+                REP.remote_communication_id, proof=[(connection.req_frame, "REQ")],
             )  # fmt: skip
 
 
@@ -134,10 +131,9 @@ class NoListener(Rule):
     @on_event(Rejected)
     def rejected(self, event: Rejected, _context: Context) -> Iterator[Hit]:
         if event.reason == INVALID_SERVICE:
-            yield Hit(
-                frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, field=REJ.reason, value=event.reason,
-                arguments={"ends": event.connection.text, "reason": REJ_REASONS[event.reason]},
-                related=(Related(event.connection.req_frame, "REQ"),),
+            yield fault(
+                event.frame, event.time_ns, {"ends": event.connection.text, "reason": REJ_REASONS[event.reason]}, REJ.reason, event.reason,
+                proof=[(event.connection.req_frame, "REQ")],
             )  # fmt: skip
 
 
@@ -164,10 +160,9 @@ class DisconnectUnanswered(Rule):
         for connection in connections.all:
             waited = connections.last_ns - connection.dreq_ns >= self.patience * SECOND
             if connections.both_speak(connection) and connection.dreq_frame and not connection.drep_frame and waited:
-                yield Hit(
-                    frame=connection.dreq_frame, time_ns=connection.dreq_ns, evidence=Evidence.LEARNT, field=DREQ.remote_communication_id,
-                    arguments={"ends": connection.text}, related=(Related(connection.req_frame, "REQ"),),
-                    severity=doubtful(context, connection.dreq_ns),
+                yield fault(
+                    connection.dreq_frame, connection.dreq_ns, {"ends": connection.text}, DREQ.remote_communication_id,
+                    proof=[(connection.req_frame, "REQ")], severity=doubtful(context, connection.dreq_ns),
                 )  # fmt: skip
 
 
@@ -220,10 +215,8 @@ class WrongTurn(Rule):
     @staticmethod
     def _hit(event: Replied | Confirmed, what: str, why: str, at: Field[Any]) -> Hit:
         connection = event.connection
-        related = [Related(connection.req_frame, "REQ")]
-        if connection.rej_frame:
-            related.append(Related(connection.rej_frame, "REJ"))
-        return Hit(
-            frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, field=at, related=tuple(related),
-            arguments={"ends": connection.text, "what": what, "sender": str(event.sender), "why": why},
+        rejection = [(connection.rej_frame, "REJ")] if connection.rej_frame else []
+        return fault(
+            event.frame, event.time_ns, {"ends": connection.text, "what": what, "sender": str(event.sender), "why": why}, at,
+            proof=[(connection.req_frame, "REQ"), *rejection],
         )  # fmt: skip

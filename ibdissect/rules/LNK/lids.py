@@ -9,8 +9,7 @@ from operator import or_
 from ibdissect.fabric.events import LidAssigned
 from ibdissect.fabric.model import ACTIVE
 from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related
-from ibdissect.lint.rule import ERROR, Hit, Rule, on_event
+from ibdissect.lint.rule import ERROR, Hit, Rule, fault, on_event
 from ibdissect.rules.shared.mad_conditions import TELLING
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm_port import PortInfo
@@ -64,13 +63,9 @@ class LidConflict(Rule):
             return
         if other.state != ACTIVE or event.port.state != ACTIVE or other.peer is None:
             return
-        yield Hit(
-            frame=event.frame,
-            time_ns=event.time_ns,
-            arguments={"port": str(event.port), "other": str(other), "lid": event.lid, "last": event.lid + (1 << event.lmc) - 1},
-            field=PortInfo.lid,
-            value=event.lid,
-            related=(Related(other.lids.since, "showed the LID at the other port"),),
-            evidence=Evidence.LEARNT,
+        yield fault(
+            event.frame, event.time_ns,
+            {"port": str(event.port), "other": str(other), "lid": event.lid, "last": event.lid + (1 << event.lmc) - 1}, PortInfo.lid,
+            event.lid, proof=[(other.lids.since, "showed the LID at the other port")],
             key=(event.port.node.slot, event.port.number, event.lid),
-        )
+        )  # fmt: skip

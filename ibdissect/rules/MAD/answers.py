@@ -9,8 +9,8 @@ import numpy as np
 from ibdissect.capture.scattered import u16
 from ibdissect.flow.requests import AnsweredMany
 from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related, Span
-from ibdissect.lint.rule import WARNING, Hit, Rule, on_chunk, on_event
+from ibdissect.lint.finding import Span
+from ibdissect.lint.rule import WARNING, Hit, Rule, fault, on_chunk, on_event
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD, method_name
@@ -66,13 +66,9 @@ class OtherAttribute(Rule):
         for i in np.flatnonzero(other).tolist():
             frame = int(event.frames[i])
             mgmt_class, method = int(event.mgmt_class[i]), int(event.request_method[i])
-            yield Hit(
-                frame=frame,
-                time_ns=int(event.times_ns[i]),
-                arguments={"what": method_name(mgmt_class, method), "asked": int(event.attribute[i]), "attribute": int(told[i])},
+            yield fault(
+                frame, int(event.times_ns[i]),
+                {"what": method_name(mgmt_class, method), "asked": int(event.attribute[i]), "attribute": int(told[i])}, MAD.attribute_id,
+                int(told[i]), proof=[(int(event.last_frames[i]), "request")],
                 spans=(Span(frame, int(mad[i] - table.chunk.offset[frame - table.chunk.first]) + low, high - low),),
-                field=MAD.attribute_id,
-                value=int(told[i]),
-                related=(Related(int(event.last_frames[i]), "request"),),
-                evidence=Evidence.LEARNT,
-            )
+            )  # fmt: skip

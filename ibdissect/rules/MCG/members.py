@@ -11,8 +11,8 @@ from ibdissect.dropped import Dropped
 from ibdissect.flow.multicast import Multicast, Sender
 from ibdissect.flow.transactions import AnsweredMany
 from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related, Span
-from ibdissect.lint.rule import WARNING, Hit, Rule, on_chunk, on_event
+from ibdissect.lint.finding import Span
+from ibdissect.lint.rule import WARNING, Hit, Rule, fault, on_chunk, on_event
 from ibdissect.rules.shared.mad_conditions import SA_REQUEST
 from ibdissect.table.locate import Int
 from ibdissect.table.mask import occurrences_where
@@ -143,10 +143,10 @@ class BroadcastOutside(Rule):
             if len(index):
                 row, frame = int(rows[index[0]]), int(frames[index[0]])
                 at = int(table.located.at("grh")[row]) - int(table.chunk.offset[row]) + GRH.dgid.bit // 8
-                yield Hit(
-                    frame=frame, time_ns=int(times[index[0]]), evidence=Evidence.LEARNT, count=len(index), field=GRH.dgid,
-                    spans=(Span(frame, at, 16),), related=(Related(step.frame, step.what),), key=(sender.group, sender.source),
-                    arguments={"source": sender.source_text, "group": sender.group_text, "what": step.what, "frame": step.frame},
+                yield fault(
+                    frame, int(times[index[0]]),
+                    {"source": sender.source_text, "group": sender.group_text, "what": step.what, "frame": step.frame}, GRH.dgid,
+                    proof=[(step.frame, step.what)], spans=(Span(frame, at, 16),), count=len(index), key=(sender.group, sender.source),
                 )  # fmt: skip
 
 

@@ -11,8 +11,8 @@ from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed, MKeyLearnt, WrongMKey
 from ibdissect.fabric.model import SWITCH, Port
 from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related, Span, value_of
-from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, on_event
+from ibdissect.lint.finding import Span, value_of
+from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, fault, on_event
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS, SECOND
 from ibdissect.table.bits import extract
 from ibdissect.wire.numbers import GET, SET
@@ -64,14 +64,11 @@ class LeaseExpired(Rule):
             if len(late):
                 del self.watched[key]
                 row = int(late[0])
-                yield Hit(
-                    frame=event.table.chunk.first + row,
-                    time_ns=int(times[row]),
-                    arguments={"port": str(port), "lease": held.lease, "after": (int(times[row]) - started) / SECOND},
-                    related=(Related(frame, "the request with a wrong key"),),
-                    evidence=Evidence.LEARNT,
-                    key=key,
-                )
+                yield fault(
+                    event.table.chunk.first + row, int(times[row]),
+                    {"port": str(port), "lease": held.lease, "after": (int(times[row]) - started) / SECOND},
+                    proof=[(frame, "the request with a wrong key")], key=key,
+                )  # fmt: skip
 
 
 class LeaseTooShort(Rule):
@@ -138,14 +135,8 @@ class LeaseTooShort(Rule):
             if held is None or held.key != m_key or not held.lease or time_ns - latest < held.lease * SECOND:
                 continue
             low, high = SMP.m_key.span
-            yield Hit(
-                frame=frame,
-                time_ns=time_ns,
-                arguments={"port": str(about), "lease": held.lease, "gap": (time_ns - latest) / SECOND},
-                spans=(Span(frame, int(asks.mad[index[j]]) + low, high - low),),
-                field=SMP.m_key,
-                value=value_of(SMP.m_key, m_key),
-                related=(Related(before, "the latest request with the key"),),
-                evidence=Evidence.LEARNT,
-                key=key,
-            )
+            yield fault(
+                frame, time_ns, {"port": str(about), "lease": held.lease, "gap": (time_ns - latest) / SECOND}, SMP.m_key,
+                value_of(SMP.m_key, m_key), proof=[(before, "the latest request with the key")],
+                spans=(Span(frame, int(asks.mad[index[j]]) + low, high - low),), key=key,
+            )  # fmt: skip

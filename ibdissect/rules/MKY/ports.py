@@ -13,8 +13,8 @@ from ibdissect.fabric.events import ChunkFollowed, MKeyShown, TrapSeen, WrongMKe
 from ibdissect.fabric.keys import refuses
 from ibdissect.flow.transactions import AnsweredMany
 from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related, Span, value_of
-from ibdissect.lint.rule import ERROR, WARNING, Hit, Rule, on_chunk, on_end, on_event
+from ibdissect.lint.finding import Evidence, Span, value_of
+from ibdissect.lint.rule import ERROR, WARNING, Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.rules.MKY.early_requests import EarlyWrites
 from ibdissect.rules.shared.attribute_rule import DATA_AT
 from ibdissect.rules.shared.site_policy import foreign_keys
@@ -116,26 +116,14 @@ class _WrongKey(Rule):
     def found(self, event: WrongMKey, evidence: Evidence) -> Hit:
         """The finding about a request."""
         low, high = SMP.m_key.span
-        return Hit(
-            frame=event.frame,
-            time_ns=event.time_ns,
-            arguments={
-                "request": f"Subn{METHODS[event.method]}({_attribute(event.attribute)})",
-                "port": str(event.port),
-                "presented": value_of(SMP.m_key, event.presented),
-                "held": value_of(SMP.m_key, event.held.key),
-                "protect": event.held.protect,
-            },
-            spans=(Span(event.frame, event.mad + low, high - low),),
-            field=SMP.m_key,
-            value=value_of(SMP.m_key, event.presented),
-            related=(
-                Related(event.taught, "showed the port's M_Key"),
-                *([Related(event.trap, "trap 256 of the port")] if event.trap else []),
-            ),
-            evidence=evidence,
-            key=(event.port.node.slot, event.port.number, event.sender, evidence),
-        )
+        presented, request = value_of(SMP.m_key, event.presented), f"Subn{METHODS[event.method]}({_attribute(event.attribute)})"
+        held, trap = value_of(SMP.m_key, event.held.key), [(event.trap, "trap 256 of the port")] if event.trap else []
+        return fault(
+            event.frame, event.time_ns,
+            {"request": request, "port": str(event.port), "presented": presented, "held": held, "protect": event.held.protect},
+            SMP.m_key, presented, spans=(Span(event.frame, event.mad + low, high - low),), evidence=evidence,
+            proof=[(event.taught, "showed the port's M_Key"), *trap], key=(event.port.node.slot, event.port.number, event.sender, evidence),
+        )  # fmt: skip
 
 
 class _WrongWrite(_WrongKey):
@@ -246,18 +234,10 @@ class MKeyExposed(Rule):
     @on_event(MKeyShown)
     def answer(self, event: MKeyShown, context: Context) -> Iterator[Hit]:
         low, high = DATA_AT + PortInfo.m_key.span[0], DATA_AT + PortInfo.m_key.span[1]
-        yield Hit(
-            frame=event.frame,
-            time_ns=event.time_ns,
-            arguments={
-                "port": str(event.port),
-                "held": value_of(PortInfo.m_key, event.held.key),
-                "presented": value_of(SMP.m_key, event.presented),
-            },
-            spans=(Span(event.frame, event.mad + low, high - low),),
-            field=PortInfo.m_key,
-            value=value_of(PortInfo.m_key, event.held.key),
-            related=(Related(event.asked, "the Get without the key"),),
-            evidence=Evidence.SEEN,
+        yield fault(
+            event.frame, event.time_ns,
+            {"port": str(event.port), "held": value_of(PortInfo.m_key, event.held.key), "presented": value_of(SMP.m_key, event.presented)},
+            PortInfo.m_key, value_of(PortInfo.m_key, event.held.key), proof=[(event.asked, "the Get without the key")],
+            evidence=Evidence.SEEN, spans=(Span(event.frame, event.mad + low, high - low),),
             key=(event.port.node.slot, event.port.number, event.sender),
-        )
+        )  # fmt: skip

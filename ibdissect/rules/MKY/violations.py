@@ -8,8 +8,8 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import RepressSeen, TrapSeen, WrongMKey
 from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related, Span, value_of
-from ibdissect.lint.rule import WARNING, Hit, Rule, on_event
+from ibdissect.lint.finding import Span, value_of
+from ibdissect.lint.rule import WARNING, Hit, Rule, fault, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, MAX_TRAPS, SECOND, Judged, TrapRule
 from ibdissect.rules.shared.violations import ViolationCounted
@@ -51,7 +51,7 @@ class BadMKeyStorm(TrapRule):
         self.latest.put(event.slid, [*recent, (event.time_ns, event.frame)], event.frame, event.time_ns)
         if len(recent) < self.allowed:
             return None
-        return {"count": len(recent) + 1}, tuple(Related(frame, "an earlier one") for _, frame in recent)
+        return {"count": len(recent) + 1}, [(frame, "an earlier one") for _, frame in recent]
 
 
 class KeyGuessing(Rule):
@@ -90,17 +90,11 @@ class KeyGuessing(Rule):
         self.tried.put(key, recent, event.frame, event.time_ns)
         if fresh and len(recent) >= self.enough:
             low, high = SMP.m_key.span
-            yield Hit(
-                frame=event.frame,
-                time_ns=event.time_ns,
-                arguments={"port": str(event.port), "count": len(recent), "window": self.window},
-                spans=(Span(event.frame, event.mad + low, high - low),),
-                field=SMP.m_key,
-                value=value_of(SMP.m_key, event.presented),
-                related=(Related(event.taught, "showed the port's M_Key"),
-                         *(Related(frame, "another wrong key") for k, (_, frame) in recent.items() if k != event.presented)),
-                evidence=Evidence.LEARNT,
-                key=key,
+            others = [(frame, "another wrong key") for k, (_, frame) in recent.items() if k != event.presented]
+            yield fault(
+                event.frame, event.time_ns, {"port": str(event.port), "count": len(recent), "window": self.window},
+                SMP.m_key, value_of(SMP.m_key, event.presented), spans=(Span(event.frame, event.mad + low, high - low),),
+                proof=[(event.taught, "showed the port's M_Key"), *others], key=key,
             )  # fmt: skip
 
 

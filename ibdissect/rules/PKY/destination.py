@@ -12,9 +12,9 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import ROUTER, SWITCH, Port, Subnet
 from ibdissect.fabric.partitions import BASE, FULL, PKeys, Verdict
 from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related, Span
+from ibdissect.lint.finding import Evidence, Span
 from ibdissect.lint.policy import SitePolicy
-from ibdissect.lint.rule import ERROR, Hit, Rule, on_chunk, on_end, on_event
+from ibdissect.lint.rule import ERROR, Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.rules.PKY.early_packets import RECEIVER, EarlyPackets
 from ibdissect.rules.shared.site_policy import forbidden_packets
 from ibdissect.table.locate import Int
@@ -179,19 +179,14 @@ def hit_of(table: ChunkTable, refused: Refused, end: str) -> Hit:
     """The finding about them; `end` says whose table it is, unless a switch port in front of it refuses them."""
     enforced = refused.port.node.kind == SWITCH and refused.port.number > 0
     frame = table.chunk.first + refused.row
-    return Hit(
-        frame=frame,
-        time_ns=int(table.chunk.time_ns[refused.row]),
-        arguments={"p_key": refused.p_key, "slid": refused.slid, "qp": refused.dest_qp, "port": refused.port.name_at(frame)},
-        spans=(_p_key_span(table, refused.row),),
-        field=BTH.p_key,
-        value=refused.p_key,
-        related=tuple(Related(number, f"taught the {end}'s LID or P_Key table") for number in sorted(set(refused.taught))),
-        evidence=Evidence.LEARNT,
-        count=refused.count,
+    return fault(
+        frame, int(table.chunk.time_ns[refused.row]),
+        {"p_key": refused.p_key, "slid": refused.slid, "qp": refused.dest_qp, "port": refused.port.name_at(frame)}, BTH.p_key,
+        refused.p_key, proof=[(number, f"taught the {end}'s LID or P_Key table") for number in sorted(set(refused.taught))],
+        evidence=Evidence.LEARNT, spans=(_p_key_span(table, refused.row),), count=refused.count,
         key=(refused.port.node.slot, refused.port.number, refused.slid, refused.dest_qp, refused.p_key),
         message=ENFORCED if enforced else "",
-    )
+    )  # fmt: skip
 
 
 def _p_key_span(table: ChunkTable, row: int) -> Span:

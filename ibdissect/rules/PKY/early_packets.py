@@ -16,8 +16,8 @@ from ibdissect.fabric.model import ROUTER, Port, Subnet
 from ibdissect.fabric.partitions import BASE, FULL, Verdict
 from ibdissect.fabric.told import PKeyTables, PortInfos
 from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related, Span
-from ibdissect.lint.rule import Hit
+from ibdissect.lint.finding import Evidence, Span
+from ibdissect.lint.rule import Hit, fault
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.native import FIRST_OTHER_OPCODE, Native
 from ibdissect.table.rows import SLOTS, slot
@@ -148,18 +148,11 @@ class EarlyPackets:
             if returned | FULL in self.flows or (verdict is Verdict.ABSENT and returned in self.flows):
                 continue
             port, taught = found[1:]
-            yield Hit(
-                frame=early.frame,
-                time_ns=early.time_ns,
-                arguments={"p_key": p_key, "slid": slid, "qp": early.dest_qp, "port": str(port)},
-                spans=(early.span,),
-                field=BTH.p_key,
-                value=p_key,
-                related=tuple(Related(frame, "told later, and never otherwise in this capture") for frame in taught),
-                evidence=Evidence.INFERRED,
-                count=count,
-                key=("earlier", port.node.slot, port.number, flow),
-            )
+            yield fault(
+                early.frame, early.time_ns, {"p_key": p_key, "slid": slid, "qp": early.dest_qp, "port": str(port)}, BTH.p_key, p_key,
+                proof=[(frame, "told later, and never otherwise in this capture") for frame in taught], evidence=Evidence.INFERRED,
+                spans=(early.span,), count=count, key=("earlier", port.node.slot, port.number, flow),
+            )  # fmt: skip
 
 
 def _known_from(subnet: Subnet, lids: Int) -> Int | None:

@@ -12,8 +12,8 @@ from ibdissect.capture.scattered import u24
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.partitions import BASE, FULL
 from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related, Span
-from ibdissect.lint.rule import ERROR, Hit, Rule, on_chunk, on_end
+from ibdissect.lint.finding import Evidence, Span
+from ibdissect.lint.rule import ERROR, Hit, Rule, fault, on_chunk, on_end
 from ibdissect.table.connection_events import Connection
 from ibdissect.table.connections import Connections
 from ibdissect.table.locate import EXTENDED_AT, Bool, Int
@@ -184,21 +184,12 @@ class BothLimited(Rule):
         self, flow: Flow, seen: Direction, back: Flow, other: Direction, count: int, key: object, agreed: Connection | None = None
     ) -> Hit:
         """The fault is proven by the direction seen later."""
-        return Hit(
-            frame=seen.frame,
-            time_ns=seen.time_ns,
-            arguments={"p_key": seen.base, "near": flow[0], "far": flow[2], "near_qp": back[3], "far_qp": flow[3]},
-            spans=(seen.span,),
-            field=BTH.p_key,
-            value=seen.base,
-            related=(
-                Related(other.frame, "the other direction"),
-                *([Related(agreed.rep_frame, "REP of the connection")] if agreed is not None else []),
-            ),
-            evidence=Evidence.LEARNT if agreed is not None else Evidence.SEEN if flow[1] else Evidence.INFERRED,
-            count=count,
-            key=key,
-        )
+        reply = [(agreed.rep_frame, "REP of the connection")] if agreed is not None else []
+        return fault(
+            seen.frame, seen.time_ns, {"p_key": seen.base, "near": flow[0], "far": flow[2], "near_qp": back[3], "far_qp": flow[3]},
+            BTH.p_key, seen.base, spans=(seen.span,), proof=[(other.frame, "the other direction"), *reply], count=count, key=key,
+            evidence=Evidence.LEARNT if reply else Evidence.SEEN if flow[1] else Evidence.INFERRED,
+        )  # fmt: skip
 
 
 def _turns(keys: tuple[Int, Int, Int, Int]) -> Int:

@@ -11,8 +11,8 @@ from ibdissect.flow.recovery import PSNS, distance
 from ibdissect.flow.reliable import Streams
 from ibdissect.flow.unfinished import holes, open_reads
 from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Again, Hit, Rule, on_chunk, on_end, on_event
+from ibdissect.lint.finding import Evidence
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Again, Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW
 from ibdissect.table.table import ChunkTable
@@ -26,19 +26,12 @@ with the usual packet lifetime (core/cm.c), may take four times as long (IBA 9.7
 RNR_NAK = 1
 
 
-def of_stream(event: StreamEvent, related: tuple[Related, ...] = (), count: int = 1, **arguments: object) -> Hit:
+def of_stream(event: StreamEvent, proof: tuple[int, str] | None = None, count: int = 1, **arguments: object) -> Hit:
     """One finding per stream, at its first frame."""
-    return Hit(
-        frame=event.frame,
-        time_ns=event.time_ns,
-        arguments={"ends": event.ends.text, "psn": event.psn, **arguments},
-        field=BTH.psn,
-        value=event.psn,
-        related=related,
-        evidence=Evidence.LEARNT,
-        count=count,
-        key=event.ends,
-    )
+    return fault(
+        event.frame, event.time_ns, {"ends": event.ends.text, "psn": event.psn, **arguments}, BTH.psn, event.psn,
+        proof=(proof,) if proof else (), evidence=Evidence.LEARNT, count=count, key=event.ends,
+    )  # fmt: skip
 
 
 class RequestsLost(Rule):
@@ -69,9 +62,9 @@ class RequestsLost(Rule):
         for stream, hole, acknowledged in holes(streams):
             late = streams.last_ns - hole.time_ns >= self.patience * SECOND
             if late and not acknowledged and loss.proves_silence(hole.time_ns):
-                yield Hit(
-                    frame=hole.frame, time_ns=hole.time_ns, key=stream.ends, evidence=Evidence.LEARNT, field=BTH.psn, value=hole.start,
-                    arguments={"ends": stream.ends.text, "missing": hole.count, "psn": hole.start},
+                yield fault(
+                    hole.frame, hole.time_ns, {"ends": stream.ends.text, "missing": hole.count, "psn": hole.start}, BTH.psn, hole.start,
+                    evidence=Evidence.LEARNT, key=stream.ends,
                 )  # fmt: skip
 
 
@@ -155,7 +148,7 @@ class MsnRegression(Rule):
 
     @on_event(MsnFell)
     def fell(self, event: MsnFell, _context: Context) -> Iterator[Hit]:
-        yield of_stream(event, (Related(event.known, "the higher MSN"),), msn=event.msn, before=event.before)
+        yield of_stream(event, (event.known, "the higher MSN"), msn=event.msn, before=event.before)
 
 
 class MsnJump(Rule):
@@ -176,8 +169,7 @@ class MsnJump(Rule):
 
     @on_event(MsnJumped)
     def jumped(self, event: MsnJumped, _context: Context) -> Iterator[Hit]:
-        related = (Related(event.known, "the lower MSN"),)
-        yield of_stream(event, related, msn=event.msn, before=event.before, packets=event.packets)
+        yield of_stream(event, (event.known, "the lower MSN"), msn=event.msn, before=event.before, packets=event.packets)
 
 
 class ReadUnanswered(Rule):
@@ -208,10 +200,7 @@ class ReadUnanswered(Rule):
         for slot, frame, time_ns in open_reads(streams):
             if streams.last_ns - time_ns >= self.patience * SECOND and loss.proves_silence(time_ns):
                 ends, psn = streams.ends[slot], int(streams.state["read_psn"][slot])
-                yield Hit(
-                    frame=frame, time_ns=time_ns, key=ends, evidence=Evidence.LEARNT, field=BTH.psn, value=psn,
-                    arguments={"ends": ends.text, "psn": psn},
-                )  # fmt: skip
+                yield fault(frame, time_ns, {"ends": ends.text, "psn": psn}, BTH.psn, psn, evidence=Evidence.LEARNT, key=ends)
 
 
 class WriteLength(Rule):
@@ -289,7 +278,7 @@ class RetriesExhausted(Rule):
     def chunk(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
         for event in self.over:
             if table.located.at("lrh")[event.frame - table.chunk.first] >= 0:
-                yield of_stream(event, (Related(event.first, "first repetition"),), sent=event.sent, allowed=event.allowed)
+                yield of_stream(event, (event.first, "first repetition"), sent=event.sent, allowed=event.allowed)
         self.over.clear()
 
 
@@ -324,9 +313,9 @@ class NakIgnored(Rule):
                 open_ = distance(hole.start, int(streams.state["high"][peer])) > 0
                 late = streams.last_ns - hole.refused_ns >= self.patience * SECOND
                 if hole.refused and open_ and late and loss.proves_silence(hole.refused_ns):
-                    yield Hit(
-                        frame=hole.frame, time_ns=hole.time_ns, key=stream.ends, evidence=Evidence.LEARNT, field=BTH.psn, value=hole.start,
-                        arguments={"ends": stream.ends.text, "missing": hole.count, "psn": hole.start},
+                    yield fault(
+                        hole.frame, hole.time_ns, {"ends": stream.ends.text, "missing": hole.count, "psn": hole.start}, BTH.psn,
+                        hole.start, evidence=Evidence.LEARNT, key=stream.ends,
                     )  # fmt: skip
 
 
@@ -361,8 +350,7 @@ class MessageLost(Rule):
         for stream in context.get(Streams).troubled.values():
             for hole in stream.holes if stream.ends.service == "UC" else ():
                 psn = (hole.start + hole.count) % PSNS
-                yield Hit(
-                    frame=hole.frame, time_ns=hole.time_ns, key=stream.ends, evidence=Evidence.LEARNT, field=BTH.psn, value=psn,
-                    arguments={"ends": stream.ends.text, "missing": hole.count, "psn": psn},
-                    related=(Related(hole.before, "the packet in front of the gap"),), severity=None if complete else INFO,
+                yield fault(
+                    hole.frame, hole.time_ns, {"ends": stream.ends.text, "missing": hole.count, "psn": psn}, BTH.psn, psn,
+                    proof=[(hole.before, "the packet in front of the gap")], key=stream.ends, severity=None if complete else INFO,
                 )  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ibdissect.flow.congestion import Congestion
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence
-from ibdissect.lint.rule import INFO, Hit, Rule, on_chunk, on_end
+from ibdissect.lint.rule import INFO, Hit, Rule, fault, on_chunk, on_end
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.around import UDP, IPv4
 
@@ -43,9 +43,10 @@ class OneSourcePort(Rule):
             if len(pair.ports) == 1 and len(pair.queue_pairs) >= ENOUGH:
                 source, destination = pair.texts
                 port = next(iter(pair.ports))
-                yield Hit(
-                    frame=pair.first_frame, time_ns=pair.first_ns, evidence=Evidence.LEARNT, field=UDP.source_port, value=port,
-                    arguments={"count": len(pair.queue_pairs), "source": source, "destination": destination, "port": port},
+                yield fault(
+                    pair.first_frame, pair.first_ns,
+                    {"count": len(pair.queue_pairs), "source": source, "destination": destination, "port": port}, UDP.source_port, port,
+                    evidence=Evidence.LEARNT,
                 )  # fmt: skip
 
 
@@ -78,7 +79,7 @@ class CongestionUntold(Rule):
         for pair in congestion.pairs.values():
             if pair.ignored_frame and (pair.destination, pair.source) in congestion.pairs:  # both directions are in the capture
                 source, destination = pair.texts
-                yield Hit(
-                    frame=pair.ignored_frame, time_ns=pair.ignored_ns, evidence=Evidence.INFERRED, field=IPv4.ecn, value=3,
-                    arguments={"count": pair.ce, "source": source, "destination": destination},
+                yield fault(
+                    pair.ignored_frame, pair.ignored_ns, {"count": pair.ce, "source": source, "destination": destination}, IPv4.ecn, 3,
+                    evidence=Evidence.INFERRED,
                 )  # fmt: skip

@@ -15,11 +15,11 @@ from ibdissect.flow.queries import Queries
 from ibdissect.flow.transactions import Request, Transactions, Unanswered
 from ibdissect.flow.visible_answers import VisibleAnswers
 from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related, Span, value_of
-from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, on_chunk, on_end, on_event
+from ibdissect.lint.finding import Span, value_of
+from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.rules.TXN.answers import PATIENCE_NS
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.mad import MAD, method_name
+from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import SA_CLASS
 from ibdissect.wire.sa import SAFormat
 
@@ -121,12 +121,10 @@ class SmKeyWrong(Rule):
             right, request = taken.get(keyed.destination), silent.get(keyed.frame)
             if right is None or request is None or (keyed.destination, keyed.key) in accepted:
                 continue
-            value = value_of(SAFormat.sm_key, keyed.key)
-            what = f"{method_name(SA_CLASS, request.method)}(attribute 0x{request.attribute:04x})"
-            yield Hit(
-                frame=keyed.frame, time_ns=keyed.time_ns, field=SAFormat.sm_key, value=value, evidence=Evidence.LEARNT,
-                spans=(Span(keyed.frame, keyed.at, 8),), related=(Related(right.frame, "was answered"),),
-                arguments={"what": what, "to": request.to, "key": value, "taken": value_of(SAFormat.sm_key, right.key)},
+            value, key = (value_of(SAFormat.sm_key, one.key) for one in (keyed, right))
+            yield fault(
+                keyed.frame, keyed.time_ns, {"what": request.what, "to": request.to, "key": value, "taken": key},
+                SAFormat.sm_key, value, proof=[(right.frame, "was answered")], spans=(Span(keyed.frame, keyed.at, 8),),
                 key=(request.source, request.target, keyed.key),
             )  # fmt: skip
 
@@ -182,9 +180,8 @@ class AskedStandby(Rule):
             before, after = states[max(0, at - 1) : at], states[at : at + 1]
             if request.mgmt_class != SA_CLASS or not before or any(state != STANDBY for _, state in [before[-1], *after]):
                 continue
-            yield Hit(
-                frame=request.frame, time_ns=request.time_ns, field=MAD.transaction_id, evidence=Evidence.LEARNT,
-                related=(Related(before[-1][0], "SMInfo"),), key=(request.source, request.target),
-                arguments={"what": f"{method_name(SA_CLASS, request.method)}(attribute 0x{request.attribute:04x})",
-                           "to": str(request.target)},
+            yield fault(
+                request.frame, request.time_ns,
+                {"what": request.what, "to": str(request.target)},
+                MAD.transaction_id, proof=[(before[-1][0], "SMInfo")], key=(request.source, request.target),
             )  # fmt: skip

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from ibdissect.fabric.events import WrongMKey
 from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related, Span, value_of
-from ibdissect.lint.rule import WARNING, Hit, Rule, on_event
+from ibdissect.lint.finding import Span, value_of
+from ibdissect.lint.rule import WARNING, Hit, Rule, fault, on_event
 from ibdissect.wire.sm import SMP
 
 
@@ -32,18 +32,9 @@ class ReversedMKey(Rule):
         if event.presented != int.from_bytes(event.held.key.to_bytes(8, "big"), "little"):
             return
         low, high = SMP.m_key.span
-        yield Hit(
-            frame=event.frame,
-            time_ns=event.time_ns,
-            arguments={
-                "port": str(event.port),
-                "presented": value_of(SMP.m_key, event.presented),
-                "held": value_of(SMP.m_key, event.held.key),
-            },
-            spans=(Span(event.frame, event.mad + low, high - low),),
-            field=SMP.m_key,
-            value=value_of(SMP.m_key, event.presented),
-            related=(Related(event.taught, "showed the port's M_Key"),),
-            evidence=Evidence.LEARNT,
-            key=event.sender,
-        )
+        yield fault(
+            event.frame, event.time_ns,
+            {"port": str(event.port), "presented": value_of(SMP.m_key, event.presented), "held": value_of(SMP.m_key, event.held.key)},
+            SMP.m_key, value_of(SMP.m_key, event.presented), proof=[(event.taught, "showed the port's M_Key")],
+            spans=(Span(event.frame, event.mad + low, high - low),), key=event.sender,
+        )  # fmt: skip

@@ -12,7 +12,7 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import CA, ROUTER
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Span
-from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, Seen, on_event
+from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, Seen, fault, on_event
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import PERMISSIVE
 from ibdissect.wire.sm import SMPDirected
@@ -101,11 +101,7 @@ class NoReturnPath(Rule):
             frame = event.table.chunk.first + row
             hop = int(np.flatnonzero((path[j] == 0) & ahead[j])[0])
             start = int(found.at[i] - event.table.chunk.offset[row]) + SMPDirected.return_path.bit // 8
-            yield Hit(
-                frame=frame,
-                time_ns=int(event.table.chunk.time_ns[row]),
-                arguments={"hop": hop, "hops": int(values(SMPDirected.hop_count)[i])},
-                spans=(Span(frame, start + hop, 1),),
-                field=SMPDirected.return_path,
-                key=hop,
-            )
+            yield fault(
+                frame, int(event.table.chunk.time_ns[row]), {"hop": hop, "hops": int(values(SMPDirected.hop_count)[i])},
+                SMPDirected.return_path, spans=(Span(frame, start + hop, 1),), key=hop,
+            )  # fmt: skip

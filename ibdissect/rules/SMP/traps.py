@@ -12,8 +12,7 @@ from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed, RepressSeen, TrapSeen
 from ibdissect.fabric.told import Others, Told
 from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related
-from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, on_end, on_event
+from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, fault, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import TellingRule
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS, TICK_NS, Judged, TrapRule
 from ibdissect.wire.notice import Notice
@@ -56,7 +55,7 @@ class TrapRepeated(TrapRule):
         allowed = TICK_NS << info.subnet_time_out
         if before is None or not 0 <= event.time_ns - before[0] < allowed:
             return None
-        return {"after": (event.time_ns - before[0]) / 1000, "allowed": allowed / 1000}, (Related(before[1], "sent before"),)
+        return {"after": (event.time_ns - before[0]) / 1000, "allowed": allowed / 1000}, [(before[1], "sent before")]
 
 
 class RepressUnknown(Rule):
@@ -118,17 +117,8 @@ class RepressUnknown(Rule):
             return
         sent, frame = next(reversed(known.items()))
         if key not in self.wrong:
-            self.wrong[key] = (
-                sent,
-                Hit(
-                    frame=event.frame,
-                    time_ns=event.time_ns,
-                    arguments={"port": str(event.port), "trap": trap, "tid": event.transaction, "sent": sent},
-                    related=(Related(frame, "the trap"),),
-                    evidence=Evidence.LEARNT,
-                    key=key[:2],
-                ),
-            )
+            arguments = {"port": str(event.port), "trap": trap, "tid": event.transaction, "sent": sent}
+            self.wrong[key] = sent, fault(event.frame, event.time_ns, arguments, proof=[(frame, "the trap")], key=key[:2])
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
@@ -234,4 +224,4 @@ class MasterSmLid(TrapRule):
             return None
         if not info.master_sm_lid or info.master_sm_lid == event.dlid:
             return None
-        return {"dlid": event.dlid, "master": info.master_sm_lid}, (Related(event.port.info_frame, "PortInfo of the port"),)
+        return {"dlid": event.dlid, "master": info.master_sm_lid}, [(event.port.info_frame, "PortInfo of the port")]

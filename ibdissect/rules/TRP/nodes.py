@@ -5,7 +5,6 @@ from __future__ import annotations
 from ibdissect.fabric.events import TrapSeen
 from ibdissect.fabric.model import SWITCH, Port, Subnet
 from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Related
 from ibdissect.lint.rule import INFO, WARNING
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, Judged, TrapRule
 from ibdissect.wire.notice import Notice, TrapLinkState, TrapMKey, TrapThreshold
@@ -58,7 +57,7 @@ class LinkTrapLid(TrapRule):
         owner = _owner(context, lid)
         if owner is None or owner.node.kind in (0, SWITCH):
             return None
-        return {"lid": lid, "owner": str(owner)}, (Related(owner.node.frame, "NodeInfo"),)
+        return {"lid": lid, "owner": str(owner)}, [(owner.node.frame, "NodeInfo")]
 
 
 class ThresholdPort(TrapRule):
@@ -83,7 +82,7 @@ class ThresholdPort(TrapRule):
         if owner is None or not owner.node.num_ports or details.portno <= owner.node.num_ports:
             return None
         ports, since = owner.node.num_ports, owner.node.facts.since
-        return {"number": details.portno, "owner": str(owner), "ports": ports}, (Related(since, "NodeInfo"),)
+        return {"number": details.portno, "owner": str(owner), "ports": ports}, [(since, "NodeInfo")]
 
 
 class PathNotMarked(TrapRule):

@@ -19,8 +19,8 @@ from ibdissect.flow.transactions import (
 )
 from ibdissect.flow.visible_answers import VisibleAnswers
 from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, on_end, on_event
+from ibdissect.lint.finding import Evidence
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.elsewhere import Elsewhere
 from ibdissect.table.locate import Bool
@@ -49,11 +49,6 @@ FITS = _fits()
 def warm(time_ns: int, context: Context) -> bool:
     """Whether the capture has run for so long that it should have seen the beginning."""
     return bool(time_ns - context.get(Transactions).first_ns >= WARM_UP_NS)
-
-
-def name_of(request: Request) -> str:
-    """`PerfGet(attribute 0x0012)`."""
-    return f"{method_name(request.mgmt_class, request.method)}(attribute 0x{request.attribute:04x})"
 
 
 class RequestUnanswered(Rule):
@@ -105,10 +100,10 @@ class RequestUnanswered(Rule):
     def _hit(request: Request, context: Context) -> Hit:
         loss = context.get(CaptureLoss)
         sure = not loss.erf and loss.proves_silence(request.last_ns)
-        related = (Related(request.last_frame, "last try"),) if request.tries > 1 else ()
-        return Hit(
-            frame=request.frame, time_ns=request.time_ns, related=related, evidence=Evidence.LEARNT, field=MAD.transaction_id,
-            arguments={"what": name_of(request), "to": request.to, "tries": request.tries}, severity=None if sure else INFO,
+        return fault(
+            request.frame, request.time_ns, {"what": request.what, "to": request.to, "tries": request.tries}, MAD.transaction_id,
+            proof=[(request.last_frame, "last try")] if request.tries > 1 else (), evidence=Evidence.LEARNT,
+            severity=None if sure else INFO,
         )  # fmt: skip
 
 
@@ -131,10 +126,9 @@ class AnswerTwice(Rule):
     @on_event(AnsweredAgain)
     def again(self, event: AnsweredAgain, _context: Context) -> Iterator[Hit]:
         request = event.request
-        yield Hit(
-            frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, arguments={"what": name_of(request)},
-            field=MAD.transaction_id, related=(Related(request.frame, "request"), Related(event.before, "first answer")),
-            key=(request.mgmt_class, request.source, request.target),
+        yield fault(
+            event.frame, event.time_ns, {"what": request.what}, MAD.transaction_id,
+            proof=[(request.frame, "request"), (event.before, "first answer")], key=(request.mgmt_class, request.source, request.target),
         )  # fmt: skip
 
 
@@ -181,10 +175,9 @@ class AnswerOfOtherMethod(Rule):
         wrong = ~FITS[event.request_method, event.method] & ((event.method != 0x81) | (event.status == 0))
         for one in event.some(wrong):
             request = one.request
-            yield Hit(
-                frame=one.frame, time_ns=one.time_ns, evidence=Evidence.LEARNT, related=(Related(request.frame, "request"),),
-                arguments={"what": name_of(request), "answer": method_name(request.mgmt_class, one.method)}, field=MAD.method,
-                value=one.method,
+            yield fault(
+                one.frame, one.time_ns, {"what": request.what, "answer": method_name(request.mgmt_class, one.method)}, MAD.method,
+                one.method, proof=[(request.frame, "request")],
             )  # fmt: skip
 
 
@@ -206,10 +199,9 @@ class TrapWithResponse(Rule):
     @on_event(TrapAnswered)
     def answered(self, event: TrapAnswered, _context: Context) -> Iterator[Hit]:
         request = event.request
-        yield Hit(
-            frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, related=(Related(request.frame, "trap"),),
-            arguments={"answer": method_name(request.mgmt_class, event.method), "trap": request.frame}, field=MAD.method,
-            value=event.method,
+        yield fault(
+            event.frame, event.time_ns, {"answer": method_name(request.mgmt_class, event.method), "trap": request.frame}, MAD.method,
+            event.method, proof=[(request.frame, "trap")],
         )  # fmt: skip
 
 
@@ -233,7 +225,6 @@ class RepressWithoutTrap(Rule):
         request = event.request
         if not warm(event.time_ns, context):
             return
-        yield Hit(
-            frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, arguments={"to": request.to},
-            field=MAD.transaction_id, key=(request.source, request.to),
-        )  # fmt: skip
+        yield fault(
+            event.frame, event.time_ns, {"to": request.to}, MAD.transaction_id, evidence=Evidence.LEARNT, key=(request.source, request.to)
+        )

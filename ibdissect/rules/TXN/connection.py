@@ -8,8 +8,7 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related
-from ibdissect.lint.rule import WARNING, Hit, Rule, on_end, on_event
+from ibdissect.lint.rule import WARNING, Hit, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.CM.exchange import timeout_ns
 from ibdissect.table.connection_events import Connection, ConnectionEvent, PathAnswered, Rejected, Replied
@@ -82,8 +81,7 @@ class PatienceExceeded(Rule):
     def _late(self, connection: Connection, frame: int, time_ns: int, what: str) -> Iterator[Hit]:
         allowed, took = timeout_ns(connection.mra_timeout), time_ns - connection.mra_ns
         if took > allowed + self.patience * SECOND:
-            yield Hit(
-                frame=frame, time_ns=time_ns, evidence=Evidence.LEARNT, field=MRA.service_timeout, value=connection.mra_timeout,
-                related=(Related(connection.req_frame, "REQ"), Related(connection.mra_frame, "MRA")),
-                arguments={"ends": connection.text, "allowed": allowed // 10**6, "what": what, "milliseconds": took // 10**6},
+            yield fault(
+                frame, time_ns, {"ends": connection.text, "allowed": allowed // 10**6, "what": what, "milliseconds": took // 10**6},
+                MRA.service_timeout, connection.mra_timeout, proof=[(connection.req_frame, "REQ"), (connection.mra_frame, "MRA")],
             )  # fmt: skip

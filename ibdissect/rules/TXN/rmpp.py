@@ -9,8 +9,8 @@ from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.rmpp import LengthDisagrees, SegmentAlone, SegmentMissing, SegmentRepeated, TransferEvent, WindowBehind
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related, Severity
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, on_end, on_event
+from ibdissect.lint.finding import Evidence, Severity
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, fault, on_end, on_event
 from ibdissect.rules.MAD.rmpp import IN_USE
 from ibdissect.rules.shared.silence import doubtful
 from ibdissect.rules.TXN.answers import warm
@@ -25,11 +25,10 @@ ABORT_CODES = frozenset(range(118, 128))
 
 def of_transfer(event: TransferEvent, severity: Severity | None = None, **arguments: object) -> Hit:
     """A finding about a transfer."""
-    related = (Related(event.transfer.frame, "first segment seen"),) if event.transfer.frame != event.frame else ()
-    return Hit(
-        frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, related=related, field=RMPP.segment_number,
-        value=event.segment, arguments={"ends": event.transfer.ends, "segment": event.segment, **arguments},
-        severity=severity,
+    return fault(
+        event.frame, event.time_ns, {"ends": event.transfer.ends, "segment": event.segment, **arguments},
+        RMPP.segment_number, event.segment, evidence=Evidence.LEARNT, severity=severity,
+        proof=[(event.transfer.frame, "first segment seen")] if event.transfer.frame != event.frame else (),
     )  # fmt: skip
 
 
@@ -194,9 +193,9 @@ class TransferAbandoned(Rule):
         transactions = context.get(Transactions)
         for transfer in transactions.transfers.open.values():
             if transactions.last_ns - transfer.last_ns >= ABANDONED_NS:
-                yield Hit(
-                    frame=transfer.frame, time_ns=transfer.time_ns, evidence=Evidence.LEARNT, field=RMPP.segment_number,
-                    arguments={"ends": transfer.ends, "segment": transfer.next - 1},
+                yield fault(
+                    transfer.frame, transfer.time_ns, {"ends": transfer.ends, "segment": transfer.next - 1}, RMPP.segment_number,
+                    evidence=Evidence.LEARNT,
                 )  # fmt: skip
 
 

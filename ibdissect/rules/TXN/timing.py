@@ -17,12 +17,11 @@ from ibdissect.flow.agents import Agents
 from ibdissect.flow.queries import Queries
 from ibdissect.flow.transactions import AnsweredMany
 from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related
-from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, on_chunk, on_event
+from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, fault, on_chunk, on_event
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import digest, groups, hashed, mix, order_of
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.mad import MAD, method_name
+from ibdissect.wire.mad import MAD, request_text
 from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, SET, SMP_CLASSES
 
 SHORTEST_TIMEOUT_NS = 50_000_000
@@ -46,8 +45,7 @@ LONGEST_NS = 4096 << 18
 
 
 def _what(request: dict[str, int]) -> str:
-    """`PerfGet(attribute 0x0012)`."""
-    return f"{method_name(request['mgmt_class'], request['method'])}(attribute 0x{request['attribute']:04x})"
+    return request_text(request["mgmt_class"], request["method"], request["attribute"])
 
 
 class TransactionReused(Rule):
@@ -102,10 +100,9 @@ class TransactionReused(Rule):
         wrong = same & other & (rows["time"][1:] - rows["time"][:-1] < SHORTEST_TIMEOUT_NS)
         for i in np.flatnonzero(wrong & self._proven(rows, fresh)).tolist():
             one, two = ({name: int(column[k]) for name, column in rows.items()} for k in (i, i + 1))
-            yield Hit(
-                frame=two["frame"], time_ns=two["time"], related=(Related(one["frame"], "the other request"),), evidence=Evidence.LEARNT,
-                arguments={"what": _what(two), "other": _what(one), "frame": one["frame"]}, field=MAD.transaction_id,
-                key=(two["mgmt_class"], two["near"], two["far"]),
+            yield fault(
+                two["frame"], two["time"], {"what": _what(two), "other": _what(one), "frame": one["frame"]}, MAD.transaction_id,
+                proof=[(one["frame"], "the other request")], key=(two["mgmt_class"], two["near"], two["far"]),
             )  # fmt: skip
 
     @staticmethod
@@ -175,11 +172,9 @@ class AnswerLate(Rule):
         told[slow] = np.stack([limit[which], since[which]], axis=1)
         for one, (allowed, frame) in zip(event.some(late), told[late].tolist(), strict=True):
             request = one.request
-            what = f"{method_name(request.mgmt_class, request.method)}(attribute 0x{request.attribute:04x})"
-            yield Hit(
-                frame=one.frame, time_ns=one.time_ns, field=MAD.transaction_id, key=(request.mgmt_class, request.target),
-                arguments={"what": what, "took": one.latency_ns // 1_000_000, "limit": allowed // 1_000_000},
-                related=(Related(frame, "announced"), Related(request.last_frame, "request")), evidence=Evidence.LEARNT,
+            yield fault(
+                one.frame, one.time_ns, {"what": request.what, "took": one.latency_ns // 1_000_000, "limit": allowed // 1_000_000},
+                MAD.transaction_id, proof=[(frame, "announced"), (request.last_frame, "request")], key=(request.mgmt_class, request.target),
             )  # fmt: skip
 
     def _limit(self, agents: Agents, mgmt_class: int, lid: int) -> tuple[int, int]:
@@ -251,9 +246,9 @@ class Flood(Rule):
             i = int(index[late[0] - before])
             row = int(asked.rows[i])
             what = _what({name: int(getattr(asked, name)[i]) for name in ("mgmt_class", "method", "attribute")})
-            yield Hit(
-                frame=table.chunk.first + row, time_ns=int(table.chunk.time_ns[row]), field=MAD.method, value=int(asked.method[i]),
-                arguments={"what": what, "count": FLOOD + 1}, count=len(late), key=int(value),
+            yield fault(
+                table.chunk.first + row, int(table.chunk.time_ns[row]), {"what": what, "count": FLOOD + 1}, MAD.method,
+                int(asked.method[i]), count=len(late), key=int(value),
             )  # fmt: skip
 
     @staticmethod
@@ -311,11 +306,8 @@ class TwoManagers(Rule):
             if latest[0] == sender or other[0] != sender or time_ns - other[2] >= MIXED_NS:
                 continue
             if max(managers[sender], managers.get(latest[0], frame)) <= other[1]:  # else a state changed since: a handover
-                yield Hit(
-                    frame=frame, time_ns=time_ns, evidence=Evidence.LEARNT,
-                    related=(Related(latest[1], "the other manager's"), Related(other[1], "this manager's, before it")),
-                    arguments={
-                        "dlid": target, "one": latest[0], "two": sender, "milliseconds": (time_ns - latest[2]) // MILLISECOND,
-                    },
-                    field=MAD.method, value=SET, key=target,
+                yield fault(
+                    frame, time_ns,
+                    {"dlid": target, "one": latest[0], "two": sender, "milliseconds": (time_ns - latest[2]) // MILLISECOND}, MAD.method,
+                    SET, proof=[(latest[1], "the other manager's"), (other[1], "this manager's, before it")], key=target,
                 )  # fmt: skip

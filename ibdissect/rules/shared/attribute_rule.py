@@ -12,8 +12,8 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import CA, ROUTER, SWITCH
 from ibdissect.fabric.told import Tellings, Told
 from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related, Span, value_of
-from ibdissect.lint.rule import Again, Hit, Rule, on_event
+from ibdissect.lint.finding import Span, value_of
+from ibdissect.lint.rule import Again, Hit, Rule, fault, on_event
 from ibdissect.wire.mad import METHODS
 from ibdissect.wire.sm import SMPDirected
 
@@ -74,17 +74,11 @@ class TellingRule(Rule):
             if self.at.count == 1 and self.at.kind in ("uint", "flag", "enum"):
                 value = value_of(self.at, int(told.now(self.at)[i]))
         proof = self.proof(told, i)
-        return Hit(
-            frame=frame,
-            time_ns=int(told.event.table.chunk.time_ns[row]),
-            arguments={"port": name_of(told, i), "method": METHODS[int(told.method[i])], **arguments},
-            spans=spans,
-            field=self.at,
-            value=value,
-            related=tuple(Related(number, why) for number, why in proof),
-            evidence=Evidence.LEARNT if proof else Evidence.SEEN,
+        return fault(
+            frame, int(told.event.table.chunk.time_ns[row]),
+            {"port": name_of(told, i), "method": METHODS[int(told.method[i])], **arguments}, self.at, value, proof=proof, spans=spans,
             key=self.flow_of(told, i),
-        )
+        )  # fmt: skip
 
 
 class Changed(TellingRule):

@@ -11,10 +11,10 @@ from ibdissect.fabric.model import Port, Subnet
 from ibdissect.fabric.told import PortInfos
 from ibdissect.flow.requests import AnsweredFromElsewhere
 from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related
-from ibdissect.lint.rule import Hit, Rule, on_chunk, on_end, on_event
+from ibdissect.lint.finding import Related
+from ibdissect.lint.rule import Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.mad import MAD, method_name
+from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import LID_ROUTED
 
 BLOCK = 7
@@ -57,11 +57,9 @@ class Elsewhere(Rule):
 
     def _judged(self, event: AnsweredFromElsewhere, context: Context) -> Iterator[Hit]:
         request, asked, sender = event.request, event.request.target.lid, event.sender.lid
-        hit = Hit(
-            frame=event.frame, time_ns=event.time_ns, evidence=Evidence.LEARNT, field=MAD.transaction_id,
-            related=(Related(request.frame, "request"),), key=(request.source, request.target, sender),
-            arguments={"what": f"{method_name(request.mgmt_class, request.method)}(attribute 0x{request.attribute:04x})",
-                       "to": request.to, "sender": str(event.sender)},
+        hit = fault(
+            event.frame, event.time_ns, {"what": request.what, "to": request.to, "sender": str(event.sender)}, MAD.transaction_id,
+            proof=[(request.frame, "request")], key=(request.source, request.target, sender),
         )  # fmt: skip
         if asked is None or sender is None or self.subnet is None:
             yield hit

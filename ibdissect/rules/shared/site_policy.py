@@ -16,7 +16,7 @@ from ibdissect.fabric.told import PKeyTables, PortInfos, port_key
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Span, value_of
 from ibdissect.lint.policy import SitePolicy
-from ibdissect.lint.rule import Hit, Seen
+from ibdissect.lint.rule import Hit, Seen, fault
 from ibdissect.rules.shared.attribute_rule import DATA_AT, name_of
 from ibdissect.rules.shared.senders import senders_of
 from ibdissect.table.bits import extract
@@ -77,16 +77,12 @@ def forbidden_entries(event: ChunkFollowed, context: Context) -> Iterator[Hit]:
             if policy.partition_allowed(p_key) or p_key & 0x7FFF == 0x7FFF:
                 continue
             frame = int(told.frames[i])
-            yield Hit(
-                frame=frame,
-                time_ns=int(event.table.chunk.time_ns[told.rows[i]]),
-                arguments={"p_key": p_key, "port": name_of(told, i)},
+            yield fault(
+                frame, int(event.table.chunk.time_ns[told.rows[i]]), {"p_key": p_key, "port": name_of(told, i)}, PKeyEntry.p_key, p_key,
                 spans=(Span(frame, int(told.mad[i]) + DATA_AT + 2 * place, 2),),
-                field=PKeyEntry.p_key,
-                value=p_key,
                 key=(SITE, int(told.slot[i]), int(told.entered[i]), int(told.modifier[i]), p_key),
                 message="Set(P_KeyTable) of {port} writes 0x{p_key:04x}: the site's policy does not allow that partition",
-            )
+            )  # fmt: skip
 
 
 def foreign_lids(event: ChunkFollowed, context: Context) -> Iterator[Hit]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ibdissect.fabric.events import TrapSeen
 from ibdissect.fabric.model import Subnet
 from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related, Span
-from ibdissect.lint.rule import Hit, Rule, on_event
+from ibdissect.lint.finding import Span
+from ibdissect.lint.rule import Hit, Rule, fault, on_event
 from ibdissect.rules.shared.attribute_rule import DATA_AT
 from ibdissect.wire.notice import Notice
 
@@ -20,8 +20,8 @@ TICK_NS = 4096
 """Unit of SubnetTimeOut: 4.096 us times a power of two."""
 MAX_TRAPS = 4096
 """Traps, senders or ports remembered per rule."""
-Judged = tuple[dict[str, Any], tuple[Related, ...]]
-"""Arguments of a message, and the frames that prove it."""
+Judged = tuple[dict[str, Any], Sequence[tuple[int, str]]]
+"""Arguments of a message, and the frames that prove it, with what they show."""
 
 
 class TrapRule(Rule):
@@ -43,19 +43,13 @@ class TrapRule(Rule):
         notice = Notice(event.notice)
         if not notice.is_generic or (self.numbers and notice.trap_number not in self.numbers):
             return
-        found = self.judge(event, notice, context)
-        if found is None:
+        judged = self.judge(event, notice, context)
+        if judged is None:
             return
-        arguments, related = found
+        arguments, proof = judged
         low, high = Notice.trap_number.span
-        yield Hit(
-            frame=event.frame,
-            time_ns=event.time_ns,
-            arguments={"trap": notice.trap_number, "port": str(event.port) if event.port is not None else f"LID {event.slid}", **arguments},
-            spans=(Span(event.frame, event.mad + DATA_AT + low, high - low),),
-            field=Notice.trap_number,
-            value=notice.trap_number,
-            related=related,
-            evidence=Evidence.LEARNT if related else Evidence.SEEN,
+        yield fault(
+            event.frame, event.time_ns, {"trap": notice.trap_number, "port": event.sender, **arguments},
+            Notice.trap_number, notice.trap_number, spans=(Span(event.frame, event.mad + DATA_AT + low, high - low),), proof=proof,
             key=(event.slid, notice.trap_number),
-        )
+        )  # fmt: skip

@@ -10,8 +10,8 @@ import numpy as np
 from ibdissect.fabric.events import ChunkFollowed, TrapSeen
 from ibdissect.fabric.told import PortInfos, Told
 from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related, Span
-from ibdissect.lint.rule import Hit, on_event
+from ibdissect.lint.finding import Span
+from ibdissect.lint.rule import Hit, fault, on_event
 from ibdissect.rules.shared.attribute_rule import DATA_AT, Changed, Mask
 from ibdissect.rules.shared.trap_rule import DETAILS_AT, TrapRule
 from ibdissect.table.locate import Int
@@ -59,14 +59,11 @@ class ReportedPackets(TrapRule):
             frames = before[0, (before[1:] == np.array(about)[:, None]).all(axis=0)]
             if len(frames):
                 last = int(frames[-1])
-                yield Hit(
-                    frame=trap.frame,
-                    time_ns=trap.time_ns,
-                    arguments={"port": str(trap.port) if trap.port is not None else f"LID {trap.slid}", "slid": slid, "dlid": dlid,
-                               "qp": qp, "key": self.key_text(key), "packet": last, "packets": len(frames)},
-                    spans=(Span(trap.frame, trap.mad + DATA_AT + DETAILS_AT, 50),),
-                    related=(Related(last, "the packet that the trap is about"),),
-                    evidence=Evidence.LEARNT,
+                yield fault(
+                    trap.frame, trap.time_ns,
+                    {"port": trap.sender, "slid": slid, "dlid": dlid, "qp": qp, "key": self.key_text(key), "packet": last,
+                     "packets": len(frames)},
+                    proof=[(last, "the packet that the trap is about")], spans=(Span(trap.frame, trap.mad + DATA_AT + DETAILS_AT, 50),),
                     key=(slid, dlid, qp, key),
                 )  # fmt: skip
 
