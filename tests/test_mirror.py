@@ -41,7 +41,7 @@ TESTED_BY_OTHERS = {
     ),
     "flow": (
         "tests/flow/test_flows.py and test_reliable.py",
-        "agents columns credits datagrams events missed multicast queries recovery requests rmpp summaries unfinished",
+        "agents columns credits datagrams events exchanges missed multicast queries recovery requests rmpp summaries traffic unfinished",
     ),
     "layers": (
         "tests/layers/test_captures.py and test_building.py",
@@ -62,7 +62,7 @@ TESTED_BY_OTHERS = {
     ),
     "study": (
         "tests/study/test_background.py and tests/tui drive them",
-        "exchanges findings_store flows rows threads",
+        "findings_store flows rows threads",
     ),
     "table": (
         "tests/table/test_locate*.py and test_mask.py",

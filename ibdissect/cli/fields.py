@@ -61,7 +61,7 @@ def _rows(struct: Any, computed: Any = ()) -> list[dict[str, Any]]:
 
 def where(struct: Any) -> str:
     """The places of a structure in words: `SMP 0x0015`, `inside Notice.data_details`."""
-    from ibdissect.wire.mad import CLASS_SHORT
+    from ibdissect.wire.mad import CLASS_PREFIX
     from ibdissect.wire.places import Behind, CmPayload, CmService, Inside, Mad, MadFormat, Parsed
 
     said = []
@@ -69,7 +69,7 @@ def where(struct: Any) -> str:
         if isinstance(place, MadFormat):
             said.append("class " + ", ".join(f"0x{number:02x}" for number in sorted(place.classes)))
         elif isinstance(place, Mad):
-            said.append(f"{CLASS_SHORT.get(place.mgmt_class, f'class 0x{place.mgmt_class:02x}')} attribute 0x{place.attr_id:04x}")
+            said.append(f"{CLASS_PREFIX.get(place.mgmt_class, f'class 0x{place.mgmt_class:02x}')} attribute 0x{place.attr_id:04x}")
         elif isinstance(place, Inside):
             said.append(f"inside {_field(place.field)}")
         elif isinstance(place, Parsed):

@@ -13,10 +13,10 @@ from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.cm import REJ
 from ibdissect.wire.cm_path import SIDRRep
 from ibdissect.wire.component_mask import components_set
-from ibdissect.wire.mad import COMMON_ATTRIBUTES, RMPP, RMPP_TYPES, is_response, method_name, status_text
+from ibdissect.wire.mad import CLASS_VERSION, CLASSES, COMMON_ATTRIBUTES, RMPP, RMPP_TYPES, is_response, is_vendor, method_name, status_text
 from ibdissect.wire.names import SM_CONTROL, TRAP_NUMBER
 from ibdissect.wire.notice import Notice
-from ibdissect.wire.numbers import SET
+from ibdissect.wire.numbers import PM_CLASS, SET, SMP_CLASSES
 from ibdissect.wire.places import VendorOui
 from ibdissect.wire.sa import SAFormat
 from ibdissect.wire.spec import Field, Struct
@@ -28,7 +28,7 @@ from .value import Presenter
 if TYPE_CHECKING:
     from .summary import Summaries
 
-PROTOCOLS = {0x01: "SMP", 0x81: "SMP", 0x03: "SA", 0x04: "PM", 0x05: "BM", 0x06: "DM", 0x07: "CM", 0x08: "SNMP", 0x21: "CC"}
+PROTOCOLS = {number: "SMP" if number in SMP_CLASSES else CLASSES[number].short for number in CLASS_VERSION}
 """Text of the protocol column by management class; `Vendor` or `MAD` for others."""
 
 CM_MESSAGES = {
@@ -39,8 +39,6 @@ CM_MESSAGES = {
 """Names of CM messages, as in Wireshark's Info column."""
 
 SHOWN_COMPONENTS = 8
-PORT_COUNTERS = frozenset({0x10, 0x11, 0x12, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1A, 0x1B, 0x1C, 0x1D})
-"""Performance attributes whose byte 1 is PortSelect (IBA 16.1.3)."""
 
 
 def _block(modifier: int) -> str:
@@ -123,8 +121,7 @@ def _head(catalog: Catalog, header: bytes) -> tuple[str, str]:
     base_version, mgmt_class, method = header[0], header[1], header[3]
     status = int.from_bytes(header[4:6], "big")
     attr_id, modifier = int.from_bytes(header[16:18], "big"), int.from_bytes(header[20:24], "big")
-    vendor = 0x09 <= mgmt_class <= 0x0F or 0x30 <= mgmt_class <= 0x4F
-    protocol = PROTOCOLS.get(mgmt_class, "Vendor" if vendor else "MAD")
+    protocol = PROTOCOLS.get(mgmt_class, "Vendor" if is_vendor(mgmt_class) else "MAD")
     if mgmt_class == 0x07 and attr_id in CM_MESSAGES:
         info = CM_MESSAGES[attr_id]
     else:
@@ -157,8 +154,10 @@ def _details(table: ChunkTable, header: bytes, start: int, stop: int, presenter:
         return _notice(table.catalog, data, mgmt_class)
     if mgmt_class == 0x03:
         return _administration(table.catalog, data, method, attr_id, presenter)
-    if mgmt_class == 0x04 and attr_id in PORT_COUNTERS and len(data) > 65:
-        return f" port {data[65]}"
+    if mgmt_class == PM_CLASS:
+        select = getattr(attribute_struct(table.catalog, mgmt_class, attr_id, method), "port_select", None)
+        at = table.catalog.data_at(mgmt_class, header[0]) + select.bit // 8 if select is not None else len(data)
+        return f" port {data[at]}" if at < len(data) else ""
     if mgmt_class == 0x07:
         return _connection(data, attr_id)
     if 0x30 <= mgmt_class <= 0x4F and len(data) >= VENDOR_DATA_AT:

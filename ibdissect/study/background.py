@@ -14,8 +14,9 @@ from ibdissect.fabric import Follower
 from ibdissect.fabric.model import Subnet
 from ibdissect.failures import Failures, collected
 from ibdissect.flow.events import Repeated
+from ibdissect.flow.exchanges import Exchange, Exchanges, Kind
 from ibdissect.flow.reliable import Streams
-from ibdissect.flow.transactions import Transactions, Unanswered
+from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Finding, Severity
 from ibdissect.lint.rule import Rule
@@ -25,10 +26,9 @@ from ibdissect.table.table import ChunkTable
 
 from .capture_model import CaptureModel
 from .conversations import Conversation, conversations_of
-from .exchanges import Exchange, Exchanges, Kind
 from .fabric_view import FabricView, view_of
 from .flows import Flows
-from .traffic_counts import TrafficCounts
+from .traffic_counts import TrafficCounts, TrafficView
 
 KEPT = 1000
 """Findings kept for each rule; the counts stay exact."""
@@ -50,7 +50,7 @@ class Snapshot:
     """The numbers at one moment."""
 
     frames: int
-    traffic: TrafficCounts
+    traffic: TrafficView
     conversations: list[Conversation]
     exchanges: list[Exchange]
     kinds: list[tuple[Kind, Exchange]]
@@ -124,8 +124,7 @@ class Study:
             return
         self._linter.context.damage = model.damage
         self._linter.finish()
-        for request in self._transactions.open_requests():
-            self.exchanges.take(Unanswered(request.frame, request.time_ns, request))
+        self.exchanges.finish(self._transactions, pairs=True)
         self.finished = model.studied = True
         self._count()
         progress()
@@ -149,7 +148,7 @@ class Study:
 
     def _exchanged(self, event: object) -> None:
         self.model.answers.take(event)
-        self.exchanges.take(event)
+        self.exchanges.count(event, pairs=True)
 
     def _streamed(self, event: object) -> None:
         if isinstance(event, Repeated) and len(self.repeated) < MAX_REPEATED:
@@ -180,8 +179,8 @@ class Study:
     def snapshot(self) -> Snapshot:
         """The numbers now; only from the thread that feeds, or when none does."""
         return Snapshot(
-            self.done, self.traffic.copy(), conversations_of(self.flows.snapshot(), self._streams, self._connections),
-            self.exchanges.busiest(), self.exchanges.kinds(), view_of(self._follower.subnet),
+            self.done, self.traffic.view(), conversations_of(self.flows.snapshot(), self._streams, self._connections),
+            self.exchanges.busiest(), self.exchanges.busiest_kinds(), view_of(self._follower.subnet),
         )  # fmt: skip
 
     @property

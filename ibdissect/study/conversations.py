@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ibdissect.flow.exchanges import ROUTES, Exchange, Name
 from ibdissect.flow.recovery import distance
 from ibdissect.flow.reliable import Streams
 from ibdissect.table.addresses import IP4_SIZE, End, address_text
 from ibdissect.table.connection_events import Connection
 from ibdissect.table.connections import Connections
 
-from .exchanges import ROUTES, Exchange
-from .flows import Flow, Name
+from .flows import Flow
 
 CONNECTION_SERVICES = {0: "RC", 1: "UC", 3: "XRC"}
 """TransportServiceType of a REQ as the services are called (IBA 12.6.5)."""

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.scattered import gather
-from ibdissect.table.addresses import End, ends_at, ends_bytes
+from ibdissect.flow.exchanges import Name
+from ibdissect.table.addresses import ends_at, ends_bytes
 from ibdissect.table.locate import EXTENDED_AT
 from ibdissect.table.table import ChunkTable
 
@@ -20,9 +21,6 @@ SPARK = 64
 """Points of a flow's time line."""
 SERVICES = {0: "RC", 1: "UC", 2: "RD", 3: "UD", 4: "CNP", 5: "XRC"}
 DETH_AT = EXTENDED_AT["DETH"]
-
-Name = End | str
-"""One end, or words for many."""
 
 
 @dataclass(slots=True)

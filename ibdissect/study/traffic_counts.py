@@ -8,32 +8,19 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.capture.scattered import gather, u16
-from ibdissect.table.addresses import SHOWN, address_text, by_header
+from ibdissect.flow.traffic import WIDTHS, Traffic
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.mad import short_class_name
 from ibdissect.wire.opcodes import OPCODES
 
 BUCKETS = 4096
 """Points of the time line; when time goes beyond them, neighbours are joined and each lasts twice as long."""
 TALKERS = 4096
-"""Addresses counted; further ones are counted as `others`."""
+"""Addresses shown; further ones are counted as `others`."""
 
 Counts = npt.NDArray[np.int64]
-
-CLASSES = {
-    0x01: "SM (LID routed)", 0x03: "SA", 0x04: "PM", 0x05: "BM", 0x06: "DM", 0x07: "CM", 0x08: "SNMP", 0x10: "DevAdm", 0x11: "BootMgt",
-    0x12: "BIS", 0x21: "CC", 0x81: "SM (directed)",
-}  # fmt: skip
-"""Management classes as short names."""
-
-
-def class_name(mgmt_class: int) -> str:
-    """A management class as a person calls it."""
-    name = CLASSES.get(mgmt_class)
-    if name is None:
-        name = "vendor" if 0x09 <= mgmt_class <= 0x0F or 0x30 <= mgmt_class <= 0x4F else "application" if mgmt_class < 0x30 else "class"
-        return f"{name} 0x{mgmt_class:02x}"
-    return name
+Mix = list[tuple[str, int]]
+"""Packets by name, most first."""
 
 
 @dataclass(slots=True)
@@ -74,67 +61,50 @@ class TimeLine:
         return TimeLine(self.start_ns, self.step_ns, self.packets.copy(), self.octets.copy(), self.used)
 
 
-@dataclass(slots=True)
-class TrafficCounts:
-    """The numbers so far."""
+@dataclass(frozen=True, slots=True)
+class TrafficView:
+    """The numbers at one moment."""
 
-    line: TimeLine = field(default_factory=TimeLine)
-    frames: int = 0
-    octets: int = 0
-    opcodes: Counts = field(default_factory=lambda: np.zeros(256, np.int64))
-    classes: Counts = field(default_factory=lambda: np.zeros(256, np.int64))
-    p_keys: Counts = field(default_factory=lambda: np.zeros(1 << 16, np.int64))
-    """Packets by BTH.P_Key."""
-    talkers: Counter[str] = field(default_factory=Counter)
+    line: TimeLine
+    frames: int
+    octets: int
+    opcodes: Mix
+    p_keys: Mix
+    """A limited member's key says so."""
+    classes: Mix
+    """Management datagrams by class."""
+    talkers: Mix
     """Packets by sender."""
-    others: int = 0
-    """Frames without InfiniBand transport: link packets, other protocols."""
+
+
+class TrafficCounts:
+    """The traffic so far, and its time line."""
+
+    def __init__(self) -> None:
+        self.traffic, self.line = Traffic(), TimeLine()
 
     def feed(self, table: ChunkTable) -> None:
         """Count a chunk."""
-        chunk, located = table.chunk, table.located
-        self.line.feed(chunk.time_ns, chunk.length)
-        self.frames += len(table)
-        self.octets += int(chunk.length.sum())
-        bth = located.at("bth") >= 0
-        self.opcodes += np.bincount(located.opcode[bth], minlength=256)[:256]
-        self.others += int(np.count_nonzero(~bth))
-        keys, counts = np.unique(u16(chunk.data, located.at("bth")[bth] + 2), return_counts=True)
-        self.p_keys[keys] += counts
-        mad = located.at("mad")
-        self.classes += np.bincount(chunk.data[mad[mad >= 0] + 1], minlength=256)
-        for header, _, at in by_header(table, np.arange(len(table)), SHOWN):
-            found = gather(chunk.data, at + header.source, header.size)
-            addresses, counts = np.unique(found.view(f"V{header.size}").ravel(), return_counts=True)
-            self._talk([address_text(address.tobytes()) for address in addresses], counts.tolist())
+        self.line.feed(table.chunk.time_ns, table.chunk.length)
+        self.traffic.feed(table, np.arange(len(table)))
 
-    def _talk(self, names: list[str], counts: list[int]) -> None:
-        for name, count in zip(names, counts, strict=True):
-            self.talkers[name if name in self.talkers or len(self.talkers) < TALKERS else "others"] += count
-
-    def copy(self) -> TrafficCounts:
-        """A copy that no longer changes."""
-        return TrafficCounts(
-            self.line.copy(), self.frames, self.octets, self.opcodes.copy(), self.classes.copy(), self.p_keys.copy(),
-            Counter(self.talkers), self.others,
+    def view(self) -> TrafficView:
+        """The numbers now."""
+        traffic, classes, talkers = self.traffic, Counter[str](), Counter[str]()
+        for kind, count in traffic.mads.frames.items():
+            classes[short_class_name(kind >> 24)] += count
+        for address in WIDTHS:
+            for sender, _, count, _ in traffic.pairs(address):
+                talkers[sender if sender in talkers or len(talkers) < TALKERS else "others"] += count
+        p_keys = {f"0x{key:04x}" + ("" if key & 0x8000 else " limited"): count for key, count in traffic.p_keys.frames.items()}
+        return TrafficView(
+            self.line.copy(), traffic.frames, traffic.bytes, _mix({opcode_name(v): n for v, n in traffic.opcodes.frames.items()}),
+            _mix(p_keys), _mix(classes), _mix(talkers),
         )  # fmt: skip
 
-    def opcode_mix(self) -> list[tuple[str, int]]:
-        """Packets by OpCode, most first."""
-        found = [(opcode_name(code), count) for code, count in enumerate(self.opcodes.tolist()) if count]
-        return sorted(found, key=lambda entry: (-entry[1], entry[0]))
 
-    def p_key_mix(self) -> list[tuple[str, int]]:
-        """Packets by P_Key, most first; a limited member's key says so."""
-        keys = np.flatnonzero(self.p_keys)
-        found = [(f"0x{key:04x}" + ("" if key & 0x8000 else " limited"), count)
-                 for key, count in zip(keys.tolist(), self.p_keys[keys].tolist(), strict=True)]  # fmt: skip
-        return sorted(found, key=lambda entry: (-entry[1], entry[0]))
-
-    def class_mix(self) -> list[tuple[str, int]]:
-        """Datagrams by management class, most first."""
-        found = [(class_name(code), count) for code, count in enumerate(self.classes.tolist()) if count]
-        return sorted(found, key=lambda entry: (-entry[1], entry[0]))
+def _mix(counts: dict[str, int]) -> Mix:
+    return sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
 
 
 def opcode_name(code: int) -> str:

@@ -3,28 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from .convert import timeout_text
 from .spec import Struct, bit, enum, pad, part, uint
 
 BASE_VERSION_IB, BASE_VERSION_OPA = 1, 0x80
 
-CLASSES: Mapping[int, str] = {
-    0x01: "Subnet Management (LID routed)", 0x03: "Subnet Administration", 0x04: "Performance Management", 0x05: "Baseboard Management",
-    0x06: "Device Management", 0x07: "Communication Management", 0x08: "SNMP Tunneling", 0x10: "Device Administration",
-    0x11: "Boot Management", 0x12: "Boot Information Service", 0x21: "Congestion Control", 0x32: "Vendor: OpenIB ping",
-    0x33: "Vendor: OpenIB system statistics", 0x81: "Subnet Management (directed route)",
-}  # fmt: skip
-"""Names of single management classes (seed004, kernel ib_mad.h); ranges: `class_name`."""
 
-CLASS_SHORT: Mapping[int, str] = {
-    0x01: "Subn", 0x81: "Subn", 0x03: "SubnAdm", 0x04: "Perf", 0x05: "BM", 0x06: "DevMgt", 0x07: "ComMgt", 0x08: "SNMP",
-    0x10: "DevAdm", 0x11: "BootMgt", 0x12: "BIS", 0x21: "CC",
-}  # fmt: skip
-"""Prefix of method names by class, as in SubnGet() and SubnAdmGetTable()."""
+class ManagementClass(NamedTuple):
+    """What a management class is called (seed004, kernel ib_mad.h), and its version today (FACTS A1: kernel, libibmad, opensm)."""
 
-CLASS_VERSION: Mapping[int, int] = {0x01: 1, 0x81: 1, 0x03: 2, 0x04: 1, 0x05: 1, 0x06: 1, 0x07: 2, 0x08: 1, 0x21: 2}
-"""ClassVersion in use today (FACTS A1: kernel, libibmad, opensm)."""
+    name: str
+    short: str
+    """As a person calls it."""
+    prefix: str = ""
+    """Of method names, as in SubnGet() and SubnAdmGetTable()."""
+    version: int | None = None
+    """ClassVersion; None if unknown."""
+
+
+CLASSES: Mapping[int, ManagementClass] = {
+    0x01: ManagementClass("Subnet Management (LID routed)", "SM (LID routed)", "Subn", 1),
+    0x81: ManagementClass("Subnet Management (directed route)", "SM (directed)", "Subn", 1),
+    0x03: ManagementClass("Subnet Administration", "SA", "SubnAdm", 2),
+    0x04: ManagementClass("Performance Management", "PM", "Perf", 1),
+    0x05: ManagementClass("Baseboard Management", "BM", "BM", 1),
+    0x06: ManagementClass("Device Management", "DM", "DevMgt", 1),
+    0x07: ManagementClass("Communication Management", "CM", "ComMgt", 2),
+    0x08: ManagementClass("SNMP Tunneling", "SNMP", "SNMP", 1),
+    0x10: ManagementClass("Device Administration", "DevAdm", "DevAdm"),
+    0x11: ManagementClass("Boot Management", "BootMgt", "BootMgt"),
+    0x12: ManagementClass("Boot Information Service", "BIS", "BIS"),
+    0x21: ManagementClass("Congestion Control", "CC", "CC", 2),
+    0x32: ManagementClass("Vendor: OpenIB ping", "vendor 0x32"),
+    0x33: ManagementClass("Vendor: OpenIB system statistics", "vendor 0x33"),
+}
+"""Single classes; ranges: `class_name`."""
+CLASS_PREFIX = {number: known.prefix for number, known in CLASSES.items() if known.prefix}
+CLASS_VERSION = {number: known.version for number, known in CLASSES.items() if known.version is not None}
 
 METHODS: Mapping[int, str] = {
     0x01: "Get", 0x02: "Set", 0x03: "Send", 0x05: "Trap", 0x06: "Report", 0x07: "TrapRepress", 0x12: "GetTable", 0x13: "GetTraceTable",
@@ -73,14 +90,26 @@ RMPP_CLASSES = frozenset({0x03, 0x06, 0x10, 0x12, *range(0x30, 0x50)})
 
 def class_name(mgmt_class: int) -> str:
     """Name of a management class or of its range."""
-    known = CLASSES.get(mgmt_class)
-    if known is not None:
-        return known
+    if mgmt_class in CLASSES:
+        return CLASSES[mgmt_class].name
     if 0x09 <= mgmt_class <= 0x0F:
         return "Vendor (range 1)"
     if 0x30 <= mgmt_class <= 0x4F:
         return "Vendor (range 2)"
     return "Application" if 0x10 <= mgmt_class <= 0x2F else "Reserved"
+
+
+def short_class_name(mgmt_class: int) -> str:
+    """A management class as a person calls it."""
+    if mgmt_class in CLASSES:
+        return CLASSES[mgmt_class].short
+    kind = "vendor" if is_vendor(mgmt_class) else "application" if mgmt_class < 0x30 else "class"
+    return f"{kind} 0x{mgmt_class:02x}"
+
+
+def is_vendor(mgmt_class: int) -> bool:
+    """Whether a class belongs to vendors."""
+    return 0x09 <= mgmt_class <= 0x0F or 0x30 <= mgmt_class <= 0x4F
 
 
 def class_text(mgmt_class: int) -> str:
@@ -96,7 +125,7 @@ def class_qp(mgmt_class: int) -> int:
 def method_name(mgmt_class: int, method: int) -> str:
     """`SubnAdmGetTable`: the class's prefix and the method; unknown methods in hex."""
     name = METHODS.get(method, f"Method(0x{method:02x})")
-    return CLASS_SHORT.get(mgmt_class, "Vend" if 0x09 <= mgmt_class <= 0x0F or 0x30 <= mgmt_class <= 0x4F else "") + name
+    return CLASS_PREFIX.get(mgmt_class, "Vend" if is_vendor(mgmt_class) else "") + name
 
 
 def is_response(method: int, modifier: int = 0, mgmt_class: int = 0) -> bool:

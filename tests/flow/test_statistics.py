@@ -7,12 +7,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.flow.statistics import Statistics, Tally, Times
+from ibdissect.flow.exchanges import Times
+from ibdissect.flow.statistics import Statistics
+from ibdissect.flow.traffic import Tally
 from ibdissect.table.table import ChunkTable
 from tests import craft
 
@@ -69,16 +72,14 @@ def test_an_empty_capture() -> None:
 def test_percentiles_are_exact_to_a_bucket(values: list[int], share: float) -> None:
     times = Times(Counter())
     for value in values:
-        times.add(value)
+        times.add(np.array([value]))
     ordered = sorted(values)
     exact = ordered[max(0, -int(-share * len(values) // 1) - 1)]
     assert exact <= times.percentile(share) + 1 <= exact * 1.05 + 3
 
 
 def test_tallies_are_bounded(monkeypatch: Any) -> None:
-    import numpy as np
-
-    monkeypatch.setattr("ibdissect.flow.statistics.MAX_KEYS", 4)
+    monkeypatch.setattr("ibdissect.flow.traffic.MAX_KEYS", 4)
     tally = Tally()
     tally.add(np.arange(10), np.full(10, 100))
     assert len(tally.frames) == 4 and tally.others == [6, 600]

@@ -47,9 +47,9 @@ def test_study(tmp_path: Path) -> None:
     datagrams = next(one for one in shot.conversations if one.service == "UD")
     assert (datagrams.near_qp, datagrams.far_qp, datagrams.known_by) == (0x41, 0x40, "DETH")
     assert [(one.kind, one.answered, one.unanswered) for one in shot.exchanges] == [("PM", 0, 1)]
-    assert dict(shot.traffic.p_key_mix())["0x9999"] == 1
+    assert dict(shot.traffic.p_keys)["0x9999"] == 1
     assert shot.fabric.nodes == 1 and shot.fabric.partitions == 2
-    assert sum(shot.traffic.line.packets) == TOTAL and int(shot.traffic.opcodes.sum()) == TOTAL
+    assert sum(shot.traffic.line.packets) == TOTAL and sum(count for _, count in shot.traffic.opcodes) == TOTAL
     assert dict(shot.traffic.talkers)["LID 3"] > 10
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ibdissect.dfilter.compile import compile_filter
+from ibdissect.flow.exchanges import ROUTES, Exchange
 from ibdissect.study.conversations import Conversation, conversation_filter, exchange_filter
-from ibdissect.study.exchanges import ROUTES, Exchange
 from ibdissect.table.addresses import End
 
 

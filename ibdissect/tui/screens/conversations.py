@@ -13,9 +13,9 @@ from textual.binding import Binding
 from textual.screen import Screen
 from textual.widgets import Static
 
+from ibdissect.flow.exchanges import Exchange
 from ibdissect.study.background import Snapshot
 from ibdissect.study.conversations import Conversation, conversation_filter, exchange_filter
-from ibdissect.study.exchanges import Exchange, octaves
 from ibdissect.study.numbers import duration, number, octets, spark, squeeze
 
 from ..keys.command import Command
@@ -152,7 +152,7 @@ class ExchangeTable(HeadedList):
         }[key]  # fmt: skip
 
     def drawn(self, index: int) -> tuple[list[int], str]:
-        return octaves(self.exchanges[index].times), "plot-two"
+        return self.exchanges[index].times.octaves(), "plot-two"
 
     def choose(self) -> None:
         self.screen.dismiss(exchange_filter(self.exchanges[self.cursor]))

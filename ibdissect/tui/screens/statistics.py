@@ -12,9 +12,9 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from ibdissect.dissect.summary_mad import attribute_name
+from ibdissect.flow.exchanges import FASTEST, OCTAVES, Exchange, Kind
 from ibdissect.study.background import Snapshot
 from ibdissect.study.conversations import Conversation
-from ibdissect.study.exchanges import FASTEST, OCTAVES, Exchange, Kind, octaves
 from ibdissect.study.numbers import duration, number, octets
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.mad import method_name
@@ -54,13 +54,13 @@ class StatisticsScreen(Screen[None]):
                 yield Plot("Bytes", line.octets[:used].tolist(), "bytes", two=True)
                 yield Axis(span)
             with Horizontal(classes="bar-row"):
-                yield Bars("OpCodes", tally.opcode_mix(), empty="no InfiniBand transport")
-                yield Bars("Management classes", tally.class_mix(), two=True, empty="no management datagrams")
+                yield Bars("OpCodes", tally.opcodes, empty="no InfiniBand transport")
+                yield Bars("Management classes", tally.classes, two=True, empty="no management datagrams")
             with Horizontal(classes="bar-row"):
-                yield Bars("Partitions", tally.p_key_mix(), empty="no InfiniBand transport")
+                yield Bars("Partitions", tally.p_keys, empty="no InfiniBand transport")
                 yield Bars("Response time of management requests", _latencies(shot.kinds), two=True, empty="no request was answered")
             with Horizontal(classes="bar-row"):
-                yield Bars("Top talkers (packets sent)", tally.talkers.most_common(50), empty="no addresses")
+                yield Bars("Top talkers (packets sent)", tally.talkers[:50], empty="no addresses")
                 pairs = [(_pair(one), one.total) for one in shot.conversations]
                 yield Bars("Conversations between queue pairs (packets)", pairs, two=True, empty="no data packets")
             with Horizontal(classes="bar-row"):
@@ -75,7 +75,7 @@ class StatisticsScreen(Screen[None]):
 
 def _latencies(kinds: list[tuple[Kind, Exchange]]) -> list[tuple[str, int]]:
     """Answers by how long they took, from the first octave that has any to the last; factors of four where there are many."""
-    counts = [sum(column) for column in zip(*(octaves(exchange.times) for _, exchange in kinds), strict=True)]
+    counts = [sum(column) for column in zip(*(exchange.times.octaves() for _, exchange in kinds), strict=True)]
     used = [place for place, count in enumerate(counts) if count]
     if not used:
         return []

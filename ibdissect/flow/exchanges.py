@@ -1,0 +1,199 @@
+"""Who asked whom, who answered, how fast? Counts what matching management requests with their answers finds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from msgspec import Struct as Record
+from msgspec import structs
+
+from ibdissect.dropped import Dropped
+from ibdissect.table.addresses import End
+from ibdissect.table.locate import Int
+from ibdissect.table.rows import by_value, groups
+from ibdissect.wire.mad import short_class_name
+from ibdissect.wire.numbers import DIRECTED
+
+from .transactions import AnsweredMany, Request, Transactions, Unanswered
+
+MAX_EXCHANGES = 65536
+"""Pairs of ends, and kinds of requests, that are kept; further ones are not counted."""
+KEPT = 4096
+"""The busiest that a snapshot shows."""
+ROUTES = "directed routes"
+BUCKETS_PER_OCTAVE = 16
+"""Buckets of the response-time histogram are 4.4 % wide."""
+FASTEST = 9
+"""First octave drawn: 512 ns."""
+OCTAVES = 26
+"""Octaves drawn: up to 34 s."""
+Kind = tuple[int, int, int]
+"""Management class, method, attribute."""
+Name = End | str
+"""One end, or words for many."""
+Pair = tuple[Name, Name, int]
+"""Requester, responder, class."""
+
+
+class Times(Record):
+    """Response times as a histogram."""
+
+    buckets: Counter[int]
+    count: int = 0
+    least: int = 0
+    most: int = 0
+
+    def add(self, ns: Int) -> None:
+        """Add response times, int64[n], not empty."""
+        ns = np.maximum(ns, 0)
+        least, most = int(ns.min()), int(ns.max())
+        self.least = least if not self.count else min(self.least, least)
+        self.most = max(self.most, most)
+        self.count += len(ns)
+        buckets, counts = np.unique((np.log2(ns + 1.0) * BUCKETS_PER_OCTAVE).astype(np.int64), return_counts=True)
+        for bucket, count in zip(buckets.tolist(), counts.tolist(), strict=True):
+            self.buckets[bucket] += count
+
+    def percentile(self, share: float) -> int:
+        """Nanoseconds that a share of the answers did not exceed, to bucket precision, within the seen minimum and maximum."""
+        wanted, seen = share * self.count, 0
+        for bucket in sorted(self.buckets):
+            seen += self.buckets[bucket]
+            if seen >= wanted:
+                return int(min(max(2 ** ((bucket + 1) / BUCKETS_PER_OCTAVE), self.least), self.most))
+        return self.most
+
+    def octaves(self) -> list[int]:
+        """Answers by the octave of their time: OCTAVES numbers, what is outside counts for the first or last."""
+        found = [0] * OCTAVES
+        for bucket, count in self.buckets.items():
+            found[min(max(bucket // BUCKETS_PER_OCTAVE - FASTEST, 0), OCTAVES - 1)] += count
+        return found
+
+
+@dataclass(slots=True)
+class Exchange:
+    """Requests of one management class between two addresses, or of one kind, and their answers."""
+
+    requester: Name
+    responder: Name
+    mgmt_class: int
+    first_frame: int = 0
+    answered: int = 0
+    unanswered: int = 0
+    retries: int = 0
+    """Tries beyond the first."""
+    times: Times = field(default_factory=lambda: Times(Counter()))
+
+    @property
+    def requests(self) -> int:
+        """Requests that are decided."""
+        return self.answered + self.unanswered
+
+    @property
+    def kind(self) -> str:
+        """The management class as a person calls it."""
+        return short_class_name(self.mgmt_class)
+
+    def quantile(self, share: float) -> int | None:
+        """Nanoseconds within which that share of the answers came; None without answers."""
+        return self.times.percentile(share) if self.times.count else None
+
+    def answer(self, event: AnsweredMany, index: Int) -> None:
+        """Some more requests are answered."""
+        self.answered += len(index)
+        self.times.add(event.latency_ns[index])
+        if event.singles:
+            self.retries += sum(event.singles[i].tries - 1 for i in index.tolist() if i in event.singles)
+
+    def give_up(self, request: Request) -> None:
+        """Nobody answered a request."""
+        self.unanswered += 1
+        self.retries += request.tries - 1
+
+    def copy(self) -> Exchange:
+        """A copy that no longer changes."""
+        return replace(self, times=structs.replace(self.times, buckets=self.times.buckets.copy()))
+
+
+class Exchanges:
+    """Fed with the events of `Transactions`: answers, and requests that nobody answered, count."""
+
+    def __init__(self) -> None:
+        self.dropped = Dropped("kinds of requests, or pairs of managers and agents")
+        self.pairs: dict[Pair, Exchange] = {}
+        """By requester, responder and class."""
+        self.kinds: dict[Kind, Exchange] = {}
+
+    def count(self, event: object, *, pairs: bool = False) -> None:
+        """Count an event by kind, and by pair of ends if wanted."""
+        if isinstance(event, AnsweredMany):
+            kinds = event.mgmt_class.astype(np.int64) << 24 | event.request_method.astype(np.int64) << 16 | event.attribute
+            for kind, index in by_value(kinds):
+                self._answered(self.kinds, (kind >> 24, kind >> 16 & 0xFF, kind & 0xFFFF), ("", "", kind >> 24), event, index)
+            for pair, index in sorted(_by_ends(event), key=lambda found: int(found[1][0])) if pairs else ():
+                self._answered(self.pairs, pair, pair, event, index)
+        elif isinstance(event, Unanswered):
+            self._unanswered(event.request, pairs)
+
+    def finish(self, transactions: Transactions, *, pairs: bool = False) -> None:
+        """The capture ended: what is still open stays unanswered."""
+        for request in transactions.open_requests():
+            self._unanswered(request, pairs)
+
+    def _answered(self, found: dict[Any, Exchange], key: Any, pair: Pair, event: AnsweredMany, index: Int) -> None:
+        frame = int(event.request_frames[index[0]])
+        if one := self._of(found, key, pair, frame, int(event.times_ns[index[0]]), len(index)):
+            one.answer(event, index)
+
+    def _unanswered(self, request: Request, pairs: bool) -> None:
+        kind, pair = (request.mgmt_class, request.method, request.attribute), (*ends_of(request), request.mgmt_class)
+        one = self._of(self.kinds, kind, ("", "", request.mgmt_class), request.frame, request.time_ns)
+        two = self._of(self.pairs, pair, pair, request.frame, request.time_ns) if pairs else None
+        for found in (one, two):
+            if found is not None:
+                found.give_up(request)
+
+    def _of(self, found: dict[Any, Exchange], key: Any, pair: Pair, frame: int, time_ns: int, count: int = 1) -> Exchange | None:
+        """The exchange of a key, made when missing; None beyond the limit."""
+        if key not in found:
+            if len(found) >= MAX_EXCHANGES:
+                self.dropped.add(frame, time_ns, count)
+                return None
+            found[key] = Exchange(*pair, first_frame=frame)
+        return found[key]
+
+    def busiest(self) -> list[Exchange]:
+        """Copies by pair of ends, the busiest first."""
+        return [found.copy() for found in sorted(self.pairs.values(), key=lambda found: -found.requests)[:KEPT]]
+
+    def busiest_kinds(self) -> list[tuple[Kind, Exchange]]:
+        """Copies by class, method and attribute, the busiest first."""
+        found = sorted(self.kinds.items(), key=lambda item: (-item[1].requests, item[0]))[:KEPT]
+        return [(kind, exchange.copy()) for kind, exchange in found]
+
+
+def ends_of(request: Request) -> tuple[Name, Name]:
+    """Requester and responder; directed routes share one name, for each is another way."""
+    return request.source, ROUTES if request.mgmt_class == DIRECTED else request.target
+
+
+def _by_ends(event: AnsweredMany) -> Iterator[tuple[Pair, Int]]:
+    """Requester, responder and class, and which answers."""
+    plain = np.ones(len(event), np.bool_)
+    plain[list(event.singles)] = False
+    index = np.flatnonzero(plain)
+    near, far = event.mads.source.take(event.asked[index]), event.mads.destination.take(event.asked[index])
+    classes = event.mgmt_class[index]
+    to = [np.where(classes == DIRECTED, 0, column) for column in (far.size, far.high, far.low)]
+    first, group = groups([classes, near.size, near.high, near.low, *to])
+    requesters, responders = near.take(first).addresses(), far.take(first).addresses()
+    for number, members in by_value(group):
+        mgmt_class = int(classes[first[number]])
+        yield (requesters[number], ROUTES if mgmt_class == DIRECTED else responders[number], mgmt_class), index[members]
+    for i, request in event.singles.items():
+        yield (*ends_of(request), request.mgmt_class), np.array([i])
