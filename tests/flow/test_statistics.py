@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import io
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from ibdissect.capture.opening import open_capture
-from ibdissect.flow.exchanges import Times
 from ibdissect.flow.statistics import Statistics
-from ibdissect.flow.traffic import Tally
 from ibdissect.table.table import ChunkTable
 from tests import craft
 
@@ -65,21 +57,3 @@ def test_addresses_with_zero_bytes_stay_whole() -> None:
 def test_an_empty_capture() -> None:
     result = counted(io.BytesIO(craft.erf_pcap([])))
     assert result["frames"] == 0 and result["hierarchy"] == result["streams"] == []
-
-
-@pytest.mark.slow
-@given(st.lists(st.integers(0, 10**11), min_size=1, max_size=200), st.sampled_from([0.5, 0.9, 0.99]))
-def test_percentiles_are_exact_to_a_bucket(values: list[int], share: float) -> None:
-    times = Times(Counter())
-    for value in values:
-        times.add(np.array([value]))
-    ordered = sorted(values)
-    exact = ordered[max(0, -int(-share * len(values) // 1) - 1)]
-    assert exact <= times.percentile(share) + 1 <= exact * 1.05 + 3
-
-
-def test_tallies_are_bounded(monkeypatch: Any) -> None:
-    monkeypatch.setattr("ibdissect.flow.traffic.MAX_KEYS", 4)
-    tally = Tally()
-    tally.add(np.arange(10), np.full(10, 100))
-    assert len(tally.frames) == 4 and tally.others == [6, 600]
