@@ -40,8 +40,8 @@ NO_BOUNDS = ("MAX_LMC", "MAX_WORDS", "MAX_RETRIES", "MAX_STEPS", "MAX_HOPS")
 BY_LID = ("Follower.subnet.lids", "SA024", "Follower.learner.heard{}[][].standby")
 """State by LID: at most 65,535 entries."""
 
-OF_CHUNK = ("flows{}.arguments", "Follower.routes.subnet.gone", "Follower.subnet.gone")
-OF_TOLD = re.compile(r"\._(lesson|told|of)\b|\._lesson_|\.done$")
+OF_CHUNK = ("flows{}.arguments",)
+OF_TOLD = re.compile(r"\._(lesson|told|of)\b|\._lesson_|\.done$|\.subnet\.gone\b")
 """Columns of the last chunk."""
 
 

@@ -19,6 +19,8 @@ class FabricEvent(Record, frozen=True, eq=False):
 
     source: ClassVar[type[Any]]
     """The follower that emits it (set by `follow`); the rule engine creates and feeds it."""
+    concludes: ClassVar[bool] = True
+    """Whether it is a conclusion from the subnet's facts, so that nothing follows from it once they prove unreliable."""
     frame: int
     time_ns: int
 
@@ -151,10 +153,20 @@ class MKeyShown(FabricEvent, frozen=True):
 class StateEvicted(FabricEvent, frozen=True):
     """A limit on stored state was reached, and the oldest entries were evicted."""
 
+    concludes: ClassVar[bool] = False
+
     what: str
     """`nodes`, `routes`, `requests`, `subnet managers`, `origins`, `groups`."""
     count: int
     """How many were evicted since the last such event."""
+
+
+class SubnetsMixed(FabricEvent, frozen=True):
+    """The capture holds packets of two subnets: `frame` contradicts one fact too many."""
+
+    concludes: ClassVar[bool] = False
+    examples: list[tuple[str, int]]
+    """Contradicted facts in words, each with a frame that contradicts it."""
 
 
 class ChunkFollowed(FabricEvent, frozen=True):

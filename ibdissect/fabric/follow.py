@@ -22,7 +22,7 @@ from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE
 
 from . import columns as c
 from .columns import Smps
-from .events import ChunkFollowed, FabricEvent, RepressSeen, StateEvicted, TrapSeen, WrongMKey
+from .events import ChunkFollowed, FabricEvent, RepressSeen, StateEvicted, SubnetsMixed, TrapSeen, WrongMKey
 from .keys import refuses
 from .learn import M_KEY_SIZE, Asked, Learner, Smp
 from .model import SWITCH, Node, Port, Subnet
@@ -88,6 +88,11 @@ class Follower:
         self.unplaced = BoundedDict[tuple[int, ...], tuple[Smp, int]](MAX_UNPLACED)
         """Directed requests to unknown ports and the offset of their MAD, by the fields that a bad M_Key trap repeats."""
 
+    @property
+    def unreliable(self) -> bool:
+        """Whether the facts are those of two subnets, so that no conclusion holds."""
+        return self.subnet.contradictions.mixed
+
     def hear(self, events: Container[type[FabricEvent]]) -> None:
         """Of the high-volume events, emit only these: a sweep of a large subnet changes the state and tables of every port."""
         self.learner.heard = events
@@ -104,6 +109,9 @@ class Follower:
         time_ns = int(table.chunk.time_ns[-1]) if len(table) else 0
         learn_records(self.subnet, table)
         yield from self._evicted(last, time_ns)
+        mixed = self.subnet.contradictions
+        if mixed.frame >= table.chunk.first:
+            yield SubnetsMixed(mixed.frame, int(table.chunk.time_ns[mixed.frame - table.chunk.first]), mixed.examples())
         asks = np.flatnonzero(~smps.answers & (smps.method != numbers.TRAP))
         requests = self._of(smps, asks, places, table.chunk.first)
         answers = self._of(smps, np.flatnonzero(smps.answers), places, table.chunk.first)

@@ -26,6 +26,7 @@ from .events import (
     SmSeen,
 )
 from .keys import Guard, MKey, hides
+from .mixed import KIND, SIZE
 from .model import ACTIVE, ARMED, DOWN, INIT, KEPT_PAGES, STATE_AT, SWITCH, Node, NodeFacts, Port, Subnet, SwitchFacts
 from .partitions import PKeys
 from .routes import Hop, Origin, Routes
@@ -92,6 +93,8 @@ class Learner:
             assert facts is not None
             if hop.node.kind in (0, SWITCH):
                 self._switch_info(hop.node, facts, smp.frame)
+            else:
+                self.subnet.contradictions.note(KIND, hop.node.slot, hop.node.kind, SWITCH, smp.frame)
         elif attribute == numbers.NODE_DESCRIPTION:
             hop.node.name = smps.body(smp.i).rstrip(b"\0")
         elif attribute == numbers.SM_INFO:
@@ -121,7 +124,10 @@ class Learner:
             self.lost = True
         node, new = self.subnet.node(guid, smp.frame)
         node.kind, node.system_guid, node.device_id, node.vendor_id = kind, system_guid, device_id, vendor_id
-        node.learn(node.facts, NodeFacts(num_ports, partition_cap), smp.frame)
+        was, facts_now = node.facts.now, NodeFacts(num_ports, partition_cap)
+        if was is not None and was != facts_now:
+            self.subnet.contradictions.note(SIZE, guid, was, facts_now, smp.frame)
+        node.learn(node.facts, facts_now, smp.frame)
         port = self.subnet.port(node, number)
         port.guid = port_guid
         manager = self.subnet.port(node, 0) if kind == SWITCH else port

@@ -12,6 +12,7 @@ from ibdissect.wire.sm_port import PortInfo
 
 from .groups import Groups
 from .keys import Guard
+from .mixed import LID, Contradictions
 from .partitions import PKeys
 from .tables import Forwarding, Qos
 
@@ -254,6 +255,7 @@ class Subnet:
         """Which port owned a LID, over time."""
         self.sms = BoundedDict[int, Sm](MAX_SMS)
         self.groups = Groups()
+        self.contradictions = Contradictions()
         self.keyed_since = 0
         """Frame that showed or set the first M_Key; 0: none."""
         self.partitioned = False
@@ -340,6 +342,7 @@ class Subnet:
                 track = self.lids[one] = Track()
             if track.now is not None and track.now is not port and track.now.node.alive and track.now.node.guid:
                 taken = track.now
+                self.contradictions.note(LID, one, taken.node.slot, port.node.slot, frame)
             track.learn(port, frame)
         return taken
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from ibdissect.bounded import BoundedDict
 from ibdissect.wire.numbers import PERMISSIVE
 
+from .mixed import ROUTE
 from .model import CA, SWITCH, Node, Port, Subnet
 
 MAX_ORIGINS = 1024
@@ -35,9 +36,10 @@ class Hop:
 class Origin:
     """The routes of one sender."""
 
-    __slots__ = ("floor", "hops", "turns")
+    __slots__ = ("floor", "high_word", "hops", "turns")
 
-    def __init__(self) -> None:
+    def __init__(self, high_word: int) -> None:
+        self.high_word = high_word
         self.hops = BoundedDict[bytes, Hop](MAX_HOPS)
         """Routes by InitialPath[1 : HopCount + 1]."""
         self.turns: dict[bytes, int] = {}
@@ -60,7 +62,7 @@ class Routes:
         """The origin whose transaction ids start with `high_word`, created if missing."""
         found = self.origins.get(high_word)
         if found is None:
-            found = Origin()
+            found = Origin(high_word)
             gone = self.origins.put(high_word, found)
             if gone is not None:
                 self._dropped(gone[1], "origins")
@@ -128,6 +130,8 @@ class Routes:
             if hop.node is not node:
                 hop.shaky = hop.shaky or hop.before == node.slot
                 hop.before = hop.node.slot
+                if hop.node.guid and node.guid:
+                    self.subnet.contradictions.note(ROUTE, (origin.high_word, path), hop.node.guid, node.guid, frame)
             hop.node, hop.entered = node, entered
             hop.frame = frame
             self.turned = True

@@ -75,6 +75,9 @@ class Source:
     after: ClassVar[tuple[type[Any], ...]] = ()
     """Followers whose state this one reads: they are passed to its constructor and fed first."""
 
+    unreliable: ClassVar[bool] = False
+    """Whether the capture contradicts the state, so that rules that draw conclusions from it must be silent."""
+
     columns: ClassVar[tuple[Callable[[ChunkTable], Any], ...]] = ()
     """Functions it calls on every chunk through `table.once`; each depends on that chunk alone."""
 
@@ -168,8 +171,19 @@ class Linter:
             self.failures.window = 0, 0
         for rule, method in sorted(self.at_end, key=lambda entry: entry[0].code in self.consequences.causes):
             self._take(rule, method, self.context)
+        for code in self._baseless():
+            self.tally.pop(code, None)
         found = [finding for tally in self.tally.values() for finding in tally.findings]
         return sorted(found, key=lambda f: (f.frame, f.code))
+
+    def _baseless(self) -> set[str]:
+        """Rules that draw conclusions from state that proved unreliable."""
+        return {
+            rule.code
+            for event, takers in self.of_event.items()
+            if getattr(event, "concludes", False) and getattr(self.context.sources.get(event.source), "unreliable", False)
+            for rule, _ in takers
+        }
 
     def _judge(self, table: ChunkTable, shown: Bool | None) -> None:
         """Report where the conditions of stateless rules hold."""

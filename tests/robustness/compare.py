@@ -10,7 +10,10 @@ from ibdissect.lint.finding import Finding
 
 from .manipulations import Pcap
 
-MEANT = {"CAP001": "frames are cut off: that is what a snap length does"}
+MEANT = {
+    "CAP001": "frames are cut off: that is what a snap length does",
+    "CAP017": "two captures are interleaved: they are of two subnets",
+}
 """Findings that tell what a manipulation did, and are right."""
 
 

@@ -187,14 +187,26 @@ def one_direction(which: int) -> Callable[[Pcap], Pcap]:
     return halve
 
 
+OUI, OTHER_OUI = b"\x00\x02\xc9", b"\x00\x02\x55"
+"""Maker's id in the GUIDs of simulated subnets, and another maker's."""
+
+
+def _of_another_maker(record: Record) -> Record:
+    """The packet with other GUIDs, and without its checksums (ICRC and VCRC), which are wrong then."""
+    data = record.data.replace(OUI, OTHER_OUI)
+    return replace(record, data=data[:-6] + bytes(6)) if data != record.data else record
+
+
 def interleaved_with(other: Pcap) -> Callable[[Pcap], Pcap]:
-    """Another capture, of another place, in the same file."""
+    """Another subnet's capture in the same file. Its devices are others, so their GUIDs differ."""
 
     def interleave(pcap: Pcap) -> Pcap:
         if not pcap.records or not other.records or other.link != pcap.link:
             return pcap
         shift = pcap.records[0].time_ns - other.records[0].time_ns
         guests = [replace(_at(record, record.time_ns + shift, pcap.link), origin=0) for record in other.records]
+        if pcap.link == ERF:
+            guests = [_of_another_maker(record) for record in guests]
         return pcap.with_records(sorted([*pcap.records, *guests], key=lambda record: record.time_ns))
 
     return interleave

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.capture.chunk import LINK_INFINIBAND, Chunk
-from ibdissect.fabric.events import StateEvicted
+from ibdissect.fabric.events import StateEvicted, SubnetsMixed
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Span
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
@@ -325,3 +325,32 @@ class StateWasEvicted(Rule):
         """What was forgotten elsewhere."""
         for one in context.dropped():
             yield fault(one.frame, one.time_ns, {"what": one.what}, count=one.count, key=one.what)
+
+
+class SubnetsAreMixed(Rule):
+    """The capture holds packets of two subnets.
+
+    ## Why it matters
+    LIDs and directed routes mean something else in each subnet, and nothing in a packet says in which one it was sent. What is
+    learnt about ports from one subnet would be held against packets of the other, so the rules that know the subnet are silent.
+
+    ## What to do
+    Capture each subnet alone, or split the file by interface (`-Y frame.interface_id`), and check the parts one by one.
+
+    ## Evidence
+    At least four facts that a subnet does not change by itself (the port with a LID, the node at the end of a directed route,
+    the size of a node), of two kinds at least, contradict what other packets showed, and one returns to what it was before. Two
+    subnet managers of one subnet whose directed routes cannot be told apart look the same.
+    """
+
+    code, name, severity = "CAP017", "subnets-mixed", WARNING
+    reference = "IBA 4.1.3, 14.2.2: LIDs and directed routes are unique within a subnet only"
+    message = "packets of two subnets are mixed ({what}); rules that know the subnet report nothing"
+    example = "two captures of different subnets, merged into one file"
+
+    @on_event(SubnetsMixed)
+    def mixed(self, event: SubnetsMixed, _: Context) -> Iterator[Hit]:
+        """One finding a capture."""
+        what = ", ".join(f"{kind} changes" for kind, _ in event.examples)
+        proof = [(frame, f"{kind} differs from before") for kind, frame in event.examples]
+        yield fault(event.frame, event.time_ns, {"what": what}, proof=proof)

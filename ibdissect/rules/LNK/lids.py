@@ -46,8 +46,8 @@ class LidConflict(Rule):
     two subnet managers assign LIDs.
 
     ## What to do
-    Find the second subnet manager, let one of them reassign all LIDs (opensm: `-r`). Nothing when the capture was merged from
-    those of two subnets: lint each alone.
+    Find the second subnet manager, let one of them reassign all LIDs (opensm: `-r`). Nothing when two captures of different
+    subnets were put one behind the other: lint each alone (CAP017 recognizes captures that were merged by time).
     """
 
     code, name, severity = "LNK024", "lid-conflict", ERROR

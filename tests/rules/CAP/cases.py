@@ -6,6 +6,7 @@ import struct
 from collections.abc import Sequence
 
 from tests.craft import erf_pcap, ethernet_pcap, gmp, native, roce2, smp, ud
+from tests.fabric.made import ANSWER, node, port_info, switch
 from tests.rules.cases import case
 
 PCAP, RECORD, ERF = 24, 16, 16
@@ -82,3 +83,17 @@ SHORTER = (len(gmp(4, 1, 0x12)) - 2) // 4 - 1
 case("CAP015", ud(gmp(4, 1, 0x12)[28:128]), gmp(4, 1, 0x12, lrh={"pktlen": SHORTER}), twin_also=["LNK003", "ROC005", "ROC007"])
 # More open PortInfo requests than are remembered (4096); the frames differ in their transaction only and hold no CRCs.
 case("CAP016", asking(4097), asking(4096), file=None, also=["MKY005", "ROC005", "TXN018"], twin_also=["MKY005", "ROC005", "TXN018"])
+
+
+def subnet(maker: int) -> list[bytes]:
+    """A switch between two adapters, as a sweep shows them; two makers' subnets have the same routes and LIDs."""
+    found = []
+    for lid, path in ((1, []), (2, [1]), (5, [1, 2])):
+        guid = maker << 40 | lid << 8
+        info = (switch if lid == 2 else node)(lid, node_guid=guid, port_guid=guid + (lid != 2), system_image_guid=guid)
+        found += [smp(ANSWER, 0x11, info, path=path), smp(ANSWER, 0x15, port_info(lid), path=path)]
+    return found
+
+
+# In the twin, the subnet is replaced by another one for good.
+case("CAP017", subnet(0x2C9) + subnet(0x255) + subnet(0x2C9), subnet(0x2C9) + subnet(0x255), frames=[13], twin_also=["LNK024"])

@@ -1,0 +1,35 @@
+"""When do contradictions prove that a capture mixes two subnets?"""
+
+from __future__ import annotations
+
+from ibdissect.fabric.mixed import KIND, LID, ROUTE, Contradictions
+
+
+def changes(*facts: tuple[str, object], back: int = 0) -> Contradictions:
+    """Each fact goes from 1 to 2, the first `back` of them to 1 again; frames count from 1."""
+    found, frame = Contradictions(), 0
+    for was, now, some in ((1, 2, facts), (2, 1, facts[:back])):
+        for kind, key in some:
+            frame += 1
+            found.note(kind, key, was, now, frame)
+    return found
+
+
+def test_facts_of_two_kinds_return_to_what_they_were() -> None:
+    found = changes((LID, 1), (LID, 2), (ROUTE, b"\1"), (ROUTE, b"\2"), back=1)
+    assert found.mixed and found.frame == 5
+    assert found.examples() == [(ROUTE, 3), (LID, 5)]
+
+
+def test_one_subnet_that_changes_is_not_mixed() -> None:
+    for one in (
+        changes((LID, 1), (LID, 2), (ROUTE, b"\1"), (ROUTE, b"\2")),  # rebuilt: nothing returns
+        changes((LID, 1), (LID, 2), (LID, 3), (LID, 4), back=4),  # a manager reassigns LIDs, twice
+        changes((LID, 1), (ROUTE, b"\1"), back=2),  # a switch is replaced, and put back
+        changes((KIND, 1), (ROUTE, b"\1"), (LID, 1)),  # a NodeInfo was lost
+    ):
+        assert not one.mixed
+
+
+def test_an_adapter_that_answers_as_a_switch_is_no_change() -> None:
+    assert changes((LID, 1), (LID, 2), (ROUTE, b"\1"), (KIND, 1)).mixed
