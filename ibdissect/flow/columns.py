@@ -10,18 +10,15 @@ from ibdissect.capture.scattered import looked_up
 from ibdissect.table.addresses import ends_hash
 from ibdissect.table.front import Place
 from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE, Bool, Int
-from ibdissect.table.rows import order_of
+from ibdissect.table.rows import SPREAD, U64, order_of
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.opcodes import OPCODES, RC, RD, UC, XRC
 from ibdissect.wire.transport import BTH, RETH
 
-U64 = npt.NDArray[np.uint64]
 Bytes = npt.NDArray[np.uint8]
 SERVICE, OPERATION = 0xE0, 0x1F
 READ_REQUEST, READ_FIRST, READ_MIDDLE, READ_LAST, READ_ONLY, ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE = range(0x0C, 0x13)
 NO_MESSAGE, SEND, WRITE, READ = range(4)
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
-"""An odd multiplier that spreads QP numbers over 64 bits."""
 
 
 def _by_opcode() -> tuple[Bool, Bool, npt.NDArray[np.uint8], npt.NDArray[np.uint8], Bool]:
@@ -117,7 +114,7 @@ def packets(table: ChunkTable) -> Packets | None:
     key = dest.view(np.uint64) << np.uint64(8)
     key |= looked_up(opcode, _TAG)
     key ^= ends_hash(table, rows)
-    key *= _SPREAD
+    key *= SPREAD
     payload = loc.at("payload").take(rows)
     length = loc.payload_end.take(rows)
     length -= payload

@@ -11,7 +11,7 @@ from ibdissect.dropped import Dropped
 from ibdissect.table.addresses import End, ends_hash, ends_of
 from ibdissect.table.front import Place
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.rows import SLOTS, first_places
+from ibdissect.table.rows import SLOTS, SPREAD, by_value, first_places
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.around import UDP, IPv4, IPv6
 from ibdissect.wire.opcodes import CNP_OPCODE
@@ -125,11 +125,10 @@ class Congestion:
         opcode = loc.opcode[rows]
         ends = ends_hash(table, rows)
         times = table.chunk.time_ns[rows]
-        order = np.argsort(ends, kind="stable")
-        starts = np.flatnonzero(np.concatenate(([True], ends[order][1:] != ends[order][:-1])))
-        none = order[:0]
+        together = [mine for _, mine in by_value(ends)]
+        none = some[:0]
         seen: dict[tuple[End, End], Int] = {}
-        for mine, pair in zip(np.split(order, starts[1:]), self._pairs(table, rows[order[starts]]), strict=True):
+        for mine, pair in zip(together, self._pairs(table, rows[[mine[0] for mine in together]]), strict=True):
             if pair is not None:
                 pair.ce += int(np.count_nonzero(ce[mine]))
                 pair.notifications += int(np.count_nonzero(told[mine]))
@@ -175,7 +174,7 @@ class Congestion:
             rows, port, queue_pair = rows[connected], port[connected], queue_pair[connected]
         if not len(rows):
             return
-        key = ends_hash(table, rows) ^ ((port << 24 | queue_pair).astype(np.uint64) * np.uint64(0xC2B2AE3D27D4EB4F))
+        key = ends_hash(table, rows) ^ ((port << 24 | queue_pair).astype(np.uint64) * SPREAD)
         place = key >> np.uint64(48)
         fresh = np.flatnonzero(self._known[place] != key)
         self._known[place[fresh]] = key[fresh]

@@ -13,7 +13,7 @@ from ibdissect.dropped import Dropped
 from ibdissect.table.addresses import IP4_SIZE, LID_SIZE, NETWORK, OF_LRH, SHOWN, by_header
 from ibdissect.table.locate import Int
 from ibdissect.table.mask import occurrences_where
-from ibdissect.table.rows import hashed
+from ibdissect.table.rows import by_value, digest
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
@@ -136,12 +136,9 @@ class Multicast:
         key[:, 34:36] = gather(data, bth + BTH.p_key.bit // 8, 2)
         key[:, 36:40] = gather(data, bth + BTH.size + DETH.q_key.bit // 8, 4)
         key[:, 40:43] = gather(data, bth + BTH.size + DETH.srcqp.bit // 8, 3)
-        numbers = hashed(key)
-        order = np.argsort(numbers, kind="stable")
-        starts = np.flatnonzero(np.concatenate(([True], numbers[order][1:] != numbers[order][:-1])))
         payload = loc.at("payload")[rows]
         length = np.where(payload >= 0, loc.payload_end[rows] - payload, 0)
-        for mine in np.split(order, starts[1:]):
+        for _, mine in by_value(digest(key)):
             sender = self._sender(table, key[mine[0]], int(rows[mine[0]]))
             if sender is not None:
                 sender.packets += len(mine)

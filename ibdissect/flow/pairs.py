@@ -30,7 +30,7 @@ def pair(marks: U64, columns: Sequence[npt.NDArray[np.uint64]], role: npt.NDArra
     """Match each request with the next answer that is equal in all columns; `role` as above, one per datagram.
 
     Matches only groups of equal datagrams that alternate request, answer, request, answer ... (the last request may lack its
-    answer), and whose mark is not in `waiting`. `marks` is `mark(columns)`; groups with hash collisions go to `rest`.
+    answer), and whose mark is not in `waiting`. `marks` is `mix(columns)`; groups with hash collisions go to `rest`.
     """
     live = np.flatnonzero(role)
     order = live[order_of(marks[live])]

@@ -6,7 +6,7 @@ import numpy as np
 
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.mads import Mads
-from ibdissect.table.rows import U64, hashed
+from ibdissect.table.rows import U64, mix
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import RESPONSE_OF
 from ibdissect.wire.numbers import CM_CLASS, DATA, RESPONSE_BIT, TRAP
@@ -51,5 +51,5 @@ def _numbers(ends: Ends) -> U64:
     if not len(wide):
         return ends.low
     numbers = ends.low.copy()
-    numbers[wide] = hashed(np.stack([ends.high[wide], ends.low[wide]], axis=1).astype(">u8").view(np.uint8))
+    numbers[wide] = mix([ends.high[wide], ends.low[wide]])
     return numbers

@@ -13,7 +13,7 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
 from ibdissect.table.addresses import End
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.rows import U64, held, mark
+from ibdissect.table.rows import U64, held, mix
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import RESPONSE_OF
 from ibdissect.wire.numbers import CM_CLASS, DATA, DIRECTED, RESPONSE_BIT, TRAP, TRAP_REPRESS
@@ -121,7 +121,7 @@ class Transactions:
         role, segments = _roles(mads)
         segments[:early] = False  # already processed
         columns = mads.keys((mads.method >= RESPONSE_BIT) | (mads.method == TRAP_REPRESS))
-        marks, askers = mark(columns), mark(_asker(columns))
+        marks, askers = mix(columns), mix(_asker(columns))
         waited = np.array([*late, *(request.mark for request in self.open.values())], np.uint64)
         pairs = self._sure(pair(marks, columns, role, waited), role == ANSWERS, askers)
         if len(pairs.answers):
@@ -317,7 +317,7 @@ def _age(request: Request) -> int:
 
 
 def _requests(mads: Datagrams) -> list[Request]:
-    each = Listed(mads, np.arange(len(mads)), mark(mads.keys(np.zeros(len(mads), np.bool_))))
+    each = Listed(mads, np.arange(len(mads)), mix(mads.keys(np.zeros(len(mads), np.bool_))))
     return [request_of(each, i) for i in range(len(each))]
 
 

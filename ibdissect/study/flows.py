@@ -11,6 +11,7 @@ from ibdissect.capture.scattered import gather
 from ibdissect.flow.exchanges import Name
 from ibdissect.table.addresses import ends_at, ends_bytes
 from ibdissect.table.locate import EXTENDED_AT
+from ibdissect.table.rows import groups
 from ibdissect.table.table import ChunkTable
 
 MAX_FLOWS = 65536
@@ -79,14 +80,10 @@ class Flows:
         sender[named, 0] = 1
         sender[named, 1:] = gather(chunk.data, bth[named] + 12 + DETH_AT[code[named]] + 5, 3)
         keys = np.concatenate([keys, sender, gather(chunk.data, bth + 5, 3), (code >> 5)[:, None]], axis=1)
-        packed = np.ascontiguousarray(keys).view(f"V{keys.shape[1]}").ravel()
-        order = np.argsort(_hash(keys), kind="stable")
-        rows, ordered = rows[order], packed[order]
-        edge = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-        packets = np.diff(np.append(edge, len(rows))).tolist()
-        octets = np.add.reduceat(chunk.length[rows], edge).tolist()
-        group = np.repeat(np.arange(len(edge)), packets)
-        flows = [self._flow(ordered[i].tobytes(), table, int(rows[i])) for i in edge.tolist()]
+        keys = np.pad(keys, ((0, 0), (-keys.shape[1] % 8, 0)))
+        first, group = groups(list(keys.view(np.uint64).T))
+        packets, octets = np.bincount(group).tolist(), np.bincount(group, chunk.length[rows]).astype(np.int64).tolist()
+        flows = [self._flow(keys[i].tobytes(), table, int(rows[i])) for i in first.tolist()]
         for flow, count, size in zip(flows, packets, octets, strict=True):
             flow.packets += count
             flow.octets += size
@@ -118,14 +115,3 @@ class Flows:
         """Copies that no longer change: busiest first."""
         flows = sorted(self.flows.values(), key=lambda flow: -flow.packets)
         return [replace(flow, spark=tuple(self._sparks[flow.place].tolist())) for flow in flows[:KEPT]]
-
-
-def _hash(keys: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-    """One number a key, so that equal keys come together when sorted; a clash only splits a flow's rows within the chunk."""
-    wide = np.zeros((len(keys), -(-keys.shape[1] // 8) * 8), np.uint8)
-    wide[:, : keys.shape[1]] = keys
-    total = np.zeros(len(keys), np.uint64)
-    for column in wide.view(np.uint64).T:
-        total = (total ^ column) * np.uint64(0x9E3779B97F4A7C15)
-        total ^= total >> np.uint64(29)
-    return total

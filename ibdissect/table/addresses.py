@@ -22,11 +22,11 @@ from ibdissect.wire.text import gid_text, ip4_text
 
 from .front import Place
 from .locate import Int
+from .rows import SPREAD, U64, mix
 
 if TYPE_CHECKING:
     from .table import ChunkTable
 
-U64 = npt.NDArray[np.uint64]
 LID_SIZE, IP4_SIZE, MAC_SIZE, GID_SIZE = 2, 4, 6, 16
 """Address sizes in bytes; the size identifies the kind of address. An IPv6 address counts as a GID."""
 
@@ -56,8 +56,6 @@ SHOWN = (*NETWORK, OF_LRH)
 ENDS = (OF_LRH, OF_GRH, OF_IP4, OF_IP6)
 LINKS = (_header("sll2", SLL2.source, None), _header("sll", SLL.source, None), _header("eth", Ethernet.source, Ethernet.destination))
 """Shown if there is no other address; never used to match conversations."""
-_A, _B, _C = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9)
-"""Odd multipliers that spread addresses over 64 bits."""
 
 
 class End(bytes):
@@ -154,22 +152,17 @@ def ends_hash(table: ChunkTable, rows: Int) -> U64:
     """A hash of the ends of each row; the two directions differ."""
     found = np.zeros(len(rows), np.uint64)
     for header, index, at in by_header(table, rows, ENDS):
+        place = Place(table.located.front, rows[index], at)
         if header.size == GID_SIZE:
-            words = gather(table.chunk.data, at + header.source, 2 * GID_SIZE).view(np.uint64)
-            mixed = words[:, 0] * _A
-            for i in range(1, 4):
-                mixed = (mixed ^ (mixed >> np.uint64(29)) ^ words[:, i]) * _B
+            found[index] = mix(list(gather(table.chunk.data, at + header.source, 2 * GID_SIZE).view(np.uint64).T))
         elif header.size == IP4_SIZE:
-            mixed = Place(table.located.front, rows[index], at).part(header.source, 2 * IP4_SIZE).view(np.uint64)[:, 0] * _B
+            found[index] = place.part(header.source, 2 * IP4_SIZE).view(np.uint64)[:, 0]
         else:
-            place = Place(table.located.front, rows[index], at)
-            mixed, near = (
-                place.part(offset, LID_SIZE).view(">u2")[:, 0].astype(np.uint64) for offset in (header.destination, header.source)
-            )
-            mixed <<= np.uint64(16)
-            mixed |= near
-            mixed *= _B
-        found[index] = mixed
+            far, near = (place.part(offset, LID_SIZE).view(">u2")[:, 0].astype(np.uint64) for offset in (header.destination, header.source))
+            far <<= np.uint64(16)
+            far |= near
+            found[index] = far
+    found *= SPREAD
     found ^= found >> np.uint64(32)
-    found *= _C
+    found *= SPREAD
     return found

@@ -15,26 +15,38 @@ INDEX_BITS = 17
 """Rows of a chunk have numbers below 2**17 (`capture.records.ROWS`)."""
 ROWS_AT_MOST = 1 << INDEX_BITS
 _LOW = np.uint64(ROWS_AT_MOST - 1)
-_SPREAD, _AGAIN = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
-"""Odd multipliers that spread small numbers over 64 bits (Knuth's multiplicative hashing)."""
+SPREAD = np.uint64(0x9E3779B97F4A7C15)
+"""An odd multiplier that spreads small numbers over 64 bits (Knuth's multiplicative hashing)."""
 _ODD = (
     0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F, 0xE7037ED1A0B428DB,
     0x8EBC6AF09C88C6E3, 0x589965CC75374CC3,
 )  # fmt: skip
-"""Odd multipliers that spread small numbers over 64 bits, used for the columns in turn."""
+"""More of them, used for the columns in turn."""
 SLOTS = 1 << 16
 """Slots of a small table indexed by 16 bits of a hash."""
 
 
 def mix(columns: Sequence[npt.NDArray[Any]]) -> U64:
-    """A hash per row, uint64[n]: equal for rows with equal integer columns, most likely different for others."""
+    """A hash of each row of integer columns, uint64[n]; independent of the chunk and of trailing columns of zeros."""
     mixed = np.zeros(len(columns[0]), np.uint64)
-    for column in columns:
-        mixed ^= column.astype(np.uint64)
-        mixed *= _SPREAD
-        mixed ^= mixed >> np.uint64(29)
-    mixed *= _AGAIN
+    for k, column in enumerate(columns):
+        part = column.astype(np.uint64) * np.uint64(_ODD[k % len(_ODD)] + 2 * (k // len(_ODD)))
+        part ^= part >> np.uint64(29)
+        part *= np.uint64(_ODD[1])
+        mixed += part
+    mixed ^= mixed >> np.uint64(31)
+    mixed *= SPREAD
     return mixed
+
+
+def digest(block: npt.NDArray[np.uint8]) -> U64:
+    """A hash of each row of bytes, uint64[n]; the row length is a multiple of 8."""
+    words = np.ascontiguousarray(block).view(np.uint64)
+    value = words ^ (words >> np.uint64(29))
+    value *= SPREAD * (np.arange(words.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1))
+    value ^= value >> np.uint64(32)
+    total: U64 = value.sum(axis=1) * SPREAD
+    return total ^ (total >> np.uint64(32))
 
 
 def order_of(keys: U64) -> Int:
@@ -108,41 +120,9 @@ def held(numbers: npt.NDArray[Any], some: npt.NDArray[Any]) -> npt.NDArray[np.bo
     return found
 
 
-def mark(columns: Sequence[npt.NDArray[np.uint64]]) -> U64:
-    """A hash of each row, uint64[n]; independent of the chunk and of trailing columns of zeros."""
-    mixed = np.zeros(len(columns[0]), np.uint64)
-    for k, column in enumerate(columns):
-        part = column * np.uint64(_ODD[k % len(_ODD)] + 2 * (k // len(_ODD)))
-        part ^= part >> np.uint64(29)
-        part *= np.uint64(_ODD[1])
-        mixed += part
-    mixed ^= mixed >> np.uint64(31)
-    mixed *= np.uint64(_ODD[0])
-    return mixed
-
-
-def hashed(block: npt.NDArray[np.uint8]) -> U64:
-    """A hash of each row of bytes, uint64[n]; the row length is a multiple of 8."""
-    words = np.ascontiguousarray(block).view(np.uint64)
-    value = np.zeros(len(block), np.uint64)
-    for word in words.T:
-        value = (value ^ (value >> np.uint64(29)) ^ word) * _SPREAD
-    return value ^ (value >> np.uint64(32))
-
-
-def digest(block: npt.NDArray[np.uint8]) -> U64:
-    """A hash of each row of bytes like `hashed`, faster for long rows."""
-    words = np.ascontiguousarray(block).view(np.uint64)
-    value = words ^ (words >> np.uint64(29))
-    value *= _SPREAD * (np.arange(words.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1))
-    value ^= value >> np.uint64(32)
-    total: U64 = value.sum(axis=1) * _SPREAD
-    return total ^ (total >> np.uint64(32))
-
-
 def slot(values: Int) -> Int:
     """The slot (below SLOTS) of each value."""
-    place: Int = ((values.astype(np.uint64) * _SPREAD) >> np.uint64(48)).astype(np.int64)
+    place: Int = ((values.astype(np.uint64) * SPREAD) >> np.uint64(48)).astype(np.int64)
     return place
 
 

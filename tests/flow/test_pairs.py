@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ibdissect.flow.pairs import ANSWERS, ASKS, NOTHING, OTHER, pair
-from ibdissect.table.rows import held, mark
+from ibdissect.table.rows import held, mix
 
 ROLES = {"?": ASKS, "!": ANSWERS, "x": OTHER, ".": NOTHING}
 
@@ -18,9 +18,9 @@ def matched(
 ) -> tuple[list[tuple[int, int]], list[int], list[int]]:
     """Pairs, what waits, and the rest of datagrams with these roles and keys; `alike` gives all the same mark."""
     columns = [np.array(keys, np.uint64)]
-    marks = np.zeros(len(keys), np.uint64) if alike else mark(columns)
+    marks = np.zeros(len(keys), np.uint64) if alike else mix(columns)
     role = np.array([ROLES[letter] for letter in line], np.uint8)
-    found = pair(marks, columns, role, mark([np.array(waiting, np.uint64)]))
+    found = pair(marks, columns, role, mix([np.array(waiting, np.uint64)]))
     return list(zip(found.requests.tolist(), found.answers.tolist(), strict=True)), found.waits.tolist(), found.rest.tolist()
 
 
@@ -55,9 +55,9 @@ def test_keys_that_hash_alike_are_told_apart() -> None:
 def test_columns_of_zeros_do_not_change_a_mark() -> None:
     rng = np.random.default_rng(1)
     columns = [rng.integers(0, 1 << 16, 500).astype(np.uint64) for _ in range(3)]
-    marks = mark(columns)
-    assert (mark([*columns, *[np.zeros(500, np.uint64)] * 9]) == marks).all() and len(set(marks.tolist())) == 500
-    assert (mark([column[7:8] for column in columns]) == marks[7]).all()
+    marks = mix(columns)
+    assert (mix([*columns, *[np.zeros(500, np.uint64)] * 9]) == marks).all() and len(set(marks.tolist())) == 500
+    assert (mix([column[7:8] for column in columns]) == marks[7]).all()
 
 
 def test_among() -> None:

@@ -19,7 +19,7 @@ from ibdissect.flow.transactions import AnsweredMany
 from ibdissect.lint.engine import Context
 from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, fault, on_chunk, on_event
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.rows import digest, groups, hashed, mix, order_of
+from ibdissect.table.rows import digest, groups, mix, order_of
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD, request_text
 from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, SET, SMP_CLASSES
@@ -259,7 +259,7 @@ class Flood(Rule):
             asked.mgmt_class[index].astype(np.uint64) << np.uint64(48) | asked.method[index].astype(np.uint64) << np.uint64(40)
             | asked.attribute[index], asked.modifier[index].astype(np.uint64),
         ], axis=1)  # fmt: skip
-        return hashed(parts.view(np.uint8)) ^ digest(gather(table.chunk.data, asked.at[index] + MAD.size, MAD_SIZE - MAD.size))
+        return digest(parts.view(np.uint8)) ^ digest(gather(table.chunk.data, asked.at[index] + MAD.size, MAD_SIZE - MAD.size))
 
 
 class TwoManagers(Rule):

@@ -15,6 +15,7 @@ from ibdissect.lint.rule import Hit, Rule, Seen, on_event
 from ibdissect.rules.shared.link_rule import pieces
 from ibdissect.table.locate import Int
 from ibdissect.table.native import Native
+from ibdissect.table.rows import by_value, mix
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.network import GRH
@@ -56,14 +57,11 @@ class Sent:
         with_grh = np.flatnonzero(at >= 0)
         gids[with_grh] = gather(data, at[with_grh] + GRH.dgid.bit // 8, 16)
         q_key = u16(data, deth) << 16 | u16(data, deth + 2)
-        halves = gids.view(np.uint64)
-        mixed = (halves[:, 0] * np.uint64(0x9E3779B97F4A7C15)) ^ halves[:, 1]
         way = native.dlid[index] << 48 | native.p_key[index] << 32 | q_key
-        mixed = (mixed * np.uint64(0xC2B2AE3D27D4EB4F)) ^ way.view(np.uint64)
-        _, first, which = np.unique(mixed, return_index=True, return_inverse=True)
-        for number, i in enumerate(first.tolist()):
+        for _, mine in by_value(mix([*gids.view(np.uint64).T, way])):
+            i = mine[0]
             gid = gids[i].tobytes() if at[i] >= 0 else b""
-            yield gid, int(native.dlid[index[i]]), int(native.p_key[index[i]]), int(q_key[i]), rows[which.ravel() == number]
+            yield gid, int(native.dlid[index[i]]), int(native.p_key[index[i]]), int(q_key[i]), rows[mine]
 
 
 class GroupRule(Rule):
