@@ -12,22 +12,13 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct as Record
 
-from ibdissect.wire.numbers import ABORT, ACK, DATA, LAST_SEGMENT, RESPONSE_BIT, STOP
+from ibdissect.wire.mad import TransferKey, transfer_key
+from ibdissect.wire.numbers import ABORT, ACK, DATA, LAST_SEGMENT, STOP
 
 MAX_TRANSFERS = 4096
 """Transfers kept at once, including finished ones, to tell their repeated segments from new transfers."""
 MAX_BYTES = 64 << 20
 """Bytes of segments kept at once."""
-
-Key = tuple[int, int, bytes, bytes, int]
-"""Class, transaction id, sender, receiver, response bit of the data."""
-
-
-def key_of(mgmt_class: int, tid: int, source: bytes, destination: bytes, method: int, *, back: bool = False) -> Key:
-    """The transfer that an RMPP MAD belongs to; `back`: it came from the receiver, with the other direction and response bit."""
-    if back:
-        return mgmt_class, tid, destination, source, ~method & RESPONSE_BIT
-    return mgmt_class, tid, source, destination, method & RESPONSE_BIT
 
 
 class Message(Record, frozen=True):
@@ -55,9 +46,9 @@ class Message(Record, frozen=True):
     data: bytes
     """The class's data, without the class header that every segment repeats and without the padding of the last segment."""
 
-    def key(self, *, back: bool = False) -> Key:
+    def key(self, *, back: bool = False) -> TransferKey:
         """Key of the transfer; `back`: if this came from its receiver."""
-        return key_of(self.mgmt_class, self.tid, self.source, self.destination, self.method, back=back)
+        return transfer_key(self.mgmt_class, self.tid, self.source, self.destination, self.method, back=back)
 
 
 class Segment(Record, frozen=True):
@@ -82,7 +73,7 @@ class Span:
 class Transfer:
     """The segments of one transfer so far."""
 
-    key: Key
+    key: TransferKey
     mgmt_class: int
     method: int
     attr_id: int
@@ -181,7 +172,7 @@ class Reassembler:
 
     def __init__(self, max_transfers: int = MAX_TRANSFERS, max_bytes: int = MAX_BYTES) -> None:
         self.max_transfers, self.max_bytes = max_transfers, max_bytes
-        self._open: OrderedDict[Key, Transfer] = OrderedDict()
+        self._open: OrderedDict[TransferKey, Transfer] = OrderedDict()
         self._held = 0
 
     def feed(self, message: Message) -> list[Transfer]:
@@ -255,7 +246,7 @@ class Reassembler:
                 over.append(_end(transfer, "evicted", 0))
         return over
 
-    def _forget(self, key: Key) -> None:
+    def _forget(self, key: TransferKey) -> None:
         transfer = self._open.pop(key)
         self._held -= sum(len(segment.data) for segment in transfer.segments.values())
 

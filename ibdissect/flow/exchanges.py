@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from msgspec import Struct as Record
-from msgspec import structs
+from msgspec import field
+from msgspec.structs import replace
 
 from ibdissect.dropped import Dropped
 from ibdissect.table.addresses import End
@@ -75,8 +75,7 @@ class Times(Record):
         return found
 
 
-@dataclass(slots=True)
-class Exchange:
+class Exchange(Record):
     """Requests of one management class between two addresses, or of one kind, and their answers."""
 
     requester: Name
@@ -117,7 +116,7 @@ class Exchange:
 
     def copy(self) -> Exchange:
         """A copy that no longer changes."""
-        return replace(self, times=structs.replace(self.times, buckets=self.times.buckets.copy()))
+        return replace(self, times=replace(self.times, buckets=self.times.buckets.copy()))
 
 
 class Exchanges:

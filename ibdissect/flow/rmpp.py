@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.dissect.rmpp import Key, key_of
 from ibdissect.dropped import Dropped
 from ibdissect.table.addresses import End
+from ibdissect.wire.mad import TransferKey, transfer_key
 from ibdissect.wire.numbers import ABORT, ACK, DATA, LAST_SEGMENT, STOP
 
 from .datagrams import Listed
@@ -92,8 +92,8 @@ class Transfers:
 
     def __init__(self) -> None:
         self.dropped = Dropped("transfers of several segments")
-        self.open = BoundedDict[Key, Transfer](MAX_TRANSFERS, self.dropped)
-        self.ended = BoundedDict[Key, Transfer](MAX_TRANSFERS)
+        self.open = BoundedDict[TransferKey, Transfer](MAX_TRANSFERS, self.dropped)
+        self.ended = BoundedDict[TransferKey, Transfer](MAX_TRANSFERS)
         """Transfers whose last segment arrived: the sender may still resend missing or unacknowledged segments."""
         self.missed = Missed("segments that were acknowledged")
         """Times of acknowledgements of segments that are not in the capture."""
@@ -110,8 +110,8 @@ class Transfers:
                 self.open.pop(self._key(mads, i, back), None)
 
     @staticmethod
-    def _key(mads: Listed, i: int, back: bool) -> Key:
-        return key_of(mads.mgmt_class[i], mads.transaction[i], mads.source[i], mads.destination[i], mads.method[i], back=back)
+    def _key(mads: Listed, i: int, back: bool) -> TransferKey:
+        return transfer_key(mads.mgmt_class[i], mads.transaction[i], mads.source[i], mads.destination[i], mads.method[i], back=back)
 
     def _data(self, mads: Listed, i: int) -> Iterator[TransferEvent]:
         key, segment = self._key(mads, i, False), mads.segment[i]

@@ -88,7 +88,9 @@ class Statistics:
     def _streams(self, top: int | None) -> list[dict[str, Any]]:
         """Streams, most packets first, then by first frame, with their error counts."""
         state, quiet = self.streams.state, Counts()
-        order = sorted(range(len(self.streams.ends)), key=lambda slot: (-int(state["packets"][slot]), int(state["first_frame"][slot])))[:top]
+        order = sorted(range(len(self.streams.ends)), key=lambda slot: (-int(state["packets"][slot]), int(state["first_frame"][slot])))[
+            :top
+        ]
         result = []
         for slot in order:
             ends, stream = self.streams.ends[slot], self.streams.troubled.get(slot)

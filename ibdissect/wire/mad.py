@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from .convert import timeout_text
+from .numbers import RESPONSE_BIT
 from .spec import Struct, bit, enum, pad, part, uint
 
 BASE_VERSION_IB, BASE_VERSION_OPA = 1, 0x80
@@ -161,6 +162,17 @@ def _status_show(status: int) -> str:
 def request_text(mgmt_class: int, method: int, attribute: int) -> str:
     """`PerfGet(attribute 0x0012)`."""
     return f"{method_name(mgmt_class, method)}(attribute 0x{attribute:04x})"
+
+
+TransferKey = tuple[int, int, bytes, bytes, int]
+"""Of an RMPP transfer: class, transaction id, sender, receiver, response bit of the data."""
+
+
+def transfer_key(mgmt_class: int, tid: int, source: bytes, destination: bytes, method: int, *, back: bool = False) -> TransferKey:
+    """The transfer that an RMPP MAD belongs to; `back`: it came from the receiver, with the other direction and response bit."""
+    if back:
+        return mgmt_class, tid, destination, source, ~method & RESPONSE_BIT
+    return mgmt_class, tid, source, destination, method & RESPONSE_BIT
 
 
 class MAD(Struct):
