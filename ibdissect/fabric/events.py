@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from msgspec import Struct as Record
+from msgspec import field
 
 if TYPE_CHECKING:
     from ibdissect.table.table import ChunkTable
@@ -12,6 +14,8 @@ if TYPE_CHECKING:
     from .follow import Requests
     from .keys import MKey
     from .model import Node, Port, Sm, Subnet
+
+T = TypeVar("T")
 
 
 class FabricEvent(Record, frozen=True, eq=False):
@@ -177,3 +181,11 @@ class ChunkFollowed(FabricEvent, frozen=True):
     requests: Requests
     answers: Requests
     """Answers with status 0."""
+    derived: dict[Callable[[ChunkFollowed], Any], Any] = field(default_factory=dict)
+
+    def once(self, derive: Callable[[ChunkFollowed], T]) -> T:
+        """The result of a function of the chunk as followed, computed on first use."""
+        if derive not in self.derived:
+            self.derived[derive] = derive(self)
+        found: T = self.derived[derive]
+        return found

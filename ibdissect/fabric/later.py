@@ -6,6 +6,8 @@ remembered and decided at the end. The result is the same, as only facts that ne
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from ibdissect.capture.scattered import gather
@@ -16,8 +18,9 @@ from ibdissect.table.rows import held
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GET
 
+from .events import ChunkFollowed
 from .model import Port, Subnet
-from .told import MAX_KEPT, Told
+from .told import MAX_KEPT, PKeyTables, PortInfos, Told
 
 KEPT_TIDS = 4096
 """Latest requests whose answers may be in the next chunk."""
@@ -92,17 +95,20 @@ class FirstTold:
 class Later:
     """At the end of a capture, what held for earlier packets? One per capture, shared by all rules."""
 
-    def __init__(self) -> None:
+    after: ClassVar = (PortInfos, PKeyTables)
+
+    def __init__(self, port_infos: PortInfos, p_key_tables: PKeyTables) -> None:
+        self.port_infos, self.p_key_tables = port_infos, p_key_tables
         self.infos, self.tables = FirstTold(), FirstTold()
         self.dropped = (self.infos.dropped, self.tables.dropped)
-        self._of: object = None
 
-    def take(self, infos: Told, tables: Told) -> None:
+    def take(self, event: ChunkFollowed) -> None:
         """Process PortInfo and P_KeyTable of a chunk."""
-        if self._of is not infos.event:
-            self._of = infos.event
-            self.infos.take(infos)
-            self.tables.take(tables)
+        event.once(self._feed)
+
+    def _feed(self, event: ChunkFollowed) -> None:
+        self.infos.take(self.port_infos.of(event))
+        self.tables.take(self.p_key_tables.of(event))
 
     def owner(self, subnet: Subnet, lid: int) -> tuple[Port, int] | None:
         """The port that had a LID during the whole capture, and the frame that shows it; None if there is none."""

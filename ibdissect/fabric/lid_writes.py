@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from ibdissect.dropped import Dropped
@@ -16,18 +18,20 @@ LATEST = 1 << 40
 class LidWitness:
     """Ports with PortInfo Sets in the capture, for which a new LID would be seen too. One per capture."""
 
-    def __init__(self) -> None:
+    after: ClassVar = (PortInfos,)
+
+    def __init__(self, infos: PortInfos) -> None:
+        self.infos = infos
         self.written: dict[int, int] = {}
         """Port -> frame of its first Set."""
         self.dropped = Dropped("ports that LIDs were written to")
-        self._of: ChunkFollowed | None = None
 
-    def take(self, event: ChunkFollowed, infos: PortInfos) -> None:
+    def take(self, event: ChunkFollowed) -> None:
         """Process the Sets of a chunk."""
-        if self._of is event:
-            return
-        self._of = event
-        told = infos.of(event)
+        event.once(self._feed)
+
+    def _feed(self, event: ChunkFollowed) -> None:
+        told = self.infos.of(event)
         if len(told):
             keys, first = np.unique(told.key[told.sets], return_index=True)
             frames = told.frames[told.sets][first]
@@ -37,7 +41,7 @@ class LidWitness:
             elif fresh:
                 self.dropped.add(int(told.frames[0]), int(event.table.chunk.time_ns[told.rows[0]]), len(fresh))
 
-    def sure(self, port: Port, frame: int, infos: PortInfos, until: int | None = None) -> bool:
+    def sure(self, port: Port, frame: int, until: int | None = None) -> bool:
         """Whether a port still has its earlier LID at `frame`: its Sets are captured, or a later answer shows the LID again.
 
         `until`: the last frame that may show it (default: `frame` itself).
@@ -48,12 +52,11 @@ class LidWitness:
         key = _key(port)
         if until is None:
             return self.written.get(int(key[0]), LATEST) < frame
-        return int(key[0]) in self.written or int(infos.at(key, np.array([until]))[1][0]) > frame
+        return int(key[0]) in self.written or int(self.infos.at(key, np.array([until]))[1][0]) > frame
 
-    @staticmethod
-    def told(port: Port, frame: int, infos: PortInfos) -> bool:
+    def told(self, port: Port, frame: int) -> bool:
         """Whether the port itself showed its LID and LMC before a frame; a NodeRecord has no LMC."""
-        return bool(infos.at(_key(port), np.array([frame]))[1][0])
+        return bool(self.infos.at(_key(port), np.array([frame]))[1][0])
 
 
 def _key(port: Port) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

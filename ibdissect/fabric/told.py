@@ -110,8 +110,6 @@ class Tellings:
     attribute: ClassVar[int] = 0
 
     def __init__(self) -> None:
-        self._of: ChunkFollowed | None = None
-        self._told: Told | None = None
         self.dropped = Dropped("ports, switches and managers")
         self._lesson_key: Int = np.empty(0, np.int64)
         self._lesson_frame: Int = np.empty(0, np.int64)
@@ -124,10 +122,10 @@ class Tellings:
 
     def of(self, event: ChunkFollowed) -> Told:
         """The SMPs of a chunk, each with the previous answer."""
-        if self._of is event and self._told is not None:
-            return self._told
-        self._of, self._told = event, self._gathered(event)
-        told = self._told
+        return event.once(self._feed)
+
+    def _feed(self, event: ChunkFollowed) -> Told:
+        told = self._gathered(event)
         if len(told):
             told.about_ports = self.attribute == numbers.PORT_INFO
             told.key = self.keys(told)

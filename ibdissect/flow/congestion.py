@@ -63,29 +63,25 @@ class Pair(Record):
 
 
 class Congestion:
-    """All pairs of ports with marks, RoCE connections or fragments, bounded. Call `of` per chunk in order; later calls are free."""
+    """All pairs of ports with marks, RoCE connections or fragments, bounded. Feed chunks in order."""
 
     def __init__(self) -> None:
-        self._of: ChunkTable | None = None
         self.pairs: dict[tuple[End, End], Pair] = {}
         self.dropped = Dropped("pairs of ports")
         self.last_ns = 0
         self._known = np.zeros(SLOTS, np.uint64)
         """Hashes of recent connections by slot; packets of a known connection are skipped."""
 
-    def of(self, table: ChunkTable) -> Congestion:
+    def feed(self, table: ChunkTable) -> None:
         """Process a chunk."""
-        if self._of is not table:
-            self._of = table
-            if len(table):
-                self.last_ns = int(table.chunk.time_ns[-1])
-            bth = table.located.start.get("bth")
-            rows = np.flatnonzero(bth >= 0) if bth is not None else np.empty(0, np.int64)
-            if len(rows):
-                self._marks(table, rows)
-                self._ports(table, rows)
-            self._fragments(table)
-        return self
+        if len(table):
+            self.last_ns = int(table.chunk.time_ns[-1])
+        bth = table.located.start.get("bth")
+        rows = np.flatnonzero(bth >= 0) if bth is not None else np.empty(0, np.int64)
+        if len(rows):
+            self._marks(table, rows)
+            self._ports(table, rows)
+        self._fragments(table)
 
     def finish(self) -> None:
         """Call at the end of the capture: records marks that waited in vain for a notification."""

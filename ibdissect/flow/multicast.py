@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -80,25 +81,18 @@ def _text(address: bytes) -> str:
 
 
 class Multicast:
-    """Senders and groups of a capture, bounded. Call `of` per chunk in order; later calls are free."""
+    """Senders and groups of a capture, bounded. Feed chunks in order."""
 
     def __init__(self) -> None:
-        self._of: ChunkTable | None = None
         self.senders: dict[bytes, Sender] = {}
         self.groups: dict[bytes, GroupRecord] = {}
         """By MGID."""
         self.dropped = Dropped("multicast groups and senders")
-        self.now: list[tuple[Sender, Int]] = []
-        """The senders in the current chunk with their rows."""
 
-    def of(self, table: ChunkTable) -> Multicast:
-        """Process a chunk."""
-        if self._of is not table:
-            self._of = table
-            self.now = []
-            self._records(table)
-            self._packets(table)
-        return self
+    def feed(self, table: ChunkTable) -> list[tuple[Sender, Int]]:
+        """Process a chunk; returns its senders with their rows."""
+        self._records(table)
+        return list(self._packets(table))
 
     def _records(self, table: ChunkTable) -> None:
         found = table.occurrences(MCMemberRecord)
@@ -118,7 +112,7 @@ class Multicast:
             else:
                 self.dropped.add(table.chunk.first + int(found.rows[i]), int(table.chunk.time_ns[found.rows[i]]))
 
-    def _packets(self, table: ChunkTable) -> None:
+    def _packets(self, table: ChunkTable) -> Iterator[tuple[Sender, Int]]:
         rows = self._multicast(table)
         if not len(rows):
             return
@@ -145,7 +139,7 @@ class Multicast:
                 sender.payload += int(length[mine].sum())
                 sender.largest = max(sender.largest, int(length[mine].max()))
                 sender.last_ns = int(table.chunk.time_ns[rows[mine[-1]]])
-                self.now.append((sender, rows[mine]))
+                yield sender, rows[mine]
 
     def _sender(self, table: ChunkTable, key: npt.NDArray[np.uint8], row: int) -> Sender | None:
         name = key.tobytes()

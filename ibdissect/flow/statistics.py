@@ -42,8 +42,8 @@ class Statistics:
         for source in (self.streams, self.connections):
             for _ in source.feed(table):
                 pass  # the counts are in the follower's state
-        self.multicast.of(table)
-        self.congestion.of(table)
+        self.multicast.feed(table)
+        self.congestion.feed(table)
         self.credits.feed(table)
         self.traffic.feed(table, np.arange(len(table)) if shown is None else np.flatnonzero(shown))
 

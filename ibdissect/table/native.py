@@ -20,34 +20,23 @@ FEW = 256
 
 
 class Native:
-    """LRH and BTH columns of a chunk's native packets, shared by all rules that need them."""
+    """LRH and BTH columns of a chunk's native packets. Get it with `table.once(Native)`."""
 
-    def __init__(self) -> None:
-        self._of: ChunkTable | None = None
-        self.rows: Int = np.empty(0, np.int64)
+    def __init__(self, table: ChunkTable) -> None:
+        link, transport = table.occurrences(LRH).rows, table.occurrences(BTH).rows
+        at_link: Int | None = None
+        at_transport: Int | None = None
+        self.rows: Int = link
         """Row of the chunk, int64[n]; the other columns have the same length."""
-        self.slid = self.dlid = self.dest_qp = self.p_key = self.opcode = self.rows
-        self.vl = self.sl = self.rows.astype(np.uint8)
-        self.slids = self.dlids = self.rows
+        if not np.array_equal(link, transport):
+            self.rows, at_link, at_transport = common(link, transport)
+        self.slid, self.dlid = (_some(table.values(field), at_link).astype(np.int64) for field in (LRH.slid, LRH.dlid))
+        self.vl, self.sl = (_some(table.values(field), at_link) for field in (LRH.vl, LRH.sl))
+        self.dest_qp, self.p_key, self.opcode = (
+            _some(table.values(field), at_transport).astype(np.int64) for field in (BTH.destqp, BTH.p_key, BTH.opcode)
+        )
+        self.slids, self.dlids = lids_of(self.slid), lids_of(self.dlid)
         """Distinct LIDs, ascending."""
-
-    def of(self, table: ChunkTable) -> Native:
-        """The columns of a chunk."""
-        if self._of is not table:
-            self._of = table
-            link, transport = table.occurrences(LRH).rows, table.occurrences(BTH).rows
-            if np.array_equal(link, transport):
-                self.rows = link
-                at_link = at_transport = None
-            else:
-                self.rows, at_link, at_transport = common(link, transport)
-            self.slid, self.dlid = (_some(table.values(field), at_link).astype(np.int64) for field in (LRH.slid, LRH.dlid))
-            self.vl, self.sl = (_some(table.values(field), at_link) for field in (LRH.vl, LRH.sl))
-            self.dest_qp, self.p_key, self.opcode = (
-                _some(table.values(field), at_transport).astype(np.int64) for field in (BTH.destqp, BTH.p_key, BTH.opcode)
-            )
-            self.slids, self.dlids = lids_of(self.slid), lids_of(self.dlid)
-        return self
 
 
 def _some(values: npt.NDArray[Any], index: Int | None) -> npt.NDArray[Any]:

@@ -29,11 +29,11 @@ def told(attribute: int, transaction: int, *, method: int = 1, m_key: int = 0) -
 
 def followed(frames: Sequence[bytes], window: int = 1 << 20) -> tuple[Later, Follower]:
     """A capture taken in."""
-    later, follower, infos, tables = Later(), Follower(), PortInfos(), PKeyTables()
+    later, follower = Later(PortInfos(), PKeyTables()), Follower()
     for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames)), window=window).chunks():
         for event in follower.feed(ChunkTable(chunk)):
             if isinstance(event, ChunkFollowed):
-                later.take(infos.of(event), tables.of(event))
+                later.take(event)
     return later, follower
 
 

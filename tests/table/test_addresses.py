@@ -147,7 +147,8 @@ def test_datagrams_keep_what_is_shown_when_joined() -> None:
 def test_marks_and_notifications_of_a_pair_with_a_grh_one_way() -> None:
     marked = craft.native(0x04, bytes(8), slid=3, dlid=4, grh=THERE, bth={"destqp": 0x50, "fecn": 1})
     told = craft.native(0x04, bytes(8), slid=4, dlid=3, bth={"destqp": 0x60, "becn": 1})
-    congestion = Congestion().of(table_of([marked, told]))
+    congestion = Congestion()
+    congestion.feed(table_of([marked, told]))
     found = {pair.texts: (pair.fecn, pair.becn) for pair in congestion.pairs.values()}
     assert found == {("fe80::3", "fe80::4"): (1, 0), ("LID 4", "LID 3"): (0, 1)}
     (first, second) = congestion.pairs
@@ -161,7 +162,7 @@ def test_multicast_with_and_without_a_grh() -> None:
         craft.ud(bytes(4), dest_qp=0xFFFFFF, src_qp=5, q_key=1, slid=3, dlid=0xC001),
         craft.ud(bytes(4), dest_qp=0xFFFFFF, src_qp=5, q_key=1, slid=3, dlid=7),
     ]
-    senders = Multicast().of(table_of(frames)).senders.values()
+    senders = [sender for sender, _ in Multicast().feed(table_of(frames))]
     assert [(one.source_text, one.group_text, one.mlid) for one in senders] == [
         ("fe80::3", "ff12:401b:ffff::1", 0xC001), ("LID 3", "LID 0xc001", 0xC001),
     ]  # fmt: skip

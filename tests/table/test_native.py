@@ -32,6 +32,6 @@ def test_packets_without_transport() -> None:
     raw = craft.native(0x04, bytes(20), lrh={"lnh": 0})
     frames = [raw, craft.native(0x04, slid=7, dlid=8, bth={"p_key": 0x8001, "destqp": 9}), raw]
     (chunk,) = open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks()
-    native = Native().of(ChunkTable(chunk))
+    native = Native(ChunkTable(chunk))
     columns = (native.rows, native.slid, native.dlid, native.p_key, native.dest_qp, native.opcode)
     assert [column.tolist() for column in columns] == [[1], [7], [8], [0x8001], [9], [4]]

@@ -60,6 +60,6 @@ def test_candidates_miss_none() -> None:
     pairs = Connections()
     table = ChunkTable(next(iter(open_capture(io.BytesIO(erf_pcap(frames))).chunks())))
     deque(pairs.feed(table), 0)
-    native = Native().of(table)
+    native = Native(table)
     index = pairs.candidates(native)
     assert set(np.flatnonzero(native.dest_qp == 0x200).tolist()) <= set(index.tolist())

@@ -8,7 +8,6 @@ from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.lid_writes import LATEST, LidWitness
 from ibdissect.fabric.model import CA, ROUTER, Port, Subnet
-from ibdissect.fabric.told import PortInfos
 from ibdissect.lint.engine import Context
 from ibdissect.lint.rule import WARNING, Hit, Rule, Seen, on_end, on_event
 from ibdissect.rules.shared.link_rule import pieces
@@ -45,8 +44,8 @@ class OtherPortsLid(Rule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        table, witness, infos = event.table, context.get(LidWitness), context.get(PortInfos)
-        witness.take(event, infos)
+        table, witness = event.table, context.get(LidWitness)
+        witness.take(event)
         if not event.subnet.lids:
             return
         rows, index, place = common(table.occurrences(GRH).rows, table.occurrences(LRH).rows)
@@ -74,7 +73,7 @@ class OtherPortsLid(Rule):
                     count=len(mine),
                     key=(port_guid, lid),
                 )
-                if witness.sure(port, frame, infos) and witness.sure(owner, frame, infos):
+                if witness.sure(port, frame) and witness.sure(owner, frame):
                     yield hit
                 elif len(self.held) < MAX_FLOWS:
                     self.held.append((port, owner, hit))
@@ -84,9 +83,9 @@ class OtherPortsLid(Rule):
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         """Ports that told the same LIDs again, and never others."""
-        witness, infos = context.get(LidWitness), context.get(PortInfos)
+        witness = context.get(LidWitness)
         for port, owner, hit in self.held:
-            sure = all(witness.sure(one, hit.frame, infos, until=LATEST) for one in (port, owner))
+            sure = all(witness.sure(one, hit.frame, until=LATEST) for one in (port, owner))
             if not port.lids.past and sure:
                 yield hit
 

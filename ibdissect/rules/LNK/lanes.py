@@ -49,7 +49,7 @@ class MappedToNothing(Rule):
         subnet, first = event.subnet, event.table.chunk.first
         if not subnet.lids:
             return
-        native: Native = context.get(Native).of(event.table)
+        native = event.table.once(Native)
         suspects = [lid for lid in native.slids[native.slids < FIRST_MULTICAST].tolist() if _drops(subnet, lid)]
         if not suspects:
             return
@@ -97,7 +97,7 @@ class UnmappedLane(Rule):
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         subnet = event.subnet
-        native: Native = context.get(Native).of(event.table)
+        native = event.table.once(Native)
         if not subnet.lids or not len(native.rows):
             return
         used = _mapped({table for port in subnet.ports() if port.qos is not None for table in port.qos.tables()})

@@ -105,7 +105,7 @@ class BroadcastOutside(Rule):
             if wish is not None:
                 self._settle(wish, frame, time_ns, status)
         self.answers.clear()
-        for sender, rows in context.get(Multicast).of(table).now if self.steps else ():
+        for sender, rows in context.get(Multicast).feed(table) if self.steps else ():
             if (sender.group, sender.source) in self.steps:
                 yield from self._judge(table, sender, rows)
         for steps in self.steps.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 from msgspec import Struct as Record
@@ -14,8 +15,6 @@ from ibdissect.fabric.events import ChunkFollowed, WrongMKey
 from ibdissect.fabric.keys import refuses
 from ibdissect.fabric.later import NEVER, Later
 from ibdissect.fabric.model import SWITCH
-from ibdissect.fabric.told import PKeyTables, PortInfos
-from ibdissect.lint.engine import Context
 from ibdissect.table.bits import extract
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
@@ -48,27 +47,28 @@ class Write(Record):
 class EarlyWrites:
     """What was written to ports before they showed their M_Key; one per capture for all rules that ask."""
 
-    def __init__(self) -> None:
+    after: ClassVar = (Later, Follower)
+
+    def __init__(self, later: Later, follower: Follower) -> None:
+        self.later, self.follower = later, follower
         self.writes: list[Write] = []
         self.taken: set[tuple[int, int]] = set()
         """Slot and port of those that took such a request: they had no key, or that one."""
         self.dropped = Dropped("requests in front of what tells about their ports")
-        self._of: object = None
 
-    def take(self, event: ChunkFollowed, context: Context) -> None:
+    def take(self, event: ChunkFollowed) -> None:
         """Remember the requests of a chunk that cannot be judged yet."""
-        if self._of is event:
-            return
-        self._of = event
-        later = context.get(Later)
-        later.take(context.get(PortInfos).of(event), context.get(PKeyTables).of(event))
+        event.once(self._feed)
+
+    def _feed(self, event: ChunkFollowed) -> None:
+        self.later.take(event)
         asks = event.requests
         index = np.flatnonzero(((asks.method == SET) | (asks.method == TRAP_REPRESS)) & (asks.slot >= 0))
         if len(index):
             kinds = asks.kind[index]
             number = np.where(kinds == SWITCH, 0, asks.entered[index])
             frames = asks.rows[index] + event.table.chunk.first
-            early = later.infos.untold(asks.slot[index] << 8 | number, frames)
+            early = self.later.infos.untold(asks.slot[index] << 8 | number, frames)
             for i, port in zip(index[early].tolist(), number[early].tolist(), strict=True):
                 self.writes.append(_write(event, i, port))
                 if len(self.writes) > MAX_WRITES:
@@ -85,9 +85,9 @@ class EarlyWrites:
         answered = set(ids[np.isin(ids, waiting)].tolist())
         self.taken.update((write.slot, write.number) for write in self.writes if write.transaction in answered)
 
-    def judged(self, context: Context) -> Iterator[WrongMKey]:
+    def judged(self) -> Iterator[WrongMKey]:
         """Those that carried another key than their port held from start to end; at the end of the capture."""
-        subnet, later = context.get(Follower).subnet, context.get(Later)
+        subnet, later = self.follower.subnet, self.later
         for write in self.writes:
             node = subnet.slots.get(write.slot)
             port = node.ports.get(write.number) if node is not None else None

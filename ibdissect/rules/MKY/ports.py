@@ -131,12 +131,12 @@ class _WrongWrite(_WrongKey):
 
     @on_event(ChunkFollowed)
     def early(self, event: ChunkFollowed, context: Context) -> None:
-        context.get(EarlyWrites).take(event, context)
+        context.get(EarlyWrites).take(event)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         """What the key that the port showed later refuses."""
-        for event in context.get(EarlyWrites).judged(context):
+        for event in context.get(EarlyWrites).judged():
             if self.judged(event):
                 yield self.found(event, Evidence.INFERRED)
 

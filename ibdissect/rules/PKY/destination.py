@@ -46,19 +46,10 @@ class Refused(Record, frozen=True):
     count: int
 
 
-class Destinations:
-    """The packets of a chunk against the tables of their destinations; worked out once for all rules that ask."""
-
-    def __init__(self) -> None:
-        self._of: ChunkTable | None = None
-        self._refused: list[Refused] = []
-
-    def refused(self, table: ChunkTable, subnet: Subnet, native: Native) -> list[Refused]:
-        """What the destinations refuse, by first row."""
-        if self._of is not table:
-            self._of = table
-            self._refused = sorted(refusals(table, subnet, native, outbound=True), key=lambda refused: refused.row)
-        return self._refused
+def refused_at_destination(event: ChunkFollowed) -> list[Refused]:
+    """What the destinations of a chunk's packets refuse, by first row."""
+    found = refusals(event.table, event.subnet, event.table.once(Native), outbound=True)
+    return sorted(found, key=lambda refused: refused.row)
 
 
 def refusals(table: ChunkTable, subnet: Subnet, native: Native, *, outbound: bool) -> Iterator[Refused]:
@@ -163,16 +154,15 @@ class _Destination(Rule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        context.get(EarlyPackets).take(event, context)
-        found: list[Refused] = context.get(Destinations).refused(event.table, event.subnet, context.get(Native).of(event.table))
-        for refused in found:
+        context.get(EarlyPackets).take(event)
+        for refused in event.once(refused_at_destination):
             if refused.verdict is self.verdict:
                 yield hit_of(event.table, refused, "destination")
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         """Packets in front of what tells about their destination."""
-        yield from context.get(EarlyPackets).judged(context, self.verdict, RECEIVER)
+        yield from context.get(EarlyPackets).judged(self.verdict, RECEIVER)
 
 
 def hit_of(table: ChunkTable, refused: Refused, end: str) -> Hit:

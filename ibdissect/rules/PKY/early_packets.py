@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 from msgspec import Struct as Record
@@ -14,8 +15,6 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.later import Later
 from ibdissect.fabric.model import ROUTER, Port, Subnet
 from ibdissect.fabric.partitions import BASE, FULL, Verdict
-from ibdissect.fabric.told import PKeyTables, PortInfos
-from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Span
 from ibdissect.lint.rule import Hit, fault
 from ibdissect.table.locate import Bool, Int
@@ -46,23 +45,24 @@ class Early(Record):
 class EarlyPackets:
     """What was sent before anybody asked the ports for their tables; one per capture for all rules that ask."""
 
-    def __init__(self) -> None:
+    after: ClassVar = (Later, Follower)
+
+    def __init__(self, later: Later, follower: Follower) -> None:
+        self.later, self.follower = later, follower
         self.dropped = Dropped("flows in front of what tells about their ports")
         self.flows = BoundedDict[int, Early](MAX_FLOWS, self.dropped)
         """By SLID, DLID and P_Key in one number."""
         self._holder: Int = np.zeros(SLOTS, np.int64)
         """One more than the flow in each slot, 0 for none: most packets are of one of them and are only counted."""
         self._counts = {end: np.zeros(SLOTS, np.int64) for end in (SENDER, RECEIVER)}
-        self._of: object = None
 
-    def take(self, event: ChunkFollowed, context: Context) -> None:
+    def take(self, event: ChunkFollowed) -> None:
         """Remember the packets of a chunk that cannot be judged yet."""
-        if self._of is event:
-            return
-        self._of = event
-        later = context.get(Later)
-        later.take(context.get(PortInfos).of(event), context.get(PKeyTables).of(event))
-        native: Native = context.get(Native).of(event.table)
+        event.once(self._feed)
+
+    def _feed(self, event: ChunkFollowed) -> None:
+        self.later.take(event)
+        native = event.table.once(Native)
         if not len(native.rows):
             return
         judged = (native.opcode < FIRST_OTHER_OPCODE) & (native.dest_qp > 1) & (native.dlid < FIRST_MULTICAST)
@@ -131,9 +131,9 @@ class EarlyPackets:
             for counts in self._counts.values():
                 counts[place] = 0
 
-    def judged(self, context: Context, verdict: Verdict, end: int) -> Iterator[Hit]:
+    def judged(self, verdict: Verdict, end: int) -> Iterator[Hit]:
         """What the tables of the senders or receivers refuse, if they never changed and nothing contradicts; at the capture's end."""
-        subnet, later = context.get(Follower).subnet, context.get(Later)
+        subnet, later = self.follower.subnet, self.later
         for flow, early in self.flows.items():
             slid, dlid, p_key = flow >> SENDER, flow >> RECEIVER & 0xFFFF, flow & 0xFFFF
             found = _judge(subnet, later, flow >> end & 0xFFFF, p_key)

@@ -76,7 +76,7 @@ class BothLimited(Rule):
 
     @on_chunk
     def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
-        native = context.get(Native).of(table)
+        native = table.once(Native)
         connections = context.get(Connections)
         if not len(native.rows):
             return

@@ -40,8 +40,8 @@ class NotInSourceTable(Rule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        context.get(EarlyPackets).take(event, context)
-        native: Native = context.get(Native).of(event.table)
+        context.get(EarlyPackets).take(event)
+        native = event.table.once(Native)
         for refused in sorted(refusals(event.table, event.subnet, native, outbound=False), key=lambda refused: refused.row):
             if refused.verdict is Verdict.ABSENT:
                 yield hit_of(event.table, refused, "sender")
@@ -49,7 +49,7 @@ class NotInSourceTable(Rule):
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         """Packets in front of what tells about their sender."""
-        yield from context.get(EarlyPackets).judged(context, Verdict.ABSENT, SENDER)
+        yield from context.get(EarlyPackets).judged(Verdict.ABSENT, SENDER)
 
 
 class PathNotShared(Rule):

@@ -15,7 +15,16 @@ ENOUGH = 8
 """Connections to one peer of which at least two should have different hashes."""
 
 
-class OneSourcePort(Rule):
+class _PairRule(Rule):
+    """What the rules share: they judge pairs of RoCE ports at the end of the capture."""
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> None:
+        if "udp" in table.located.start:
+            table.once(context.get(Congestion).feed)
+
+
+class OneSourcePort(_PairRule):
     """All connections from one host to another have the same UDP source port.
 
     ## Why it matters
@@ -32,11 +41,6 @@ class OneSourcePort(Rule):
     message = "{count} connections from {source} to {destination}, all from UDP port {port}"
     example = "packets to eight queue pairs of one host, all from UDP port 49152"
 
-    @on_chunk
-    def look(self, table: ChunkTable, context: Context) -> None:
-        if "udp" in table.located.start:
-            context.get(Congestion).of(table)
-
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         for pair in context.get(Congestion).pairs.values():
@@ -50,7 +54,7 @@ class OneSourcePort(Rule):
                 )  # fmt: skip
 
 
-class CongestionUntold(Rule):
+class CongestionUntold(_PairRule):
     """Switches marked packets, and the receiver did not tell the sender.
 
     ## Why it matters
@@ -66,11 +70,6 @@ class CongestionUntold(Rule):
     reference = "RoCE Annex A17; DCQCN (Zhu et al., SIGCOMM 2015); RFC 3168"
     message = "{count} packets from {source} to {destination} are marked (ECN CE), and no CNP came back within a second"
     example = "a RoCE v2 packet with ECN 3, and a second without a CNP of the other side"
-
-    @on_chunk
-    def look(self, table: ChunkTable, context: Context) -> None:
-        if "udp" in table.located.start:
-            context.get(Congestion).of(table)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:

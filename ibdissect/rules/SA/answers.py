@@ -12,7 +12,6 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.lid_writes import LATEST, LidWitness
 from ibdissect.fabric.model import SWITCH, Port, Subnet
 from ibdissect.fabric.partitions import Verdict
-from ibdissect.fabric.told import PortInfos
 from ibdissect.flow.queries import Queries
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Related, value_of
@@ -90,8 +89,8 @@ class PathLids(Rule):
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         """Each distinct pair of GUID and LID once; GIDs of other subnets and alias GUIDs are not known and not judged."""
-        table, witness, infos = event.table, context.get(LidWitness), context.get(PortInfos)
-        witness.take(event, infos)
+        table, witness = event.table, context.get(LidWitness)
+        witness.take(event)
         found = table.occurrences(PathRecord)
         if not len(found):
             return
@@ -118,13 +117,13 @@ class PathLids(Rule):
                     continue
                 lids = (*port.lids.past, (port.lids.now, port.lids.since))
                 known = [value for value, taught in lids if value is not None and taught <= frame]
-                if any(base <= lid < base + (1 << lmc) for base, lmc in known) or not witness.told(port, frame, infos):
+                if any(base <= lid < base + (1 << lmc) for base, lmc in known) or not witness.told(port, frame):
                     continue
                 view = table.view(PathRecord, i)
                 hit = self.hit(Seen(table, int(found.rows[i])), view, field, which=which, lid=lid, guid=int(guids[i]), held=held[0])
                 hit.key, hit.count, hit.evidence = (int(guids[i]), lid), count, Evidence.LEARNT
                 hit.related = (Related(since, "the port's LID"),)
-                if witness.sure(port, frame, infos):
+                if witness.sure(port, frame):
                     yield hit
                 elif len(self.held) < MAX_KEPT:
                     self.held.append((port, hit))
@@ -135,7 +134,7 @@ class PathLids(Rule):
     def end(self, context: Context) -> Iterator[Hit]:
         """Ports that told the same LID again."""
         for port, hit in self.held:
-            if context.get(LidWitness).sure(port, hit.frame, context.get(PortInfos), until=LATEST):
+            if context.get(LidWitness).sure(port, hit.frame, until=LATEST):
                 yield hit
 
     def _port(self, subnet: Subnet, guid: int) -> Port | None:

@@ -38,7 +38,7 @@ class AgreedRule(Rule):
     @on_chunk
     def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
         connections = context.get(Connections)
-        native: Native = context.get(Native).of(table)
+        native = table.once(Native)
         index = connections.candidates(native)
         if not len(index):
             return

@@ -8,7 +8,6 @@ from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.lid_writes import LATEST, LidWitness
 from ibdissect.fabric.model import Port, Subnet
-from ibdissect.fabric.told import PortInfos
 from ibdissect.flow.requests import AnsweredFromElsewhere
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Related
@@ -43,7 +42,7 @@ class Elsewhere(Rule):
 
     @on_event(ChunkFollowed)
     def followed(self, event: ChunkFollowed, context: Context) -> None:
-        context.get(LidWitness).take(event, context.get(PortInfos))
+        context.get(LidWitness).take(event)
         self.subnet = event.subnet
 
     @on_chunk
@@ -73,7 +72,7 @@ class Elsewhere(Rule):
         lids, since = port.lids.at(request.frame) if port is not None else (None, 0)
         if port is None or lids is None or lids[0] <= sender < lids[0] + (1 << lids[1]):
             return
-        if not LidWitness.told(port, request.frame, context.get(PortInfos)):
+        if not context.get(LidWitness).told(port, request.frame):
             return  # a NodeRecord tells no LMC
         hit.related = (*hit.related, Related(since, "told the LIDs of the port that was asked"))
         if len(self.held) < MAX_HELD:
@@ -85,5 +84,5 @@ class Elsewhere(Rule):
     def end(self, context: Context) -> Iterator[Hit]:
         """Ports whose LIDs never changed: their Sets are seen, or they told the same again."""
         for port, hit in self.held:
-            if not port.lids.past and context.get(LidWitness).sure(port, hit.frame, context.get(PortInfos), until=LATEST):
+            if not port.lids.past and context.get(LidWitness).sure(port, hit.frame, until=LATEST):
                 yield hit

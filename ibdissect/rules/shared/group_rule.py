@@ -27,41 +27,30 @@ from ibdissect.wire.transport import BTH, DETH
 UD = (0x64, 0x65)
 
 
-class Sent:
-    """The native multicast datagrams of a chunk, one per group GID, LID, P_Key and Q_Key; worked out once for all rules."""
+def datagrams(table: ChunkTable) -> tuple[tuple[bytes, int, int, int, Int], ...]:
+    """The native multicast datagrams of a chunk: group GID (empty without GRH), DLID, P_Key, Q_Key, and the rows."""
+    return tuple(_datagrams(table, table.once(Native)))
 
-    def __init__(self) -> None:
-        self._of: ChunkTable | None = None
-        self.kinds: list[tuple[bytes, int, int, int, Int]] = []
-        """Group GID (empty without GRH), DLID, P_Key, Q_Key, and the rows."""
 
-    def of(self, table: ChunkTable, native: Native) -> Sent:
-        """The datagrams of a chunk."""
-        if self._of is not table:
-            self._of = table
-            self.kinds = list(self._found(table, native))
-        return self
-
-    @staticmethod
-    def _found(table: ChunkTable, native: Native) -> Iterator[tuple[bytes, int, int, int, Int]]:
-        index = np.flatnonzero((native.dlid >= FIRST_MULTICAST) & (native.dlid < PERMISSIVE) & np.isin(native.opcode, UD))
-        if not len(index):
-            return
-        rows, data = native.rows[index], table.chunk.data
-        deth = table.located.at("bth")[rows] + BTH.size
-        fits = deth + DETH.size <= table.located.limit[rows]
-        index, rows, deth = index[fits], rows[fits], deth[fits]
-        grh = table.located.start.get("grh")
-        at: Int = grh[rows] if grh is not None else np.full(len(rows), -1, np.int64)
-        gids = np.zeros((len(rows), 16), np.uint8)
-        with_grh = np.flatnonzero(at >= 0)
-        gids[with_grh] = gather(data, at[with_grh] + GRH.dgid.bit // 8, 16)
-        q_key = u16(data, deth) << 16 | u16(data, deth + 2)
-        way = native.dlid[index] << 48 | native.p_key[index] << 32 | q_key
-        for _, mine in by_value(mix([*gids.view(np.uint64).T, way])):
-            i = mine[0]
-            gid = gids[i].tobytes() if at[i] >= 0 else b""
-            yield gid, int(native.dlid[index[i]]), int(native.p_key[index[i]]), int(q_key[i]), rows[mine]
+def _datagrams(table: ChunkTable, native: Native) -> Iterator[tuple[bytes, int, int, int, Int]]:
+    index = np.flatnonzero((native.dlid >= FIRST_MULTICAST) & (native.dlid < PERMISSIVE) & np.isin(native.opcode, UD))
+    if not len(index):
+        return
+    rows, data = native.rows[index], table.chunk.data
+    deth = table.located.at("bth")[rows] + BTH.size
+    fits = deth + DETH.size <= table.located.limit[rows]
+    index, rows, deth = index[fits], rows[fits], deth[fits]
+    grh = table.located.start.get("grh")
+    at: Int = grh[rows] if grh is not None else np.full(len(rows), -1, np.int64)
+    gids = np.zeros((len(rows), 16), np.uint8)
+    with_grh = np.flatnonzero(at >= 0)
+    gids[with_grh] = gather(data, at[with_grh] + GRH.dgid.bit // 8, 16)
+    q_key = u16(data, deth) << 16 | u16(data, deth + 2)
+    way = native.dlid[index] << 48 | native.p_key[index] << 32 | q_key
+    for _, mine in by_value(mix([*gids.view(np.uint64).T, way])):
+        i = mine[0]
+        gid = gids[i].tobytes() if at[i] >= 0 else b""
+        yield gid, int(native.dlid[index[i]]), int(native.p_key[index[i]]), int(q_key[i]), rows[mine]
 
 
 class GroupRule(Rule):
@@ -76,9 +65,8 @@ class GroupRule(Rule):
         groups = event.subnet.groups.by_mgid
         if not groups:
             return
-        native: Native = context.get(Native).of(event.table)
         first = event.table.chunk.first
-        for gid, dlid, p_key, q_key, rows in context.get(Sent).of(event.table, native).kinds:
+        for gid, dlid, p_key, q_key, rows in event.table.once(datagrams):
             group = groups.get(gid)
             for mine in pieces(rows, [change - first for change in group.facts.changes()]) if group is not None else ():
                 assert group is not None

@@ -6,16 +6,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.model import SWITCH, Port, Subnet
+from ibdissect.fabric.model import SWITCH, Port
 from ibdissect.lint.engine import Context
 from ibdissect.lint.rule import Hit, Rule, Seen, on_event
 from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.table.locate import Int
 from ibdissect.table.native import Native
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.sm_port import PortInfo
@@ -29,44 +27,29 @@ CHANGED_PREFIX = 1
 
 
 class Ends:
-    """What is known of the ports of the LIDs in a chunk, by LID; worked out once for all rules that ask."""
+    """The strictest facts that held in a chunk about the ports of its LIDs, by LID: rules look up what held at a packet before they speak.
 
-    def __init__(self) -> None:
-        self._of: ChunkTable | None = None
-        self.mtu: npt.NDArray[np.int32] = np.full(LIDS, NO_LIMIT, np.int32)
-        """Most payload that a packet over the port's link may have."""
-        self.vls: npt.NDArray[np.int32] = np.full(LIDS, NO_LIMIT, np.int32)
-        """Data VLs of the port's link."""
-        self.top: npt.NDArray[np.int32] = np.full(LIDS, NO_LIMIT, np.int32)
-        """LinearFDBTop of the first switch behind the port."""
+    Get it with `event.once(Ends)`.
+    """
+
+    def __init__(self, event: ChunkFollowed) -> None:
+        self.mtu, self.vls, self.top = (np.full(LIDS, NO_LIMIT, np.int32) for _ in range(3))
+        """Most payload that a packet over the port's link may have; data VLs of that link; LinearFDBTop of the first switch behind it."""
         self.prefix = np.zeros(LIDS, np.uint64)
         """GidPrefix of the port, 0 where it is not known, CHANGED_PREFIX where it had several in the chunk."""
-        self.unicast: Int = np.empty(0, np.int64)
+        native, filled = event.table.once(Native), []
+        self.unicast: Int = native.dlids[native.dlids < FIRST_MULTICAST]
         """The unicast LIDs that packets go to."""
-        self.filled: list[int] = []
-        self.smallest_mtu = self.fewest_vls = self.lowest_top = NO_LIMIT
-
-    def of(self, table: ChunkTable, subnet: Subnet, native: Native) -> Ends:
-        """The strictest facts that held in a chunk: rules look up what held at a packet before they speak."""
-        if self._of is not table:
-            self._of = table
-            for column in (self.mtu, self.vls, self.top):
-                column[self.filled] = NO_LIMIT
-            self.prefix[self.filled] = 0
-            self.filled = []
-            if subnet.lids:
-                self.unicast = native.dlids[native.dlids < FIRST_MULTICAST]
-                for lid in sorted({*self.unicast.tolist(), *native.slids[native.slids < FIRST_MULTICAST].tolist()}):
-                    track = subnet.lids.get(lid)
-                    for port in track.since_frame(table.chunk.first) if track is not None else ():
-                        self._fill(lid, port, table.chunk.first)
-            self.smallest_mtu = int(self.mtu[self.filled].min(initial=NO_LIMIT))
-            self.lowest_top = int(self.top[self.filled].min(initial=NO_LIMIT))
-            self.fewest_vls = int(self.vls[self.filled].min(initial=NO_LIMIT))
-        return self
+        for lid in sorted({*self.unicast.tolist(), *native.slids[native.slids < FIRST_MULTICAST].tolist()}):
+            track = event.subnet.lids.get(lid)
+            for port in track.since_frame(event.table.chunk.first) if track is not None else ():
+                self._fill(lid, port, event.table.chunk.first)
+                filled.append(lid)
+        self.smallest_mtu, self.fewest_vls, self.lowest_top = (
+            int(column[filled].min(initial=NO_LIMIT)) for column in (self.mtu, self.vls, self.top)
+        )
 
     def _fill(self, lid: int, port: Port, first: int) -> None:
-        self.filled.append(lid)
         for node in {port.node} if port.node.kind == SWITCH else {peer.node for peer in port.facing.since_frame(first)}:
             if node.switch.now is not None and node.switch.now.linear_fdb_cap:
                 self.top[lid] = min(self.top[lid], *node.linear_top.since_frame(first), NO_LIMIT)
@@ -97,10 +80,10 @@ class LinkRule(Rule):
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         if not event.subnet.lids:
             return
-        native: Native = context.get(Native).of(event.table)
+        native = event.table.once(Native)
         if not len(native.rows):
             return
-        ends: Ends = context.get(Ends).of(event.table, event.subnet, native)
+        ends = event.once(Ends)
         index, value = self.suspicious(event, native, ends)
         if not len(index):
             return

@@ -90,7 +90,7 @@ def foreign_lids(event: ChunkFollowed, context: Context) -> Iterator[Hit]:
     policy: SitePolicy = context.get(SitePolicy)
     if not policy.lids:
         return
-    native: Native = context.get(Native).of(event.table)
+    native = event.table.once(Native)
     foreign = np.array([not policy.lid_allowed(lid) for lid in range(1 << 16)])
     for lids, field, verb in ((native.slid, LRH.slid, "from"), (native.dlid, LRH.dlid, "to")):
         index = np.flatnonzero(foreign[lids])

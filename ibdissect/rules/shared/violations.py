@@ -47,7 +47,7 @@ class ReportedPackets(TrapRule):
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         waiting, self.waiting = self.waiting, []
-        native = context.get(Native).of(event.table)
+        native = event.table.once(Native)
         some = slice(None) if waiting else slice(-LOOK_BACK, None)
         columns = (native.rows[some] + event.table.chunk.first, native.slid[some], native.dlid[some], native.dest_qp[some])
         packets = np.concatenate([self.latest, [*columns, self.keys(event.table, native, some)]], axis=1)
