@@ -9,7 +9,7 @@ from typing import Any, Literal
 from msgspec import Struct as Record
 
 from ibdissect.wire import around
-from ibdissect.wire.catalog import Catalog, StructType
+from ibdissect.wire.catalog import BOTH, Catalog, StructType
 from ibdissect.wire.expr import Compare, Expr, Or, Present
 from ibdissect.wire.link import FlowControl
 from ibdissect.wire.mad import BASE_VERSION_OPA, MAD
@@ -53,16 +53,6 @@ LABELS: Mapping[str, str] = {
     "arp": "ARP", "icmp": "ICMP", "icmpv6": "ICMPv6", "tcp": "TCP",
     "opa": "An Omni-Path management datagram", "infiniband_link": "A link flow-control packet",
 }  # fmt: skip
-
-EITHER: Mapping[str, tuple[Field[Any], ...]] = {
-    "ip.addr": (around.IPv4.source, around.IPv4.destination, ip.InnerIPv4.source, ip.InnerIPv4.destination),
-    "ipv6.addr": (around.IPv6.source, around.IPv6.destination, ip.InnerIPv6.source, ip.InnerIPv6.destination),
-    "eth.addr": (around.Ethernet.destination, around.Ethernet.source),
-    "udp.port": (
-        around.UDP.source_port, around.UDP.destination_port, ip.InnerUDP.source_port, ip.InnerUDP.destination_port,
-    ),
-}  # fmt: skip
-"""Names for several fields at once."""
 
 
 def _ethertype(number: int) -> Expr:
@@ -138,7 +128,7 @@ class Names:
         for name in (word, f"infiniband.{word}"):
             if name in COMPUTED:
                 return Source(name, COMPUTED[name])
-            fields = EITHER.get(name) or self.catalog.names.get(name)
+            fields = tuple(field for each in BOTH.get(name, (name,)) for field in self.catalog.names.get(each, ()))
             if fields:
                 return _of_fields(name, fields)
             if name in MARKS:
@@ -151,7 +141,7 @@ class Names:
     def every(self) -> Iterator[str]:
         """All full names, each once."""
         keys = (f"{s.prefix}.{s.key}" if s.key not in _WHOLE else s.key for s in self.catalog.structs)
-        yield from dict.fromkeys((*COMPUTED, *EITHER, *MARKS, *self.catalog.names, *keys))
+        yield from dict.fromkeys((*COMPUTED, *BOTH, *MARKS, *self.catalog.names, *keys))
 
     def label(self, name: str) -> str:
         """The description shown beside a name."""
@@ -169,7 +159,7 @@ class Names:
         """Up to three known names similar to `word`."""
         word = word.strip(".")
         near = self.catalog.nearest(word)
-        others = (*COMPUTED, *EITHER, *MARKS, *self._structs)
+        others = (*COMPUTED, *BOTH, *MARKS, *self._structs)
         import difflib
 
         near += [name for name in difflib.get_close_matches(word, others, 3, 0.6) if name not in near]

@@ -14,15 +14,9 @@ from ibdissect.table.cut_keys import cut_keys, with_keys
 from ibdissect.table.locate import MALFORMED, Bool, Int
 from ibdissect.table.secrets import secret_fields
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.catalog import BOTH, Catalog
 from ibdissect.wire.sa import SARecordPiece
 from ibdissect.wire.spec import BYTE_KINDS, Field
-
-BOTH = {
-    "eth.addr": ("eth.dst", "eth.src"), "ip.addr": ("ip.src", "ip.dst"), "ipv6.addr": ("ipv6.src", "ipv6.dst"),
-    "udp.port": ("udp.srcport", "udp.dstport"),
-}  # fmt: skip
-"""Names for two fields each, as in Wireshark."""
 
 FRAME_NAMES = (
     "frame.number", "frame.time", "frame.time_epoch", "frame.time_relative", "frame.len", "frame.cap_len", "frame.interface_id",

@@ -16,7 +16,7 @@ from ibdissect.dissect.value import Presenter
 from ibdissect.table.locate import EXTENDED_STRUCTS, MALFORMED, Bool, Int
 from ibdissect.table.secrets import PUBLIC, is_secret
 from ibdissect.table.table import HEADERS, ChunkTable
-from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.catalog import BOTH, Catalog
 from ibdissect.wire.column import ComputedField
 from ibdissect.wire.spec import Field, decode_text
 from ibdissect.wire.text import plain_value
@@ -63,7 +63,7 @@ def named_columns(catalog: Catalog, names: Iterable[str], *, first: bool = False
             found[short] = Named(short, (), FRAME_TYPES.get(short, pa.string()), False)
             continue
         fields = named.fields_named(catalog, name)
-        full = name if name in named.BOTH else fields[0].filter_name
+        full = name if name in BOTH else fields[0].filter_name
         found[full] = Named(full, fields, _type(fields), not first and _repeats(fields))
     return list(found.values())
 

@@ -19,6 +19,12 @@ from .spec import INT_KINDS, Field, Struct
 
 StructType = type[Struct]
 
+BOTH = {
+    "eth.addr": ("eth.dst", "eth.src"), "ip.addr": ("ip.src", "ip.dst"), "ipv6.addr": ("ipv6.src", "ipv6.dst"),
+    "udp.port": ("udp.srcport", "udp.dstport"),
+}  # fmt: skip
+"""Names for two fields each, as in Wireshark."""
+
 
 class Catalog:
     """All declared structures, by filter name, by MAD class and attribute, and by place."""
