@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.robustness.compare import findings_of, new_findings
-from tests.robustness.manipulations import MANIPULATIONS, interleaved_with, read
+from tests.robustness.manipulations import MANIPULATIONS, interleaved_with, of_another_subnet, read
 
 
 def main() -> int:
@@ -36,8 +36,9 @@ def main() -> int:
         orderly = findings_of(pcap.packed())
         manipulations = dict(MANIPULATIONS)
         if previous is not None and previous.link == pcap.link:
-            manipulations["interleaved"] = interleaved_with(previous)
-            orderly = [*orderly, *findings_of(previous.packed())]
+            guest = of_another_subnet(previous)
+            manipulations["interleaved"] = interleaved_with(guest)
+            orderly = [*orderly, *findings_of(guest.packed())]
         previous = pcap
         for name, manipulate in manipulations.items():
             if options.only and name not in options.only:

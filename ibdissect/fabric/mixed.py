@@ -36,6 +36,10 @@ class Contradictions:
         """Whether packets of two subnets are in the capture."""
         return self.frame > 0
 
+    def displaced(self, guid: int) -> bool:
+        """Whether a route that led to the node with a GUID leads elsewhere now: it may be gone."""
+        return any(kind == ROUTE and was == guid for (kind, _), (was, _) in self.before.items())
+
     def examples(self) -> list[tuple[str, int]]:
         """One contradicted fact of each kind, in words, and the frame that contradicted it."""
         first: dict[str, int] = {}

@@ -17,6 +17,7 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.capture.chunk import Damage
 from ibdissect.dropped import Dropped
 from ibdissect.failures import Failures
+from ibdissect.table.copies import Copies
 from ibdissect.table.mask import Judge
 from ibdissect.table.rows import groups
 from ibdissect.table.table import ChunkTable
@@ -106,6 +107,8 @@ class Linter:
         self.dropped = Dropped("flows of one rule")
         self.consequences = Consequences(self.rules)
         self.context = Context(damage=damage, states=(self, self.consequences, *self.rules))
+        self.copies = self.context.get(Copies)
+        """Frames that a mirror delivered twice: no rule sees the second ones."""
         self.tally: dict[str, Tally] = defaultdict(Tally)
         """By code, for rules with findings; with `timing` for all rules."""
         self.shown: list[tuple[int, int, npt.NDArray[np.uint8]]] = []
@@ -140,6 +143,7 @@ class Linter:
 
     def feed(self, table: ChunkTable, shown: Bool | None = None) -> None:
         """Check a chunk; `shown` bool[n] limits the rows that are reported, but state is learnt from all rows."""
+        table.once(self.copies.leave_out)
         if shown is not None:
             self.shown.append((table.chunk.first, len(shown), np.packbits(shown)))
         if self.failures is not None and len(table):
@@ -160,6 +164,7 @@ class Linter:
 
     def prepare(self, table: ChunkTable) -> None:
         """Compute what needs no state ahead of `feed`; another thread may call it while earlier chunks are checked."""
+        table.once(self.copies.leave_out)
         table.once(self._conditions)
         for source in self.sources:
             for derive in getattr(source, "columns", ()):

@@ -162,7 +162,9 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     ahead = options.threads > 1 and reader.again and not options.timing and not options.plugins
     try:
         edges = options.shown.edges if options.shown is not None else ()
-        for table in reading.tables(keys=not reader.again, progress=progress, prepare=linter.prepare if ahead else None, edges=edges):
+        prepare = linter.prepare if ahead else None
+        without_copies = partial(ChunkTable.once, derive=linter.copies.leave_out)
+        for table in reading.tables(keys=not reader.again, progress=progress, prepare=prepare, edges=edges, first=without_copies):
             chunk = table.chunk
             shown = options.shown.rows(table) if options.shown is not None else None
             linter.feed(table, shown)

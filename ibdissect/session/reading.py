@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound="Reading")
 Progress = Callable[[int, int], None]
 """Called with (frames so far, bytes so far)."""
-Prepare = Callable[[ChunkTable], None]
+Prepare = Callable[[ChunkTable], object]
 _COLUMNS = ("offset", "caplen", "length", "time_ns", "link", "interface", "pseudo")
 
 
@@ -78,15 +78,17 @@ class Reading:
 
     def tables(
         self, *, keys: bool = True, until: int | None = None, progress: Progress | None = None, prepare: Prepare | None = None,
-        edges: Sequence[int] = (),
+        edges: Sequence[int] = (), first: Prepare | None = None,
     ) -> Iterator[ChunkTable]:  # fmt: skip
         """The capture from its beginning, one table per window, learning from each.
 
         `keys` False does not number keys, which saves reading every structure with a key. `until` is the last frame wanted.
-        Each frame in `edges` starts a new window. With `prepare`, a thread reads one window ahead and calls it with the
-        table, for work that depends on that chunk alone.
+        Each frame in `edges` starts a new window. `first` is called with each table before anything else. With `prepare`, a
+        thread reads one window ahead and calls it with the table, for work that depends on that chunk alone.
         """
-        made = map(self.table_of, self._chunks(until) if not edges else _cut(self._chunks(until), edges))
+        made: Iterator[ChunkTable] = map(self.table_of, self._chunks(until) if not edges else _cut(self._chunks(until), edges))
+        if first is not None:
+            made = _after(made, first)
         for table in made if prepare is None else _one_ahead(made, prepare):
             self.learn(table, keys=keys)
             yield table
@@ -135,6 +137,13 @@ class Reading:
 
     def _masked(self, secret: Secret) -> str:
         return self.masker.name(secret.kind, secret.value)
+
+
+def _after(tables: Iterator[ChunkTable], first: Prepare) -> Iterator[ChunkTable]:
+    """The same tables; `first` was called with each."""
+    for table in tables:
+        first(table)
+        yield table
 
 
 def _one_ahead(tables: Iterator[ChunkTable], prepare: Prepare) -> Iterator[ChunkTable]:

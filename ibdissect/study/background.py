@@ -156,6 +156,7 @@ class Study:
 
     def _feed(self, table: ChunkTable) -> None:
         model = self.model
+        table.once(self._linter.copies.leave_out)
         model.reading.learn(table)
         self._linter.feed(table)
         self.traffic.feed(table)

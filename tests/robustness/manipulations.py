@@ -63,6 +63,9 @@ def read(path: Path) -> Pcap:
         if at + 16 + kept > len(raw):
             break
         time_ns = seconds * SECOND + rest * unit
+        if link == ERF and kept >= 16:  # its own time counts
+            stamp = struct.unpack_from("<Q", raw, at + 16)[0]
+            time_ns = (stamp >> 32) * SECOND + ((stamp & 0xFFFFFFFF) * SECOND + (1 << 31) >> 32)
         records.append(Record(len(records) + 1, time_ns, raw[at + 16 : at + 16 + kept], length))
         at += 16 + kept
     return Pcap(link, tuple(records))
@@ -191,22 +194,22 @@ OUI, OTHER_OUI = b"\x00\x02\xc9", b"\x00\x02\x55"
 """Maker's id in the GUIDs of simulated subnets, and another maker's."""
 
 
-def _of_another_maker(record: Record) -> Record:
-    """The packet with other GUIDs, and without its checksums (ICRC and VCRC), which are wrong then."""
-    data = record.data.replace(OUI, OTHER_OUI)
-    return replace(record, data=data[:-6] + bytes(6)) if data != record.data else record
+def of_another_subnet(pcap: Pcap) -> Pcap:
+    """The same traffic between other devices: their GUIDs differ, and the checksums (ICRC and VCRC), which would be wrong, are missing."""
+    if pcap.link != ERF:
+        return pcap
+    other = [(record, record.data.replace(OUI, OTHER_OUI)) for record in pcap.records]
+    return pcap.with_records([replace(one, data=data[:-6] + bytes(6)) if data != one.data else one for one, data in other])
 
 
 def interleaved_with(other: Pcap) -> Callable[[Pcap], Pcap]:
-    """Another subnet's capture in the same file. Its devices are others, so their GUIDs differ."""
+    """Another subnet's capture in the same file."""
 
     def interleave(pcap: Pcap) -> Pcap:
         if not pcap.records or not other.records or other.link != pcap.link:
             return pcap
         shift = pcap.records[0].time_ns - other.records[0].time_ns
         guests = [replace(_at(record, record.time_ns + shift, pcap.link), origin=0) for record in other.records]
-        if pcap.link == ERF:
-            guests = [_of_another_maker(record) for record in guests]
         return pcap.with_records(sorted([*pcap.records, *guests], key=lambda record: record.time_ns))
 
     return interleave

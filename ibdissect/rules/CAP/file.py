@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.capture.chunk import LINK_INFINIBAND, Chunk
+from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.fabric.events import StateEvicted, SubnetsMixed
 from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Evidence, Span
@@ -14,6 +14,7 @@ from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, Seen, fault, on
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.LNK.packet import length_disagrees, too_small
 from ibdissect.table import locate
+from ibdissect.table.copies import Copies
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 
@@ -113,62 +114,43 @@ class LinkTypeUnsupported(Rule):
             yield Seen(table, row).found({}, count=len(rows), key="link")
 
 
-SHORTEST_COPY = 16
-"""Shorter frames are alike by chance."""
-
-
 class DuplicateFrames(Rule):
-    """Two identical frames stand within a microsecond of each other.
+    """Frames stand in the capture twice, within three microseconds.
 
     ## Why it matters
-    A port that is mirrored twice (once on entry, once on exit) delivers every packet twice. Counts double, and the second
-    copies look like retransmissions.
+    A port that is mirrored twice (once on entry, once on exit) delivers every packet twice. The second copies are no packets: other
+    rules leave them out, so that they do not look like retransmissions or second answers.
 
     ## What to do
     Check the mirror's configuration, or remove the copies (`editcap -d`). A network that really duplicates packets, as a
     test setup may do, looks the same.
+
+    ## Evidence
+    The same bytes up to eight frames later. Within one microsecond that is always a copy; within three, only where so far at
+    least every 32nd frame was repeated, because retransmissions come that fast, too, but seldom.
     """
 
     code, name, severity = "CAP012", "duplicate-frames", INFO
-    reference = "heuristic: identical bytes within 1 us"
-    message = "the same {length} bytes as the frame before, within {within} us"
+    reference = "heuristic: identical bytes within 3 us"
+    message = "the same {length} bytes as frame {original}, {microseconds:.3f} us apart"
     example = "the same frame twice with the same time"
-    within = Setting(1, "microseconds between a frame and its copy", 0)
-
-    def __init__(self) -> None:
-        self.last: tuple[int, bytes] | None = None
-        """Time and bytes of the last frame of the chunk before."""
+    within = Setting(3, "microseconds between a frame and its copy", 0)
 
     @on_chunk
-    def copies(self, table: ChunkTable, _: Context) -> Iterator[Hit]:
-        """One finding a capture; a frame is compared with the one before it."""
-        chunk = table.chunk
-        if not len(chunk):
-            return
-        before, self.last = self.last, (int(chunk.time_ns[-1]), chunk.frame_bytes(len(chunk) - 1))
-        same = self._copies(chunk)
-        if before is not None and 0 <= int(chunk.time_ns[0]) - before[0] <= self.within * 1000 and chunk.caplen[0] >= SHORTEST_COPY:
-            same = [0] * (chunk.frame_bytes(0) == before[1]) + same
-        if same:
-            row = same[0]
-            yield Seen(table, row).found(
-                {"length": int(chunk.caplen[row]), "within": self.within},
-                proof=[(chunk.first + row - 1, "the same bytes")],
-                evidence=Evidence.SEEN,
-                count=len(same),
-                key="copy",
-            )
-
-    def _copies(self, chunk: Chunk) -> list[int]:
-        """Rows of frames that repeat the row before."""
-        step = np.diff(chunk.time_ns)
-        near = (step >= 0) & (step <= self.within * 1000) & (chunk.caplen[1:] == chunk.caplen[:-1]) & (chunk.caplen[1:] >= SHORTEST_COPY)
-        rows = np.flatnonzero(near) + 1
-        # The last four bytes hold a CRC or payload: nearly all pairs differ there already.
-        end = chunk.offset + chunk.caplen
-        for back in range(1, 5):
-            rows = rows[chunk.data[end[rows] - back] == chunk.data[end[rows - 1] - back]]
-        return [row for row in rows.tolist() if chunk.frame_bytes(row) == chunk.frame_bytes(row - 1)]
+    def copies(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        """One finding a capture."""
+        found = table.once(context.get(Copies).leave_out)
+        near = np.flatnonzero(found.later_ns <= self.within * 1000)
+        if near.size:
+            i = int(near[0])
+            seen, behind = Seen(table, int(found.rows[i])), int(found.behind[i])
+            yield seen.found(
+                {
+                    "length": int(table.chunk.caplen[seen.row]), "original": seen.frame - behind,
+                    "microseconds": int(found.later_ns[i]) / 1000,
+                },
+                proof=[(seen.frame - behind, "the same bytes")], evidence=Evidence.SEEN, count=len(near), key="copy",
+            )  # fmt: skip
 
 
 class _Damaged(Rule):

@@ -7,6 +7,7 @@ from functools import reduce
 from operator import or_
 
 from ibdissect.fabric.events import LidAssigned
+from ibdissect.fabric.follow import Follower
 from ibdissect.fabric.model import ACTIVE
 from ibdissect.lint.engine import Context
 from ibdissect.lint.rule import ERROR, Hit, Rule, fault, on_event
@@ -46,8 +47,11 @@ class LidConflict(Rule):
     two subnet managers assign LIDs.
 
     ## What to do
-    Find the second subnet manager, let one of them reassign all LIDs (opensm: `-r`). Nothing when two captures of different
-    subnets were put one behind the other: lint each alone (CAP017 recognizes captures that were merged by time).
+    Find the second subnet manager, let one of them reassign all LIDs (opensm: `-r`).
+
+    ## Evidence
+    PortInfos of two active ports with cables. Nothing is said where a directed route that led to the first node leads to another
+    one now: the node may have been replaced.
     """
 
     code, name, severity = "LNK024", "lid-conflict", ERROR
@@ -62,6 +66,8 @@ class LidConflict(Rule):
         if other is None or not other.node.guid or not event.port.node.guid or other.node is event.port.node:
             return
         if other.state != ACTIVE or event.port.state != ACTIVE or other.peer is None:
+            return
+        if context.get(Follower).subnet.contradictions.displaced(other.node.guid):
             return
         yield fault(
             event.frame, event.time_ns,

@@ -1,0 +1,86 @@
+"""Which frames are copies of a frame just before, as a port that is mirrored twice delivers them?"""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import Struct as Record
+
+from ibdissect.capture.chunk import Chunk
+
+from .locate import Bool, Int
+from .table import ChunkTable
+
+SURELY_NS, AT_MOST_NS = 1000, 3000
+"""Nobody sends a packet again within 1 us. Copies of a mirror come up to 3 us apart, and so do a few real repetitions."""
+SHARE = 32
+"""Between 1 and 3 us, frames are copies only if so far at least one of this many frames was repeated: a mirror repeats many."""
+APART = 8
+"""A copy is at most this many frames behind its original."""
+SHORTEST = 16
+"""Shorter frames are alike by chance."""
+
+
+class Found(Record, frozen=True):
+    """The copies of a chunk, in frame order; arrays of equal length."""
+
+    rows: Int
+    behind: Int
+    """How many frames a copy is behind its original."""
+    later_ns: Int
+    """How far their times are apart."""
+
+
+class Copies:
+    """Recognizes the copies of a capture. Feed tables in order."""
+
+    def __init__(self) -> None:
+        self.frames = self.repeated = 0
+        self.tail: list[tuple[int, bytes]] = []
+        """Time and bytes of the last frames of the chunks before."""
+
+    def leave_out(self, table: ChunkTable) -> Found:
+        """The copies of a chunk; the table no longer shows any headers in them, so that nobody takes them for packets."""
+        found = self._real(table.chunk)
+        if len(found.rows):
+            located = table.located
+            for name, at in located.start.items():
+                if name != "erf":  # the record is real, and may count losses
+                    located.start[name] = at.copy()
+                    located.start[name][found.rows] = -1
+            located.malformed[found.rows] = 0
+        return found
+
+    def _real(self, chunk: Chunk) -> Found:
+        """Repeated frames that are copies: after 1 us, only in a capture with many of them."""
+        rows, behind, later = self._repeated(chunk)
+        share = (self.repeated + np.arange(1, len(rows) + 1)) * SHARE >= self.frames + rows + 1
+        good = (later <= SURELY_NS) | share
+        self.frames, self.repeated = self.frames + len(chunk), self.repeated + len(rows)
+        first = max(0, len(chunk) - APART)
+        last = [(int(chunk.time_ns[row]), chunk.frame_bytes(row)) for row in range(first, len(chunk))]
+        self.tail = (self.tail + last)[-APART:]
+        return Found(rows[good], behind[good], later[good])
+
+    def _repeated(self, chunk: Chunk) -> tuple[Int, Int, Int]:
+        """Rows that repeat a frame of the last 3 us, how many frames before, and how many nanoseconds before."""
+        times, end = chunk.time_ns, chunk.offset + chunk.caplen
+        pairs: dict[int, tuple[int, int]] = {}
+        for behind in range(1, min(APART, len(chunk) - 1) + 1):
+            later = np.abs(times[behind:] - times[:-behind])  # the clock of a second mirror may be a little behind
+            near: Bool = later <= AT_MOST_NS
+            near &= (chunk.caplen[behind:] == chunk.caplen[:-behind]) & (chunk.caplen[behind:] >= SHORTEST)
+            rows = np.flatnonzero(near) + behind
+            # The last bytes hold a CRC or payload: nearly all pairs differ there already.
+            for back in range(1, 5):
+                rows = rows[chunk.data[end[rows] - back] == chunk.data[end[rows - behind] - back]]
+            for row in rows.tolist():
+                if row not in pairs and chunk.frame_bytes(row) == chunk.frame_bytes(row - behind):
+                    pairs[row] = behind, int(later[row - behind])
+        for row in range(min(APART, len(chunk))):
+            for behind in range(row + 1, min(APART, row + len(self.tail)) + 1):
+                time_ns, data = self.tail[row - behind]
+                later_ns = abs(int(times[row]) - time_ns)
+                if row not in pairs and later_ns <= AT_MOST_NS and len(data) >= SHORTEST and chunk.frame_bytes(row) == data:
+                    pairs[row] = behind, later_ns
+        found = np.array([(row, *pairs[row]) for row in sorted(pairs)], np.int64).reshape(-1, 3)
+        return found[:, 0], found[:, 1], found[:, 2]

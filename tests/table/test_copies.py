@@ -1,0 +1,46 @@
+"""Which frames are copies by a mirror, wherever a window ends, and does nothing read them as packets?"""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+from ibdissect.capture import records
+from ibdissect.capture.opening import open_capture
+from ibdissect.table.copies import Copies
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.transport import BTH
+from tests.craft import ethernet_pcap, roce2
+
+FRAMES = [roce2(payload=b"%08d" % i, bth={"psn": i}) for i in range(5)]
+
+
+def copies(frames: list[bytes], step_ns: int) -> tuple[list[tuple[int, int, int]], list[int]]:
+    """(frame, how many before, nanoseconds) of each copy, and the frames that have a BTH."""
+    found, packets, state = [], [], Copies()
+    for chunk in open_capture(io.BytesIO(ethernet_pcap(frames, step_ns=step_ns))).chunks():
+        table = ChunkTable(chunk)
+        told = state.leave_out(table)
+        found += list(zip((told.rows + chunk.first).tolist(), told.behind.tolist(), told.later_ns.tolist(), strict=True))
+        packets += (table.occurrences(BTH).rows + chunk.first).tolist()
+    return found, packets
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, records.ROWS])
+def test_copies_of_earlier_frames_hold_no_packets(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "ROWS", rows)
+    a, b, c, d, _ = FRAMES
+    assert copies([a, b, a, b, c, d, d], 1000) == ([(3, 2, 2000), (4, 2, 2000), (7, 1, 1000)], [1, 2, 5, 6])
+    assert copies([a, b, c, d, a], 1000) == ([], [1, 2, 3, 4, 5])  # 4 us later
+
+
+def test_headers_of_other_frames_stay_where_they_were() -> None:
+    chunk = next(iter(open_capture(io.BytesIO(ethernet_pcap([FRAMES[0], FRAMES[0], FRAMES[1]], step_ns=1))).chunks()))
+    table = ChunkTable(chunk)
+    before = {name: at.copy() for name, at in table.located.start.items()}
+    Copies().leave_out(table)
+    for name, at in table.located.start.items():
+        assert np.array_equal(at[[0, 2]], before[name][[0, 2]]) and at[1] == -1
+    assert np.array_equal(chunk.offset, ChunkTable(chunk).chunk.offset) and (chunk.offset >= 0).all()
