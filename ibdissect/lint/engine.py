@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,37 +26,11 @@ from ibdissect.wire.spec import Struct
 from .arguments import arguments_of
 from .consequences import Consequences
 from .finding import Finding, Severity, Span, value_of
-from .rule import Again, Hit, Rule, Seen, handlers
+from .rule import Again, Context, Hit, Rule, Seen, handlers
 
-S = TypeVar("S")
 Bool = npt.NDArray[np.bool_]
 MAX_FLOWS = 65536
 """Flow keys remembered per rule; beyond that the oldest is evicted, and its next hit starts a new finding."""
-
-
-class Context(Record, eq=False):
-    """What every rule may use besides the current chunk."""
-
-    sources: dict[type[object], Any] = field(default_factory=dict)
-    """Shared state by class: `context.get(Subnet)` is the subnet as learnt so far."""
-    damage: Sequence[Damage] = ()
-    """Damage in the capture file, as the reader finds it."""
-    states: Sequence[object] = ()
-    """Other objects that may evict entries: the linter and its rules."""
-
-    def get(self, kind: type[S]) -> S:
-        """The single instance of a state class, made on first use from the instances of the classes in its `after`."""
-        found: S | None = self.sources.get(kind)
-        if found is None:
-            found = self.sources[kind] = kind(*map(self.get, getattr(kind, "after", ())))
-        return found
-
-    def dropped(self) -> Iterator[Dropped]:
-        """All evictions so far, of all shared state, the linter and its rules."""
-        for state in (*self.sources.values(), *self.states):
-            said = getattr(state, "dropped", None)
-            if said is not None:  # hardly any rule keeps state
-                yield from (one for one in (said if isinstance(said, tuple) else (said,)) if isinstance(one, Dropped) and one.count)
 
 
 class Tally(Record, eq=False):

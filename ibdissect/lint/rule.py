@@ -8,13 +8,16 @@ A rule must not print, open files or read the clock. State that several rules ne
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from types import FunctionType
 from typing import Any, ClassVar, TypeVar
 
 from msgspec import Struct as Record
+from msgspec import field as default
 
+from ibdissect.capture.chunk import Damage
+from ibdissect.dropped import Dropped
 from ibdissect.errors import PluginError, defined_in
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Expr
@@ -23,8 +26,10 @@ from ibdissect.wire.spec import Field, Struct
 from .finding import Evidence, Related, Severity, Span, value_of
 
 H = TypeVar("H", bound=Callable[..., Any])
+S = TypeVar("S")
 
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
+SEEN, LEARNT, INFERRED = Evidence.SEEN, Evidence.LEARNT, Evidence.INFERRED
 REGISTRY: dict[str, type[Rule]] = {}
 """All rule classes by code, filled when rule modules are imported."""
 
@@ -39,7 +44,7 @@ class Hit(Record, kw_only=True):
     field: Field[Any] | None = None
     value: Any = None
     related: tuple[Related, ...] = ()
-    evidence: Evidence = Evidence.SEEN
+    evidence: Evidence = SEEN
     count: int = 1
     key: Any = None
     """Hits with the same key (a flow: QP pair, port, group) become one finding with a count."""
@@ -60,15 +65,20 @@ class Again(Record, frozen=True, eq=False, kw_only=True):
 
 
 def fault(
-    frame: int, time_ns: int, arguments: dict[str, Any], at: Field[Any] | None = None, value: Any = None, *, spans: tuple[Span, ...] = (),
-    proof: Iterable[tuple[int, str]] = (), evidence: Evidence | None = None, count: int = 1, key: Any = None, message: str = "",
-    severity: Severity | None = None,
+    frame: int, time_ns: int, arguments: dict[str, Any], at: Field[Any] | None = None, value: Any = None, *, start: int | None = None,
+    spans: tuple[Span, ...] = (), proof: Iterable[tuple[int, str]] = (), evidence: Evidence | None = None, count: int = 1,
+    key: Any = None, message: str = "", severity: Severity | None = None,
 ) -> Hit:  # fmt: skip
-    """A fault. `at` is the faulty field, `proof` frames that prove it, and why; if there are any, `evidence` defaults to LEARNT."""
+    """A fault. `at` is the faulty field, `start` the offset of its structure in the frame, `spans` other faulty bytes.
+
+    `proof`: frames that prove it, and why; if there are any, `evidence` defaults to LEARNT.
+    """
+    if start is not None and at is not None:
+        spans = (Span(frame, start + at.span[0], at.span[1] - at.span[0]),)
     related = tuple(Related(number, why) for number, why in proof)
     return Hit(
         frame=frame, time_ns=time_ns, arguments=arguments, spans=spans, field=at, value=value, related=related,
-        evidence=evidence or (Evidence.LEARNT if related else Evidence.SEEN), count=count, key=key, message=message, severity=severity,
+        evidence=evidence or (LEARNT if related else SEEN), count=count, key=key, message=message, severity=severity,
     )  # fmt: skip
 
 
@@ -98,13 +108,11 @@ class Seen(Record, frozen=True, eq=False):
         proof: Iterable[tuple[int, str]] = (), evidence: Evidence | None = None, count: int = 1, key: Any = None, message: str = "",
     ) -> Hit:  # fmt: skip
         """A fault in this frame. `at` is the faulty field, `start` the offset of its structure (default: first occurrence)."""
-        spans: tuple[Span, ...] = ()
-        if at is not None:
+        if at is not None and start is None:
             assert at.owner is not None
-            low, high = at.span
-            spans = (Span(self.frame, (self.start(at.owner) if start is None else start) + low, high - low),)
+            start = self.start(at.owner)
         return fault(
-            self.frame, self.time_ns, arguments, at, value, spans=spans, proof=proof, evidence=evidence, count=count, key=key,
+            self.frame, self.time_ns, arguments, at, value, start=start, proof=proof, evidence=evidence, count=count, key=key,
             message=message,
         )  # fmt: skip
 
@@ -113,6 +121,31 @@ class Seen(Record, frozen=True, eq=False):
         found = self.table.occurrences(struct).rows
         i = int(found.searchsorted(self.row))
         return self.table.view(struct, i) if i < len(found) and found[i] == self.row else None
+
+
+class Context(Record, eq=False):
+    """What every rule may use besides the current chunk."""
+
+    sources: dict[type[object], Any] = default(default_factory=dict)
+    """Shared state by class: `context.get(Subnet)` is the subnet as learnt so far."""
+    damage: Sequence[Damage] = ()
+    """Damage in the capture file, as the reader finds it."""
+    states: Sequence[object] = ()
+    """Other objects that may evict entries: the linter and its rules."""
+
+    def get(self, kind: type[S]) -> S:
+        """The single instance of a state class, made on first use from the instances of the classes in its `after`."""
+        found: S | None = self.sources.get(kind)
+        if found is None:
+            found = self.sources[kind] = kind(*map(self.get, getattr(kind, "after", ())))
+        return found
+
+    def dropped(self) -> Iterator[Dropped]:
+        """All evictions so far, of all shared state, the linter and its rules."""
+        for state in (*self.sources.values(), *self.states):
+            said = getattr(state, "dropped", None)
+            if said is not None:  # hardly any rule keeps state
+                yield from (one for one in (said if isinstance(said, tuple) else (said,)) if isinstance(one, Dropped) and one.count)
 
 
 class Rule:

@@ -11,8 +11,7 @@ from msgspec import Struct as Record
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.follow import Requests
 from ibdissect.fabric.model import CA, ROUTER, SWITCH, Node, Port, SwitchFacts
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import Hit, Rule, Seen, on_event
+from ibdissect.lint.rule import Context, Hit, Rule, Seen, on_event
 from ibdissect.table.locate import Int
 from ibdissect.wire.mad import MAD, METHODS
 from ibdissect.wire.numbers import GET, SET

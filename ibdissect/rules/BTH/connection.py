@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.dropped import Dropped
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import ERROR, Hit, on_chunk
+from ibdissect.lint.rule import ERROR, Context, Hit, on_chunk
 from ibdissect.rules.shared.connection_rule import SERVICE_SHIFT, SERVICES, AgreedRule, of_pair
 from ibdissect.table.connection_events import Connection, QueuePair
 from ibdissect.table.connections import MAX_CONNECTIONS

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence
-from ibdissect.lint.rule import ERROR, INFO, Hit, Rule, Seen, fault, on_chunk, on_end
+from ibdissect.lint.rule import ERROR, INFERRED, INFO, SEEN, Context, Hit, Rule, Seen, fault, on_chunk, on_end
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.around import ERF, ERF_TYPES
 
@@ -93,7 +91,7 @@ class BurstMayDrop(Rule):
             return
         starts = int(np.count_nonzero(np.diff(full) > 1)) + 1
         row = max(0, int(full[0]) + BURST - carried)
-        yield Seen(table, row).found({}, evidence=Evidence.INFERRED, count=starts, key="burst")
+        yield Seen(table, row).found({}, evidence=INFERRED, count=starts, key="burst")
 
 
 class ErfLoss(Rule):
@@ -155,7 +153,7 @@ class TwoInterfaces(Rule):
             yield Seen(table, row).found(
                 {"interface": int(chunk.interface[row]), "other": known},
                 proof=[(frame, f"first packet of interface {known}")],
-                evidence=Evidence.SEEN,
+                evidence=SEEN,
             )
 
 

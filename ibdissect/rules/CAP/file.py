@@ -8,9 +8,8 @@ import numpy as np
 
 from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.fabric.events import StateEvicted, SubnetsMixed
-from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Span
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
+from ibdissect.lint.finding import Span
+from ibdissect.lint.rule import ERROR, INFO, SEEN, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.LNK.packet import length_disagrees, too_small
 from ibdissect.table import locate
@@ -83,7 +82,7 @@ class TimeRegression(Rule):
             yield Seen(table, row).found(
                 {"microseconds": -int(step[back[0]]) / 1000},
                 proof=[(chunk.first + row - 1, "the packet before it")],
-                evidence=Evidence.SEEN,
+                evidence=SEEN,
                 count=len(back),
                 key="time",
             )
@@ -149,7 +148,7 @@ class DuplicateFrames(Rule):
                     "length": int(table.chunk.caplen[seen.row]), "original": seen.frame - behind,
                     "microseconds": int(found.later_ns[i]) / 1000,
                 },
-                proof=[(seen.frame - behind, "the same bytes")], evidence=Evidence.SEEN, count=len(near), key="copy",
+                proof=[(seen.frame - behind, "the same bytes")], evidence=SEEN, count=len(near), key="copy",
             )  # fmt: skip
 
 

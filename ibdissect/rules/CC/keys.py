@@ -14,9 +14,8 @@ from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.queries import Queries
 from ibdissect.flow.transactions import AnsweredMany, Request, Transactions, Unanswered
 from ibdissect.flow.visible_answers import VisibleAnswers
-from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Span, value_of
-from ibdissect.lint.rule import ERROR, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
+from ibdissect.lint.rule import ERROR, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
 from ibdissect.rules.TXN.answers import PATIENCE_NS
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.cc import CongestionControlFormat, CongestionKeyInfo

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
-from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related
-from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, Seen, on_chunk, on_struct
+from ibdissect.lint.finding import Related
+from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, on_chunk, on_struct
 from ibdissect.rules.CC.keys import MAX_NODES, rows_of_cc
 from ibdissect.table.addresses import ends_at
 from ibdissect.table.table import ChunkTable
@@ -54,7 +53,7 @@ class ControlTableBeyond(Rule):
             known = self.caps.get(int(asked.destination[i]))
             if known is not None and asked.attribute[i] == CONTROL_TABLE and asked.modifier[i] >= known[0]:
                 hit = self.hit(seen, seen.first(MAD), MAD.attribute_modifier, block=int(asked.modifier[i]), cap=known[0])
-                hit.related, hit.evidence, hit.key = (Related(known[1], "CongestionInfo"),), Evidence.LEARNT, int(asked.destination[i])
+                hit.related, hit.evidence, hit.key = (Related(known[1], "CongestionInfo"),), LEARNT, int(asked.destination[i])
                 yield hit
 
 

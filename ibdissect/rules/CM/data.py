@@ -14,9 +14,7 @@ from ibdissect.flow.columns import GOES_ON
 from ibdissect.flow.events import Repeated
 from ibdissect.flow.recovery import FAR, distance
 from ibdissect.flow.reliable import Streams
-from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence
-from ibdissect.lint.rule import WARNING, Hit, Rule, fault, on_chunk, on_end, on_event
+from ibdissect.lint.rule import LEARNT, WARNING, Context, Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.table.addresses import ends_of
 from ibdissect.table.connection_events import Connection
 from ibdissect.table.connections import Connections
@@ -130,7 +128,7 @@ class StartingPSN(Rule):
                 frames = ((connection.req_frame, "REQ"), (connection.rep_frame, "REP"), *proof)
                 yield fault(
                     first, connection.rep_ns, {"ends": streams.ends[slot].text, "psn": found, "what": what, "wanted": psn}, BTH.psn, found,
-                    proof=frames, evidence=Evidence.LEARNT,
+                    proof=frames, evidence=LEARNT,
                 )  # fmt: skip
 
     def _proof(self, slot: int, connection: Connection, psn: int, streams: Streams) -> tuple[tuple[int, str], ...] | None:

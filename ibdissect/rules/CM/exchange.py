@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ibdissect.flow.capture_loss import CaptureLoss
-from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence
-from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, fault, on_end, on_event
+from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.silence import doubtful
 from ibdissect.table.connection_events import Confirmed, Rejected, RejectedAlone, Replied, Requested
@@ -49,7 +47,7 @@ class RejectAlone(Rule):
         if event.time_ns - context.get(Connections).first_ns >= WARM_UP_NS:
             yield fault(
                 event.frame, event.time_ns, {"sender": str(event.sender), "receiver": str(event.receiver), "reason": event.reason},
-                REJ.reason, event.reason, evidence=Evidence.LEARNT, key=(event.sender, event.receiver),
+                REJ.reason, event.reason, evidence=LEARNT, key=(event.sender, event.receiver),
             )  # fmt: skip
 
 

@@ -9,8 +9,7 @@ import numpy as np
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import ROUTER
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import INFO
+from ibdissect.lint.rule import INFO, Context
 from ibdissect.rules.shared.link_rule import Ends, LinkRule
 from ibdissect.table.bits import extract
 from ibdissect.table.locate import Int

@@ -8,8 +8,7 @@ from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.lid_writes import LATEST, LidWitness
 from ibdissect.fabric.model import CA, ROUTER, Port, Subnet
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import WARNING, Hit, Rule, Seen, on_end, on_event
+from ibdissect.lint.rule import WARNING, Context, Hit, Rule, Seen, on_end, on_event
 from ibdissect.rules.shared.link_rule import pieces
 from ibdissect.table.bits import extract
 from ibdissect.table.rows import common, groups

@@ -9,8 +9,7 @@ import numpy as np
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import SWITCH, Port, Subnet
 from ibdissect.fabric.tables import lane_of
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, Seen, on_event
+from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, on_event
 from ibdissect.rules.LNK.ports import complete_since, swept
 from ibdissect.rules.shared.link_rule import pieces
 from ibdissect.table.locate import Bool, Int

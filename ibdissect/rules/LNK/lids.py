@@ -9,8 +9,7 @@ from operator import or_
 from ibdissect.fabric.events import LidAssigned
 from ibdissect.fabric.follow import Follower
 from ibdissect.fabric.model import ACTIVE
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import ERROR, Hit, Rule, fault, on_event
+from ibdissect.lint.rule import ERROR, Context, Hit, Rule, fault, on_event
 from ibdissect.rules.shared.mad_conditions import TELLING
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm_port import PortInfo

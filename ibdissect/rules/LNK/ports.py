@@ -9,8 +9,7 @@ import numpy as np
 
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import DOWN, ROUTER, STATE_AT, SWITCH, Subnet
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import ERROR, WARNING, Hit, on_event
+from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, on_event
 from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.rules.shared.link_rule import LIDS, NO_LIMIT, VLS_AT, Ends, LinkRule
 from ibdissect.rules.shared.site_policy import foreign_lids

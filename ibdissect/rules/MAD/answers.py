@@ -8,9 +8,7 @@ import numpy as np
 
 from ibdissect.capture.scattered import u16
 from ibdissect.flow.requests import AnsweredMany
-from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Span
-from ibdissect.lint.rule import WARNING, Hit, Rule, fault, on_chunk, on_event
+from ibdissect.lint.rule import WARNING, Context, Hit, Rule, fault, on_chunk, on_event
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD, method_name
@@ -62,7 +60,6 @@ class OtherAttribute(Rule):
         other &= ~((told == CLASS_PORT_INFO) & (event.status & REDIRECTED != 0))
         # Those found one by one were not asked twice, nor was another request of that transaction open.
         other[[k for k, request in event.singles.items() if request.tries > 1 or not request.alone]] = False
-        low, high = MAD.attribute_id.span
         for i in np.flatnonzero(other).tolist():
             frame = int(event.frames[i])
             mgmt_class, method = int(event.mgmt_class[i]), int(event.request_method[i])
@@ -70,5 +67,5 @@ class OtherAttribute(Rule):
                 frame, int(event.times_ns[i]),
                 {"what": method_name(mgmt_class, method), "asked": int(event.attribute[i]), "attribute": int(told[i])}, MAD.attribute_id,
                 int(told[i]), proof=[(int(event.last_frames[i]), "request")],
-                spans=(Span(frame, int(mad[i] - table.chunk.offset[frame - table.chunk.first]) + low, high - low),),
+                start=int(mad[i] - table.chunk.offset[frame - table.chunk.first]),
             )  # fmt: skip

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, Seen, on_chunk
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, on_chunk
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Expr, Or
 from ibdissect.wire.link import LRH

@@ -8,8 +8,7 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import SWITCH
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import WARNING, Hit, Rule, Seen, on_event
+from ibdissect.lint.rule import WARNING, Context, Hit, Rule, Seen, on_event
 from ibdissect.wire.numbers import FIRST_MULTICAST
 
 MAX_SWITCHES = 49152

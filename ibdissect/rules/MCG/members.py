@@ -10,9 +10,8 @@ from msgspec import Struct as Record
 from ibdissect.dropped import Dropped
 from ibdissect.flow.multicast import Multicast, Sender
 from ibdissect.flow.transactions import AnsweredMany
-from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Span
-from ibdissect.lint.rule import WARNING, Hit, Rule, fault, on_chunk, on_event
+from ibdissect.lint.rule import WARNING, Context, Hit, Rule, fault, on_chunk, on_event
 from ibdissect.rules.shared.mad_conditions import SA_REQUEST
 from ibdissect.table.locate import Int
 from ibdissect.table.mask import occurrences_where

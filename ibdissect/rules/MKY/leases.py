@@ -10,9 +10,8 @@ from ibdissect.capture.scattered import gather
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed, MKeyLearnt, WrongMKey
 from ibdissect.fabric.model import SWITCH, Port
-from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Span, value_of
-from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, fault, on_event
+from ibdissect.lint.finding import value_of
+from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, fault, on_event
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS, SECOND
 from ibdissect.table.bits import extract
 from ibdissect.wire.numbers import GET, SET
@@ -134,9 +133,8 @@ class LeaseTooShort(Rule):
             held = about.guard.held.now if about.guard is not None else None
             if held is None or held.key != m_key or not held.lease or time_ns - latest < held.lease * SECOND:
                 continue
-            low, high = SMP.m_key.span
             yield fault(
                 frame, time_ns, {"port": str(about), "lease": held.lease, "gap": (time_ns - latest) / SECOND}, SMP.m_key,
                 value_of(SMP.m_key, m_key), proof=[(before, "the latest request with the key")],
-                spans=(Span(frame, int(asks.mad[index[j]]) + low, high - low),), key=key,
+                start=int(asks.mad[index[j]]), key=key,
             )  # fmt: skip

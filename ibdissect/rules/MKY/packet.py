@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, on_event
+from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, on_event
 from ibdissect.rules.shared.mad_conditions import READ, SMP_SET, TOLD
 from ibdissect.rules.shared.site_policy import foreign_keys_held
 from ibdissect.wire.sm import SMInfo

@@ -12,9 +12,8 @@ from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed, MKeyShown, TrapSeen, WrongMKey
 from ibdissect.fabric.keys import refuses
 from ibdissect.flow.transactions import AnsweredMany
-from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Span, value_of
-from ibdissect.lint.rule import ERROR, WARNING, Hit, Rule, fault, on_chunk, on_end, on_event
+from ibdissect.lint.finding import Evidence, value_of
+from ibdissect.lint.rule import ERROR, INFERRED, LEARNT, SEEN, WARNING, Context, Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.rules.MKY.early_requests import EarlyWrites
 from ibdissect.rules.shared.attribute_rule import DATA_AT
 from ibdissect.rules.shared.site_policy import foreign_keys
@@ -105,23 +104,22 @@ class _WrongKey(Rule):
         self.done = self.done[:0]
         late = int(table.chunk.time_ns[-1]) - PATIENCE_NS if len(table) else 0
         for one in [one for one in self.waiting.values() if one.time_ns < late]:
-            yield self.found(self.waiting.pop(one.frame), Evidence.LEARNT)
+            yield self.found(self.waiting.pop(one.frame), LEARNT)
 
     @on_end
     def rest(self, context: Context) -> Iterator[Hit]:
         """What was not answered until the end."""
         for one in self.waiting.values():
-            yield self.found(one, Evidence.LEARNT)
+            yield self.found(one, LEARNT)
 
     def found(self, event: WrongMKey, evidence: Evidence) -> Hit:
         """The finding about a request."""
-        low, high = SMP.m_key.span
         presented, request = value_of(SMP.m_key, event.presented), f"Subn{METHODS[event.method]}({_attribute(event.attribute)})"
         held, trap = value_of(SMP.m_key, event.held.key), [(event.trap, "trap 256 of the port")] if event.trap else []
         return fault(
             event.frame, event.time_ns,
             {"request": request, "port": str(event.port), "presented": presented, "held": held, "protect": event.held.protect},
-            SMP.m_key, presented, spans=(Span(event.frame, event.mad + low, high - low),), evidence=evidence,
+            SMP.m_key, presented, start=event.mad, evidence=evidence,
             proof=[(event.taught, "showed the port's M_Key"), *trap], key=(event.port.node.slot, event.port.number, event.sender, evidence),
         )  # fmt: skip
 
@@ -138,7 +136,7 @@ class _WrongWrite(_WrongKey):
         """What the key that the port showed later refuses."""
         for event in context.get(EarlyWrites).judged():
             if self.judged(event):
-                yield self.found(event, Evidence.INFERRED)
+                yield self.found(event, INFERRED)
 
 
 class SetWithoutMKey(_WrongWrite):
@@ -233,11 +231,10 @@ class MKeyExposed(Rule):
 
     @on_event(MKeyShown)
     def answer(self, event: MKeyShown, context: Context) -> Iterator[Hit]:
-        low, high = DATA_AT + PortInfo.m_key.span[0], DATA_AT + PortInfo.m_key.span[1]
         yield fault(
             event.frame, event.time_ns,
             {"port": str(event.port), "held": value_of(PortInfo.m_key, event.held.key), "presented": value_of(SMP.m_key, event.presented)},
             PortInfo.m_key, value_of(PortInfo.m_key, event.held.key), proof=[(event.asked, "the Get without the key")],
-            evidence=Evidence.SEEN, spans=(Span(event.frame, event.mad + low, high - low),),
+            evidence=SEEN, start=event.mad + DATA_AT,
             key=(event.port.node.slot, event.port.number, event.sender),
         )  # fmt: skip

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import RepressSeen, TrapSeen, WrongMKey
-from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Span, value_of
-from ibdissect.lint.rule import WARNING, Hit, Rule, fault, on_event
+from ibdissect.lint.finding import value_of
+from ibdissect.lint.rule import WARNING, Context, Hit, Rule, fault, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, MAX_TRAPS, SECOND, Judged, TrapRule
 from ibdissect.rules.shared.violations import ViolationCounted
@@ -89,11 +88,10 @@ class KeyGuessing(Rule):
         recent.put(event.presented, (event.time_ns, event.frame))
         self.tried.put(key, recent, event.frame, event.time_ns)
         if fresh and len(recent) >= self.enough:
-            low, high = SMP.m_key.span
             others = [(frame, "another wrong key") for k, (_, frame) in recent.items() if k != event.presented]
             yield fault(
                 event.frame, event.time_ns, {"port": str(event.port), "count": len(recent), "window": self.window},
-                SMP.m_key, value_of(SMP.m_key, event.presented), spans=(Span(event.frame, event.mad + low, high - low),),
+                SMP.m_key, value_of(SMP.m_key, event.presented), start=event.mad,
                 proof=[(event.taught, "showed the port's M_Key"), *others], key=key,
             )  # fmt: skip
 

@@ -11,9 +11,8 @@ from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Port
 from ibdissect.fabric.told import PortInfos
-from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import value_of
-from ibdissect.lint.rule import WARNING, Hit, Rule, Seen, on_event
+from ibdissect.lint.rule import WARNING, Context, Hit, Rule, Seen, on_event
 from ibdissect.rules.shared.attribute_rule import DATA_AT, name_of
 from ibdissect.rules.shared.senders import port_of_sender, senders_of
 from ibdissect.rules.shared.site_policy import foreign_keys_held

@@ -11,10 +11,8 @@ from ibdissect.capture.scattered import u16
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import ROUTER, SWITCH, Port, Subnet
 from ibdissect.fabric.partitions import BASE, FULL, PKeys, Verdict
-from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Span
 from ibdissect.lint.policy import SitePolicy
-from ibdissect.lint.rule import ERROR, Hit, Rule, fault, on_chunk, on_end, on_event
+from ibdissect.lint.rule import ERROR, LEARNT, Context, Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.rules.PKY.early_packets import RECEIVER, EarlyPackets
 from ibdissect.rules.shared.site_policy import forbidden_packets
 from ibdissect.table.locate import Int
@@ -173,16 +171,10 @@ def hit_of(table: ChunkTable, refused: Refused, end: str) -> Hit:
         frame, int(table.chunk.time_ns[refused.row]),
         {"p_key": refused.p_key, "slid": refused.slid, "qp": refused.dest_qp, "port": refused.port.name_at(frame)}, BTH.p_key,
         refused.p_key, proof=[(number, f"taught the {end}'s LID or P_Key table") for number in sorted(set(refused.taught))],
-        evidence=Evidence.LEARNT, spans=(_p_key_span(table, refused.row),), count=refused.count,
+        evidence=LEARNT, start=int(table.located.at("bth")[refused.row] - table.chunk.offset[refused.row]), count=refused.count,
         key=(refused.port.node.slot, refused.port.number, refused.slid, refused.dest_qp, refused.p_key),
         message=ENFORCED if enforced else "",
     )  # fmt: skip
-
-
-def _p_key_span(table: ChunkTable, row: int) -> Span:
-    low, high = BTH.p_key.span
-    at = int(table.located.at("bth")[row] - table.chunk.offset[row])
-    return Span(table.chunk.first + row, at + low, high - low)
 
 
 class LimitedToLimited(_Destination):

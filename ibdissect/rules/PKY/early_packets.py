@@ -15,8 +15,8 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.later import Later
 from ibdissect.fabric.model import ROUTER, Port, Subnet
 from ibdissect.fabric.partitions import BASE, FULL, Verdict
-from ibdissect.lint.finding import Evidence, Span
-from ibdissect.lint.rule import Hit, fault
+from ibdissect.lint.finding import Span
+from ibdissect.lint.rule import INFERRED, Hit, fault
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.native import FIRST_OTHER_OPCODE, Native
 from ibdissect.table.rows import SLOTS, slot
@@ -150,7 +150,7 @@ class EarlyPackets:
             port, taught = found[1:]
             yield fault(
                 early.frame, early.time_ns, {"p_key": p_key, "slid": slid, "qp": early.dest_qp, "port": str(port)}, BTH.p_key, p_key,
-                proof=[(frame, "told later, and never otherwise in this capture") for frame in taught], evidence=Evidence.INFERRED,
+                proof=[(frame, "told later, and never otherwise in this capture") for frame in taught], evidence=INFERRED,
                 spans=(early.span,), count=count, key=("earlier", port.node.slot, port.number, flow),
             )  # fmt: skip
 

@@ -11,9 +11,8 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.capture.scattered import u24
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.partitions import BASE, FULL
-from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Span
-from ibdissect.lint.rule import ERROR, Hit, Rule, fault, on_chunk, on_end
+from ibdissect.lint.finding import Span
+from ibdissect.lint.rule import ERROR, INFERRED, LEARNT, SEEN, Context, Hit, Rule, fault, on_chunk, on_end
 from ibdissect.table.connection_events import Connection
 from ibdissect.table.connections import Connections
 from ibdissect.table.locate import EXTENDED_AT, Bool, Int
@@ -188,7 +187,7 @@ class BothLimited(Rule):
         return fault(
             seen.frame, seen.time_ns, {"p_key": seen.base, "near": flow[0], "far": flow[2], "near_qp": back[3], "far_qp": flow[3]},
             BTH.p_key, seen.base, spans=(seen.span,), proof=[(other.frame, "the other direction"), *reply], count=count, key=key,
-            evidence=Evidence.LEARNT if reply else Evidence.SEEN if flow[1] else Evidence.INFERRED,
+            evidence=LEARNT if reply else SEEN if flow[1] else INFERRED,
         )  # fmt: skip
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, on_event
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, on_event
 from ibdissect.rules.shared.packet_flows import IPOIB, PACKET_FLOW, gid_bytes
 from ibdissect.rules.shared.site_policy import forbidden_entries
 from ibdissect.table.table import ChunkTable

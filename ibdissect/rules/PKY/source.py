@@ -9,8 +9,7 @@ import numpy as np
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.partitions import BASE, FULL, Verdict
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import ERROR, WARNING, Hit, Rule, Seen, on_end, on_event
+from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, Seen, on_end, on_event
 from ibdissect.rules.PKY.destination import hit_of, refusals
 from ibdissect.rules.PKY.early_packets import SENDER, EarlyPackets
 from ibdissect.rules.shared.link_rule import pieces

@@ -7,8 +7,7 @@ from typing import Any
 from ibdissect.fabric.model import SWITCH
 from ibdissect.fabric.partitions import BASE, FULL
 from ibdissect.fabric.told import PKeyTables, PortInfos, Told
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import ERROR, INFO
+from ibdissect.lint.rule import ERROR, INFO, Context
 from ibdissect.rules.shared.attribute_rule import Mask, TellingRule, switches
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import PKeyTable

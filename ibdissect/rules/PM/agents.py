@@ -13,9 +13,8 @@ from ibdissect.fabric.model import SWITCH
 from ibdissect.fabric.told import NodeInfos
 from ibdissect.flow.agents import Agent, Agents
 from ibdissect.flow.queries import Queries
-from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related
-from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, Seen, on_chunk, on_event
+from ibdissect.lint.finding import Related
+from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, on_chunk, on_event
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
@@ -62,7 +61,7 @@ class AgentRule(Rule):
             if agent is None or agent.capability_mask & self.lacks:
                 continue
             hit = self.made(Seen(table, row), agent)
-            hit.related, hit.evidence, hit.key = (Related(since, "ClassPortInfo"),), Evidence.LEARNT, place
+            hit.related, hit.evidence, hit.key = (Related(since, "ClassPortInfo"),), LEARNT, place
             yield hit
 
 

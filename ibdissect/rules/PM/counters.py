@@ -11,9 +11,8 @@ import numpy as np
 from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
 from ibdissect.flow.queries import Queries
-from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related
-from ibdissect.lint.rule import INFO, Again, Hit, Rule, Seen, on_chunk
+from ibdissect.lint.finding import Related
+from ibdissect.lint.rule import INFERRED, INFO, Again, Context, Hit, Rule, Seen, on_chunk
 from ibdissect.rules.PM.agents import ALL_PORTS
 from ibdissect.rules.shared.mad_conditions import NO_ERROR
 from ibdissect.table.mask import occurrences_where
@@ -121,5 +120,5 @@ class CountersFell(Rule):
         owner = f"LID {key >> 8}" if key >> 8 < 1 << 16 else "this address"
         hit = self.hit(Seen(table, int(table.occurrences(PortCounters).rows[i])), table.view(PortCounters, i), COUNTERS[k],
                        port=key & 0xFF, owner=owner, counter=COUNTERS[k].label, before=before[1][k], now=now[k])  # fmt: skip
-        hit.related, hit.evidence, hit.key = (Related(before[0], "the reading before"),), Evidence.INFERRED, key
+        hit.related, hit.evidence, hit.key = (Related(before[0], "the reading before"),), INFERRED, key
         return hit

@@ -10,9 +10,7 @@ from ibdissect.flow.events import Exhausted, LengthWrong, MsnFell, MsnJumped, Or
 from ibdissect.flow.recovery import PSNS, distance
 from ibdissect.flow.reliable import Streams
 from ibdissect.flow.unfinished import holes, open_reads
-from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Again, Hit, Rule, fault, on_chunk, on_end, on_event
+from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Again, Context, Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW
 from ibdissect.table.table import ChunkTable
@@ -30,7 +28,7 @@ def of_stream(event: StreamEvent, proof: tuple[int, str] | None = None, count: i
     """One finding per stream, at its first frame."""
     return fault(
         event.frame, event.time_ns, {"ends": event.ends.text, "psn": event.psn, **arguments}, BTH.psn, event.psn,
-        proof=(proof,) if proof else (), evidence=Evidence.LEARNT, count=count, key=event.ends,
+        proof=(proof,) if proof else (), evidence=LEARNT, count=count, key=event.ends,
     )  # fmt: skip
 
 
@@ -64,7 +62,7 @@ class RequestsLost(Rule):
             if late and not acknowledged and loss.proves_silence(hole.time_ns):
                 yield fault(
                     hole.frame, hole.time_ns, {"ends": stream.ends.text, "missing": hole.count, "psn": hole.start}, BTH.psn, hole.start,
-                    evidence=Evidence.LEARNT, key=stream.ends,
+                    evidence=LEARNT, key=stream.ends,
                 )  # fmt: skip
 
 
@@ -200,7 +198,7 @@ class ReadUnanswered(Rule):
         for slot, frame, time_ns in open_reads(streams):
             if streams.last_ns - time_ns >= self.patience * SECOND and loss.proves_silence(time_ns):
                 ends, psn = streams.ends[slot], int(streams.state["read_psn"][slot])
-                yield fault(frame, time_ns, {"ends": ends.text, "psn": psn}, BTH.psn, psn, evidence=Evidence.LEARNT, key=ends)
+                yield fault(frame, time_ns, {"ends": ends.text, "psn": psn}, BTH.psn, psn, evidence=LEARNT, key=ends)
 
 
 class WriteLength(Rule):
@@ -315,7 +313,7 @@ class NakIgnored(Rule):
                 if hole.refused and open_ and late and loss.proves_silence(hole.refused_ns):
                     yield fault(
                         hole.frame, hole.time_ns, {"ends": stream.ends.text, "missing": hole.count, "psn": hole.start}, BTH.psn,
-                        hole.start, evidence=Evidence.LEARNT, key=stream.ends,
+                        hole.start, evidence=LEARNT, key=stream.ends,
                     )  # fmt: skip
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ibdissect.flow.congestion import Congestion
-from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence
-from ibdissect.lint.rule import INFO, Hit, Rule, fault, on_chunk, on_end
+from ibdissect.lint.rule import INFERRED, INFO, LEARNT, Context, Hit, Rule, fault, on_chunk, on_end
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.around import UDP, IPv4
 
@@ -50,7 +48,7 @@ class OneSourcePort(_PairRule):
                 yield fault(
                     pair.first_frame, pair.first_ns,
                     {"count": len(pair.queue_pairs), "source": source, "destination": destination, "port": port}, UDP.source_port, port,
-                    evidence=Evidence.LEARNT,
+                    evidence=LEARNT,
                 )  # fmt: skip
 
 
@@ -80,5 +78,5 @@ class CongestionUntold(_PairRule):
                 source, destination = pair.texts
                 yield fault(
                     pair.ignored_frame, pair.ignored_ns, {"count": pair.ce, "source": source, "destination": destination}, IPv4.ecn, 3,
-                    evidence=Evidence.INFERRED,
+                    evidence=INFERRED,
                 )  # fmt: skip

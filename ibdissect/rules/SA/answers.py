@@ -13,9 +13,8 @@ from ibdissect.fabric.lid_writes import LATEST, LidWitness
 from ibdissect.fabric.model import SWITCH, Port, Subnet
 from ibdissect.fabric.partitions import Verdict
 from ibdissect.flow.queries import Queries
-from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related, value_of
-from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, Seen, on_chunk, on_end, on_event
+from ibdissect.lint.finding import Related, value_of
+from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, on_chunk, on_end, on_event
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST
 from ibdissect.rules.shared.refused_join import RefusedJoin
 from ibdissect.table.locate import Bool
@@ -121,7 +120,7 @@ class PathLids(Rule):
                     continue
                 view = table.view(PathRecord, i)
                 hit = self.hit(Seen(table, int(found.rows[i])), view, field, which=which, lid=lid, guid=int(guids[i]), held=held[0])
-                hit.key, hit.count, hit.evidence = (int(guids[i]), lid), count, Evidence.LEARNT
+                hit.key, hit.count, hit.evidence = (int(guids[i]), lid), count, LEARNT
                 hit.related = (Related(since, "the port's LID"),)
                 if witness.sure(port, frame):
                     yield hit
@@ -212,7 +211,7 @@ class NotReversible(Rule):
             request = self.wanted.pop((transaction, destination, source), None)
             if request is not None:
                 hit = self.hit(Seen(table, row), table.view(PathRecord, i), PathRecord.reversible, request=request)
-                hit.related, hit.evidence, hit.key = (Related(request, "request"),), Evidence.LEARNT, (source, destination)
+                hit.related, hit.evidence, hit.key = (Related(request, "request"),), LEARNT, (source, destination)
                 yield hit
 
 
@@ -250,6 +249,6 @@ class ServicePartition(Rule):
             if verdict is Verdict.ABSENT:
                 hit = self.hit(Seen(table, row), view, ServiceRecord.service_p_key, p_key=view.service_p_key, port=str(port))
                 hit.related = tuple(Related(number, "P_Key table") for number in taught[:4])
-                hit.evidence, hit.key = Evidence.LEARNT, (int(slids[row]), view.service_id)
+                hit.evidence, hit.key = LEARNT, (int(slids[row]), view.service_id)
                 hit.value = value_of(ServiceRecord.service_p_key, view.service_p_key)
                 yield hit

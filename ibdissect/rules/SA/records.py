@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, Seen, on_chunk
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, on_chunk
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable

@@ -9,9 +9,8 @@ import numpy as np
 from ibdissect.dropped import Dropped
 from ibdissect.flow.queries import Queries
 from ibdissect.flow.transactions import AnsweredMany
-from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related, value_of
-from ibdissect.lint.rule import INFO, Hit, Rule, Seen, on_chunk, on_end, on_event
+from ibdissect.lint.finding import Related, value_of
+from ibdissect.lint.rule import INFERRED, INFO, Context, Hit, Rule, Seen, on_chunk, on_end, on_event
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.classport import InformInfo
 from ibdissect.wire.mad import MAD
@@ -96,7 +95,7 @@ class ReportUnwanted(Rule):
                 continue
             hit = self.hit(seen, notice, Notice.trap_number, trap=value_of(Notice.trap_number, notice.trap_number),
                            receiver=f"LID {receiver}" if receiver < 1 << 16 else "this address")  # fmt: skip
-            hit.related, hit.evidence, hit.key = (Related(ended[0], "cancelled"),), Evidence.INFERRED, receiver
+            hit.related, hit.evidence, hit.key = (Related(ended[0], "cancelled"),), INFERRED, receiver
             if len(self.reports) < MAX_RECEIVERS:
                 self.reports[hit.frame] = hit, receiver
             else:

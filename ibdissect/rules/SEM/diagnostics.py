@@ -6,8 +6,7 @@ from typing import Any
 
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.told import Others, Told
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import ERROR, WARNING, Rule
+from ibdissect.lint.rule import ERROR, WARNING, Context, Rule
 from ibdissect.rules.shared.attribute_rule import Mask, TellingRule
 from ibdissect.rules.shared.mad_conditions import TELLING
 from ibdissect.wire.mad import MAD

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ibdissect.fabric.told import Others, PortInfos, Told
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import ERROR, WARNING
+from ibdissect.lint.rule import ERROR, WARNING, Context
 from ibdissect.rules.shared.attribute_rule import Mask, TellingRule, adapters
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import GUIDInfo

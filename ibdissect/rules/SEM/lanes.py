@@ -8,8 +8,7 @@ import numpy as np
 
 from ibdissect.fabric.model import SWITCH, Port
 from ibdissect.fabric.told import Others, Told
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import ERROR, WARNING, Rule
+from ibdissect.lint.rule import ERROR, WARNING, Context, Rule
 from ibdissect.rules.shared.attribute_rule import VLS, Mask, TellingRule
 from ibdissect.rules.shared.mad_conditions import TOLD
 from ibdissect.wire.sm_tables import SLtoVLMappingTable, VLArbitrationEntry, VLArbitrationTable

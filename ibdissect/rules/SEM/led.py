@@ -6,8 +6,7 @@ from typing import Any
 
 from ibdissect.fabric.model import SWITCH
 from ibdissect.fabric.told import Others, Told
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import INFO, WARNING, Rule
+from ibdissect.lint.rule import INFO, WARNING, Context, Rule
 from ibdissect.rules.shared.attribute_rule import Mask, TellingRule
 from ibdissect.rules.shared.mad_conditions import TOLD
 from ibdissect.wire.link import LRH

@@ -9,8 +9,7 @@ import numpy as np
 
 from ibdissect.fabric.model import SWITCH
 from ibdissect.fabric.told import Descriptions, NodeInfos, PortGuids, Told
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, Seen, on_chunk
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, on_chunk
 from ibdissect.rules.shared.attribute_rule import Mask, TellingRule
 from ibdissect.rules.shared.mad_conditions import READ, TOLD
 from ibdissect.table.mask import occurrences_where

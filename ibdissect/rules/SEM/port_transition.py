@@ -13,8 +13,7 @@ from ibdissect.fabric.model import ACTIVE, ARMED, INIT
 from ibdissect.fabric.told import PortInfos, Told
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.transactions import AnsweredMany
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import ERROR, Again, Hit, on_chunk, on_end, on_event
+from ibdissect.lint.rule import ERROR, Again, Context, Hit, on_chunk, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import Mask, TellingRule
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.numbers import PORT_INFO, SET, SMP_CLASSES

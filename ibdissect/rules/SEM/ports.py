@@ -12,8 +12,7 @@ import numpy as np
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed, TrapSeen
 from ibdissect.fabric.told import NodeInfos, PortInfos, Told
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Seen, on_event
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Seen, on_event
 from ibdissect.rules.shared.attribute_rule import Changed, Mask, TellingRule, switches
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.sm import NodeInfo

@@ -6,8 +6,7 @@ from typing import Any
 
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.told import SmInfos, Told
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Rule
 from ibdissect.rules.shared.attribute_rule import Mask, TellingRule
 from ibdissect.rules.shared.mad_conditions import SMP_SET, TOLD
 from ibdissect.wire.mad import MAD

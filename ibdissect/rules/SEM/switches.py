@@ -9,8 +9,7 @@ import numpy as np
 from ibdissect.fabric.model import SWITCH
 from ibdissect.fabric.tables import PORTS, UNREACHABLE
 from ibdissect.fabric.told import Others, SwitchInfos, Told
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import ERROR, WARNING
+from ibdissect.lint.rule import ERROR, WARNING, Context
 from ibdissect.rules.shared.attribute_rule import Mask, TellingRule
 from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.sm import SwitchInfo

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.capture.scattered import gather, u24
-from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Span
-from ibdissect.lint.rule import ERROR, WARNING, Hit, Rule, Seen, on_chunk
+from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, Seen, on_chunk
 from ibdissect.rules.shared.mad_conditions import BY_SMP
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH

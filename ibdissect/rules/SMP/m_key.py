@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ibdissect.fabric.events import WrongMKey
-from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Span, value_of
-from ibdissect.lint.rule import WARNING, Hit, Rule, fault, on_event
+from ibdissect.lint.finding import value_of
+from ibdissect.lint.rule import WARNING, Context, Hit, Rule, fault, on_event
 from ibdissect.wire.sm import SMP
 
 
@@ -31,10 +30,9 @@ class ReversedMKey(Rule):
     def request(self, event: WrongMKey, context: Context) -> Iterator[Hit]:
         if event.presented != int.from_bytes(event.held.key.to_bytes(8, "big"), "little"):
             return
-        low, high = SMP.m_key.span
         yield fault(
             event.frame, event.time_ns,
             {"port": str(event.port), "presented": value_of(SMP.m_key, event.presented), "held": value_of(SMP.m_key, event.held.key)},
             SMP.m_key, value_of(SMP.m_key, event.presented), proof=[(event.taught, "showed the port's M_Key")],
-            spans=(Span(event.frame, event.mad + low, high - low),), key=event.sender,
+            start=event.mad, key=event.sender,
         )  # fmt: skip

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.lint.engine import Context
 from ibdissect.lint.policy import SitePolicy
-from ibdissect.lint.rule import WARNING, Hit, Rule, Seen, on_event
+from ibdissect.lint.rule import WARNING, Context, Hit, Rule, Seen, on_event
 from ibdissect.rules.shared.senders import port_of_sender, senders_of
 from ibdissect.wire.link import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, SET

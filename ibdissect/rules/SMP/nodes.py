@@ -10,9 +10,8 @@ import numpy as np
 from ibdissect.fabric import Follower
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import CA, ROUTER
-from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Span
-from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, Seen, fault, on_event
+from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, fault, on_event
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import PERMISSIVE
 from ibdissect.wire.sm import SMPDirected

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Span
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, Seen, on_chunk
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, on_chunk
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD

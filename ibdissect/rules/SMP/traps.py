@@ -11,8 +11,7 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed, RepressSeen, TrapSeen
 from ibdissect.fabric.told import Others, Told
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, fault, on_end, on_event
+from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import TellingRule
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS, TICK_NS, Judged, TrapRule
 from ibdissect.wire.notice import Notice

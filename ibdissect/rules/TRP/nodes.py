@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ibdissect.fabric.events import TrapSeen
 from ibdissect.fabric.model import SWITCH, Port, Subnet
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import INFO, WARNING
+from ibdissect.lint.rule import INFO, WARNING, Context
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, Judged, TrapRule
 from ibdissect.wire.notice import Notice, TrapLinkState, TrapMKey, TrapThreshold
 from ibdissect.wire.numbers import PERMISSIVE

@@ -18,9 +18,7 @@ from ibdissect.flow.transactions import (
     Unanswered,
 )
 from ibdissect.flow.visible_answers import VisibleAnswers
-from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, fault, on_end, on_event
+from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.elsewhere import Elsewhere
 from ibdissect.table.locate import Bool
@@ -102,7 +100,7 @@ class RequestUnanswered(Rule):
         sure = not loss.erf and loss.proves_silence(request.last_ns)
         return fault(
             request.frame, request.time_ns, {"what": request.what, "to": request.to, "tries": request.tries}, MAD.transaction_id,
-            proof=[(request.last_frame, "last try")] if request.tries > 1 else (), evidence=Evidence.LEARNT,
+            proof=[(request.last_frame, "last try")] if request.tries > 1 else (), evidence=LEARNT,
             severity=None if sure else INFO,
         )  # fmt: skip
 
@@ -225,6 +223,4 @@ class RepressWithoutTrap(Rule):
         request = event.request
         if not warm(event.time_ns, context):
             return
-        yield fault(
-            event.frame, event.time_ns, {"to": request.to}, MAD.transaction_id, evidence=Evidence.LEARNT, key=(request.source, request.to)
-        )
+        yield fault(event.frame, event.time_ns, {"to": request.to}, MAD.transaction_id, evidence=LEARNT, key=(request.source, request.to))

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
 from ibdissect.flow.capture_loss import CaptureLoss
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import WARNING, Hit, Rule, fault, on_end, on_event
+from ibdissect.lint.rule import WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.CM.exchange import timeout_ns
 from ibdissect.table.connection_events import Connection, ConnectionEvent, PathAnswered, Rejected, Replied

@@ -8,9 +8,8 @@ from ibdissect.dropped import Dropped
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.rmpp import LengthDisagrees, SegmentAlone, SegmentMissing, SegmentRepeated, TransferEvent, WindowBehind
 from ibdissect.flow.transactions import Transactions
-from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Severity
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, fault, on_end, on_event
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.rules.MAD.rmpp import IN_USE
 from ibdissect.rules.shared.silence import doubtful
 from ibdissect.rules.TXN.answers import warm
@@ -27,7 +26,7 @@ def of_transfer(event: TransferEvent, severity: Severity | None = None, **argume
     """A finding about a transfer."""
     return fault(
         event.frame, event.time_ns, {"ends": event.transfer.ends, "segment": event.segment, **arguments},
-        RMPP.segment_number, event.segment, evidence=Evidence.LEARNT, severity=severity,
+        RMPP.segment_number, event.segment, evidence=LEARNT, severity=severity,
         proof=[(event.transfer.frame, "first segment seen")] if event.transfer.frame != event.frame else (),
     )  # fmt: skip
 
@@ -195,7 +194,7 @@ class TransferAbandoned(Rule):
             if transactions.last_ns - transfer.last_ns >= ABANDONED_NS:
                 yield fault(
                     transfer.frame, transfer.time_ns, {"ends": transfer.ends, "segment": transfer.next - 1}, RMPP.segment_number,
-                    evidence=Evidence.LEARNT,
+                    evidence=LEARNT,
                 )  # fmt: skip
 
 

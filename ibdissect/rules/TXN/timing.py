@@ -16,8 +16,7 @@ from ibdissect.fabric.model import Subnet
 from ibdissect.flow.agents import Agents
 from ibdissect.flow.queries import Queries
 from ibdissect.flow.transactions import AnsweredMany
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import INFO, WARNING, Hit, Rule, fault, on_chunk, on_event
+from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, fault, on_chunk, on_event
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import digest, groups, mix, order_of
 from ibdissect.table.table import ChunkTable

@@ -11,9 +11,8 @@ import numpy as np
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import CA, ROUTER, SWITCH
 from ibdissect.fabric.told import Tellings, Told
-from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Span, value_of
-from ibdissect.lint.rule import Again, Hit, Rule, fault, on_event
+from ibdissect.lint.finding import value_of
+from ibdissect.lint.rule import Again, Context, Hit, Rule, fault, on_event
 from ibdissect.wire.mad import METHODS
 from ibdissect.wire.sm import SMPDirected
 
@@ -66,18 +65,13 @@ class TellingRule(Rule):
         """The finding of SMP `i`."""
         row = int(told.rows[i])
         frame = told.event.table.chunk.first + row
-        spans: tuple[Span, ...] = ()
         value = None
-        if self.at is not None:
-            low, high = self.at.span
-            spans = (Span(frame, int(told.mad[i]) + DATA_AT + low, high - low),)
-            if self.at.count == 1 and self.at.kind in ("uint", "flag", "enum"):
-                value = value_of(self.at, int(told.now(self.at)[i]))
-        proof = self.proof(told, i)
+        if self.at is not None and self.at.count == 1 and self.at.kind in ("uint", "flag", "enum"):
+            value = value_of(self.at, int(told.now(self.at)[i]))
         return fault(
             frame, int(told.event.table.chunk.time_ns[row]),
-            {"port": name_of(told, i), "method": METHODS[int(told.method[i])], **arguments}, self.at, value, proof=proof, spans=spans,
-            key=self.flow_of(told, i),
+            {"port": name_of(told, i), "method": METHODS[int(told.method[i])], **arguments},
+            self.at, value, start=int(told.mad[i]) + DATA_AT, proof=self.proof(told, i), key=self.flow_of(told, i),
         )  # fmt: skip
 
 

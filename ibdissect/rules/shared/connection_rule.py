@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import Hit, Rule, Seen, on_chunk
+from ibdissect.lint.rule import Context, Hit, Rule, Seen, on_chunk
 from ibdissect.table.connection_events import Connection, QueuePair
 from ibdissect.table.connections import Connections
 from ibdissect.table.locate import Bool, Int

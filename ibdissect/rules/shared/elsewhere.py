@@ -9,9 +9,8 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.lid_writes import LATEST, LidWitness
 from ibdissect.fabric.model import Port, Subnet
 from ibdissect.flow.requests import AnsweredFromElsewhere
-from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Related
-from ibdissect.lint.rule import Hit, Rule, fault, on_chunk, on_end, on_event
+from ibdissect.lint.rule import Context, Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import LID_ROUTED

@@ -10,8 +10,7 @@ import numpy as np
 from ibdissect.capture.scattered import gather, u16
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.groups import GroupFacts
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import Hit, Rule, Seen, on_event
+from ibdissect.lint.rule import Context, Hit, Rule, Seen, on_event
 from ibdissect.rules.shared.link_rule import pieces
 from ibdissect.table.locate import Int
 from ibdissect.table.native import Native

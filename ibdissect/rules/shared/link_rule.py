@@ -9,8 +9,7 @@ import numpy as np
 
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import SWITCH, Port
-from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import Hit, Rule, Seen, on_event
+from ibdissect.lint.rule import Context, Hit, Rule, Seen, on_event
 from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.table.locate import Int
 from ibdissect.table.native import Native

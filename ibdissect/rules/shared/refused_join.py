@@ -9,9 +9,8 @@ import numpy as np
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.flow.transactions import AnsweredMany
-from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Evidence, Related
-from ibdissect.lint.rule import Hit, Rule, Seen, on_chunk, on_event
+from ibdissect.lint.finding import Related
+from ibdissect.lint.rule import INFERRED, Context, Hit, Rule, Seen, on_chunk, on_event
 from ibdissect.rules.shared.mad_conditions import SA_REQUEST
 from ibdissect.table.locate import Bool
 from ibdissect.table.mask import occurrences_where
@@ -72,7 +71,7 @@ class RefusedJoin(Rule):
         for asked, (frame, status) in self.refused.items() if self.joins else ():
             hit = self.joins.pop(asked, None)
             if hit is not None and status in self.statuses:
-                hit.arguments["status"], hit.evidence = status, Evidence.INFERRED
+                hit.arguments["status"], hit.evidence = status, INFERRED
                 hit.related = (Related(frame, "refused"),)
                 yield hit
         self.refused.clear()

@@ -8,7 +8,7 @@ from ibdissect.capture.scattered import gather, u16
 from ibdissect.fabric import Follower
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Port
-from ibdissect.lint.engine import Context
+from ibdissect.lint.rule import Context
 from ibdissect.table.bits import extract
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ibdissect.flow.capture_loss import CaptureLoss
-from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import Context
 
 
 def doubtful(context: Context, time_ns: int) -> Severity | None:

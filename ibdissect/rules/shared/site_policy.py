@@ -13,10 +13,9 @@ from ibdissect.capture.scattered import gather
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import SWITCH
 from ibdissect.fabric.told import PKeyTables, PortInfos, port_key
-from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Span, value_of
 from ibdissect.lint.policy import SitePolicy
-from ibdissect.lint.rule import Hit, Seen, fault
+from ibdissect.lint.rule import Context, Hit, Seen, fault
 from ibdissect.rules.shared.attribute_rule import DATA_AT, name_of
 from ibdissect.rules.shared.senders import senders_of
 from ibdissect.table.bits import extract

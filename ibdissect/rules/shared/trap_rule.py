@@ -7,9 +7,7 @@ from typing import Any
 
 from ibdissect.fabric.events import TrapSeen
 from ibdissect.fabric.model import Subnet
-from ibdissect.lint.engine import Context
-from ibdissect.lint.finding import Span
-from ibdissect.lint.rule import Hit, Rule, fault, on_event
+from ibdissect.lint.rule import Context, Hit, Rule, fault, on_event
 from ibdissect.rules.shared.attribute_rule import DATA_AT
 from ibdissect.wire.notice import Notice
 
@@ -47,9 +45,8 @@ class TrapRule(Rule):
         if judged is None:
             return
         arguments, proof = judged
-        low, high = Notice.trap_number.span
         yield fault(
             event.frame, event.time_ns, {"trap": notice.trap_number, "port": event.sender, **arguments},
-            Notice.trap_number, notice.trap_number, spans=(Span(event.frame, event.mad + DATA_AT + low, high - low),), proof=proof,
+            Notice.trap_number, notice.trap_number, start=event.mad + DATA_AT, proof=proof,
             key=(event.slid, notice.trap_number),
         )  # fmt: skip

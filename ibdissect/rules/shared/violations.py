@@ -9,9 +9,8 @@ import numpy as np
 
 from ibdissect.fabric.events import ChunkFollowed, TrapSeen
 from ibdissect.fabric.told import PortInfos, Told
-from ibdissect.lint.engine import Context
 from ibdissect.lint.finding import Span
-from ibdissect.lint.rule import Hit, fault, on_event
+from ibdissect.lint.rule import Context, Hit, fault, on_event
 from ibdissect.rules.shared.attribute_rule import DATA_AT, Changed, Mask
 from ibdissect.rules.shared.trap_rule import DETAILS_AT, TrapRule
 from ibdissect.table.locate import Int
