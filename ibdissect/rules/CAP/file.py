@@ -161,7 +161,9 @@ class _Damaged(Rule):
         self.times: dict[int, int] = {}
         self.last = (0, 0)
 
-    def _note(self, table: ChunkTable, context: Context) -> None:
+    @on_chunk
+    def note(self, table: ChunkTable, context: Context) -> None:
+        """Remember times."""
         chunk = table.chunk
         for damage in context.damage:
             if chunk.first <= damage.frame < chunk.first + len(chunk):
@@ -169,7 +171,9 @@ class _Damaged(Rule):
         if len(chunk):
             self.last = chunk.first + len(chunk) - 1, int(chunk.time_ns[-1])
 
-    def _damages(self, context: Context) -> Iterator[Hit]:
+    @on_end
+    def report(self, context: Context) -> Iterator[Hit]:
+        """One finding a place, at the last good frame before it."""
         for damage in context.damage:
             if damage.kind == self.kind:
                 time_ns = self.last[1] if damage.frame == self.last[0] else self.times.get(damage.frame, 0)
@@ -194,16 +198,6 @@ class FileCutOff(_Damaged):
     message = "the file is cut off at byte {offset}: {reason}"
     example = "a pcap file without its last 10 bytes"
 
-    @on_chunk
-    def note(self, table: ChunkTable, context: Context) -> None:
-        """Remember times."""
-        self._note(table, context)
-
-    @on_end
-    def report(self, context: Context) -> Iterator[Hit]:
-        """One finding a place, at the last good frame before it."""
-        yield from self._damages(context)
-
 
 class FileDamaged(_Damaged):
     """Bytes between the records of the capture file are no records.
@@ -221,16 +215,6 @@ class FileDamaged(_Damaged):
     kind = "damaged"
     message = "the file is damaged at byte {offset}: {reason}; {then}"
     example = "a pcap file with a record header overwritten by zeros"
-
-    @on_chunk
-    def note(self, table: ChunkTable, context: Context) -> None:
-        """Remember times."""
-        self._note(table, context)
-
-    @on_end
-    def report(self, context: Context) -> Iterator[Hit]:
-        """One finding a place, at the last good frame before it."""
-        yield from self._damages(context)
 
 
 class FrameMalformed(Rule):
