@@ -27,6 +27,7 @@ from .finding import Evidence, Related, Severity, Span, value_of
 
 H = TypeVar("H", bound=Callable[..., Any])
 S = TypeVar("S")
+V = TypeVar("V", bound=Struct)
 
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 SEEN, LEARNT, INFERRED = Evidence.SEEN, Evidence.LEARNT, Evidence.INFERRED
@@ -116,7 +117,11 @@ class Seen(Record, frozen=True, eq=False):
             message=message,
         )  # fmt: skip
 
-    def first(self, struct: type[Any]) -> Any:
+    def value(self, field: Field[Any]) -> int:
+        """A number in the first occurrence of its structure in this frame; 0 if there is none."""
+        return int(self.table.of_rows(field)[0][self.row])
+
+    def first(self, struct: type[V]) -> V | None:
         """View of the first occurrence of a structure in this frame, or None."""
         found = self.table.occurrences(struct).rows
         i = int(found.searchsorted(self.row))

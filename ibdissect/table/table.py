@@ -19,7 +19,7 @@ from ibdissect.wire.catalog import builtin as builtin_catalog
 from ibdissect.wire.column import ComputedField
 from ibdissect.wire.mad import MAD, RMPP_CLASSES
 from ibdissect.wire.places import Inside, Mad, MadFormat, Parsed
-from ibdissect.wire.spec import BYTE_KINDS, Field
+from ibdissect.wire.spec import BYTE_KINDS, Field, Struct
 
 from . import sa_tables
 from .bits import extract
@@ -30,6 +30,7 @@ from .payloads import FINDERS, parsed
 from .services import Services
 
 T = TypeVar("T")
+V = TypeVar("V", bound=Struct)
 
 HEADERS: dict[StructType, tuple[str, ...]] = {
     around.ERF: ("erf",),
@@ -376,7 +377,7 @@ class ChunkTable:
         found: T = self._derived[derive]
         return found
 
-    def view(self, struct: type[Any], i: int) -> Any:
+    def view(self, struct: type[V], i: int) -> V:
         """Occurrence `i` of a structure as a view on a copy of its frame; the view's offset counts from the frame's start."""
         found = self.occurrences(struct)
         row = int(found.rows[i])

@@ -86,8 +86,8 @@ class CCKeyWrong(Rule):
             row = int(asked.rows[i])
             seen = Seen(table, row)
             if not asked.asks[i]:
-                info, mad = seen.first(CongestionKeyInfo), seen.first(MAD)
-                if info is not None and mad.method == GET_RESP and not mad.status:
+                info = seen.first(CongestionKeyInfo)
+                if info is not None and seen.value(MAD.method) == GET_RESP and not seen.value(MAD.status):
                     self.held.pop(int(asked.source[i]), None)
                     if info.cc_key and info.cc_key_protect_bit:
                         self.held.put(int(asked.source[i]), (info.cc_key, seen.frame), seen.frame, seen.time_ns)

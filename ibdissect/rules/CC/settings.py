@@ -46,8 +46,8 @@ class ControlTableBeyond(Rule):
             row = int(asked.rows[i])
             seen = Seen(table, row)
             if not asked.asks[i]:
-                info, mad = seen.first(CongestionInfo), seen.first(MAD)
-                if info is not None and mad.method == GET_RESP and not mad.status and info.control_table_cap:
+                info = seen.first(CongestionInfo)
+                if info is not None and seen.value(MAD.method) == GET_RESP and not seen.value(MAD.status) and info.control_table_cap:
                     self.caps.put(int(asked.source[i]), (info.control_table_cap, seen.frame), seen.frame, seen.time_ns)
                 continue
             known = self.caps.get(int(asked.destination[i]))
@@ -76,7 +76,7 @@ class CongestionInert(Rule):
     @on_struct(CACongestionSetting)
     def settings(self, view: CACongestionSetting, seen: Seen) -> Iterator[Hit]:
         """Service levels that Control_Map names."""
-        if seen.first(MAD).method != SET:
+        if seen.value(MAD.method) != SET:
             return
         still = [sl for sl, entry in enumerate(view.entry) if view.control_map >> sl & 1 and not entry.ccti_increase]
         if still:
@@ -86,8 +86,7 @@ class CongestionInert(Rule):
     @on_struct(CongestionControlTable)
     def limit(self, view: CongestionControlTable, seen: Seen) -> Iterator[Hit]:
         """Every block repeats the limit."""
-        mad = seen.first(MAD)
-        if mad.method == SET and not mad.attribute_modifier and not view.ccti_limit:
+        if seen.value(MAD.method) == SET and not seen.value(MAD.attribute_modifier) and not view.ccti_limit:
             yield self._of(self.hit(seen, view, CongestionControlTable.ccti_limit, what="CCTI_Limit is 0"), seen)
 
     @staticmethod

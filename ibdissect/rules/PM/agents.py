@@ -97,8 +97,9 @@ class AllPortsUnsupported(AgentRule):
         return asks
 
     def made(self, seen: Seen, agent: Agent) -> Hit:
-        view = seen.first(PortCounters) or seen.first(PortCountersExtended)
-        return self.hit(seen, view, type(view).port_select, mask=agent.capability_mask)
+        short, long = seen.first(PortCounters), seen.first(PortCountersExtended)
+        at = PortCounters.port_select if short is not None else PortCountersExtended.port_select
+        return self.hit(seen, short or long, at, mask=agent.capability_mask)
 
 
 class XmitWaitUnsupported(AgentRule):

@@ -135,8 +135,7 @@ class ResponseToOtherQP(Rule):
         keep = (data[mad] == 1) & np.isin(data[mad + 1], list(SMP_CLASSES)) & np.isin(data[mad + 3], [GET_RESP, TRAP_REPRESS])
         for row, start in zip(rows[keep].tolist(), mad[keep].tolist(), strict=True):
             seen = Seen(table, row)
-            view = seen.first(BTH)
-            yield self.hit(seen, view, self.at, qp=view.destqp, method=int(data[start + 3]))
+            yield self.hit(seen, seen.first(BTH), self.at, qp=seen.value(BTH.destqp), method=int(data[start + 3]))
 
 
 class SMPOnQP1(Rule):
