@@ -24,6 +24,7 @@ COMMANDS: dict[str, str] = {
     "show": "Print frames, in one of many formats.",
     "stats": "Say what is in a capture.",
     "fabric": "Show the subnet as learnt from a capture.",
+    "points": "Match several captures of the same traffic.",
     "rules": "List the rules, or explain one.",
     "fields": "List the filter names.",
     "export": "Write columns or frames to a file.",

@@ -1,0 +1,172 @@
+"""How do the clocks of the points differ: offset, drift and steps, and how sure is that?
+
+A packet that passed another point before gives an upper bound of a clock's offset, one that passed it afterwards a lower bound. The truth
+lies between the quickest packets of both directions; without a second direction it lies on one side of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct as Record
+
+from ibdissect.table.locate import Int
+
+from .columns import Point
+from .directions import NEIGHBOURS, Anchors, Directions, Float, drift_of
+
+QUICK = 0.02
+"""The share of packets that may be quicker than the bound: stamps may be late at the first point."""
+UNBOUNDED_NS = 1_000_000
+"""Uncertainty that is stated for a clock of which only one side is bounded."""
+REFUTED_NS = 3_000
+"""Packets that arrive this much before they were sent refute a straight line."""
+PIECES = 64
+"""Parts of a stretch between which a line may be broken."""
+
+
+class Segment(Record):
+    """A stretch without steps: offset = offset_ns + drift * (own time - at_ns)."""
+
+    first_row: int
+    at_ns: int
+    offset_ns: int
+    drift: float
+    uncertainty_ns: int
+    two_way: bool
+    """Bounded on both sides."""
+
+
+class Bounds(Record):
+    """Packets that bound the offset of one clock."""
+
+    row: Int
+    time: Int
+    """On the clock in question."""
+    offset: Int
+    """The offset if the packet had taken no time."""
+    above: npt.NDArray[np.bool_]
+    """True: an upper bound."""
+    doubt: Int
+    """Uncertainty of the other point's clock."""
+
+    def of(self, which: npt.NDArray[np.bool_]) -> Bounds:
+        return Bounds(self.row[which], self.time[which], self.offset[which], self.above[which], self.doubt[which])
+
+
+class Clocks:
+    """The clocks of all points against that of the first one."""
+
+    def __init__(self, points: Sequence[Point], directions: Directions) -> None:
+        self.points, self.directions = points, directions
+        self.segments: list[list[Segment]] = [[] for _ in points]
+        """Of each point; empty if its clock could not be compared."""
+        self.segments[0] = [Segment(0, int(points[0].time[0]), 0, 0.0, 0, True)]
+        self.times: list[Int] = [points[0].time, *(np.empty(0, np.int64) for _ in points[1:])]
+        """Time of each row on the first point's clock."""
+        while (best := self._next()) is not None:
+            self._place(*best)
+
+    def _next(self) -> tuple[int, int] | None:
+        """The placed point and the next one with most packets in common; both directions count more than one."""
+        found = [
+            (bool(self.directions.two_way[i, j]), len(pair), -j, -i) if self.segments[i] else (bool(self.directions.two_way[i, j]), len(pair), -i, -j)
+            for (i, j), pair in self.directions.anchors.items()
+            if len(pair) and bool(self.segments[i]) != bool(self.segments[j])
+        ]  # fmt: skip
+        if not found:
+            return None
+        _, _, new, placed = max(found)
+        return -placed, -new
+
+    def _pair(self, placed: int, new: int) -> tuple[Int, Int, Anchors]:
+        """Rows of both points in the packets they share, and the anchors."""
+        found = self.directions.anchors[min(placed, new), max(placed, new)]
+        return (found.first, found.second, found) if placed < new else (found.second, found.first, found)
+
+    def _place(self, placed: int, new: int) -> None:
+        point = self.points[new]
+        rows, mine, found = self._pair(placed, new)
+        bounds = self._bounds(new)
+        base = Anchors(rows, mine, point.time[mine] - self.times[placed][rows], found.flow, found.segment)
+        drift = drift_of(base, point.time[mine], found.flow)
+        starts = self._starts(base, drift, point, new)
+        self.segments[new] = []
+        for start, stop in zip(starts, [*starts[1:], len(point)], strict=True):
+            here = bounds.of((bounds.row >= start) & (bounds.row < stop))
+            self.segments[new] += _fit(here, start, drift, point.resolution) or self.segments[new][-1:]
+        self.times[new] = _on_reference(point.time, self.segments[new])
+
+    def _bounds(self, new: int) -> Bounds:
+        """What all placed points know about the clock of another one."""
+        parts = []
+        for i, segments in enumerate(self.segments):
+            if segments and i != new:
+                rows, mine, found = self._pair(i, new)
+                sign = self.directions.sign[i, new][self.directions.ends.source[found.flow]]
+                time = self.points[new].time[mine]
+                doubt = max(segment.uncertainty_ns for segment in segments) + self.points[i].resolution
+                every = Bounds(mine, time, time - self.times[i][rows], sign > 0, np.full(len(mine), doubt if i else self.points[i].resolution))
+                parts.append(every.of((sign != 0) & _alone(self.points[new].time)[mine] & _alone(self.points[i].time)[rows]))
+        return Bounds(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("row", "time", "offset", "above", "doubt")))
+
+    def _starts(self, base: Anchors, drift: float, point: Point, new: int) -> list[int]:
+        """The first row of each stretch without steps."""
+        rest = base.delay - drift * (point.time[base.second] - point.time[base.second[0]])
+        order = np.argsort(base.second, kind="stable")
+        level, starts, last = None, [0], 0
+        for segment in range(int(base.segment.max(initial=0)) + 1):
+            rows = order[base.segment[order] == segment]
+            if len(rows) < 2 * NEIGHBOURS and segment:
+                continue
+            here = float(np.median(rest[rows])) if len(rows) else 0.0
+            if level is not None and abs(here - level) > JOINED_NS:
+                starts.append(_border(point.time, last, int(base.second[rows[0]]), here > level))
+            if len(rows):
+                level, last = here, int(base.second[rows[-1]])
+        return starts
+
+
+JOINED_NS = 50_000
+"""Stretches whose offsets differ by less are one: what lay between them was not a step."""
+
+
+def _border(time: Int, last: int, first: int, forward: bool) -> int:
+    """The row at which the clock was set: the widest jump of the stamps behind row `last`, at most at row `first`."""
+    gaps = np.diff(time[last : first + 1])
+    return last + 1 + int(np.argmax(gaps) if forward else np.argmin(gaps)) if len(gaps) else first
+
+
+def _fit(bounds: Bounds, start: int, drift: float, resolution: int) -> list[Segment]:
+    """The segments of a stretch without large steps; none without packets."""
+    if not len(bounds.row):
+        return []
+    at, base = int(bounds.time[0]), int(bounds.offset[0])
+    rest = (bounds.offset - base) - drift * (bounds.time - at)
+    above, below = rest[bounds.above], rest[~bounds.above]
+    upper = float(np.quantile(above, QUICK)) if len(above) else None
+    lower = float(np.quantile(below, 1 - QUICK)) if len(below) else None
+    offset, uncertainty = 0.0, float(UNBOUNDED_NS)
+    if upper is not None and lower is not None:
+        offset = (upper + lower) / 2
+        uncertainty = abs(upper - lower) / 2 + resolution + float(bounds.doubt.max())
+    elif upper is not None or lower is not None:
+        offset = upper if upper is not None else lower or 0.0
+    return [Segment(start, at, base + round(offset), drift, round(uncertainty), len(above) > 0 < len(below))]
+
+
+def _alone(time: Int) -> npt.NDArray[np.bool_]:
+    """Which stamps differ from those before and behind: the others were taken for a batch of packets, when its last one was there."""
+    differs = np.concatenate(([True], np.diff(time) != 0, [True]))
+    return differs[1:] & differs[:-1]
+
+
+def _on_reference(time: Int, segments: Sequence[Segment]) -> Int:
+    """Own times as times of the first point."""
+    found = np.empty(len(time), np.int64)
+    for segment, stop in zip(segments, [*(other.first_row for other in segments[1:]), len(time)], strict=True):
+        part = time[segment.first_row : stop]
+        found[segment.first_row : stop] = part - segment.offset_ns - np.rint(segment.drift * (part - segment.at_ns)).astype(np.int64)
+    return found

@@ -1,0 +1,65 @@
+"""Where was it lost? Reads all captures, compares their clocks, matches packets and judges them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ibdissect.errors import CaptureError
+
+from .clocks import Clocks
+from .columns import read_points
+from .directions import Directions
+from .matching import match
+from .verdicts import judge, lost_packets, not_captured, pairs, transmissions_of
+
+
+class Comparison:
+    """Several captures of the same traffic. Raises CaptureError for a capture that cannot be read or shares no packet with the others."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.points, self.flows = read_points(paths)
+        self.directions = Directions(self.points, self.flows)
+        self.clocks = Clocks(self.points, self.directions)
+        for point, segments in zip(self.points, self.clocks.segments, strict=True):
+            if not segments:
+                raise CaptureError(point.path, f"shares no packet with {self.points[0].path}", hint="name captures of the same traffic")
+        self.matched = match(self.points, self.directions, self.clocks)
+        self.what = transmissions_of(self.points, self.matched, self.directions, self.flows)
+        self.journey = judge(self.points, self.matched, self.what, self.directions, self.clocks, self.flows)
+
+    def result(self) -> dict[str, Any]:
+        """All but the packets, as the JSON says it."""
+        return {
+            "schema": 1, "reference": self.points[0].name,
+            "points": [{"name": point.name, "frames": point.frames, "clock": {"segments": self._segments(i)}} for i, point in enumerate(self.points)],
+            "pairs": list(pairs(self.points, self.matched, self.what, self.journey, self.directions, self.clocks)),
+            "lost": list(lost_packets(self.points, self.matched, self.journey)),
+            "not_captured": list(not_captured(self.points, self.matched, self.journey)),
+            "ambiguous": {"matches": self.matched.matches, "losses": self.journey.unclear},
+        }  # fmt: skip
+
+    def _segments(self, i: int) -> list[dict[str, Any]]:
+        point, segments = self.points[i], self.clocks.segments[i]
+        stops = [*(segment.first_row for segment in segments[1:]), len(point)]
+        firsts = [1, *(int(point.frame[segment.first_row]) for segment in segments[1:])]
+        return [
+            {
+                "first_frame": first, "last_frame": int(point.frame[stop - 1]) if stop < len(point) else point.frames,
+                "at_ns": segment.at_ns, "offset_ns": segment.offset_ns, "drift_ppm": round(segment.drift * 1e6, 6),
+                "uncertainty_ns": segment.uncertainty_ns,
+            }
+            for segment, first, stop in zip(segments, firsts, stops, strict=True)
+        ]  # fmt: skip
+
+    def packets(self) -> Iterator[list[int | list[int] | None]]:
+        """One row per transmission in order of time: for each point the frame, all frames if it saw the packet more than once, or None."""
+        columns = []
+        for i, point in enumerate(self.points):
+            cells: list[int | list[int] | None] = [None] * len(self.matched)
+            for frame, number in zip(point.frame.tolist(), self.matched.number[i].tolist(), strict=True):
+                known = cells[number]
+                cells[number] = frame if known is None else [*known, frame] if isinstance(known, list) else [known, frame]
+            columns.append(cells)
+        for row in zip(*columns, strict=True):
+            yield list(row)

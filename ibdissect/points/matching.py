@@ -1,0 +1,217 @@
+"""Which sightings are the same packet on its way? Equal packets are told apart by time and order; what cannot be is left apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct as Record
+
+from ibdissect.table.locate import Bool, Int
+from ibdissect.table.rows import by_value
+
+from .clocks import Clocks
+from .columns import Point
+from .directions import Directions
+
+WAY_NS = 20_000
+"""Least time that a packet may take between two points; more if the capture shows more."""
+DUPLICATE_NS = 3_000
+"""A mirror's duplicate follows within this time. A sender repeats a packet later, after a NAK or a time-out."""
+FEW, MANY = 0.01, 0.3
+"""Shares of packets seen twice: above FEW, within DUPLICATE_NS, a mirror duplicates; above MANY the point sees both sides of a port."""
+MOST_COPIES = 8
+"""Equal packets close together of which all orders are tried."""
+
+
+class Expected(Record):
+    """The time from one point to another that a flow's packets usually take."""
+
+    middle: float
+    spread: float
+
+
+class Matched(Record):
+    """Transmissions: a packet sent once, with all its sightings."""
+
+    rows: Int
+    """The row at each point that saw it first there, int64[n, points]; -1: not seen. In order of time."""
+    time: Int
+    """When it was seen first, on the clock of the reference."""
+    ambiguous: Bool
+    """Equal packets so close together that it is unknown which of them was seen where."""
+    matches: int
+    """Sightings that were left apart because of that."""
+    number: list[Int]
+    """For each point: the transmission of each row."""
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def frames(self, points: Sequence[Point], transmission: int, point: int) -> list[int]:
+        """All frames of a transmission at a point, if it was seen there more than once."""
+        rows = np.flatnonzero(self.number[point] == transmission)
+        return points[point].frame[rows].tolist()
+
+
+class Sightings(Record):
+    """All rows of all points, sorted by key, then by time."""
+
+    point: npt.NDArray[np.uint8]
+    row: npt.NDArray[np.int32]
+    time: Int
+    cluster: Int
+    """Equal packets without a longer pause than a packet may be under way."""
+
+
+def match(points: Sequence[Point], directions: Directions, clocks: Clocks) -> Matched:
+    """Put the sightings of all points together."""
+    delays = _Delays(directions, clocks)
+    seen = _sorted(points, clocks, delays.longest)
+    clusters = int(seen.cluster[-1]) + 1
+    counts = np.bincount(seen.cluster * len(points) + seen.point, minlength=clusters * len(points)).reshape(clusters, -1)
+    echo = [_echo(seen, counts, i) for i in range(len(points))]
+    plain = np.array([not gap for gap in echo])
+    most = counts[:, plain].max(axis=1) if plain.any() else np.ones(clusters, np.int64)
+    bare = np.flatnonzero(most == 0)
+    if len(bare):
+        most[bare] = 1
+    alike = ((counts == 0) | (counts == most[:, None]) | (~plain & (most[:, None] == 1))).all(axis=1)
+    first = np.concatenate(([0], np.cumsum(most)))
+    starts = np.concatenate(([0], np.cumsum(counts.sum(axis=1))))
+    number = first[seen.cluster] + np.where(most[seen.cluster] > 1, _ranks(seen), 0)
+    total, ambiguous, apart = int(first[-1]), [], 0
+    for cluster in np.flatnonzero(~alike).tolist():
+        part = slice(int(starts[cluster]), int(starts[cluster + 1]))
+        found, doubtful = _resolve(seen, part, points, delays, echo)
+        here = first[cluster] + found
+        alone = np.flatnonzero(found < 0)
+        here[alone] = total + np.arange(len(alone))
+        total += len(alone)
+        apart += len(alone)
+        ambiguous += [*here[alone].tolist(), *(int(first[cluster]) + copy for copy in doubtful)]
+        number[part] = here
+    return _table(points, seen, number, np.array(ambiguous, np.int64), apart, clocks)
+
+
+class _Delays:
+    """How long packets are under way between two points, as the anchors show."""
+
+    def __init__(self, directions: Directions, clocks: Clocks) -> None:
+        self._known: dict[tuple[int, int, int], Expected] = {}
+        self.longest = WAY_NS
+        for (i, j), found in directions.anchors.items():
+            if not len(found) or not (clocks.segments[i] and clocks.segments[j]):
+                continue
+            taken = clocks.times[j][found.second] - clocks.times[i][found.first]
+            self.longest = max(self.longest, WAY_NS + 4 * int(np.quantile(np.abs(taken), 0.99)))
+            sign = directions.sign[i, j][directions.ends.source[found.flow]]
+            for name, rows in (*by_value(found.flow), *((-2 - way, np.flatnonzero(sign == way)) for way in (1, -1))):
+                if len(rows):
+                    low, middle, high = np.quantile(taken[rows], (0.1, 0.5, 0.9)).tolist()
+                    self._known[i, j, name] = Expected(middle, high - low)
+                    self._known[j, i, name] = Expected(-middle, high - low)
+
+    def of(self, i: int, j: int, flow: int) -> Expected:
+        return self._known.get((i, j, flow)) or self._known.get((i, j, -3)) or self._known.get((i, j, -1)) or Expected(0.0, WAY_NS)
+
+
+def _sorted(points: Sequence[Point], clocks: Clocks, longest: int) -> Sightings:
+    some = [(i, point) for i, point in enumerate(points) if clocks.segments[i]]
+    key = np.concatenate([point.key for _, point in some])
+    time = np.concatenate([clocks.times[i] for i, _ in some])
+    row = np.concatenate([np.arange(len(point), dtype=np.int32) for _, point in some])
+    place = np.concatenate([np.full(len(point), i, np.uint8) for i, point in some])
+    order = np.lexsort((time, key))
+    key, time = key[order], time[order]
+    new = np.concatenate(([False], (key[1:] != key[:-1]) | (np.diff(time) > longest)))
+    return Sightings(place[order], row[order], time, np.cumsum(new))
+
+
+def _ranks(seen: Sightings) -> Int:
+    """The number of each sighting among those of its point in its cluster."""
+    group = seen.cluster * 256 + seen.point
+    order = np.argsort(group, kind="stable")
+    starts = np.concatenate(([True], np.diff(group[order]) != 0))
+    places = np.arange(len(group))
+    found = np.empty(len(group), np.int64)
+    found[order] = places - np.maximum.accumulate(np.where(starts, places, 0))
+    return found
+
+
+def _echo(seen: Sightings, counts: npt.NDArray[np.int64], point: int) -> int:
+    """Within which time a point sees the same packet again: a mirror that duplicates, or both sides of a port. 0: it does not."""
+    others = np.delete(counts, point, axis=1)
+    if not others.shape[1]:
+        return 0
+    once = (others.max(axis=1) == 1) & (counts[:, point] > 0)
+    twice = once & (counts[:, point] > 1)
+    if np.count_nonzero(twice) < 5:
+        return 0
+    mine = np.flatnonzero((seen.point == point) & twice[seen.cluster])
+    cluster, time = seen.cluster[mine], seen.time[mine]
+    starts = np.flatnonzero(np.concatenate(([True], np.diff(cluster) != 0)))
+    gaps = np.diff(time, append=0)[starts]
+    total = np.count_nonzero(once)
+    if len(gaps) > MANY * total:
+        return max(DUPLICATE_NS, int(np.quantile(gaps, 0.999)))
+    return DUPLICATE_NS if np.count_nonzero(gaps <= DUPLICATE_NS) > FEW * total else 0
+
+
+def _resolve(seen: Sightings, part: slice, points: Sequence[Point], delays: _Delays, echo: Sequence[int]) -> tuple[Int, list[int]]:
+    """Which copy each sighting of a cluster is (-1: unknown), and which copies are doubtful because of that."""
+    place, time = seen.point[part], seen.time[part]
+    found, doubtful = np.full(len(place), -1, np.int64), set()
+    at = {int(i): np.flatnonzero(place == i) for i in np.unique(place)}
+    flow = int(points[int(place[0])].flow[seen.row[part][0]])
+    copies = max(len(index) for i, index in at.items() if not echo[i]) if any(not echo[i] for i in at) else 1
+    pivots = [i for i, index in at.items() if not echo[i] and len(index) == copies]
+    if not pivots:
+        return np.zeros(len(place), np.int64), []
+    for i in pivots:
+        found[at[i]] = np.arange(copies)
+    for i, index in at.items():
+        if i in pivots:
+            continue
+        known = [(time[at[p]], delays.of(p, i, flow)) for p in pivots]
+        wanted = np.array([sent + way.middle for sent, way in known])
+        spread = max(way.spread for _, way in known) + points[i].resolution
+        if echo[i]:
+            late = time[index][:, None] - np.median(wanted, axis=0)
+            found[index] = np.maximum((late >= -spread).sum(axis=1) - 1, 0)
+            continue
+        if copies > MOST_COPIES:
+            doubtful |= set(range(copies))
+            continue
+        costs = sorted((float(np.abs(time[index] - wanted[:, some]).sum()), some) for some in map(list, combinations(range(copies), len(index))))
+        if costs[1][0] - costs[0][0] <= spread or 2 * costs[0][0] > costs[1][0]:
+            doubtful |= set(range(copies))
+            continue
+        found[index] = costs[0][1]
+    return found, sorted(doubtful)
+
+
+def _table(points: Sequence[Point], seen: Sightings, number: Int, ambiguous: Int, apart: int, clocks: Clocks) -> Matched:
+    """The transmissions in order of time."""
+    total = int(number.max()) + 1
+    time = np.full(total, np.iinfo(np.int64).max)
+    np.minimum.at(time, number, seen.time)
+    order = np.argsort(time, kind="stable")
+    new = np.empty(total, np.int64)
+    new[order] = np.arange(total)
+    order = order[time[order] < np.iinfo(np.int64).max]
+    number = new[number]
+    rows = np.full((len(order), len(points)), -1, np.int64)
+    numbers = []
+    for i, point in enumerate(points):
+        mine = seen.point == i
+        of_row = np.full(len(point), -1, np.int64)
+        of_row[seen.row[mine]] = number[mine]
+        numbers.append(of_row)
+        known = np.flatnonzero(of_row >= 0)[::-1]
+        rows[of_row[known], i] = known
+    doubtful = np.zeros(len(order), np.bool_)
+    doubtful[new[ambiguous]] = True
+    return Matched(rows, time[order], doubtful, apart, numbers)

@@ -1,0 +1,233 @@
+"""What became of each packet between the points: passed, lost, not captured, or unknown? And why is that certain?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct as Record
+
+from ibdissect.table.locate import Bool, Int
+from ibdissect.table.rows import by_value, mix
+
+from .answers import Packets, Proofs, proofs_of
+from .clocks import Clocks
+from .columns import FIELDS, Flows, Point
+from .directions import Directions
+from .matching import Matched
+
+ON_PATH = 0.8
+"""The share of a route's delivered packets that a point must have seen to lie on that route."""
+ENOUGH = 8
+"""Delivered packets from which a route is judged by itself, not together with all others between the same addresses."""
+HOLE = 4
+"""Packets that provably passed a point while it recorded nothing: it was not capturing."""
+TESTED = 20
+"""Packets that provably passed a point of which it must have missed none, to believe that it misses nothing."""
+SLACK_NS = 100_000
+"""A point whose last frame is older than a packet by this much was not capturing."""
+
+
+class Journey(Record):
+    """Where each transmission was seen, and where it should have been; bool[transmissions, points] unless noted otherwise."""
+
+    seen: Bool
+    due: Bool
+    """The point lies on the packet's route."""
+    covered: Bool
+    """The point was capturing."""
+    place: Int
+    """How many points lie before it on the way, int64[transmissions, points]."""
+    passed: Bool
+    """Not seen there, but seen behind it."""
+    proofs: Proofs
+    complete: Bool
+    """Points that miss nothing, bool[points]."""
+    lost: Bool
+    """bool[transmissions]"""
+    why: npt.NDArray[np.uint8]
+    """Index into WHY of each transmission, uint8[transmissions]."""
+    after: Int
+    """The last point that saw it, int64[transmissions]."""
+    before: Int
+    """The point that should have seen it next, int64[transmissions]; -1 for none."""
+    unclear: int
+    """Absent packets of which equal copies may have arrived."""
+
+
+WHY = ("", "absent", "absent-twice", "nak")
+
+
+class Transmissions(Record):
+    """What the transmissions are, with one entry each."""
+
+    packets: Packets
+    source: Int
+    order: Int
+    """The flow in which packets should stay in order."""
+    port: Int
+
+
+def transmissions_of(points: Sequence[Point], matched: Matched, directions: Directions, flows: Flows) -> Transmissions:
+    """The columns of each transmission, from the first point that has it."""
+    n = len(matched)
+    columns: dict[str, Any] = {name: np.zeros(n, np.int64) for name in ("flow", "psn", "syndrome", "port")}
+    columns |= {"opcode": np.zeros(n, np.uint8), "transaction": np.zeros(n, np.uint64), "asks": np.zeros(n, np.uint8)}
+    for i, point in enumerate(points):
+        there = np.flatnonzero(matched.rows[:, i] >= 0)
+        for name, column in columns.items():
+            column[there] = getattr(point, name)[matched.rows[there, i]]
+    packets = Packets(**{name: column for name, column in columns.items() if name != "port"})
+    return Transmissions(packets, directions.ends.source[packets.flow], flows.merged()[packets.flow], columns["port"])
+
+
+def judge(points: Sequence[Point], matched: Matched, what: Transmissions, directions: Directions, clocks: Clocks, flows: Flows) -> Journey:
+    """Say of each transmission where it was lost, as far as that is certain."""
+    seen = matched.rows >= 0
+    behind = np.moveaxis(directions.sign, 2, 0) > 0  # [source, i, j]: i comes before j
+    place = behind.sum(axis=1)[what.source]
+    proofs = proofs_of(what.packets, flows, flows.merged())
+    proofs.answered &= ~matched.ambiguous
+    passed = np.zeros(seen.shape, np.bool_)
+    for i in range(len(points)):
+        for j in range(len(points)):
+            if i != j:
+                passed[:, i] |= ~seen[:, i] & seen[:, j] & behind[what.source, i, j]
+    known = passed | (~seen & proofs.answered[:, None])
+    covered = _covered(matched, clocks)
+    sure = (seen & (proofs.answered[:, None] | _seen_behind(seen, place)), known)
+    due = _due(seen, sure[0] & covered, sure[1] & covered, what, directions)
+    for i, times in enumerate(clocks.times):
+        _leave_out_holes(covered, known & due, i, times, matched.time)
+    missed = (known & due & covered & ~matched.ambiguous[:, None]).sum(axis=0)
+    tested = (sure[0] & due).sum(axis=0)
+    complete = (missed == 0) & (tested >= TESTED)
+    last = np.where(seen, place, -1).argmax(axis=1)
+    rows = np.arange(len(seen))
+    lacking = due & ~seen & (place > place[rows, last][:, None]) & behind[what.source, last]
+    absent = lacking & covered
+    sure_absent, twice = (absent & complete).any(axis=1), absent.sum(axis=1) >= 2
+    why = np.select([sure_absent, twice, proofs.refused & lacking.any(axis=1)], [1, 2, 3], 0).astype(np.uint8)
+    why[proofs.answered] = 0
+    unclear = int(((why > 0) & matched.ambiguous).sum())
+    why[matched.ambiguous] = 0
+    nearest = np.where(lacking, place, np.iinfo(np.int64).max)
+    before = np.where(lacking.any(axis=1), nearest.argmin(axis=1), -1)
+    return Journey(seen, due, covered, place, passed, proofs, complete, why > 0, why, last, before, unclear)
+
+
+def _seen_behind(seen: Bool, place: Int) -> Bool:
+    """Whether a packet was seen at a point behind this one."""
+    last = np.where(seen, place, -1).max(axis=1)
+    return place < last[:, None]
+
+
+def _covered(matched: Matched, clocks: Clocks) -> Bool:
+    """Which points were capturing when each packet passed."""
+    found = np.zeros(matched.rows.shape, np.bool_)
+    for i, times in enumerate(clocks.times):
+        if clocks.segments[i]:
+            found[:, i] = (matched.time >= times.min()) & (matched.time <= times.max())
+    return found
+
+
+def _due(seen: Bool, passed: Bool, missed: Bool, what: Transmissions, directions: Directions) -> Bool:
+    """Which points lie on each packet's route: those that saw nearly all packets of that route that are known to have passed."""
+    ends = what.source * directions.ends.count + directions.ends.destination[what.packets.flow]
+    due = np.zeros(seen.shape, np.bool_)
+    fine, coarse = _numbered(mix([ends, what.port])), _numbered(ends)
+    for i in range(seen.shape[1]):
+        good = []
+        for group in (fine, coarse):
+            there, away, every = (np.bincount(group[which], minlength=int(group.max()) + 1) for which in (passed[:, i], missed[:, i], seen[:, i]))
+            known = there + away
+            share = np.where(known > 0, there / np.maximum(known, 1), 1.0)
+            good.append((((share >= ON_PATH) & (every > 0))[group], (known >= ENOUGH)[group]))
+        (of_fine, enough), (of_coarse, _) = good
+        due[:, i] = np.where(enough, of_fine, of_coarse)
+    return due
+
+
+def _numbered(values: npt.NDArray[Any]) -> Int:
+    found: Int = np.unique(values, return_inverse=True)[1]
+    return found
+
+
+def _leave_out_holes(covered: Bool, known: Bool, point: int, times: Int, when: Int) -> None:
+    """A point that recorded nothing while several packets provably passed was not capturing then."""
+    some = np.flatnonzero(known[:, point] & covered[:, point])
+    if len(some):
+        ordered = np.sort(times)
+        gap = np.searchsorted(ordered, when)
+        holes = np.flatnonzero(np.bincount(gap[some]) >= HOLE)
+        covered[np.isin(gap, holes), point] = False
+
+
+def pairs(points: Sequence[Point], matched: Matched, what: Transmissions, journey: Journey, directions: Directions, clocks: Clocks) -> Iterator[dict[str, Any]]:
+    """What happened between each two points that packets pass one after the other, as the JSON says it."""
+    for i, first in enumerate(points):
+        for j, second in enumerate(points):
+            if i == j:
+                continue
+            way = journey.seen[:, i] & (directions.sign[i, j][what.source] > 0)
+            both = np.flatnonzero(way & journey.seen[:, j])
+            gone = way & ~journey.seen[:, j] & journey.due[:, j]
+            lost = gone & journey.lost & (journey.place[:, j] > journey.place[np.arange(len(gone)), journey.after])
+            if not len(both) and not lost.any():
+                continue
+            outside = gone & ~lost & ~journey.covered[:, j]
+            missed = gone & ~lost & ~outside & (journey.passed[:, j] | journey.proofs.answered)
+            rows, others = matched.rows[both, i], matched.rows[both, j]
+            changed = {}
+            for k, name in enumerate(FIELDS):
+                left, right = first.fields[rows, k], second.fields[others, k]
+                changed[name] = int(((left != right) & (left >= 0) & (right >= 0)).sum())
+            yield {
+                "from": first.name, "to": second.name, "matched": len(both), "lost": int(lost.sum()), "not_captured": int(missed.sum()),
+                "unknown": int((gone & ~lost & ~outside & ~missed).sum()), "outside": int(outside.sum()),
+                "reordered": _reordered(what.order[both], rows, others),
+                "latency_ns": percentiles(clocks.times[j][others] - clocks.times[i][rows]),
+                "changed": {name: count for name, count in changed.items() if count},
+            }  # fmt: skip
+
+
+def percentiles(values: Int) -> dict[str, int | None]:
+    """Minimum, percentiles and maximum; None without values."""
+    names = ("min", "p50", "p90", "p99", "max")
+    if not len(values):
+        return dict.fromkeys(names)
+    return dict(zip(names, np.rint(np.percentile(values, (0, 50, 90, 99, 100))).astype(np.int64).tolist(), strict=True))
+
+
+def _reordered(flow: Int, sent: Int, arrived: Int) -> int:
+    """Packets that arrive behind one of their flow that was sent later (RFC 4737, 4.1)."""
+    if not len(flow):
+        return 0
+    order = np.lexsort((arrived, flow))
+    span = int(sent.max()) + 1
+    level = flow[order] * span + sent[order]
+    return int((np.maximum.accumulate(level) > level).sum())
+
+
+def lost_packets(points: Sequence[Point], matched: Matched, journey: Journey) -> Iterator[dict[str, Any]]:
+    """The lost packets, as the JSON says it."""
+    for i in np.flatnonzero(journey.lost).tolist():
+        last, before = int(journey.after[i]), int(journey.before[i])
+        yield {
+            "point": points[last].name, "frame": int(points[last].frame[matched.rows[i, last]]), "after": points[last].name,
+            "before": points[before].name if before >= 0 else None, "certainty": "proved", "why": WHY[journey.why[i]],
+        }  # fmt: skip
+
+
+def not_captured(points: Sequence[Point], matched: Matched, journey: Journey) -> Iterator[dict[str, Any]]:
+    """Packets that passed a point whose file lacks them, as the JSON says it."""
+    gone = journey.due & ~journey.seen & journey.covered & ~journey.lost[:, None]
+    for why, which in (("later-point", gone & journey.passed), ("answered", gone & ~journey.passed & journey.proofs.answered[:, None])):
+        for i, point in np.argwhere(which).tolist():
+            near = int(journey.after[i])
+            yield {
+                "point": points[near].name, "frame": int(points[near].frame[matched.rows[i, near]]), "missing_at": points[point].name,
+                "why": why,
+            }  # fmt: skip
