@@ -104,7 +104,7 @@ def _partners(flow: Int, psn: Int, request: Bool, response: Bool, flows: Flows) 
     by_ends: dict[tuple[bytes, bytes], list[int]] = {}
     for number in np.unique(flow[request]).tolist():
         by_ends.setdefault(ends[number], []).append(number)
-    if not len(asked):
+    if not len(asked) or not response.any():
         return partner
     answers = flow[response]
     order = np.argsort(answers, kind="stable")

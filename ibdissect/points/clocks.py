@@ -15,7 +15,7 @@ from msgspec import Struct as Record
 from ibdissect.table.locate import Int
 
 from .columns import Point
-from .directions import NEIGHBOURS, Anchors, Directions, Float, drift_of
+from .directions import NEIGHBOURS, Anchors, Directions, drift_of
 
 QUICK = 0.02
 """The share of packets that may be quicker than the bound: stamps may be late at the first point."""
@@ -31,6 +31,7 @@ class Segment(Record):
     """A stretch without steps: offset = offset_ns + drift * (own time - at_ns)."""
 
     first_row: int
+    first_frame: int
     at_ns: int
     offset_ns: int
     drift: float
@@ -63,7 +64,7 @@ class Clocks:
         self.points, self.directions = points, directions
         self.segments: list[list[Segment]] = [[] for _ in points]
         """Of each point; empty if its clock could not be compared."""
-        self.segments[0] = [Segment(0, int(points[0].time[0]), 0, 0.0, 0, True)]
+        self.segments[0] = [Segment(0, 1, int(points[0].time[0]), 0, 0.0, 0, True)]
         self.times: list[Int] = [points[0].time, *(np.empty(0, np.int64) for _ in points[1:])]
         """Time of each row on the first point's clock."""
         while (best := self._next()) is not None:
@@ -71,48 +72,57 @@ class Clocks:
 
     def _next(self) -> tuple[int, int] | None:
         """The placed point and the next one with most packets in common; both directions count more than one."""
-        found = [
-            (bool(self.directions.two_way[i, j]), len(pair), -j, -i) if self.segments[i] else (bool(self.directions.two_way[i, j]), len(pair), -i, -j)
-            for (i, j), pair in self.directions.anchors.items()
-            if len(pair) and bool(self.segments[i]) != bool(self.segments[j])
-        ]  # fmt: skip
-        if not found:
-            return None
-        _, _, new, placed = max(found)
-        return -placed, -new
+        best, found = (False, 0), None
+        for (i, j), pair in self.directions.anchors.items():
+            worth = bool(self.directions.two_way[i, j]), len(pair)
+            if worth > best and bool(self.segments[i]) != bool(self.segments[j]):
+                best, found = worth, (i, j) if self.segments[i] else (j, i)
+        return found
 
-    def _pair(self, placed: int, new: int) -> tuple[Int, Int, Anchors]:
-        """Rows of both points in the packets they share, and the anchors."""
-        found = self.directions.anchors[min(placed, new), max(placed, new)]
-        return (found.first, found.second, found) if placed < new else (found.second, found.first, found)
+    def _pair(self, first: int, second: int) -> Anchors:
+        """The packets that two points share."""
+        found = self.directions.anchors[min(first, second), max(first, second)]
+        rows = (found.first, found.second) if first < second else (found.second, found.first)
+        return Anchors(*rows, found.delay, found.flow, found.segment, found.prompt)
 
     def _place(self, placed: int, new: int) -> None:
         point = self.points[new]
-        rows, mine, found = self._pair(placed, new)
+        base = self._pair(placed, new)
+        base.delay = point.time[base.second] - self.times[placed][base.first]
         bounds = self._bounds(new)
-        base = Anchors(rows, mine, point.time[mine] - self.times[placed][rows], found.flow, found.segment)
-        drift = drift_of(base, point.time[mine], found.flow)
-        starts = self._starts(base, drift, point, new)
+        prompt = base.prompt_ones()
+        drift = drift_of(prompt, point.time[prompt.second], prompt.flow)
+        starts = self._starts(base, drift, point)
         self.segments[new] = []
         for start, stop in zip(starts, [*starts[1:], len(point)], strict=True):
             here = bounds.of((bounds.row >= start) & (bounds.row < stop))
-            self.segments[new] += _fit(here, start, drift, point.resolution) or self.segments[new][-1:]
-        self.times[new] = _on_reference(point.time, self.segments[new])
+            self.segments[new] += _fit(here, start, int(point.frame[start]) if start else 1, drift, point.resolution)
+        self.times[new] = self.on_reference(new, point.frame, point.time)
+
+    def on_reference(self, point: int, frame: npt.NDArray[np.int32], time: Int) -> Int:
+        """Times of some frames of a point, in file order, on the clock of the first point."""
+        found = np.empty(len(time), np.int64)
+        segments = self.segments[point]
+        starts = np.searchsorted(frame, [segment.first_frame for segment in segments[1:]]).tolist()
+        for segment, start, stop in zip(segments, [0, *starts], [*starts, len(time)], strict=True):
+            part = time[start:stop]
+            found[start:stop] = part - segment.offset_ns - np.rint(segment.drift * (part - segment.at_ns)).astype(np.int64)
+        return found
 
     def _bounds(self, new: int) -> Bounds:
         """What all placed points know about the clock of another one."""
         parts = []
         for i, segments in enumerate(self.segments):
             if segments and i != new:
-                rows, mine, found = self._pair(i, new)
+                found = self._pair(i, new).prompt_ones()
                 sign = self.directions.sign[i, new][self.directions.ends.source[found.flow]]
-                time = self.points[new].time[mine]
+                time = self.points[new].time[found.second]
                 doubt = max(segment.uncertainty_ns for segment in segments) + self.points[i].resolution
-                every = Bounds(mine, time, time - self.times[i][rows], sign > 0, np.full(len(mine), doubt if i else self.points[i].resolution))
-                parts.append(every.of((sign != 0) & _alone(self.points[new].time)[mine] & _alone(self.points[i].time)[rows]))
+                every = Bounds(found.second, time, time - self.times[i][found.first], sign > 0, np.full(len(time), doubt))
+                parts.append(every.of(sign != 0))
         return Bounds(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("row", "time", "offset", "above", "doubt")))
 
-    def _starts(self, base: Anchors, drift: float, point: Point, new: int) -> list[int]:
+    def _starts(self, base: Anchors, drift: float, point: Point) -> list[int]:
         """The first row of each stretch without steps."""
         rest = base.delay - drift * (point.time[base.second] - point.time[base.second[0]])
         order = np.argsort(base.second, kind="stable")
@@ -139,7 +149,7 @@ def _border(time: Int, last: int, first: int, forward: bool) -> int:
     return last + 1 + int(np.argmax(gaps) if forward else np.argmin(gaps)) if len(gaps) else first
 
 
-def _fit(bounds: Bounds, start: int, drift: float, resolution: int) -> list[Segment]:
+def _fit(bounds: Bounds, start: int, frame: int, drift: float, resolution: int) -> list[Segment]:
     """The segments of a stretch without large steps; none without packets."""
     if not len(bounds.row):
         return []
@@ -154,19 +164,4 @@ def _fit(bounds: Bounds, start: int, drift: float, resolution: int) -> list[Segm
         uncertainty = abs(upper - lower) / 2 + resolution + float(bounds.doubt.max())
     elif upper is not None or lower is not None:
         offset = upper if upper is not None else lower or 0.0
-    return [Segment(start, at, base + round(offset), drift, round(uncertainty), len(above) > 0 < len(below))]
-
-
-def _alone(time: Int) -> npt.NDArray[np.bool_]:
-    """Which stamps differ from those before and behind: the others were taken for a batch of packets, when its last one was there."""
-    differs = np.concatenate(([True], np.diff(time) != 0, [True]))
-    return differs[1:] & differs[:-1]
-
-
-def _on_reference(time: Int, segments: Sequence[Segment]) -> Int:
-    """Own times as times of the first point."""
-    found = np.empty(len(time), np.int64)
-    for segment, stop in zip(segments, [*(other.first_row for other in segments[1:]), len(time)], strict=True):
-        part = time[segment.first_row : stop]
-        found[segment.first_row : stop] = part - segment.offset_ns - np.rint(segment.drift * (part - segment.at_ns)).astype(np.int64)
-    return found
+    return [Segment(start, frame, at, base + round(offset), drift, round(uncertainty), len(above) > 0 < len(below))]

@@ -13,7 +13,7 @@ from msgspec import field
 from ibdissect.capture.chunk import LINK_ERF, LINK_INFINIBAND
 from ibdissect.capture.scattered import gather, looked_up, u16, u24
 from ibdissect.errors import CaptureError
-from ibdissect.session.reading import open_reading, plain_path
+from ibdissect.session.reading import open_reading
 from ibdissect.table.addresses import LID_SIZE, End, address_text, ends_at, ends_hash
 from ibdissect.table.front import Place
 from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE, Int
@@ -90,7 +90,7 @@ def _flow(ends: tuple[End, End], dest_qp: int, route: int) -> Flow:
         return Flow(bytes(ends[0]), bytes(ends[1]), dest_qp, (address_text(ends[0]), address_text(ends[1])))
     name = f"{route >> 48:04x}"
     near, far = (f"{end} of route {route >> 1}".encode() for end in ("near", "far"))
-    texts = f"manager, route {name}", f"end of route {name}"
+    texts = "SM", f"route {name}"
     return Flow(far, near, dest_qp, texts[::-1]) if route & 1 else Flow(near, far, dest_qp, texts)
 
 
@@ -147,8 +147,10 @@ def read_points(paths: Sequence[str]) -> tuple[list[Point], Flows]:
 def _shortest(point: Point) -> int:
     """Bytes from the network header on that the shortest cut packet of a capture has; a large number without a snap length."""
     shortest = 1 << 30
+    if point.path == "-":
+        raise CaptureError(point.path, "must be read twice; a pipe can be read only once")
     with open_reading(point.path) as reading:
-        if plain_path(point.path, reading.reader) is None and not reading.reader.again:
+        if not reading.reader.again:
             raise CaptureError(point.path, "must be read twice; a pipe can be read only once")
         for chunk in reading.chunks():
             point.frames += len(chunk)
@@ -278,7 +280,8 @@ def _body(table: ChunkTable, rows: Int, at: Int, size: Int, directed: npt.NDArra
 
 def _syndromes(table: ChunkTable, rows: Int, bth: Int, opcode: Bytes) -> npt.NDArray[np.int16]:
     before = looked_up(opcode, EXTENDED_AT["AETH"].astype(np.int8).view(np.uint8)).view(np.int8).astype(np.int64)
-    there = np.flatnonzero((before >= 0) & (bth + BTH.size + looked_up(opcode, EXTENDED_SIZE.astype(np.uint8)) <= table.located.limit[rows]))
+    fits = bth + BTH.size + looked_up(opcode, EXTENDED_SIZE.astype(np.uint8)) <= table.located.limit[rows]
+    there = np.flatnonzero((before >= 0) & fits)
     found = np.full(len(rows), -1, np.int16)
     found[there] = table.chunk.data[bth[there] + BTH.size + before[there]]
     return found

@@ -9,8 +9,10 @@ from ibdissect.errors import CaptureError
 
 from .clocks import Clocks
 from .columns import read_points
+from .conversations import conversations
 from .directions import Directions
 from .matching import match
+from .notes import notes
 from .verdicts import judge, lost_packets, not_captured, pairs, transmissions_of
 
 
@@ -32,24 +34,27 @@ class Comparison:
         """All but the packets, as the JSON says it."""
         return {
             "schema": 1, "reference": self.points[0].name,
-            "points": [{"name": point.name, "frames": point.frames, "clock": {"segments": self._segments(i)}} for i, point in enumerate(self.points)],
+            "points": [
+                {"name": point.name, "frames": point.frames, "clock": {"segments": self._segments(i)}}
+                for i, point in enumerate(self.points)
+            ],
             "pairs": list(pairs(self.points, self.matched, self.what, self.journey, self.directions, self.clocks)),
             "lost": list(lost_packets(self.points, self.matched, self.journey)),
             "not_captured": list(not_captured(self.points, self.matched, self.journey)),
             "ambiguous": {"matches": self.matched.matches, "losses": self.journey.unclear},
+            "conversations": list(conversations(self.points, self.matched, self.what, self.journey, self.clocks, self.flows)),
+            "notes": list(notes(self)),
         }  # fmt: skip
 
     def _segments(self, i: int) -> list[dict[str, Any]]:
-        point, segments = self.points[i], self.clocks.segments[i]
-        stops = [*(segment.first_row for segment in segments[1:]), len(point)]
-        firsts = [1, *(int(point.frame[segment.first_row]) for segment in segments[1:])]
+        segments = self.clocks.segments[i]
+        ends = [*(segment.first_frame - 1 for segment in segments[1:]), self.points[i].frames]
         return [
             {
-                "first_frame": first, "last_frame": int(point.frame[stop - 1]) if stop < len(point) else point.frames,
-                "at_ns": segment.at_ns, "offset_ns": segment.offset_ns, "drift_ppm": round(segment.drift * 1e6, 6),
-                "uncertainty_ns": segment.uncertainty_ns,
+                "first_frame": segment.first_frame, "last_frame": end, "at_ns": segment.at_ns, "offset_ns": segment.offset_ns,
+                "drift_ppm": round(segment.drift * 1e6, 6), "uncertainty_ns": segment.uncertainty_ns,
             }
-            for segment, first, stop in zip(segments, firsts, stops, strict=True)
+            for segment, end in zip(segments, ends, strict=True)
         ]  # fmt: skip
 
     def packets(self) -> Iterator[list[int | list[int] | None]]:

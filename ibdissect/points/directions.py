@@ -22,6 +22,8 @@ HEARD = 4
 """Packets needed from a flow to judge its direction."""
 MOST_FLOWS = 400
 """Flows whose directions are judged one by one; those with most packets."""
+FEW_PROMPT = 20
+"""Packets stamped by themselves that suffice to leave out the others."""
 JUMP_NS, DRIFT = 200_000, 5e-4
 """A clock that moves by more than JUMP_NS and DRIFT of the time between two packets has been set."""
 NEIGHBOURS = 7
@@ -50,9 +52,19 @@ class Anchors(Record):
     flow: Int
     segment: Int
     """Number of the stretch between two steps of either clock."""
+    prompt: npt.NDArray[np.bool_]
+    """Both points stamped it by itself."""
 
     def __len__(self) -> int:
         return len(self.first)
+
+    def of(self, which: npt.NDArray[np.bool_]) -> Anchors:
+        """Some of them."""
+        return Anchors(*(getattr(self, name)[which] for name in self.__struct_fields__))
+
+    def prompt_ones(self) -> Anchors:
+        """Those that were stamped by themselves, if they are not too few."""
+        return self.of(self.prompt) if np.count_nonzero(self.prompt) >= max(FEW_PROMPT, len(self) // 10) else self
 
 
 def seen_once(point: Point) -> tuple[npt.NDArray[np.uint64], Int]:
@@ -72,7 +84,9 @@ def anchors(points: Sequence[Point], once: Sequence[tuple[npt.NDArray[np.uint64]
     order = np.argsort(others, kind="stable")
     rows, others = rows[order], others[order]
     delay = points[second].time[others] - points[first].time[rows]
-    return Anchors(rows, others, delay, points[first].flow[rows].astype(np.int64), _segments(delay, points[second].time[others]))
+    prompt = alone(points[first].time)[rows] & alone(points[second].time)[others]
+    flow = points[first].flow[rows].astype(np.int64)
+    return Anchors(rows, others, delay, flow, _segments(delay, points[second].time[others]), prompt)
 
 
 def _segments(delay: Int, time: Int) -> Int:
@@ -99,8 +113,17 @@ def _segments(delay: Int, time: Int) -> Int:
     return found
 
 
+def alone(time: Int) -> npt.NDArray[np.bool_]:
+    """Which stamps differ from those before and behind: the others were taken for a batch of packets, when its last one was there."""
+    differs = np.concatenate(([True], np.diff(time) != 0, [True]))
+    return differs[1:] & differs[:-1]
+
+
 def drift_of(anchors: Anchors, time: Int, side: Int) -> float:
-    """The relative drift of two clocks, from packets of the same stretch and `side` far apart in time; robust against queueing."""
+    """The relative drift of two clocks, from packets of the same stretch and `side` far apart in time; robust against queueing.
+
+    0 if it does not stand out from noise.
+    """
     slopes, weights = [], []
     for _, rows in by_value(anchors.segment * (int(side.max(initial=0)) + 1) + side):
         half = len(rows) // 2
@@ -117,7 +140,10 @@ def drift_of(anchors: Anchors, time: Int, side: Int) -> float:
     slope, weight = np.concatenate(slopes), np.concatenate(weights)
     order = np.argsort(slope)
     total = np.cumsum(weight[order])
-    return float(slope[order[np.searchsorted(total, total[-1] / 2)]]) if len(total) else 0.0
+    if not len(total):
+        return 0.0
+    low, middle, high = slope[order[np.searchsorted(total, total[-1] * np.array((0.25, 0.5, 0.75)))]].tolist()
+    return float(middle) if abs(middle) > CERTAIN * (high - low) / len(slope) ** 0.5 else 0.0
 
 
 class Directions:
@@ -145,6 +171,7 @@ class Directions:
 
     def _by_time(self, found: Anchors, i: int, j: int) -> npt.NDArray[np.int8]:
         """Forth and back differ by the sum of both latencies, whatever the clocks say."""
+        found = found.prompt_ones()
         time = self.points[j].time[found.second]
         slope = drift_of(found, time, found.flow)
         residual = found.delay - found.delay[0] - slope * (time - time[0])

@@ -16,7 +16,7 @@ from .clocks import Clocks
 from .columns import Point
 from .directions import Directions
 
-WAY_NS = 20_000
+WAY_NS = 200_000
 """Least time that a packet may take between two points; more if the capture shows more."""
 DUPLICATE_NS = 3_000
 """A mirror's duplicate follows within this time. A sender repeats a packet later, after a NAK or a time-out."""
@@ -42,6 +42,8 @@ class Matched(Record):
     """When it was seen first, on the clock of the reference."""
     ambiguous: Bool
     """Equal packets so close together that it is unknown which of them was seen where."""
+    close: Bool
+    """Equal packets were sent so close together that only order and time tell them apart."""
     matches: int
     """Sightings that were left apart because of that."""
     number: list[Int]
@@ -49,11 +51,6 @@ class Matched(Record):
 
     def __len__(self) -> int:
         return len(self.time)
-
-    def frames(self, points: Sequence[Point], transmission: int, point: int) -> list[int]:
-        """All frames of a transmission at a point, if it was seen there more than once."""
-        rows = np.flatnonzero(self.number[point] == transmission)
-        return points[point].frame[rows].tolist()
 
 
 class Sightings(Record):
@@ -93,7 +90,9 @@ def match(points: Sequence[Point], directions: Directions, clocks: Clocks) -> Ma
         apart += len(alone)
         ambiguous += [*here[alone].tolist(), *(int(first[cluster]) + copy for copy in doubtful)]
         number[part] = here
-    return _table(points, seen, number, np.array(ambiguous, np.int64), apart, clocks)
+    close = np.zeros(total, np.bool_)
+    close[number[most[seen.cluster] > 1]] = True
+    return _table(points, seen, number, np.array(ambiguous, np.int64), close, apart)
 
 
 class _Delays:
@@ -185,7 +184,8 @@ def _resolve(seen: Sightings, part: slice, points: Sequence[Point], delays: _Del
         if copies > MOST_COPIES:
             doubtful |= set(range(copies))
             continue
-        costs = sorted((float(np.abs(time[index] - wanted[:, some]).sum()), some) for some in map(list, combinations(range(copies), len(index))))
+        orders = map(list, combinations(range(copies), len(index)))
+        costs = sorted((float(np.abs(time[index] - wanted[:, some]).sum()), some) for some in orders)
         if costs[1][0] - costs[0][0] <= spread or 2 * costs[0][0] > costs[1][0]:
             doubtful |= set(range(copies))
             continue
@@ -193,9 +193,9 @@ def _resolve(seen: Sightings, part: slice, points: Sequence[Point], delays: _Del
     return found, sorted(doubtful)
 
 
-def _table(points: Sequence[Point], seen: Sightings, number: Int, ambiguous: Int, apart: int, clocks: Clocks) -> Matched:
+def _table(points: Sequence[Point], seen: Sightings, number: Int, ambiguous: Int, close: Bool, apart: int) -> Matched:
     """The transmissions in order of time."""
-    total = int(number.max()) + 1
+    total = len(close)
     time = np.full(total, np.iinfo(np.int64).max)
     np.minimum.at(time, number, seen.time)
     order = np.argsort(time, kind="stable")
@@ -214,4 +214,4 @@ def _table(points: Sequence[Point], seen: Sightings, number: Int, ambiguous: Int
         rows[of_row[known], i] = known
     doubtful = np.zeros(len(order), np.bool_)
     doubtful[new[ambiguous]] = True
-    return Matched(rows, time[order], doubtful, apart, numbers)
+    return Matched(rows, time[order], doubtful, close[order], apart, numbers)

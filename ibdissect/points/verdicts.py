@@ -10,7 +10,7 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.rows import by_value, mix
+from ibdissect.table.rows import mix
 
 from .answers import Packets, Proofs, proofs_of
 from .clocks import Clocks
@@ -43,6 +43,10 @@ class Journey(Record):
     passed: Bool
     """Not seen there, but seen behind it."""
     proofs: Proofs
+    missed: Int
+    """Packets that provably passed while the point was capturing, but that its file lacks, int64[points]."""
+    tested: Int
+    """Packets that provably passed, int64[points]."""
     complete: Bool
     """Points that miss nothing, bool[points]."""
     lost: Bool
@@ -101,8 +105,8 @@ def judge(points: Sequence[Point], matched: Matched, what: Transmissions, direct
     due = _due(seen, sure[0] & covered, sure[1] & covered, what, directions)
     for i, times in enumerate(clocks.times):
         _leave_out_holes(covered, known & due, i, times, matched.time)
-    missed = (known & due & covered & ~matched.ambiguous[:, None]).sum(axis=0)
-    tested = (sure[0] & due).sum(axis=0)
+    missed = (known & due & covered & ~(matched.ambiguous | matched.close)[:, None]).sum(axis=0)
+    tested = missed + (sure[0] & due).sum(axis=0)
     complete = (missed == 0) & (tested >= TESTED)
     last = np.where(seen, place, -1).argmax(axis=1)
     rows = np.arange(len(seen))
@@ -115,13 +119,14 @@ def judge(points: Sequence[Point], matched: Matched, what: Transmissions, direct
     why[matched.ambiguous] = 0
     nearest = np.where(lacking, place, np.iinfo(np.int64).max)
     before = np.where(lacking.any(axis=1), nearest.argmin(axis=1), -1)
-    return Journey(seen, due, covered, place, passed, proofs, complete, why > 0, why, last, before, unclear)
+    return Journey(seen, due, covered, place, passed, proofs, missed, tested, complete, why > 0, why, last, before, unclear)
 
 
 def _seen_behind(seen: Bool, place: Int) -> Bool:
     """Whether a packet was seen at a point behind this one."""
-    last = np.where(seen, place, -1).max(axis=1)
-    return place < last[:, None]
+    last: Int = np.where(seen, place, -1).max(axis=1, keepdims=True)
+    found: Bool = place < last
+    return found
 
 
 def _covered(matched: Matched, clocks: Clocks) -> Bool:
@@ -141,7 +146,8 @@ def _due(seen: Bool, passed: Bool, missed: Bool, what: Transmissions, directions
     for i in range(seen.shape[1]):
         good = []
         for group in (fine, coarse):
-            there, away, every = (np.bincount(group[which], minlength=int(group.max()) + 1) for which in (passed[:, i], missed[:, i], seen[:, i]))
+            size = int(group.max()) + 1
+            there, away, every = (np.bincount(group[which[:, i]], minlength=size) for which in (passed, missed, seen))
             known = there + away
             share = np.where(known > 0, there / np.maximum(known, 1), 1.0)
             good.append((((share >= ON_PATH) & (every > 0))[group], (known >= ENOUGH)[group]))
@@ -165,7 +171,9 @@ def _leave_out_holes(covered: Bool, known: Bool, point: int, times: Int, when: I
         covered[np.isin(gap, holes), point] = False
 
 
-def pairs(points: Sequence[Point], matched: Matched, what: Transmissions, journey: Journey, directions: Directions, clocks: Clocks) -> Iterator[dict[str, Any]]:
+def pairs(
+    points: Sequence[Point], matched: Matched, what: Transmissions, journey: Journey, directions: Directions, clocks: Clocks
+) -> Iterator[dict[str, Any]]:
     """What happened between each two points that packets pass one after the other, as the JSON says it."""
     for i, first in enumerate(points):
         for j, second in enumerate(points):

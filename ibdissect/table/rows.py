@@ -102,7 +102,7 @@ def _exact(columns: Sequence[npt.NDArray[Any]]) -> tuple[Int, Int]:
     return first, inverse
 
 
-def common(left: Int, right: Int) -> tuple[Int, Int, Int]:
+def common(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Int, Int]:
     """Intersect two strictly ascending arrays: the common values, and their indices in each. np.intersect1d imports numpy.ma (10 ms)."""
     if not len(left) or not len(right):
         return left[:0], left[:0], left[:0]

@@ -1,0 +1,61 @@
+"""What should a reader of the comparison know before trusting its figures? Plain sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from .comparison import Comparison
+
+FAR_NS = 60 * 10**9
+"""Clocks further apart are mentioned."""
+SHARE = 100
+"""One in SHARE."""
+
+
+def notes(comparison: Comparison) -> Iterator[str]:
+    """One sentence for each thing to know."""
+    points, clocks, directions, journey = comparison.points, comparison.clocks, comparison.directions, comparison.journey
+    reference = points[0].name
+    for point, segments in zip(points[1:], clocks.segments[1:], strict=True):
+        offset = segments[0].offset_ns
+        if abs(offset) >= FAR_NS:
+            yield f"The clock of {point.name} is {_duration(abs(offset))} {'ahead of' if offset > 0 else 'behind'} that of {reference}."
+        if len(segments) > 1:
+            frames = ", ".join(str(segment.first_frame) for segment in segments[1:])
+            yield f"The clock of {point.name} or of {reference} was set at frame {frames} of {point.name}."
+        if not all(segment.two_way for segment in segments):
+            yield (
+                f"{point.name} shares packets of one direction only: its clock has a bound on one side, and latencies to and from it are "
+                "counted from the quickest packet."
+            )
+    for i, j in directions.assumed:
+        yield f"Nothing shows whether packets pass {points[i].name} or {points[j].name} first; the order of the command line was taken."
+    for i, point in enumerate(points):
+        if journey.missed[i]:
+            yield (
+                f"{point.name} lacks {journey.missed[i]} of {journey.tested[i]} packets that certainly passed it: that it lacks a packet "
+                "does not prove a loss."
+            )
+        elif not journey.complete[i]:
+            yield f"Nothing shows that {point.name} captures all that passes it: that it lacks a packet does not prove a loss."
+    starts = [int(times.min()) for times in clocks.times]
+    stops = [int(times.max()) for times in clocks.times]
+    shared, longest = min(stops) - max(starts), max(stops) - min(starts)
+    if shared <= 0:
+        yield "There is no time in which all points were capturing."
+    elif 2 * shared < longest:
+        yield f"All points were capturing for {_duration(shared)} of {_duration(longest)} only."
+    lost = np.flatnonzero(journey.lost)
+    if len(lost) and not journey.complete.any():
+        yield "Losses are claimed where a NAK asks for the packet, or two later points lack it."
+
+
+def _duration(nanoseconds: int) -> str:
+    """`2 h 3 min 4.5 s`."""
+    minutes, milliseconds = divmod(round(nanoseconds / 1e6), 60_000)
+    hours, minutes = divmod(minutes, 60)
+    return (f"{hours} h " if hours else "") + (f"{minutes} min " if minutes else "") + f"{milliseconds / 1000:.3f} s"

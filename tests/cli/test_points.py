@@ -1,0 +1,54 @@
+"""Does `ibdissect points` print tables of 80 columns, JSON for scripts, and end with the status that its help promises?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ibdissect.cli import run
+from tests.points.world import World, behind
+
+
+def written(folder: Path, **lost: dict[int, str]) -> list[str]:
+    world = World(clocks={"server": behind(-3_600_000_000_000, 12)})
+    world.conversation(60, **lost)
+    return world.write(folder)
+
+
+def test_text_and_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["points", *written(tmp_path)]) == 0
+    assert "Lost packets" not in capsys.readouterr().out
+    assert run(["points", *written(tmp_path, lost={7: "server"})]) == 1
+    printed = capsys.readouterr().out
+    assert "Lost packets" in printed and "tap       15  tap           server       absent" in printed
+    assert max(map(len, printed.splitlines())) <= 80
+
+
+def test_json_has_the_documented_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = written(tmp_path, lost={7: "server"})
+    assert run(["points", *paths, "--format", "json"]) == 1
+    short = json.loads(capsys.readouterr().out)
+    assert run(["points", *paths, "--format", "json", "--packets", "--write", str(tmp_path / "all.pcapng")]) == 1
+    long = json.loads(capsys.readouterr().out)
+    assert list(short) == ["schema", "reference", "points", "pairs", "lost", "not_captured", "ambiguous", "conversations", "notes"]
+    assert {**short, "packets": long["packets"]} == long and long["packets"][0] == [1, 1, 1]
+    assert (tmp_path / "all.pcapng").stat().st_size > 20_000
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["{client}"], "nothing to compare it with"),
+        (["{client}", "{client}x"], "no such file"),
+        (["{client}", "-"], "a pipe can be read only once"),
+        (["{client}", "{tap}", "--packets"], "add --format json"),
+        (["{client}", "{tap}", "-Y", "bth"], "whole captures"),
+        (["{client}", "{tap}", "--write", "{tap}"], "unknown extension .pcap"),
+    ],
+)
+def test_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
+    paths = {Path(path).stem: path for path in written(tmp_path)}
+    assert run(["points", *(word.format(**paths) for word in words)]) == 2
+    assert said in capsys.readouterr().err

@@ -1,0 +1,39 @@
+"""Are clocks found again: offset, drift, steps, and does the stated uncertainty hold the truth?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .world import START, World, behind
+
+
+@pytest.mark.parametrize("steps", [{}, {1_500_000_000: -37_000_000}, {800_000_000: 250_000_000, 2_000_000_000: -250_000_900}])
+def test_clocks_of_the_world(tmp_path: Path, steps: dict[int, int]) -> None:
+    clocks = {"tap": behind(-7_200_000_000_123, 64), "server": behind(3_200_417, -20, steps)}
+    world = World(clocks=clocks)
+    world.conversation(300, gap=10_000_000)
+    comparison = world.compare(tmp_path)
+    for i, name in enumerate(world.points[1:], 1):
+        segments = comparison.clocks.segments[i]
+        assert len(segments) == (1 if name == "tap" else 1 + len(steps)) and all(segment.two_way for segment in segments)
+        for frame, (true, _, _) in enumerate(sorted(world.seen[name]), 1):
+            own = START + clocks[name](true)
+            segment = [one for one in segments if one.first_frame <= frame][-1]
+            offset = segment.offset_ns + segment.drift * (own - segment.at_ns)
+            assert abs(offset - (own - START - true)) <= min(segment.uncertainty_ns, 1_700), (name, frame)
+
+
+def test_stamps_of_a_batch_are_late(tmp_path: Path) -> None:
+    """One direction is stamped late, in batches: that is no offset."""
+    world = World(points=("client", "server"))
+    for burst in range(60):
+        for psn in range(burst * 4, burst * 4 + 4):
+            arrived = world.packet(burst * 1_000_000 + psn % 4 * 3_000, psn=psn, payload=psn.to_bytes(4, "big"))
+            world.packet(arrived + 500, back=True, opcode=0x11, psn=psn, syndrome=0x1F)
+    late = [(max(time, time // 1_000_000 * 1_000_000 + 40_000) if number % 24 < 8 else time, frame, number)
+            for time, frame, number in world.seen["server"]]  # fmt: skip
+    world.seen["server"] = late
+    (segment,) = world.compare(tmp_path).clocks.segments[1]
+    assert abs(segment.offset_ns) < 1_000

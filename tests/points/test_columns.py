@@ -1,0 +1,75 @@
+"""Is a packet the same at every point, whatever the link type, the snap length, and what routers change?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL
+from ibdissect.capture.writing import CaptureWriter
+from ibdissect.points.columns import FIELDS, Point, point_names, read_points
+from tests.craft import native, roce2, smp
+
+PAYLOAD = bytes(range(200))
+
+
+def written(folder: Path, name: str, frame: bytes, *, link: int = LINK_ETHERNET, cut: int | None = None) -> str:
+    path = str(folder / name)
+    with CaptureWriter(path) as writer:
+        writer.write(frame[:cut], link=link, time_ns=10**18, length=len(frame))
+    return path
+
+
+def keys(folder: Path, *frames: bytes) -> list[int]:
+    paths = []
+    for i, frame in enumerate(frames):
+        link = LINK_ETHERNET if frame[12:14] == b"\x08\x00" else LINK_INFINIBAND
+        paths.append(written(folder, f"{i}.pcap", frame, link=link))
+    points, _ = read_points(paths)
+    return [int(point.key[0]) for point in points]
+
+
+def test_same_packet_everywhere(tmp_path: Path) -> None:
+    plain = roce2(payload=PAYLOAD)
+    cooked = bytes(14) + b"\x08\x00" + plain[14:]
+    routed = bytearray(roce2(payload=PAYLOAD, ip={"ttl": 62, "ecn": 3}, vlan=7))
+    points, flows = read_points([
+        written(tmp_path, "plain.pcap", plain),
+        written(tmp_path, "cooked.pcap", cooked, link=LINK_SLL),
+        written(tmp_path, "routed.pcap", bytes(routed)),
+        written(tmp_path, "cut.pcap", plain, cut=120),
+    ])  # fmt: skip
+    assert len({int(point.key[0]) for point in points}) == 1 and len(flows.known) == 1
+
+    def fields(point: Point) -> dict[str, int]:
+        return dict(zip(FIELDS, point.fields[0].tolist(), strict=True))
+
+    assert [fields(point)["ttl"] for point in points] == [64, 64, 62, 64]
+    assert [fields(point)["ecn"] for point in points] == [0, 0, 3, 0]
+    assert [fields(point)["vlan"] for point in points] == [0, -1, 1, 0]
+    assert [fields(point)["mac"] >= 0 for point in points] == [True, False, True, True]
+
+
+def test_other_packets_have_other_keys(tmp_path: Path) -> None:
+    changed = bytearray(PAYLOAD)
+    changed[150] ^= 1
+    assert len(set(keys(
+        tmp_path, roce2(payload=PAYLOAD), roce2(payload=bytes(changed)), roce2(payload=PAYLOAD, bth={"psn": 2}),
+        roce2(payload=PAYLOAD, bth={"p_key": 0x8001}), native(payload=PAYLOAD), native(payload=PAYLOAD, dlid=9),
+    ))) == 6  # fmt: skip
+
+
+def test_directed_routes_change_at_each_hop(tmp_path: Path) -> None:
+    """Hop pointer and return path differ from link to link; the transaction does not."""
+    first, second, other = (
+        smp(1, 0x11, path=[1, 2, 3], header={"transaction_id": tid}, dr={"hop_pointer": hop, "return_path": bytes([0, *range(hop)])})
+        for tid, hop in ((5, 1), (5, 2), (6, 1))
+    )
+    paths = [written(tmp_path, f"{i}.pcap", frame, link=LINK_INFINIBAND) for i, frame in enumerate((first, second, other))]
+    points, flows = read_points(paths)
+    assert points[0].key == points[1].key != points[2].key
+    assert [int(point.fields[0, FIELDS.index("hop_pointer")]) for point in points] == [0, 1, 0]
+    assert flows.known[0].text[0] == "SM"
+
+
+def test_names_of_points() -> None:
+    assert point_names(["a/left.pcap.gz", "b/right.x.pcap", "c/left.pcap"]) == ["left#1", "right", "left#3"]

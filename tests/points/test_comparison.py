@@ -1,0 +1,65 @@
+"""Does `Comparison` find again what a small world did: matches, losses, clocks, what no file shows?"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from ibdissect.errors import CaptureError
+from ibdissect.points.comparison import Comparison
+from tests.conftest import SHARED
+
+from .world import World, behind
+
+SETS = sorted(path.parent for path in (SHARED / "points").glob("*/truth.json*")) or [None]
+
+
+def test_losses_and_matches_are_those_of_the_world(tmp_path: Path) -> None:
+    world = World(clocks={"tap": behind(-7_200_000_000_000, 40), "server": behind(3_000_000, -15)})
+    world.conversation(120, lost={20: "server", 50: "tap", 80: "server"}, missing={30: ["tap"], 33: ["server"]})
+    result = world.compare(tmp_path).result()
+    assert {(one["after"], one["before"]) for one in result["lost"]} == {("client", "tap"), ("tap", "server")}
+    numbers = {name: world.numbers(name) for name in world.points}
+    assert [numbers[one["point"]][one["frame"] - 1] for one in result["lost"]] == sorted(world.lost)
+    assert {(one["missing_at"], one["why"]) for one in result["not_captured"]} == {("tap", "later-point"), ("server", "answered")}
+    to_server = next(pair for pair in result["pairs"] if (pair["from"], pair["to"]) == ("client", "server"))
+    assert (to_server["lost"], to_server["not_captured"], to_server["unknown"], to_server["outside"]) == (3, 1, 0, 0)
+    assert to_server["changed"] == {"ttl": to_server["matched"]}
+    for row in Comparison([str(tmp_path / f"{name}.pcap") for name in world.points]).packets():
+        assert len({numbers[name][frame - 1] for name, frame in zip(world.points, row, strict=True) if isinstance(frame, int)}) == 1
+
+
+def test_what_a_point_may_have_missed_is_no_loss(tmp_path: Path) -> None:
+    """Cutting frames from a file loses nothing."""
+    world = World(points=("client", "server"))
+    world.conversation(200, missing={psn: ["server"] for psn in range(3, 200, 9)})
+    result = world.compare(tmp_path).result()
+    assert not result["lost"] and len(result["not_captured"]) == 22
+
+
+def test_a_pair_that_shares_nothing(tmp_path: Path) -> None:
+    one, other = World(points=("one",)), World(points=("other",))
+    one.conversation(10)
+    other.packet(0, psn=77, payload=b"something else")
+    with pytest.raises(CaptureError, match=r"other.pcap: shares no packet with .*one.pcap"):
+        Comparison([*one.write(tmp_path), *other.write(tmp_path)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", SETS, ids=lambda path: path.name if path else "none")
+def test_sets_with_the_truth(folder: Path | None) -> None:
+    """The sets in ../shared/points, scored by the script beside them."""
+    if folder is None:
+        pytest.skip("needs the sets in ../shared/points")
+    spec = importlib.util.spec_from_file_location("score", SHARED / "points/score.py")
+    assert spec is not None and spec.loader is not None
+    score = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(score)
+    truth = score.load(str(folder))
+    comparison = Comparison([str(folder / point["file"]) for point in truth["points"]])
+    found = score.score(truth, {**json.loads(json.dumps(comparison.result())), "packets": list(comparison.packets())})
+    assert found["score"] >= 99.5 and found["lost"]["fp"] == 0, re.sub(r"\s+", " ", json.dumps(found))

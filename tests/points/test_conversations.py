@@ -1,0 +1,17 @@
+"""Does the summary of conversations say loss, latency and jitter of each flow?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .world import CLIENT_QP, SERVER_QP, World
+
+
+def test_each_direction_is_one_line(tmp_path: Path) -> None:
+    world = World()
+    world.conversation(80, lost={10: "tap", 40: "server"})
+    forth, back = world.compare(tmp_path).result()["conversations"]
+    assert (forth["source"], forth["destination"], forth["dest_qp"]) == ("10.0.0.1", "10.0.1.2", SERVER_QP)
+    assert (forth["from"], forth["to"], forth["lost"], forth["packets"]) == ("client", "server", 2, 84)
+    assert (back["from"], back["to"], back["lost"], back["dest_qp"]) == ("server", "client", 0, CLIENT_QP)
+    assert 1_300 < forth["latency_ns"]["min"] <= forth["latency_ns"]["p50"] < 2_200 and 0 < forth["jitter_ns"] < 600

@@ -1,0 +1,48 @@
+"""Are equal packets told apart by order and time, and left apart where neither can?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ibdissect.points.comparison import Comparison
+
+from .world import World
+
+
+def cells(comparison: Comparison) -> list[list[int | list[int] | None]]:
+    return list(comparison.packets())
+
+
+def test_repeated_packets(tmp_path: Path) -> None:
+    """Keepalives repeat byte for byte; each is matched with itself, and the lost ones are lost."""
+    world = World()
+    world.conversation(60)
+    for beat in range(40):
+        before = "server" if beat in (7, 23) else None
+        arrived = world.packet(3_000_000 + beat * 1_000_000, psn=9_000 + beat % 3, before=before)
+        if before is None:
+            world.packet(arrived + 500, back=True, opcode=0x11, psn=9_000 + beat % 3, syndrome=0x1F)
+    comparison = world.compare(tmp_path)
+    numbers = {name: world.numbers(name) for name in world.points}
+    for row in cells(comparison):
+        assert len({numbers[name][frame - 1] for name, frame in zip(world.points, row, strict=True) if isinstance(frame, int)}) == 1
+    result = comparison.result()
+    assert [numbers["tap"][one["frame"] - 1] for one in result["lost"]] == sorted(world.lost) and len(world.lost) == 2
+
+
+def test_duplicates_of_a_mirror_are_one_sighting(tmp_path: Path) -> None:
+    world = World()
+    world.conversation(100)
+    world.seen["tap"] += [(time + 900, frame, number) for time, frame, number in world.seen["tap"][::5]]
+    rows = cells(world.compare(tmp_path))
+    assert len(rows) == world.sent and sum(isinstance(row[1], list) for row in rows) == 40
+
+
+def test_copies_too_close_together_stay_apart(tmp_path: Path) -> None:
+    """Two equal packets 30 ns apart, one arrives: which of them?"""
+    world = World(points=("client", "server"))
+    end = world.conversation(60)
+    for copy, before in enumerate(("server", None)):
+        world.packet(end + 50_000 + 30 * copy, psn=5_000, before=before)
+    result = world.compare(tmp_path).result()
+    assert result["ambiguous"]["matches"] == 1 and not result["lost"]

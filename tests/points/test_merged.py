@@ -1,0 +1,34 @@
+"""Is the merged capture one timeline, with an interface for each point and the verdict on each frame?"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import ibdissect
+from ibdissect.points.merged import write_merged
+
+from .world import World, behind
+
+
+def test_written_and_read_again(tmp_path: Path) -> None:
+    world = World(clocks={"tap": behind(-7_200_000_000_000), "server": behind(40_000_000, 30)})
+    world.conversation(40, lost={10: "server"}, missing={20: ["tap"]})
+    file = io.BytesIO()
+    count = write_merged(world.compare(tmp_path), file)
+    merged = tmp_path / "merged.pcapng"
+    merged.write_bytes(file.getvalue())
+    with ibdissect.open(str(merged)) as capture:
+        times, points = [], []
+        for table in capture.tables():
+            times += table.chunk.time_ns.tolist()
+            points += table.chunk.interface.tolist()
+        interfaces, comments = capture.reader.interfaces, capture.reader.comments
+        names = [interfaces.name(i) for i in range(len(interfaces))]
+    assert count == len(times) == sum(map(len, world.seen.values())) and times == sorted(times)
+    assert sorted(names) == sorted(world.points)
+    assert [points.count(names.index(name)) for name in world.points] == [len(world.seen[name]) for name in world.points]
+    texts = [text for number, texts in sorted(comments.items()) for text in texts if number]
+    assert len(texts) == count
+    assert sum("lost after tap, before server (absent)" in text for text in texts) == 2
+    assert sum("tap did not capture it" in text for text in texts) == 2

@@ -1,0 +1,33 @@
+"""Does the comparison say in plain words what limits its figures?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .world import World, behind
+
+
+def notes(world: World, folder: Path) -> str:
+    return " ".join(world.compare(folder).result()["notes"])
+
+
+def test_clocks_that_are_hours_apart(tmp_path: Path) -> None:
+    world = World(points=("client", "server"), clocks={"server": behind(-7_323_000_000_000)})
+    world.conversation(60)
+    assert "The clock of server is 2 h 2 min 3.000 s behind that of client." in notes(world, tmp_path)
+
+
+def test_one_direction_only(tmp_path: Path) -> None:
+    world = World(points=("client", "server"))
+    for psn in range(30):
+        world.packet(psn * 20_000, psn=psn)
+    said = notes(world, tmp_path)
+    assert "server shares packets of one direction only" in said
+    assert "Nothing shows whether packets pass client or server first" in said
+    assert "Nothing shows that server captures all that passes it" in said
+
+
+def test_a_point_that_misses_packets(tmp_path: Path) -> None:
+    world = World()
+    world.conversation(100, missing={psn: ["tap"] for psn in range(10, 100, 20)})
+    assert "tap lacks 5 of " in notes(world, tmp_path)

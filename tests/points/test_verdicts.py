@@ -1,0 +1,48 @@
+"""Is a loss only claimed where it is certain: not behind a hole, outside a window, or on another path?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .world import World
+
+
+def test_a_hole_in_a_file_is_no_loss(tmp_path: Path) -> None:
+    """The tap stops recording for a while; what is lost before and after is still certain."""
+    world = World(points=("client", "server"))
+    world.conversation(300, lost={20: "server", 250: "server"})
+    world.seen["server"] = [one for one in world.seen["server"] if not 2_000_000 < one[0] < 3_000_000]
+    comparison = world.compare(tmp_path)
+    result = comparison.result()
+    numbers = world.numbers("client")
+    assert [numbers[one["frame"] - 1] for one in result["lost"]] == sorted(world.lost)
+    assert result["pairs"][0]["outside"] > 40
+
+
+def test_outside_of_the_window(tmp_path: Path) -> None:
+    world = World()
+    end = world.conversation(100)
+    world.seen["server"] = [one for one in world.seen["server"] if end // 4 < one[0] < end // 2]
+    result = world.compare(tmp_path).result()
+    assert not result["lost"] and not result["not_captured"]
+    assert any("only" in note for note in result["notes"])
+
+
+def test_a_tap_on_one_of_two_paths(tmp_path: Path) -> None:
+    """Half of the packets go by another path: the tap has not lost them."""
+    world = World()
+    world.conversation(200, missing={psn: ["tap"] for psn in range(0, 200, 2)}, lost={70: "server"})
+    result = world.compare(tmp_path).result()
+    assert [one["before"] for one in result["lost"]] == ["server"] and not result["not_captured"]
+
+
+def test_reordered_packets_are_counted(tmp_path: Path) -> None:
+    world = World(points=("client", "server"))
+    world.conversation(50)
+    end = 10_000_000
+    for psn in range(1_000, 1_010):
+        world.packet(end + psn * 500, psn=psn)
+    at = {number: i for i, (_, _, number) in enumerate(world.seen["server"])}
+    time, frame, number = world.seen["server"][at[world.sent - 6]]
+    world.seen["server"][at[world.sent - 6]] = time + 1_800, frame, number
+    assert world.compare(tmp_path).result()["pairs"][0]["reordered"] == 1

@@ -1,0 +1,100 @@
+"""How do tests of several capture points get captures? A small world with the truth: client, router, server, points."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ibdissect.capture.chunk import LINK_ETHERNET
+from ibdissect.capture.writing import CaptureWriter
+from ibdissect.points.comparison import Comparison
+from tests.craft import roce2
+
+START = 1_790_000_000_000_000_000
+SEND_ONLY, ACKNOWLEDGE, UD_SEND = 0x04, 0x11, 0x64
+ACK, NAK = 0x1F, 0x60
+CLIENT, SERVER = bytes([10, 0, 0, 1]), bytes([10, 0, 1, 2])
+CLIENT_QP, SERVER_QP = 0x44, 0x45
+Clock = Callable[[int], int]
+
+
+@dataclass
+class World:
+    """Packets pass `points` in this order from client to server, and the other way back; a router lies behind the first point."""
+
+    points: tuple[str, ...] = ("client", "tap", "server")
+    clocks: dict[str, Clock] = field(default_factory=dict)
+    """The point's own clock by true time, both in nanoseconds from the start."""
+    random: random.Random = field(default_factory=lambda: random.Random(1))
+    seen: dict[str, list[tuple[int, bytes, int]]] = field(default_factory=dict)
+    """For each point: true time, bytes, number of the packet."""
+    sent: int = 0
+    lost: dict[int, str] = field(default_factory=dict)
+    """Number of each lost packet and the point in front of which it was lost."""
+
+    def packet(self, time: int, *, back: bool = False, before: str | None = None, missing: Collection[str] = (), **what: object) -> int:
+        """Send a packet; it is lost in front of point `before`, and not recorded by those in `missing`. The time of its arrival."""
+        number, self.sent = self.sent, self.sent + 1
+        for name in reversed(self.points) if back else self.points:
+            if name == before:
+                self.lost[number] = name
+                break
+            routed = (name == self.points[0]) == back
+            if name not in missing:
+                self.seen.setdefault(name, []).append((time, _frame(back, 63 if routed else 64, **what), number))
+            time += 700 + int(self.random.expovariate(1 / 150))
+        return time
+
+    def conversation(
+        self, count: int, *, time: int = 0, gap: int = 20_000, lost: dict[int, str] | None = None,
+        missing: dict[int, Collection[str]] | None = None,
+    ) -> int:  # fmt: skip
+        """SENDs, each acknowledged. `lost`: PSN -> point in front of which its first copy is lost: the server asks for it with a NAK when
+        the next one comes, and the client goes back. The time of the last packet."""
+        again: set[int] = set()
+        psn = 0
+        while psn < count:
+            before = (lost or {}).get(psn) if psn not in again else None
+            arrived = self.packet(time, before=before, missing=(missing or {}).get(psn, ()), psn=psn, payload=psn.to_bytes(4, "big") * 8)
+            if before is not None:
+                again |= {psn}
+                arrived = self.packet(time + 2_000, psn=psn + 1, payload=(psn + 1).to_bytes(4, "big") * 8)
+                time = 15_000 + self.packet(arrived + 500, back=True, opcode=ACKNOWLEDGE, psn=psn, syndrome=NAK)
+                continue
+            self.packet(arrived + 500, back=True, opcode=ACKNOWLEDGE, psn=psn, syndrome=ACK)
+            time += gap
+            psn += 1
+        return time
+
+    def write(self, folder: Path) -> list[str]:
+        """One capture per point, in order of time."""
+        paths = []
+        for name in self.points:
+            paths.append(str(folder / f"{name}.pcap"))
+            with CaptureWriter(paths[-1]) as writer:
+                for time, frame, _ in sorted(self.seen.get(name, [])):
+                    own = self.clocks.get(name, lambda now: now)(time)
+                    writer.write(frame, link=LINK_ETHERNET, time_ns=START + own)
+        return paths
+
+    def compare(self, folder: Path) -> Comparison:
+        return Comparison(self.write(folder))
+
+    def numbers(self, name: str) -> list[int]:
+        """The number of the packet in each frame of a point."""
+        return [number for _, _, number in sorted(self.seen[name])]
+
+
+def _frame(back: bool, ttl: int, *, opcode: int = SEND_ONLY, psn: int = 0, payload: bytes = b"", syndrome: int | None = None) -> bytes:
+    ends = {"source": SERVER, "destination": CLIENT} if back else {"source": CLIENT, "destination": SERVER}
+    ext = {} if syndrome is None else {"AETH": {"syndrome": syndrome, "msn": psn}}
+    return roce2(
+        opcode, payload, ext=ext, bth={"psn": psn, "destqp": CLIENT_QP if back else SERVER_QP, "a": int(not back)}, ip={"ttl": ttl, **ends}
+    )
+
+
+def behind(offset: int, drift_ppm: float = 0.0, steps: dict[int, int] | None = None) -> Clock:
+    """A clock with an offset, a drift, and steps: true time -> nanoseconds."""
+    return lambda time: time + offset + round(drift_ppm * 1e-6 * time) + sum(by for at, by in (steps or {}).items() if time >= at)
