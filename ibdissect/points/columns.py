@@ -17,7 +17,7 @@ from ibdissect.session.reading import open_reading
 from ibdissect.table.addresses import LID_SIZE, End, address_text, ends_at, ends_hash
 from ibdissect.table.front import Place
 from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE, Int
-from ibdissect.table.rows import U64, digest, first_places, hashed, mix
+from ibdissect.table.rows import U64, digest, first_places, mix
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.transport import BTH
 
@@ -198,7 +198,7 @@ def _columns(table: ChunkTable, flows: Flows, shortest: int, point: Point) -> Po
     port[udp >= 0] = u16(chunk.data, udp[udp >= 0])
     transaction, asks = _transactions(table, rows)
     return Point(
-        point.name, point.path, 0, (chunk.first + rows).astype(np.int32), chunk.time_ns[rows], mix([network, hashed(transport), body]),
+        point.name, point.path, 0, (chunk.first + rows).astype(np.int32), chunk.time_ns[rows], mix([network, digest(transport), body]),
         flows.of(table, rows, dest_qp, route), port, psn.astype(np.int32), opcode, _syndromes(table, rows, bth, opcode),
         _fields(table, rows, marks, hop), transaction, asks,
     )  # fmt: skip
@@ -214,7 +214,7 @@ def _network(table: ChunkTable, rows: Int) -> tuple[Int, U64]:
         if not len(there):
             continue
         block = Place(loc.front, rows[there], at[there]).part(0, size) & kept
-        value[there] = mix([value[there], hashed(block)])
+        value[there] = mix([value[there], digest(block)])
         start[there] = np.where(start[there] < 0, at[there], start[there])
     return start, value
 
@@ -255,7 +255,7 @@ def _directed(table: ChunkTable, rows: Int, end: Int) -> tuple[npt.NDArray[np.bo
     value = mix([count])
     whole = at + RETURN_PATH <= end[some]
     if whole.any():
-        value[whole] = mix([value[whole], hashed(gather(data, at[whole] + INITIAL_PATH, 64))])
+        value[whole] = mix([value[whole], digest(gather(data, at[whole] + INITIAL_PATH, 64))])
     route[some] = value & ~np.uint64(1) | back | np.uint64(2)
     return directed, hop, route
 
@@ -310,7 +310,7 @@ def _fields(table: ChunkTable, rows: Int, marks: Bytes, hop: Int) -> npt.NDArray
     some = there["eth"]
     macs = np.zeros((len(some), 16), np.uint8)
     macs[:, :12] = Place(loc.front, rows[some], at["eth"][some]).part(0, 12)
-    found[some, 4] = hashed(macs) >> np.uint64(33)
+    found[some, 4] = digest(macs) >> np.uint64(33)
     found[some, 5] = at["vlan"][some] >= 0
     found[:, 6] = hop
     return found
@@ -326,5 +326,5 @@ def _transactions(table: ChunkTable, rows: Int) -> tuple[U64, Bytes]:
     asks[some] = np.where(method & 0x80, 2, 1)
     head = head.copy()
     head[:, 3:8] = 0  # method, status, hop pointer and count
-    found[some] = hashed(head)
+    found[some] = digest(head)
     return found, asks
