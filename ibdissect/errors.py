@@ -43,6 +43,14 @@ class ConfigError(IbdissectError):
         super().__init__(f"{source}: {key}: {reason}" + (f"; {hint}" if hint else ""))
 
 
+class SubnetFileError(IbdissectError):
+    """A file about the subnet cannot be read, or opensm would refuse it; `line` is 0 for the file as a whole."""
+
+    def __init__(self, path: str, line: int, reason: str, *, hint: str = "") -> None:
+        self.path, self.line, self.reason, self.hint = path, line, reason, hint
+        super().__init__((f"{path}:{line}: " if line else f"{path}: ") + reason + (f"; {hint}" if hint else ""))
+
+
 class PluginError(IbdissectError):
     """A plugin cannot be loaded, or conflicts with something already loaded."""
 

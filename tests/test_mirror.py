@@ -11,6 +11,7 @@ from tests.conftest import REPO
 
 WALKED = {
     "wire": "declarations: tests/wire/test_structs.py, test_roundtrip_spec.py and test_fields_csv.py walk all of them",
+    "subnet": "formats: tests/subnet/test_reading.py reads a sample of each kind, test_knowledge.py the files of real tools",
     "rules": "rules: tests/rules/test_rules.py asks each for its documentation, its proof and a silent twin",
 }
 """Folders whose modules are all of one kind, which a few tests cover together."""
@@ -109,6 +110,7 @@ TOPICS = {
     "rules/PKY": "random_traffic",
     "scrub": "scrub",
     "table": "locate_cuts locate_edges queue_pairs",
+    "subnet": "knowledge",
     "tui": "ending hostile_text snapshots terminal",
     "ulp": "services tshark",
     "wire": "fields_csv gs_tshark libibmad roundtrip_spec sm_tshark structs vendor_cc",

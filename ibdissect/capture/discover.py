@@ -67,7 +67,7 @@ def _directory(path: str, found: Found) -> list[str]:
 
 def _captures_below(path: str, found: Found) -> list[str]:
     files = []
-    for file in _walk(path):
+    for file in below(path):
         if file.lower().endswith(NAMES) and os.path.isfile(file):
             files.append(file)
         else:
@@ -75,7 +75,7 @@ def _captures_below(path: str, found: Found) -> list[str]:
     return files
 
 
-def _walk(top: str) -> Iterator[str]:
+def below(top: str) -> Iterator[str]:
     """All files below `top`, sorted. Follows links, but enters each directory once."""
     entered: set[tuple[int, int]] = set()
     for folder, folders, files in os.walk(top, followlinks=True):

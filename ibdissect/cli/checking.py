@@ -11,7 +11,7 @@ from ibdissect.lint.rule import Rule
 from ibdissect.lint.select import matches, select
 from ibdissect.session.check import Declared, Options
 
-from .common import loaded_catalog, plugin_names, settings
+from .common import loaded_catalog, plugin_names, settings, subnet_files
 from .config import Config
 
 
@@ -44,6 +44,7 @@ def check_options(
         shown=shown,
         severities=_severities(config, everything),
     )
+    options.subnet = subnet_files(common)
     if config.options:
         from ibdissect.lint.setting import checked_settings
 

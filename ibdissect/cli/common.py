@@ -10,6 +10,7 @@ from typing import IO, Any, TypeVar
 
 import click
 
+from ibdissect.errors import ConfigError
 from ibdissect.wire.text import printable
 
 from .config import Config, read_config
@@ -33,6 +34,11 @@ def common_options(function: F) -> F:
             click.option("--color", type=click.Choice(("auto", "always", "never")), help="Colour on a terminal, always, or never.  [auto]"),
             click.option("--config", "config", metavar="FILE", help="Configuration file (default: ibdissect.toml, pyproject.toml)."),
             click.option("--plugin", "plugins", multiple=True, metavar="FILE|MODULE", help="Load structures and rules; may be repeated."),
+            click.option(
+                "--subnet", "subnet", multiple=True, metavar="[KIND:]FILE",
+                help="What is known of the subnet: files, directories, globs (docs/know-your-subnet.md); may be repeated.",
+            ),
+            click.option("--subnet-time", metavar="TIME", help="When these files were true (2026-11-30T12:00), not their own times."),
             click.option("--show-keys", is_flag=True, help="Show M_Keys, SM_Keys, B_Keys, CC_Keys, Q_Keys and R_Keys unmasked."),
         )
     ):
@@ -75,6 +81,31 @@ def loaded_catalog(common: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
         load_rules()  # load built-in rules first, so that a duplicate code is blamed on the file
         rules = (*rules, *rules_of(config.rule, config.source, catalog))
     return catalog, rules
+
+
+def subnet_files(common: dict[str, Any]) -> Any:
+    """What the files of --subnet say, or else those of the configuration; None without any. SubnetFileError, ConfigError."""
+    arguments = tuple(common.get("subnet") or settings(common).subnet)
+    if not arguments:
+        return None
+    if "subnet_files" not in common:
+        from ibdissect.subnet import read_files
+
+        common["subnet_files"] = read_files(arguments, _seconds(common.get("subnet_time")))
+        for note in () if common.get("quiet") else common["subnet_files"].notes:
+            say(f"note: {note}")
+    return common["subnet_files"]
+
+
+def _seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    from datetime import datetime
+
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError) as error:
+        raise ConfigError("--subnet-time", text, "is no time", hint="write 2026-11-30 or 2026-11-30T12:00") from error
 
 
 def limits(common: dict[str, Any], catalog: Any = None) -> Any:

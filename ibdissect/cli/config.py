@@ -20,6 +20,12 @@ Reader = Callable[[Any, "Path"], Any]
 NAME = "ibdissect.toml"
 
 
+def _below(folder: str, name: str) -> str:
+    """The path of a file named in a configuration; `kind:` in front stays there."""
+    kind, colon, path = name.partition(":")
+    return f"{kind}:{os.path.join(folder, path)}" if colon else os.path.join(folder, name)
+
+
 class Config(Record, frozen=True, kw_only=True):
     """Settings from a project's file; command-line options override them."""
 
@@ -49,6 +55,15 @@ class Config(Record, frozen=True, kw_only=True):
     """auto, always, never."""
     refused: str = ""
     """Why plugins that the file names are not loaded; empty when they are, or when there are none."""
+
+    @property
+    def subnet(self) -> tuple[str, ...]:
+        """Files about the subnet (`[site] subnet`); relative paths start at the configuration file. ConfigError."""
+        listed = (self.site or {}).get("subnet", [])
+        listed = [listed] if isinstance(listed, str) else listed
+        if not isinstance(listed, list) or not all(isinstance(one, str) and one for one in listed):
+            raise ConfigError(self.source, "site.subnet", "must be a list of files")
+        return tuple(_below(self.folder, one) for one in listed)
 
     @property
     def judges(self) -> bool:

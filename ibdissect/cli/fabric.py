@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ibdissect.cli.common import common_options, paint_for, progress_bar
+from ibdissect.cli.common import common_options, paint_for, progress_bar, subnet_files
 from ibdissect.cli.output import opened_capture
 from ibdissect.errors import ConfigError
-from ibdissect.wire.text import visible_json
+from ibdissect.wire.text import printable, visible_json
 
 if TYPE_CHECKING:
     from ibdissect.fabric.story import Story
@@ -54,7 +54,11 @@ def _learnt(path: str, at: int | None, common: dict[str, Any]) -> dict[str, Any]
     from ibdissect.fabric.story import Story
     from ibdissect.table.secrets import is_secret
 
-    follower, story, frames = Follower(), Story(), 0
+    follower, story, frames, files = Follower(), Story(), 0, subnet_files(common)
+    if files is not None:
+        from ibdissect.subnet import learn
+
+        learn(follower.subnet, files.files)
     with opened_capture(path, common) as opened, progress_bar([path], quiet=common["quiet"]) as progress:
         for table in opened.tables(until=at, progress=progress):
             for event in follower.feed(table):
@@ -64,7 +68,8 @@ def _learnt(path: str, at: int | None, common: dict[str, Any]) -> dict[str, Any]
     def key_text(kind: str, value: int) -> str | None:
         return None if common["show_keys"] or not is_secret(kind, value) else opened.masker.name(kind, value)
 
-    return {"schema": 1, "capture": path, "frame": frames, **describe(follower.subnet, key_text), "events": _events(story)}
+    described = describe(follower.subnet, key_text, files.known if files is not None else ())
+    return {"schema": 1, "capture": path, "frame": frames, **described, "events": _events(story)}
 
 
 def _events(story: Story) -> list[dict[str, Any]]:
@@ -94,7 +99,7 @@ def lines(result: dict[str, Any], paint: Paint, *, quiet: bool = False) -> Itera
         for sm in result["sms"]:
             node = f"  {sm['node']}" if sm["node"] else ""
             yield f"  {sm['guid']}  LID {sm['lid']}  {sm['state']}, priority {sm['priority']}{node}  " + paint(
-                f"[frame {sm['frame']}, last seen {sm['last_seen']}]", "faint"
+                f"[{sm['source']}]" if "source" in sm else f"[frame {sm['frame']}, last seen {sm['last_seen']}]", "faint"
             )
     if result["nodes"]:
         yield from ("", paint("Nodes", "path"))
@@ -111,11 +116,11 @@ def lines(result: dict[str, Any], paint: Paint, *, quiet: bool = False) -> Itera
         for group in result["groups"]:
             yield (
                 f"  {group['mgid']}  LID 0x{group['mlid']:04x}  P_Key 0x{group['p_key']:04x}  Q_Key {group['q_key']['text']}  "
-                f"{_count(len(group['members']), 'member')}  {_frame(group['frame'], paint)}"
+                f"{_count(len(group['members']), 'member')}  {_frame(group, paint)}"
             )
             if not quiet:
                 for member in group["members"]:
-                    yield f"    {member['port_gid']}  {', '.join(member['join_state'])}  {_frame(member['frame'], paint)}"
+                    yield f"    {member['port_gid']}  {', '.join(member['join_state'])}  {_frame(member, paint)}"
     if result["events"]:
         yield from ("", paint("Events", "path"))
         for event in result["events"]:
@@ -126,7 +131,7 @@ def lines(result: dict[str, Any], paint: Paint, *, quiet: bool = False) -> Itera
                 if event["repressed"]
                 else ", not repressed"
             )
-            yield f"  {event['text']}{answer}  {_frame(event['frame'], paint)}"
+            yield f"  {event['text']}{answer}  {_frame(event, paint)}"
 
 
 def _count(number: int, noun: str) -> str:
@@ -139,7 +144,7 @@ def _node(node: dict[str, Any], paint: Paint, quiet: bool) -> Iterator[str]:
     switch = node.get("switch")
     ports = _count(node["num_ports"], "port")
     tables = f"  linear table {switch['linear_fdb_cap']}, top {switch['linear_fdb_top']}" if switch else ""
-    yield f"  {node['kind']} {node['guid'] or '(no NodeInfo)'}{name}  {ports}{tables}  {_frame(node['frame'], paint)}"
+    yield f"  {node['kind']} {node['guid'] or '(no NodeInfo)'}{name}  {ports}{tables}  {_frame(node, paint)}"
     if quiet:
         return
     for port in node["ports"]:
@@ -162,17 +167,19 @@ def _port(port: dict[str, Any], paint: Paint) -> str:
         key = port["m_key"]
         shown = key["text"] if key["value"] is None else f"M_Key {key['text']}"
         parts.append(f"{shown} (protect bits {key['protect_bits']}, lease {key['lease_period']} s)")
-    keys = [key for block in port.get("p_keys", ()) for key in block["keys"]]
+    keys = [key for block in port.get("p_keys", ()) for key in block["keys"]] or [one["key"] for one in port.get("intended_p_keys", ())]
     if keys:
         parts.append("P_Keys " + " ".join(f"0x{key:04x}" for key in keys))
     if "peer" in port:
         peer = port["peer"]
         parts.append(f"-> {peer['name'] or peer['node'] or '?'} port {peer['port']}")
-    return "  ".join([*parts, _frame(port.get("frame", 0), paint)]).rstrip()
+    return "  ".join([*parts, _frame(port, paint)]).rstrip()
 
 
-def _frame(number: int, paint: Paint) -> str:
-    return paint(f"[frame {number}]", "faint") if number else ""
+def _frame(fact: dict[str, Any], paint: Paint) -> str:
+    """What taught a fact: `[frame 7]`, `[guid2lid:3]`, or nothing."""
+    source = printable(fact["source"]) if "source" in fact else f"frame {fact['frame']}" if fact.get("frame") else ""
+    return paint(f"[{source}]", "faint") if source else ""
 
 
 def graph(result: dict[str, Any]) -> Iterator[str]:

@@ -30,7 +30,7 @@ def command(capture: str, follow: bool, **common: Any) -> None:
     from ibdissect.cli.checking import check_options
 
     catalog, _ = loaded_catalog(common)
-    made = check_options(common) if settings(common).judges else None  # report errors before the screen is drawn
+    made = check_options(common) if settings(common).judges or common["subnet"] else None  # report errors before the screen is drawn
     if common["filter"]:
         from ibdissect.dfilter.compile import compile_filter
 

@@ -24,7 +24,7 @@ def comment(finding: Finding) -> str:
     text = f"{finding.severity} {finding.code} {finding.name}: {finding.message}"
     if finding.count > 1:
         text += f" ({finding.count} times)"
-    frames = [f"frame {related.frame} ({related.why})" for related in finding.related[:SHOWN]]
+    frames = [f"{related.place} ({related.why})" for related in finding.related[:SHOWN]]
     if len(finding.related) > SHOWN:
         frames.append(f"{len(finding.related) - SHOWN} more")
     return f"{text}; see {', '.join(frames)}" if frames else text

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ibdissect.wire.text import gid_text, printable
 
+from .file_lines import KnownFile, is_doubtful, place_text
 from .groups import Group, GroupFacts
 from .model import CA, ROUTER, SWITCH, Node, Port, Subnet
 from .partitions import BASE, FULL
@@ -20,8 +21,30 @@ KeyText = Callable[[str, int], str | None]
 """(kind, value) -> text for a masked key; None to show the value."""
 
 
-def describe(subnet: Subnet, key_text: KeyText) -> dict[str, Any]:
-    """All that is known, as JSON types: GUIDs and GIDs as text, LIDs and P_Keys as numbers."""
+def describe(subnet: Subnet, key_text: KeyText, files: Sequence[KnownFile] = ()) -> dict[str, Any]:
+    """All that is known, as JSON types: GUIDs and GIDs as text, LIDs and P_Keys as numbers.
+
+    A fact of one of the `files` has frame 0 and a `source`, its line.
+    """
+    described = _described(subnet, key_text)
+    if files:
+        _name_sources(described, files)
+    return described
+
+
+def _name_sources(value: Any, files: Sequence[KnownFile]) -> None:
+    if isinstance(value, list):
+        for one in value:
+            _name_sources(one, files)
+    elif isinstance(value, dict):
+        if value.get("frame", 0) < 0:
+            value["source"] = place_text(value["frame"], files)
+            value |= {name: 0 for name in ("frame", "last_seen") if name in value}
+        for one in list(value.values()):
+            _name_sources(one, files)
+
+
+def _described(subnet: Subnet, key_text: KeyText) -> dict[str, Any]:
     nodes = sorted(subnet.slots.values(), key=lambda node: (node.kind != SWITCH, node.guid, node.slot))
     counts = {name: sum(node.kind == kind for node in nodes) for kind, name in KINDS.items()}
     return {
@@ -133,12 +156,15 @@ def _port(port: Port, key_text: KeyText) -> dict[str, Any]:
         found["m_key"] = {
             **_key("M_Key", held.key, key_text), "protect_bits": held.protect, "lease_period": held.lease, "frame": port.guard.held.since,
         }  # fmt: skip
-    if port.p_keys is not None:
+    if port.p_keys is not None and port.p_keys.blocks:
         found["p_keys"] = [
             {"block": block.number, "frame": block.since, "keys": [key for key in _entries(block.now) if key & BASE]}
             for block in sorted(port.p_keys.blocks, key=lambda block: block.number)
             if block.now is not None
         ]
+    elif port.p_keys is not None and port.p_keys.intended is not None:
+        keys = port.p_keys.intended.keys
+        found["intended_p_keys"] = [{"key": key, "frame": line} for key, line in sorted(keys.items()) if not is_doubtful(line)]
     if port.qos is not None:
         maps = {number: table.hex() for number in range(256) if (table := port.qos.map(number)) is not None}
         found["qos"] = {"sl_to_vl": maps, "vl_arbitration": [half.hex() or None for half in port.qos.arbitration], "frame": port.qos.frame}
@@ -156,6 +182,10 @@ def _partitions(subnet: Subnet) -> list[dict[str, Any]]:
             for key in _entries(block.now):
                 if key & BASE:
                     members.setdefault(key & BASE, []).append({**_end(port), "full": bool(key & FULL), "frame": block.since})
+        intended = port.p_keys.intended if port.p_keys is not None and not port.p_keys.blocks else None
+        for key, line in sorted(intended.keys.items()) if intended is not None else ():
+            if not is_doubtful(line):
+                members.setdefault(key & BASE, []).append({**_end(port), "full": bool(key & FULL), "frame": line})
     return [{"partition": number, "members": found} for number, found in sorted(members.items())]
 
 

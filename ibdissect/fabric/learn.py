@@ -119,7 +119,7 @@ class Learner:
         kind, num_ports, system_guid, guid, port_guid, partition_cap, device_id, number, vendor_id = facts
         if not guid:
             return
-        if smp.hop is not None and not smp.hop.node.guid:
+        if smp.hop is not None and not smp.hop.node.guid and port_guid not in self.subnet.strangers:
             self.subnet.drop(smp.hop.node)
             self.lost = True
         node, new = self.subnet.node(guid, smp.frame)
@@ -132,6 +132,8 @@ class Learner:
         port.guid = port_guid
         manager = self.subnet.port(node, 0) if kind == SWITCH else port
         manager.guid = port_guid
+        if self.subnet.strangers and self.subnet.adopt(manager):
+            self.lost = True
         if new:
             self.out.append(NodeFound(smp.frame, smp.time_ns, node))
         if smp.origin is not None:
@@ -183,7 +185,7 @@ class Learner:
                 return  # the route leads to another port than assumed
         before = port.body
         if body != before:
-            was = before[STATE_AT] & 15 if before is not None else 0
+            was = before[STATE_AT] & 15 if before is not None and port.info_frame > 0 else 0
             # External ports of a switch have no LIDs, so their PortInfos are often equal.
             port.shown.learn(body if own else self.subnet.share(body), smp.frame)
             if was != state:
@@ -283,7 +285,7 @@ class Learner:
     def _sm_info(self, smps: Smps, smp: Smp, hop: Hop, facts: tuple[int, ...]) -> None:
         guid, priority, state, count = facts
         sm = self.subnet.sm(guid)
-        before = sm.state if sm.frame else None
+        before = sm.state if sm.frame > 0 else None
         was, last = sm.priority, sm.frame
         port = hop.node.manager(hop.entered)
         changed = before != state or was != priority

@@ -139,9 +139,11 @@ class Port:
         node = self.node
         if node.kind == SWITCH and self.number:
             switch = node.switch.at(frame)[0]
-            return switch.partition_enforcement_cap if switch is not None else None
-        facts = node.facts.at(frame)[0]
-        return facts.partition_cap if facts is not None and node.kind else None
+            size = switch.partition_enforcement_cap if switch is not None else 0
+        else:
+            facts = node.facts.at(frame)[0]
+            size = facts.partition_cap if facts is not None and node.kind else 0
+        return size or (self.p_keys.size if self.p_keys is not None else 0) or None
 
     def changes(self) -> set[int]:
         """Frames at which the known state of the port, its node or its peers changed."""
@@ -163,7 +165,8 @@ class Port:
         return self._named(self.lids.at(frame)[0])
 
     def _named(self, lids: tuple[int, int] | None) -> str:
-        name = f"0x{self.node.guid:016x}" if self.node.guid else "node without NodeInfo"
+        unknown = f"port 0x{self.guid:016x}" if self.guid else "node without NodeInfo"
+        name = f"0x{self.node.guid:016x}" if self.node.guid else unknown
         where = f" port {self.number}" if self.number else ""
         return f"{name}{where}" + (f" (LID {lids[0]})" if lids is not None else "")
 
@@ -260,6 +263,10 @@ class Subnet:
         """Frame that showed or set the first M_Key; 0: none."""
         self.partitioned = False
         """Whether any P_Key table is known."""
+        self.listed = 0
+        """Number of the file (`file_lines`) that lists all LIDs of the subnet; 0: none does."""
+        self.strangers: dict[int, Port] = {}
+        """Ports of which files know the GUID, but not the node."""
         self.port_count = self.weight = 0
         self._shared: dict[Any, Any] = {}
         self.dropped: dict[str, int] = {}
@@ -340,11 +347,23 @@ class Subnet:
             track = self.lids.get(one)
             if track is None:
                 track = self.lids[one] = Track()
-            if track.now is not None and track.now is not port and track.now.node.alive and track.now.node.guid:
+            if track.since > 0 and track.now is not None and track.now is not port and track.now.node.alive and track.now.node.guid:
                 taken = track.now
                 self.contradictions.note(LID, one, taken.node.slot, port.node.slot, frame)
             track.learn(port, frame)
         return taken
+
+    def adopt(self, port: Port) -> bool:
+        """Give a port, whose node is known now, what files said of its GUID; returns whether they said anything."""
+        stranger = self.strangers.pop(port.guid, None)
+        if stranger is None or not stranger.node.alive:
+            return False
+        lids, since = stranger.lids.now, stranger.lids.since
+        self.drop(stranger.node)
+        port.p_keys, port.guard = port.p_keys or stranger.p_keys, port.guard or stranger.guard
+        if lids is not None and port.lids.now is None:
+            self.assign(port, *lids, since)
+        return True
 
     def sm(self, guid: int) -> Sm:
         """The subnet manager with a port GUID, created if missing."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import NamedTuple
 
 from ibdissect.table.history import Track
+
+from .file_lines import is_doubtful
 
 BLOCK = 32
 """P_Keys per block of the table (seed000: P_KeyTable)."""
@@ -36,13 +39,30 @@ class Block(Track[bytes]):
         self.number = number
 
 
+class Membership(NamedTuple):
+    """All P_Keys that a port should hold according to partitions.conf, whatever their places in its table."""
+
+    keys: dict[int, int]
+    """P_Key -> number of the line that gives it to the port (`file_lines`), perhaps a doubtful one."""
+    definitions: dict[int, int]
+    """Partition -> number of the line that defines it."""
+    whole: int
+    """Number of the file as a whole."""
+
+
 class PKeys:
     """The P_Key table of one port, block by block."""
 
-    __slots__ = ("blocks",)
+    __slots__ = ("blocks", "doubted", "intended", "size")
 
     def __init__(self) -> None:
         self.blocks: tuple[Block, ...] = ()
+        self.intended: Membership | None = None
+        """Stands in for the table until the first block is shown, or written."""
+        self.doubted = 0
+        """Frame that wrote a block that was never shown, or after which the port may have restarted; 0: none did."""
+        self.size = 0
+        """Number of entries, if a file said so; 0: unknown."""
 
     def block(self, number: int) -> Block | None:
         """A block over time; None if it was never shown."""
@@ -55,6 +75,8 @@ class PKeys:
         """Learn that a block was shown (64 bytes) or became uncertain (None); True if that is new."""
         track = self.block(block)
         if track is None:
+            if entries is None:
+                self.doubted = self.doubted or frame
             if entries is None or len(self.blocks) >= KEPT_BLOCKS:
                 return False
             track = Block(block)
@@ -63,6 +85,7 @@ class PKeys:
 
     def forget(self, frame: int) -> None:
         """The port may have restarted: its table is unknown from now on."""
+        self.doubted = self.doubted or frame
         for track in self.blocks:
             track.learn(None, frame)
 
@@ -85,8 +108,10 @@ class PKeys:
 
     def judge(self, p_key: int, frame: int, size: int | None) -> tuple[Verdict, tuple[int, ...]]:
         """Verdict of a table of `size` entries (None: unknown) on a packet's P_Key, and the frames that showed the table."""
-        keys, known, taught = self.keys(frame)
         base = p_key & BASE
+        if self.intended is not None and not 0 < self.doubted <= frame and all(frame < block.changes()[0] for block in self.blocks):
+            return self._intended(self.intended, p_key)
+        keys, known, taught = self.keys(frame)
         same = {key for key in keys if key & BASE == base}
         if same:
             limited = not p_key & FULL and not any(key & FULL for key in same)
@@ -96,3 +121,19 @@ class PKeys:
         if not any(key & BASE for key in keys) and base == BASE:
             return Verdict.ALLOWED, taught  # an empty table acts as if it held the default key (seed002: NV memory)
         return Verdict.ABSENT, taught
+
+    @staticmethod
+    def _intended(of: Membership, p_key: int) -> tuple[Verdict, tuple[int, ...]]:
+        same = {key: line for key, line in of.keys.items() if key & BASE == p_key & BASE}
+        if not same:
+            return Verdict.ABSENT, (of.definitions.get(p_key & BASE, of.whole),)
+        sure = [key for key, line in same.items() if not is_doubtful(line)]
+        limited = bool(sure) and not p_key & FULL and not any(key & FULL for key in sure)
+        return (Verdict.LIMITED if limited else Verdict.ALLOWED), tuple(sorted(same.values()))
+
+    @property
+    def first(self) -> int:
+        """Frame (or line of a file) that first told of the table."""
+        if self.intended is not None:
+            return self.intended.whole
+        return min(block.changes()[0] for block in self.blocks)

@@ -29,7 +29,7 @@ class Linear:
 
     def __init__(self) -> None:
         self.ports = bytearray()
-        self.frames = array("Q")
+        self.frames = array("q")
         """Frame that showed each block; 0: never shown."""
 
     def learn(self, block: int, entries: bytes, frame: int) -> bool:

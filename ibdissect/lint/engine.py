@@ -25,6 +25,7 @@ from ibdissect.wire.spec import Struct
 
 from .arguments import arguments_of
 from .consequences import Consequences
+from .file_evidence import with_lines
 from .finding import Finding, Severity, Span, value_of
 from .rule import Again, Context, Hit, Rule, Seen, handlers
 
@@ -358,6 +359,8 @@ class Linter:
                 self._keep(tally, self._made(rule, hit))
 
     def _made(self, rule: Rule, hit: Hit) -> Finding:
+        if self.context.files:
+            hit = with_lines(hit, self.context.files)
         finding = Finding(
             code=rule.code,
             name=rule.name,

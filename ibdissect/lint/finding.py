@@ -61,10 +61,22 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """Another frame related to the finding, and why."""
+    """Another frame related to the finding, or a line of a subnet file, and why."""
 
     frame: int
+    """0 for a line of a file. Rules give the negative number of `fabric.file_lines`, which the engine replaces."""
     why: str
+    file: str = ""
+    """The subnet file; empty for a frame."""
+    line: int = 0
+    """Its line, from 1; 0: the file as a whole."""
+
+    @property
+    def place(self) -> str:
+        """`frame 7`, or `partitions.conf:12`."""
+        if not self.file:
+            return f"frame {self.frame}"
+        return f"{printable(self.file)}:{self.line}" if self.line else printable(self.file)
 
 
 class Secret(Record, frozen=True):

@@ -11,7 +11,7 @@ PARTITION = 0x7FFF
 """The low 15 bits of a P_Key: the partition without the membership."""
 LAST_UNICAST = 0xBFFF
 KEY_BITS = 64
-KNOWN = ("partitions", "no-partitions", "managers", "m-keys", "lids")
+KNOWN = ("partitions", "no-partitions", "managers", "m-keys", "lids", "subnet")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

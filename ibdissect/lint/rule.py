@@ -19,6 +19,7 @@ from msgspec import field as default
 from ibdissect.capture.chunk import Damage
 from ibdissect.dropped import Dropped
 from ibdissect.errors import PluginError, defined_in
+from ibdissect.fabric.file_lines import KnownFile
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Expr
 from ibdissect.wire.spec import Field, Struct
@@ -135,6 +136,8 @@ class Context(Record, eq=False):
     """Shared state by class: `context.get(Subnet)` is the subnet as learnt so far."""
     damage: Sequence[Damage] = ()
     """Damage in the capture file, as the reader finds it."""
+    files: Sequence[KnownFile] = ()
+    """Subnet files whose facts were known before the first frame."""
     states: Sequence[object] = ()
     """Other objects that may evict entries: the linter and its rules."""
 

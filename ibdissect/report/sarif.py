@@ -66,8 +66,11 @@ def _result(finding: Finding, index: dict[str, int]) -> dict[str, Any]:
         result["relatedLocations"] = [
             {
                 "id": i,
-                "message": {"text": f"frame {r.frame}: {r.why}"},
-                "physicalLocation": {"artifactLocation": {"uri": _uri(finding.capture)}},
+                "message": {"text": f"{r.place}: {r.why}"},
+                "physicalLocation": {
+                    "artifactLocation": {"uri": _uri(r.file or finding.capture)},
+                    **({"region": {"startLine": r.line}} if r.line else {}),
+                },
             }
             for i, r in enumerate(finding.related)
         ]

@@ -43,7 +43,7 @@ def _finding_lines(finding: Finding, path: str, paint: Paint) -> list[str]:
     if finding.context:
         lines.append(paint(f"    frame {finding.frame}: {finding.context}", "faint"))
     if finding.related:
-        lines.append(paint("    see " + ", ".join(f"frame {r.frame} ({r.why})" for r in finding.related), "faint"))
+        lines.append(paint("    see " + ", ".join(f"{r.place} ({r.why})" for r in finding.related), "faint"))
     return lines
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ibdissect.dissect.rmpp import Transfer
     from ibdissect.lint.result import CaptureReport
     from ibdissect.session.check import Options
+    from ibdissect.subnet import SubnetFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +43,19 @@ class Frame:
 class Capture(Reading):
     """An opened capture: iterate its frames, dissect one, get columns, lint it. Close it, or use a `with` statement."""
 
-    def __init__(self, source: Source, *, plugins: Iterable[str] = (), show_keys: bool = False, follow: bool = False) -> None:
+    def __init__(
+        self, source: Source, *, plugins: Iterable[str] = (), show_keys: bool = False, follow: bool = False, subnet: Iterable[str] = ()
+    ) -> None:
+        """`subnet`: files about the subnet, as for --subnet; SubnetFileError if they cannot be read."""
+        files = None
+        if subnet:
+            from ibdissect.subnet import read_files
+
+            files = read_files(subnet)
         loaded = plugin_loader.load(plugins)
         super().__init__(open_capture(source, follow=follow), catalog=loaded.catalog, show_keys=show_keys)
         self.source: Source = source
+        self.subnet: SubnetFiles | None = files
         self.plugin_rules: tuple[type[Rule], ...] = loaded.rules
         self._index: FrameIndex | None = None
         self._columns: Columns | None = None
@@ -129,7 +139,9 @@ class Capture(Reading):
         from ibdissect.session.check import Options
 
         rules = [*load(), *self.plugin_rules]
-        return self.report(Options(rules=rules, catalog=self.catalog, max_findings=None, show_keys=self.show_keys)).findings
+        return self.report(
+            Options(rules=rules, catalog=self.catalog, max_findings=None, show_keys=self.show_keys, subnet=self.subnet)
+        ).findings
 
     def report(self, options: Options) -> CaptureReport:
         """The report of a check with the given options. CaptureError if the capture cannot be read (a pipe only once)."""

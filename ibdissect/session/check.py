@@ -32,6 +32,7 @@ from .reading import Progress, Reading, open_reading
 if TYPE_CHECKING:
     from ibdissect.lint.paths import PathIgnores
     from ibdissect.lint.policy import SitePolicy
+    from ibdissect.subnet import SubnetFiles
 
 Stop = Callable[[], bool]
 """Called after every window; True ends the check and keeps the findings so far."""
@@ -76,6 +77,8 @@ class Options(Record, kw_only=True):
     """What the site allows; None: no policy."""
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Values of rule settings, by code and attribute (`lint.setting`)."""
+    subnet: SubnetFiles | None = None
+    """What files say about the subnet; None: no files."""
     ignored: PathIgnores | None = None
     """Which rules do not check captures at certain paths."""
 
@@ -149,6 +152,12 @@ def linter_of(options: Options, reading: Reading, failures: Failures, *, on_find
     linter.context.sources[Services] = reading.services
     if options.policy is not None:
         linter.context.sources[type(options.policy)] = options.policy
+    if options.subnet is not None:
+        from ibdissect.fabric import Follower
+        from ibdissect.subnet import learn
+
+        linter.context.files = options.subnet.known
+        learn(linter.context.get(Follower).subnet, options.subnet.files)
     return linter
 
 

@@ -181,7 +181,7 @@ class Study:
         """The numbers now; only from the thread that feeds, or when none does."""
         return Snapshot(
             self.done, self.traffic.view(), conversations_of(self.flows.snapshot(), self._streams, self._connections),
-            self.exchanges.busiest(), self.exchanges.busiest_kinds(), view_of(self._follower.subnet),
+            self.exchanges.busiest(), self.exchanges.busiest_kinds(), view_of(self._follower.subnet, self._linter.context.files),
         )  # fmt: skip
 
     @property

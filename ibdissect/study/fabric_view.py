@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ibdissect.fabric.file_lines import KnownFile, place_text
 from ibdissect.fabric.model import CA, ROUTER, SWITCH, Node, Port, Sm, Subnet
 from ibdissect.wire.text import printable
 
@@ -41,8 +43,25 @@ class FabricView:
     partitions: int = 0
 
 
-def view_of(subnet: Subnet) -> FabricView:
-    """The subnet as it is known now."""
+def view_of(subnet: Subnet, files: Sequence[KnownFile] = ()) -> FabricView:
+    """The subnet as it is known now; facts of one of the `files` name their line."""
+    view = _view(subnet)
+    for entry in view.entries if files else ():
+        _name_sources(entry, files)
+    return view
+
+
+def _name_sources(entry: Entry, files: Sequence[KnownFile]) -> None:
+    entry.frame = max(entry.frame, 0)
+    entry.details = [
+        (label, text if frame >= 0 else f"{text}  ({printable(place_text(frame, files))})", max(frame, 0))
+        for label, text, frame in entry.details
+    ]
+    for child in entry.children:
+        _name_sources(child, files)
+
+
+def _view(subnet: Subnet) -> FabricView:
     partitions: dict[int, list[tuple[Port, bool, int]]] = {}
     nodes = sorted(subnet.slots.values(), key=lambda node: (node.kind != SWITCH, node.name, node.guid))
     shown = [_node(node, partitions) for node in nodes[:MAX_NODES]]

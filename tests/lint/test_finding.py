@@ -64,9 +64,11 @@ def test_findings_are_dataclasses_for_whoever_takes_them_further() -> None:
     found.finish(number)
     row = dataclasses.asdict(found)
     assert (row["code"], row["message"], row["severity"]) == ("XYZ001", "3 times", "error")
-    assert (row["spans"], row["related"]) == (({"frame": 1, "offset": 8, "length": 2},), ({"frame": 3, "why": "request"},))
+    assert row["spans"] == ({"frame": 1, "offset": 8, "length": 2},)
+    assert row["related"] == ({"frame": 3, "why": "request", "file": "", "line": 0},)
     assert dataclasses.astuple(found.spans[0]) == (1, 8, 2)
-    assert [field.name for field in dataclasses.fields(Related)] == ["frame", "why"] == list(inspect.signature(Related).parameters)
+    names = [field.name for field in dataclasses.fields(Related)]
+    assert names == ["frame", "why", "file", "line"] == list(inspect.signature(Related).parameters)
     assert dataclasses.replace(found, frame=7).frame == 7 and found.frame == 1
     if sys.version_info >= (3, 13):
         assert copy.replace(found, frame=7).frame == 7

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ibdissect.lint.policy import SitePolicy
+from ibdissect.subnet import SubnetFile
 from tests import craft
 
 CASES: dict[str, list[Case]] = {}
@@ -27,6 +28,8 @@ class Case:
     """Rules that the twin rightly triggers (never `code`)."""
     policy: SitePolicy | None = None
     """What the site allows, for both."""
+    known: tuple[SubnetFile, ...] = ()
+    """What files say of the subnet, for both."""
 
 
 def case(
@@ -38,6 +41,7 @@ def case(
     also: Sequence[str] = (),
     twin_also: Sequence[str] = (),
     policy: SitePolicy | None = None,
+    known: Sequence[SubnetFile] = (),
     file: Callable[[Sequence[bytes]], bytes] = craft.erf_pcap,
 ) -> None:
     """Register a proof. `bad` and `twin`: one frame, a list of frames (made a capture by `file`), or `file=None` for whole files."""
@@ -48,4 +52,5 @@ def case(
             return what
         return file([what] if isinstance(what, bytes) else what)
 
-    CASES.setdefault(code, []).append(Case(code, whole(bad), whole(twin), tuple(frames), frozenset(also), frozenset(twin_also), policy))
+    made = Case(code, whole(bad), whole(twin), tuple(frames), frozenset(also), frozenset(twin_also), policy, tuple(known))
+    CASES.setdefault(code, []).append(made)

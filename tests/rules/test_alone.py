@@ -8,7 +8,6 @@ import pytest
 
 from ibdissect.capture.opening import open_capture
 from ibdissect.lint.engine import Linter
-from ibdissect.lint.policy import SitePolicy
 from ibdissect.rules import load
 from ibdissect.table.table import ChunkTable
 from tests.rules import test_rules
@@ -21,8 +20,7 @@ RULES = {rule.code: rule for rule in load()}
 def test_alone(proof: Case) -> None:
     reader = open_capture(io.BytesIO(proof.bad))
     linter = Linter([RULES[proof.code]])
-    if proof.policy is not None:
-        linter.context.sources[SitePolicy] = proof.policy
+    test_rules.inform(linter, proof.policy, proof.known)
     for chunk in reader.chunks():
         linter.feed(ChunkTable(chunk))
     linter.context.damage = reader.damage

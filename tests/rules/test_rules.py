@@ -5,16 +5,19 @@ from __future__ import annotations
 import importlib
 import io
 import string
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from ibdissect.capture.opening import open_capture
+from ibdissect.fabric import Follower
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import Rule
 from ibdissect.rules import load
+from ibdissect.subnet import SubnetFile, learn
 from ibdissect.table.table import ChunkTable
 from tests.conftest import REFERENCE
 from tests.rules.cases import CASES, Case
@@ -24,12 +27,20 @@ for path in sorted(Path(__file__).parent.glob("*/cases.py")):
     importlib.import_module(f"tests.rules.{path.parent.name}.cases")
 
 
-def lint(capture: bytes, policy: SitePolicy | None = None) -> list[Finding]:
+def inform(linter: Linter, policy: SitePolicy | None, known: Sequence[SubnetFile]) -> None:
+    """Tell a linter what the site allows and what files say."""
+    if policy is not None:
+        linter.context.sources[SitePolicy] = policy
+    if known:
+        linter.context.files = [file.known for file in known]
+        learn(linter.context.get(Follower).subnet, known)
+
+
+def lint(capture: bytes, policy: SitePolicy | None = None, known: Sequence[SubnetFile] = ()) -> list[Finding]:
     """Every finding of every rule on a capture held in memory."""
     reader = open_capture(io.BytesIO(capture))
     linter = Linter(RULES)
-    if policy is not None:
-        linter.context.sources[SitePolicy] = policy
+    inform(linter, policy, known)
     for chunk in reader.chunks():
         linter.feed(ChunkTable(chunk))
     linter.context.damage = reader.damage
@@ -55,13 +66,13 @@ def test_has_a_proof(rule: type[Rule]) -> None:
 @pytest.mark.slow  # the fast lane has test_alone
 @pytest.mark.parametrize("proof", [case for cases in CASES.values() for case in cases], ids=lambda case: case.code)
 def test_proof(proof: Case) -> None:
-    found = lint(proof.bad, proof.policy)
+    found = lint(proof.bad, proof.policy, proof.known)
     mine = [finding for finding in found if finding.code == proof.code]
     assert mine, f"silent; found {[f.code for f in found]}"
     if proof.frames:
         assert tuple(f.frame for f in mine) == proof.frames
     assert {f.code for f in found} - {proof.code} == proof.also
-    twin = {f.code for f in lint(proof.twin, proof.policy)}
+    twin = {f.code for f in lint(proof.twin, proof.policy, proof.known)}
     assert proof.code not in twin, "the near-miss twin is not silent"
     assert twin == proof.twin_also
     for finding in mine:  # a message uses only what it is given, and says something

@@ -9,12 +9,13 @@ import numpy as np
 
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import DOWN, ROUTER, STATE_AT, SWITCH, Subnet
-from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, on_event
+from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Seen, on_event
 from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.rules.shared.link_rule import LIDS, NO_LIMIT, VLS_AT, Ends, LinkRule
 from ibdissect.rules.shared.site_policy import foreign_lids
 from ibdissect.table.locate import Int
 from ibdissect.table.native import Native
+from ibdissect.wire.link import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.sm_port import PortInfo
 
@@ -102,7 +103,8 @@ class UnassignedLid(LinkRule):
     Let the sender ask for the path again. With a site policy, LIDs outside of its ranges are reported as well.
 
     ## Evidence
-    A sweep in front of the packet that left no link and no port unread. Silent in subnets with routers or with virtual ports
+    A sweep in front of the packet that left no link and no port unread, or a file given with --subnet that lists all ports, such as
+    the output of ibnetdiscover; then a source LID that nobody has is reported as well. Silent in subnets with routers or with virtual ports
     (IsVirtualizationSupported), whose LIDs no PortInfo tells.
     """
 
@@ -135,6 +137,25 @@ class UnassignedLid(LinkRule):
     def site(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         """Also LIDs that the site policy has nobody assign."""
         yield from foreign_lids(event, context)
+
+    @on_event(ChunkFollowed)
+    def files(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        """Also LIDs, of senders too, that a subnet file with all ports of the subnet does not have, nor anything in the capture."""
+        subnet = event.subnet
+        if not subnet.listed or any(port.info is not None and port.info.is_virtualization_supported for port in subnet.ports()):
+            return
+        native = event.table.once(Native)
+        for lids, distinct, field, verb in (
+            (native.slid, native.slids, LRH.slid, "sends a packet"), (native.dlid, native.dlids, LRH.dlid, "is sent a packet"),
+        ):  # fmt: skip
+            for lid in distinct.tolist():
+                if not 0 < lid < FIRST_MULTICAST or lid in subnet.lids:
+                    continue
+                rows = native.rows[lids == lid]
+                yield Seen(event.table, int(rows[0])).found(
+                    {"lid": lid, "verb": verb}, field, lid, proof=[(subnet.listed, "lists all ports of the subnet")], count=len(rows),
+                    key=("files", lid, verb), message="LID {lid} {verb}, but no port of the subnet has it",
+                )  # fmt: skip
 
 
 def complete_since(frames: Int, state: Callable[[int], tuple[bool, int]]) -> Int:

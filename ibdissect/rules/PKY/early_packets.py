@@ -161,8 +161,8 @@ def _known_from(subnet: Subnet, lids: Int) -> Int | None:
     since = {}
     for lid in lids.tolist() if subnet.partitioned else ():
         port = subnet.by_lid(lid)
-        if port is not None and port.p_keys is not None and port.p_keys.blocks:
-            since[lid] = max(subnet.lids[lid].changes()[0], min(block.changes()[0] for block in port.p_keys.blocks))
+        if port is not None and port.p_keys is not None and (port.p_keys.blocks or port.p_keys.intended is not None):
+            since[lid] = max(subnet.lids[lid].changes()[0], port.p_keys.first)
     if not since:
         return None if len(lids) else np.zeros(1, np.int64)
     known = np.zeros(LIDS, np.int64)

@@ -81,7 +81,7 @@ class FindingsPane(TreeList[Entry]):
         head.append((f" {finding.name:<30}" if not self.grouped else "", self.ink("strong")))
         if self.grouped:
             head = [("    ", None)]
-        related = ", ".join(f"{one.frame}" for one in finding.related[:4])
+        related = ", ".join(f"{one.frame}" if not one.file else one.place for one in finding.related[:4])
         parts = [
             *head, (f" frame {finding.frame:>7}", self.ink("accent")), (f"  {finding.message}", None),
             (f"  (see {related})" if related else "", dim),

@@ -107,9 +107,12 @@ def finding_page(finding: Finding, rule: type[Rule] | None) -> PageScreen:
     if finding.count > 1:
         body.append(f"{finding.count:,} times, first in frame {finding.frame}\n")
     body.append(f"{EVIDENCE[finding.evidence]}\n\n", "dim")
+    for one in finding.related:
+        if one.file:
+            body.append(f"{one.place}: {one.why}\n")
     if rule is not None:
         body.append_text(rule_text(rule))
-    frames = [(finding.frame, "the finding")] + [(related.frame, related.why) for related in finding.related]
+    frames = [(finding.frame, "the finding")] + [(one.frame, one.why) for one in finding.related if not one.file]
     seen: dict[int, str] = {}
     for frame, why in frames:
         seen.setdefault(frame, why)

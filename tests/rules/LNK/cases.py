@@ -13,6 +13,7 @@ from tests.rules.made.lanes import send
 from tests.rules.made.site import send as site_send
 from tests.rules.made.site import written
 from tests.rules.made.subnets import back, data, packet, sweep
+from tests.subnet.files import parsed
 
 NODE_INFO, SWITCH_INFO, PORT_INFO, SL_TO_VL = 0x11, 0x12, 0x15, 0x17
 GID = bytes.fromhex("fe80" + "00" * 13 + "01")
@@ -156,3 +157,10 @@ LIDS = SitePolicy(lids=((1, 15),))
 case("LNK020", [site_send(0xFFFF, slid=16), site_send(0xFFFF, psn=2, slid=16)], [site_send(0xFFFF, slid=15)], frames=[1], policy=LIDS)
 case("LNK020", smp(SET, PORT_INFO, written(40), slid=1, dlid=5), smp(SET, PORT_INFO, written(14), slid=1, dlid=5),
      frames=[1], policy=LIDS)  # fmt: skip
+
+# a file that lists all LIDs: 3 and 5 are there, 6 is not
+LISTED = parsed("guid2lid", "0x0002c90300001051 0x0005 0x0005\n0x0002c90300001031 0x0003 0x0003")[0]
+STRAY = {"p_key": 0xFFFF, "destqp": 0x12}
+KNOWN_ENDS = native(0x04, bytes(8), slid=3, dlid=5, bth=STRAY)
+case("LNK020", [native(0x04, bytes(8), slid=3, dlid=6, bth=STRAY)], [KNOWN_ENDS], frames=[1], known=[LISTED])
+case("LNK020", [native(0x04, bytes(8), slid=6, dlid=5, bth=STRAY)], [KNOWN_ENDS], frames=[1], known=[LISTED])

@@ -21,6 +21,7 @@ from tests.rules.made.site import send as site_send
 from tests.rules.made.subnets import data, member, path, sent
 from tests.rules.made.subnets import packet as subnet_packet
 from tests.rules.made.traps import ENDS, PACKET, details, trap
+from tests.subnet.files import parsed
 
 P_KEY_TABLE, NODE_INFO, PORT_INFO, SWITCH_INFO = 0x16, 0x11, 0x15, 0x12
 LIMITED = {"p_key": 0x7FFF}
@@ -209,3 +210,22 @@ case("PKY010", ask(5, P_KEY_TABLE, method=SET, body=p_keys(0xFFFF, 0x8002)), ask
      frames=[1], policy=ONLY_1)  # fmt: skip
 case("PKY013", [PACKET, trap(257, details(TrapPKey, **ENDS, key_value=0x8123))],
      [PACKET, trap(257, details(TrapPKey, **ENDS, key_value=0x8124))], frames=[2])  # fmt: skip
+
+# what a file says of the tables holds from the first frame on, and what the capture shows later wins
+FILE = """$ smpquery pkeys 5 1
+   0: 0xffff 0x1234 0x0000 0x0000 0x0000 0x0000 0x0000 0x0000
+32 pkeys capacity for this port"""
+KNOWN = [parsed("smpquery", FILE)[0]]
+case("PKY001", [send(0x1234)], [*BOTH, send(0x1234)], frames=[1], known=KNOWN)
+case("PKY003", [send(0x9999)], [send(0x9234)], frames=[1], known=KNOWN)
+case("PKY004", [send(0x9999, slid=5, dlid=3)], [send(0x9234, slid=5, dlid=3)], frames=[1], known=KNOWN)
+# a table of which a file has the first block only
+PART = [parsed("smpquery", FILE.replace("32 pkeys", "64 pkeys"))[0]]
+case("PKY003", [send(0x9999), *TABLE, send(0x9999, psn=2)], [send(0x9999)], frames=[4], known=PART)
+CONF = [
+    parsed("guid2lid", "0x0002c90300001051 0x0005 0x0005")[0],
+    parsed("opensm.conf", "allow_both_pkeys FALSE\nguid 0x1")[0],
+    parsed("partitions.conf", "Default=0x7fff : ALL=full ;\nStorage=0x1234 :\n  0x0002c90300001051 ;")[0],
+]
+case("PKY001", [send(0x1234)], [send(0x9234)], frames=[1], known=CONF, also=["LNK020"], twin_also=["LNK020"])
+case("PKY003", [send(0x9999)], [send(0xFFFF)], frames=[1], known=CONF, also=["LNK020"], twin_also=["LNK020"])

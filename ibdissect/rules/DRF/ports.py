@@ -1,0 +1,208 @@
+"""Which tables, LIDs, cables and M_Keys of ports are not what a subnet file says?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from ibdissect.dropped import Dropped
+from ibdissect.fabric import Follower
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.file_lines import file_and_line, is_doubtful
+from ibdissect.fabric.model import Port
+from ibdissect.fabric.partitions import BASE, BLOCK, Membership, PKeys
+from ibdissect.fabric.told import PKeyTables, PortInfos, Tellings
+from ibdissect.lint.finding import Evidence, Related, Secret, Severity
+from ibdissect.lint.rule import WARNING, Context, Hit, Rule, on_end, on_event
+from ibdissect.table.history import Track
+
+V = TypeVar("V")
+MAX_TIMES = 262144
+"""Answers whose time is remembered."""
+LATEST = 1 << 60
+Drift = tuple[int, int, dict[str, Any], object]
+"""Frame that shows the fact, number of the line that says otherwise, arguments of the message, key of the finding."""
+
+
+class _DriftRule(Rule):
+    """What the rules share: they compare what held at the capture's end, so that a subnet manager at work has done its work."""
+
+    source: ClassVar[type[Tellings]] = PortInfos
+    needs = (Follower,)
+
+    def __init__(self) -> None:
+        self.times: dict[int, int] = {}
+        self.last_ns = 0
+        self.dropped = Dropped("times of answers that subnet files are compared with")
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        """Remember when answers came."""
+        if not context.files or not len(event.table):
+            return
+        self.last_ns = int(event.table.chunk.time_ns[-1])
+        told = context.get(self.source).of(event)
+        rows = np.flatnonzero(told.answers)
+        if len(self.times) < MAX_TIMES:
+            self.times.update(zip(told.frames[rows].tolist(), event.table.chunk.time_ns[told.rows[rows]].tolist(), strict=True))
+        elif len(rows):
+            self.dropped.add(int(told.frames[rows[0]]), self.last_ns, len(rows))
+        yield from ()
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        """What the files say and the capture does not."""
+        for port in context.get(Follower).subnet.ports() if context.files else ():
+            for frame, line, arguments, key in self.drifts(port):
+                lasting = context.files[file_and_line(line)[0]].lasting
+                yield Hit(
+                    frame=frame, time_ns=self.times.get(frame, self.last_ns), arguments={"port": str(port), **arguments},
+                    related=(Related(line, "says otherwise"),), evidence=Evidence.LEARNT, key=(port.node.slot, port.number, key),
+                    severity=None if lasting else Severity.INFO,
+                )  # fmt: skip
+
+    def drifts(self, port: Port) -> Iterator[Drift]:
+        """Facts of a port that differ from what a file says."""
+        raise NotImplementedError
+
+
+def told_otherwise(track: Track[V]) -> tuple[V, int] | None:
+    """What a file said of a fact that the capture shows to be different now, and the number of the line."""
+    if track.since <= 0 or track.now is None:
+        return None
+    said = [(value, line) for value, line in track.past if line < 0 and value is not None]
+    return said[-1] if said and said[-1][0] != track.now else None
+
+
+class TableDrift(_DriftRule):
+    """The P_Key table of a port is not what a file says.
+
+    ## Why it matters
+    With partitions.conf as the file: the subnet manager did not put into the port what the administrator wrote. It did not read the file
+    again, refused it, or another manager is the master. With the output of a tool: somebody changed the table since.
+
+    ## What to do
+    Look for errors of partitions.conf in opensm.log, send opensm a SIGHUP, and read the table again (smpquery pkeys).
+
+    ## Evidence
+    The table as the capture showed it last, whole where it is compared with partitions.conf. An info where the file is the output of a
+    tool, which may just be older than a change.
+    """
+
+    code, name, severity = "DRF001", "pkey-table-drift", WARNING
+    reference = "IBA 10.9; opensm osm_prtn_config.c"
+    message = "the P_Key table of {port} {differs}"
+    example = "partitions.conf that gives a port 0x8010, then GetResp(P_KeyTable) of the port without it"
+    source = PKeyTables
+
+    def drifts(self, port: Port) -> Iterator[Drift]:
+        table = port.p_keys
+        if table is None:
+            return
+        said = {block.number: found for block in table.blocks if (found := told_otherwise(block)) is not None}
+        held = set[int]().union(*(_keys(block.now) for block in table.blocks))
+        before = set[int]().union(*(_keys(said[one.number][0] if one.number in said else one.now) for one in table.blocks))
+        if text := _compared(before, held):
+            yield max(block.since for block in table.blocks), min(line for _, line in said.values()), {"differs": text}, "table"
+        if table.intended is not None:
+            yield from self._intended(port, table, table.intended)
+
+    @staticmethod
+    def _intended(port: Port, table: PKeys, intended: Membership) -> Iterator[Drift]:
+        keys, known, taught = table.keys(LATEST)
+        size = port.p_key_capacity(LATEST)
+        if not size or not taught or max(taught) <= 0 or any(block not in known for block in range(-(-size // BLOCK))):
+            return
+        held = {key for key in keys if key & BASE}
+        sure = {key for key, line in intended.keys.items() if not is_doubtful(line)}
+        # Which form of a partition a port holds beside the right one depends on allow_both_pkeys, which need not be known.
+        wrong = {key & BASE for key in held - intended.keys.keys()} | ({key & BASE for key in sure} - {key & BASE for key in held})
+        text = _compared((held & intended.keys.keys()) | {key for key in sure if key & BASE in wrong}, held)
+        if text:
+            lines = [line for key, line in intended.keys.items() if key & BASE in wrong and not is_doubtful(line)]
+            yield max(taught), min(lines, default=intended.whole), {"differs": text}, "partitions.conf"
+
+
+def _keys(block: bytes | None) -> set[int]:
+    found = {int.from_bytes(block[i : i + 2], "big") for i in range(0, len(block), 2)} if block is not None else set()
+    return {key for key in found if key & BASE}
+
+
+def _compared(said: set[int], held: set[int]) -> str:
+    """`lacks 0x8010, holds 0x0010, which the file does not give it`; empty if both are the same."""
+    parts = [f"lacks {_listed(said - held)}"] if said - held else []
+    parts += [f"holds {_listed(held - said)}, not in the file"] if held - said else []
+    return " and ".join(parts)
+
+
+def _listed(keys: set[int]) -> str:
+    first = ", ".join(f"0x{key:04x}" for key in sorted(keys)[:4])
+    return f"{first} and {len(keys) - 4} more" if len(keys) > 4 else first
+
+
+class LidDrift(_DriftRule):
+    """A port has other LIDs than a file says.
+
+    ## Why it matters
+    What rests on the file - scripts, static routes, this program's findings - is about another port.
+
+    ## What to do
+    Collect the file again. If it is guid2lid, look why the subnet manager did not honor it (opensm: `honor_guid2lid_file`).
+    """
+
+    code, name, severity = "DRF002", "lid-drift", WARNING
+    reference = "IBA 14.2.5.6; opensm osm_lid_mgr.c"
+    message = "{port} has LID {lid} (LMC {lmc}), not LID {said} (LMC {said_lmc})"
+    example = "guid2lid that gives a port LID 5, then GetResp(PortInfo) of the port with LID 6"
+
+    def drifts(self, port: Port) -> Iterator[Drift]:
+        said, now = told_otherwise(port.lids), port.lids.now
+        if said is not None and now is not None:
+            (lid, lmc), line = said
+            yield port.lids.since, line, {"lid": now[0], "lmc": now[1], "said": lid, "said_lmc": lmc}, "lid"
+
+
+class CableDrift(_DriftRule):
+    """A port's cable leads to another port than a file says.
+
+    ## Why it matters
+    Somebody moved a cable: what is plugged in there now has the rights and routes that the port was given for its neighbour.
+
+    ## What to do
+    Compare with the cabling plan and collect the file again.
+    """
+
+    code, name, severity = "DRF003", "cable-drift", WARNING
+    reference = "IBA 14.2.2; opensm neighbors file"
+    message = "the cable of {port} leads to {peer}, not to {said}"
+    example = "ibnetdiscover with a host at port 1 of a switch, then directed routes that show it at port 2"
+
+    def drifts(self, port: Port) -> Iterator[Drift]:
+        said, peer = told_otherwise(port.facing), port.peer
+        if said is not None and peer is not None:
+            yield port.facing.since, said[1], {"peer": str(peer), "said": str(said[0])}, "cable"
+
+
+class KeyDrift(_DriftRule):
+    """A port has another M_Key than a file says.
+
+    ## Why it matters
+    A subnet manager that starts with the file (guid2mkey) cannot write to the port.
+
+    ## What to do
+    Look which subnet manager set the key; let the master write the file anew.
+    """
+
+    code, name, severity = "DRF004", "m-key-drift", WARNING
+    reference = "IBA 14.2.4; opensm guid2mkey"
+    message = "{port} has {held}, not {said}"
+    example = "guid2mkey that gives a port one key, then GetResp(PortInfo) of the port with another"
+
+    def drifts(self, port: Port) -> Iterator[Drift]:
+        if port.guard is None or port.guard.held.now is None:
+            return
+        said, now = told_otherwise(port.guard.held), port.guard.held.now
+        if said is not None and said[0].key != now.key:
+            yield port.guard.held.since, said[1], {"held": Secret("M_Key", now.key), "said": Secret("M_Key", said[0].key)}, "m_key"

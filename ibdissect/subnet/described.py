@@ -1,0 +1,107 @@
+"""What does `ibdissect fabric --format json` say, and what does another capture teach? The capture is described as JSON first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ibdissect.fabric.describe import KINDS, SM_STATES
+from ibdissect.fabric.groups import GroupFacts
+from ibdissect.fabric.model import SWITCH, SwitchFacts
+
+from .facts import End, Fact, GroupFact, LinkFact, ManagerFact, MulticastFact, NodeFact, PortFact, RouteFact, SwitchFact, TableFact
+from .text import GUIDS, LIDS, NODE_PORTS, gid, number
+
+NUMBERS = {name: number for number, name in KINDS.items()}
+SM_NUMBERS = {name: number for number, name in SM_STATES.items()}
+JOINS = {"full member": 1, "non-member": 2, "send-only non-member": 4, "send-only full member": 8}
+
+
+def described(subnet: Any) -> Iterator[Fact]:
+    """The facts of a description. Its values are checked one by one: what is not as `describe` writes it is left out."""
+    for node in _list(subnet, "nodes"):
+        yield from _node(node)
+    for link in _list(subnet, "links"):
+        ends = [End(node=_guid(end, "node"), number=_int(end, "port", NODE_PORTS)) for end in _list(link, "ends")]
+        if len(ends) == 2 and all(end.node for end in ends):
+            yield LinkFact(_int(link, "frame"), *ends)
+    for sm in _list(subnet, "sms"):
+        state = SM_NUMBERS.get(str(sm.get("state")), 0)
+        if _guid(sm, "guid"):
+            yield ManagerFact(
+                _int(sm, "frame"), _guid(sm, "guid"), _int(sm, "lid", LIDS), _int(sm, "priority", range(16)), state, state == 3
+            )
+    for group in _list(subnet, "groups"):
+        yield from _group(group)
+
+
+def _node(node: dict[str, Any]) -> Iterator[Fact]:
+    own, kind, line = _guid(node, "guid"), NUMBERS.get(str(node.get("kind")), 0), _int(node, "frame")
+    if own:
+        yield NodeFact(
+            line, own, kind, _int(node, "num_ports", NODE_PORTS), str(node.get("name", "")), _guid(node, "system_image_guid"),
+            _int(node, "device_id", range(1 << 16)), _int(node, "vendor_id", range(1 << 24)), _int(node, "partition_cap", range(1 << 16)),
+        )  # fmt: skip
+    switch_lid = 0
+    for port in _list(node, "ports"):
+        at, lid = _int(port, "number", NODE_PORTS), _int(port, "lid", LIDS)
+        end = End(_guid(port, "guid"), own, at, lid)
+        switch_lid = lid if kind == SWITCH and at == 0 else switch_lid
+        if kind == SWITCH and at:
+            end = end._replace(guid=0)
+        yield PortFact(_int(port, "frame"), end, _int(port, "lmc", range(8)) if lid else -1)
+        for block in _list(port, "p_keys"):
+            keys = [key for key in block.get("keys", ()) if isinstance(key, int) and 0 <= key < 1 << 16][:32]
+            entries = b"".join(key.to_bytes(2, "big") for key in keys).ljust(64, b"\0")
+            yield TableFact(_int(block, "frame"), end, _int(block, "block", range(1024)), entries)
+    switch = node.get("switch")
+    if isinstance(switch, dict) and switch_lid:
+        facts = SwitchFacts(*(_int(switch, name, range(1 << 16)) for name in SwitchFacts._fields))
+        yield SwitchFact(_int(switch, "frame"), switch_lid, facts, _int(switch, "linear_fdb_top", range(1 << 16)))
+    tables = node.get("forwarding")
+    if own and isinstance(tables, dict):
+        for entry in _list(tables, "linear"):
+            for lid in _ranges(str(entry.get("lids", ""))):
+                yield RouteFact(line, End(own, own, 0), lid, _int(entry, "port", NODE_PORTS))
+        for entry in _list(tables, "multicast"):
+            ports = tuple(port for port in entry.get("ports", ()) if isinstance(port, int) and port in NODE_PORTS)
+            yield MulticastFact(line, End(own, own, 0), _int(entry, "lid", range(0xC000, 0xFFFF)), ports)
+
+
+def _group(group: dict[str, Any]) -> Iterator[Fact]:
+    mgid = gid(str(group.get("mgid", "")))
+    if mgid is None:
+        return
+    mtu, rate, sl = (_int(group, name, range(256)) for name in ("mtu", "rate", "sl"))
+    q_key = group.get("q_key")
+    key = _int(q_key, "value", range(1 << 32)) if isinstance(q_key, dict) else 0
+    facts = GroupFacts(_int(group, "mlid", range(0xC000, 0xFFFF)), _int(group, "p_key", range(1 << 16)), key, mtu, rate, sl)
+    line = _int(group, "frame")
+    yield GroupFact(line, mgid, facts)
+    for member in _list(group, "members"):
+        port = gid(str(member.get("port_gid", "")))
+        if port is not None:
+            yield GroupFact(_int(member, "frame"), mgid, facts, port, sum(JOINS.get(word, 0) for word in member.get("join_state", ())))
+
+
+def _list(of: Any, name: str) -> list[dict[str, Any]]:
+    found = of.get(name) if isinstance(of, dict) else None
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _int(of: dict[str, Any], name: str, allowed: range = range(1 << 32)) -> int:
+    value = of.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value in allowed else 0
+
+
+def _guid(of: dict[str, Any], name: str) -> int:
+    return number(str(of.get(name)), GUIDS, 0) or 0
+
+
+def _ranges(text: str) -> Iterator[int]:
+    """The LIDs of `1-3,7`."""
+    for part in text.split(","):
+        low, _, high = part.partition("-")
+        first, last = number(low, LIDS, 10), number(high or low, LIDS, 10)
+        if first is not None and last is not None:
+            yield from range(first, last + 1)

@@ -1,0 +1,173 @@
+"""What do the outputs of ibnetdiscover, iblinkinfo and ibnodes say?
+
+Formats: ibnetdiscover.c, iblinkinfo.c of infiniband-diags. Names may hold quotes, commas and `#`: the last LID of a line counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ibdissect.fabric.model import CA, ROUTER, SWITCH
+
+from .facts import End, Fact, LinkFact, NodeFact, PortFact, WholeFact
+from .text import KIND_WORDS, LIDS, NODE_PORTS, Lines, guid, number
+
+LETTERS = {"S": SWITCH, "H": CA, "R": ROUTER}
+ATTRIBUTE = re.compile(r"(vendid|devid|sysimgguid|switchguid|caguid|rtguid)=(0x[0-9a-fA-F]+)(?:\(([0-9a-fA-F]+)\))?")
+BLOCK = re.compile(r"(Switch|Ca|Rt)\s+(\d+)\s+\"([SHR])-([0-9a-fA-F]{16})\"\s*(?:#\s*\"(.*)\"(.*))?")
+SWITCH_LID = re.compile(r"port 0 lid (\d+) lmc (\d)")
+CABLE = re.compile(
+    r"\[(\d+)\](?:\[ext \d+\])?(?:\(([0-9a-fA-F]+)\))?\s*"
+    r"\"([SHR])-([0-9a-fA-F]{16})\"\[(\d+)\](?:\[ext \d+\])?(?:\(([0-9a-fA-F]+)\))?\s*#?(.*)"
+)
+OWN_LID = re.compile(r"\s*lid (\d+) lmc (\d)")
+REMOTE_LID = re.compile(r".*\blid (\d+)\b")
+PORT = re.compile(
+    r"(CA|SW|RT)\s+(\d+)\s+(\d+)\s+(0x[0-9a-fA-F]+)\s+\S+\s+\S+(?:\s+-\s+(CA|SW|RT)\s+(\d+)\s+(\d+)\s+(0x[0-9a-fA-F]+))?"
+    r"(?:\s+\( '(.*)' - '(.*)' \)|\s+'(.*)')?\s*"
+)
+LISTED = re.compile(r"(Ca|Switch|Rt)\s*: (0x[0-9a-fA-F]+) ports (\d+)(?: devid (0x[0-9a-fA-F]+) vendid (0x[0-9a-fA-F]+))? \"(.*)\"(.*)")
+LINK_HEAD = re.compile(r"(CA|Switch|RT|Router): (?:(0x[0-9a-fA-F]+) )?(.*):\s*")
+LINK = re.compile(
+    r"\s*(?:(0x[0-9a-fA-F]+)\s+(?:\"(.*?)\"\s+)?)?(\d+)\s+(\d+)\[[^\]]*\] ==\((.*?)\)==>"
+    r"\s*(?:(0x[0-9a-fA-F]+)\s+)?(?:(\d+)\s+(\d+))?\s*\[[^\]]*\] \"(.*)\""
+)
+
+
+def ibnetdiscover(lines: Lines) -> Iterator[Fact]:
+    """The topology file. It lists all LIDs if it begins at the beginning and no line of it is damaged."""
+    said: dict[str, int] = {}
+    own: tuple[int, int] | None = None  # node GUID and kind of the block
+    blocks = 0
+    for text in lines:
+        text = text.strip()
+        if not text or text.startswith("#"):
+            continue
+        attribute = ATTRIBUTE.match(text)
+        if attribute:
+            if attribute[1] == "vendid":
+                said = {}
+            said[attribute[1]] = number(attribute[2], range(1 << 64), 16) or 0
+            continue
+        head = BLOCK.match(text)
+        if head:
+            blocks += 1
+            node, kind = int(head[4], 16), LETTERS[head[3]]
+            own = node, kind
+            yield NodeFact(
+                lines.number, node, kind, number(head[2], NODE_PORTS, 10) or 0, head[5] or "", said.get("sysimgguid", 0),
+                said.get("devid", 0) & 0xFFFF, said.get("vendid", 0) & 0xFFFFFF,
+            )  # fmt: skip
+            lid = SWITCH_LID.search(head[6] or "")
+            if kind == SWITCH:
+                known = number(lid[1], LIDS, 10) if lid else None
+                yield PortFact(lines.number, End(node, node, 0, known or 0), int(lid[2]) if lid else -1)
+            continue
+        cable = CABLE.match(text)
+        at = number(cable[1], NODE_PORTS, 10) if cable else None
+        far = number(cable[5], NODE_PORTS, 10) if cable else None
+        if cable is None or own is None or at is None or far is None:
+            lines.unknown("a node or a port of it")
+            continue
+        node, kind = own
+        port_guid = int(cable[2], 16) if cable[2] and len(cable[2]) <= 16 else 0
+        if kind != SWITCH:
+            lid = OWN_LID.match(cable[7])
+            known = number(lid[1], LIDS, 10) if lid else None
+            yield PortFact(lines.number, End(port_guid, node, at, known or 0), int(lid[2]) if lid else -1)
+        other, letter = int(cable[4], 16), LETTERS[cable[3]]
+        if letter != SWITCH and kind == SWITCH:
+            remote = REMOTE_LID.match(cable[7])
+            known = number(remote[1], LIDS, 10) if remote else None
+            other_guid = int(cable[6], 16) if cable[6] and len(cable[6]) <= 16 else 0
+            yield PortFact(lines.number, End(other_guid, other, far, known or 0))
+        yield LinkFact(lines.number, End(node=node, number=at), End(node=other, number=far))
+    if blocks and not lines.strange:
+        yield WholeFact(0)
+
+
+def ports_of_ibnetdiscover(lines: Lines) -> Iterator[Fact]:
+    """`ibnetdiscover -p`: a line a port."""
+    for text in lines:
+        if not text.strip() or text.startswith("#"):
+            continue
+        found = PORT.fullmatch(text.rstrip())
+        ends = [_printed(found[i], found[i + 1], found[i + 2], found[i + 3]) for i in (1, 5) if found[i]] if found else []
+        if found is None or None in ends:
+            lines.unknown("a port and its peer")
+            continue
+        for end, name in zip(ends, (found[9] or found[11] or "", found[10] or ""), strict=False):
+            assert end is not None
+            kind, port = end
+            if kind == SWITCH:  # the GUID of a switch is that of the node, and of its port 0
+                yield NodeFact(lines.number, port.guid, SWITCH, name=name)
+                yield PortFact(lines.number, End(port.guid, port.guid, 0, port.lid))
+            else:
+                yield PortFact(lines.number, port)
+        if len(ends) == 2:
+            near, far = (_cabled(*end) for end in ends if end is not None)
+            yield LinkFact(lines.number, near, far)
+
+
+def _printed(kind: str, lid: str, at: str, port_guid: str) -> tuple[int, End] | None:
+    one, port, value = number(lid, range(0xC000), 10), number(at, NODE_PORTS, 10), guid(port_guid)
+    return (KIND_WORDS[kind.lower()], End(value, 0, port, one)) if one is not None and port is not None and value is not None else None
+
+
+def _cabled(kind: int, port: End) -> End:
+    return End(node=port.guid, number=port.number) if kind == SWITCH else End(port.guid, number=port.number)
+
+
+def nodes(lines: Lines) -> Iterator[Fact]:
+    """`ibnetdiscover -l`, ibnodes, ibhosts, ibswitches: a line a node."""
+    for text in lines:
+        if not text.strip() or text.startswith("#"):
+            continue
+        found = LISTED.fullmatch(text.rstrip())
+        node = guid(found[2]) if found else None
+        if found is None or node is None:
+            lines.unknown("a node, its GUID and its ports")
+            continue
+        kind = KIND_WORDS[found[1].lower()]
+        device, vendor = (number(found[i] or "0", range(1 << 32), 0) or 0 for i in (4, 5))
+        yield NodeFact(lines.number, node, kind, number(found[3], NODE_PORTS, 10) or 0, found[6], 0, device & 0xFFFF, vendor & 0xFFFFFF)
+        lid = SWITCH_LID.search(found[7])
+        known = number(lid[1], LIDS, 10) if lid else None
+        if lid and known:
+            yield PortFact(lines.number, End(node, node, 0, known), int(lid[2]))
+
+
+def iblinkinfo(lines: Lines) -> Iterator[Fact]:
+    """Blocks of a node and its ports, or with -l the port GUID and the name in front of every line."""
+    kind, switch, name = 0, 0, ""
+    for text in lines:
+        if not text.strip() or text.startswith("#"):
+            continue
+        head = LINK_HEAD.fullmatch(text.rstrip())
+        if head:
+            kind, switch, name = KIND_WORDS[head[1].lower()], (guid(head[2] or "") or 0), head[3]
+            if kind == SWITCH and switch:
+                yield NodeFact(lines.number, switch, SWITCH, name=name)
+            continue
+        found = LINK.match(text)
+        lid, at = (number(found[i], range(0xC000), 10) for i in (3, 4)) if found else (None, None)
+        if found is None or lid is None or at is None or at > 255:
+            lines.unknown("a port and its link")
+            continue
+        port = guid(found[1]) or 0 if found[1] else 0
+        near = End(switch, switch, at, lid) if switch and not port else End(port, 0, at, lid)
+        if near.node:
+            yield PortFact(lines.number, End(switch, switch, 0, lid))
+            near = End(node=switch, number=at)
+        elif kind and port:
+            yield PortFact(lines.number, near)
+        elif not port:
+            lines.unknown("the GUID of the port")
+            continue
+        else:  # -l: the GUID is that of a switch or of an adapter port, the line does not tell which
+            yield PortFact(lines.number, End(port, lid=lid))
+            near = End(lid=lid, number=at)
+        far_lid, far = (number(found[i] or "", LIDS, 10) for i in (7, 8))
+        if far_lid and far is not None:
+            yield LinkFact(lines.number, near, End(lid=far_lid, number=far))

@@ -1,0 +1,175 @@
+"""What do the dumps of OpenSM and the forwarding tables of ibroute and dump_lfts say?
+
+Formats: osm_dump.c of opensm 3.3, ibroute.c of infiniband-diags.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ibdissect.fabric.groups import GroupFacts
+from ibdissect.fabric.model import SWITCH
+
+from .facts import End, Fact, GroupFact, LinkFact, ManagerFact, MulticastFact, NodeFact, PortFact, RouteFact, WholeFact
+from .text import KIND_WORDS, LIDS, Lines, guid, number
+
+MULTICAST = range(0xC000, 0xFFFF)
+SIDE = re.compile(
+    r"\{ (CA|SW|Rt|\*\*)(-SM)? Ports:([0-9A-Fa-f]{2}) SystemGUID:([0-9a-f]{16}) NodeGUID:([0-9a-f]{16}) PortGUID:([0-9a-f]{16}) "
+    r"VenID:([0-9A-Fa-f]+) DevID:([0-9A-Fa-f]+) Rev:[0-9A-Fa-f]+ \{(.*?)\} LID:([0-9A-Fa-f]{4}) PN:([0-9A-Fa-f]{2}) \}"
+)
+UNICAST = re.compile(r"Unicast lids \[.*?\] of switch (?:Lid (\d+)|.*?) guid (0x[0-9a-fA-F]+) \(.*\):\s*")
+ROUTE = re.compile(r"(0x[0-9a-fA-F]{4}) (\d{3}) (?:#|:) \(?(Channel Adapter|Switch|Router)? ?(?:portguid (0x[0-9a-fA-F]+): )?.*")
+DUMPED = re.compile(r"(\d{1,6}) (valid )?lids dumped")
+OF_SWITCH = re.compile(r"(?:dump_ucast_routes: )?Switch (0x[0-9a-fA-F]+)\s*")
+GROUP = re.compile(r"MC Group (0x[0-9a-fA-F]+) .*?: mgid=0x([0-9a-f]{16}):0x([0-9a-f]{16}) .*")
+PAIR = re.compile(r"\b(qkey|mtu|pkey|rate|sl_flow_hop)=(0x[0-9a-fA-F]+)")
+MEMBER = re.compile(r"mcm_port: port_gid=0x([0-9a-f]{16}):0x([0-9a-f]{16}) scope_state=(0x[0-9a-f]+).*")
+MULTICAST_HEAD = re.compile(r"Multicast mlids \[.*?\] of switch .*?guid (0x[0-9a-fA-F]+) \(.*\):\s*")
+CROSSES = re.compile(r"(0x[0-9a-fA-F]{4})(  [ x]*)")
+
+
+def subnet_lst(lines: Lines) -> Iterator[Fact]:
+    """opensm-subnet.lst: a line per linked port, with both sides. The second DevID is shifted by 16 bits in some versions."""
+    for text in lines:
+        if not text.strip():
+            continue
+        sides = list(SIDE.finditer(text))
+        if len(sides) != 2:
+            lines.unknown("two sides of a link in braces")
+            continue
+        ends = []
+        for side in sides:
+            kind, node, port, at, lid = (
+                KIND_WORDS.get(side[1].lower(), 0),
+                int(side[5], 16),
+                int(side[6], 16),
+                int(side[11], 16),
+                int(side[10], 16),
+            )
+            device = int(side[8], 16)
+            yield NodeFact(
+                lines.number,
+                node,
+                kind,
+                int(side[3], 16),
+                side[9],
+                int(side[4], 16),
+                (device >> 16 or device) & 0xFFFF,
+                int(side[7], 16) & 0xFFFFFF,
+            )
+            yield PortFact(lines.number, End(port, node, 0 if kind == SWITCH else at, lid if lid in LIDS else 0))
+            if side[2] and kind != SWITCH:
+                yield ManagerFact(lines.number, port, lid if lid in LIDS else 0, state=3)
+            ends.append(End(node=node, number=at))
+        yield LinkFact(lines.number, *ends)
+
+
+def forwarding(lines: Lines) -> Iterator[Fact]:
+    """opensm-lfts.dump, ibroute and dump_lfts: linear forwarding tables, and whose LID each is. The first lists all LIDs."""
+    switch, tables, whole = End(), 0, 0
+    for text in lines:
+        text = text.strip()
+        head = UNICAST.fullmatch(text)
+        if head:
+            node = guid(head[2]) or 0
+            lid = number(head[1] or "", LIDS, 10) or 0
+            switch, tables = End(node, node, 0, lid), tables + 1
+            yield NodeFact(lines.number, node, SWITCH)
+            yield PortFact(lines.number, switch)
+            continue
+        if end := DUMPED.fullmatch(text):
+            whole += not end[2]  # ibroute leaves out LIDs
+            continue
+        found = ROUTE.fullmatch(text)
+        lid_, port = (number(found[1], LIDS, 16), number(found[2], range(255), 10)) if found else (None, None)
+        if found and switch.node and lid_ and port is not None:
+            owner = guid(found[4]) if found[4] else None
+            if owner and found[3] == "Switch":
+                yield NodeFact(lines.number, owner, SWITCH)
+                yield PortFact(lines.number, End(owner, owner, 0, lid_))
+            elif owner:
+                yield PortFact(lines.number, End(owner, lid=lid_))
+            yield RouteFact(lines.number, switch, lid_, port)
+        elif text and not text.endswith(("Destination", "Info")) and not text.startswith("***"):
+            lines.unknown("a LID and its port")
+    if tables and tables == whole and not lines.strange:
+        yield WholeFact(0)
+
+
+def fdbs(lines: Lines) -> Iterator[Fact]:
+    """opensm.fdbs: unicast routes by switch."""
+    switch = End()
+    for text in lines:
+        text = text.strip()
+        head = OF_SWITCH.fullmatch(text)
+        words = [word.strip() for word in text.split(":")]
+        if head:
+            node = guid(head[1]) or 0
+            switch = End(node, node, 0)
+            yield NodeFact(lines.number, node, SWITCH)
+        elif len(words) >= 2 and (lid := number(words[0], LIDS, 16)):
+            port = number(words[1], range(255), 10)
+            if port is not None and switch.node:
+                yield RouteFact(lines.number, switch, lid, port)
+        elif text and not text.startswith("LID"):
+            lines.unknown("a LID and its port")
+
+
+def mcfdbs(lines: Lines) -> Iterator[Fact]:
+    """opensm.mcfdbs: multicast routes by switch, ports in hexadecimal."""
+    switch = End()
+    for text in lines:
+        text = text.strip()
+        head = OF_SWITCH.fullmatch(text)
+        if head:
+            node = guid(head[1]) or 0
+            switch = End(node, node, 0)
+            yield NodeFact(lines.number, node, SWITCH)
+            continue
+        first, colon, rest = text.partition(":")
+        lid = number(first, MULTICAST, 16)
+        ports = [number(word, range(256), 16) for word in rest.split()]
+        if colon and lid and switch.node and None not in ports:
+            yield MulticastFact(lines.number, switch, lid, tuple(port for port in ports if port is not None))
+        elif text and not text.startswith("LID"):
+            lines.unknown("a multicast LID and its ports")
+
+
+def dump_mfts(lines: Lines) -> Iterator[Fact]:
+    """dump_mfts: multicast routes by switch, a cross for each port."""
+    switch = End()
+    for text in lines:
+        head, row = MULTICAST_HEAD.fullmatch(text.strip()), CROSSES.fullmatch(text.rstrip("\n"))
+        if head:
+            node = guid(head[1]) or 0
+            switch = End(node, node, 0)
+            yield NodeFact(lines.number, node, SWITCH)
+        elif row and switch.node and (lid := number(row[1], MULTICAST, 16)):
+            # two characters a port, port 0 in column 12
+            yield MulticastFact(lines.number, switch, lid, tuple(i for i, cross in enumerate(row[2][6::2]) if cross == "x" and i < 256))
+        elif text.strip() and not re.match(r"[\s\d]+$|\s+Ports:|\s*MLid|\d+ valid|\*\*\*", text):
+            lines.unknown("a multicast LID and its ports")
+
+
+def sa_dump(lines: Lines) -> Iterator[Fact]:
+    """opensm-sa.dump: multicast groups and their members."""
+    group: tuple[bytes, GroupFacts] | None = None
+    for text in lines:
+        text = text.strip()
+        head, member = GROUP.fullmatch(text), MEMBER.fullmatch(text)
+        if head:
+            mlid = number(head[1], MULTICAST, 16)
+            said = {name: int(value, 16) for name, value in PAIR.findall(text)}
+            if mlid is None:
+                lines.unknown("a group with its multicast LID")
+                continue
+            facts = GroupFacts(
+                mlid, said.get("pkey", 0) & 0xFFFF, said.get("qkey", 0) & 0xFFFFFFFF, said.get("mtu", 0) & 63, said.get("rate", 0) & 63,
+                said.get("sl_flow_hop", 0) >> 28 & 15,
+            )  # fmt: skip
+            group = bytes.fromhex(head[2] + head[3]), facts
+            yield GroupFact(lines.number, *group)
+        elif member and group is not None:
+            yield GroupFact(lines.number, *group, bytes.fromhex(member[1] + member[2]), int(member[3], 16) & 15)

@@ -1,0 +1,163 @@
+"""What can a line of a subnet file say? One small type per kind of fact; parsers yield them, `learn` puts them into the model."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec import Struct as Record
+
+from ibdissect.fabric.groups import GroupFacts
+from ibdissect.fabric.model import SwitchFacts
+
+
+class End(NamedTuple):
+    """A port, by all that a line says of it. Files name ports by GUID, by node and number, or by LID."""
+
+    guid: int = 0
+    """Port GUID; 0: not said."""
+    node: int = 0
+    """Node GUID; 0: not said."""
+    number: int = -1
+    """Port number; -1: not said. A switch's own port is 0."""
+    lid: int = 0
+    """A LID of the port; for an external port of a switch, that of the switch. 0: not said."""
+
+
+class NodeFact(Record, frozen=True, gc=False):
+    """A node, by NodeGUID; 0 and empty: not said."""
+
+    line: int
+    guid: int
+    kind: int = 0
+    num_ports: int = 0
+    name: str = ""
+    system_guid: int = 0
+    device_id: int = 0
+    vendor_id: int = 0
+    partition_cap: int = 0
+
+
+class PortFact(Record, frozen=True, gc=False):
+    """A port, and the LIDs that it has if `end.lid` is not 0."""
+
+    line: int
+    end: End
+    lmc: int = -1
+    """-1: not said."""
+
+
+class TableFact(Record, frozen=True, gc=False):
+    """A block of 32 entries of a port's P_Key table."""
+
+    line: int
+    end: End
+    block: int
+    keys: bytes
+    """64 bytes."""
+    size: int = 0
+    """Entries of the whole table; 0: not said."""
+
+
+class InfoFact(Record, frozen=True, gc=False):
+    """PortInfo of a port, 64 bytes; what the file does not say is 0."""
+
+    line: int
+    end: End
+    body: bytes
+
+
+class LinkFact(Record, frozen=True, gc=False):
+    """A cable."""
+
+    line: int
+    near: End
+    far: End
+
+
+class MKeyFact(Record, frozen=True, gc=False):
+    """The M_Key of a port."""
+
+    line: int
+    end: End
+    key: int
+
+
+class SwitchFact(Record, frozen=True, gc=False):
+    """Capabilities of the switch with a LID."""
+
+    line: int
+    lid: int
+    facts: SwitchFacts
+    linear_top: int
+
+
+class RouteFact(Record, frozen=True, gc=False):
+    """Output port of a switch for a unicast LID."""
+
+    line: int
+    switch: End
+    lid: int
+    port: int
+
+
+class MulticastFact(Record, frozen=True, gc=False):
+    """Output ports of a switch for a multicast LID."""
+
+    line: int
+    switch: End
+    lid: int
+    ports: tuple[int, ...]
+
+
+class GroupFact(Record, frozen=True, gc=False):
+    """A multicast group; with a port GID, a member of it."""
+
+    line: int
+    mgid: bytes
+    facts: GroupFacts
+    port_gid: bytes = b""
+    join_state: int = 0
+
+
+class ManagerFact(Record, frozen=True, gc=False):
+    """A subnet manager: the port it runs on. `master`: it wrote these files, so it is SELF of partitions.conf."""
+
+    line: int
+    guid: int
+    lid: int = 0
+    priority: int = 0
+    state: int = 0
+    master: bool = True
+
+
+class OptionFact(Record, frozen=True, gc=False):
+    """An option of opensm.conf."""
+
+    line: int
+    name: str
+    value: str
+
+
+class DefinitionFact(Record, frozen=True, gc=False):
+    """A definition of partitions.conf with its port entries, as written."""
+
+    line: int
+    name: str
+    p_key: int
+    """0: opensm makes one up."""
+    default: str
+    """full, limited or both."""
+    entries: tuple[tuple[int, int | str, str], ...]
+    """(line, GUID or keyword, membership or empty)."""
+
+
+class WholeFact(Record, frozen=True, gc=False):
+    """The file lists all LIDs of the subnet."""
+
+    line: int
+
+
+Fact = (
+    NodeFact | PortFact | TableFact | InfoFact | LinkFact | MKeyFact | SwitchFact | RouteFact | MulticastFact | GroupFact | ManagerFact
+    | OptionFact | DefinitionFact | WholeFact
+)  # fmt: skip

@@ -1,0 +1,261 @@
+"""How do facts of files enter the model of the subnet? Before the first frame, each with the line that says it.
+
+Nodes first, then ports and their LIDs, then all that names a port by its LID. A newer file replaces what an older one said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+from msgspec import Struct as Record
+
+from ibdissect.fabric.file_lines import KnownFile, doubtful, line_number
+from ibdissect.fabric.keys import Guard, MKey
+from ibdissect.fabric.model import SWITCH, Node, NodeFacts, Port, Subnet
+from ibdissect.fabric.partitions import PKeys
+from ibdissect.fabric.tables import BLOCK, MASKS, PORTS, UNREACHABLE, Forwarding
+from ibdissect.fabric.topology import connect
+from ibdissect.wire.numbers import FIRST_MULTICAST
+
+from .facts import (
+    DefinitionFact,
+    End,
+    Fact,
+    GroupFact,
+    InfoFact,
+    LinkFact,
+    ManagerFact,
+    MKeyFact,
+    MulticastFact,
+    NodeFact,
+    OptionFact,
+    PortFact,
+    RouteFact,
+    SwitchFact,
+    TableFact,
+    WholeFact,
+)
+from .partitions_conf import memberships
+from .text import uncollected
+
+F = TypeVar("F")
+
+
+class SubnetFile(Record):
+    """A file and what it says."""
+
+    known: KnownFile
+    kind: str
+    facts: list[Fact]
+
+
+def learn(subnet: Subnet, files: Iterable[SubnetFile]) -> None:
+    """Put the facts of files, oldest file first, into an empty model."""
+    with uncollected():
+        _Learner(subnet, files).run()
+
+
+class _Learner:
+    def __init__(self, subnet: Subnet, files: Iterable[SubnetFile]) -> None:
+        self.subnet = subnet
+        self.by_type: dict[type[Any], list[tuple[int, Any]]] = {}
+        """Facts of each type with the numbers of their lines, ascending."""
+        for i, file in enumerate(files):
+            for fact in file.facts:
+                self.by_type.setdefault(type(fact), []).append((line_number(i, fact.line), fact))
+        self.by_guid: dict[int, Port] = {}
+        named = [fact.end for _, fact in self._of(TableFact)] + [fact.end for _, fact in self._of(InfoFact)]
+        self.switch_lids = {end.lid for end in named if end.number == 0}
+        """LIDs of switches, as far as a file has their port 0."""
+
+    def _of(self, kind: type[F]) -> list[tuple[int, F]]:
+        return self.by_type.get(kind, [])
+
+    def run(self) -> None:
+        """All facts, in the order in which they need each other."""
+        for line, node in self._of(NodeFact):
+            self._node(line, node)
+        self._ports()
+        for line, switch in self._of(SwitchFact):
+            port = self.subnet.by_lid(switch.lid)
+            if port is not None and port.node.kind in (0, SWITCH):
+                port.node.kind = SWITCH
+                port.node.learn(port.node.switch, switch.facts, line)
+                port.node.linear_top.learn(switch.linear_top, line)
+        for line, info in self._of(InfoFact):
+            port = self.port(info.end, line)
+            if port is not None:
+                port.shown.learn(self.subnet.share(info.body), line)
+        for line, link in self._of(LinkFact):
+            near, far = self.port(link.near, line), self.port(link.far, line)
+            if near is not None and far is not None and near is not far:
+                connect(near, far, line)
+        for line, table in self._of(TableFact):
+            self._table(line, table)
+        for line, key in self._of(MKeyFact):
+            port = self.port(key.end, line)
+            if port is not None:
+                self._m_key(port, key.key, line)
+        self._routes()
+        self._groups()
+        for line, manager in self._of(ManagerFact):
+            owner = self.by_guid.get(manager.guid)
+            lid = manager.lid or (owner.lid if owner is not None else 0)
+            if manager.state:
+                sm = self.subnet.sm(manager.guid)
+                sm.frame = sm.since = line
+                sm.lid, sm.priority, sm.state = lid, manager.priority or sm.priority, manager.state
+        self._partitions()
+        for line, _ in self._of(WholeFact):
+            self.subnet.listed = line
+        self.subnet.dropped.clear()
+
+    def _node(self, line: int, fact: NodeFact) -> None:
+        node, _ = self.subnet.node(fact.guid, line)
+        node.kind = fact.kind or node.kind
+        node.name = fact.name.encode("utf-8", "surrogateescape")[:64] or node.name
+        node.system_guid = fact.system_guid or node.system_guid
+        node.device_id, node.vendor_id = fact.device_id or node.device_id, fact.vendor_id or node.vendor_id
+        if fact.num_ports or fact.partition_cap:
+            node.facts.learn(NodeFacts(fact.num_ports or node.num_ports, fact.partition_cap or node.partition_cap), line)
+
+    def _ports(self) -> None:
+        """Ports by GUID, then their LIDs. A file may give several LIDs of a port one by one, which is its LMC."""
+        facts = self._of(PortFact)
+        named: dict[End, Port | None] = {}
+        for line, fact in facts:  # first those that name the node
+            end = fact.end
+            if end.node and end.number >= 0 and end not in named:
+                named[end] = self.port(end, line)
+        said: dict[tuple[int, int], tuple[int, Port, set[int], int]] = {}
+        for line, fact in facts:
+            end = fact.end
+            port = named.get(end) or self.port(end._replace(lid=0), line)
+            if port is None or not end.lid:
+                continue
+            known = said.get((line >> 32, id(port)))
+            if known is None or fact.lmc >= 0:
+                said[line >> 32, id(port)] = line, port, {end.lid}, fact.lmc
+            elif known[3] < 0:
+                known[2].add(end.lid)
+        lmcs = {id(port): (min(lids), lmc) for _, port, lids, lmc in said.values() if lmc >= 0}
+        for line, port, lids, lmc in said.values():
+            base, count = min(lids), len(lids)
+            if lmc < 0 and count > 1 and count & (count - 1) == 0 and max(lids) - base + 1 == count:
+                lmc = count.bit_length() - 1
+            elif lmc < 0:
+                before = lmcs.get(id(port), (0, 0))
+                lmc = before[1] if before[0] == base else 0
+            if lmc < 8 and base + (1 << lmc) <= FIRST_MULTICAST:
+                self.subnet.assign(port, base, lmc, line)
+        for line, fact in facts:  # those that know nothing but the LID
+            port = self.port(fact.end, line) if not fact.end.guid and not fact.end.node else None
+            if port is not None and fact.lmc >= 0 and port.node.guid == 0:
+                self.subnet.assign(port, fact.end.lid, fact.lmc, line)
+
+    def port(self, end: End, line: int) -> Port | None:
+        """The port that a line names, created if it is new; None if the line does not say enough."""
+        subnet = self.subnet
+        if end.node and end.number >= 0:
+            node, _ = subnet.node(end.node, line)
+            port = subnet.port(node, end.number)
+            if end.guid:
+                port.guid = end.guid
+                self.by_guid[end.guid] = port
+            return port
+        if end.guid:
+            found = self.by_guid.get(end.guid)
+            if found is not None:
+                return subnet.port(found.node, end.number) if found.node.kind == SWITCH and end.number > 0 else found
+            node, _ = subnet.node(0, line)
+            port = self.by_guid[end.guid] = subnet.strangers[end.guid] = subnet.port(node, 0)
+            port.guid = end.guid
+            return port
+        if not end.lid:
+            return None
+        owner = subnet.by_lid(end.lid)
+        if owner is None:
+            node, _ = subnet.node(0, line)
+            owner = subnet.port(node, 0)
+            subnet.assign(owner, end.lid, 0, line)
+        if not owner.node.kind and end.lid in self.switch_lids:
+            owner.node.kind = SWITCH
+        return subnet.port(owner.node, end.number) if owner.node.kind == SWITCH and end.number >= 0 else owner
+
+    def _table(self, line: int, fact: TableFact) -> None:
+        port = self.port(fact.end, line)
+        if port is not None:
+            if not port.node.kind and fact.end.number > 0 and not self.switch_lids:
+                line = doubtful(line)  # the table of an adapter's port, or what a switch enforces at one of its ports
+            port.p_keys = port.p_keys or PKeys()
+            port.p_keys.learn(fact.block, self.subnet.share(fact.keys), line)
+            port.p_keys.size = max(port.p_keys.size, fact.size)
+            self.subnet.partitioned = True
+
+    def _m_key(self, port: Port, key: int, line: int) -> None:
+        info = port.info
+        protect, lease = (info.m_key_protect_bits, info.m_key_lease_period) if info is not None else (0, 0)
+        port.guard = port.guard or Guard()
+        port.guard.learn(MKey(key, protect, lease), line)
+
+    def _routes(self) -> None:
+        linear: dict[tuple[Node, int], tuple[int, bytearray]] = {}
+        for line, fact in self._of(RouteFact):
+            port = self.port(fact.switch, line)
+            if port is not None and port.node.kind in (0, SWITCH):
+                block = linear.setdefault((port.node, fact.lid // BLOCK), (line, bytearray([UNREACHABLE]) * BLOCK))
+                block[1][fact.lid % BLOCK] = fact.port
+        for (node, number), (line, entries) in linear.items():
+            node.forwarding = node.forwarding or Forwarding()
+            node.forwarding.linear.learn(number, bytes(entries), line)
+        outputs = {}
+        for line, route in self._of(MulticastFact):
+            port = self.port(route.switch, line)
+            if port is not None and port.node.kind in (0, SWITCH):
+                outputs[port.node, route.lid - FIRST_MULTICAST] = line, route.ports
+        masks: dict[tuple[Node, int], tuple[int, bytearray]] = {}
+        for (node, index), (line, ports) in outputs.items():
+            for output in ports:
+                _, table = masks.setdefault((node, output // PORTS << 28 | index // MASKS), (line, bytearray(2 * MASKS)))
+                table[2 * (index % MASKS) + (output % PORTS < 8)] |= 1 << output % 8
+        for (node, modifier), (line, table) in masks.items():
+            node.forwarding = node.forwarding or Forwarding()
+            node.forwarding.learn_multicast(modifier, bytes(table), line)
+        for node in {node for node, _ in (*linear, *masks)}:
+            self.subnet.weigh(node)
+
+    def _groups(self) -> None:
+        groups = self.subnet.groups
+        for line, fact in sorted(self._of(GroupFact), key=lambda one: one[1].facts.p_key < 0):  # short records last: they lack most
+            known = groups.by_mgid.get(fact.mgid)
+            if fact.facts.p_key >= 0:
+                known = groups.learn(fact.mgid, fact.facts, line)
+            if known is not None and fact.port_gid:
+                groups.join(known, fact.port_gid, fact.join_state, line)
+
+    def _partitions(self) -> None:
+        """What partitions.conf means for each port that has a LID. Of several such files the newest counts."""
+        found = self._of(DefinitionFact)
+        if not found:
+            return
+        newest = found[-1][0] >> 32
+        definitions = [DefinitionFact(line, *_rest(fact, line)) for line, fact in found if line >> 32 == newest]
+        options = {fact.name: fact.value for _, fact in self._of(OptionFact)}
+        both = options["allow_both_pkeys"].upper() == "TRUE" if "allow_both_pkeys" in options else (False if options else None)
+        own = int(options["guid"], 16) if options.get("guid", "").startswith("0x") else 0
+        managers = [fact.guid for _, fact in self._of(ManagerFact) if fact.master]
+        ports = {guid: port for guid, port in self.by_guid.items() if port.node.kind != SWITCH or not port.number}
+        whole = newest << 32
+        kinds = ((guid, port.node.kind) for guid, port in ports.items())
+        for guid, membership in memberships(definitions, kinds, own or (managers[-1] if managers else 0), both=both, whole=whole).items():
+            port = ports[guid]
+            port.p_keys = port.p_keys or PKeys()
+            port.p_keys.intended = membership
+            self.subnet.partitioned = True
+
+
+def _rest(fact: DefinitionFact, line: int) -> Iterator[Any]:
+    """Fields of a definition behind its line, lines of entries as numbers of `file_lines`."""
+    first = line - fact.line
+    yield from (fact.name, fact.p_key, fact.default, tuple((first + at, who, how) for at, who, how in fact.entries))

@@ -1,0 +1,314 @@
+"""Which files do the arguments of --subnet name, what kind is each, and what do they say?"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import IO
+
+from msgspec import Struct as Record
+
+from ibdissect.capture import pcap, pcapng
+from ibdissect.capture.discover import NAMES, below
+from ibdissect.capture.opening import open_capture
+from ibdissect.errors import CaptureError, SubnetFileError
+from ibdissect.fabric import Follower
+from ibdissect.fabric.describe import describe
+from ibdissect.fabric.file_lines import KnownFile
+from ibdissect.table.services import Services
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.catalog import builtin
+
+from . import discover, dumps, host, ibdiagnet, opensm_files, queries
+from .described import described
+from .facts import Fact
+from .learn import SubnetFile
+from .partitions_conf import partitions_conf
+from .text import MOST_LINE, Lines, uncollected
+
+HEAD = 400
+"""Lines looked at to recognize a kind."""
+MOST_BYTES = 1 << 30
+"""Bytes read of a file; a device file may be endless."""
+MOST_JSON = 1 << 28
+MOST_FILES = 100_000
+MOST_FACTS = 1 << 22
+TREE = tuple(["node_guid", *(f"ports/*/{name}" for name in ("pkeys/*", "gids/0", "lid", "lid_mask_count", "link_layer"))])
+"""Files of a device in /sys/class/infiniband that are read."""
+STAMP = re.compile(r"generated on (\w{3} \w{3} +\d+ \d+:\d+:\d+ \d{4})")
+Parser = Callable[[Lines], Iterator[Fact]]
+
+
+class Kind(Record, frozen=True):
+    """A kind of file: the line by which it is recognized, and its parser."""
+
+    sign: re.Pattern[str] | None
+    """One of the first lines matches it; None: only by name or by its first bytes."""
+    parse: Parser | None = None
+    every: re.Pattern[str] | None = None
+    """All of the first lines match it."""
+    lasting: bool = False
+    """Written by people, or whenever something changes: its age does not make it doubtful."""
+
+
+def _sign(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+GUID = "0x[0-9a-fA-F]{16}"
+KINDS: dict[str, Kind] = {
+    "capture": Kind(None),
+    "json": Kind(None),
+    "ibnetdiscover": Kind(_sign(r'(?:Switch|Ca|Rt)\s+\d+\s+"[SHR]-[0-9a-f]{16}"'), discover.ibnetdiscover),
+    "ibnetdiscover-ports": Kind(_sign(r"(?:CA|SW|RT)\s+\d+\s+\d+ 0x[0-9a-f]{16} "), discover.ports_of_ibnetdiscover),
+    "nodes": Kind(_sign(r"(?:Ca|Switch|Rt)\s*: 0x[0-9a-f]+ ports \d+ "), discover.nodes),
+    "iblinkinfo": Kind(_sign(r".*\d+\[[^\]]*\] ==\(.*\)==>"), discover.iblinkinfo),
+    "saquery": Kind(_sign(r"\w[\w ]*(?:Record|member|group) dump:\s*$|PKeyTableRecord dump:"), queries.saquery),
+    "smpquery": Kind(_sign(r"# (?:Port|Node|Switch) info:|\s*0:(?: 0x[0-9a-f]{4}){8}\s*$"), queries.smpquery),
+    "sminfo": Kind(_sign(r"sminfo: sm lid "), queries.sminfo),
+    "subnet.lst": Kind(_sign(r"\{ (?:CA|SW|Rt|\*\*)\S* Ports:"), dumps.subnet_lst),
+    "lfts": Kind(_sign(r"Unicast lids \[.*\] of switch "), dumps.forwarding),
+    "fdbs": Kind(_sign(r"dump_ucast_routes: Switch 0x"), dumps.fdbs),
+    "mcfdbs": Kind(_sign(r"LID    : Out Port"), dumps.mcfdbs),
+    "mfts": Kind(_sign(r"Multicast mlids \[.*\] of switch "), dumps.dump_mfts),
+    "sa.dump": Kind(_sign(r"MC Group 0x"), dumps.sa_dump),
+    "db_csv": Kind(_sign(r"START_(?:NODES|PORTS|LINKS)\s*$"), ibdiagnet.db_csv),
+    "guid2lid": Kind(_sign(rf"{GUID} 0x[0-9a-fA-F]{{4}} 0x[0-9a-fA-F]{{4}}\s*$"), opensm_files.guid2lid, lasting=True),
+    "guid2mkey": Kind(_sign(rf"{GUID} 0x[0-9a-fA-F]{{16}}\s*$"), opensm_files.guid2mkey, lasting=True),
+    "neighbors": Kind(_sign(rf"{GUID}:\d+ {GUID}:\d+\s*$"), opensm_files.neighbors, lasting=True),
+    "opensm.log": Kind(_sign(r".*\] 0x[0-9a-fA-F]+ -> OpenSM \d"), opensm_files.opensm_log),
+    "opensm.conf": Kind(
+        _sign(r"(?:allow_both_pkeys|partition_config_file|sm_priority|part_enforce|m_key|sm_key|subnet_prefix|lmc|max_op_vls|guid) "),
+        opensm_files.opensm_conf, every=_sign(r"\s*(?:#.*|[a-z][a-z_0-9]*\s+\S.*)?$"), lasting=True,
+    ),
+    "sysfs": Kind(_sign(r"(?:==> )?\S*/ports/\d+/(?:pkeys|gids|lid)|(?:==> )?\S*/infiniband/\S+/(?:node_guid|node_type)")),
+    "ibstat": Kind(_sign(r"\s*CA '\S+'\s*$"), host.ibstat),
+    "ibv_devinfo": Kind(_sign(r"hca_id:"), host.ibv_devinfo),
+    "rdma-link": Kind(_sign(r"link \S+/\d+ .*\blid \d"), host.rdma_link),
+    "show_gids": Kind(_sign(r"DEV\s+PORT\s+INDEX\s+GID"), host.show_gids),
+    "partitions.conf": Kind(
+        _sign(r"\s*[^#:;]*(?:=\s*(?:0x)?[0-9a-fA-F]+)?[^:;]*:\s*(?:0x[0-9a-fA-F]{6,16}|ALL|SELF|mgid)"), partitions_conf, lasting=True
+    ),
+}  # fmt: skip
+"""In the order in which they are tried."""
+
+
+class SubnetFiles(Record):
+    """All that the files say, and what is to be said about the files."""
+
+    files: list[SubnetFile]
+    """Oldest first."""
+    notes: list[str]
+    """What could not be read."""
+
+    @property
+    def known(self) -> tuple[KnownFile, ...]:
+        """The files, as evidence names them."""
+        return tuple(file.known for file in self.files)
+
+
+def read_files(arguments: Iterable[str], taken: float | None = None) -> SubnetFiles:
+    """Read what `arguments` name: files, directories, globs, each with `kind:` in front to insist on its kind.
+
+    `taken`: when the files were true (seconds since 1970), instead of the times that they have. Raises SubnetFileError for a file that
+    cannot be read, that opensm would refuse or that is not of the kind insisted on, and if no file is of a known kind.
+    """
+    with uncollected():
+        return _read(list(arguments), _Reader(taken))
+
+
+def _read(arguments: list[str], reader: _Reader) -> SubnetFiles:
+    for argument in arguments:
+        kind, path = _split(argument)
+        if os.path.isdir(path):
+            reader.folder(path)
+        elif glob.has_magic(path) and not os.path.lexists(path):
+            matches = sorted(glob.glob(path, recursive=True))
+            if not matches:
+                raise SubnetFileError(path, 0, "matches no file")
+            for match in matches:
+                reader.folder(match) if os.path.isdir(match) else reader.take(match, kind)
+        else:
+            reader.take(path, kind)
+    reader.hosts()
+    if not reader.files:
+        raise SubnetFileError(
+            ", ".join(arguments), 0, "is of no known kind", hint=f"insist on one with KIND:FILE; kinds are {', '.join(KINDS)}"
+        )
+    if reader.skipped:
+        reader.notes.append(f"{reader.skipped} files of no known kind were skipped")
+    return SubnetFiles(sorted(reader.files, key=lambda one: (one.known.time_ns, one.known.path)), reader.notes)
+
+
+def _split(argument: str) -> tuple[str, str]:
+    """`kind:FILE`; a name that only looks so is a file."""
+    kind, colon, path = argument.partition(":")
+    return (kind, path) if colon and kind in KINDS and not os.path.lexists(argument) else ("", argument)
+
+
+class _Reader:
+    def __init__(self, taken: float | None) -> None:
+        self.taken = taken
+        self.files: list[SubnetFile] = []
+        self.notes: list[str] = []
+        self.skipped = 0
+        """Files of directories that are of no known kind."""
+        self._seen: set[str] = set()
+        self._sysfs: list[tuple[str, list[str], int]] = []
+        """Outputs of hosts: path, lines and time; joined when all are read."""
+        self._facts = 0
+
+    def folder(self, path: str) -> None:
+        """All files below a directory that are of a known kind, except captures; or the tree of /sys/class/infiniband."""
+        if tree := [file for device in ("", "*/") for name in TREE for file in glob.glob(os.path.join(glob.escape(path), device + name))]:
+            lines = [f"{file}:{_first_line(file)}" for file in sorted(tree)[:MOST_FILES]]
+            self._sysfs.append((path, lines, self._time(path, "")))
+            return
+        for file in below(path):
+            if os.path.isfile(file):
+                self.take(file, "", in_folder=True)
+
+    def take(self, path: str, kind: str, *, in_folder: bool = False) -> None:
+        """One file."""
+        if os.path.abspath(path) in self._seen:
+            return
+        self._seen.add(os.path.abspath(path))
+        try:
+            with open(path, "rb") as file:
+                head = file.read(1 << 16)
+                found = kind or _kind(path, head)
+                if found == "capture" and in_folder:
+                    found = ""
+                if not found:
+                    self.skipped += in_folder
+                    if not in_folder:
+                        what = "of no known kind" if head.strip() else "empty"
+                        self.notes.append(f"{path}: is {what} and was not used")
+                    return
+                self._parse(path, found, head, file, insisted=bool(kind))
+        except OSError as error:
+            raise SubnetFileError(path, 0, f"cannot be read: {error.strerror}") from error
+
+    def _parse(self, path: str, kind: str, head: bytes, file: IO[bytes], *, insisted: bool) -> None:
+        strange = Lines(path, ())
+        time_ns = self._time(path, head.decode("utf-8", "replace"))
+        if kind == "capture":
+            facts, time_ns = _captured(path)
+        elif kind == "json":
+            facts = list(described(_loaded(path, head + file.read(MOST_JSON))))
+        else:
+            strange = Lines(path, _lines(head, file))
+            parse = KINDS[kind].parse
+            if parse is None:
+                self._sysfs.append((path, list(islice(strange, MOST_FACTS)), time_ns))
+                return
+            facts = list(islice(parse(strange), MOST_FACTS - self._facts))
+        self._add(path, kind, facts, time_ns, strange, insisted=insisted)
+
+    def _add(self, path: str, kind: str, facts: list[Fact], time_ns: int, lines: Lines, *, insisted: bool = False) -> None:
+        self._facts += len(facts)
+        if self._facts >= MOST_FACTS:
+            raise SubnetFileError(path, 0, f"the files say more than {MOST_FACTS} facts, which is more than a subnet has")
+        if lines.strange:
+            count = f"{lines.strange} lines" if lines.strange > 1 else "a line"
+            self.notes.append(f"{path}:{lines.first_strange}: {count} not understood, expected {lines.why}")
+        if insisted and not facts:
+            raise SubnetFileError(
+                path, lines.first_strange, f"is no {kind}: " + (f"expected {lines.why}" if lines.why else "it says nothing")
+            )
+        self.files.append(SubnetFile(KnownFile(path, time_ns, KINDS[kind].lasting), kind, facts))
+
+    def hosts(self) -> None:
+        """Files of sysfs. The P_Keys of a port do not name it, so other files of the same host, named alike, are asked for its GUID."""
+        ports: dict[str, host.Ports] = {}
+        for path, text, _ in self._sysfs:
+            for key, values in host.sysfs_ports(Lines(path, text)).items():
+                ports.setdefault(_host(path), {}).setdefault(key, {}).update(values)
+        for path, text, time_ns in self._sysfs:
+            lines = Lines(path, text)
+            self._add(path, "sysfs", list(host.sysfs(lines, ports.get(_host(path), {}))), time_ns, lines)
+
+    def _time(self, path: str, head: str) -> int:
+        """As said by the user, else in the file, else by the file system; nanoseconds since 1970."""
+        if self.taken is not None:
+            return int(self.taken * 1e9)
+        stamp = STAMP.search(head)
+        if stamp:
+            try:
+                return int(time.mktime(time.strptime(stamp[1]))) * 1_000_000_000
+            except (ValueError, OverflowError):
+                pass
+        return os.stat(path).st_mtime_ns
+
+
+def _host(path: str) -> str:
+    """`dir/gw01` of dir/gw01-pkeys.txt and of dir/gw01-port.txt."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, re.split(r"[-_.](?=[^-_.]*(?:\.\w+)?$)", name, maxsplit=1)[0]) if not os.path.isdir(path) else path
+
+
+def _kind(path: str, head: bytes) -> str:
+    """The kind of a file by its first lines; empty: none."""
+    if head[:4] in pcap.MAGICS or head[:4] == pcapng.MAGIC or path.lower().endswith(NAMES):
+        return "capture"
+    if head.lstrip()[:1] == b"{" and b'"schema"' in head:
+        return "json"
+    if b"\0" in head:
+        return ""
+    lines = head.decode("utf-8", "replace").splitlines()[:HEAD]
+    for name, kind in KINDS.items():
+        if kind.sign is not None and any(map(kind.sign.match, lines)) and (kind.every is None or all(map(kind.every.match, lines))):
+            return name
+    return ""
+
+
+def _lines(head: bytes, file: IO[bytes]) -> Iterator[str]:
+    """Lines without their ends of a file whose first bytes were read already; a line longer than MOST_LINE becomes several."""
+    *whole, line = head.split(b"\n")
+    for one in whole:
+        yield one.rstrip(b"\r").decode("utf-8", "surrogateescape")
+    line += file.readline(MOST_LINE)
+    left = MOST_BYTES
+    while line and left > 0:
+        left -= len(line)
+        yield line.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
+        line = file.readline(MOST_LINE)
+
+
+def _first_line(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return file.readline(256).decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def _loaded(path: str, text: bytes) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SubnetFileError(path, 0, f"is not valid JSON: {error}") from error
+
+
+def _captured(path: str) -> tuple[list[Fact], int]:
+    """What the management traffic of a capture teaches, and the time of its last frame."""
+    follower, services, last = Follower(), Services(), 0
+    try:
+        reader = open_capture(path)
+    except CaptureError as error:
+        raise SubnetFileError(path, 0, error.reason) from error
+    try:
+        for chunk in reader.chunks():
+            for _ in follower.feed(ChunkTable(chunk, builtin(), services)):
+                pass
+            last = int(chunk.time_ns[-1]) if len(chunk) else last
+    except CaptureError as error:
+        raise SubnetFileError(path, 0, error.reason) from error
+    finally:
+        reader.close()
+    return list(described(describe(follower.subnet, lambda kind, value: ""))), last

@@ -1,0 +1,95 @@
+"""How are the lines of a subnet file read: numbered, bounded, and counted when they make no sense?"""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from ibdissect.fabric.model import CA, ROUTER, SWITCH
+
+MOST_LINE = 65536
+"""Characters of a line that are read; no tool writes such lines."""
+KIND_WORDS = {"ca": CA, "channel adapter": CA, "sw": SWITCH, "switch": SWITCH, "rt": ROUTER, "router": ROUTER}
+LAST_UNICAST = 0xBFFF
+GUIDS, LIDS = range(1, 1 << 64), range(1, LAST_UNICAST + 1)
+NODE_PORTS = range(256)
+
+
+class Lines:
+    """The lines of a file from the first one on. Parsers iterate over it, and call `unknown` for a line that they cannot read."""
+
+    def __init__(self, path: str, lines: Iterable[str]) -> None:
+        self.path = path
+        self.number = 0
+        """Number of the current line, from 1."""
+        self.strange = 0
+        """Number of lines that no parser could read."""
+        self.first_strange = 0
+        self.why = ""
+        """What was expected in the first of them."""
+        self._lines = iter(lines)
+        self._again = False
+        self._last = ""
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        if self._again:
+            self._again = False
+            return self._last
+        self._last = next(self._lines)
+        self.number += 1
+        return self._last
+
+    def back(self) -> None:
+        """Yield the current line once more."""
+        self._again = True
+
+    def unknown(self, expected: str) -> None:
+        """Count the current line as one that could not be read."""
+        if not self.strange:
+            self.first_strange, self.why = self.number, expected
+        self.strange += 1
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Pause the garbage collector: a subnet is many small objects that stay, which it would look through again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def number(text: str, allowed: range, base: int = 0) -> int | None:
+    """A number in a range; None if the text is none. `base` 0 reads 0x1f and 31."""
+    text = text.strip()
+    try:
+        value = int(text, base)
+    except ValueError:
+        if base != 0 or not re.fullmatch("0[0-7]*", text):  # C reads a leading zero as octal, Python refuses it
+            return None
+        value = int(text, 8)
+    return value if value in allowed else None
+
+
+def guid(text: str) -> int | None:
+    """A GUID in any of its spellings: 0x0002c9.., 2c9.., 0002:c903:0087:ee11; None if it is none, as in `<redacted>`."""
+    text = text.strip().replace(":", "")
+    return number(text.removeprefix("0x") or "-", GUIDS, 16)
+
+
+def gid(text: str) -> bytes | None:
+    """The 16 bytes of a GID; None if the text is none."""
+    from ipaddress import AddressValueError, IPv6Address
+
+    try:
+        return IPv6Address(text.strip()).packed
+    except AddressValueError:
+        return None

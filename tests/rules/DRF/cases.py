@@ -1,0 +1,58 @@
+"""Proofs of the rules about drift: what a port shows against what a file says of it."""
+
+from __future__ import annotations
+
+from ibdissect.subnet import SubnetFile
+from tests.craft import smp
+from tests.fabric.made import ANSWER, GUID, SWITCH_GUID, answer, node, p_keys, port_info, switch
+from tests.rules.cases import case
+from tests.subnet.files import parsed
+
+P_KEY_TABLE, NODE_INFO, PORT_INFO = 0x16, 0x11, 0x15
+PORT_5 = GUID + (5 << 4) + 1
+GUID2LID = parsed("guid2lid", f"0x{PORT_5:016x} 0x0005 0x0005\n0x0000000000000001 0x0001 0x0001")[0]
+PARTITIONS = parsed("partitions.conf", f"Default=0x7fff : ALL=full ;\nStorage=0x10 :\n 0x{PORT_5:x}=full ;")[0]
+OPTIONS = parsed("opensm.conf", "allow_both_pkeys FALSE\nguid 0x1")[0]
+
+
+def host(lid: int) -> SubnetFile:
+    """What ibstat prints at host 5."""
+    end = f"\t\tPort GUID: 0x{PORT_5:016x}\n\t\tLink layer: InfiniBand"
+    return parsed("ibstat", f"CA 'a'\n\tNode GUID: 0x{PORT_5 - 1:016x}\n\tPort 1:\n\t\tBase lid: {lid}\n\t\tLMC: 0\n{end}")[0]
+
+
+SHOWN = [answer(5, NODE_INFO, node(5)), answer(5, PORT_INFO, port_info(5), modifier=1)]
+
+case("DRF001", [*SHOWN, answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x0010))], [*SHOWN, answer(5, P_KEY_TABLE, p_keys(0x8010, 0xFFFF))],
+     frames=[3], known=[GUID2LID, OPTIONS, PARTITIONS])  # fmt: skip
+# a table of 64 entries is not whole yet
+WIDE = [answer(5, NODE_INFO, node(5, partition_cap=64)), SHOWN[1]]
+case("DRF001", [*SHOWN, answer(5, P_KEY_TABLE, p_keys(0xFFFF))], [*WIDE, answer(5, P_KEY_TABLE, p_keys(0xFFFF))],
+     frames=[3], known=[GUID2LID, OPTIONS, PARTITIONS])  # fmt: skip
+ROWS = "0: 0xffff 0x8010 0x0000 0x0000 0x0000 0x0000 0x0000 0x0000"
+TABLE = parsed("smpquery", f"$ smpquery pkeys 5 1\n   {ROWS}\n32 pkeys capacity for this port")[0]
+# the order of a table matters to nobody; what the manager writes in the end counts
+case("DRF001", [*SHOWN, answer(5, P_KEY_TABLE, p_keys(0xFFFF))],
+     [*SHOWN, answer(5, P_KEY_TABLE, p_keys(0xFFFF)), answer(5, P_KEY_TABLE, p_keys(0x8010, 0xFFFF))], frames=[3],
+     known=[host(5), TABLE])  # fmt: skip
+
+case("DRF002", SHOWN, [answer(6, NODE_INFO, node(5)), answer(6, PORT_INFO, port_info(6), modifier=1)], frames=[1], known=[host(6)])
+
+CABLES = parsed(
+    "ibnetdiscover",
+    f'vendid=0x2c9\nswitchguid=0x{SWITCH_GUID + 0x90:x}(1)\nSwitch\t8 "S-{SWITCH_GUID + 0x90:016x}"\t\t# "sw" base port 0 lid 9 lmc 0\n'
+    f'[2]\t"H-{PORT_5 - 1:016x}"[1]({PORT_5:x}) \t\t# "host" lid 5 4xEDR\n',
+)[0]
+
+
+def swept(port: int) -> list[bytes]:
+    """Directed routes to a switch and to host 5 behind one of its ports."""
+    return [smp(ANSWER, NODE_INFO, body, path=way) for way, body in (([], node(3)), ([1], switch(9)), ([1, port], node(5)))]
+
+
+case("DRF003", swept(3), swept(2), frames=[3], known=[CABLES])
+
+KEYS = parsed("guid2mkey", f"0x{PORT_5:016x} 0x00000000000000aa")[0]
+case("DRF004", [SHOWN[0], answer(5, PORT_INFO, port_info(5, m_key=0xBB), modifier=1)],
+     [SHOWN[0], answer(5, PORT_INFO, port_info(5, m_key=0xAA), modifier=1)], frames=[2], known=[host(5), KEYS],
+     also=["MKY005"], twin_also=["MKY005"])  # fmt: skip
