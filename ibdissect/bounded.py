@@ -31,3 +31,33 @@ class BoundedDict(OrderedDict[K, V]):
                 self.dropped.add(frame, time_ns)
         self[key] = value
         return gone
+
+
+class KeptDict(dict[K, V]):
+    """At most `limit` keys: one that finds no room is not taken in, and counted in `dropped`."""
+
+    def __init__(self, limit: int, dropped: Dropped) -> None:
+        super().__init__()
+        self.limit, self.dropped = limit, dropped
+
+    def keep(self, key: K, value: V, frame: int, time_ns: int) -> None:
+        """Set a key if there is room; `frame` and `time_ns` say when."""
+        if key in self or len(self) < self.limit:
+            self[key] = value
+        else:
+            self.dropped.add(frame, time_ns)
+
+
+class KeptList(list[V]):
+    """At most `limit` entries, like `KeptDict`."""
+
+    def __init__(self, limit: int, dropped: Dropped) -> None:
+        super().__init__()
+        self.limit, self.dropped = limit, dropped
+
+    def keep(self, value: V, frame: int, time_ns: int) -> None:
+        """Append an entry if there is room; `frame` and `time_ns` say when."""
+        if len(self) < self.limit:
+            self.append(value)
+        else:
+            self.dropped.add(frame, time_ns)

@@ -1,8 +1,8 @@
-"""Does a bounded dict evict the oldest key, count that, and stay fast after many evictions?"""
+"""Does a bounded dict evict the oldest key, count that, and stay fast after many evictions? Do others refuse what is too much?"""
 
 from __future__ import annotations
 
-from ibdissect.bounded import BoundedDict
+from ibdissect.bounded import BoundedDict, KeptDict, KeptList
 from ibdissect.dropped import Dropped
 
 
@@ -24,3 +24,13 @@ def test_a_key_that_came_again_is_as_young_as_its_return() -> None:
     known.pop("a")
     known.put("a", 3)
     assert known.put("c", 4) == ("b", 2)
+
+
+def test_what_finds_no_room_is_counted_and_not_taken_in() -> None:
+    dropped = Dropped("names")
+    names, ages = KeptList[str](1, dropped), KeptDict[str, int](1, dropped)
+    for frame, name in enumerate(("a", "b"), 1):
+        names.keep(name, frame, 10 * frame)
+        ages.keep(name, frame, frame, 10 * frame)
+    ages.keep("a", 3, 3, 30)
+    assert names == ["a"] and ages == {"a": 3} and (dropped.count, dropped.frame) == (2, 2)

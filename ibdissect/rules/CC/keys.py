@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.bounded import BoundedDict
+from ibdissect.bounded import BoundedDict, KeptDict
 from ibdissect.dropped import Dropped
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.queries import Queries
@@ -16,7 +16,7 @@ from ibdissect.flow.transactions import AnsweredMany, Request, Transactions, Una
 from ibdissect.flow.visible_answers import VisibleAnswers
 from ibdissect.lint.finding import Span, value_of
 from ibdissect.lint.rule import ERROR, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
-from ibdissect.rules.TXN.answers import PATIENCE_NS
+from ibdissect.rules.shared.silence import PATIENCE_NS
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.cc import CongestionControlFormat, CongestionKeyInfo
 from ibdissect.wire.mad import MAD, request_text
@@ -71,7 +71,7 @@ class CCKeyWrong(Rule):
         """By frame."""
         self.refused: set[int] = set()
         """Frames of requests that were answered with an error of this class."""
-        self.silent: dict[int, Request] = {}
+        self.silent = KeptDict[int, Request](MAX_NODES, self.dropped)
         """Requests that were not answered, by frame."""
         self.done: list[int] = []
         """Requests that were answered well in this chunk."""
@@ -111,10 +111,7 @@ class CCKeyWrong(Rule):
     def nobody(self, event: Unanswered, _context: Context) -> None:
         if event.request.mgmt_class != CC_CLASS:
             return
-        if len(self.silent) < MAX_NODES:
-            self.silent[event.request.frame] = event.request
-        else:
-            self.dropped.add(event.frame, event.time_ns)
+        self.silent.keep(event.request.frame, event.request, event.frame, event.time_ns)
 
     @on_event(AnsweredMany)
     def answered(self, event: AnsweredMany, _context: Context) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ibdissect.bounded import KeptList
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.lid_writes import LATEST, LidWitness
@@ -37,9 +38,9 @@ class OtherPortsLid(Rule):
     example = "PortInfo of two hosts with LIDs 3 and 5, set and told, then a packet from LID 5 with the GID of the first"
 
     def __init__(self) -> None:
-        self.held: list[tuple[Port, Port, Hit]] = []
-        """What would be said, if the LIDs of both ports did not change unseen."""
         self.dropped = Dropped("GIDs with another port's LID")
+        self.held = KeptList[tuple[Port, Port, Hit]](MAX_FLOWS, self.dropped)
+        """What would be said, if the LIDs of both ports did not change unseen."""
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
@@ -74,10 +75,8 @@ class OtherPortsLid(Rule):
                 )
                 if witness.sure(port, frame) and witness.sure(owner, frame):
                     yield hit
-                elif len(self.held) < MAX_FLOWS:
-                    self.held.append((port, owner, hit))
                 else:
-                    self.dropped.add(hit.frame, hit.time_ns)
+                    self.held.keep((port, owner, hit), hit.frame, hit.time_ns)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec import Struct as Record
 
+from ibdissect.bounded import KeptDict
 from ibdissect.dropped import Dropped
 from ibdissect.flow.multicast import Multicast, Sender
 from ibdissect.flow.transactions import AnsweredMany
@@ -65,12 +66,12 @@ class BroadcastOutside(Rule):
     example = "a join and an accepted SubnAdmDelete(MCMemberRecord) of a port, and two seconds later its packet to the broadcast group"
 
     def __init__(self) -> None:
-        self.wishes: dict[int, Wish] = {}
+        self.dropped = Dropped("members of multicast groups")
+        self.wishes = KeptDict[int, Wish](MAX_KEPT, self.dropped)
         """Joins and leaves that wait for their answer, by frame."""
         self.steps: dict[Way, list[Step]] = {}
         self.joined: dict[Way, int] = {}
         """JoinState of those whose join was accepted."""
-        self.dropped = Dropped("members of multicast groups")
         self.answers: list[tuple[int, int, int, int]] = []
         """Request, frame, time and status of answers in this chunk."""
 
@@ -93,10 +94,7 @@ class BroadcastOutside(Rule):
                 if not _broadcast(way[0]):
                     continue
                 frame, time_ns = table.chunk.first + row, int(table.chunk.time_ns[row])
-                if len(self.wishes) < MAX_KEPT:
-                    self.wishes[frame] = Wish(way, method == DELETE, view.join_state)
-                else:
-                    self.dropped.add(frame, time_ns)
+                self.wishes.keep(frame, Wish(way, method == DELETE, view.join_state), frame, time_ns)
                 if method == SET:
                     self._step(way, Step(frame, time_ns, True, ""))
         for request, frame, time_ns, status in self.answers:

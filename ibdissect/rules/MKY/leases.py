@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ibdissect.bounded import KeptDict
 from ibdissect.capture.scattered import gather
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed, MKeyLearnt, WrongMKey
@@ -37,18 +38,17 @@ class LeaseExpired(Rule):
     example = "a port with M_KeyLeasePeriod 1, a Set with a wrong key, and nothing with the right key for a second"
 
     def __init__(self) -> None:
-        self.watched: dict[tuple[int, int], tuple[Port, int, int]] = {}
-        """Port, time and frame of the refused request by slot and port."""
         self.dropped = Dropped("ports that refused a request")
+        self.watched = KeptDict[tuple[int, int], tuple[Port, int, int]](MAX_TRAPS, self.dropped)
+        """Port, time and frame of the refused request by slot and port."""
 
     @on_event(WrongMKey)
     def refused(self, event: WrongMKey, context: Context) -> None:
         guard = event.port.guard
         if event.held.lease and not event.trap and guard is not None and guard.timer_ns == event.time_ns:
-            if len(self.watched) < MAX_TRAPS:
-                self.watched[event.port.node.slot, event.port.number] = (event.port, event.time_ns, event.frame)
-            else:
-                self.dropped.add(event.frame, event.time_ns)
+            self.watched.keep(
+                (event.port.node.slot, event.port.number), (event.port, event.time_ns, event.frame), event.frame, event.time_ns
+            )
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
@@ -88,21 +88,18 @@ class LeaseTooShort(Rule):
     example = "a port with M_Key and M_KeyLeasePeriod 1, a Set with the key, and a Get with it 2 s later"
 
     def __init__(self) -> None:
-        self.leased: dict[int, tuple[Port, int, int, int]] = {}
+        self.dropped = Dropped("ports with a lease period")
+        self.leased = KeptDict[int, tuple[Port, int, int, int]](MAX_PORTS, self.dropped)
         """Port, key, and time and frame of the latest request with it, by slot and port number."""
         self.managed: set[int] = set()
         """Ports that somebody wrote to with their key."""
-        self.dropped = Dropped("ports with a lease period")
 
     @on_event(MKeyLearnt)
     def learnt(self, event: MKeyLearnt, context: Context) -> None:
         key = event.port.node.slot << 8 | event.port.number
         self.leased.pop(key, None)
         if event.held.key and event.held.lease:
-            if len(self.leased) < MAX_PORTS:
-                self.leased[key] = (event.port, event.held.key, event.time_ns, event.frame)
-            else:
-                self.dropped.add(event.frame, event.time_ns)
+            self.leased.keep(key, (event.port, event.held.key, event.time_ns, event.frame), event.frame, event.time_ns)
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:

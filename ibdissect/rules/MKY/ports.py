@@ -16,9 +16,9 @@ from ibdissect.lint.finding import Evidence, value_of
 from ibdissect.lint.rule import ERROR, INFERRED, LEARNT, SEEN, WARNING, Context, Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.rules.MKY.early_requests import EarlyWrites
 from ibdissect.rules.shared.attribute_rule import DATA_AT
+from ibdissect.rules.shared.silence import PATIENCE_NS
 from ibdissect.rules.shared.site_policy import foreign_keys
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY
-from ibdissect.rules.TXN.answers import PATIENCE_NS
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import builtin

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.bounded import BoundedDict
+from ibdissect.bounded import BoundedDict, KeptList
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.lid_writes import LATEST, LidWitness
@@ -79,11 +79,11 @@ class PathLids(Rule):
     example = "PortInfo with LID 5 of a port, set and told, and a PathRecord with DLID 9 for its GID"
 
     def __init__(self) -> None:
+        self.dropped = Dropped("paths with another port's LID")
         self.ports: dict[int, Port] = {}
         self.count = 0
-        self.held: list[tuple[Port, Hit]] = []
+        self.held = KeptList[tuple[Port, Hit]](MAX_KEPT, self.dropped)
         """What would be said, if the port's LID did not change unseen."""
-        self.dropped = Dropped("paths with another port's LID")
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
@@ -124,10 +124,8 @@ class PathLids(Rule):
                 hit.related = (Related(since, "the port's LID"),)
                 if witness.sure(port, frame):
                     yield hit
-                elif len(self.held) < MAX_KEPT:
-                    self.held.append((port, hit))
                 else:
-                    self.dropped.add(hit.frame, hit.time_ns)
+                    self.held.keep((port, hit), hit.frame, hit.time_ns)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:

@@ -9,21 +9,19 @@ from operator import itemgetter
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import SmSeen
 from ibdissect.flow.queries import Queries
-from ibdissect.flow.transactions import Request, Transactions, Unanswered
-from ibdissect.flow.visible_answers import VisibleAnswers
+from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Span, value_of
-from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, fault, on_chunk, on_end, on_event
-from ibdissect.rules.TXN.answers import PATIENCE_NS
+from ibdissect.lint.rule import INFO, WARNING, Context, Hit, fault, on_chunk, on_end, on_event
+from ibdissect.rules.shared.silence import MAX_KEPT, UnansweredRule
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import SA_CLASS
 from ibdissect.wire.sa import SAFormat
 
 STANDBY = 2
-MAX_KEPT, MAX_STATES = 65536, 64
+MAX_STATES = 64
 
 
 class Keyed(Record):
@@ -37,18 +35,7 @@ class Keyed(Record):
     """Where the key stands in the frame."""
 
 
-def unanswered(context: Context, seen: list[Request]) -> Iterator[Request]:
-    """Requests that nobody answered, of senders to whom the capture shows answers: those of `seen`, and those open at the end."""
-    transactions, answers = context.get(Transactions), context.get(VisibleAnswers)
-    for request in seen:
-        if answers.would_show(request):
-            yield request
-    for request in transactions.open_requests():
-        if transactions.last_ns - request.last_ns >= PATIENCE_NS and answers.would_show(request):
-            yield request
-
-
-class SmKeyWrong(Rule):
+class SmKeyWrong(UnansweredRule):
     """A request to the SA carries another SM_Key than the SA takes, and is not answered.
 
     ## Why it matters
@@ -62,15 +49,14 @@ class SmKeyWrong(Rule):
     code, name, severity = "SA006", "sa-smkey-wrong", WARNING
     explains = ("TXN001",)
     reference = "IBA 15.4.1; opensm osm_sa_mad_ctrl"
-    needs = (VisibleAnswers,)
+    mgmt_class, remembers = SA_CLASS, "requests with an SM_Key"
     message = "{what} to {to} with {key} was not answered, the SA answers requests with {taken}"
     example = "SubnAdmGetTables with SM_Key 1, answered, and with SM_Key 5, not answered"
 
     def __init__(self) -> None:
+        super().__init__()
         self.keyed: dict[tuple[int, int, int], Keyed] = {}
         """Requests with a key by transaction id, source and destination."""
-        self.dropped = Dropped("requests with an SM_Key")
-        self.over: list[Request] = []
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> None:
@@ -94,22 +80,13 @@ class SmKeyWrong(Rule):
                 frame, time_ns = table.chunk.first + row, int(table.chunk.time_ns[row])
                 self.keyed[way] = Keyed(frame, time_ns, int(keys[i]), int(asked.destination[j]), at)
 
-    @on_event(Unanswered)
-    def nobody(self, event: Unanswered, _context: Context) -> None:
-        if event.request.mgmt_class != SA_CLASS:
-            return
-        if len(self.over) < MAX_KEPT:
-            self.over.append(event.request)
-        else:
-            self.dropped.add(event.frame, event.time_ns)
-
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         """A request that was not left unanswered was answered."""
         if not self.keyed:
             return
-        silent = {request.frame: request for request in unanswered(context, self.over) if request.mgmt_class == SA_CLASS}
-        over = {request.frame for request in (*self.over, *context.get(Transactions).open_requests())}
+        silent = {request.frame: request for request in self.unanswered(context)}
+        over = {request.frame for request in (*self.given_up, *context.get(Transactions).open_requests())}
         taken: dict[int, Keyed] = {}
         accepted: set[tuple[int, int]] = set()
         for keyed in self.keyed.values():
@@ -128,7 +105,7 @@ class SmKeyWrong(Rule):
             )  # fmt: skip
 
 
-class AskedStandby(Rule):
+class AskedStandby(UnansweredRule):
     """A request of subnet administration goes to a manager that is not master, and is not answered.
 
     ## Why it matters
@@ -140,15 +117,14 @@ class AskedStandby(Rule):
 
     code, name, severity = "SA024", "sa-request-nonmaster", INFO
     reference = "IBA 15.4.1; opensm C15-0.1.3"
-    needs = (VisibleAnswers,)
+    mgmt_class, remembers = SA_CLASS, "requests to the SA, and states of managers"
     message = "{what} to {to}, where a standby manager runs, was not answered"
     example = "SMInfo of a standby manager, and a SubnAdmGet to its LID without an answer"
 
     def __init__(self) -> None:
+        super().__init__()
         self.standby: dict[int, list[tuple[int, int]]] = {}
         """Frames and states that managers showed, by LID."""
-        self.dropped = Dropped("requests to the SA, and states of managers")
-        self.over: list[Request] = []
 
     @on_event(SmSeen)
     def state(self, event: SmSeen, _context: Context) -> None:
@@ -161,23 +137,14 @@ class AskedStandby(Rule):
             self.dropped.add(shown.pop(0)[0], event.time_ns)
         shown.append((event.frame, event.sm.state))
 
-    @on_event(Unanswered)
-    def nobody(self, event: Unanswered, _context: Context) -> None:
-        if event.request.mgmt_class != SA_CLASS:
-            return
-        if len(self.over) < MAX_KEPT:
-            self.over.append(event.request)
-        else:
-            self.dropped.add(event.frame, event.time_ns)
-
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         """Judged by what the manager showed last before and first after the request."""
-        for request in unanswered(context, self.over):
+        for request in self.unanswered(context):
             states = self.standby.get(request.target.lid, ()) if request.target.lid is not None else ()
             at = bisect_left(states, request.frame, key=itemgetter(0))
             before, after = states[max(0, at - 1) : at], states[at : at + 1]
-            if request.mgmt_class != SA_CLASS or not before or any(state != STANDBY for _, state in [before[-1], *after]):
+            if not before or any(state != STANDBY for _, state in [before[-1], *after]):
                 continue
             yield fault(
                 request.frame, request.time_ns,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ibdissect.bounded import KeptDict
 from ibdissect.dropped import Dropped
 from ibdissect.flow.queries import Queries
 from ibdissect.flow.transactions import AnsweredMany
@@ -40,15 +41,15 @@ class ReportUnwanted(Rule):
     example = "InformInfo for trap 144, its cancellation, both accepted, and a Report of trap 144 two seconds later"
 
     def __init__(self) -> None:
+        self.dropped = Dropped("subscriptions to events")
         self.wanted: dict[int, set[int]] = {}
         """Trap numbers of the subscriptions in force, by receiver."""
         self.ended: dict[int, tuple[int, int]] = {}
         """Frame and time of the cancellation that left a receiver without any."""
-        self.reports: dict[int, tuple[Hit, int]] = {}
+        self.reports = KeptDict[int, tuple[Hit, int]](MAX_RECEIVERS, self.dropped)
         """What would be said of each report that is not accepted yet, and its receiver, by frame."""
         self.accepted: list[int] = []
         """Reports that were accepted, as answers of this chunk say."""
-        self.dropped = Dropped("subscriptions to events")
 
     @on_event(AnsweredMany)
     def answered(self, event: AnsweredMany, _context: Context) -> None:
@@ -65,8 +66,8 @@ class ReportUnwanted(Rule):
             if found is not None:  # somebody of that address wants them
                 wanting.add(found[1])
                 self.ended.pop(found[1], None)
-        if wanting:
-            self.reports = {frame: held for frame, held in self.reports.items() if held[1] not in wanting}
+        for frame in [frame for frame, held in self.reports.items() if held[1] in wanting]:
+            del self.reports[frame]
         self.accepted.clear()
 
     @on_end
@@ -96,10 +97,7 @@ class ReportUnwanted(Rule):
             hit = self.hit(seen, notice, Notice.trap_number, trap=value_of(Notice.trap_number, notice.trap_number),
                            receiver=f"LID {receiver}" if receiver < 1 << 16 else "this address")  # fmt: skip
             hit.related, hit.evidence, hit.key = (Related(ended[0], "cancelled"),), INFERRED, receiver
-            if len(self.reports) < MAX_RECEIVERS:
-                self.reports[hit.frame] = hit, receiver
-            else:
-                self.dropped.add(hit.frame, hit.time_ns)
+            self.reports.keep(hit.frame, (hit, receiver), hit.frame, hit.time_ns)
 
     def _subscription(self, info: InformInfo, receiver: int, seen: Seen) -> None:
         wanted = self.wanted.get(receiver)

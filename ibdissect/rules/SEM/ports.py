@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.bounded import KeptDict
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed, TrapSeen
 from ibdissect.fabric.told import NodeInfos, PortInfos, Told
@@ -253,18 +254,15 @@ class CapabilityChanged(Changed):
     """CapabilityMask.IsSM."""
 
     def __init__(self) -> None:
-        self.announced: dict[tuple[int, int], int] = {}
-        """Frame of the latest trap 144 by slot and port."""
         self.dropped = Dropped("ports that announced a change")
+        self.announced = KeptDict[tuple[int, int], int](MAX_PORTS, self.dropped)
+        """Frame of the latest trap 144 by slot and port."""
 
     @on_event(TrapSeen)
     def trap(self, event: TrapSeen, context: Context) -> None:
         if event.port is not None and Notice(event.notice).trap_number == LOCAL_CHANGE:
             key = event.port.node.slot, event.port.number
-            if key in self.announced or len(self.announced) < MAX_PORTS:
-                self.announced[key] = event.frame
-            else:
-                self.dropped.add(event.frame, event.time_ns)
+            self.announced.keep(key, event.frame, event.frame, event.time_ns)
 
     def suspicious(self, told: Told, context: Context) -> Mask:
         different = (told.now(PortInfo.capability_mask) ^ told.was(PortInfo.capability_mask)) & (0xFFFFFFFF ^ self.is_sm)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ibdissect.bounded import KeptDict
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.told import SmInfos, Told
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Rule
@@ -105,9 +106,9 @@ class TwoMasters(TellingRule):
     at = SMInfo.sm_state
 
     def __init__(self) -> None:
-        self.masters: dict[int, tuple[int, int]] = {}
-        """First and latest frame of an unbroken row of answers as master, by GUID."""
         self.dropped = Dropped("master subnet managers")
+        self.masters = KeptDict[int, tuple[int, int]](MAX_MASTERS, self.dropped)
+        """First and latest frame of an unbroken row of answers as master, by GUID."""
 
     def suspicious(self, told: Told, context: Context) -> Mask:
         return told.answers
@@ -118,10 +119,7 @@ class TwoMasters(TellingRule):
             self.masters.pop(guid, None)
             return None
         first = self.masters.get(guid, (frame, 0))[0]
-        if guid in self.masters or len(self.masters) < MAX_MASTERS:
-            self.masters[guid] = (first, frame)
-        else:
-            self.dropped.add(frame, int(told.event.table.chunk.time_ns[told.rows[i]]))
+        self.masters.keep(guid, (first, frame), frame, int(told.event.table.chunk.time_ns[told.rows[i]]))
         for other, (_, latest) in self.masters.items():
             if other != guid and first < latest:  # it was master before and after the other said so
                 return {"guid": guid, "other": other, "latest": latest}

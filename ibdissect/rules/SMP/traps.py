@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.bounded import BoundedDict
+from ibdissect.bounded import BoundedDict, KeptList
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed, RepressSeen, TrapSeen
 from ibdissect.fabric.told import Others, Told
@@ -195,7 +195,7 @@ class MasterSmLid(TrapRule):
     def __init__(self) -> None:
         super().__init__()
         self.dropped = Dropped("traps")
-        self.held: list[Hit] = []
+        self.held = KeptList[Hit](MAX_TRAPS, self.dropped)
         """What would be said, if no PortInfo names that LID."""
         self.masters = np.zeros(1 << 16, np.bool_)
         """LIDs that some PortInfo names."""
@@ -203,10 +203,7 @@ class MasterSmLid(TrapRule):
     @on_event(TrapSeen)
     def trap(self, event: TrapSeen, context: Context) -> Iterator[Hit]:
         for hit in super().trap(event, context):
-            if len(self.held) < MAX_TRAPS:
-                self.held.append(hit)
-            else:
-                self.dropped.add(hit.frame, hit.time_ns)
+            self.held.keep(hit, hit.frame, hit.time_ns)
         return iter(())
 
     @on_event(ChunkFollowed)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.dropped import Dropped
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.transactions import (
     AnsweredAgain,
@@ -15,20 +14,16 @@ from ibdissect.flow.transactions import (
     Request,
     Transactions,
     TrapAnswered,
-    Unanswered,
 )
 from ibdissect.flow.visible_answers import VisibleAnswers
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.elsewhere import Elsewhere
+from ibdissect.rules.shared.silence import PATIENCE_NS, UnansweredRule
 from ibdissect.table.locate import Bool
 from ibdissect.wire.mad import MAD, RESPONSE_OF, method_name
 
 SECOND = 1_000_000_000
-PATIENCE_NS = SECOND
-"""A request so shortly before the capture ends may still be answered."""
-MAX_DOUBTFUL = 65536
-"""Requests without an answer that are kept until the end; further ones are not judged."""
 WARM_UP_NS = 10_000_000_000
 """What belongs to the time in front of the capture is over by then."""
 
@@ -49,7 +44,7 @@ def warm(time_ns: int, context: Context) -> bool:
     return bool(time_ns - context.get(Transactions).first_ns >= WARM_UP_NS)
 
 
-class RequestUnanswered(Rule):
+class RequestUnanswered(UnansweredRule):
     """A management request was never answered.
 
     ## Why it matters
@@ -73,26 +68,10 @@ class RequestUnanswered(Rule):
     needs = (VisibleAnswers, CaptureLoss)
     patience = Setting(PATIENCE_NS / SECOND, "seconds that the capture must go on after the last try", 0.0)
 
-    def __init__(self) -> None:
-        self.doubtful: list[Request] = []
-        """Requests given up, which are judged when it is known what the capture misses and whose answers it shows."""
-        self.dropped = Dropped("requests without an answer")
-
-    @on_event(Unanswered)
-    def given_up(self, event: Unanswered, _context: Context) -> None:
-        if len(self.doubtful) < MAX_DOUBTFUL:
-            self.doubtful.append(event.request)
-        else:
-            self.dropped.add(event.frame, event.time_ns)
-
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        transactions, answers = context.get(Transactions), context.get(VisibleAnswers)
-        late = transactions.last_ns - self.patience * SECOND
-        waiting = [request for request in transactions.open_requests() if request.last_ns <= late]
-        for request in (*self.doubtful, *waiting):
-            if answers.would_show(request):
-                yield self._hit(request, context)
+        for request in self.unanswered(context, self.patience * SECOND):
+            yield self._hit(request, context)
 
     @staticmethod
     def _hit(request: Request, context: Context) -> Hit:

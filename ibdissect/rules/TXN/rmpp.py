@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ibdissect.bounded import KeptDict, KeptList
 from ibdissect.dropped import Dropped
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.rmpp import LengthDisagrees, SegmentAlone, SegmentMissing, SegmentRepeated, TransferEvent, WindowBehind
@@ -56,17 +57,14 @@ class SegmentOrphan(Rule):
 
     def __init__(self) -> None:
         self.dropped = Dropped("segments without a beginning")
-        self.held: list[SegmentAlone] = []
+        self.held = KeptList[SegmentAlone](MAX_HELD, self.dropped)
         """Until it is known what the capture misses."""
 
     @on_event(SegmentAlone)
     def alone(self, event: SegmentAlone, context: Context) -> None:
         if not warm(event.time_ns, context):
             return
-        if len(self.held) < MAX_HELD:
-            self.held.append(event)
-        else:
-            self.dropped.add(event.frame, event.time_ns)
+        self.held.keep(event, event.frame, event.time_ns)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
@@ -98,18 +96,15 @@ class SegmentGap(Rule):
     needs = (CaptureLoss,)
 
     def __init__(self) -> None:
-        self.held: dict[int, tuple[SegmentMissing, Hit]] = {}
+        self.dropped = Dropped("gaps in transfers")
+        self.held = KeptDict[int, tuple[SegmentMissing, Hit]](MAX_HELD, self.dropped)
         """Gaps that the capture may have made, by frame, until the sender goes back for them."""
         self.filled: set[int] = set()
         """Those of which some segment came late: in order again, or the capture changed the order."""
-        self.dropped = Dropped("gaps in transfers")
 
     @on_event(SegmentMissing)
     def missing(self, event: SegmentMissing, _context: Context) -> None:
-        if len(self.held) < MAX_HELD:
-            self.held[event.frame] = event, of_transfer(event, expected=event.expected)
-        else:
-            self.dropped.add(event.frame, event.time_ns)
+        self.held.keep(event.frame, (event, of_transfer(event, expected=event.expected)), event.frame, event.time_ns)
 
     @on_event(SegmentRepeated)
     def repeated(self, event: SegmentRepeated, _context: Context) -> Iterator[Hit]:

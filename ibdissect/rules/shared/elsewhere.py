@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ibdissect.bounded import KeptList
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.lid_writes import LATEST, LidWitness
@@ -27,12 +28,12 @@ class Elsewhere(Rule):
     """Whether the rule judges subnet management by LID, or all other classes."""
 
     def __init__(self) -> None:
+        self.dropped = Dropped("answers from other LIDs")
         self.seen: list[AnsweredFromElsewhere] = []
         """Of this chunk."""
         self.subnet: Subnet | None = None
-        self.held: list[tuple[Port, Hit]] = []
+        self.held = KeptList[tuple[Port, Hit]](MAX_HELD, self.dropped)
         """What would be said, if the LIDs of the port that was asked did not change unseen."""
-        self.dropped = Dropped("answers from other LIDs")
 
     @on_event(AnsweredFromElsewhere)
     def elsewhere(self, event: AnsweredFromElsewhere, _context: Context) -> None:
@@ -74,10 +75,7 @@ class Elsewhere(Rule):
         if not context.get(LidWitness).told(port, request.frame):
             return  # a NodeRecord tells no LMC
         hit.related = (*hit.related, Related(since, "told the LIDs of the port that was asked"))
-        if len(self.held) < MAX_HELD:
-            self.held.append((port, hit))
-        else:
-            self.dropped.add(hit.frame, hit.time_ns)
+        self.held.keep((port, hit), hit.frame, hit.time_ns)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:

@@ -1,12 +1,51 @@
-"""How sure is a finding that rests on a packet which is not in the capture?"""
+"""What do rules share that conclude from a packet which is not in the capture, or from a request that nobody answered?"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from ibdissect.bounded import KeptList
+from ibdissect.dropped import Dropped
 from ibdissect.flow.capture_loss import CaptureLoss
+from ibdissect.flow.transactions import Request, Transactions, Unanswered
+from ibdissect.flow.visible_answers import VisibleAnswers
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import Context
+from ibdissect.lint.rule import Context, Rule, on_event
+
+PATIENCE_NS = 1_000_000_000
+"""A request so shortly before the capture ends may still be answered."""
+MAX_KEPT = 65536
+"""Requests without an answer that are kept until the end; further ones are not judged."""
 
 
 def doubtful(context: Context, time_ns: int) -> Severity | None:
     """INFO where the capture may have missed the packet; None, the rule's own severity, where it was not sent."""
     return None if context.get(CaptureLoss).proves_silence(time_ns) else Severity.INFO
+
+
+class UnansweredRule(Rule):
+    """What rules about requests without an answer share: they judge at the end, when it is known whose answers the capture shows."""
+
+    needs: ClassVar[tuple[type[Any], ...]] = (VisibleAnswers,)
+    mgmt_class: ClassVar[int | None] = None
+    """Only requests of this class."""
+    remembers: ClassVar[str] = "requests without an answer"
+
+    def __init__(self) -> None:
+        self.dropped = Dropped(self.remembers)
+        self.given_up = KeptList[Request](MAX_KEPT, self.dropped)
+
+    @on_event(Unanswered)
+    def nobody(self, event: Unanswered, _context: Context) -> None:
+        if self.mgmt_class in (None, event.request.mgmt_class):
+            self.given_up.keep(event.request, event.frame, event.time_ns)
+
+    def unanswered(self, context: Context, patience_ns: float = PATIENCE_NS) -> Iterator[Request]:
+        """Requests that nobody answered, also those still open so long at the end, of senders to whom the capture shows answers."""
+        transactions, answers = context.get(Transactions), context.get(VisibleAnswers)
+        late = transactions.last_ns - patience_ns
+        waiting = [request for request in transactions.open_requests() if request.last_ns <= late]
+        for request in (*self.given_up, *waiting):
+            if self.mgmt_class in (None, request.mgmt_class) and answers.would_show(request):
+                yield request
