@@ -13,12 +13,7 @@ from ibdissect.errors import CaptureError
 
 from . import scattered
 
-MAGICS = {
-    b"\xd4\xc3\xb2\xa1": ("<", 1000),
-    b"\xa1\xb2\xc3\xd4": (">", 1000),
-    b"\x4d\x3c\xb2\xa1": ("<", 1),
-    b"\xa1\xb2\x3c\x4d": (">", 1),
-}
+MAGICS = {b"\xd4\xc3\xb2\xa1": ("<", 1000), b"\xa1\xb2\xc3\xd4": (">", 1000), b"\x4d\x3c\xb2\xa1": ("<", 1), b"\xa1\xb2\x3c\x4d": (">", 1)}
 """First four bytes -> byte order and nanoseconds per unit of the sub-second field."""
 MODIFIED = (b"\x34\xcd\xb2\xa1", b"\xa1\xb2\xcd\x34")
 """Alexey Kuznetzov's patched libpcap: longer record headers, not supported."""

@@ -76,10 +76,7 @@ class Config(Record, frozen=True, kw_only=True):
         return os.path.dirname(os.path.abspath(self.source))
 
 
-CHOICES = {
-    "fail_on": ("error", "warning", "info", "never"),
-    "color": ("auto", "always", "never"),
-}
+CHOICES = {"fail_on": ("error", "warning", "info", "never"), "color": ("auto", "always", "never")}
 SEVERITIES = ("error", "warning", "info")
 MOST_TEXT = 16 << 20
 """Most characters read from a configuration file; a device file may be endless."""

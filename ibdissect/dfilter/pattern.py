@@ -32,10 +32,7 @@ REASONS = {
 """RE2's message -> our message."""
 
 _NAMES_ITS_PART = ("invalid character class range", "invalid character class", "invalid escape sequence", "invalid named capture group")
-_TOKEN = re.compile(
-    rb"\\Q.*?(?:\\E|\Z)|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]|\\x(?:\{[^}]*\}|[0-9A-Fa-f]{0,2})|\\.|\$",
-    re.DOTALL,
-)
+_TOKEN = re.compile(rb"\\Q.*?(?:\\E|\Z)|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]|\\x(?:\{[^}]*\}|[0-9A-Fa-f]{0,2})|\\.|\$", re.DOTALL)
 _INSIDE = re.compile(rb"\\x(?:\{[^}]*\}|[0-9A-Fa-f]{0,2})|\\.", re.DOTALL)
 _PERL = {
     b"$": rb"(?:$|\n\z)", rb"\Z": rb"(?:\n?\z)", rb"\N": rb"[^\n]", rb"\e": rb"\x1b", rb"\s": rb"[\t-\r ]", rb"\S": rb"[^\t-\r ]",

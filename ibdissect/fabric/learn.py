@@ -13,18 +13,7 @@ from ibdissect.wire.sm_port import PortInfo
 
 from . import columns as c
 from .columns import Smps
-from .events import (
-    FabricEvent,
-    LidAssigned,
-    LinkFound,
-    LinkLost,
-    MKeyLearnt,
-    MKeyShown,
-    NodeFound,
-    PKeysLearnt,
-    PortStateChanged,
-    SmSeen,
-)
+from .events import FabricEvent, LidAssigned, LinkFound, LinkLost, MKeyLearnt, MKeyShown, NodeFound, PKeysLearnt, PortStateChanged, SmSeen
 from .keys import Guard, MKey, hides
 from .mixed import KIND, SIZE
 from .model import ACTIVE, ARMED, DOWN, INIT, KEPT_PAGES, STATE_AT, SWITCH, Node, NodeFacts, Port, Subnet, SwitchFacts

@@ -306,8 +306,7 @@ class Linter:
                     spans = tuple(Span(seen.frame, int(start) + low, high - low) for start in starts.tolist())
         value = None if at is None or not spans else value_of(at, at.__get__(view if at.owner is rule.on else where, rule.on))
         return self._made(
-            rule,
-            Hit(frame=seen.frame, time_ns=seen.time_ns, arguments=arguments_of(rule, view, seen), spans=spans, field=at, value=value),
+            rule, Hit(frame=seen.frame, time_ns=seen.time_ns, arguments=arguments_of(rule, view, seen), spans=spans, field=at, value=value)
         )
 
     def _structs(self, rule: Rule, table: ChunkTable, struct: type[Struct], method: Any) -> None:

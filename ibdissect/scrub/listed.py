@@ -28,10 +28,7 @@ Places = Callable[[StructType], Int]
 """Returns the offsets of a structure in the chunk's data."""
 
 UNICAST_BLOCKS = LIDS_16 // BLOCK
-RANGES = (
-    (InformInfo.lid_range_begin, InformInfo.lid_range_end),
-    (STLInformInfo.lid_range_begin, STLInformInfo.lid_range_end),
-)
+RANGES = ((InformInfo.lid_range_begin, InformInfo.lid_range_end), (STLInformInfo.lid_range_begin, STLInformInfo.lid_range_end))
 RECORD_TABLE = LinearForwardingTableRecord.linear_forwarding_table.span[0]
 
 

@@ -13,15 +13,7 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 from msgspec import field
 
-from ibdissect.capture.chunk import (
-    LINK_ERF,
-    LINK_ETHERNET,
-    LINK_INFINIBAND,
-    LINK_IPOIB,
-    LINK_SLL,
-    LINK_SLL2,
-    Chunk,
-)
+from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_IPOIB, LINK_SLL, LINK_SLL2, Chunk
 from ibdissect.capture.scattered import looked_up, u16
 from ibdissect.wire import around, transport
 from ibdissect.wire.opcodes import OPCODES

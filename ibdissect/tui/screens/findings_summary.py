@@ -72,10 +72,7 @@ class RuleTable(LineList):
 class SummaryScreen(Screen[tuple[str, str] | None]):
     """Returns ("filter", code) or ("explain", code), None when left."""
 
-    BINDINGS = [
-        Binding("escape,q,S", "dismiss(None)", "back"),
-        Binding("e", "explain", "explain"),
-    ]
+    BINDINGS = [Binding("escape,q,S", "dismiss(None)", "back"), Binding("e", "explain", "explain")]
 
     def __init__(self, store: FindingsStore, frames: int, rules: Mapping[str, type[Rule]], finished: bool) -> None:
         super().__init__()

@@ -22,11 +22,7 @@ class Prompt(ModalScreen[tuple[str, str] | None]):
     `ask` may put a question to a good text: the same text entered again is the answer yes.
     """
 
-    BINDINGS = [
-        Binding("escape", "dismiss(None)", "back"),
-        Binding("up", "kind(-1)", show=False),
-        Binding("down", "kind(1)", show=False),
-    ]
+    BINDINGS = [Binding("escape", "dismiss(None)", "back"), Binding("up", "kind(-1)", show=False), Binding("down", "kind(1)", show=False)]
 
     def __init__(
         self, title: str, check: Callable[[str, str], str | None], *, value: str = "", kinds: tuple[str, ...] = (), kind: str = "",
