@@ -9,12 +9,12 @@ import numpy as np
 from msgspec.structs import replace
 
 from ibdissect.dropped import Dropped
+from ibdissect.fabric.early_writes import EarlyWrites
 from ibdissect.fabric.events import ChunkFollowed, MKeyShown, TrapSeen, WrongMKey
 from ibdissect.fabric.keys import refuses
 from ibdissect.flow.transactions import AnsweredMany
 from ibdissect.lint.finding import Evidence, value_of
 from ibdissect.lint.rule import ERROR, INFERRED, LEARNT, SEEN, WARNING, Context, Hit, Rule, fault, on_chunk, on_end, on_event
-from ibdissect.rules.MKY.early_requests import EarlyWrites
 from ibdissect.rules.shared.attribute_rule import DATA_AT
 from ibdissect.rules.shared.silence import PATIENCE_NS
 from ibdissect.rules.shared.site_policy import foreign_keys

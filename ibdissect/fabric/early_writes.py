@@ -1,4 +1,4 @@
-"""Which requests came before the M_Key of their port was known, and what does the end of the capture say of them?"""
+"""Which requests came before the M_Key of their port was known, and which of them does the port refuse, as the end of the capture shows?"""
 
 from __future__ import annotations
 
@@ -10,11 +10,6 @@ from msgspec import Struct as Record
 
 from ibdissect.capture.scattered import gather, u16
 from ibdissect.dropped import Dropped
-from ibdissect.fabric import Follower
-from ibdissect.fabric.events import ChunkFollowed, WrongMKey
-from ibdissect.fabric.keys import refuses
-from ibdissect.fabric.later import NEVER, Later
-from ibdissect.fabric.model import SWITCH
 from ibdissect.table.bits import extract
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
@@ -22,9 +17,14 @@ from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import DIRECTED, SET, TRAP_REPRESS
 from ibdissect.wire.sm import SMP, SMPDirected
 
+from .events import ChunkFollowed, WrongMKey
+from .follow import DIRECTED_SENDER, Follower
+from .keys import refuses
+from .later import NEVER, Later
+from .model import SWITCH
+
 MAX_WRITES = 4096
 """Requests remembered; the oldest is forgotten first."""
-DIRECTED_SENDER = 1 << 16
 
 
 class Write(Record):

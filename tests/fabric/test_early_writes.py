@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ibdissect.rules.MKY import early_requests
+from ibdissect.fabric import early_writes
 from tests.craft import smp
 from tests.fabric.made import ANSWER, GET, REPRESS, SET, answer, ask, node, p_keys, port_info, switch
 from tests.rules.findings import Facts, facts_of, lint
@@ -104,7 +104,7 @@ def test_a_port_that_took_a_write_had_no_key_or_that_one(chunks: tuple[int, ...]
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest requests go first, and are counted (CAP016)."""
-    monkeypatch.setattr(early_requests, "MAX_WRITES", 3)
+    monkeypatch.setattr(early_writes, "MAX_WRITES", 3)
     lids = (5, 6, 7, 8, 9)
     frames = [*nodes(*lids), *(write(lid) for lid in lids), *(frame for lid in lids for frame in keyed(lid))]
     for chunks in ((), (6,), (7,), (9,)):
