@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "stats": "Say what is in a capture.",
     "fabric": "Show the subnet as learnt from a capture.",
     "points": "Match several captures of the same traffic.",
+    "diff": "Say what changed in a subnet.",
     "rules": "List the rules, or explain one.",
     "fields": "List the filter names.",
     "export": "Write columns or frames to a file.",

@@ -9,7 +9,20 @@ from ibdissect.fabric.describe import KINDS, SM_STATES
 from ibdissect.fabric.groups import GroupFacts
 from ibdissect.fabric.model import SWITCH, SwitchFacts
 
-from .facts import End, Fact, GroupFact, LinkFact, ManagerFact, MulticastFact, NodeFact, PortFact, RouteFact, SwitchFact, TableFact
+from .facts import (
+    End,
+    Fact,
+    GroupFact,
+    LinkFact,
+    ManagerFact,
+    MKeyFact,
+    MulticastFact,
+    NodeFact,
+    PortFact,
+    RouteFact,
+    SwitchFact,
+    TableFact,
+)
 from .text import GUIDS, LIDS, NODE_PORTS, gid, number
 
 NUMBERS = {name: number for number, name in KINDS.items()}
@@ -50,6 +63,9 @@ def _node(node: dict[str, Any]) -> Iterator[Fact]:
         if kind == SWITCH and at:
             end = end._replace(guid=0)
         yield PortFact(_int(port, "frame"), end, _int(port, "lmc", range(8)) if lid else -1)
+        key = port.get("m_key")
+        if isinstance(key, dict) and isinstance(key.get("value"), int):
+            yield MKeyFact(_int(key, "frame"), end, _int(key, "value", range(1 << 64)))
         for block in _list(port, "p_keys"):
             keys = [key for key in block.get("keys", ()) if isinstance(key, int) and 0 <= key < 1 << 16][:32]
             entries = b"".join(key.to_bytes(2, "big") for key in keys).ljust(64, b"\0")

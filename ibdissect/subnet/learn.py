@@ -40,6 +40,8 @@ from .partitions_conf import memberships
 from .text import uncollected
 
 F = TypeVar("F")
+CACHES = ("guid2lid", "guid2mkey", "neighbors")
+"""Files in which OpenSM keeps ports that left long ago. Beside a file that lists all ports they say nothing of other ports."""
 
 
 class SubnetFile(Record):
@@ -61,8 +63,19 @@ class _Learner:
         self.subnet = subnet
         self.by_type: dict[type[Any], list[tuple[int, Any]]] = {}
         """Facts of each type with the numbers of their lines, ascending."""
+        files = list(files)
+        fresh = [file for file in files if file.kind not in CACHES]
+        whole = any(type(fact) is WholeFact for file in fresh for fact in file.facts)
+        seen = {fact.end.guid for file in fresh for fact in file.facts if type(fact) is PortFact} if whole else None
+        self.cached: list[tuple[int, LinkFact]] = []
+        """Cables of caches, which only fill gaps."""
         for i, file in enumerate(files):
             for fact in file.facts:
+                if file.kind in CACHES and seen is not None and _left(fact, seen):
+                    continue
+                if file.kind in CACHES and type(fact) is LinkFact:
+                    self.cached.append((line_number(i, fact.line), fact))
+                    continue
                 self.by_type.setdefault(type(fact), []).append((line_number(i, fact.line), fact))
         self.by_guid: dict[int, Port] = {}
         named = [fact.end for _, fact in self._of(TableFact)] + [fact.end for _, fact in self._of(InfoFact)]
@@ -90,6 +103,10 @@ class _Learner:
         for line, link in self._of(LinkFact):
             near, far = self.port(link.near, line), self.port(link.far, line)
             if near is not None and far is not None and near is not far:
+                connect(near, far, line)
+        for line, link in self.cached:
+            near, far = self.port(link.near, line), self.port(link.far, line)
+            if near is not None and far is not None and near is not far and near.peer is None and far.peer is None:
                 connect(near, far, line)
         for line, table in self._of(TableFact):
             self._table(line, table)
@@ -253,6 +270,12 @@ class _Learner:
             port.p_keys = port.p_keys or PKeys()
             port.p_keys.intended = membership
             self.subnet.partitioned = True
+
+
+def _left(fact: Fact, seen: set[int]) -> bool:
+    """Whether a cache speaks of a port that is not there any more."""
+    ends = (fact.near, fact.far) if isinstance(fact, LinkFact) else (fact.end,) if isinstance(fact, (PortFact, MKeyFact)) else ()
+    return any(end.guid not in seen for end in ends)
 
 
 def _rest(fact: DefinitionFact, line: int) -> Iterator[Any]:

@@ -311,4 +311,4 @@ def _captured(path: str) -> tuple[list[Fact], int]:
         raise SubnetFileError(path, 0, error.reason) from error
     finally:
         reader.close()
-    return list(described(describe(follower.subnet, lambda kind, value: ""))), last
+    return list(described(describe(follower.subnet, lambda kind, value: None))), last

@@ -1,0 +1,60 @@
+"""`ibdissect diff`: what changed in a subnet."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from ibdissect.cli.common import common_options, paint_for, say
+from ibdissect.errors import ConfigError
+from ibdissect.wire.text import printable, visible_json
+
+STYLES = {"+": "info", "-": "error", "~": "warning"}
+
+
+@click.command(short_help="What changed in a subnet between two captures or sets of files.")
+@click.argument("before", metavar="BEFORE")
+@click.argument("after", metavar="AFTER")
+@click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
+@click.option(
+    "--fail-on", default="any", show_default=True, metavar="any|never|KINDS", help="Exit 1 if any, or one of these kinds, changed."
+)
+@common_options
+def command(before: str, after: str, format_: str, fail_on: str, **common: Any) -> None:
+    """Compare two descriptions of a subnet: captures with subnet management, subnet files, or folders of them, in any combination.
+
+    Exit status 0: nothing changed; 1: something did; 2: a side cannot be read.
+    """
+    from ibdissect.fabric.model import Subnet
+    from ibdissect.subnet import learn, read_files
+    from ibdissect.subnet.compare import KINDS, changes, texts
+
+    for name in ("filter", "frames", "subnet"):
+        if common[name]:
+            raise ConfigError(f"--{name}", str(common[name]), "is of no use here: BEFORE and AFTER say all that is compared")
+    counted = {"any": KINDS, "never": ()}.get(fail_on) or tuple(filter(None, fail_on.split(",")))
+    unknown = [] if fail_on == "never" else [kind for kind in counted if kind not in KINDS]
+    if unknown:
+        raise ConfigError("--fail-on", unknown[0], "is no kind of change", hint=f"any, never, or some of {', '.join(KINDS)}")
+    sides = []
+    for argument in (before, after):
+        files = read_files([argument])
+        for note in () if common["quiet"] else files.notes:
+            say(f"note: {note}")
+        subnet = Subnet()
+        learn(subnet, files.files)
+        sides.append(subnet)
+    found = changes(*sides)
+    if format_ == "json":
+        result = {"schema": 1, "before": before, "after": after, "counts": {kind: len(list_) for kind, list_ in found.items()}, **found}
+        click.echo(visible_json(json.dumps(result, indent=2, ensure_ascii=False)))
+    elif not common["quiet"]:
+        paint = paint_for(common, sys.stdout)
+        for line in texts(found):
+            click.echo(paint(printable(line), STYLES[line[0]]))
+        total = sum(map(len, found.values()))
+        click.echo(f"{total or 'No'} change{'s' * (total != 1)} from {printable(before)} to {printable(after)}")
+    sys.exit(int(fail_on != "never" and any(found.get(kind) for kind in counted)))

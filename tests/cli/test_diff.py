@@ -1,0 +1,36 @@
+"""What does `ibdissect diff` print, and with which status does it end?"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.conftest import REPO
+from tests.subnet.samples import SAMPLES
+
+
+def diff(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ibdissect", "diff", *arguments], cwd=REPO, capture_output=True, text=True, check=False, encoding="utf-8"
+    )
+
+
+def test_text_json_and_status(tmp_path: Path) -> None:
+    for name, lid in (("before", "0x0004"), ("after", "0x0007")):
+        (tmp_path / name).write_text(SAMPLES["guid2lid"].replace("0x0004", lid))
+    before, after = str(tmp_path / "before"), str(tmp_path / "after")
+    same = diff(before, before)
+    assert (same.returncode, same.stdout) == (0, f"No changes from {before} to {before}\n")
+    text = diff(before, after)
+    assert (text.returncode, text.stdout.splitlines()[0]) == (1, "~ LID  ? port 0 (0x0002c903000000b1) had 4, has 7")
+    told = json.loads(diff(before, after, "--format", "json").stdout)
+    assert told["lid_changed"] == [{"port_guid": "0x0002c903000000b1", "name": "", "port": 0, "before": 4, "after": 7}]
+    assert told["counts"]["lid_changed"] == 1
+    assert diff(before, after, "--fail-on", "never").returncode == 0
+    assert diff(before, after, "--fail-on", "moved,pkeys_changed").returncode == 0
+    assert diff(before, after, "--fail-on", "lid_changed").returncode == 1
+    wrong = diff(before, after, "--fail-on", "lids")
+    assert (wrong.returncode, "lids: is no kind of change" in wrong.stderr) == (2, True)
+    assert diff(before, str(tmp_path / "absent")).returncode == 2
