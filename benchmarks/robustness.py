@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.robustness.compare import findings_of, new_findings
+from tests.robustness.compare import Orderly, new_findings
 from tests.robustness.manipulations import MANIPULATIONS, interleaved_with, of_another_subnet, read
 
 
@@ -33,12 +33,12 @@ def main() -> int:
         if path.stat().st_size > options.max_size:
             continue
         pcap = read(path)
-        orderly = findings_of(pcap.packed())
+        orderly = Orderly(pcap.packed())
         manipulations = dict(MANIPULATIONS)
         if previous is not None and previous.link == pcap.link:
             guest = of_another_subnet(previous)
             manipulations["interleaved"] = interleaved_with(guest)
-            orderly = [*orderly, *findings_of(guest.packed())]
+            orderly = Orderly(pcap.packed(), guest.packed())
         previous = pcap
         for name, manipulate in manipulations.items():
             if options.only and name not in options.only:

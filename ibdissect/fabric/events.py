@@ -118,6 +118,7 @@ class RepressSeen(FabricEvent, frozen=True):
 
     port: Port | None
     """The receiver; None if unknown."""
+    dlid: int
     transaction: int
     notice: bytes
 

@@ -35,6 +35,8 @@ MAX_ASKED = 4096
 """PortInfo requests that wait for their answer."""
 MAX_EARLY = 256
 """PortInfo requests remembered before the first M_Key."""
+NEIGHBOURS, NEIGHBOURS_NS = 8, 500_000
+"""A request recorded so shortly behind its answer was sent before it: captures of several queues swap packets."""
 MAX_UNPLACED = 256
 """Requests to unknown ports that wait for a bad M_Key trap from the port."""
 LINK_STATE_TRAP, BAD_M_KEY_TRAP = 128, 256
@@ -83,6 +85,10 @@ class Follower:
         """PortInfo requests by transaction, modifier and way, once an M_Key was seen."""
         self.early = BoundedDict[tuple[object, ...], Asked](MAX_EARLY)
         """The latest PortInfo requests, before an M_Key was seen."""
+        self.written = BoundedDict[tuple[int, bool], int](MAX_EARLY)
+        """M_Keys that Sets wrote, whether into ports whose NodeInfo is known, and the frame of the last such Set."""
+        self.answered = BoundedDict[tuple[object, ...], int](NEIGHBOURS)
+        """Ways of the latest PortInfo answers whose request was not seen before, and their times."""
         self.done = 0
         """Number of SMPs of the chunk that were processed."""
         self.unplaced = BoundedDict[tuple[int, ...], tuple[Smp, int]](MAX_UNPLACED)
@@ -215,7 +221,10 @@ class Follower:
                     smp.i, smp.hop, smp.frame, smp.time_ns, smp.modifier = i, hop, frame, time_ns, modifier
                     asked = None
                     if keyed and attribute == numbers.PORT_INFO:
-                        asked = self.asked.pop(self._way(smps, i, smps.dlid[i], smps.slid[i]), None)
+                        way_back = self._way(smps, i, smps.dlid[i], smps.slid[i])
+                        asked = self.asked.pop(way_back, None)
+                        if asked is None:
+                            self.answered.put(way_back, time_ns)
                     learner.answer(smps, smp, attribute, asked)
                     hop = smp.hop
                     if attribute == numbers.NODE_INFO:
@@ -269,11 +278,19 @@ class Follower:
         presented = smps.m_key(smp.i)
         if attribute == numbers.PORT_INFO:
             way = self._way(smps, smp.i, smps.slid[smp.i], smps.dlid[smp.i])
+            answered = self.answered.pop(way, None)
+            if answered is not None and 0 <= smp.time_ns - answered < NEIGHBOURS_NS:
+                return  # recorded behind its answer
             if self.asked.put(way, (method, presented, smp.frame)):
                 self.subnet.count_drop("requests")
         elif method == numbers.TRAP_REPRESS and attribute == numbers.NOTICE:
-            self.learner.out.append(RepressSeen(smp.frame, smp.time_ns, self._port(smp), smps.transaction(smp.i), smps.body(smp.i)))
+            self.learner.out.append(
+                RepressSeen(smp.frame, smp.time_ns, self._port(smp), smps.dlid[smp.i], smps.transaction(smp.i), smps.body(smp.i))
+            )
         hop = smp.hop
+        if method == numbers.SET and attribute == numbers.PORT_INFO:
+            key = int.from_bytes(smps.body(smp.i)[:M_KEY_SIZE], "big")
+            self.written.put((key, hop is not None and hop.node.guid != 0), smp.frame)
         if hop is None:
             if smps.directed[smp.i] and not smp.local:
                 request = method, attribute, smp.modifier, presented, len(smp.path)
@@ -286,8 +303,10 @@ class Follower:
         guard = port.guard
         held = guard.meet(method, presented, smp.time_ns) if guard is not None else None
         if held is not None:
+            assert guard is not None
+            if self._may_hold(port, presented, guard.held.since):
+                return
             if smp.origin is None or self.routes.sure(smp.origin, smp.path, hop):
-                assert guard is not None
                 self.learner.out.append(
                     WrongMKey(
                         smp.frame, smp.time_ns, port, held, guard.held.since, method, presented, smp.sender, smp.local,
@@ -303,6 +322,11 @@ class Follower:
             target = self.learner.table_port(hop, smp.modifier >> 16)
             if target is not None and target.p_keys is not None:
                 target.p_keys.learn(smp.modifier & 0xFFFF, None, smp.frame)
+
+    def _may_hold(self, port: Port, key: int, since: int) -> bool:
+        """Whether a Set after a frame may have given this key to the port: it went to an unknown port, or this one is known by LID only."""
+        elsewhere = (False,) if port.node.guid else (False, True)
+        return any(self.written.get((key, known), 0) > since for known in elsewhere)
 
     @staticmethod
     def _port(smp: Smp) -> Port | None:

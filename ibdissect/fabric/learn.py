@@ -83,7 +83,7 @@ class Learner:
             if hop.node.kind in (0, SWITCH):
                 self._switch_info(hop.node, facts, smp.frame)
             else:
-                self.subnet.contradictions.note(KIND, hop.node.slot, hop.node.kind, SWITCH, smp.frame)
+                self.subnet.contradictions.note(KIND, hop.node.slot, hop.node.kind, SWITCH, smp.frame, certain=True)
         elif attribute == numbers.NODE_DESCRIPTION:
             hop.node.name = smps.body(smp.i).rstrip(b"\0")
         elif attribute == numbers.SM_INFO:

@@ -17,16 +17,17 @@ class Contradictions:
         self.before = BoundedDict[tuple[str, object], tuple[object, int]](MAX_CONTRADICTIONS)
         """By kind and key: the value before the latest contradiction, and the frame of that contradiction."""
         self.certain = False
-        """Some fact became again what it was before, or an adapter answered as a switch: no change of a subnet explains that."""
+        """No change of one subnet explains a fact: it became again what it was before, an adapter answered as a switch, or the route
+        without a hop, on which a manager asks its own node, led to two nodes."""
         self.frame = 0
         """Frame that proved the capture to be mixed; 0: none."""
 
-    def note(self, kind: str, key: object, was: object, now: object, frame: int) -> None:
-        """`key`, which was known as `was`, is now `now`."""
+    def note(self, kind: str, key: object, was: object, now: object, frame: int, *, certain: bool = False) -> None:
+        """`key`, which was known as `was`, is now `now`; `certain`: no change of one subnet explains that."""
         if self.mixed:
             return
         earlier = self.before.get((kind, key))
-        self.certain |= kind == KIND or (earlier is not None and earlier[0] == now)
+        self.certain |= certain or (earlier is not None and earlier[0] == now)
         self.before.put((kind, key), (was, frame))
         if self.certain and len(self.before) >= ENOUGH and len({kind for kind, _ in self.before}) > 1:
             self.frame = frame

@@ -131,7 +131,8 @@ class Routes:
                 hop.shaky = hop.shaky or hop.before == node.slot
                 hop.before = hop.node.slot
                 if hop.node.guid and node.guid:
-                    self.subnet.contradictions.note(ROUTE, (origin.high_word, path), hop.node.guid, node.guid, frame)
+                    way = origin.high_word, path
+                    self.subnet.contradictions.note(ROUTE, way, hop.node.guid, node.guid, frame, certain=not path)
             hop.node, hop.entered = node, entered
             hop.frame = frame
             self.turned = True

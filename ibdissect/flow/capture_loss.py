@@ -88,6 +88,11 @@ class CaptureLoss:
         i = bisect_left(seconds, second - NEAR)
         return i < len(seconds) and seconds[i] <= second + NEAR
 
+    def until(self, time_ns: int) -> bool:
+        """Whether any packet is missing until around that time, so that what was learnt may have changed unseen."""
+        seconds = self._seconds()
+        return bool(seconds) and seconds[0] <= time_ns // SECOND_NS + NEAR
+
     def complete(self) -> bool:
         """Whether the traffic shows that nothing is missing: enough packets could be checked, and none is missing."""
         return ((self.erf and self.counts) or self._checked() >= ENOUGH) and not self._seconds()

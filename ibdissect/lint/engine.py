@@ -13,7 +13,7 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 from msgspec import field
 
-from ibdissect.bounded import BoundedDict
+from ibdissect.bounded import BoundedDict, KeptList
 from ibdissect.capture.chunk import Damage
 from ibdissect.dropped import Dropped
 from ibdissect.failures import Failures
@@ -29,6 +29,8 @@ from .file_evidence import with_lines
 from .finding import Finding, Severity, Span, value_of
 from .rule import Again, Context, Hit, Rule, Seen, handlers
 
+MAX_HELD = 65536
+"""Hits that wait for the end of the capture."""
 Bool = npt.NDArray[np.bool_]
 MAX_FLOWS = 65536
 """Flow keys remembered per rule; beyond that the oldest is evicted, and its next hit starts a new finding."""
@@ -84,6 +86,8 @@ class Linter:
         self.context = Context(damage=damage, states=(self, self.consequences, *self.rules))
         self.copies = self.context.get(Copies)
         """Frames that a mirror delivered twice: no rule sees the second ones."""
+        self.held: KeptList[tuple[Rule, Hit]] | None = KeptList(MAX_HELD, self.dropped)
+        """Hits of rules that wait for the end, in order of discovery; None at the end."""
         self.tally: dict[str, Tally] = defaultdict(Tally)
         """By code, for rules with findings; with `timing` for all rules."""
         self.shown: list[tuple[int, int, npt.NDArray[np.uint8]]] = []
@@ -149,12 +153,19 @@ class Linter:
         """All findings, ordered by frame and code."""
         if self.failures is not None:
             self.failures.window = 0, 0
+        self._settle()
         for rule, method in sorted(self.at_end, key=lambda entry: entry[0].code in self.consequences.causes):
             self._take(rule, method, self.context)
         for code in self._baseless():
             self.tally.pop(code, None)
         found = [finding for tally in self.tally.values() for finding in tally.findings]
         return sorted(found, key=lambda f: (f.frame, f.code))
+
+    def _settle(self) -> None:
+        """Report the hits that waited for the end."""
+        held, self.held = self.held, None
+        for rule, hit in held or ():
+            self._hits(rule, [hit])
 
     def _baseless(self) -> set[str]:
         """Rules that draw conclusions from state that proved unreliable."""
@@ -332,6 +343,15 @@ class Linter:
             self._failed(f"rule {rule.code}", error, frame)
 
     def _hits(self, rule: Rule, hits: Iterable[Hit | Again]) -> None:
+        if rule.waits:
+            waiting = [hit.made() if isinstance(hit, Again) else hit for hit in hits]
+            if self.held is not None:
+                for one in waiting:
+                    self.held.keep((rule, one), one.frame, one.time_ns)
+                return
+            for one in waiting:
+                one.severity = one.severity or rule.severity_at_end(one, self.context)
+            hits = waiting
         for hit in hits:
             tally = self.tally[rule.code]
             if self.shown and not self._visible(hit.frame):

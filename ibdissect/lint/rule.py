@@ -179,6 +179,8 @@ class Rule:
     """Fields that identify a flow: hits with equal values become one finding with a count."""
     needs: ClassVar[tuple[type[Any], ...]] = ()
     """Followers whose state the rule uses without handling their events."""
+    waits: ClassVar[bool] = False
+    """Whether its hits wait for the end of the capture, when `severity_at_end` knows which packets are missing."""
     explains: ClassVar[tuple[str, ...]] = ()
     """Codes of rules that report only a consequence of this fault; they do not report at frames where this rule does."""
     example: ClassVar[str] = ""
@@ -197,6 +199,10 @@ class Rule:
         if not re.fullmatch(r"[A-Z]{2,8}[0-9]{3}", code):
             raise PluginError(cls.__module__, f"{cls.__qualname__}: {code!r} is no rule code (letters and three digits)")
         REGISTRY[code] = cls
+
+    def severity_at_end(self, hit: Hit, context: Any) -> Severity | None:
+        """A lower severity of a hit that waited, or None."""
+        return None
 
     def of_frame(self, seen: Seen) -> Hit:
         """The hit for a frame where `when` holds; for rules that check frames (`on` is None)."""

@@ -11,7 +11,7 @@ def changes(*facts: tuple[str, object], back: int = 0) -> Contradictions:
     for was, now, some in ((1, 2, facts), (2, 1, facts[:back])):
         for kind, key in some:
             frame += 1
-            found.note(kind, key, was, now, frame)
+            found.note(kind, key, was, now, frame, certain=kind == KIND)
     return found
 
 

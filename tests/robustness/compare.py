@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from unittest import mock
 
 import ibdissect
+from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Finding
+from ibdissect.lint.rule import Again, Hit, Rule
 
 from .manipulations import Pcap
 
@@ -32,13 +36,31 @@ def findings_of(raw: bytes) -> list[Finding]:
         return capture.lint()
 
 
-def new_findings(orderly: list[Finding], manipulated: Pcap) -> list[New]:
+class Orderly:
+    """What the linter says of orderly captures."""
+
+    def __init__(self, *captures: bytes) -> None:
+        self.words: set[tuple[str, str]] = set()
+        self.frames: set[tuple[str, int]] = set()
+        """Code and frame of every fault, also of those that are only counted in a finding about an earlier frame."""
+        hits = Linter._hits
+        with mock.patch.object(Linter, "_hits", lambda linter, rule, found: hits(linter, rule, self._noted(rule, found))):
+            for raw in captures:
+                for one in findings_of(raw):
+                    self.words.add((one.code, one.stable))
+                    self.frames |= {(one.code, part.frame) for part in (one, *one.spans, *one.related)}
+
+    def _noted(self, rule: Rule, hits: Iterable[Hit | Again]) -> Iterator[Hit | Again]:
+        for hit in hits:
+            self.frames.add((rule.code, hit.frame))
+            yield hit
+
+
+def new_findings(orderly: Orderly, manipulated: Pcap) -> list[New]:
     """Findings of the manipulated capture whose code the orderly one has neither in the same words, nor at that frame or related to it."""
-    frames = {(one.code, part.frame) for one in orderly for part in (one, *one.spans, *one.related)}
-    words = {(one.code, one.stable) for one in orderly}
     origins = [0, *manipulated.origins(), 0]
     return [
         New(one, origins[one.frame])
         for one in findings_of(manipulated.packed())
-        if one.code not in MEANT and (one.code, one.stable) not in words and (one.code, origins[one.frame]) not in frames
+        if one.code not in MEANT and (one.code, one.stable) not in orderly.words and (one.code, origins[one.frame]) not in orderly.frames
     ]

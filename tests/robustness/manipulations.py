@@ -110,11 +110,11 @@ def loses_bursts(pcap: Pcap) -> Pcap:
 
 
 def swaps_neighbours(pcap: Pcap) -> Pcap:
-    """Two neighbours change places, each keeps its slot's time: a capture from several receive queues."""
+    """Neighbours within 0.5 ms change places, each keeps its slot's time: a capture from several receive queues."""
     rnd, records, i = random.Random("swap"), list(pcap.records), 0
     while i + 1 < len(records):
-        if rnd.random() < 0.1:
-            one, two = records[i], records[i + 1]
+        one, two = records[i], records[i + 1]
+        if two.time_ns - one.time_ns < 500_000 and rnd.random() < 0.1:
             records[i], records[i + 1] = _at(two, one.time_ns, pcap.link), _at(one, two.time_ns, pcap.link)
             i += 1
         i += 1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .compare import findings_of, new_findings
+from .compare import Orderly, new_findings
 from .manipulations import MANIPULATIONS, Pcap, Record, read
 
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -16,7 +16,7 @@ SMALL = ["pkey-lab.pcap", "rxe-rping.pcap", "rxe-nak-bad-rkey.pcap", "rxe-atomic
 @pytest.mark.parametrize("name", SMALL)
 def test_no_new_errors_or_warnings(name: str) -> None:
     orderly = read(CAPTURES / name)
-    known = findings_of(orderly.packed())
+    known = Orderly(orderly.packed())
     new = {
         (manipulation, found.finding.code, found.origin, found.finding.message)
         for manipulation, manipulate in MANIPULATIONS.items()

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import RepressSeen, TrapSeen, WrongMKey
-from ibdissect.lint.finding import value_of
-from ibdissect.lint.rule import WARNING, Context, Hit, Rule, fault, on_event
+from ibdissect.flow.capture_loss import CaptureLoss
+from ibdissect.lint.finding import Severity, value_of
+from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, fault, on_event
 from ibdissect.lint.setting import Setting
+from ibdissect.rules.shared.silence import doubtful
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, MAX_TRAPS, SECOND, Judged, TrapRule
 from ibdissect.rules.shared.violations import ViolationCounted
 from ibdissect.wire.notice import Notice
@@ -25,6 +27,9 @@ class BadMKeyStorm(TrapRule):
 
     ## What to do
     Look at the sender that the trap names, and why the subnet manager does not answer with TrapRepress.
+
+    ## Evidence
+    The traps, and no TrapRepress between them. Only info where the capture may have missed it, or shows none to that port at all.
     """
 
     code, name, severity = "MKY011", "trap256-storm", WARNING
@@ -32,6 +37,8 @@ class BadMKeyStorm(TrapRule):
     message = "{port} sent {count} bad M_Key traps within a second without TrapRepress"
     example = "four SubnTrap 256 of one port within a second"
     numbers = (BAD_M_KEY,)
+    waits = True
+    needs = (CaptureLoss,)
     allowed = Setting(3, "traps within a second that nobody minds", 1)
 
     def __init__(self) -> None:
@@ -39,11 +46,19 @@ class BadMKeyStorm(TrapRule):
         self.dropped = Dropped("senders of traps")
         self.latest = BoundedDict[int, list[tuple[int, int]]](MAX_TRAPS, self.dropped)
         """Time and frame of the latest unanswered traps by SLID."""
+        self.told = BoundedDict[int, None](MAX_TRAPS, self.dropped)
+        """LIDs to which the capture shows any TrapRepress."""
 
     @on_event(RepressSeen)
     def repressed(self, event: RepressSeen, context: Context) -> None:
-        if event.port is not None and Notice(event.notice).trap_number == BAD_M_KEY:
-            self.latest.pop(event.port.lid, None)
+        lid = event.port.lid if event.port is not None else event.dlid
+        self.told.put(lid, None, event.frame, event.time_ns)
+        if Notice(event.notice).trap_number == BAD_M_KEY:
+            self.latest.pop(lid, None)
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """Certain where the capture shows what is sent to the port, and misses nothing."""
+        return doubtful(context, hit.time_ns) if hit.key[0] in self.told else INFO
 
     def judge(self, event: TrapSeen, notice: Notice, context: Context) -> Judged | None:
         recent = [one for one in self.latest.get(event.slid, []) if event.time_ns - one[0] <= SECOND][-self.allowed :]

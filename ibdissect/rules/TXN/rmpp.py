@@ -99,8 +99,8 @@ class SegmentGap(Rule):
         self.dropped = Dropped("gaps in transfers")
         self.held = KeptDict[int, tuple[SegmentMissing, Hit]](MAX_HELD, self.dropped)
         """Gaps that the capture may have made, by frame, until the sender goes back for them."""
-        self.filled: set[int] = set()
-        """Those of which some segment came late: in order again, or the capture changed the order."""
+        self.filled: dict[int, set[int]] = {}
+        """Segments of those gaps that came late: the sender went back, or the capture changed the order."""
 
     @on_event(SegmentMissing)
     def missing(self, event: SegmentMissing, _context: Context) -> None:
@@ -108,14 +108,15 @@ class SegmentGap(Rule):
 
     @on_event(SegmentRepeated)
     def repeated(self, event: SegmentRepeated, _context: Context) -> Iterator[Hit]:
-        for frame, (gap, hit) in list(self.held.items()):
-            if gap.transfer is not event.transfer:
-                continue
-            if gap.expected <= event.segment < gap.segment:
-                self.filled.add(frame)
-            elif event.segment >= gap.segment and frame in self.filled:
-                del self.held[frame]
-                self.filled.discard(frame)
+        gaps = [(frame, gap, hit) for frame, (gap, hit) in self.held.items() if gap.transfer is event.transfer]
+        for frame, gap, _ in gaps:
+            filled = self.filled.get(frame, set())
+            if gap.expected <= event.segment < gap.segment and event.segment not in filled:
+                self.filled[frame] = {*filled, event.segment}
+                return
+        for frame, gap, hit in gaps:
+            if event.segment >= gap.segment and frame in self.filled:
+                del self.held[frame], self.filled[frame]
                 yield hit
 
     @on_end

@@ -25,6 +25,8 @@ from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, SET, SMP_CLASSES
 
 SHORTEST_TIMEOUT_NS = 50_000_000
 """No requester gives up earlier: what it asks meanwhile under the same transaction id is asked at the same time."""
+NEIGHBOURS_NS = 500_000
+"""Neighbours that a capture swapped are not further apart."""
 SLOW_NS = 10_000_000
 """Answers that came sooner are not looked at."""
 COUNTED_CLASSES = (0x01, 0x03, 0x04, 0x05, 0x06, 0x08, 0x21)
@@ -119,7 +121,9 @@ class TransactionReused(Rule):
         """Of each pair: whether the capture misses nothing, or two answers behind it show that both were under way; each once."""
         proven: Bool = ~rows["unproven"][1:] & fresh[1:]
         answers = ~rows["asks"]
-        proven[:-2] |= rows["unproven"][1:-2] & answers[2:-1] & answers[3:] & fresh[3:]
+        # An answer right behind the second request may have been there before it: captures of several queues swap neighbours.
+        apart = (rows["frame"][2:-1] - rows["frame"][1:-2] > 1) | (rows["time"][2:-1] - rows["time"][1:-2] > NEIGHBOURS_NS)
+        proven[:-2] |= rows["unproven"][1:-2] & answers[2:-1] & answers[3:] & fresh[3:] & apart
         return proven
 
 

@@ -24,6 +24,11 @@ def doubtful(context: Context, time_ns: int) -> Severity | None:
     return None if context.get(CaptureLoss).proves_silence(time_ns) else Severity.INFO
 
 
+def outdated(context: Context, time_ns: int) -> Severity | None:
+    """INFO where the capture may have missed a change of what was learnt before; None, the rule's own severity, otherwise."""
+    return Severity.INFO if context.get(CaptureLoss).until(time_ns) else None
+
+
 class UnansweredRule(Rule):
     """What rules about requests without an answer share: they judge at the end, when it is known whose answers the capture shows."""
 
@@ -49,3 +54,6 @@ class UnansweredRule(Rule):
         for request in (*self.given_up, *waiting):
             if self.mgmt_class in (None, request.mgmt_class) and answers.would_show(request):
                 yield request
+
+
+

@@ -49,6 +49,10 @@ ROUTE = [
 ]
 case("MKY002", [*ROUTE, smp(SET, P_KEY_TABLE, SET_KEYS["body"], path=[1, 2], m_key=OTHER)],
      [*ROUTE, smp(SET, P_KEY_TABLE, SET_KEYS["body"], path=[1, 3], m_key=OTHER)], frames=[3], also=ALSO, twin_also=ALSO)  # fmt: skip
+# a Set gave that key to a port that the capture does not know: it may be this one
+GIVEN = smp(SET, PORT_INFO, port_info(5, m_key=OTHER, port_state=0, port_physical_state=0), path=[1, 3])
+KEYED_OTHER = ask(5, P_KEY_TABLE, m_key=OTHER, **SET_KEYS)
+case("MKY002", [GIVEN, shown(1), KEYED_OTHER], [shown(1), GIVEN, KEYED_OTHER], frames=[3], also=ALSO, twin_also=ALSO)
 case("MKY003", [shown(2), ask(5, NODE_INFO)], [shown(1), ask(5, NODE_INFO)], frames=[2], also=ALSO, twin_also=ALSO)
 # a query of the node's own port may bypass the check
 case("MKY003", [shown(2), ask(5, NODE_INFO, m_key=OTHER, slid=9)], [shown(2), ask(5, NODE_INFO, m_key=OTHER, slid=5)],

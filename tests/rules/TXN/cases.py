@@ -104,6 +104,9 @@ ARRIVED = segment(ACK, 3, 64, method=TABLE)
 MISSED = segment(DATA, 2, 0, flags=MIDDLE)
 case("TXN012", [*SKIPPED, MISSED, SKIPPED[-1], ARRIVED], [*SKIPPED, ARRIVED], frames=[2])
 case("TXN012", [*SKIPPED, MISSED, SKIPPED[-1], ARRIVED], [*SKIPPED, MISSED, ARRIVED], frames=[2])  # the capture changed the order
+# two segments that were recorded out of order, one behind the other
+SWAPPED = [segment(DATA, n, 0, flags=FIRST if n == 1 else MIDDLE) for n in (1, 3, 2, 5, 4, 6)]
+case("TXN012", [*SWAPPED, SWAPPED[-1]], SWAPPED, frames=[2, 4])
 # also behind the last segment
 ENDED = [segment(DATA, 1, 0, flags=FIRST), segment(DATA, 3, 40, flags=LAST)]
 case("TXN012", [*ENDED, MISSED, ENDED[-1]], ENDED, frames=[2])
