@@ -123,6 +123,7 @@ def requests(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
 
 UNSAID = {"gaps of one stream", "GIDs with another port's LID", "paths with another port's LID", "addresses that are answered"}
 UNSAID |= {"frames with a finding that explains another", "switches with too many groups"}
+UNSAID |= {"times of answers that subnet files are compared with"}
 """Limits that the proofs cannot reach, or that are reached only after CAP016 has reported."""
 
 

@@ -15,6 +15,7 @@ from ibdissect.errors import ConfigError
 from ibdissect.wire.text import printable, visible_json
 
 if TYPE_CHECKING:
+    from ibdissect.fabric.model import Subnet
     from ibdissect.fabric.story import Story
 
 Paint = Callable[[str, str], str]
@@ -24,9 +25,13 @@ Paint = Callable[[str, str], str]
 @click.argument("capture", metavar="CAPTURE")
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
 @click.option("--dot", is_flag=True, help="A graph of nodes and links for Graphviz.")
+@click.option(
+    "--write", "written", type=click.Choice(("partitions.conf", "ibnetdiscover", "dot", "json")),
+    help="Print the subnet as a file that other tools read.",
+)
 @click.option("--at", "at", type=click.IntRange(min=1), metavar="FRAME", help="What was known when this frame had been sent.")
 @common_options
-def command(capture: str, format_: str, dot: bool, at: int | None, **common: Any) -> None:
+def command(capture: str, format_: str, dot: bool, written: str | None, at: int | None, **common: Any) -> None:
     """Print nodes, ports, links, LIDs, partitions, keys, subnet managers and forwarding; `-` reads standard input.
 
     Every fact is shown with the frame it was learnt from. Keys are masked unless --show-keys is given.
@@ -38,17 +43,23 @@ def command(capture: str, format_: str, dot: bool, at: int | None, **common: Any
             )
     if dot and format_ == "json":
         raise ConfigError("--dot", "--format json", "a graph is not JSON")
-    result = _learnt(capture, at, common)
-    if dot:
+    if written is not None and (dot or format_ == "json"):
+        raise ConfigError("--write", written, "says the format", hint="leave out --dot and --format")
+    subnet, result = _learnt(capture, at, common)
+    if written in ("partitions.conf", "ibnetdiscover"):
+        from ibdissect.subnet.writing import ibnetdiscover, partitions_conf
+
+        click.echo("\n".join(ibnetdiscover(subnet) if written == "ibnetdiscover" else partitions_conf(subnet)))
+    elif dot or written == "dot":
         click.echo("\n".join(graph(result)))
-    elif format_ == "json":
+    elif "json" in (format_, written):
         click.echo(visible_json(json.dumps(result, indent=2, ensure_ascii=False)))
     else:
         click.echo("\n".join(lines(result, paint_for(common, sys.stdout), quiet=common["quiet"])))
 
 
-def _learnt(path: str, at: int | None, common: dict[str, Any]) -> dict[str, Any]:
-    """The subnet as learnt up to frame `at`."""
+def _learnt(path: str, at: int | None, common: dict[str, Any]) -> tuple[Subnet, dict[str, Any]]:
+    """The subnet as learnt up to frame `at`, and its description."""
     from ibdissect.fabric import Follower
     from ibdissect.fabric.describe import describe
     from ibdissect.fabric.story import Story
@@ -69,7 +80,7 @@ def _learnt(path: str, at: int | None, common: dict[str, Any]) -> dict[str, Any]
         return None if common["show_keys"] or not is_secret(kind, value) else opened.masker.name(kind, value)
 
     described = describe(follower.subnet, key_text, files.known if files is not None else ())
-    return {"schema": 1, "capture": path, "frame": frames, **described, "events": _events(story)}
+    return follower.subnet, {"schema": 1, "capture": path, "frame": frames, **described, "events": _events(story)}
 
 
 def _events(story: Story) -> list[dict[str, Any]]:

@@ -63,7 +63,7 @@ def _node(subnet: Subnet, node_guid: int) -> Change:
 def _port(port: Port) -> Change:
     base, lmc = port.lids.now or (0, 0)
     said: Change = {"port_guid": guid(port.guid), "node": name_of(port.node), "port": port.number, "lid": base or None, "lmc": lmc}
-    keys = _held(port)
+    keys = held(port)
     return {**said, "pkeys": None if keys is None else [f"0x{key:04x}" for key in sorted(keys[0])], "at": _at(port)}
 
 
@@ -86,7 +86,7 @@ def _lids(was: Port, now: Port) -> Iterator[Change]:
         yield {**_identity(now), "before": was.lid, "after": now.lid}
 
 
-def _held(port: Port, blocks: set[int] | None = None) -> tuple[set[int], set[int]] | None:
+def held(port: Port, blocks: set[int] | None = None) -> tuple[set[int], set[int]] | None:
     """The P_Keys of a port and the blocks of its table that are known; None if nothing certain is known."""
     table = port.p_keys
     if table is None:
@@ -108,10 +108,10 @@ def _held(port: Port, blocks: set[int] | None = None) -> tuple[set[int], set[int
 
 def _p_keys(was: Port, now: Port) -> Iterator[Change]:
     """Changes of a table, in the blocks that both sides know."""
-    old, new = _held(was), _held(now)
+    old, new = held(was), held(now)
     if old is not None and new is not None and _from_table(was.p_keys) and _from_table(now.p_keys) and old[1] != new[1]:
         both = old[1] & new[1]
-        old, new = _held(was, both), _held(now, both)
+        old, new = held(was, both), held(now, both)
     if old is not None and new is not None and old[0] != new[0]:
         removed, added = ([f"0x{key:04x}" for key in sorted(one)] for one in (old[0] - new[0], new[0] - old[0]))
         yield {**_identity(now), "lid_after": now.lid or None, "removed": removed, "added": added}
@@ -148,11 +148,11 @@ def _cable(subnet: Subnet, cable: Cable) -> list[Change]:
 
 def _partitions(was: dict[int, Port], now: dict[int, Port]) -> list[Change]:
     """Partitions with members now that had none, if the tables of all ports were known then."""
-    tables = [_held(port) for port in was.values()]
+    tables = [held(port) for port in was.values()]
     if not tables or None in tables:
         return []
     before = {key & BASE for table in tables if table is not None for key in table[0]}
-    after = {key & BASE for port in now.values() if (table := _held(port)) is not None for key in table[0]}
+    after = {key & BASE for port in now.values() if (table := held(port)) is not None for key in table[0]}
     return [{"partition": f"0x{number:04x}"} for number in sorted(after - before)]
 
 
