@@ -180,11 +180,13 @@ def _columns(table: ChunkTable, flows: Flows, shortest: int, point: Point) -> Po
     """The RDMA packets of one chunk; None for none."""
     loc, chunk = table.located, table.chunk
     rows = np.flatnonzero(loc.at("bth") >= 0)
+    start, network = _network(table, rows)
+    whole = loc.at("bth")[rows] + BTH.size <= start + shortest  # of the others no point can be compared with the one that cut them
+    rows, start, network = rows[whole], start[whole], network[whole]
     if not len(rows):
         return None
     bth, opcode = loc.at("bth")[rows], loc.opcode[rows]
     head = Place(loc.front, rows, bth)
-    start, network = _network(table, rows)
     end = np.minimum(np.minimum(loc.limit[rows], start + shortest), bth + BTH.size + LONGEST)
     transport = np.zeros((len(rows), 16), np.uint8)
     transport[:, : BTH.size] = head.part(0, BTH.size)
@@ -311,7 +313,8 @@ def _fields(table: ChunkTable, rows: Int, marks: Bytes, hop: Int) -> npt.NDArray
     macs = np.zeros((len(some), 16), np.uint8)
     macs[:, :12] = Place(loc.front, rows[some], at["eth"][some]).part(0, 12)
     found[some, 4] = digest(macs) >> np.uint64(33)
-    found[some, 5] = at["vlan"][some] >= 0
+    roce = np.flatnonzero(at["lrh"] < 0)
+    found[roce, 5] = at["vlan"][roce] >= 0
     found[:, 6] = hop
     return found
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
+from ibdissect.table.copies import AT_MOST_NS
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import by_value
 
@@ -18,11 +19,9 @@ from .directions import Directions
 
 WAY_NS = 200_000
 """Least time that a packet may take between two points; more if the capture shows more."""
-DUPLICATE_NS = 3_000
-"""A mirror's duplicate follows within this time. A sender repeats a packet later, after a NAK or a time-out."""
 FEW, MANY = 0.01, 0.3
-"""Shares of packets seen twice: above FEW, within DUPLICATE_NS, a mirror duplicates; above MANY the point sees both sides of a port."""
-MOST_COPIES = 8
+"""Shares of packets seen twice: above FEW, within AT_MOST_NS, a mirror duplicates; above MANY the point sees both sides of a port."""
+MOST_COPIES = 10
 """Equal packets close together of which all orders are tried."""
 
 
@@ -68,21 +67,22 @@ def match(points: Sequence[Point], directions: Directions, clocks: Clocks) -> Ma
     delays = _Delays(directions, clocks)
     seen = _sorted(points, clocks, delays.longest)
     clusters = int(seen.cluster[-1]) + 1
-    counts = np.bincount(seen.cluster * len(points) + seen.point, minlength=clusters * len(points)).reshape(clusters, -1)
+    shape = clusters, len(points)
+    group = seen.cluster * len(points) + seen.point
+    counts = np.bincount(group, minlength=clusters * len(points)).reshape(shape)
     echo = [_echo(seen, counts, i) for i in range(len(points))]
-    plain = np.array([not gap for gap in echo])
-    most = counts[:, plain].max(axis=1) if plain.any() else np.ones(clusters, np.int64)
-    bare = np.flatnonzero(most == 0)
-    if len(bare):
-        most[bare] = 1
-    alike = ((counts == 0) | (counts == most[:, None]) | (~plain & (most[:, None] == 1))).all(axis=1)
+    rank, new = _ranks(seen.time, group, np.array(echo)[seen.point])
+    times = np.bincount(group[new], minlength=clusters * len(points)).reshape(shape)
+    plain = np.array(echo) <= AT_MOST_NS
+    most = np.maximum(times[:, plain].max(axis=1, initial=0), 1)
+    alike = ((times == 0) | (times == most[:, None]) | (~plain & (most[:, None] == 1))).all(axis=1)
     first = np.concatenate(([0], np.cumsum(most)))
     starts = np.concatenate(([0], np.cumsum(counts.sum(axis=1))))
-    number = first[seen.cluster] + np.where(most[seen.cluster] > 1, _ranks(seen), 0)
+    number = first[seen.cluster] + np.where(most[seen.cluster] > 1, rank, 0)
     total, ambiguous, apart = int(first[-1]), [], 0
     for cluster in np.flatnonzero(~alike).tolist():
         part = slice(int(starts[cluster]), int(starts[cluster + 1]))
-        found, doubtful = _resolve(seen, part, points, delays, echo)
+        found, doubtful = _resolve(seen, part, rank[part], points, delays, echo)
         here = first[cluster] + found
         alone = np.flatnonzero(found < 0)
         here[alone] = total + np.arange(len(alone))
@@ -105,7 +105,7 @@ class _Delays:
             if not len(found) or not (clocks.segments[i] and clocks.segments[j]):
                 continue
             taken = clocks.times[j][found.second] - clocks.times[i][found.first]
-            self.longest = max(self.longest, WAY_NS + 4 * int(np.quantile(np.abs(taken), 0.99)))
+            self.longest = max(self.longest, WAY_NS + 8 * int(np.quantile(np.abs(taken), 0.9)))
             sign = directions.sign[i, j][directions.ends.source[found.flow]]
             for name, rows in (*by_value(found.flow), *((-2 - way, np.flatnonzero(sign == way)) for way in (1, -1))):
                 if len(rows):
@@ -129,65 +129,67 @@ def _sorted(points: Sequence[Point], clocks: Clocks, longest: int) -> Sightings:
     return Sightings(place[order], row[order], time, np.cumsum(new))
 
 
-def _ranks(seen: Sightings) -> Int:
-    """The number of each sighting among those of its point in its cluster."""
-    group = seen.cluster * 256 + seen.point
+def _ranks(time: Int, group: Int, echo: Int) -> tuple[Int, Bool]:
+    """The number of each sighting in its group, and whether it has a new one: those within `echo` of the one before count as one."""
     order = np.argsort(group, kind="stable")
-    starts = np.concatenate(([True], np.diff(group[order]) != 0))
-    places = np.arange(len(group))
-    found = np.empty(len(group), np.int64)
-    found[order] = places - np.maximum.accumulate(np.where(starts, places, 0))
-    return found
+    starts = np.diff(group[order], prepend=-1) != 0
+    fresh = starts | (np.diff(time[order], prepend=0) > echo[order])
+    total = np.cumsum(fresh)
+    rank, new = np.empty(len(group), np.int64), np.empty(len(group), np.bool_)
+    rank[order] = total - np.maximum.accumulate(np.where(starts, total, 0))
+    new[order] = fresh
+    return rank, new
 
 
 def _echo(seen: Sightings, counts: npt.NDArray[np.int64], point: int) -> int:
-    """Within which time a point sees the same packet again: a mirror that duplicates, or both sides of a port. 0: it does not."""
+    """Within which time a point sees the same packet again: a mirror that duplicates, or both sides of a port. -1: it does not."""
     others = np.delete(counts, point, axis=1)
-    if not others.shape[1]:
-        return 0
-    once = (others.max(axis=1) == 1) & (counts[:, point] > 0)
+    once = (others == 1).any(axis=1) & (counts[:, point] > 0)
     twice = once & (counts[:, point] > 1)
     if np.count_nonzero(twice) < 5:
-        return 0
+        return -1
     mine = np.flatnonzero((seen.point == point) & twice[seen.cluster])
     cluster, time = seen.cluster[mine], seen.time[mine]
     starts = np.flatnonzero(np.concatenate(([True], np.diff(cluster) != 0)))
     gaps = np.diff(time, append=0)[starts]
     total = np.count_nonzero(once)
     if len(gaps) > MANY * total:
-        return max(DUPLICATE_NS, int(np.quantile(gaps, 0.999)))
-    return DUPLICATE_NS if np.count_nonzero(gaps <= DUPLICATE_NS) > FEW * total else 0
+        return max(AT_MOST_NS, int(np.quantile(gaps, 0.999)))
+    return AT_MOST_NS if np.count_nonzero(gaps <= AT_MOST_NS) > FEW * total else -1
 
 
-def _resolve(seen: Sightings, part: slice, points: Sequence[Point], delays: _Delays, echo: Sequence[int]) -> tuple[Int, list[int]]:
+def _resolve(
+    seen: Sightings, part: slice, rank: Int, points: Sequence[Point], delays: _Delays, echo: Sequence[int]
+) -> tuple[Int, list[int]]:
     """Which copy each sighting of a cluster is (-1: unknown), and which copies are doubtful because of that."""
     place, time = seen.point[part], seen.time[part]
     found, doubtful = np.full(len(place), -1, np.int64), set()
     at = {int(i): np.flatnonzero(place == i) for i in np.unique(place)}
     flow = int(points[int(place[0])].flow[seen.row[part][0]])
-    copies = max(len(index) for i, index in at.items() if not echo[i]) if any(not echo[i] for i in at) else 1
-    pivots = [i for i, index in at.items() if not echo[i] and len(index) == copies]
-    if not pivots:
-        return np.zeros(len(place), np.int64), []
+    copies = {i: int(rank[index[-1]]) + 1 for i, index in at.items()}
+    most = max(count for i, count in copies.items() if echo[i] <= AT_MOST_NS)
+    pivots = [i for i, count in copies.items() if count == most and echo[i] <= AT_MOST_NS]
+    first = {}
     for i in pivots:
-        found[at[i]] = np.arange(copies)
+        found[at[i]] = rank[at[i]]
+        first[i] = time[at[i]][np.diff(rank[at[i]], prepend=-1) > 0]
     for i, index in at.items():
         if i in pivots:
             continue
-        known = [(time[at[p]], delays.of(p, i, flow)) for p in pivots]
+        known = [(first[p], delays.of(p, i, flow)) for p in pivots]
         wanted = np.array([sent + way.middle for sent, way in known])
         spread = max(way.spread for _, way in known) + points[i].resolution
-        if echo[i]:
+        if echo[i] >= 0:
             late = time[index][:, None] - np.median(wanted, axis=0)
             found[index] = np.maximum((late >= -spread).sum(axis=1) - 1, 0)
             continue
-        if copies > MOST_COPIES:
-            doubtful |= set(range(copies))
+        if most > MOST_COPIES:
+            doubtful |= set(range(most))
             continue
-        orders = map(list, combinations(range(copies), len(index)))
+        orders = map(list, combinations(range(most), len(index)))
         costs = sorted((float(np.abs(time[index] - wanted[:, some]).sum()), some) for some in orders)
         if costs[1][0] - costs[0][0] <= spread or 2 * costs[0][0] > costs[1][0]:
-            doubtful |= set(range(copies))
+            doubtful |= set(range(most))
             continue
         found[index] = costs[0][1]
     return found, sorted(doubtful)

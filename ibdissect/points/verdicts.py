@@ -30,6 +30,12 @@ SLACK_NS = 100_000
 """A point whose last frame is older than a packet by this much was not capturing."""
 
 
+BY_CHANCE = 0.5
+"""Packets that both points may have missed by chance, if two points that lack a packet are to prove its loss."""
+SHARE = 0.05
+"""Part of them that may be there by chance, if the loss is to be likely."""
+
+
 class Journey(Record):
     """Where each transmission was seen, and where it should have been; bool[transmissions, points] unless noted otherwise."""
 
@@ -53,6 +59,8 @@ class Journey(Record):
     """bool[transmissions]"""
     why: npt.NDArray[np.uint8]
     """Index into WHY of each transmission, uint8[transmissions]."""
+    likely: Bool
+    """Lost most likely, not certainly; bool[transmissions]."""
     after: Int
     """The last point that saw it, int64[transmissions]."""
     before: Int
@@ -112,14 +120,29 @@ def judge(points: Sequence[Point], matched: Matched, what: Transmissions, direct
     rows = np.arange(len(seen))
     lacking = due & ~seen & (place > place[rows, last][:, None]) & behind[what.source, last]
     absent = lacking & covered
-    sure_absent, twice = (absent & complete).any(axis=1), absent.sum(axis=1) >= 2
-    why = np.select([sure_absent, twice, proofs.refused & lacking.any(axis=1)], [1, 2, 3], 0).astype(np.uint8)
-    why[proofs.answered] = 0
+    absent[proofs.answered] = False
+    doubtful = absent & ~(absent & complete).any(axis=1, keepdims=True)
+    proved, likely = _absent_twice(doubtful, due, (missed + 1) / (tested + 2))
+    refused = proofs.refused & ~proofs.answered & lacking.any(axis=1)
+    why = np.select([(absent & complete).any(axis=1), proved | (likely & ~refused), refused], [1, 2, 3], 0).astype(np.uint8)
     unclear = int(((why > 0) & matched.ambiguous).sum())
     why[matched.ambiguous] = 0
     nearest = np.where(lacking, place, np.iinfo(np.int64).max)
     before = np.where(lacking.any(axis=1), nearest.argmin(axis=1), -1)
-    return Journey(seen, due, covered, place, passed, proofs, missed, tested, complete, why > 0, why, last, before, unclear)
+    likely &= why == 2
+    return Journey(seen, due, covered, place, passed, proofs, missed, tested, complete, why > 0, why, likely, last, before, unclear)
+
+
+def _absent_twice(absent: Bool, due: Bool, miss: npt.NDArray[np.float64]) -> tuple[Bool, Bool]:
+    """Packets that several points lack, which proves their loss or makes it likely: far more than these points would miss by chance."""
+    proved, likely = np.zeros((2, len(absent)), np.bool_)
+    for pattern in np.unique(absent, axis=0):
+        if np.count_nonzero(pattern) >= 2:
+            alike = (absent == pattern).all(axis=1)
+            chance = float(miss[pattern].prod()) * np.count_nonzero(due[:, pattern].all(axis=1))
+            proved |= alike & (chance <= BY_CHANCE)
+            likely |= alike & (BY_CHANCE < chance <= SHARE * np.count_nonzero(alike))
+    return proved, likely
 
 
 def _seen_behind(seen: Bool, place: Int) -> Bool:
@@ -225,7 +248,8 @@ def lost_packets(points: Sequence[Point], matched: Matched, journey: Journey) ->
         last, before = int(journey.after[i]), int(journey.before[i])
         yield {
             "point": points[last].name, "frame": int(points[last].frame[matched.rows[i, last]]), "after": points[last].name,
-            "before": points[before].name if before >= 0 else None, "certainty": "proved", "why": WHY[journey.why[i]],
+            "before": points[before].name if before >= 0 else None, "certainty": "likely" if journey.likely[i] else "proved",
+            "why": WHY[journey.why[i]],
         }  # fmt: skip
 
 
