@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
@@ -28,7 +30,7 @@ class Packets(Record):
     psn: Int
     opcode: npt.NDArray[np.uint8]
     syndrome: Int
-    transaction: npt.NDArray[np.uint64]
+    transaction: npt.NDArray[np.uint32]
     asks: npt.NDArray[np.uint8]
 
 
@@ -65,7 +67,7 @@ def proofs_of(packets: Packets, flows: Flows, merged: Int) -> Proofs:
     confirmed = np.where(asked, np.int64(-2), position - position.min() - denied)
     level = (int(connection[-1]) - connection) * span
     later = np.maximum.accumulate((confirmed + level)[::-1])[::-1] - level
-    group = _numbered(connection * span + position - position.min())
+    group = numbered(connection * span + position - position.min())
     once = np.bincount(group[asked], minlength=int(group.max()) + 1)[group] == 1
     found.answered[rows] |= asked & once & (later >= position - position.min())
     # The last request of that PSN before the NAK.
@@ -84,13 +86,13 @@ def _answered_mads(packets: Packets) -> Bool:
     found = np.zeros(len(packets.flow), np.bool_)
     rows = np.flatnonzero(packets.asks)
     if len(rows):
-        group = _numbered(packets.transaction[rows])
+        group = numbered(packets.transaction[rows])
         asks, answers = (np.bincount(group[packets.asks[rows] == kind], minlength=int(group.max()) + 1) for kind in (1, 2))
         found[rows] = (packets.asks[rows] == 1) & (asks[group] == 1) & (answers[group] > 0)
     return found
 
 
-def _numbered(values: npt.NDArray[np.int64] | npt.NDArray[np.uint64]) -> Int:
+def numbered(values: npt.NDArray[Any]) -> Int:
     """Numbers for equal values."""
     found: Int = np.unique(values, return_inverse=True)[1]
     return found

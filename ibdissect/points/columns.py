@@ -113,9 +113,9 @@ class Point(Record):
     opcode: Bytes = field(default_factory=lambda: np.empty(0, np.uint8))
     syndrome: npt.NDArray[np.int16] = field(default_factory=lambda: np.empty(0, np.int16))
     """AETH.Syndrome; -1 without an AETH."""
-    fields: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty((0, len(FIELDS)), np.int32))
-    """FIELDS, int32[n, 7]."""
-    transaction: U64 = field(default_factory=lambda: np.empty(0, np.uint64))
+    fields: npt.NDArray[np.int16] = field(default_factory=lambda: np.empty((0, len(FIELDS)), np.int16))
+    """FIELDS, int16[n, 7]."""
+    transaction: npt.NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
     """What a MAD and its answer share, as a hash; 0: no MAD."""
     asks: Bytes = field(default_factory=lambda: np.empty(0, np.uint8))
     """1: a MAD that asks, 2: one that answers, 0: no MAD."""
@@ -172,6 +172,8 @@ def _read(point: Point, flows: Flows, shortest: int) -> None:
         return
     for name in ("frame", "time", "key", "flow", "port", "psn", "opcode", "syndrome", "fields", "transaction", "asks"):
         setattr(point, name, np.concatenate([getattr(part, name) for part in parts]))
+        for part in parts:
+            setattr(part, name, None)  # the capture is not held twice
     point.resolution = next((unit for unit in (1_000_000, 1000) if not (point.time % unit).any()), 1)
     point.time += point.resolution // 2
 
@@ -289,15 +291,15 @@ def _syndromes(table: ChunkTable, rows: Int, bth: Int, opcode: Bytes) -> npt.NDA
     return found
 
 
-def _fields(table: ChunkTable, rows: Int, marks: Bytes, hop: Int) -> npt.NDArray[np.int32]:
-    """FIELDS of each row, int32[n, 7]; -1 where the packet has none."""
+def _fields(table: ChunkTable, rows: Int, marks: Bytes, hop: Int) -> npt.NDArray[np.int16]:
+    """FIELDS of each row, int16[n, 7]; -1 where the packet has none."""
     loc, data = table.located, table.chunk.data
-    found = np.full((len(rows), len(FIELDS)), -1, np.int32)
+    found = np.full((len(rows), len(FIELDS)), -1, np.int16)
     at = {name: loc.at(name)[rows] for name in ("lrh", "ip4", "ip6", "grh", "eth", "vlan")}
     there = {name: np.flatnonzero(start >= 0) for name, start in at.items()}
 
     def byte(name: str, offset: int) -> tuple[Int, Int]:
-        return there[name], data[at[name][there[name]] + offset].astype(np.int32)
+        return there[name], data[at[name][there[name]] + offset].astype(np.int16)
 
     some, value = byte("lrh", 0)
     found[some, 0] = value >> 4
@@ -312,22 +314,22 @@ def _fields(table: ChunkTable, rows: Int, marks: Bytes, hop: Int) -> npt.NDArray
     some = there["eth"]
     macs = np.zeros((len(some), 16), np.uint8)
     macs[:, :12] = Place(loc.front, rows[some], at["eth"][some]).part(0, 12)
-    found[some, 4] = digest(macs) >> np.uint64(33)
+    found[some, 4] = digest(macs) >> np.uint64(49)
     roce = np.flatnonzero(at["lrh"] < 0)
     found[roce, 5] = at["vlan"][roce] >= 0
     found[:, 6] = hop
     return found
 
 
-def _transactions(table: ChunkTable, rows: Int) -> tuple[U64, Bytes]:
+def _transactions(table: ChunkTable, rows: Int) -> tuple[npt.NDArray[np.uint32], Bytes]:
     """What a MAD and its answer share, as a hash (0: no MAD); 1 for a request, 2 for its answer."""
     data, at = table.chunk.data, table.located.at("mad")[rows]
-    found, asks = np.zeros(len(rows), np.uint64), np.zeros(len(rows), np.uint8)
+    found, asks = np.zeros(len(rows), np.uint32), np.zeros(len(rows), np.uint8)
     some = np.flatnonzero(at >= 0)
     head = gather(data, at[some], 24)
     method = head[:, 3]
     asks[some] = np.where(method & 0x80, 2, 1)
     head = head.copy()
     head[:, 3:8] = 0  # method, status, hop pointer and count
-    found[some] = digest(head)
+    found[some] = digest(head) >> np.uint64(32)
     return found, asks

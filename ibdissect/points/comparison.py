@@ -27,6 +27,9 @@ class Comparison:
             if not segments:
                 raise CaptureError(point.path, f"shares no packet with {self.points[0].path}", hint="name captures of the same traffic")
         self.matched = match(self.points, self.directions, self.clocks)
+        self.directions.anchors.clear()  # needed no more, nor are the keys
+        for point in self.points:
+            point.key = point.key[:0].copy()
         self.what = transmissions_of(self.points, self.matched, self.directions, self.flows)
         self.journey = judge(self.points, self.matched, self.what, self.directions, self.clocks, self.flows)
 

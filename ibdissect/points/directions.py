@@ -18,8 +18,8 @@ NEAR_NS = 50_000
 """Sightings of equal packets within this time count as one when clocks are compared: a mirror's duplicate, a port's two sides."""
 CERTAIN = 4.0
 """Standard errors by which the delays of the two directions must differ."""
-HEARD = 4
-"""Packets needed from a flow to judge its direction."""
+ENOUGH = 200_000
+"""Packets from which two clocks are compared; of more, every second, third, ... is taken."""
 MOST_FLOWS = 400
 """Flows whose directions are judged one by one; those with most packets."""
 FEW_PROMPT = 20
@@ -81,7 +81,7 @@ def anchors(points: Sequence[Point], once: Sequence[tuple[npt.NDArray[np.uint64]
     """The packets that let the clocks of two points be compared, with the steps of the clocks found."""
     _, left, right = common(once[first][0], once[second][0])
     rows, others = once[first][1][left], once[second][1][right]
-    order = np.argsort(others, kind="stable")
+    order = np.argsort(others, kind="stable")[:: 1 + len(others) // ENOUGH]
     rows, others = rows[order], others[order]
     delay = points[second].time[others] - points[first].time[rows]
     prompt = alone(points[first].time)[rows] & alone(points[second].time)[others]

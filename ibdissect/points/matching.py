@@ -35,8 +35,8 @@ class Expected(Record):
 class Matched(Record):
     """Transmissions: a packet sent once, with all its sightings."""
 
-    rows: Int
-    """The row at each point that saw it first there, int64[n, points]; -1: not seen. In order of time."""
+    rows: npt.NDArray[np.int32]
+    """The row at each point that saw it first there, int32[n, points]; -1: not seen. In order of time."""
     time: Int
     """When it was seen first, on the clock of the reference."""
     ambiguous: Bool
@@ -45,7 +45,7 @@ class Matched(Record):
     """Equal packets were sent so close together that only order and time tell them apart."""
     matches: int
     """Sightings that were left apart because of that."""
-    number: list[Int]
+    number: list[npt.NDArray[np.int32]]
     """For each point: the transmission of each row."""
 
     def __len__(self) -> int:
@@ -58,7 +58,7 @@ class Sightings(Record):
     point: npt.NDArray[np.uint8]
     row: npt.NDArray[np.int32]
     time: Int
-    cluster: Int
+    cluster: npt.NDArray[np.int32]
     """Equal packets without a longer pause than a packet may be under way."""
 
 
@@ -67,21 +67,25 @@ def match(points: Sequence[Point], directions: Directions, clocks: Clocks) -> Ma
     delays = _Delays(directions, clocks)
     seen = _sorted(points, clocks, delays.longest)
     clusters = int(seen.cluster[-1]) + 1
-    shape = clusters, len(points)
-    group = seen.cluster * len(points) + seen.point
-    counts = np.bincount(group, minlength=clusters * len(points)).reshape(shape)
+    group = seen.cluster.astype(np.int64) * len(points) + seen.point
+
+    def count(which: Int) -> npt.NDArray[np.int32]:
+        return np.bincount(which, minlength=clusters * len(points)).astype(np.int32).reshape(clusters, -1)
+
+    counts = count(group)
     echo = [_echo(seen, counts, i) for i in range(len(points))]
     rank, new = _ranks(seen.time, group, np.array(echo)[seen.point])
-    times = np.bincount(group[new], minlength=clusters * len(points)).reshape(shape)
+    times = count(group[new])
     plain = np.array(echo) <= AT_MOST_NS
     most = np.maximum(times[:, plain].max(axis=1, initial=0), 1)
+    del group, counts
     alike = ((times == 0) | (times == most[:, None]) | (~plain & (most[:, None] == 1))).all(axis=1)
-    first = np.concatenate(([0], np.cumsum(most)))
-    starts = np.concatenate(([0], np.cumsum(counts.sum(axis=1))))
+    first = np.cumsum(most, dtype=np.int64) - most
     number = first[seen.cluster] + np.where(most[seen.cluster] > 1, rank, 0)
-    total, ambiguous, apart = int(first[-1]), [], 0
+    ambiguous: list[int] = []
+    total, apart = int(most.sum()), 0
     for cluster in np.flatnonzero(~alike).tolist():
-        part = slice(int(starts[cluster]), int(starts[cluster + 1]))
+        part = slice(*np.searchsorted(seen.cluster, (cluster, cluster + 1)).tolist())
         found, doubtful = _resolve(seen, part, rank[part], points, delays, echo)
         here = first[cluster] + found
         alone = np.flatnonzero(found < 0)
@@ -126,22 +130,22 @@ def _sorted(points: Sequence[Point], clocks: Clocks, longest: int) -> Sightings:
     order = np.lexsort((time, key))
     key, time = key[order], time[order]
     new = np.concatenate(([False], (key[1:] != key[:-1]) | (np.diff(time) > longest)))
-    return Sightings(place[order], row[order], time, np.cumsum(new))
+    return Sightings(place[order], row[order], time, np.cumsum(new, dtype=np.int32))
 
 
-def _ranks(time: Int, group: Int, echo: Int) -> tuple[Int, Bool]:
+def _ranks(time: Int, group: Int, echo: Int) -> tuple[npt.NDArray[np.int32], Bool]:
     """The number of each sighting in its group, and whether it has a new one: those within `echo` of the one before count as one."""
     order = np.argsort(group, kind="stable")
     starts = np.diff(group[order], prepend=-1) != 0
     fresh = starts | (np.diff(time[order], prepend=0) > echo[order])
-    total = np.cumsum(fresh)
-    rank, new = np.empty(len(group), np.int64), np.empty(len(group), np.bool_)
+    total = np.cumsum(fresh, dtype=np.int32)
+    rank, new = np.empty(len(group), np.int32), np.empty(len(group), np.bool_)
     rank[order] = total - np.maximum.accumulate(np.where(starts, total, 0))
     new[order] = fresh
     return rank, new
 
 
-def _echo(seen: Sightings, counts: npt.NDArray[np.int64], point: int) -> int:
+def _echo(seen: Sightings, counts: npt.NDArray[np.int32], point: int) -> int:
     """Within which time a point sees the same packet again: a mirror that duplicates, or both sides of a port. -1: it does not."""
     others = np.delete(counts, point, axis=1)
     once = (others == 1).any(axis=1) & (counts[:, point] > 0)
@@ -159,7 +163,7 @@ def _echo(seen: Sightings, counts: npt.NDArray[np.int64], point: int) -> int:
 
 
 def _resolve(
-    seen: Sightings, part: slice, rank: Int, points: Sequence[Point], delays: _Delays, echo: Sequence[int]
+    seen: Sightings, part: slice, rank: npt.NDArray[np.int32], points: Sequence[Point], delays: _Delays, echo: Sequence[int]
 ) -> tuple[Int, list[int]]:
     """Which copy each sighting of a cluster is (-1: unknown), and which copies are doubtful because of that."""
     place, time = seen.point[part], seen.time[part]
@@ -205,11 +209,11 @@ def _table(points: Sequence[Point], seen: Sightings, number: Int, ambiguous: Int
     new[order] = np.arange(total)
     order = order[time[order] < np.iinfo(np.int64).max]
     number = new[number]
-    rows = np.full((len(order), len(points)), -1, np.int64)
+    rows = np.full((len(order), len(points)), -1, np.int32)
     numbers = []
     for i, point in enumerate(points):
         mine = seen.point == i
-        of_row = np.full(len(point), -1, np.int64)
+        of_row = np.full(len(point), -1, np.int32)
         of_row[seen.row[mine]] = number[mine]
         numbers.append(of_row)
         known = np.flatnonzero(of_row >= 0)[::-1]

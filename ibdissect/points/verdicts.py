@@ -12,7 +12,7 @@ from msgspec import Struct as Record
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import mix
 
-from .answers import Packets, Proofs, proofs_of
+from .answers import Packets, Proofs, numbered, proofs_of
 from .clocks import Clocks
 from .columns import FIELDS, Flows, Point
 from .directions import Directions
@@ -86,7 +86,7 @@ def transmissions_of(points: Sequence[Point], matched: Matched, directions: Dire
     """The columns of each transmission, from the first point that has it."""
     n = len(matched)
     columns: dict[str, Any] = {name: np.zeros(n, np.int64) for name in ("flow", "psn", "syndrome", "port")}
-    columns |= {"opcode": np.zeros(n, np.uint8), "transaction": np.zeros(n, np.uint64), "asks": np.zeros(n, np.uint8)}
+    columns |= {"opcode": np.zeros(n, np.uint8), "transaction": np.zeros(n, np.uint32), "asks": np.zeros(n, np.uint8)}
     for i, point in enumerate(points):
         there = np.flatnonzero(matched.rows[:, i] >= 0)
         for name, column in columns.items():
@@ -165,7 +165,7 @@ def _due(seen: Bool, passed: Bool, missed: Bool, what: Transmissions, directions
     """Which points lie on each packet's route: those that saw nearly all packets of that route that are known to have passed."""
     ends = what.source * directions.ends.count + directions.ends.destination[what.packets.flow]
     due = np.zeros(seen.shape, np.bool_)
-    fine, coarse = _numbered(mix([ends, what.port])), _numbered(ends)
+    fine, coarse = numbered(mix([ends, what.port])), numbered(ends)
     for i in range(seen.shape[1]):
         good = []
         for group in (fine, coarse):
@@ -177,11 +177,6 @@ def _due(seen: Bool, passed: Bool, missed: Bool, what: Transmissions, directions
         (of_fine, enough), (of_coarse, _) = good
         due[:, i] = np.where(enough, of_fine, of_coarse)
     return due
-
-
-def _numbered(values: npt.NDArray[Any]) -> Int:
-    found: Int = np.unique(values, return_inverse=True)[1]
-    return found
 
 
 def _leave_out_holes(covered: Bool, known: Bool, point: int, times: Int, when: Int) -> None:
