@@ -35,7 +35,10 @@ def common_options(function: F) -> F:
             click.option("--config", "config", metavar="FILE", help="Configuration file (default: ibdissect.toml, pyproject.toml)."),
             click.option("--plugin", "plugins", multiple=True, metavar="FILE|MODULE", help="Load structures and rules; may be repeated."),
             click.option(
-                "--subnet", "subnet", multiple=True, metavar="[KIND:]FILE",
+                "--subnet",
+                "subnet",
+                multiple=True,
+                metavar="[KIND:]FILE",
                 help="What is known of the subnet: files, directories, globs (docs/know-your-subnet.md); may be repeated.",
             ),
             click.option("--subnet-time", metavar="TIME", help="When these files were true (2026-11-30T12:00), not their own times."),

@@ -28,9 +28,7 @@ def finding_object(finding: Finding) -> dict[str, Any]:
         "field": finding.field,
         "value": finding.value,
         "spans": [{"frame": s.frame, "offset": s.offset, "length": s.length} for s in finding.spans],
-        "related": [
-            {"frame": r.frame, "why": r.why, **({"file": r.file, "line": r.line} if r.file else {})} for r in finding.related
-        ],
+        "related": [{"frame": r.frame, "why": r.why, **({"file": r.file, "line": r.line} if r.file else {})} for r in finding.related],
         "evidence": finding.evidence.value,
         "count": finding.count,
         "reference": finding.reference,

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import pytest
 
 from ibdissect.capture.opening import open_capture
+from ibdissect.fabric import early_packets
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Evidence, Finding
 from ibdissect.rules import load
-from ibdissect.rules.PKY import early_packets
 from ibdissect.table.table import ChunkTable
 from tests import craft
 from tests.fabric.made import answer, ask, port_info

@@ -8,12 +8,12 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.capture.scattered import u16
+from ibdissect.fabric.early_packets import RECEIVER, EarlyPackets
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import ROUTER, SWITCH, Port, Subnet
 from ibdissect.fabric.partitions import BASE, FULL, PKeys, Verdict
 from ibdissect.lint.policy import SitePolicy
-from ibdissect.lint.rule import ERROR, LEARNT, Context, Hit, Rule, fault, on_chunk, on_end, on_event
-from ibdissect.rules.PKY.early_packets import RECEIVER, EarlyPackets
+from ibdissect.lint.rule import ERROR, INFERRED, LEARNT, Context, Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.site_policy import forbidden_packets
 from ibdissect.table.locate import Int
 from ibdissect.table.native import FIRST_OTHER_OPCODE, Native
@@ -160,7 +160,17 @@ class _Destination(Rule):
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         """Packets in front of what tells about their destination."""
-        yield from context.get(EarlyPackets).judged(self.verdict, RECEIVER)
+        yield from early_hits(context, self.verdict, RECEIVER)
+
+
+def early_hits(context: Context, verdict: Verdict, end: int) -> Iterator[Hit]:
+    """The findings about packets in front of what tells about an end; at the end of the capture."""
+    for early, flow, p_key, slid, port, taught, count in context.get(EarlyPackets).refused(verdict, end):
+        yield fault(
+            early.frame, early.time_ns, {"p_key": p_key, "slid": slid, "qp": early.dest_qp, "port": str(port)}, BTH.p_key, p_key,
+            proof=[(frame, "told later, and never otherwise in this capture") for frame in taught], evidence=INFERRED,
+            start=early.start, count=count, key=("earlier", port.node.slot, port.number, flow),
+        )  # fmt: skip
 
 
 def hit_of(table: ChunkTable, refused: Refused, end: str) -> Hit:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ibdissect.fabric.early_packets import SENDER, EarlyPackets
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.partitions import BASE, FULL, Verdict
 from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, Seen, on_end, on_event
-from ibdissect.rules.PKY.destination import hit_of, refusals
-from ibdissect.rules.PKY.early_packets import SENDER, EarlyPackets
+from ibdissect.rules.PKY.destination import early_hits, hit_of, refusals
 from ibdissect.rules.shared.link_rule import pieces
 from ibdissect.table.native import Native
 from ibdissect.wire.mad import MAD
@@ -48,7 +48,7 @@ class NotInSourceTable(Rule):
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         """Packets in front of what tells about their sender."""
-        yield from context.get(EarlyPackets).judged(Verdict.ABSENT, SENDER)
+        yield from early_hits(context, Verdict.ABSENT, SENDER)
 
 
 class PathNotShared(Rule):

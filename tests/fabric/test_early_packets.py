@@ -8,8 +8,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from ibdissect.rules.PKY import early_packets
-from ibdissect.rules.PKY.early_packets import RECEIVER, SENDER
+from ibdissect.fabric import early_packets
+from ibdissect.fabric.early_packets import RECEIVER, SENDER
 from ibdissect.table.rows import slot
 from tests.craft import native
 from tests.rules.findings import lint

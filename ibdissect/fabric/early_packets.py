@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
-from ibdissect.fabric import Follower
-from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.later import Later
-from ibdissect.fabric.model import ROUTER, Port, Subnet
-from ibdissect.fabric.partitions import BASE, FULL, Verdict
-from ibdissect.lint.finding import Span
-from ibdissect.lint.rule import INFERRED, Hit, fault
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.native import FIRST_OTHER_OPCODE, Native
 from ibdissect.table.rows import SLOTS, slot
 from ibdissect.wire.numbers import FIRST_MULTICAST
-from ibdissect.wire.transport import BTH
+
+from .events import ChunkFollowed
+from .follow import Follower
+from .later import Later
+from .model import ROUTER, Port, Subnet
+from .partitions import BASE, FULL, Verdict
 
 MAX_FLOWS = 65536
 """Combinations of sender, receiver and P_Key remembered; the oldest is forgotten first."""
@@ -37,9 +35,22 @@ class Early(Record):
     frame: int
     time_ns: int
     dest_qp: int
-    span: Span
+    start: int
+    """Offset of the first one's BTH in its frame."""
     counts: dict[int, int]
     """Packets in front of what tells about SENDER and RECEIVER."""
+
+
+class Refusal(NamedTuple):
+    """Early packets that the table of an end refuses."""
+
+    first: Early
+    flow: int
+    p_key: int
+    slid: int
+    port: Port
+    taught: tuple[int, ...]
+    packets: int
 
 
 class EarlyPackets:
@@ -108,12 +119,11 @@ class EarlyPackets:
         rows, table = native.rows[at], event.table
         starts = table.located.at("bth")[rows] - table.chunk.offset[rows]
         columns = (values, place[first], table.chunk.first + rows, table.chunk.time_ns[rows], native.dest_qp[at], starts)
-        low, high = BTH.p_key.span
         for i, (value, where, *early_of) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
             known = self.flows.get(value)
             if known is None:
                 frame, time_ns, dest_qp, start = early_of
-                known = Early(frame, time_ns, dest_qp, Span(frame, start + low, high - low), {SENDER: 0, RECEIVER: 0})
+                known = Early(frame, time_ns, dest_qp, start, {SENDER: 0, RECEIVER: 0})
                 gone = self.flows.put(value, known, frame, time_ns)
                 if gone is not None:
                     self._release(gone[0])
@@ -131,7 +141,7 @@ class EarlyPackets:
             for counts in self._counts.values():
                 counts[place] = 0
 
-    def judged(self, verdict: Verdict, end: int) -> Iterator[Hit]:
+    def refused(self, verdict: Verdict, end: int) -> Iterator[Refusal]:
         """What the tables of the senders or receivers refuse, if they never changed and nothing contradicts; at the capture's end."""
         subnet, later = self.follower.subnet, self.later
         for flow, early in self.flows.items():
@@ -147,12 +157,7 @@ class EarlyPackets:
             returned = dlid << SENDER | slid << RECEIVER | p_key & BASE
             if returned | FULL in self.flows or (verdict is Verdict.ABSENT and returned in self.flows):
                 continue
-            port, taught = found[1:]
-            yield fault(
-                early.frame, early.time_ns, {"p_key": p_key, "slid": slid, "qp": early.dest_qp, "port": str(port)}, BTH.p_key, p_key,
-                proof=[(frame, "told later, and never otherwise in this capture") for frame in taught], evidence=INFERRED,
-                spans=(early.span,), count=count, key=("earlier", port.node.slot, port.number, flow),
-            )  # fmt: skip
+            yield Refusal(early, flow, p_key, slid, *found[1:], count)
 
 
 def _known_from(subnet: Subnet, lids: Int) -> Int | None:
