@@ -168,14 +168,14 @@ class Transfer:
 
 
 class Reassembler:
-    """Puts together all transfers of a capture. Feed it every RMPP message in capture order."""
+    """Puts together all transfers of a capture. Let it take every RMPP message in capture order."""
 
     def __init__(self, max_transfers: int = MAX_TRANSFERS, max_bytes: int = MAX_BYTES) -> None:
         self.max_transfers, self.max_bytes = max_transfers, max_bytes
         self._open: OrderedDict[TransferKey, Transfer] = OrderedDict()
         self._held = 0
 
-    def feed(self, message: Message) -> list[Transfer]:
+    def take(self, message: Message) -> list[Transfer]:
         """The transfers that this message ended: complete, stopped, aborted, replaced or evicted."""
         if message.kind == DATA:
             return self._data(message)

@@ -87,24 +87,17 @@ def _message(table: ChunkTable, row: int) -> Message | None:
     )
 
 
-class Transfers:
-    """Reassembles the transfers of a capture, chunk by chunk."""
-
-    def __init__(self) -> None:
-        self.reassembler = Reassembler()
+class Transfers(Reassembler):
+    """Puts the transfers of a capture together, chunk by chunk."""
 
     def feed(self, table: ChunkTable) -> dict[int, Transfer]:
         """The transfers that ended in a chunk, by frame, without evicted ones. Feed chunks in capture order."""
         ended: dict[int, Transfer] = {}
         for message in messages(table):
-            for transfer in self.reassembler.feed(message):
+            for transfer in self.take(message):
                 if transfer.end_frame:
                     ended[transfer.end_frame] = transfer
         return ended
-
-    def unfinished(self) -> list[Transfer]:
-        """Transfers that have not ended, oldest first."""
-        return self.reassembler.unfinished()
 
 
 def records(transfer: Transfer, catalog: Catalog) -> Iterator[Record]:

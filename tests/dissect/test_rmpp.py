@@ -36,7 +36,7 @@ def answer(kind: int, number: int = 0, *, tid: int = 1, frame: int = 90, status:
 def fed(messages: list[Message], reassembler: Reassembler | None = None) -> list[Transfer]:
     """Everything that ended."""
     reassembler = reassembler or Reassembler()
-    return [transfer for message in messages for transfer in reassembler.feed(message)]
+    return [transfer for message in messages for transfer in reassembler.take(message)]
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
@@ -145,7 +145,7 @@ def test_no_messages_make_it_fail(hostile: list[tuple[int, int, int, bytes, int]
     reassembler = Reassembler(max_transfers=4, max_bytes=2000)
     for frame, (kind, flags, number, data, step) in enumerate(hostile):
         message = Message(frame, b"", b"", 3, 1, 0x92, 0x11, kind, flags, 0, number, 0, step, 84, data)
-        for transfer in [*reassembler.feed(message), *reassembler.unfinished()]:
+        for transfer in [*reassembler.take(message), *reassembler.unfinished()]:
             held = sum(len(s.data) for s in transfer.segments.values())
             assert sum(len(data) for _, data, _ in transfer.records()) <= held
             for _, data, spans in transfer.records():

@@ -8,10 +8,12 @@ import numpy as np
 
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, on_chunk
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST
+from ibdissect.table.locate import Bool
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.classport import InformInfo
 from ibdissect.wire.component_mask import mask_for
+from ibdissect.wire.expr import Where
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import SET
@@ -23,6 +25,13 @@ ALL_LIDS = 0xFFFF
 LARGEST = 3
 _JOIN = mask_for(MCMemberRecord, ("mgid", "port_gid", "join_state"))
 _SET = (MAD.method == SET) & SA_REQUEST
+
+
+def _one_subnet(table: ChunkTable) -> Bool:
+    """Both GIDs have the same prefix, and one."""
+    near, far = table.values(PathRecord.sgid)[:, :8], table.values(PathRecord.dgid)[:, :8]
+    same: Bool = (near == far).all(axis=1) & near.any(axis=1)
+    return same
 
 
 class JoinIncomplete(Rule):
@@ -162,25 +171,11 @@ class HopLimitInSubnet(Rule):
 
     code, name, severity = "SA018", "path-hoplimit", INFO
     reference = "IBA 15.2.5.16, 8.3.6; opensm"
+    when = (PathRecord.hop_limit > 1) & Where(PathRecord, _one_subnet) & SA_ANSWER
     at = PathRecord.hop_limit
+    flow = (PathRecord.hop_limit, PathRecord.slid)
     message = "HopLimit {hop_limit} for a path whose ends have the same subnet prefix"
     example = "SubnAdmGetResp(PathRecord) with HopLimit 64 and both GIDs of one subnet"
-
-    @on_chunk
-    def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
-        """Answers only. One finding for each hop limit and source."""
-        found = table.occurrences(PathRecord)
-        if not len(found):
-            return
-        rows = table.matrix(PathRecord)
-        odd = (rows[:, 47] > 1) & (rows[:, 8:16] == rows[:, 24:32]).all(axis=1) & rows[:, 8:16].any(axis=1)
-        if not odd.any():
-            return
-        for i in np.flatnonzero(odd & occurrences_where(SA_ANSWER, table, PathRecord)).tolist():
-            view = table.view(PathRecord, i)
-            hit = self.hit(Seen(table, int(found.rows[i])), view, self.at, hop_limit=view.hop_limit)
-            hit.key = (view.hop_limit, view.slid)
-            yield hit
 
 
 class SubscriptionRange(Rule):
