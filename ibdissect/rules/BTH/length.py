@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.lint.rule import ERROR, WARNING, Rule
+from ibdissect.lint.rule import ERROR, WARNING
 from ibdissect.rules.BTH.packet import continued
-from ibdissect.rules.shared.packet_flows import PACKET_FLOW, room_behind_headers
+from ibdissect.rules.shared.packet_flows import PacketRule, room_behind_headers
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Where
 from ibdissect.wire.opcodes import OPCODES
@@ -36,7 +36,7 @@ def _no_mtu(table: ChunkTable) -> npt.NDArray[np.bool_]:
     return bad
 
 
-class NotPathMtu(Rule):
+class NotPathMtu(PacketRule):
     """A packet that is followed by more of its message is not filled up to a path MTU.
 
     ## Why it matters
@@ -51,7 +51,6 @@ class NotPathMtu(Rule):
     reference = "IBA 9.4, 9.7.4.1.6; seed000 NeighborMTU"
     when = Where(BTH, _no_mtu)
     at = BTH.opcode
-    flow = PACKET_FLOW
     message = "OpCode 0x{opcode:02x} announces more of the message, and its payload is no path MTU"
     example = "an RC SEND Middle with 100 bytes"
 
@@ -69,7 +68,7 @@ def _other_length(table: ChunkTable) -> npt.NDArray[np.bool_]:
     return bad
 
 
-class WriteNotDmaLen(Rule):
+class WriteNotDmaLen(PacketRule):
     """An RDMA WRITE of one packet carries more or less than the length it announces.
 
     ## Why it matters
@@ -83,6 +82,5 @@ class WriteNotDmaLen(Rule):
     reference = "IBA 9.4.3; seed004 RETH"
     when = Where(BTH, _other_length)
     at = BTH.padcnt
-    flow = PACKET_FLOW
     message = "an RDMA WRITE of one packet announces {RETH.dmalen} bytes and carries another number"
     example = "an RDMA WRITE Only with DMALen 100 and 8 bytes of payload"

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from ibdissect.capture.scattered import looked_up
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
 from ibdissect.rules.LNK.packet import LID_MULTICAST_LAST
-from ibdissect.rules.shared.packet_flows import PACKET_FLOW, gid_bytes, room_behind_headers
+from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule, gid_bytes, room_behind_headers
 from ibdissect.table import locate
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.around import IPv4, IPv6
@@ -94,7 +94,7 @@ class OpcodeUnknown(Rule):
     example = "a packet with OpCode 0x1f"
 
 
-class OpcodeDynamic(Rule):
+class OpcodeDynamic(PacketRule):
     """The OpCode is one of reliable datagrams, which hardware uses for another transport today.
 
     ## Why it matters
@@ -109,12 +109,11 @@ class OpcodeDynamic(Rule):
     reference = "Wireshark DctOpCodeMap"
     when = BTH.opcode.isin(RELIABLE_DATAGRAM)
     at = BTH.opcode
-    flow = PACKET_FLOW
     message = "OpCode 0x{opcode:02x}: reliable datagram by the standard, dynamically connected on NVIDIA hardware"
     example = "a packet with OpCode 0x44"
 
 
-class TransportVersion(Rule):
+class TransportVersion(PacketRule):
     """The version of the transport header is not 0.
 
     ## Why it matters
@@ -128,12 +127,11 @@ class TransportVersion(Rule):
     reference = "IBA 9.2"
     when = BTH.tver != 0
     at = BTH.tver
-    flow = PACKET_FLOW
     message = "transport header version {tver}, only 0 exists"
     example = "a packet with TVer 1"
 
 
-class TransportReservedBits(Rule):
+class TransportReservedBits(PacketRule):
     """Reserved bits of the transport header are not zero.
 
     ## Why it matters
@@ -148,7 +146,6 @@ class TransportReservedBits(Rule):
     reference = "IBA 9.2"
     when = (BTH.reserved6 != 0) | (BTH.reserved7 != 0)
     at = BTH.reserved7
-    flow = PACKET_FLOW
     message = "reserved bits of the BTH are set: {reserved6} behind BECN, {reserved7} in front of the PSN"
     example = "a packet whose reserved bits in front of the PSN are 1"
 
@@ -192,7 +189,7 @@ class HeadersCut(Rule):
     example = "an RDMA READ Request with 8 bytes behind the BTH"
 
 
-class ConnectedToManagement(Rule):
+class ConnectedToManagement(PacketRule):
     """A packet of a connected service goes to queue pair 0 or 1.
 
     ## Why it matters
@@ -207,12 +204,11 @@ class ConnectedToManagement(Rule):
     reference = "IBA 3.9; seed002"
     when = (BTH.destqp <= 1) & BTH.opcode.isin(CONNECTED)
     at = BTH.destqp
-    flow = PACKET_FLOW
     message = "OpCode 0x{opcode:02x} of a connected service to management queue pair {destqp}"
     example = "an RC SEND to queue pair 1"
 
 
-class MulticastQpUnicast(Rule):
+class MulticastQpUnicast(PacketRule):
     """The multicast queue pair is addressed in a unicast packet.
 
     ## Why it matters
@@ -227,12 +223,11 @@ class MulticastQpUnicast(Rule):
     reference = "multicast frames of public captures"
     when = (BTH.destqp == MULTICAST_QP) & TO_UNICAST
     at = BTH.destqp
-    flow = PACKET_FLOW
     message = "queue pair 0xffffff (multicast) in a packet to a unicast address"
     example = "a UD packet to queue pair 0xffffff at LID 5"
 
 
-class MulticastLidOtherQp(Rule):
+class MulticastLidOtherQp(PacketRule):
     """A packet to a multicast LID names a single queue pair.
 
     ## Why it matters
@@ -246,12 +241,11 @@ class MulticastLidOtherQp(Rule):
     reference = "multicast frames of public captures"
     when = (BTH.destqp != MULTICAST_QP) & TO_MULTICAST_LID
     at = BTH.destqp
-    flow = PACKET_FLOW
     message = "queue pair 0x{destqp:06x} in a packet to multicast LID 0x{LRH.dlid:04x}; it must be 0xffffff"
     example = "a UD packet to queue pair 5 at LID 0xC001"
 
 
-class MulticastNotDatagram(Rule):
+class MulticastNotDatagram(PacketRule):
     """A packet to a multicast LID is no datagram.
 
     ## Why it matters
@@ -265,12 +259,11 @@ class MulticastNotDatagram(Rule):
     reference = "multicast frames of public captures are UD"
     when = ~BTH.opcode.isin(DATAGRAM) & TO_MULTICAST_LID
     at = BTH.opcode
-    flow = PACKET_FLOW
     message = "OpCode 0x{opcode:02x} to multicast LID 0x{LRH.dlid:04x}; only datagrams may be"
     example = "an RC SEND to LID 0xC001"
 
 
-class AckRequestUnreliable(Rule):
+class AckRequestUnreliable(PacketRule):
     """A packet of an unreliable service asks for an acknowledgement.
 
     ## Why it matters
@@ -284,12 +277,11 @@ class AckRequestUnreliable(Rule):
     reference = "IBA 9.2; soft-RoCE captures"
     when = (BTH.a == 1) & (BTH.destqp > 1) & BTH.opcode.isin(UNRELIABLE)
     at = BTH.a
-    flow = PACKET_FLOW
     message = "acknowledge request in an unreliable packet (OpCode 0x{opcode:02x})"
     example = "a UD SEND with AckReq"
 
 
-class SolicitedResponse(Rule):
+class SolicitedResponse(PacketRule):
     """An acknowledgement or read response has the solicited-event bit.
 
     ## Why it matters
@@ -303,7 +295,6 @@ class SolicitedResponse(Rule):
     reference = "IBA 9.2"
     when = (BTH.se == 1) & BTH.opcode.isin(RESPONSES)
     at = BTH.se
-    flow = PACKET_FLOW
     message = "solicited event in a response (OpCode 0x{opcode:02x})"
     example = "an Acknowledge with SE"
 
@@ -327,7 +318,7 @@ class ImmediateCut(Rule):
     example = "a UD SEND with Immediate that ends behind the DETH"
 
 
-class CongestionMark(Rule):
+class CongestionMark(PacketRule):
     """A packet carries a congestion mark in its transport header.
 
     ## Why it matters
@@ -341,6 +332,5 @@ class CongestionMark(Rule):
     reference = "IBA Annex A10; opensm congestion control"
     when = ((BTH.fecn == 1) | (BTH.becn == 1)) & (BTH.opcode != CNP_OPCODE)
     at = BTH.fecn
-    flow = PACKET_FLOW
     message = "congestion mark: FECN {fecn}, BECN {becn}"
     example = "an RC packet with FECN"

@@ -45,7 +45,13 @@ def _leaves_subnet(table: ChunkTable) -> Bool:
     return away
 
 
-class IpVersion(Rule):
+class GidRule(Rule):
+    """What the rules share: one finding per pair of GIDs."""
+
+    flow = GID_FLOW
+
+
+class IpVersion(GidRule):
     """The IP version of the global route header is not 6.
 
     ## Why it matters
@@ -59,12 +65,11 @@ class IpVersion(Rule):
     reference = "IBA 8.3"
     when = (GRH.ipver != 6) & REAL
     at = GRH.ipver
-    flow = GID_FLOW
     message = "IP version {ipver} in a GRH, it must be 6"
     example = "a packet with IPVer 4"
 
 
-class NextHeader(Rule):
+class NextHeader(GidRule):
     """The global route header of an InfiniBand packet is not followed by a transport header.
 
     ## Why it matters
@@ -79,7 +84,6 @@ class NextHeader(Rule):
     reference = "IBA 8.3"
     when = (GRH.nxt_hdr != 0x1B) & (LRH.lnh == GLOBAL)
     at = GRH.nxt_hdr
-    flow = GID_FLOW
     message = "next header 0x{nxt_hdr:02x} in a GRH, the InfiniBand transport is 0x1b"
     example = "a packet with NxtHdr 17"
 
@@ -103,7 +107,7 @@ class PayloadLength(Rule):
     example = "a packet whose PayLen is 4 bytes too large"
 
 
-class HopLimit(Rule):
+class HopLimit(GidRule):
     """A packet to another subnet may not pass a router.
 
     ## Why it matters
@@ -119,12 +123,11 @@ class HopLimit(Rule):
     reference = "opensm IB_HOPLIMIT_MAX"
     when = (GRH.hop_lmt <= 1) & REAL & Where(GRH, _leaves_subnet)
     at = GRH.hop_lmt
-    flow = GID_FLOW
     message = "hop limit {hop_lmt} from {sgid} to another subnet, {dgid}"
     example = "a packet between two subnet prefixes with hop limit 1"
 
 
-class SourceGidMulticast(Rule):
+class SourceGidMulticast(GidRule):
     """The source GID is a multicast GID.
 
     ## Why it matters
@@ -138,12 +141,11 @@ class SourceGidMulticast(Rule):
     reference = "IBA 4.1.1; opensm MGID rules"
     when = gid_bytes(GRH, GRH.sgid, lambda gid: gid[:, 0] == 0xFF) & REAL
     at = GRH.sgid
-    flow = GID_FLOW
     message = "the source GID {sgid} is a multicast GID"
     example = "a packet with source GID ff12::1"
 
 
-class SourceGidZero(Rule):
+class SourceGidZero(GidRule):
     """The source GID is zero.
 
     ## Why it matters
@@ -157,12 +159,11 @@ class SourceGidZero(Rule):
     reference = "IBA 4.1.1; seed004 ZERO_GID"
     when = (GRH.sgid == ZERO) & REAL
     at = GRH.sgid
-    flow = GID_FLOW
     message = "the source GID is zero"
     example = "a packet with source GID ::"
 
 
-class DestinationGidZero(Rule):
+class DestinationGidZero(GidRule):
     """The destination GID is zero.
 
     ## Why it matters
@@ -176,7 +177,6 @@ class DestinationGidZero(Rule):
     reference = "IBA 4.1.1; seed004 ZERO_GID"
     when = (GRH.dgid == ZERO) & REAL
     at = GRH.dgid
-    flow = GID_FLOW
     message = "the destination GID is zero"
     example = "a packet with destination GID ::"
 
@@ -201,7 +201,7 @@ class MulticastWithoutGrh(Rule):
     example = "a UD packet to LID 0xC001 with LNH 2"
 
 
-class MulticastFlags(Rule):
+class MulticastFlags(GidRule):
     """A multicast GID uses reserved flags.
 
     ## Why it matters
@@ -216,12 +216,11 @@ class MulticastFlags(Rule):
     reference = "opensm osm_sa_mcmember_record (o15-0.1.x)"
     when = REAL & gid_bytes(GRH, GRH.dgid, lambda gid: (gid[:, 0] == 0xFF) & (gid[:, 1] & 0xE0 != 0) & ~np.isin(_u16(gid, 2), IPOIB))
     at = GRH.dgid
-    flow = GID_FLOW
     message = "the multicast GID {dgid} has reserved flags"
     example = "a packet to ff92::1"
 
 
-class MulticastScope(Rule):
+class MulticastScope(GidRule):
     """A multicast GID has a scope that does not exist.
 
     ## Why it matters
@@ -236,6 +235,5 @@ class MulticastScope(Rule):
     reference = "IBA 4.1.1; opensm scopes"
     when = REAL & gid_bytes(GRH, GRH.dgid, lambda gid: (gid[:, 0] == 0xFF) & ~np.isin(gid[:, 1] & 0x0F, list(SCOPES)))
     at = GRH.dgid
-    flow = GID_FLOW
     message = "the multicast GID {dgid} has a scope that does not exist"
     example = "a packet to ff13::1"

@@ -39,7 +39,13 @@ def too_small(table: ChunkTable) -> Bool:
     return small
 
 
-class LinkVersion(Rule):
+class HeaderRule(Rule):
+    """What the rules share: one finding per pair of LIDs."""
+
+    flow = LINK_FLOW
+
+
+class LinkVersion(HeaderRule):
     """The link version of the local route header is not 0.
 
     ## Why it matters
@@ -53,7 +59,6 @@ class LinkVersion(Rule):
     reference = "IBA 7.7"
     when = LRH.lver != 0
     at = LRH.lver
-    flow = LINK_FLOW
     message = "link version {lver}, only 0 exists"
     example = "a packet with LVer 1"
 
@@ -120,7 +125,7 @@ class LengthTooSmall(Rule):
     example = "a packet with PktLen 3"
 
 
-class LengthTooLarge(Rule):
+class LengthTooLarge(HeaderRule):
     """The length in the local route header is above the largest packet.
 
     ## Why it matters
@@ -134,12 +139,11 @@ class LengthTooLarge(Rule):
     reference = "IBA 7.7; seed004 MAX_PKT_WORDS"
     when = LRH.pktlen > MAX_WORDS
     at = LRH.pktlen
-    flow = LINK_FLOW
     message = "PktLen of {pktlen} words, the largest packet has 1055"
     example = "a packet with PktLen 0x500"
 
 
-class DestinationLidZero(Rule):
+class DestinationLidZero(HeaderRule):
     """The destination LID is 0.
 
     ## Why it matters
@@ -154,12 +158,11 @@ class DestinationLidZero(Rule):
     reference = "IBA 4.1.3; seed004 LID_RESERVED"
     when = (LRH.dlid == 0) & (LRH.lnh >= LOCAL)
     at = LRH.dlid
-    flow = LINK_FLOW
     message = "the destination LID is 0, which is reserved"
     example = "a packet with DLID 0"
 
 
-class SourceLidZero(Rule):
+class SourceLidZero(HeaderRule):
     """The source LID of a packet other than a subnet management packet is 0.
 
     ## Why it matters
@@ -173,12 +176,11 @@ class SourceLidZero(Rule):
     reference = "IBA 4.1.3; opensm osm_trap_rcv accepts traps from SLID 0"
     when = (LRH.slid == 0) & (LRH.vl != VL_MANAGEMENT) & (LRH.lnh >= LOCAL)
     at = LRH.slid
-    flow = LINK_FLOW
     message = "the source LID is 0, and this is no subnet management packet (VL {vl})"
     example = "an RC packet with SLID 0"
 
 
-class SourceLidMulticast(Rule):
+class SourceLidMulticast(HeaderRule):
     """The source LID is a multicast LID.
 
     ## Why it matters
@@ -192,7 +194,6 @@ class SourceLidMulticast(Rule):
     reference = "IBA 4.1.3; seed004 LID_MULTICAST"
     when = LRH.slid.between(FIRST_MULTICAST, LID_MULTICAST_LAST)
     at = LRH.slid
-    flow = LINK_FLOW
     message = "the source LID 0x{slid:04x} is a multicast LID"
     example = "a packet with SLID 0xC001"
 
@@ -239,7 +240,7 @@ class NotManagementOnVl15(Rule):
     example = "a performance management datagram on VL 15"
 
 
-class ManagementNotOnVl15(Rule):
+class ManagementNotOnVl15(HeaderRule):
     """A subnet management packet travels on another virtual lane than 15.
 
     ## Why it matters
@@ -255,7 +256,6 @@ class ManagementNotOnVl15(Rule):
     on = MAD
     when = MAD.mgmt_class.isin(SMP_CLASSES) & (LRH.vl != VL_MANAGEMENT) & (BTH.destqp == 0)
     at = LRH.vl
-    flow = LINK_FLOW
     message = "a subnet management packet on VL {LRH.vl} instead of 15"
     example = "SubnGet(NodeInfo) on VL 0"
 
@@ -280,7 +280,7 @@ class ManagementServiceLevel(Rule):
     example = "SubnGet(NodeInfo) with SL 3"
 
 
-class ManagementWithGrh(Rule):
+class ManagementWithGrh(HeaderRule):
     """A packet on virtual lane 15 has a global route header.
 
     ## Why it matters
@@ -294,7 +294,6 @@ class ManagementWithGrh(Rule):
     reference = "subnet management stays in its subnet; no SMP with GRH in any capture seen"
     when = (LRH.vl == VL_MANAGEMENT) & (LRH.lnh == GLOBAL)
     at = LRH.lnh
-    flow = LINK_FLOW
     message = "a packet on VL 15 with a GRH"
     example = "SubnGet(NodeInfo) behind a GRH"
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, on_event
-from ibdissect.rules.shared.packet_flows import IPOIB, PACKET_FLOW, gid_bytes
+from ibdissect.rules.shared.packet_flows import IPOIB, PacketRule, gid_bytes
 from ibdissect.rules.shared.site_policy import forbidden_entries
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Where, present
@@ -66,7 +66,7 @@ def _other_partition(table: ChunkTable) -> Bool:
 SHOWN_OR_SET = MAD.method.isin({SET, GET_RESP}) & ((MAD.status & 0x7FFF) == 0)
 
 
-class PKeyZero(Rule):
+class PKeyZero(PacketRule):
     """A packet belongs to no partition: its P_Key is 0x0000 or 0x8000.
 
     ## Why it matters
@@ -81,7 +81,6 @@ class PKeyZero(Rule):
     reference = "opensm ib_pkey_is_invalid (C10-116)"
     when = ((BTH.p_key & 0x7FFF) == 0) & (BTH.destqp != 0)
     at = BTH.p_key
-    flow = PACKET_FLOW
     message = "P_Key 0x{p_key:04x} is of no partition"
     example = "an RC packet with P_Key 0x8000"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
-from ibdissect.rules.shared.packet_flows import PACKET_FLOW
+from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
 from ibdissect.wire.expr import present
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
@@ -35,7 +35,7 @@ class ManagementQKey(Rule):
     example = "a general management datagram with Q_Key 1"
 
 
-class SubnetManagementQKey(Rule):
+class SubnetManagementQKey(PacketRule):
     """A datagram to queue pair 0 carries a Q_Key.
 
     ## Why it matters
@@ -50,7 +50,6 @@ class SubnetManagementQKey(Rule):
     reference = "seed004 IB_DEFAULT_QP0_QKEY; public captures"
     when = (DETH.q_key != 0) & (BTH.destqp == 0)
     at = DETH.q_key
-    flow = PACKET_FLOW
     message = "Q_Key {q_key} to queue pair 0, where it is not used"
     example = "SubnGet(NodeInfo) with Q_Key 5"
 

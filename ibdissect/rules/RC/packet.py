@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ibdissect.capture.scattered import looked_up
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
-from ibdissect.rules.shared.packet_flows import PACKET_FLOW, room_behind_headers
+from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule, room_behind_headers
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.opcodes import OPCODES
@@ -88,7 +88,7 @@ class SyndromeReserved(Rule):
     example = "an Acknowledge with syndrome 0xc0"
 
 
-class AtomicLength(Rule):
+class AtomicLength(PacketRule):
     """An atomic operation, or its acknowledgement, carries payload.
 
     ## Why it matters
@@ -102,12 +102,11 @@ class AtomicLength(Rule):
     reference = "IBA 9.3.4, 9.3.5.3"
     when = Where(BTH, _atomic_with_payload)
     at = BTH.opcode
-    flow = PACKET_FLOW
     message = "payload behind an atomic operation (OpCode 0x{opcode:02x})"
     example = "a FetchAdd with four bytes of payload"
 
 
-class RKeyZero(Rule):
+class RKeyZero(PacketRule):
     """An RDMA request names no memory: its R_Key is 0.
 
     ## Why it matters
@@ -122,12 +121,11 @@ class RKeyZero(Rule):
     reference = "IBA 9.3.3"
     when = (RETH.r_key == 0) & (RETH.dmalen > 0)
     at = RETH.r_key
-    flow = PACKET_FLOW
     message = "R_Key 0 in a request for {dmalen} bytes"
     example = "an RDMA WRITE of 5 bytes with R_Key 0"
 
 
-class LengthZeroWrite(Rule):
+class LengthZeroWrite(PacketRule):
     """An RDMA WRITE says that it writes nothing, and carries payload.
 
     ## Why it matters
@@ -141,6 +139,5 @@ class LengthZeroWrite(Rule):
     reference = "IBA 9.3.3"
     when = (RETH.dmalen == 0) & BTH.opcode.isin(WRITE) & present(Payload)
     at = RETH.dmalen
-    flow = PACKET_FLOW
     message = "RDMA WRITE of length 0 with payload"
     example = "an RDMA WRITE Only with DMALen 0 and four bytes of payload"

@@ -12,7 +12,7 @@ from ibdissect.flow.reliable import Streams
 from ibdissect.flow.unfinished import holes, open_reads
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Again, Context, Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.lint.setting import Setting
-from ibdissect.rules.shared.packet_flows import PACKET_FLOW
+from ibdissect.rules.shared.packet_flows import PacketRule
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.transport import AETH, BTH
@@ -108,7 +108,7 @@ class Wrap(Rule):
         yield of_stream(event)
 
 
-class ReceiverNotReady(Rule):
+class ReceiverNotReady(PacketRule):
     """A responder had no receive buffer (RNR NAK).
 
     ## Why it matters
@@ -123,7 +123,6 @@ class ReceiverNotReady(Rule):
     reference = "IBA 9.7.5.2.8; Wireshark AETH timers"
     when = (AETH.syndrome_opcode == RNR_NAK) & (AETH.reserved == 0)
     at = AETH.syndrome
-    flow = PACKET_FLOW
     message = "RNR NAK for PSN {BTH.psn}, timer code {timer}"
     example = "an Acknowledge with syndrome 0x2e (wait 1.28 ms)"
 

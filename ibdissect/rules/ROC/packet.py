@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
 from ibdissect.rules.QKY.packet import GSI_KEY
-from ibdissect.rules.shared.packet_flows import PACKET_FLOW
+from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.around import ETHERTYPE_ROCE, UDP, Ethernet, IPv4, IPv6
 from ibdissect.wire.expr import Where, present
@@ -57,7 +57,7 @@ class SourcePort(Rule):
     example = "a RoCE v2 packet from UDP port 1234"
 
 
-class CongestionNotification(Rule):
+class CongestionNotification(PacketRule):
     """A congestion notification packet is not formed as one.
 
     ## Why it matters
@@ -72,12 +72,11 @@ class CongestionNotification(Rule):
     reference = "RoCE Annex A17; kernel ib_pack.h"
     when = (BTH.opcode == CNP_OPCODE) & IS_ROCE & ((BTH.destqp == 0) | (BTH.psn != 0) | (BTH.becn == 0))
     at = BTH.opcode
-    flow = PACKET_FLOW
     message = "congestion notification to queue pair 0x{destqp:06x} with PSN {psn}, BECN {becn}; PSN must be 0 and BECN set"
     example = "a CNP with PSN 5"
 
 
-class TimeToLive(Rule):
+class TimeToLive(PacketRule):
     """A RoCE packet to another network may not pass a router.
 
     ## Why it matters
@@ -93,7 +92,6 @@ class TimeToLive(Rule):
     reference = "RFC 791, RFC 8200"
     when = ((IPv4.ttl <= 1) & Where(IPv4, _far_apart_4)) | ((IPv6.hop_limit <= 1) & Where(IPv6, _far_apart_6))
     at = BTH.destqp
-    flow = PACKET_FLOW
     message = "time to live of 0 or 1 in a packet to another network"
     example = "a RoCE v2 packet from 10.0.0.1 to 192.168.0.2 with TTL 1"
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.scattered import looked_up
+from ibdissect.lint.rule import Rule
 from ibdissect.table import locate
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.around import IPv4, IPv6
@@ -26,6 +27,12 @@ PACKET_FLOW: tuple[Field[Any], ...] = (
 _EXTENDED_SIZE = locate.EXTENDED_SIZE.astype(np.uint8)
 IPOIB = (0x401B, 0x601B)
 """Signatures of IPv4 and IPv6 over InfiniBand in a multicast GID (RFC 4391)."""
+
+
+class PacketRule(Rule):
+    """What rules about packets share: one finding per sender, receiver and queue pair."""
+
+    flow = PACKET_FLOW
 
 
 def room_behind_headers(table: ChunkTable) -> npt.NDArray[np.int32]:
