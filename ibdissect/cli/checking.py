@@ -11,7 +11,7 @@ from ibdissect.lint.rule import Rule
 from ibdissect.lint.select import matches, select
 from ibdissect.session.check import Declared, Options
 
-from .common import loaded_catalog, plugin_names, settings, subnet_files
+from .common import loaded_catalog, plugin_names, port_names, settings, subnet_files
 from .config import Config
 
 
@@ -44,7 +44,7 @@ def check_options(
         shown=shown,
         severities=_severities(config, everything),
     )
-    options.subnet = subnet_files(common)
+    options.subnet, options.names = subnet_files(common), port_names(common)
     if config.options:
         from ibdissect.lint.setting import checked_settings
 

@@ -42,6 +42,7 @@ def common_options(function: F) -> F:
                 help="What is known of the subnet: files, directories, globs (docs/know-your-subnet.md); may be repeated.",
             ),
             click.option("--subnet-time", metavar="TIME", help="When these files were true (2026-11-30T12:00), not their own times."),
+            click.option("--names", "name_ports", is_flag=True, help="With --subnet: names of nodes in messages and columns."),
             click.option("--show-keys", is_flag=True, help="Show M_Keys, SM_Keys, B_Keys, CC_Keys, Q_Keys and R_Keys unmasked."),
         )
     ):
@@ -100,6 +101,22 @@ def subnet_files(common: dict[str, Any]) -> Any:
     return common["subnet_files"]
 
 
+def port_names(common: dict[str, Any], *, asked: bool = True) -> Any:
+    """Names of ports from the files of --subnet; None without --names (`asked`: whether it must be given). ConfigError without files."""
+    if asked and not common.get("name_ports"):
+        return None
+    files = subnet_files(common)
+    if files is None:
+        if asked:
+            raise ConfigError("--names", "--subnet", "is missing, as names come from its files")
+        return None
+    if "port_names" not in common:
+        from ibdissect.subnet.names import names_of
+
+        common["port_names"] = names_of(files)
+    return common["port_names"]
+
+
 def _seconds(text: str | None) -> float | None:
     if text is None:
         return None
@@ -118,7 +135,8 @@ def limits(common: dict[str, Any], catalog: Any = None) -> Any:
         return None
     from .limits import Limits
 
-    return Limits.parse(text, frames, catalog, show_keys=bool(common.get("show_keys")))
+    names = port_names(common, asked=False) if text is not None and ".node" in text else None
+    return Limits.parse(text, frames, catalog, show_keys=bool(common.get("show_keys")), hosts=names.hosts if names is not None else None)
 
 
 def coloured(choice: str | None, stream: IO[str]) -> bool:

@@ -55,8 +55,9 @@ class _Plain:
 class SummaryLines(_Plain):
     """One line per frame: number, seconds since the first frame, source, destination, protocol, length, info."""
 
-    def __init__(self, presenter: Presenter, paint: Paint) -> None:
-        self.presenter, self.paint = presenter, paint
+    def __init__(self, presenter: Presenter, paint: Paint, address: Callable[[str], str] | None = None) -> None:
+        """`address` gives the names of addresses."""
+        self.presenter, self.paint, self.address = presenter, paint, address
         self.first_ns: int | None = None
 
     def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
@@ -66,6 +67,9 @@ class SummaryLines(_Plain):
         for start in range(0, len(rows), BATCH):
             some = rows[start : start + BATCH]
             lines = summaries(table, some, self.presenter)
+            if self.address is not None:
+                names = {address: self.address(address) for address in {*lines.source, *lines.destination}}
+                lines.source, lines.destination = ([names[address] for address in side] for side in (lines.source, lines.destination))
             times, lengths = table.chunk.time_ns[some].tolist(), table.chunk.length[some].tolist()
             numbers = (some + table.chunk.first).tolist()
             paint, origin = self.paint, self.first_ns or 0

@@ -34,14 +34,18 @@ class Limits(Record):
     """Answers in the whole capture, for filters that use later answers (`needs_answers`)."""
 
     @classmethod
-    def parse(cls, text: str | None, frames: str | None, catalog: Catalog | None, *, show_keys: bool = False) -> Limits:
-        """Make them from the options -Y and --frames. Raises FilterError or ConfigError."""
+    def parse(cls, text: str | None, frames: str | None, catalog: Catalog | None, *, show_keys: bool = False,
+              hosts: Mapping[int, str] | None = None) -> Limits:  # fmt: skip
+        """Make them from the options -Y and --frames; `hosts` are names of nodes by LID. Raises FilterError or ConfigError."""
         ranges = parse_frames(frames) if frames is not None else ()
         if text is None:
             return cls(ranges)
         from ibdissect.dfilter.compile import compile_filter  # loaded only when there is a filter
 
-        return cls(ranges, compile_filter(text, catalog, hide_keys=not show_keys))
+        found = compile_filter(text, catalog, hide_keys=not show_keys, hosts=hosts)
+        if found.hosts and hosts is None:
+            raise ConfigError("-Y", "ibdissect.src.node", "needs files that say who is who", hint="name them with --subnet")
+        return cls(ranges, found)
 
     @property
     def needs_findings(self) -> bool:

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from ibdissect.cli.common import common_options, paint_for
-from ibdissect.cli.frames import PRINTERS
+from ibdissect.cli.common import common_options, paint_for, port_names
+from ibdissect.cli.frames import PRINTERS, SummaryLines
 from ibdissect.cli.output import opened_capture, shown_of
 from ibdissect.errors import ConfigError
 
@@ -46,6 +46,9 @@ def _print(opened: Any, wanted: Any, chosen: str, names: tuple[str, ...], common
 
     paint = paint_for(common, sys.stdout)
     printer = PRINTERS[chosen](opened, names, paint)
+    known = port_names(common)
+    if isinstance(printer, SummaryLines) and known is not None:
+        printer.address = known.address
     write = sys.stdout.write
     write(printer.head())
     for table, rows in selected(opened, wanted, number_keys=True):

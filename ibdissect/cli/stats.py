@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ibdissect.cli.common import common_options, paint_for, progress_bar
+from ibdissect.cli.common import common_options, paint_for, port_names, progress_bar
 from ibdissect.cli.output import opened_capture, shown_of
 from ibdissect.wire.text import visible_json
 
@@ -32,6 +32,9 @@ def command(capture: str, format_: str, top: int, **common: Any) -> None:
         for table in opened.tables(keys=False, progress=progress):
             statistics.feed(table, shown.rows(table) if shown is not None else None)
     result = statistics.result(top)
+    names = port_names(common)
+    for entry in result["conversations"] if names is not None else ():
+        entry |= {end: names.address(entry[end]) for end in ("source", "destination")}
     if format_ == "json":
         click.echo(visible_json(json.dumps({"schema": 1, "capture": capture, **result}, indent=2, ensure_ascii=False)))
         return

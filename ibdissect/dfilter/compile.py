@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from ibdissect.wire.expr import Among, And, Compare, Expr, In, Not, Or, Present,
 
 from . import literals
 from .check import SEARCHABLE, Checker, ends_of, is_literal, is_value
-from .computed import Findings, State
+from .computed import HOST_NAMES, Findings, State
 from .names import KIND_NAMES, Source, names_of
 from .pattern import BadPattern, Pattern
 from .syntax import Inverse, Logic, Membership, Node, Relation, String, Truth, parse
@@ -33,9 +34,11 @@ SMALL_RANGE = 256
 class Filter:
     """A compiled display filter. Feed it the chunks of one capture in order."""
 
-    def __init__(self, text: str, catalog: Catalog, first_ns: int | None = None, hide_keys: bool = False) -> None:
+    def __init__(
+        self, text: str, catalog: Catalog, first_ns: int | None = None, hide_keys: bool = False, hosts: Mapping[int, str] | None = None
+    ) -> None:
         self.text, self.catalog = text, catalog
-        self._state, self._given = State(first_ns=first_ns, hide_keys=hide_keys), first_ns
+        self._state, self._given = State(first_ns=first_ns, hide_keys=hide_keys, hosts=hosts or {}), first_ns
         tree = parse(text)
         compiler = _Compiler(Checker(text, names_of(catalog), self._state))
         self.expr: Expr = And(()) if tree is None else compiler.condition(tree)
@@ -49,6 +52,11 @@ class Filter:
     def codes(self) -> bool:
         """Whether the filter uses findings (`ibdissect.code`); then `rows` needs them."""
         return "ibdissect.code" in self.names
+
+    @property
+    def hosts(self) -> bool:
+        """Whether the filter uses names of nodes; then it selects nothing without `hosts`."""
+        return not self.names.isdisjoint(HOST_NAMES)
 
     @property
     def pairs(self) -> bool:
@@ -93,19 +101,22 @@ class Filter:
     def __reduce__(self) -> tuple[Any, ...]:
         # The text is enough. The built-in catalog is not pickled; the receiver has it too.
         catalog = None if self.catalog is builtin() else self.catalog
-        return partial(compile_filter, hide_keys=self._state.hide_keys), (self.text, catalog)
+        return partial(compile_filter, hide_keys=self._state.hide_keys, hosts=self._state.hosts), (self.text, catalog)
 
     def __repr__(self) -> str:
         return f"Filter({self.text!r})"
 
 
-def compile_filter(text: str, catalog: Catalog | None = None, *, first_ns: int | None = None, hide_keys: bool = False) -> Filter:
+def compile_filter(
+    text: str, catalog: Catalog | None = None, *, first_ns: int | None = None, hide_keys: bool = False,
+    hosts: Mapping[int, str] | None = None,
+) -> Filter:  # fmt: skip
     """Compile a filter; raises FilterError with reason and column.
 
     `first_ns` is the time of frame 1, by default taken from the first chunk. `hide_keys`: comparisons with keys are refused and
-    their bytes read as zero, because otherwise a key could be guessed bit by bit.
+    their bytes read as zero, because otherwise a key could be guessed bit by bit. `hosts`: names of nodes by LID.
     """
-    return Filter(text, catalog if catalog is not None else builtin(), first_ns, hide_keys)
+    return Filter(text, catalog if catalog is not None else builtin(), first_ns, hide_keys, hosts)
 
 
 class _Compiler:

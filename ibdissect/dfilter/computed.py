@@ -15,6 +15,7 @@ from ibdissect.table.locate import Int
 from ibdissect.table.series import Blobs, Numbers, Series, blobs_of
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.around import IPv4, IPv6
+from ibdissect.wire.link import LRH
 from ibdissect.wire.ulp.ip import TCP as TcpHeader
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 Findings = Mapping[int, Iterable[str]]
 """Frame number -> codes of the findings in it."""
+HOST_NAMES = {"ibdissect.src.node": LRH.slid, "ibdissect.dst.node": LRH.dlid}
 TCP = 6
 """Protocol number of TCP."""
 
@@ -36,6 +38,8 @@ class State(Record, eq=False):
     findings: Findings = field(default_factory=dict)
     answers: Answers | None = None
     """Matched requests and answers, if the filter uses them."""
+    hosts: Mapping[int, str] = field(default_factory=dict)
+    """Names of nodes by LID."""
     hide_keys: bool = False
     """Whether bytes of keys are read as zero."""
 
@@ -52,6 +56,10 @@ def values_of(name: str, table: ChunkTable, state: State) -> Series:
     if name == "ibdissect.code":
         codes = [(row, code) for row in every.tolist() for code in state.findings.get(chunk.first + row, ())]
         return blobs_of(np.array([row for row, _ in codes], np.int64), [code.encode() for _, code in codes], text=True)
+    if name in HOST_NAMES:
+        lids = table.values(HOST_NAMES[name]).tolist()
+        named = [(row, state.hosts[lid]) for row, lid in zip(table.occurrences(LRH).rows.tolist(), lids, strict=True) if lid in state.hosts]
+        return blobs_of(np.array([row for row, _ in named], np.int64), [host.encode() for _, host in named], text=True)
     if state.answers is not None and name in ANSWER_NAMES:
         return Numbers(*state.answers.values(name, chunk.first, len(table)))
     if name == "_ws.malformed":

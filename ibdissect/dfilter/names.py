@@ -36,7 +36,7 @@ COMPUTED: Mapping[str, Kind] = {
     "frame.time": "abstime", "frame.time_epoch": "abstime", "frame.time_relative": "reltime", "frame.time_delta": "reltime",
     "infiniband": "bytes", "infiniband.payload": "bytes", "tcp.srcport": "uint", "tcp.dstport": "uint", "tcp.port": "uint",
     "_ws.malformed": "none", "ibdissect.code": "string", "ibdissect.request_frame": "uint", "ibdissect.response_frame": "uint",
-    "ibdissect.response_time": "reltime",
+    "ibdissect.response_time": "reltime", "ibdissect.src.node": "string", "ibdissect.dst.node": "string",
 }  # fmt: skip
 """Names whose values come from `computed.values_of`."""
 
@@ -49,6 +49,8 @@ LABELS: Mapping[str, str] = {
     "tcp.srcport": "Source port", "tcp.dstport": "Destination port", "_ws.malformed": "The frame is malformed",
     "ibdissect.code": "Code of a finding in the frame", "ibdissect.request_frame": "Frame of the request that this frame answers",
     "ibdissect.response_frame": "Frame of the answer to this request",
+    "ibdissect.src.node": "Name of the node that has the source LID (--subnet)",
+    "ibdissect.dst.node": "Name of the node that has the destination LID (--subnet)",
     "ibdissect.response_time": "Seconds from the request (its latest try) to this answer",
     "arp": "ARP", "icmp": "ICMP", "icmpv6": "ICMPv6", "tcp": "TCP",
     "opa": "An Omni-Path management datagram", "infiniband_link": "A link flow-control packet",

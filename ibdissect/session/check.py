@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ibdissect.lint.paths import PathIgnores
     from ibdissect.lint.policy import SitePolicy
     from ibdissect.subnet import SubnetFiles
+    from ibdissect.subnet.names import Names
 
 Stop = Callable[[], bool]
 """Called after every window; True ends the check and keeps the findings so far."""
@@ -79,6 +80,8 @@ class Options(Record, kw_only=True):
     """Values of rule settings, by code and attribute (`lint.setting`)."""
     subnet: SubnetFiles | None = None
     """What files say about the subnet; None: no files."""
+    names: Names | None = None
+    """Names of ports for messages; None: LIDs and GUIDs only."""
     ignored: PathIgnores | None = None
     """Which rules do not check captures at certain paths."""
 
@@ -209,6 +212,8 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
         finding.severity = options.severity_of(rules[finding.code], finding.severity)
         try:
             reading.finish(finding)
+            if options.names is not None:
+                finding.message, finding.context = map(options.names.sentence, (finding.message, finding.context))
         except Exception as error:  # the message cannot be formatted
             failures.add(f"rule {finding.code}", error, finding.frame)
             finding.message = finding.stable = finding.name

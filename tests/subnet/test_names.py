@@ -1,0 +1,48 @@
+"""Which names do addresses get, in columns, in sentences and in filters?"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from pathlib import Path
+
+import pytest
+
+from ibdissect.capture.opening import open_capture
+from ibdissect.dfilter.compile import compile_filter
+from ibdissect.subnet import read_files
+from ibdissect.subnet.names import Names, names_of
+from ibdissect.table.table import ChunkTable
+from tests.craft import erf_pcap, native
+from tests.subnet.samples import SAMPLES
+
+HOST_A = 'host A, "fast" lid 99'
+
+
+@pytest.fixture
+def names(tmp_path: Path) -> Names:
+    (tmp_path / "topology").write_text(SAMPLES["ibnetdiscover"])
+    return names_of(read_files([str(tmp_path)]))
+
+
+def test_columns_and_sentences(names: Names) -> None:
+    addresses = ["LID 2", "LID 3", "LID 9", "LID x", "fe80::2:c903:0:b1", "fe80::1", "10.0.0.1", "00:11:22:33:44:55"]
+    assert [names.address(one) for one in addresses] == [
+        "edge 1", f"{HOST_A} port 1", "LID 9", "LID x", "host B port 1", "fe80::1", "10.0.0.1", "00:11:22:33:44:55"
+    ]  # fmt: skip
+    text = "from LID 3 to QP 0x48 of 0x0002c903000000b0 port 1 (LID 4), 0x0002c90200400010 and LID 9"
+    assert names.sentence(text) == f"from LID 3 ({HOST_A} port 1) to QP 0x48 of host B port 1 (LID 4), edge 1 and LID 9"
+
+
+def test_filters(names: Names) -> None:
+    frames = [native(0x04, bytes(8), slid=slid, dlid=4, bth={"p_key": 0xFFFF, "destqp": 0x48}) for slid in (3, 9, 3)]
+    table = ChunkTable(next(iter(open_capture(io.BytesIO(erf_pcap(frames))).chunks())))
+    for text, rows in (
+        ('ibdissect.src.node contains "host A"', [True, False, True]),
+        ('ibdissect.dst.node == "host B"', [True, True, True]),
+        ('not ibdissect.src.node', [False, True, False]),
+    ):  # fmt: skip
+        matcher = compile_filter(text, hosts=names.hosts)
+        assert matcher.hosts
+        assert pickle.loads(pickle.dumps(matcher)).rows(table).tolist() == matcher.rows(table).tolist() == rows
+    assert not compile_filter('ibdissect.src.node == "host B"').rows(table).any()
