@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -13,7 +13,7 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.around import ERF
 
 from .columns import cut_off
-from .missed import SECOND_NS, Missed
+from .missed import MAX_SECONDS, SECOND_NS, Missed
 from .reliable import Streams
 from .transactions import Transactions
 from .unfinished import holes, in_order
@@ -44,6 +44,8 @@ class CaptureLoss:
         self.set_back = False
         """The clock of the capture was set back by a second or more, so durations are not reliable."""
         self._last_ns = 0
+        self._clock: list[tuple[int, int]] = []
+        """First frame of each second, and the second."""
         self._known: list[int] | None = None
         self.counts = False
         """The ERF records come from a card that counts losses: their lengths are padded, unlike those of ibdump."""
@@ -55,6 +57,7 @@ class CaptureLoss:
         if len(times):
             self.set_back |= bool((np.diff(times, prepend=self._last_ns) <= -SECOND_NS).any())
             self._last_ns = int(times[-1])
+            self._tick(table)
         rows = cut_off(table)
         for row in rows[np.unique(table.chunk.time_ns[rows] // SECOND_NS, return_index=True)[1]].tolist() if len(rows) else ():
             self.counted.add(table.chunk.first + row, int(table.chunk.time_ns[row]))
@@ -88,10 +91,22 @@ class CaptureLoss:
         i = bisect_left(seconds, second - NEAR)
         return i < len(seconds) and seconds[i] <= second + NEAR
 
-    def until(self, time_ns: int) -> bool:
-        """Whether any packet is missing until around that time, so that what was learnt may have changed unseen."""
+    def between(self, frame: int, time_ns: int) -> bool:
+        """Whether a packet is missing between a frame and about a time, so that what the frame taught may have changed unseen."""
         seconds = self._seconds()
-        return bool(seconds) and seconds[0] <= time_ns // SECOND_NS + NEAR
+        known = 0 if self.set_back else bisect_left(seconds, self._second_of(frame))
+        return known < len(seconds) and seconds[known] <= time_ns // SECOND_NS + NEAR
+
+    def _tick(self, table: ChunkTable) -> None:
+        """Remember which frames the seconds of a chunk start with."""
+        seconds = table.chunk.time_ns // SECOND_NS
+        before = self._clock[-1][1] if self._clock else -1
+        rows = np.flatnonzero(np.diff(seconds, prepend=before))[: MAX_SECONDS - len(self._clock)]
+        self._clock += zip((rows + table.chunk.first).tolist(), seconds[rows].tolist(), strict=True)
+
+    def _second_of(self, frame: int) -> int:
+        at = bisect_right(self._clock, frame, key=lambda tick: tick[0]) - 1
+        return self._clock[at][1] if at >= 0 else 0
 
     def complete(self) -> bool:
         """Whether the traffic shows that nothing is missing: enough packets could be checked, and none is missing."""

@@ -360,7 +360,9 @@ class Linter:
                 continue
             self.consequences.note(rule, hit.frame)
             lowered = None if isinstance(hit, Again) else hit.severity
-            key = hit.key if lowered is None or hit.key is None else (hit.key, lowered)
+            key = hit.key
+            if lowered is not None and key is not None and not (rule.waits and key in tally.flows):
+                key = key, lowered  # one finding for what is certain, which rules that wait also count the rest in
             if key is not None:
                 known = tally.flows.get(key)
                 if known is not None:

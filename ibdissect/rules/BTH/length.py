@@ -64,7 +64,8 @@ def _other_length(table: ChunkTable) -> npt.NDArray[np.bool_]:
         bth = bth[whole]
         room = table.once(room_behind_headers)[bth]
         payload = room - table.values(BTH.padcnt)[bth]
-        bad[bth] = (room >= 0) & (payload >= 0) & (payload != table.values(RETH.dmalen)[whole])
+        claimed = table.values(RETH.dmalen)[whole]
+        bad[bth] = (room >= 0) & (payload >= 0) & (payload != claimed) & (claimed != 0)  # 0 is RC020
     return bad
 
 

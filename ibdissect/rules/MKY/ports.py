@@ -12,12 +12,11 @@ from ibdissect.dropped import Dropped
 from ibdissect.fabric.early_writes import EarlyWrites
 from ibdissect.fabric.events import ChunkFollowed, MKeyShown, TrapSeen, WrongMKey
 from ibdissect.fabric.keys import refuses
-from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.transactions import AnsweredMany
-from ibdissect.lint.finding import Evidence, Severity, value_of
+from ibdissect.lint.finding import Evidence, value_of
 from ibdissect.lint.rule import ERROR, INFERRED, LEARNT, SEEN, WARNING, Context, Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import DATA_AT
-from ibdissect.rules.shared.silence import PATIENCE_NS, outdated
+from ibdissect.rules.shared.silence import PATIENCE_NS, KnowledgeRule
 from ibdissect.rules.shared.site_policy import foreign_keys
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY
 from ibdissect.table.locate import Int
@@ -41,15 +40,8 @@ def _attribute(number: int) -> str:
     return found[0].__name__ if found else f"attribute 0x{number:04x}"
 
 
-class _WrongKey(Rule):
+class _WrongKey(KnowledgeRule):
     """What the rules about requests with a wrong M_Key share: one finding per sender and port, with the trap that it led to."""
-
-    waits = True
-    needs = (CaptureLoss,)
-
-    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """The key may have been changed by a packet that the capture missed."""
-        return None if hit.evidence is Evidence.SEEN else outdated(context, hit.time_ns)
 
     def __init__(self) -> None:
         self.refused: list[WrongMKey] = []

@@ -13,7 +13,8 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import ROUTER, SWITCH, Port, Subnet
 from ibdissect.fabric.partitions import BASE, FULL, PKeys, Verdict
 from ibdissect.lint.policy import SitePolicy
-from ibdissect.lint.rule import ERROR, INFERRED, LEARNT, Context, Hit, Rule, fault, on_chunk, on_end, on_event
+from ibdissect.lint.rule import ERROR, INFERRED, LEARNT, Context, Hit, fault, on_chunk, on_end, on_event
+from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.rules.shared.site_policy import forbidden_packets
 from ibdissect.table.locate import Int
 from ibdissect.table.native import FIRST_OTHER_OPCODE, Native
@@ -145,7 +146,7 @@ def _answers(header: bytes) -> bool:
     return is_response(mad.method, mad.attribute_modifier, mad.mgmt_class)
 
 
-class _Destination(Rule):
+class _Destination(KnowledgeRule):
     """What the rules about a destination's table share: one finding per sender, QP and P_Key."""
 
     verdict = Verdict.UNKNOWN
@@ -214,6 +215,10 @@ class NotInDestinationTable(_Destination):
     ## What to do
     Compare the partitions of both ports (smpquery pkeys): either the destination is missing in partitions.conf, or the sender uses
     a wrong P_Key index. A switch port that checks P_Keys counts as the destination's; a site policy can forbid partitions altogether.
+
+    ## Evidence
+    The whole table of the port with that LID. Only info where the capture missed a packet since it was read, as the table may
+    have changed unseen.
     """
 
     code, name, severity = "PKY003", "pkey-not-in-dest-table", ERROR

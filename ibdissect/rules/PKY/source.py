@@ -13,6 +13,7 @@ from ibdissect.fabric.partitions import BASE, FULL, Verdict
 from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, Seen, on_end, on_event
 from ibdissect.rules.PKY.destination import early_hits, hit_of, refusals
 from ibdissect.rules.shared.link_rule import pieces
+from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.table.native import Native
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import SA_CLASS
@@ -21,7 +22,7 @@ from ibdissect.wire.sa_paths import PathRecord
 ANSWERS = (0x81, 0x92, 0x94)
 
 
-class NotInSourceTable(Rule):
+class NotInSourceTable(KnowledgeRule):
     """A packet's partition is not in the P_Key table of its sender.
 
     ## Why it matters
@@ -30,6 +31,10 @@ class NotInSourceTable(Rule):
 
     ## What to do
     Restart the connection after the table changed; else look at what is plugged in behind that LID.
+
+    ## Evidence
+    The whole table of the port with that LID. Only info where the capture missed a packet since it was read, as the table may
+    have changed unseen.
     """
 
     code, name, severity = "PKY004", "pkey-not-in-source-table", ERROR

@@ -161,6 +161,10 @@ class NodeInconsistent(TellingRule):
 
     ## What to do
     Compare the GUIDs that are burnt into both adapters.
+
+    ## Evidence
+    Two answers with one NodeGUID. Only info where a switch has another number of ports: it may have been restarted in another
+    split mode.
     """
 
     code, name, severity = "SEM034", "nodeinfo-inconsistent-ports", ERROR
@@ -181,6 +185,14 @@ class NodeInconsistent(TellingRule):
             if getattr(now, one.name) != getattr(before, one.name):
                 return {"guid": now.node_guid, "what": one.label, "now": getattr(now, one.name), "before": getattr(before, one.name)}
         return None
+
+    def made(self, told: Told, i: int, arguments: dict[str, Any]) -> Hit:
+        hit = super().made(told, i, arguments)
+        now, before = NodeInfo(told.bodies[i].tobytes()), NodeInfo(told.before[i].tobytes())
+        others = (one.name for one in SAME if one is not NodeInfo.num_ports)
+        if now.node_type == SWITCH and all(getattr(now, name) == getattr(before, name) for name in others):
+            hit.severity = INFO
+        return hit
 
 
 class PortGuidTwice(TellingRule):

@@ -13,11 +13,9 @@ from ibdissect.bounded import KeptDict
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed, TrapSeen
 from ibdissect.fabric.told import NodeInfos, PortInfos, Told
-from ibdissect.flow.capture_loss import CaptureLoss
-from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Seen, on_event
 from ibdissect.rules.shared.attribute_rule import Changed, Mask, TellingRule, switches
-from ibdissect.rules.shared.silence import outdated
+from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
@@ -160,7 +158,7 @@ class SubnetTimeoutHigh(TellingRule):
         return {"now": int(told.now(PortInfo.subnet_time_out)[i]), "before": int(told.was(PortInfo.subnet_time_out)[i])}
 
 
-class CounterWritten(TellingRule):
+class CounterWritten(KnowledgeRule, TellingRule):
     """A Set writes a number into a violation counter that is neither 0 nor what the port showed last.
 
     ## Why it matters
@@ -177,8 +175,6 @@ class CounterWritten(TellingRule):
     source = PortInfos
     at = PortInfo.m_key_violations
     why = "showed its counters"
-    waits = True
-    needs = (CaptureLoss,)
     counters = (PortInfo.m_key_violations, PortInfo.p_key_violations, PortInfo.q_key_violations)
 
     def suspicious(self, told: Told, context: Context) -> Mask:
@@ -191,10 +187,6 @@ class CounterWritten(TellingRule):
             if now > before:  # a lower number may be what was read before the last reading
                 return {"counter": one.label, "now": now, "before": before}
         return None
-
-    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """A reading with the higher number may be missing."""
-        return outdated(context, hit.time_ns)
 
 
 class LocalPortRange(TellingRule):

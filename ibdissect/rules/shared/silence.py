@@ -11,7 +11,7 @@ from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.transactions import Request, Transactions, Unanswered
 from ibdissect.flow.visible_answers import VisibleAnswers
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import Context, Rule, on_event
+from ibdissect.lint.rule import SEEN, Context, Hit, Rule, on_event
 
 PATIENCE_NS = 1_000_000_000
 """A request so shortly before the capture ends may still be answered."""
@@ -24,9 +24,17 @@ def doubtful(context: Context, time_ns: int) -> Severity | None:
     return None if context.get(CaptureLoss).proves_silence(time_ns) else Severity.INFO
 
 
-def outdated(context: Context, time_ns: int) -> Severity | None:
-    """INFO where the capture may have missed a change of what was learnt before; None, the rule's own severity, otherwise."""
-    return Severity.INFO if context.get(CaptureLoss).until(time_ns) else None
+class KnowledgeRule(Rule):
+    """What rules share that hold a packet against what earlier ones taught: a change that the capture missed makes them unsure."""
+
+    waits = True
+    needs: ClassVar[tuple[type[Any], ...]] = (CaptureLoss,)
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """INFO where a packet is missing between the frames that taught the facts and this one."""
+        taught = min((one.frame for one in hit.related if one.frame < hit.frame), default=0)
+        missed = hit.evidence is not SEEN and context.get(CaptureLoss).between(taught, hit.time_ns)
+        return Severity.INFO if missed else None
 
 
 class UnansweredRule(Rule):

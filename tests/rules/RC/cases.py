@@ -94,7 +94,7 @@ case("RC006", ack(0xC0), ack(0x1F))
 case("RC006", ack(0x40), ack(0x1F))
 case("RC016", rc(0x14, b"1234", ext={"AtomicETH": {"r_key": 9}}), rc(0x14, ext={"AtomicETH": {"r_key": 9}}))
 case("RC018", write(b"12345", dmalen=5), write(b"12345", dmalen=5, r_key=9))
-case("RC020", write(b"1234", r_key=9), write(b"", r_key=9), also=["BTH006"])
+case("RC020", write(b"1234", r_key=9), write(b"", r_key=9))
 # the retry count of the REQ
 FEW, MORE = (
     [request(retry_count=count), reply(), data(900), data(901),

@@ -1,0 +1,25 @@
+"""Does a verdict that rests on earlier packets say less where the capture missed some since?"""
+
+from __future__ import annotations
+
+import pytest
+
+from ibdissect.lint.finding import Severity
+from tests.fabric.made import answer, ask
+from tests.rules.findings import lint
+from tests.rules.PKY.cases import TABLE, send
+
+PAIR = [ask(9, 0x10), answer(9, 0x10, bytes(64))]
+ALONE = answer(9, 0x10, bytes(64), header={"transaction_id": 0x77})
+"""Its request is missing in the capture."""
+
+
+@pytest.mark.parametrize("chunks", [(), (3,), (5,)])
+def test_a_table_may_have_changed_unseen(chunks: tuple[int, ...]) -> None:
+    def severity(frames: list[bytes]) -> list[Severity]:
+        return [one.severity for one in lint(frames, "PKY003", chunks=chunks, step_ns=30_000_000_000)]
+
+    assert severity([*TABLE, *PAIR, send(0x9999)]) == [Severity.ERROR]
+    assert severity([*TABLE, *PAIR, ALONE, send(0x9999)]) == [Severity.INFO]
+    assert severity([*TABLE, *PAIR, send(0x9999), ALONE]) == [Severity.ERROR], "missed long after"
+    assert severity([*TABLE, *PAIR, send(0x9999), ALONE, send(0x9999)]) == [Severity.ERROR]
