@@ -14,8 +14,9 @@ from msgspec import Struct as Record
 
 from ibdissect.table.locate import Int
 
+from .anchors import NEIGHBOURS, Anchors, drift_of
 from .columns import Point
-from .directions import NEIGHBOURS, Anchors, Directions, drift_of
+from .directions import Directions
 
 QUICK = 0.02
 """The share of packets that may be quicker than the bound: stamps may be late at the first point."""

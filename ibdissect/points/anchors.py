@@ -1,0 +1,161 @@
+"""Which packets let the clocks of two points be compared, where were the clocks set, and how do they drift?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct as Record
+
+from ibdissect.table.locate import Bool, Int
+from ibdissect.table.rows import U64, by_value, common
+
+from .columns import Point
+
+NEAR_NS = 50_000
+"""Sightings of equal packets within this time count as one when clocks are compared: a mirror's duplicate, a port's two sides."""
+ENOUGH = 200_000
+"""Packets from which two clocks are compared; of more, every second, third, ... is taken."""
+FEW = 20
+"""With fewer packets that were sent once, those that repeat are compared, too; that many with a stamp of their own suffice."""
+SAME_NS = 2_000_000
+"""Clocks drift less than this while packets that repeat are compared."""
+PAIRS = 1_000_000
+"""Most pairs of equal packets that are compared."""
+JUMP_NS, DRIFT = 200_000, 5e-4
+"""A clock that moves by more than JUMP_NS and DRIFT of the time between two packets has been set."""
+NEIGHBOURS = 7
+"""Packets on each side of a jump that must agree on it."""
+CERTAIN = 4.0
+"""Standard errors by which something stands out from noise."""
+
+
+class Anchors(Record):
+    """Packets that both points saw once, in the file order of the second."""
+
+    first: Int
+    """Row at the first point."""
+    second: Int
+    delay: Int
+    """Clock of the second point minus clock of the first."""
+    flow: Int
+    segment: Int
+    """Number of the stretch between two steps of either clock."""
+    prompt: Bool
+    """Both points stamped it by itself."""
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def of(self, which: Bool) -> Anchors:
+        """Some of them."""
+        return Anchors(*(getattr(self, name)[which] for name in self.__struct_fields__))
+
+    def prompt_ones(self) -> Anchors:
+        """Those that were stamped by themselves, if they are not too few."""
+        return self.of(self.prompt) if np.count_nonzero(self.prompt) >= max(FEW, len(self) // 10) else self
+
+
+def seen_once(point: Point) -> tuple[U64, Int]:
+    """The keys that a point saw once, ascending, and the row of each; a duplicate within NEAR_NS does not count."""
+    order = np.argsort(point.key, kind="stable")
+    keys = point.key[order]
+    starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+    last = np.append(starts[1:], len(keys)) - 1
+    near = np.abs(point.time[order[last]] - point.time[order[starts]]) <= NEAR_NS
+    return keys[starts[near]], order[starts[near]]
+
+
+def anchors(points: Sequence[Point], once: Sequence[tuple[U64, Int]], first: int, second: int) -> Anchors:
+    """The packets that let the clocks of two points be compared, with the steps of the clocks found."""
+    _, left, right = common(once[first][0], once[second][0])
+    rows, others = once[first][1][left], once[second][1][right]
+    if len(rows) < FEW:
+        rows, others = max((rows, others), _repeated(points[first], points[second]), key=lambda pair: len(pair[0]))
+    order = np.argsort(others, kind="stable")[:: 1 + len(others) // ENOUGH]
+    rows, others = rows[order], others[order]
+    delay = points[second].time[others] - points[first].time[rows]
+    prompt = alone(points[first].time)[rows] & alone(points[second].time)[others]
+    flow = points[first].flow[rows].astype(np.int64)
+    return Anchors(rows, others, delay, flow, _segments(delay, points[second].time[others]), prompt)
+
+
+def _repeated(first: Point, second: Point) -> tuple[Int, Int]:
+    """Rows of equal packets, although they repeat: those whose clocks differ by what most pairs of equal packets agree on."""
+    none = np.empty(0, np.int64)
+    one, other = (np.argsort(point.key, kind="stable") for point in (first, second))
+    low, high = (np.searchsorted(second.key[other], first.key[one], side) for side in ("left", "right"))
+    count = high - low
+    total = int(count.sum())
+    if not 0 < total <= PAIRS:
+        return none, none
+    rows = np.repeat(one, count)
+    others = other[np.arange(total) - np.repeat(np.cumsum(count) - count, count) + np.repeat(low, count)]
+    delay = second.time[others] - first.time[rows]
+    ordered = np.sort(delay)
+    inside = np.searchsorted(ordered, ordered + SAME_NS, "right") - np.arange(total)
+    best = int(ordered[inside.argmax()])
+    rivals = inside[np.abs(ordered - best) > 2 * SAME_NS]
+    if 2 * int(rivals.max(initial=0)) > int(inside.max()):
+        return none, none
+    good = (delay >= best) & (delay <= best + SAME_NS)
+    rows, others = rows[good], others[good]
+    alone = (np.bincount(rows)[rows] == 1) & (np.bincount(others)[others] == 1)
+    return rows[alone], others[alone]
+
+
+def _segments(delay: Int, time: Int) -> Int:
+    """Number the stretches between steps: places where the medians before and behind differ by more than a clock drifts."""
+    n, k = len(delay), NEIGHBOURS
+    if n < 2 * k:
+        return np.zeros(n, np.int64)
+    near = np.median(np.lib.stride_tricks.sliding_window_view(delay - delay[0], k), axis=1)
+    when = np.median(np.lib.stride_tricks.sliding_window_view(time - time[0], k), axis=1)
+    jump = np.abs(near[k:] - near[:-k]) - JUMP_NS - DRIFT * np.abs(when[k:] - when[:-k])  # between anchors i + k - 1 and i + k
+    found = np.zeros(n, np.int64)
+    i = 0
+    while len(some := np.flatnonzero(jump[i:] > 0)):
+        start = i + int(some[0])
+        stop = start + 1
+        while stop < len(jump) and jump[stop] > 0:
+            stop += 1
+        before, behind = delay[start : start + k], delay[min(stop + k - 1, n - k) : min(stop + 2 * k - 1, n)]
+        place = delay[start : stop + 2 * k - 1] - np.int64(np.median(before))
+        nearer = np.abs(place) < np.abs(place - np.int64(np.median(behind) - np.median(before)))
+        gain = np.cumsum(np.where(nearer, 1, -1))  # the border with most anchors on their side
+        found[start + int(np.argmax(gain)) + 1 :] += 1
+        i = stop
+    return found
+
+
+def alone(time: Int) -> Bool:
+    """Which stamps differ from those before and behind: the others were taken for a batch of packets, when its last one was there."""
+    differs = np.concatenate(([True], np.diff(time) != 0, [True]))
+    return differs[1:] & differs[:-1]
+
+
+def drift_of(anchors: Anchors, time: Int, side: Int) -> float:
+    """The relative drift of two clocks, from packets of the same stretch and `side` far apart in time; robust against queueing.
+
+    0 if it does not stand out from noise.
+    """
+    slopes, weights = [], []
+    for _, rows in by_value(anchors.segment * (int(side.max(initial=0)) + 1) + side):
+        half = len(rows) // 2
+        if half < 2:
+            continue
+        rows = rows[np.argsort(time[rows], kind="stable")]
+        apart = time[rows[half:]] - time[rows[: len(rows) - half]]
+        apart_delay = anchors.delay[rows[half:]] - anchors.delay[rows[: len(rows) - half]]
+        some = apart > 0
+        slopes.append(apart_delay[some] / apart[some])
+        weights.append(apart[some].astype(np.float64))
+    if not slopes:
+        return 0.0
+    slope, weight = np.concatenate(slopes), np.concatenate(weights)
+    order = np.argsort(slope)
+    total = np.cumsum(weight[order])
+    if not len(total):
+        return 0.0
+    low, middle, high = slope[order[np.searchsorted(total, total[-1] * np.array((0.25, 0.5, 0.75)))]].tolist()
+    return float(middle) if abs(middle) > CERTAIN * (high - low) / len(slope) ** 0.5 else 0.0
