@@ -26,6 +26,8 @@ JUMP_NS, DRIFT = 200_000, 5e-4
 """A clock that moves by more than JUMP_NS and DRIFT of the time between two packets has been set."""
 NEIGHBOURS = 7
 """Packets on each side of a jump that must agree on it."""
+PARTS = 8
+"""Parts of a stretch apart are packets from which a drift is taken before small steps are known."""
 CERTAIN = 4.0
 """Standard errors by which something stands out from noise."""
 
@@ -75,9 +77,18 @@ def anchors(points: Sequence[Point], once: Sequence[tuple[U64, Int]], first: int
     order = np.argsort(others, kind="stable")[:: 1 + len(others) // ENOUGH]
     rows, others = rows[order], others[order]
     delay = points[second].time[others] - points[first].time[rows]
+    if _unrelated(delay, points[second].time[others]):
+        rows, others, delay = rows[:0], others[:0], delay[:0]
     prompt = alone(points[first].time)[rows] & alone(points[second].time)[others]
     flow = points[first].flow[rows].astype(np.int64)
     return Anchors(rows, others, delay, flow, _segments(delay, points[second].time[others]), prompt)
+
+
+def _unrelated(delay: Int, time: Int) -> bool:
+    """Whether the delays agree on no clock: equal packets that were sent at different times."""
+    if len(delay) < NEIGHBOURS:
+        return False
+    return bool(np.median(np.abs(np.diff(delay)) - DRIFT * np.abs(np.diff(time))) > JUMP_NS)
 
 
 def _repeated(first: Point, second: Point) -> tuple[Int, Int]:
@@ -134,19 +145,19 @@ def alone(time: Int) -> Bool:
     return differs[1:] & differs[:-1]
 
 
-def drift_of(anchors: Anchors, time: Int, side: Int) -> float:
-    """The relative drift of two clocks, from packets of the same stretch and `side` far apart in time; robust against queueing.
+def drift_of(anchors: Anchors, time: Int, side: Int, parts: int = 2) -> float:
+    """The relative drift of two clocks, from packets of the same stretch and `side` that are 1 / `parts` of it apart.
 
-    0 if it does not stand out from noise.
+    Robust against queueing; 0 if it does not stand out from noise. Many parts make it robust against small steps, few make it exact.
     """
     slopes, weights = [], []
     for _, rows in by_value(anchors.segment * (int(side.max(initial=0)) + 1) + side):
-        half = len(rows) // 2
+        half = len(rows) // parts
         if half < 2:
             continue
         rows = rows[np.argsort(time[rows], kind="stable")]
-        apart = time[rows[half:]] - time[rows[: len(rows) - half]]
-        apart_delay = anchors.delay[rows[half:]] - anchors.delay[rows[: len(rows) - half]]
+        apart = time[rows[half:]] - time[rows[:-half]]
+        apart_delay = anchors.delay[rows[half:]] - anchors.delay[rows[:-half]]
         some = apart > 0
         slopes.append(apart_delay[some] / apart[some])
         weights.append(apart[some].astype(np.float64))

@@ -14,7 +14,7 @@ from msgspec import Struct as Record
 
 from ibdissect.table.locate import Int
 
-from .anchors import NEIGHBOURS, Anchors, drift_of
+from .anchors import NEIGHBOURS, PARTS, Anchors, drift_of
 from .columns import Point
 from .directions import Directions
 
@@ -24,8 +24,8 @@ UNBOUNDED_NS = 1_000_000
 """Uncertainty that is stated for a clock of which only one side is bounded."""
 REFUTED_NS = 3_000
 """Packets that arrive this much before they were sent refute a straight line."""
-PIECES = 64
-"""Parts of a stretch between which a line may be broken."""
+BLOCK, BLOCKS, USUAL = 32, 500, 0.25
+"""Packets that are asked together whether a line can go on, at least; how many such blocks at most; and which share may be stamped late."""
 
 
 class Segment(Record):
@@ -92,8 +92,14 @@ class Clocks:
         base.delay = point.time[base.second] - self.times[placed][base.first]
         bounds = self._bounds(new)
         prompt = base.prompt_ones()
-        drift = drift_of(prompt, point.time[prompt.second], prompt.flow)
+        time = point.time[prompt.second]
+        drift = drift_of(prompt, time, prompt.flow)
         starts = self._starts(base, drift, point)
+        refuted = _refuted(bounds, starts, drift_of(prompt, time, prompt.flow, PARTS), point.resolution)
+        if refuted:
+            starts = sorted({*starts, *refuted})
+            prompt.segment = np.searchsorted(starts, prompt.second, "right")
+            drift = drift_of(prompt, time, prompt.flow)
         self.segments[new] = []
         for start, stop in zip(starts, [*starts[1:], len(point)], strict=True):
             here = bounds.of((bounds.row >= start) & (bounds.row < stop))
@@ -138,6 +144,30 @@ class Clocks:
             if len(rows):
                 level, last = here, int(base.second[rows[-1]])
         return starts
+
+
+def _refuted(bounds: Bounds, starts: Sequence[int], drift: float, resolution: int) -> list[int]:
+    """Where a straight line cannot go on: if the clock went on as before, the packets of a block would arrive before they were sent."""
+    if not len(bounds.row):
+        return []
+    order = np.argsort(bounds.row, kind="stable")
+    row, above = bounds.row[order], bounds.above[order]
+    rest = (bounds.offset - bounds.offset[0] - drift * (bounds.time - bounds.time[0]))[order]
+    size = max(BLOCK, len(row) // BLOCKS)
+    found, low, high = [], -np.inf, np.inf
+    for at in range(0, len(row) - size // 2, size):
+        part = slice(at, at + size)
+        uppers, lowers = rest[part][above[part]], rest[part][~above[part]]
+        upper = float(np.quantile(uppers, USUAL)) if len(uppers) >= BLOCK // 8 else np.inf
+        lower = float(np.quantile(lowers, 1 - USUAL)) if len(lowers) >= BLOCK // 8 else -np.inf
+        if any(row[at] < start <= row[min(at + size, len(row) - 1)] for start in starts[1:]):  # its packets lie on both sides of a step
+            low, high = -np.inf, np.inf
+            continue
+        if max(low, lower) > min(high, upper) + REFUTED_NS + resolution:
+            found.append(int(row[at]))
+            low, high = -np.inf, np.inf
+        low, high = max(low, lower), min(high, upper)
+    return found
 
 
 JOINED_NS = 50_000

@@ -10,12 +10,14 @@ import numpy.typing as npt
 from ibdissect.table.locate import Int
 from ibdissect.table.rows import by_value, common
 
-from .anchors import CERTAIN, Anchors, anchors, drift_of, seen_once
+from .anchors import CERTAIN, PARTS, Anchors, anchors, drift_of, seen_once
 from .columns import Flows, Point
 
 Float = npt.NDArray[np.float64]
 MOST_FLOWS = 400
 """Flows whose directions are judged one by one; those with most packets."""
+WINDOW, WINDOWS = 256, 64
+"""Packets that are compared with each other, so that small steps of a clock do no harm, at least; and how many such windows at most."""
 
 
 class Ends:
@@ -56,13 +58,14 @@ class Directions:
         """Forth and back differ by the sum of both latencies, whatever the clocks say."""
         found = found.prompt_ones()
         time = self.points[j].time[found.second]
-        slope = drift_of(found, time, found.flow)
+        slope = drift_of(found, time, found.flow, PARTS)
+        window = found.segment * len(found) + np.arange(len(found)) // max(WINDOW, len(found) // WINDOWS)
         residual = found.delay - found.delay[0] - slope * (time - time[0])
         source, destination = self.ends.source[found.flow], self.ends.destination[found.flow]
         ends = source * self.ends.count + destination
         votes = np.zeros(self.ends.count)
         means: dict[tuple[int, int, int], tuple[float, float, int]] = {}
-        for segment, rows in by_value(found.segment):
+        for segment, rows in by_value(window):
             groups = sorted(by_value(ends[rows]), key=lambda group: -len(group[1]))[:MOST_FLOWS]
             for name, index in groups:
                 values = np.sort(residual[rows[index]])

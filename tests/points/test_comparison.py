@@ -13,6 +13,7 @@ from ibdissect.errors import CaptureError
 from ibdissect.points.comparison import Comparison
 from tests.conftest import SHARED
 
+from . import lost_packets
 from .world import World, behind
 
 SETS = sorted(path.parent for path in (SHARED / "points").glob("*/truth.json*")) or [None]
@@ -47,6 +48,12 @@ def test_a_pair_that_shares_nothing(tmp_path: Path) -> None:
     other.packet(0, psn=77, payload=b"something else")
     with pytest.raises(CaptureError, match=r"other.pcap: shares no packet with .*one.pcap"):
         Comparison([*one.write(tmp_path), *other.write(tmp_path)])
+
+
+def test_the_captures_of_the_tutorial(tmp_path: Path) -> None:
+    """They are what the world writes, so that the page can be made again."""
+    for path in lost_packets.write(tmp_path):
+        assert Path(path).read_bytes() == (lost_packets.FOLDER / Path(path).name).read_bytes()
 
 
 @pytest.mark.slow

@@ -1,0 +1,50 @@
+"""Which packets let clocks be compared? Steps found where they are, drift without queueing, repeated packets if there are no others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ibdissect.points.anchors import Anchors, anchors, drift_of, seen_once
+from ibdissect.points.columns import Point, read_points
+
+from .world import World, behind
+
+
+def compared(world: World, folder: Path) -> tuple[Anchors, list[Point]]:
+    points, _ = read_points(world.write(folder))
+    return anchors(points, [seen_once(point) for point in points], 0, 1), points
+
+
+def test_steps_and_drift(tmp_path: Path) -> None:
+    clock = behind(5_000_000, 120, {400_000_000: -30_000_000, 900_000_000: 2_000_000})
+    world = World(points=("client", "server"), clocks={"server": clock})
+    world.conversation(600, gap=2_000_000)
+    found, points = compared(world, tmp_path)
+    time = points[1].time[found.second]
+    true = np.array([when for when, _, _ in sorted(world.seen["server"])])[points[1].frame[found.second] - 1]
+    assert (found.segment == (true >= 400_000_000).astype(int) + (true >= 900_000_000)).all()
+    assert drift_of(found, time, found.flow) == pytest.approx(120e-6, abs=5e-7)
+
+
+def test_packets_that_only_repeat(tmp_path: Path) -> None:
+    """Keepalives: the offset on which most pairs of equal packets agree."""
+    world = World(points=("client", "server"), clocks={"server": behind(12_345_678_901)})
+    time = 0
+    for beat in range(40):
+        world.packet(time, psn=beat % 3)
+        time += 50_000_000 + world.random.randrange(20_000_000)
+    found, _ = compared(world, tmp_path)
+    assert len(found) == 40 and (abs(found.delay - 12_345_678_901) < 5_000).all()
+
+
+def test_equal_packets_of_other_times_agree_on_nothing(tmp_path: Path) -> None:
+    one, other = World(points=("one",)), World(points=("other",))
+    for psn in range(40):
+        one.packet(psn * 20_000_000, psn=psn)
+        other.packet(psn * psn * 9_000_000, psn=psn)
+    one.points, one.seen = ("one", "other"), {**one.seen, **other.seen}
+    found, _ = compared(one, tmp_path)
+    assert not len(found)
