@@ -359,6 +359,7 @@ class Linter:
             if self.consequences.explained(rule, hit.frame):
                 continue
             self.consequences.note(rule, hit.frame)
+            hit = hit if isinstance(hit, Again) else with_lines(hit, self.context.files)
             lowered = None if isinstance(hit, Again) else hit.severity
             key = hit.key
             if lowered is not None and key is not None and not (rule.waits and key in tally.flows):
@@ -369,7 +370,8 @@ class Linter:
                     known.count += hit.count
                     continue
             if isinstance(hit, Again):
-                hit = hit.made()
+                hit = with_lines(hit.made(), self.context.files)
+                lowered = hit.severity
             if lowered is not None:
                 tally.lowered[lowered] += 1
             if key is not None:
@@ -380,8 +382,6 @@ class Linter:
                 self._keep(tally, self._made(rule, hit))
 
     def _made(self, rule: Rule, hit: Hit) -> Finding:
-        if self.context.files:
-            hit = with_lines(hit, self.context.files)
         finding = Finding(
             code=rule.code,
             name=rule.name,

@@ -19,7 +19,7 @@ STALE_NS = 7 * 86400 * 10**9
 
 def with_lines(hit: Hit, files: Sequence[KnownFile]) -> Hit:
     """The hit with lines of files instead of their numbers; an info if one of them need not be true."""
-    if all(one.frame >= 0 for one in hit.related):
+    if not files or all(one.frame >= 0 for one in hit.related):
         return hit
     related = [_named(one, hit.time_ns, files) for one in hit.related]
     doubtful = any(doubt for _, doubt in related)

@@ -36,10 +36,10 @@ LINK = re.compile(
 
 
 def ibnetdiscover(lines: Lines) -> Iterator[Fact]:
-    """The topology file. It lists all LIDs if it begins at the beginning and no line of it is damaged."""
+    """The topology file. It lists all LIDs if no line is damaged and every node that a cable leads to has its block."""
     said: dict[str, int] = {}
     own: tuple[int, int] | None = None  # node GUID and kind of the block
-    blocks = 0
+    blocks, cabled = set[int](), set[int]()
     for text in lines:
         text = text.strip()
         if not text or text.startswith("#"):
@@ -52,8 +52,8 @@ def ibnetdiscover(lines: Lines) -> Iterator[Fact]:
             continue
         head = BLOCK.match(text)
         if head:
-            blocks += 1
             node, kind = int(head[4], 16), LETTERS[head[3]]
+            blocks.add(node)
             own = node, kind
             yield NodeFact(
                 lines.number, node, kind, number(head[2], NODE_PORTS, 10) or 0, head[5] or "", said.get("sysimgguid", 0),
@@ -77,13 +77,14 @@ def ibnetdiscover(lines: Lines) -> Iterator[Fact]:
             known = number(lid[1], LIDS, 10) if lid else None
             yield PortFact(lines.number, End(port_guid, node, at, known or 0), int(lid[2]) if lid else -1)
         other, letter = int(cable[4], 16), LETTERS[cable[3]]
+        cabled.add(other)
         if letter != SWITCH and kind == SWITCH:
             remote = REMOTE_LID.match(cable[7])
             known = number(remote[1], LIDS, 10) if remote else None
             other_guid = int(cable[6], 16) if cable[6] and len(cable[6]) <= 16 else 0
             yield PortFact(lines.number, End(other_guid, other, far, known or 0))
         yield LinkFact(lines.number, End(node=node, number=at), End(node=other, number=far))
-    if blocks and not lines.strange:
+    if blocks and cabled <= blocks and not lines.strange:
         yield WholeFact(0)
 
 

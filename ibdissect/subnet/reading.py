@@ -83,7 +83,7 @@ KINDS: dict[str, Kind] = {
     "neighbors": Kind(_sign(rf"{GUID}:\d+ {GUID}:\d+\s*$"), opensm_files.neighbors, lasting=True),
     "opensm.log": Kind(_sign(r".*\] 0x[0-9a-fA-F]+ -> OpenSM \d"), opensm_files.opensm_log),
     "opensm.conf": Kind(
-        _sign(r"(?:allow_both_pkeys|partition_config_file|sm_priority|part_enforce|m_key|sm_key|subnet_prefix|lmc|max_op_vls|guid) "),
+        _sign(r"(?:allow_both_pkeys|partition_config_file|sm_priority|part_enforce|m_key|sm_key|subnet_prefix|lmc|max_op_vls) "),
         opensm_files.opensm_conf, every=_sign(r"\s*(?:#.*|[a-z][a-z_0-9]*\s+\S.*)?$"), lasting=True,
     ),
     "sysfs": Kind(_sign(r"(?:==> )?\S*/ports/\d+/(?:pkeys|gids|lid)|(?:==> )?\S*/infiniband/\S+/(?:node_guid|node_type)")),
@@ -158,6 +158,8 @@ class _Reader:
         self.notes: list[str] = []
         self.skipped = 0
         """Files of directories that are of no known kind."""
+        self.folders = False
+        """Whether any argument was a directory: not every file in it is of use."""
         self._seen: set[str] = set()
         self._sysfs: list[tuple[str, list[str], int]] = []
         """Outputs of hosts: path, lines and time; joined when all are read."""
@@ -165,6 +167,7 @@ class _Reader:
 
     def folder(self, path: str) -> None:
         """All files below a directory that are of a known kind, except captures; or the tree of /sys/class/infiniband."""
+        self.folders = True
         if tree := [file for device in ("", "*/") for name in TREE for file in glob.glob(os.path.join(glob.escape(path), device + name))]:
             lines = [f"{file}:{_first_line(file)}" for file in sorted(tree)[:MOST_FILES]]
             self._sysfs.append((path, lines, self._time(path, "")))
@@ -191,6 +194,10 @@ class _Reader:
                         self.notes.append(f"{path}: is {what} and was not used")
                     return
                 self._parse(path, found, head, file, insisted=bool(kind))
+        except SubnetFileError as error:
+            if not in_folder or "partition" in os.path.basename(path):
+                raise
+            self.notes.append(f"{error}; it was not used")  # other text may look like a known kind
         except OSError as error:
             raise SubnetFileError(path, 0, f"cannot be read: {error.strerror}") from error
 
@@ -221,7 +228,9 @@ class _Reader:
             raise SubnetFileError(
                 path, lines.first_strange, f"is no {kind}: " + (f"expected {lines.why}" if lines.why else "it says nothing")
             )
-        self.files.append(SubnetFile(KnownFile(path, time_ns, KINDS[kind].lasting), kind, facts))
+        if not facts and not self.folders:
+            self.notes.append(f"{path}: says nothing that is used ({kind})")
+        self.files.append(SubnetFile(KnownFile(path, time_ns, KINDS[kind].lasting and self.taken is None), kind, facts))
 
     def hosts(self) -> None:
         """Files of sysfs. The P_Keys of a port do not name it, so other files of the same host, named alike, are asked for its GUID."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from ibdissect.fabric.model import Port, Subnet
 from ibdissect.subnet import learn, read_files
 from ibdissect.subnet.reading import KINDS
 from ibdissect.subnet.text import Lines
+from tests.conftest import REPO
 from tests.subnet.samples import SAMPLES, SWITCH, A, B
 
 
@@ -153,3 +157,39 @@ def test_hostile_text_does_no_harm() -> None:
                 list(parse(Lines(kind, "".join(text).splitlines())))
             except SubnetFileError as error:
                 assert error.line
+
+
+def test_what_is_not_whole_does_not_list_all_lids(tmp_path: Path) -> None:
+    text = SAMPLES["ibnetdiscover"]
+    assert read(tmp_path, topology=text).listed
+    assert not read(tmp_path, topology=text[: text.index("vendid=0x2c9\ndevid=0x1017\nsysimgguid=0x2c903000000b0")]).listed
+    assert not read(tmp_path, topology=text.replace("[2]\t", "<redacted>\t")).listed
+
+
+def test_text_in_a_folder_that_only_looks_like_partitions(tmp_path: Path) -> None:
+    (tmp_path / "guid2lid").write_text(SAMPLES["guid2lid"])
+    (tmp_path / "notes.txt").write_text("guid of the spine: 0x0002c90200400010\nask Anna\n")
+    found = read_files([str(tmp_path)])
+    assert [file.kind for file in found.files] == ["guid2lid"]
+    (note,) = found.notes
+    assert note.startswith(f"{tmp_path}/notes.txt:2: expected a port GUID or one of ALL")
+    assert note.endswith("it was not used")
+
+
+def test_options_and_configuration(tmp_path: Path) -> None:
+    """--subnet, [site] subnet and --subnet-time of `lint`."""
+    capture, files = REPO / "docs/examples/no-sweep.pcap", REPO / "docs/examples/subnet"
+    config = tmp_path / "ibdissect.toml"
+    config.write_text(f"[site]\nsubnet = ['{files}', 'guid2lid:lids']\n")
+    (tmp_path / "lids").write_text("0x0002c903000000d1 0x0009 0x0009\n")
+
+    def lint(*arguments: str) -> tuple[int, list[tuple[str, str]]]:
+        command = [sys.executable, "-m", "ibdissect", "lint", str(capture), "--format", "jsonl", *arguments]
+        done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=False)
+        return done.returncode, [(found["code"], found["severity"]) for found in map(json.loads, done.stdout.splitlines())]
+
+    assert lint("--config", str(config)) == (1, [("PKY001", "error"), ("LNK020", "warning")]), "a cache keeps ports that left"
+    assert lint("--subnet", str(files), "--subnet-time", "2001-01-01") == (0, [("PKY001", "info"), ("LNK020", "info")])
+    assert lint("--subnet", str(files), "--subnet-time", "noon")[0] == 2
+    config.write_text("[site]\nsubnet = 5\n")
+    assert lint("--config", str(config))[0] == 2

@@ -141,16 +141,16 @@ class UnassignedLid(LinkRule):
     @on_event(ChunkFollowed)
     def files(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         """Also LIDs, of senders too, that a subnet file with all ports of the subnet does not have, nor anything in the capture."""
-        subnet = event.subnet
-        if not subnet.listed or any(port.info is not None and port.info.is_virtualization_supported for port in subnet.ports()):
+        subnet, native = event.subnet, event.table.once(Native)
+        if not subnet.listed:
             return
-        native = event.table.once(Native)
         for lids, distinct, field, verb in (
             (native.slid, native.slids, LRH.slid, "sends a packet"), (native.dlid, native.dlids, LRH.dlid, "is sent a packet"),
         ):  # fmt: skip
-            for lid in distinct.tolist():
-                if not 0 < lid < FIRST_MULTICAST or lid in subnet.lids:
-                    continue
+            strange = [lid for lid in distinct.tolist() if 0 < lid < FIRST_MULTICAST and lid not in subnet.lids]
+            if strange and any(port.info is not None and port.info.is_virtualization_supported for port in subnet.ports()):
+                return
+            for lid in strange:
                 rows = native.rows[lids == lid]
                 yield Seen(event.table, int(rows[0])).found(
                     {"lid": lid, "verb": verb}, field, lid, proof=[(subnet.listed, "lists all ports of the subnet")], count=len(rows),
