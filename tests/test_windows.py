@@ -43,10 +43,7 @@ def mixes() -> Iterator[tuple[str, bytes, SitePolicy | None]]:
 
 
 MIXES = list(mixes())
-WINDOWED = frozenset({
-    "LNK019", "MCG006", "MKY001", "MKY008", "MKY013", "PKY003", "PKY021", "PM001", "RC002", "RC003", "RC019", "ROC008", "SA015", "SA020",
-    "SMP016", "TXN004",
-})  # fmt: skip
+WINDOWED = frozenset({"LNK019", "MCG006", "MKY013", "PKY003", "RC019", "SA015", "TXN004"})
 """Rules whose count or first frame still depends on the window where what they know changes within it: left out of the mixes."""
 
 

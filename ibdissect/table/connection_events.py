@@ -99,6 +99,7 @@ class Resolution(Record):
     status: int = -1
     """0: found."""
     qpn: int = -1
+    q_key: int = 0
 
 
 class ConnectionEvent(Record, frozen=True, eq=False):

@@ -135,7 +135,7 @@ class Connections:
         if isinstance(view, SIDRRep):
             resolution = self.asked.get((message.receiver, view.request_id))
             if resolution is not None and not resolution.reply_frame:
-                resolution.reply_frame, resolution.status, resolution.qpn = frame, view.status, view.qpn
+                resolution.reply_frame, resolution.status, resolution.qpn, resolution.q_key = frame, view.status, view.qpn, view.q_key
                 yield Resolved(frame, time_ns, resolution, sender)
             return
         if isinstance(view, cm.REQ):

@@ -15,7 +15,9 @@ from ibdissect.flow.agents import Agent, Agents
 from ibdissect.flow.queries import Queries
 from ibdissect.lint.finding import Related
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, on_chunk, on_event
+from ibdissect.rules.shared.link_rule import pieces
 from ibdissect.table.locate import Bool, Int
+from ibdissect.table.rows import groups
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
@@ -158,12 +160,19 @@ class NoSuchPort(Rule):
             numbers = table.values(struct.port_select)
             index = np.flatnonzero(np.isin(method, (GET, SET)) & (numbers != ALL_PORTS) & (lrh >= 0))
             dlid = u16(table.chunk.data, lrh[index] + LRH.dlid.bit // 8)
-            _, first, which = np.unique(dlid.astype(np.int64) << 8 | numbers[index], return_index=True, return_inverse=True)
-            for k in first.tolist():
-                i, number = int(index[k]), int(numbers[index[k]])
-                row = int(found.rows[i])
-                frame = table.chunk.first + row
-                port, _ = event.subnet.owner(int(dlid[k]), frame)
+            first, which = groups((dlid, numbers[index]))
+            start = table.chunk.first
+            parts = [
+                part
+                for k, lid in enumerate(dlid[first].tolist())
+                for part in pieces(found.rows[index[which == k]], [change - start for change in event.subnet.changes(lid)])
+            ]
+            for part in sorted(parts, key=lambda part: int(part[0])):
+                row = int(part[0])
+                i = int(np.searchsorted(found.rows, row))
+                number, frame = int(numbers[i]), start + row
+                lid = int(u16(table.chunk.data, table.located.at("lrh")[[row]] + LRH.dlid.bit // 8)[0])
+                port, _ = event.subnet.owner(lid, frame)
                 if port is None or not port.node.guid:
                     continue
                 told, since = infos.at(np.array([port.node.guid], np.uint64).view(np.int64), np.array([frame]))
@@ -174,5 +183,5 @@ class NoSuchPort(Rule):
                 yield Seen(table, row).found(
                     {"attribute": struct.title, "number": number, "port": str(port), "why": why}, struct.port_select, number,
                     start=int(found.at[i] - table.chunk.offset[row]), proof=[(int(since[0]), "NodeInfo")],
-                    key=(port.node.slot, struct.title, number), count=int(np.count_nonzero(which.ravel() == which.ravel()[k])),
+                    key=(port.node.slot, struct.title, number), count=len(part),
                 )  # fmt: skip

@@ -1,25 +1,43 @@
-"""Which multicast packets have another Q_Key than the record of their group?"""
+"""Which datagrams have another Q_Key than the record of their group, or the service that they go to, says?"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
+from ibdissect.bounded import BoundedDict
+from ibdissect.dropped import Dropped
 from ibdissect.fabric.groups import GroupFacts
 from ibdissect.lint.finding import value_of
-from ibdissect.lint.rule import ERROR
-from ibdissect.rules.shared.group_rule import GroupRule
+from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Seen, on_chunk, on_event
+from ibdissect.rules.shared.group_rule import UD, GroupRule
+from ibdissect.rules.shared.link_rule import pieces
+from ibdissect.table.addresses import End, ends_of
+from ibdissect.table.connection_events import Resolved
+from ibdissect.table.history import Track
+from ibdissect.table.table import ChunkTable
 from ibdissect.wire.spec import Field
-from ibdissect.wire.transport import DETH
+from ibdissect.wire.transport import BTH, DETH
+
+MAX_SERVICES = 4096
+SERVICE = "packet to QP 0x{qp:x} with {q_key}, the service there told {held} (SIDR_REP)"
 
 
 class WrongGroupQKey(GroupRule):
-    """A multicast packet has another Q_Key than its group.
+    """A datagram has another Q_Key than its group, or the service that it goes to.
 
     ## Why it matters
-    Members took the group's Q_Key when they joined; they drop the packet and count a violation.
+    Members took the group's Q_Key when they joined; they drop the packet and count a violation. So does a service whose queue
+    pair and Q_Key were asked for (SIDR).
 
     ## What to do
-    The sender has an old record of the group; let it join again.
+    The sender has an old record of the group; let it join again. For a service, let it ask again: the queue pair may be another's now.
+
+    ## Evidence
+    The record of the group, which is certain. Or the latest SIDR_REP of the port that names this queue pair: only a warning, as
+    the service may have ended since.
     """
 
     code, name, severity = "QKY004", "qkey-mismatch-group", ERROR
@@ -32,3 +50,49 @@ class WrongGroupQKey(GroupRule):
             return None
         value = value_of(DETH.q_key, q_key)
         return DETH.q_key, value, {"q_key": value, "held": value_of(DETH.q_key, group.q_key)}
+
+    def __init__(self) -> None:
+        self.dropped = Dropped("datagram services")
+        self.services = BoundedDict[tuple[End, int], Track[int]](MAX_SERVICES, self.dropped)
+        """Q_Key over time by port and queue pair."""
+        self.qpns: set[int] = set()
+
+    @on_event(Resolved)
+    def resolved(self, event: Resolved, _context: Context) -> None:
+        told = event.resolution
+        if told.status == 0 and told.qpn > 0:
+            key = event.sender, told.qpn
+            if key not in self.services:
+                self.services.put(key, Track(), event.frame, event.time_ns)
+                self.qpns = {qpn for _, qpn in self.services}
+            self.services[key].learn(told.q_key, event.frame)
+
+    @on_chunk
+    def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
+        """Datagrams to the queue pairs of services."""
+        if not self.services or not len(table.occurrences(DETH)):
+            return
+        rows = table.occurrences(DETH).rows
+        bth = table.first(BTH)[rows]
+        opcode, qpn = table.values(BTH.opcode)[bth], table.values(BTH.destqp)[bth]
+        index = np.flatnonzero(np.isin(opcode, UD) & np.isin(qpn, list(self.qpns)))
+        if not len(index):
+            return
+        q_keys, start = table.values(DETH.q_key), table.chunk.first
+        ends = ends_of(table, rows[index])
+        kinds: dict[tuple[End, int, int], list[int]] = {}
+        for i, (_, destination) in zip(index.tolist(), ends, strict=True):
+            kinds.setdefault((destination, int(qpn[i]), int(q_keys[i])), []).append(int(rows[i]))
+        for (destination, number, q_key), mine in kinds.items():
+            service = self.services.get((destination, number))
+            for part in pieces(np.array(mine), [change - start for change in service.changes()]) if service is not None else ():
+                seen = Seen(table, int(part[0]))
+                held, since = service.at(seen.frame) if service is not None else (None, 0)
+                if held is not None and since < seen.frame and held != q_key:
+                    hit = seen.found(
+                        {"qp": number, "q_key": value_of(DETH.q_key, q_key), "held": value_of(DETH.q_key, held)}, DETH.q_key,
+                        value_of(DETH.q_key, q_key), proof=[(since, "the service's answer")], count=len(part),
+                        key=(destination, number, q_key), message=SERVICE,
+                    )  # fmt: skip
+                    hit.severity = WARNING
+                    yield hit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ibdissect.wire.cm_path import SIDRRep, SIDRReq
 from ibdissect.wire.notice import TrapPKey
 from ibdissect.wire.transport import DETH
 from tests.craft import build, gmp, native, smp, ud
@@ -22,3 +23,12 @@ told("QKY005", PORT_INFO, port_info(5, q_key_violations=2), port_info(5, q_key_v
 case("QKY008", [PACKET, trap(258, details(TrapPKey, **ENDS, key_value=0x77))],
      [PACKET, trap(258, details(TrapPKey, **ENDS, key_value=0x78))], frames=[2])  # fmt: skip
 packet("QKY004", sent(q_key=0x1111), sent(), [member()])
+# a datagram service that was asked for
+SERVICE = [
+    gmp(7, 3, 0x17, build(SIDRReq, request_id=7, service_id=0x01064242), at=24, slid=1, dlid=2),
+    gmp(7, 3, 0x18, build(SIDRRep, request_id=7, qpn=0x77, q_key=0x1234, service_id=0x01064242), at=24, slid=2, dlid=1),
+]
+case("QKY004", [*SERVICE, ud(b"1234", dest_qp=0x77, src_qp=9, q_key=0x1235, slid=1, dlid=2)],
+     [*SERVICE, ud(b"1234", dest_qp=0x77, src_qp=9, q_key=0x1235, slid=1, dlid=3)], frames=[3])  # fmt: skip
+case("QKY004", [*SERVICE, ud(b"1234", dest_qp=0x77, src_qp=9, q_key=0x1235, slid=1, dlid=2)],
+     [*SERVICE, ud(b"1234", dest_qp=0x77, src_qp=9, q_key=0x1234, slid=1, dlid=2)], frames=[3])  # fmt: skip
