@@ -22,7 +22,7 @@ def test_the_nearest_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "a" / "ibdissect.toml").write_text('ignore = "AM"\nfail-on = "warning"\nplugins = ["p.py", "module"]\n')
     found = read_config(None)
     assert (found.ignore, found.fail_on, found.select) == (("AM",), "warning", ())
-    assert found.plugins == (str(tmp_path / "a" / "p.py"), "module")
+    assert read_config(found.source).plugins == (str(tmp_path / "a" / "p.py"), "module")
 
 
 def test_nothing_is_fine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
