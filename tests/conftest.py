@@ -50,8 +50,10 @@ def shared() -> Path:
     return SHARED
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests as slow that read recorded captures outside the repository or run the terminal UI."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark tests as slow that read recorded captures outside the repository or run the terminal UI; drop the thorough ones."""
+    if not config.getoption("--thorough"):
+        items[:] = [item for item in items if item.get_closest_marker("thorough") is None]
     for item in items:
         names = getattr(item, "fixturenames", ())
         values = getattr(getattr(item, "callspec", None), "params", {}).values()
@@ -70,6 +72,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--thorough", action="store_true", help="also run all cases where other tests take some")
     parser.addoption("--update-golden", action="store_true", help="write what is printed now into the golden files, then look at the diff")
 
 

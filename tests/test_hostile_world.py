@@ -193,7 +193,7 @@ def test_times_beyond_reason(seconds: int, fraction: int, tmp_path: Path) -> Non
     assert check(str(path), Options(rules=load())).frames == 1
 
 
-@pytest.mark.parametrize("resolution", [0, 1, 9, 12, 18, 19, 20, 63, 0x7F, 0x80, 0x8A, 0xBF, 0xC0, 0xFF])
+@pytest.mark.parametrize("resolution", [0, 9, 19, 63, 0x7F, 0x80, 0xBF, 0xFF])
 def test_resolutions_beyond_reason(resolution: int, tmp_path: Path) -> None:
     frame = smp(1, 0x10)
     section = struct.pack("<IIIHHqI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, 0, -1, 28)
@@ -210,8 +210,7 @@ PACKERS = {"gz": gzip.compress, "xz": partial(lzma.compress, preset=0), "zst": z
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux to tell a process's own peak of memory")
-@pytest.mark.parametrize("size", [0, 48])
-@pytest.mark.parametrize("ending", PACKERS)
+@pytest.mark.parametrize(("ending", "size"), [("gz", 48), ("xz", 48), ("zst", 0)])
 def test_a_bomb_takes_no_room(ending: str, size: int, tmp_path: Path) -> None:
     """256 MB of zeros after a valid record are read within the memory of a small process."""
     head, room = erf_pcap([smp(1, 0x10, modifier=1)]), 1 << 28

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ibdissect.capture.chunk import LINK_INFINIBAND
@@ -95,8 +96,33 @@ def forms(key: bytes) -> Iterator[bytes]:
 
 
 def shown(output: bytes, keys: Iterable[Planted]) -> list[str]:
-    """Fields whose key occurs in an output, in any form."""
-    return [f"{key.field} in frame {key.frame + 1}" for key in keys if any(form in output for form in forms(key.value))]
+    """Fields whose key occurs in an output, in any form: all forms are looked for at once, by their first 8 or 4 bytes."""
+    owners: dict[bytes, list[str]] = {}
+    for key in keys:
+        for form in forms(key.value):
+            owners.setdefault(form, []).append(f"{key.field} in frame {key.frame + 1}")
+    found = set()
+    for size in (8, 4):
+        starts: dict[bytes, list[bytes]] = {}
+        for form in owners:
+            if (len(form) >= 8) == (size == 8):
+                assert len(form) >= size
+                starts.setdefault(form[:size], []).append(form)
+        for at in places(output, starts, size):
+            found.update(form for form in starts[output[at : at + size]] if output.startswith(form, at))
+    return sorted({owner for form in found for owner in owners[form]})
+
+
+def places(output: bytes, words: Iterable[bytes], size: int) -> list[int]:
+    """Where any of the words of `size` bytes occurs."""
+    if len(output) < size:
+        return []
+    here = np.lib.stride_tricks.sliding_window_view(np.frombuffer(output, np.uint8), size)
+    numbers = np.zeros(len(here), np.uint64)
+    for i in range(size):
+        numbers = numbers << np.uint64(8) | here[:, i]
+    wanted = np.array([int.from_bytes(word, "big") for word in words], np.uint64)
+    return np.flatnonzero(np.isin(numbers, wanted)).tolist()
 
 
 FRAMES, PLANTED = plant()

@@ -140,15 +140,19 @@ def test_some_mixes() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_more_mixes_and_proofs(part: int, tmp_path: Path) -> None:
+    for mix in MIXES[part * 6 :: 24]:
+        check_mix(*mix)
+    for proof in PROOFS[part * 6 :: 24]:
+        check(*proof, tmp_path)
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize("part", range(24))
-def test_all_mixes(part: int) -> None:
+def test_all_mixes_and_proofs(part: int, tmp_path: Path) -> None:
     for mix in MIXES[part::24]:
         check_mix(*mix)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(24))
-def test_all_proofs(part: int, tmp_path: Path) -> None:
     for proof in PROOFS[part::24]:
         check(*proof, tmp_path)
 
