@@ -199,7 +199,7 @@ class Follower:
                 hop = None
                 if way >= 0:
                     hop = hops[way]
-                    if hop is None or not hop.node.alive or routes.turned:
+                    if hop is not None and (routes.turned or not hop.node.alive):
                         hop = places.known(way)
                 smp = None
                 if hop is None and way >= 0 and kind == c.PLACE_ONLY:
@@ -212,7 +212,7 @@ class Follower:
                     if hop is not None and attribute == numbers.PORT_INFO and not keyed:
                         node = hop.node
                         port = node.ports.get(modifier & 0xFF if node.kind == SWITCH else hop.entered)
-                        if port is not None and port.guard is None and port.body == smps.body(i):  # nothing new, as usual
+                        if port is not None and port.guard is None and port.shown.now == smps.body(i):  # nothing new, as usual
                             if not sure:
                                 places.put(i, hop)
                             continue
@@ -228,7 +228,7 @@ class Follower:
                     learner.answer(smps, smp, attribute, asked)
                     hop = smp.hop
                     if attribute == numbers.NODE_INFO:
-                        places.taught(i)
+                        places.taught(way)
                         if hop is None and smp.origin is not None:
                             hop = routes.directed(smp.origin, smp.path)
                 elif kind == c.ASKS:

@@ -62,10 +62,8 @@ class Learner:
 
     def answer(self, smps: Smps, smp: Smp, attribute: int, asked: Asked | None) -> None:
         """Process an answer with status 0."""
-        facts = smps.facts[smp.i]
         if attribute == numbers.NODE_INFO:
-            assert facts is not None
-            self._node_info(smps, smp, facts)
+            self._node_info(smps, smp)
             return
         hop = smp.hop
         if hop is None:
@@ -79,6 +77,7 @@ class Learner:
         elif attribute in c.TABLES:
             self._table(smps, smp, hop, attribute)
         elif attribute == numbers.SWITCH_INFO:
+            facts = smps.facts[smp.i]
             assert facts is not None
             if hop.node.kind in (0, SWITCH):
                 self._switch_info(hop.node, facts, smp.frame)
@@ -87,6 +86,7 @@ class Learner:
         elif attribute == numbers.NODE_DESCRIPTION:
             hop.node.name = smps.body(smp.i).rstrip(b"\0")
         elif attribute == numbers.SM_INFO:
+            facts = smps.facts[smp.i]
             assert facts is not None
             self._sm_info(smps, smp, hop, facts)
         else:
@@ -104,7 +104,9 @@ class Learner:
         self.subnet.assign(port, lid, 0, smp.frame)
         return self.routes.by_lid(lid)
 
-    def _node_info(self, smps: Smps, smp: Smp, facts: tuple[int, ...]) -> None:
+    def _node_info(self, smps: Smps, smp: Smp) -> None:
+        facts = smps.facts[smp.i]
+        assert facts is not None
         kind, num_ports, system_guid, guid, port_guid, partition_cap, device_id, number, vendor_id = facts
         if not guid:
             return
@@ -172,9 +174,9 @@ class Learner:
             port, own = about, about is node.ports.get(hop.entered)
             if own and node.kind and local != port.number:
                 return  # the route leads to another port than assumed
-        before = port.body
+        before = port.shown.now
         if body != before:
-            was = before[STATE_AT] & 15 if before is not None and port.info_frame > 0 else 0
+            was = before[STATE_AT] & 15 if before is not None and port.shown.since > 0 else 0
             # External ports of a switch have no LIDs, so their PortInfos are often equal.
             port.shown.learn(body if own else self.subnet.share(body), smp.frame)
             if was != state:

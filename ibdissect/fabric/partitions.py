@@ -35,8 +35,7 @@ class Block(Track[bytes]):
     __slots__ = ("number",)
 
     def __init__(self, number: int) -> None:
-        super().__init__()
-        self.number = number
+        self.number, self.now, self.since, self.past = number, None, 0, ()
 
 
 class Membership(NamedTuple):
@@ -73,7 +72,7 @@ class PKeys:
 
     def learn(self, block: int, entries: bytes | None, frame: int) -> bool:
         """Learn that a block was shown (64 bytes) or became uncertain (None); True if that is new."""
-        track = self.block(block)
+        track = self.block(block) if self.blocks else None
         if track is None:
             if entries is None:
                 self.doubted = self.doubted or frame

@@ -55,9 +55,8 @@ class Places:
         """Set the place of SMP `i`."""
         self._own.append((i, hop.node.slot, hop.entered))
 
-    def taught(self, i: int) -> None:
-        """SMP `i` returned NodeInfo: look its route up."""
-        group = int(self.group[i])
+    def taught(self, group: int) -> None:
+        """NodeInfo returned along a route (-1: not a directed one): look the route up."""
         if group >= 0 and self.hops[group] is None and self.known(group) is None:
             self.missed = True
 

@@ -90,6 +90,8 @@ class Routes:
     def _void(self, origin: Origin, path: bytes, hop: Hop) -> bool:
         if hop.frame < origin.floor:
             return True
+        if not origin.turns:  # as a rule
+            return False
         return any(since > hop.frame and len(turned) < len(path) and path.startswith(turned) for turned, since in origin.turns.items())
 
     def _along_links(self, origin: Origin, path: bytes) -> Hop | None:

@@ -104,7 +104,7 @@ class UnmappedLane(Rule):
         index = np.flatnonzero((~used[native.sl, native.vl] if steady else native.sl < SLS) & (native.vl != MANAGEMENT_VL))
         frames = native.rows[index] + event.table.chunk.first
         complete = complete_since(frames, lambda frame: _complete(subnet, frame)) if used.any() else np.zeros(len(index), np.int64)
-        for since in np.unique(complete[complete > 0]).tolist():
+        for since in sorted(set(complete[complete > 0].tolist())):
             some = index[complete == since]
             if not steady:
                 used = _mapped(_tables(subnet, since))
