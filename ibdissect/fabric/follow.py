@@ -121,7 +121,9 @@ class Follower:
         asks = np.flatnonzero(~smps.answers & (smps.method != numbers.TRAP))
         requests = self._of(smps, asks, places, table.chunk.first)
         answers = self._of(smps, np.flatnonzero(smps.answers), places, table.chunk.first)
-        yield ChunkFollowed(last, time_ns, table, self.subnet, requests, answers)
+        followed = ChunkFollowed(last, time_ns, table, self.subnet, requests, answers)
+        yield followed
+        followed.derived.clear()  # what was derived refers to the event: the chunk's memory would wait for a garbage collection
 
     def _await_key(self, smps: Smps, first: int) -> None:
         """Remember the latest PortInfo requests, as the first M_Key may be in the answer to one of them; after it, all are."""
