@@ -100,7 +100,7 @@ def test_a_notification_may_come_in_another_chunk(window: int) -> None:
         congestion = Congestion()
         capture = craft.ethernet_pcap(frames, step_ns=400_000_000)
         for chunk in open_capture(io.BytesIO(capture), window=window).chunks():
-            congestion.of(ChunkTable(chunk))
+            congestion.feed(ChunkTable(chunk))
         congestion.finish()
         return [pair.ignored_frame for pair in congestion.pairs.values() if pair.ignored_frame]
 
