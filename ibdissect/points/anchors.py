@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.rows import U64, by_value, common
+from ibdissect.table.rows import U64, by_value, common, held
 
 from .columns import Point
 
@@ -58,14 +58,22 @@ class Anchors(Record):
         return self.of(self.prompt) if np.count_nonzero(self.prompt) >= max(FEW, len(self) // 10) else self
 
 
-def seen_once(point: Point) -> tuple[U64, Int]:
-    """The keys that a point saw once, ascending, and the row of each; a duplicate within NEAR_NS does not count."""
-    order = np.argsort(point.key, kind="stable")
-    keys = point.key[order]
-    starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
-    last = np.append(starts[1:], len(keys)) - 1
-    near = np.abs(point.time[order[last]] - point.time[order[starts]]) <= NEAR_NS
-    return keys[starts[near]], order[starts[near]]
+def seen_once(points: Sequence[Point]) -> list[tuple[U64, Int]]:
+    """For each point the keys that it saw once, ascending, and the row of each; a duplicate within NEAR_NS does not count.
+
+    Keys that any point saw more than once are left out: two points may have seen different copies.
+    """
+    found, repeated = [], []
+    for point in points:
+        order = np.argsort(point.key, kind="stable")
+        keys = point.key[order]
+        starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+        last = np.append(starts[1:], len(keys)) - 1
+        near = np.abs(point.time[order[last]] - point.time[order[starts]]) <= NEAR_NS
+        found.append((keys[starts], order[starts]))
+        repeated.append(keys[starts[~near]])
+    some = np.concatenate(repeated)
+    return [(keys[single], rows[single]) for keys, rows in found for single in [~held(keys, some)]]
 
 
 def anchors(points: Sequence[Point], once: Sequence[tuple[U64, Int]], first: int, second: int) -> Anchors:

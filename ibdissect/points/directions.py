@@ -42,7 +42,7 @@ class Directions:
         """Whether timing of both directions told them apart."""
         self.assumed: list[tuple[int, int]] = []
         """Pairs of points whose order nothing proves: that of the command line."""
-        once = [seen_once(point) for point in points]
+        once = seen_once(points)
         self.anchors = {(i, j): anchors(points, once, i, j) for i in range(n) for j in range(i + 1, n)}
         for (i, j), found in self.anchors.items():
             if len(found):

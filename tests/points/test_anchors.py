@@ -15,7 +15,7 @@ from .world import World, behind
 
 def compared(world: World, folder: Path) -> tuple[Anchors, list[Point]]:
     points, _ = read_points(world.write(folder))
-    return anchors(points, [seen_once(point) for point in points], 0, 1), points
+    return anchors(points, seen_once(points), 0, 1), points
 
 
 def test_steps_and_drift(tmp_path: Path) -> None:
