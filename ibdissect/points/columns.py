@@ -26,9 +26,11 @@ FIELDS = ("vl", "fecn", "ecn", "ttl", "mac", "vlan", "hop_pointer")
 """What a network may change. Columns of `Point.fields`; -1: the packet does not have it."""
 LONGEST = 288
 """Bytes after the BTH that are compared; a MAD with all its headers is shorter."""
+ICRC_SIZE = 4
 LINK_HEADER = 22
 """No link header that carries IP or a GRH is longer: Ethernet with two VLAN tags."""
 MAX_LMC = 7
+WHOLE = 2
 UD_SEND, DIRECTED = 0x64, 0x81
 DETH_SIZE, HOP_POINTER, RETURN_PATH, INITIAL_PATH, SMP_SIZE = 8, 6, 192, 128, 256
 """Sizes and offsets in a directed-route SMP (IBA 14.2.1.2)."""
@@ -43,6 +45,8 @@ class Flow(Record, frozen=True):
     dest_qp: int
     text: tuple[str, str]
     """Sender and receiver for people."""
+    vague: bool = False
+    """A directed route of which only the length was captured."""
 
 
 class Flows:
@@ -89,9 +93,11 @@ def _flow(ends: tuple[End, End], dest_qp: int, route: int) -> Flow:
     if not route:
         return Flow(bytes(ends[0]), bytes(ends[1]), dest_qp, (address_text(ends[0]), address_text(ends[1])))
     name = f"{route >> 48:04x}"
-    near, far = (f"{end} of route {route >> 1}".encode() for end in ("near", "far"))
+    near, far = (f"{end} of route {route >> 3}".encode() for end in ("near", "far"))
     texts = "SM", f"route {name}"
-    return Flow(far, near, dest_qp, texts[::-1]) if route & 1 else Flow(near, far, dest_qp, texts)
+    if route & 1:
+        near, far, texts = far, near, texts[::-1]
+    return Flow(near, far, dest_qp, texts, vague=not route & WHOLE)
 
 
 class Point(Record):
@@ -141,7 +147,29 @@ def read_points(paths: Sequence[str]) -> tuple[list[Point], Flows]:
         _read(point, flows, shortest)
         if not len(point):
             raise CaptureError(point.path, "holds no RDMA packets")
+    _clarify(points, flows)
     return points, flows
+
+
+def _clarify(points: Sequence[Point], flows: Flows) -> None:
+    """A directed route that was cut off is that of the same packet at another point, or of the transaction, there or back."""
+    vague = np.array([flow.vague for flow in flows.known])
+    numbers = {(flow.source, flow.destination, flow.dest_qp): i for i, flow in enumerate(flows.known)}
+    back = np.array([numbers.get((flow.destination, flow.source, flow.dest_qp), i) for i, flow in enumerate(flows.known)])
+    for column in ("key", "transaction"):
+        for point in points:
+            for other in points:
+                rows = np.flatnonzero(vague[point.flow])
+                known = np.flatnonzero((other.fields[:, -1] >= 0) & ~vague[other.flow])
+                if len(rows) and len(known):
+                    names = getattr(other, column)[known]
+                    order = np.argsort(names, kind="stable")
+                    wanted = getattr(point, column)[rows]
+                    place = order[np.minimum(np.searchsorted(names[order], wanted), len(known) - 1)]
+                    found = names[place] == wanted
+                    rows, known = rows[found], known[place[found]]
+                    flow = other.flow[known]
+                    point.flow[rows] = np.where(point.asks[rows] == other.asks[known], flow, back[flow])
 
 
 def _shortest(point: Point) -> int:
@@ -182,14 +210,14 @@ def _columns(table: ChunkTable, flows: Flows, shortest: int, point: Point) -> Po
     """The RDMA packets of one chunk; None for none."""
     loc, chunk = table.located, table.chunk
     rows = np.flatnonzero(loc.at("bth") >= 0)
-    start, network = _network(table, rows)
+    start, stop, network = _network(table, rows)
     whole = loc.at("bth")[rows] + BTH.size <= start + shortest  # of the others no point can be compared with the one that cut them
-    rows, start, network = rows[whole], start[whole], network[whole]
+    rows, start, stop, network = rows[whole], start[whole], stop[whole], network[whole]
     if not len(rows):
         return None
     bth, opcode = loc.at("bth")[rows], loc.opcode[rows]
     head = Place(loc.front, rows, bth)
-    end = np.minimum(np.minimum(loc.limit[rows], start + shortest), bth + BTH.size + LONGEST)
+    end = np.minimum(np.minimum(loc.limit[rows], stop), np.minimum(start + shortest, bth + BTH.size + LONGEST))
     transport = np.zeros((len(rows), 16), np.uint8)
     transport[:, : BTH.size] = head.part(0, BTH.size)
     marks = transport[:, 4].copy()
@@ -208,10 +236,13 @@ def _columns(table: ChunkTable, flows: Flows, shortest: int, point: Point) -> Po
     )  # fmt: skip
 
 
-def _network(table: ChunkTable, rows: Int) -> tuple[Int, U64]:
-    """Where the network header of each row starts, and a hash of what no hop changes in it and in the UDP header."""
-    loc = table.located
-    start, value = np.full(len(rows), -1, np.int64), np.zeros(len(rows), np.uint64)
+def _network(table: ChunkTable, rows: Int) -> tuple[Int, Int, U64]:
+    """Where the network header of each row starts, where its ICRC would start, captured or not, and a hash of what no hop changes.
+
+    The hash is that of the network and UDP headers.
+    """
+    loc, data = table.located, table.chunk.data
+    start, stop, value = np.full(len(rows), -1, np.int64), np.zeros(len(rows), np.int64), np.zeros(len(rows), np.uint64)
     for name, size, kept in _INVARIANT:
         at = loc.at(name)[rows]
         there = np.flatnonzero(at >= 0)
@@ -219,8 +250,15 @@ def _network(table: ChunkTable, rows: Int) -> tuple[Int, U64]:
             continue
         block = Place(loc.front, rows[there], at[there]).part(0, size) & kept
         value[there] = mix([value[there], digest(block)])
-        start[there] = np.where(start[there] < 0, at[there], start[there])
-    return start, value
+        first = there[start[there] < 0]
+        start[first] = at[first]
+        if name == "lrh":
+            stop[first] = at[first] + ((u16(data, at[first] + 4) & 0x7FF) << 2) - ICRC_SIZE
+        elif name == "grh":
+            stop[first] = at[first] + size + u16(data, at[first] + 4) - ICRC_SIZE
+        elif name == "udp":
+            stop[there] = at[there] + u16(data, at[there] + 4) - ICRC_SIZE
+    return start, stop, value
 
 
 def _kept(size: int, *ranges: tuple[int, int]) -> Bytes:
@@ -243,7 +281,7 @@ _INVARIANT = (
 def _directed(table: ChunkTable, rows: Int, end: Int) -> tuple[npt.NDArray[np.bool_], Int, U64]:
     """Which rows are directed-route SMPs, on which link of their route (0: the first; -1: none), and the hash of the route.
 
-    The lowest bit of the hash is the direction, 1 for the way back; the rest is that of the whole route if `end` shows it.
+    The lowest bit of the hash is the direction, 1 for the way back; WHOLE says whether the whole route was captured.
     """
     data, bth = table.chunk.data, table.located.at("bth")[rows]
     smp = bth + BTH.size + DETH_SIZE
@@ -257,10 +295,10 @@ def _directed(table: ChunkTable, rows: Int, end: Int) -> tuple[npt.NDArray[np.bo
     back, pointer, count = data[at + 4] >> 7, data[at + HOP_POINTER].astype(np.int64), data[at + HOP_POINTER + 1].astype(np.int64)
     hop[some] = np.where(back, count - pointer, pointer - 1)
     value = mix([count])
-    whole = at + RETURN_PATH <= end[some]
+    whole = at + RETURN_PATH <= table.located.limit[rows[some]]
     if whole.any():
         value[whole] = mix([value[whole], digest(gather(data, at[whole] + INITIAL_PATH, 64))])
-    route[some] = value & ~np.uint64(1) | back | np.uint64(2)
+    route[some] = value & ~np.uint64(7) | back | whole * np.uint64(WHOLE) | np.uint64(4)
     return directed, hop, route
 
 

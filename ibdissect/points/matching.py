@@ -19,7 +19,7 @@ from .directions import Directions
 
 WAY_NS = 200_000
 """Least time that a packet may take between two points; more if the capture shows more."""
-FEW, MANY = 0.01, 0.3
+FEW, MANY = 0.01, 0.15
 """Shares of packets seen twice: above FEW, within AT_MOST_NS, a mirror duplicates; above MANY the point sees both sides of a port."""
 MOST_COPIES = 10
 """Equal packets close together of which all orders are tried."""
