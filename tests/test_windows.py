@@ -43,7 +43,7 @@ def mixes() -> Iterator[tuple[str, bytes, SitePolicy | None]]:
 
 
 MIXES = list(mixes())
-WINDOWED = frozenset({"LNK019", "MCG006", "MKY013", "PKY003", "RC019", "SA015", "TXN004"})
+WINDOWED = frozenset({"LNK019", "MCG006", "MKY013", "PKY003", "RC019", "SA015"})
 """Rules whose count or first frame still depends on the window where what they know changes within it: left out of the mixes."""
 
 

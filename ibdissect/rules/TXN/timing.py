@@ -18,7 +18,7 @@ from ibdissect.flow.queries import Queries
 from ibdissect.flow.transactions import AnsweredMany
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, fault, on_chunk, on_event
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.rows import digest, groups, mix, order_of
+from ibdissect.table.rows import digest, mix, order_of
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD, request_text
 from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, SET, SMP_CLASSES
@@ -165,14 +165,12 @@ class AnswerLate(Rule):
         slow = np.flatnonzero((event.latency_ns > SLOW_NS) & (event.mgmt_class != DIRECTED)) if event is not None else ()
         if event is None or not len(slow):
             return
-        ways = event.mgmt_class[slow], event.targets()[slow]
-        first, which = groups(ways)
-        limits = [self._limit(agents, *(int(way[i]) for way in ways)) for i in first.tolist()]
-        limit, since = np.array(limits, np.int64).T
+        asked = event.mgmt_class[slow].tolist(), event.targets()[slow].tolist(), event.request_frames[slow].tolist()
+        limit, since = np.array([self._limit(agents, *way) for way in zip(*asked, strict=True)], np.int64).T
         late = np.zeros(len(event), np.bool_)
-        late[slow] = (since[which] < event.request_frames[slow]) & (event.latency_ns[slow] > limit[which])
+        late[slow] = (since < event.request_frames[slow]) & (event.latency_ns[slow] > limit)
         told = np.zeros((len(event), 2), np.int64)
-        told[slow] = np.stack([limit[which], since[which]], axis=1)
+        told[slow] = np.stack([limit, since], axis=1)
         for one, (allowed, frame) in zip(event.some(late), told[late].tolist(), strict=True):
             request = one.request
             yield fault(
@@ -180,22 +178,22 @@ class AnswerLate(Rule):
                 MAD.transaction_id, proof=[(frame, "announced"), (request.last_frame, "request")], key=(request.mgmt_class, request.target),
             )  # fmt: skip
 
-    def _limit(self, agents: Agents, mgmt_class: int, lid: int) -> tuple[int, int]:
-        """The longest time until an agent's answer, in ns, and the frame that told it; NEVER where none did."""
-        port = self.subnet.by_lid(lid) if self.subnet is not None and lid >= 0 else None
-        info = port.info if port is not None else None
+    def _limit(self, agents: Agents, mgmt_class: int, lid: int, frame: int) -> tuple[int, int]:
+        """The longest time until an agent's answer, in ns, as known at a frame, and the frame that told it; NEVER where none did."""
+        port = self.subnet.owner(lid, frame)[0] if self.subnet is not None and lid >= 0 else None
+        info, since = port.info_at(frame) if port is not None else (None, 0)
         if mgmt_class in SMP_CLASSES:
-            if port is None or info is None:
+            if info is None:
                 return 0, NEVER
-            code, frame = info.resp_time_value, port.info_frame
+            code = info.resp_time_value
         else:
             track = agents.by_place.get((mgmt_class, lid))
-            agent = track.now if track is not None else None
-            if track is None or agent is None:
+            agent, since = track.at(frame) if track is not None else (None, 0)
+            if agent is None:
                 return 0, NEVER
-            code, frame = agent.resp_time_value, track.since
+            code = agent.resp_time_value
         lifetime = 4096 << info.subnet_time_out if info is not None else LONGEST_NS
-        return (4096 << code) + 2 * lifetime, frame
+        return (4096 << code) + 2 * lifetime, since
 
 
 class Flood(Rule):
