@@ -26,7 +26,9 @@ Paint = Callable[[str, str], str]
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
 @click.option("--dot", is_flag=True, help="A graph of nodes and links for Graphviz.")
 @click.option(
-    "--write", "written", type=click.Choice(("partitions.conf", "ibnetdiscover", "dot", "json")),
+    "--write",
+    "written",
+    type=click.Choice(("partitions.conf", "ibnetdiscover", "dot", "json")),
     help="Print the subnet as a file that other tools read.",
 )
 @click.option("--at", "at", type=click.IntRange(min=1), metavar="FRAME", help="What was known when this frame had been sent.")

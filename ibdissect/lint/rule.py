@@ -1,7 +1,7 @@
 """What is a rule? A condition on fields, or a handler of structures, events or chunks, and its documentation.
 
-A stateless rule is a declaration: `when` is the fault, `at` the faulty field. Other rules have handlers: `@on_struct(PortInfo)` gets views,
-`@on_event(SomeEvent)` events from fabric and flow, `@on_chunk` whole columns.
+A stateless rule is a declaration: `when` is the fault, `at` the faulty field if `when` does not begin with it. Other rules have
+handlers: `@on_struct(PortInfo)` gets views, `@on_event(SomeEvent)` events from fabric and flow, `@on_chunk` whole columns.
 A rule must not print, open files or read the clock. State that several rules need belongs in `fabric` or `flow`.
 """
 
@@ -21,7 +21,7 @@ from ibdissect.dropped import Dropped
 from ibdissect.errors import PluginError, defined_in
 from ibdissect.fabric.file_lines import KnownFile
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.expr import Expr
+from ibdissect.wire.expr import Expr, first_field
 from ibdissect.wire.spec import Field, Struct
 
 from .finding import Evidence, Related, Severity, Span, value_of
@@ -172,7 +172,7 @@ class Rule:
     """The structure that `when` judges; by default that of `at`."""
     when: ClassVar[Expr | None] = None
     at: ClassVar[Field[Any] | None] = None
-    """The faulty field; its bytes and value are reported."""
+    """The faulty field, whose bytes and value are reported; by default the first field of `when`, unless the rule names its `on`."""
     needs_crc: ClassVar[bool] = False
     """Whether `--no-crc` switches the rule off."""
     flow: ClassVar[tuple[Field[Any], ...]] = ()
@@ -188,8 +188,9 @@ class Rule:
 
     def __init_subclass__(cls, **kw: Any) -> None:
         super().__init_subclass__(**kw)
-        if cls.on is None and cls.when is not None and cls.at is not None:
-            cls.on = cls.at.owner
+        if cls.on is None and cls.when is not None and cls.of_frame is Rule.of_frame:
+            cls.at = cls.at if cls.at is not None else first_field(cls.when)
+            cls.on = cls.at.owner if cls.at is not None else None
         code = vars(cls).get("code")
         if code is None:
             return  # a base class of several rules

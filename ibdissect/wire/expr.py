@@ -174,6 +174,17 @@ def present(what: type[Struct] | Field[Any]) -> Expr:
     return Present(what)
 
 
+def first_field(condition: object) -> Field[Any] | None:
+    """The first field that a condition names; None if it names none."""
+    found = next(_fields_of(condition), None)
+    for name in getattr(condition, "__struct_fields__", ()) if found is None else ():
+        part = getattr(condition, name)
+        for one in part if isinstance(part, tuple) else (part,):
+            if isinstance(one, (Expr, Value)) and (found := first_field(one)) is not None:
+                return found
+    return found
+
+
 def _operand(value: object) -> Any:
     if isinstance(value, (Value, int, bytes, str)):
         return value

@@ -88,7 +88,6 @@ class OpcodeUnknown(Rule):
     code, name, severity = "BTH001", "opcode-unknown", ERROR
     reference = "IBA 9.2; Linux rdma/ib_pack.h; Annexes A14 and A19"
     when = ~BTH.opcode.isin(KNOWN)
-    at = BTH.opcode
     flow = (*PACKET_FLOW, BTH.opcode)
     message = "OpCode 0x{opcode:02x} is not defined"
     example = "a packet with OpCode 0x1f"
@@ -108,7 +107,6 @@ class OpcodeDynamic(PacketRule):
     code, name, severity = "BTH002", "opcode-rd-or-dc", INFO
     reference = "Wireshark DctOpCodeMap"
     when = BTH.opcode.isin(RELIABLE_DATAGRAM)
-    at = BTH.opcode
     message = "OpCode 0x{opcode:02x}: reliable datagram by the standard, dynamically connected on NVIDIA hardware"
     example = "a packet with OpCode 0x44"
 
@@ -126,7 +124,6 @@ class TransportVersion(PacketRule):
     code, name, severity = "BTH003", "bth-tver", ERROR
     reference = "IBA 9.2"
     when = BTH.tver != 0
-    at = BTH.tver
     message = "transport header version {tver}, only 0 exists"
     example = "a packet with TVer 1"
 
@@ -203,7 +200,6 @@ class ConnectedToManagement(PacketRule):
     code, name, severity = "BTH010", "destqp-zero-rc", ERROR
     reference = "IBA 3.9; seed002"
     when = (BTH.destqp <= 1) & BTH.opcode.isin(CONNECTED)
-    at = BTH.destqp
     message = "OpCode 0x{opcode:02x} of a connected service to management queue pair {destqp}"
     example = "an RC SEND to queue pair 1"
 
@@ -222,7 +218,6 @@ class MulticastQpUnicast(PacketRule):
     code, name, severity = "BTH011", "destqp-multicast-unicast-dlid", ERROR
     reference = "multicast frames of public captures"
     when = (BTH.destqp == MULTICAST_QP) & TO_UNICAST
-    at = BTH.destqp
     message = "queue pair 0xffffff (multicast) in a packet to a unicast address"
     example = "a UD packet to queue pair 0xffffff at LID 5"
 
@@ -240,7 +235,6 @@ class MulticastLidOtherQp(PacketRule):
     code, name, severity = "BTH012", "mcast-dlid-dqp", ERROR
     reference = "multicast frames of public captures"
     when = (BTH.destqp != MULTICAST_QP) & TO_MULTICAST_LID
-    at = BTH.destqp
     message = "queue pair 0x{destqp:06x} in a packet to multicast LID 0x{LRH.dlid:04x}; it must be 0xffffff"
     example = "a UD packet to queue pair 5 at LID 0xC001"
 
@@ -258,7 +252,6 @@ class MulticastNotDatagram(PacketRule):
     code, name, severity = "BTH013", "non-ud-to-mcast", ERROR
     reference = "multicast frames of public captures are UD"
     when = ~BTH.opcode.isin(DATAGRAM) & TO_MULTICAST_LID
-    at = BTH.opcode
     message = "OpCode 0x{opcode:02x} to multicast LID 0x{LRH.dlid:04x}; only datagrams may be"
     example = "an RC SEND to LID 0xC001"
 
@@ -276,7 +269,6 @@ class AckRequestUnreliable(PacketRule):
     code, name, severity = "BTH014", "ackreq-on-ud", WARNING
     reference = "IBA 9.2; soft-RoCE captures"
     when = (BTH.a == 1) & (BTH.destqp > 1) & BTH.opcode.isin(UNRELIABLE)
-    at = BTH.a
     message = "acknowledge request in an unreliable packet (OpCode 0x{opcode:02x})"
     example = "a UD SEND with AckReq"
 
@@ -294,7 +286,6 @@ class SolicitedResponse(PacketRule):
     code, name, severity = "BTH015", "se-on-response", WARNING
     reference = "IBA 9.2"
     when = (BTH.se == 1) & BTH.opcode.isin(RESPONSES)
-    at = BTH.se
     message = "solicited event in a response (OpCode 0x{opcode:02x})"
     example = "an Acknowledge with SE"
 
@@ -331,6 +322,5 @@ class CongestionMark(PacketRule):
     code, name, severity = "BTH020", "fecn-becn-unexpected", INFO
     reference = "IBA Annex A10; opensm congestion control"
     when = ((BTH.fecn == 1) | (BTH.becn == 1)) & (BTH.opcode != CNP_OPCODE)
-    at = BTH.fecn
     message = "congestion mark: FECN {fecn}, BECN {becn}"
     example = "an RC packet with FECN"

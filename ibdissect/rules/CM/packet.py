@@ -25,7 +25,6 @@ class QPNZero(Rule):
     code, name, severity = "CM001", "req-qpn-zero", ERROR
     reference = "IBA 12.6.5, 3.9; seed004 CMREQ"
     when = (REQ.local_qpn == 0) & (REQ.extended_transport_type == 0) & (MAD.method == SEND)
-    at = REQ.local_qpn
     message = "REQ with local QPN 0"
     example = "a REQ with Local QPN 0 and Extended Transport Type 0"
 
@@ -43,7 +42,6 @@ class RejectReason(Rule):
     code, name, severity = "CM002", "rej-reason-unknown", WARNING
     reference = "IBA 12.6.7.2; kernel ib_cm.h"
     when = ~REJ.reason.isin(REASONS) & (MAD.method == SEND)
-    at = REJ.reason
     message = "REJ with reason {reason}"
     example = "a REJ with reason 99"
 
@@ -62,6 +60,5 @@ class AckTimeoutInfinite(Rule):
     code, name, severity = "CM015", "cm-localack-timeout", INFO
     reference = "IBA 12.7.34, 9.7.6.1.3; seed004"
     when = (REQ.primary_local_ack_timeout == 0) & (REQ.transport_service_type == 0) & (MAD.method == SEND)
-    at = REQ.primary_local_ack_timeout
     message = "REQ with primary Local ACK Timeout 0 (infinite)"
     example = "a REQ for RC with Primary Local ACK Timeout 0"

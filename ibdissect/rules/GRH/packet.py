@@ -64,7 +64,6 @@ class IpVersion(GidRule):
     code, name, severity = "GRH001", "grh-ipver", ERROR
     reference = "IBA 8.3"
     when = (GRH.ipver != 6) & REAL
-    at = GRH.ipver
     message = "IP version {ipver} in a GRH, it must be 6"
     example = "a packet with IPVer 4"
 
@@ -83,7 +82,6 @@ class NextHeader(GidRule):
     code, name, severity = "GRH002", "grh-nxthdr", ERROR
     reference = "IBA 8.3"
     when = (GRH.nxt_hdr != 0x1B) & (LRH.lnh == GLOBAL)
-    at = GRH.nxt_hdr
     message = "next header 0x{nxt_hdr:02x} in a GRH, the InfiniBand transport is 0x1b"
     example = "a packet with NxtHdr 17"
 
@@ -101,7 +99,6 @@ class PayloadLength(Rule):
     code, name, severity = "GRH003", "grh-paylen", ERROR
     reference = "IBA 8.3; 6 of 6 frames of a public capture have PktLen * 4 - 48"
     when = (GRH.pay_len != LRH.pktlen * 4 - 48) & (LRH.lnh == GLOBAL) & ~Where(LRH, length_disagrees)
-    at = GRH.pay_len
     flow = (*GID_FLOW, GRH.pay_len)
     message = "PayLen of {pay_len} bytes does not agree with PktLen of {LRH.pktlen} words (48 bytes more)"
     example = "a packet whose PayLen is 4 bytes too large"
@@ -122,7 +119,6 @@ class HopLimit(GidRule):
     code, name, severity = "GRH004", "grh-hoplimit-zero-routed", WARNING
     reference = "opensm IB_HOPLIMIT_MAX"
     when = (GRH.hop_lmt <= 1) & REAL & Where(GRH, _leaves_subnet)
-    at = GRH.hop_lmt
     message = "hop limit {hop_lmt} from {sgid} to another subnet, {dgid}"
     example = "a packet between two subnet prefixes with hop limit 1"
 
@@ -158,7 +154,6 @@ class SourceGidZero(GidRule):
     code, name, severity = "GRH006", "grh-sgid-zero", ERROR
     reference = "IBA 4.1.1; seed004 ZERO_GID"
     when = (GRH.sgid == ZERO) & REAL
-    at = GRH.sgid
     message = "the source GID is zero"
     example = "a packet with source GID ::"
 
@@ -176,7 +171,6 @@ class DestinationGidZero(GidRule):
     code, name, severity = "GRH007", "grh-dgid-zero", ERROR
     reference = "IBA 4.1.1; seed004 ZERO_GID"
     when = (GRH.dgid == ZERO) & REAL
-    at = GRH.dgid
     message = "the destination GID is zero"
     example = "a packet with destination GID ::"
 
@@ -195,7 +189,6 @@ class MulticastWithoutGrh(Rule):
     code, name, severity = "GRH008", "mcast-without-grh", ERROR
     reference = "every multicast frame of public captures carries a GRH"
     when = LRH.dlid.between(FIRST_MULTICAST, LID_MULTICAST_LAST) & (LRH.lnh == LOCAL)
-    at = LRH.dlid
     flow = (LRH.slid, LRH.dlid)
     message = "a packet to multicast LID 0x{dlid:04x} without a GRH"
     example = "a UD packet to LID 0xC001 with LNH 2"

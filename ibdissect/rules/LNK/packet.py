@@ -58,7 +58,6 @@ class LinkVersion(HeaderRule):
     code, name, severity = "LNK001", "lrh-version", ERROR
     reference = "IBA 7.7"
     when = LRH.lver != 0
-    at = LRH.lver
     message = "link version {lver}, only 0 exists"
     example = "a packet with LVer 1"
 
@@ -138,7 +137,6 @@ class LengthTooLarge(HeaderRule):
     code, name, severity = "LNK005", "lrh-pktlen-maximum", ERROR
     reference = "IBA 7.7; seed004 MAX_PKT_WORDS"
     when = LRH.pktlen > MAX_WORDS
-    at = LRH.pktlen
     message = "PktLen of {pktlen} words, the largest packet has 1055"
     example = "a packet with PktLen 0x500"
 
@@ -157,7 +155,6 @@ class DestinationLidZero(HeaderRule):
     code, name, severity = "LNK006", "lrh-dlid-reserved", ERROR
     reference = "IBA 4.1.3; seed004 LID_RESERVED"
     when = (LRH.dlid == 0) & (LRH.lnh >= LOCAL)
-    at = LRH.dlid
     message = "the destination LID is 0, which is reserved"
     example = "a packet with DLID 0"
 
@@ -175,7 +172,6 @@ class SourceLidZero(HeaderRule):
     code, name, severity = "LNK007", "lrh-slid-reserved", WARNING
     reference = "IBA 4.1.3; opensm osm_trap_rcv accepts traps from SLID 0"
     when = (LRH.slid == 0) & (LRH.vl != VL_MANAGEMENT) & (LRH.lnh >= LOCAL)
-    at = LRH.slid
     message = "the source LID is 0, and this is no subnet management packet (VL {vl})"
     example = "an RC packet with SLID 0"
 
@@ -193,7 +189,6 @@ class SourceLidMulticast(HeaderRule):
     code, name, severity = "LNK008", "lrh-slid-multicast", ERROR
     reference = "IBA 4.1.3; seed004 LID_MULTICAST"
     when = LRH.slid.between(FIRST_MULTICAST, LID_MULTICAST_LAST)
-    at = LRH.slid
     message = "the source LID 0x{slid:04x} is a multicast LID"
     example = "a packet with SLID 0xC001"
 
@@ -212,7 +207,6 @@ class PermissiveLid(Rule):
     code, name, severity = "LNK009", "lrh-permissive-non-smp", ERROR
     reference = "seed001 step 2; seed004 LID_PERMISSIVE"
     when = ((LRH.dlid == PERMISSIVE) | (LRH.slid == PERMISSIVE)) & ((BTH.destqp != 0) | (present(MAD) & ~MAD.mgmt_class.isin(SMP_CLASSES)))
-    at = LRH.dlid
     flow = (*LINK_FLOW, BTH.destqp)
     message = "permissive LID (0x{slid:04x} to 0x{dlid:04x}) in a packet that is no subnet management packet"
     example = "a performance management datagram to DLID 0xFFFF"
@@ -234,7 +228,6 @@ class NotManagementOnVl15(Rule):
     when = (LRH.vl == VL_MANAGEMENT) & (
         (LRH.lnh < LOCAL) | (BTH.opcode != 0x64) | (BTH.destqp != 0) | (present(MAD) & ~MAD.mgmt_class.isin(SMP_CLASSES))
     )
-    at = LRH.vl
     flow = (*LINK_FLOW, BTH.destqp)
     message = "a packet on VL 15 that is no subnet management packet"
     example = "a performance management datagram on VL 15"
@@ -312,7 +305,6 @@ class RawPacket(Rule):
     code, name, severity = "LNK014", "raw-packet-seen", INFO
     reference = "seed002, raw queue pairs; seed000 FilterRawInbound"
     when = LRH.lnh < LOCAL
-    at = LRH.lnh
     flow = (*LINK_FLOW, LRH.lnh)
     message = "a raw packet (LNH {lnh})"
     example = "a packet with LNH 0"
@@ -331,7 +323,6 @@ class FlowControlOperand(Rule):
     code, name, severity = "LNK023", "flowcontrol-bad-op", ERROR
     reference = "IBA 7.9.4"
     when = FlowControl.op > 1
-    at = FlowControl.op
     flow = (FlowControl.vl, FlowControl.op)
     message = "flow-control operand {op}, only 0 and 1 exist"
     example = "a flow-control packet with operand 5"

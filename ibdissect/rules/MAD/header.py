@@ -52,7 +52,6 @@ class BaseVersion(Rule):
     code, name, severity = "MAD001", "base-version", ERROR
     reference = "IBA 13.4.3; kernel OPA_MGMT_BASE_VERSION"
     when = ~MAD.base_version.isin({BASE_VERSION_IB, BASE_VERSION_OPA})
-    at = MAD.base_version
     message = "base version 0x{base_version:02x}, InfiniBand has 0x01 and Omni-Path 0x80"
     example = "a SubnGet with BaseVersion 2"
 
@@ -71,7 +70,6 @@ class ClassVersion(Rule):
     code, name, severity = "MAD002", "class-version", ERROR
     reference = "IBA 13.4.3; kernel ib_mad.h; opensm; libibmad"
     when = _versions() & _IB
-    at = MAD.class_version
     message = "class version {class_version} of class 0x{mgmt_class:02x} is not the one in use"
     example = "a SubnAdmGet with ClassVersion 9"
 
@@ -109,7 +107,6 @@ class StatusReservedBits(Rule):
     code, name, severity = "MAD006", "status-reserved-bits", WARNING
     reference = "IBA 13.4.7"
     when = ((MAD.status & 0x00E0) != 0) & _RESPONSE & _IB
-    at = MAD.status
     message = "status 0x{status:04x} has reserved bits set"
     example = "a SubnAdmGetResp with status 0x0020"
 
@@ -146,7 +143,6 @@ class HeaderReserved(Rule):
     code, name, severity = "MAD009", "mad-reserved-field", WARNING
     reference = "IBA 13.4.3; seed004 MADHeader"
     when = (MAD.reserved != 0) & _IB
-    at = MAD.reserved
     message = "reserved bytes 18-19 hold 0x{reserved:04x}"
     example = "a SubnGet with 0x0001 behind the attribute id"
 
@@ -164,7 +160,6 @@ class ClassSpecificReserved(Rule):
     code, name, severity = "MAD010", "class-specific-reserved", INFO
     reference = "IBA 13.4.3, 15.2.1.1, 16.1.1; seed004"
     when = (MAD.class_specific != 0) & MAD.mgmt_class.isin({0x03, 0x04}) & _IB
-    at = MAD.class_specific
     flow = (LRH.slid, MAD.mgmt_class)
     message = "bytes 6-7 hold 0x{class_specific:04x}, class 0x{mgmt_class:02x} does not use them"
     example = "a PerformanceGet with ClassSpecific 7"
@@ -218,7 +213,6 @@ class TransactionZero(Rule):
     code, name, severity = "MAD012", "tid-zero", INFO
     reference = "IBA 13.4.6.4; opensm skips TID 0"
     when = (MAD.transaction_id == 0) & ((MAD.method & 0x80) == 0) & (MAD.method != TRAP_REPRESS) & _IB
-    at = MAD.transaction_id
     flow = (LRH.slid, MAD.mgmt_class)
     message = "a request (class 0x{mgmt_class:02x}, method 0x{method:02x}) with transaction id 0"
     example = "a SubnTrap with TransactionID 0"

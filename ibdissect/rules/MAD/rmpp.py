@@ -32,7 +32,6 @@ class RMPPVersion(Rule):
     code, name, severity = "MAD015", "rmpp-short-rmpp-version", ERROR
     reference = "IBA 13.6.2.1; kernel IB_MGMT_RMPP_VERSION"
     when = (RMPP.rmpp_version != 1) & IN_USE
-    at = RMPP.rmpp_version
     message = "RMPP version {rmpp_version} in a header of type {rmpp_type}, it must be 1"
     example = "a SubnAdmGetTableResp with RMPPVersion 3"
 

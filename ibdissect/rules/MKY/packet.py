@@ -26,7 +26,6 @@ class MKeyVisible(Rule):
     code, name, severity = "MKY005", "mkey-plaintext", INFO
     reference = "opensm man page (m_key)"
     when = (PortInfo.m_key != 0) & TOLD
-    at = PortInfo.m_key
     flow = (PortInfo.m_key,)
     message = "{m_key} of the port with LID {lid} is in the capture"
     example = "SubnSet(PortInfo) with an M_Key"
@@ -45,7 +44,6 @@ class MKeyProtect3(Rule):
     code, name, severity = "MKY006", "mkey-protect-3", INFO
     reference = "opensm man page (m_key_protection_level)"
     when = (PortInfo.m_key_protect_bits == 3) & (PortInfo.is_m_key_protect_bits_ext_supported == 0) & TOLD
-    at = PortInfo.m_key_protect_bits
     flow = (PortInfo.lid,)
     message = "M_KeyProtectBits of the port with LID {lid} are 3, which is the same as 2"
     example = "SubnSet(PortInfo) with M_KeyProtectBits 3"
@@ -65,7 +63,6 @@ class ProtectionWithoutKey(Rule):
     code, name, severity = "MKY007", "mkey-zero-with-protection", WARNING
     reference = "IBA 14.2.4.1; opensm man page (M_Key 0 disables)"
     when = (PortInfo.m_key_protect_bits != 0) & (PortInfo.m_key == 0) & SMP_SET
-    at = PortInfo.m_key_protect_bits
     flow = (PortInfo.lid, PortInfo.m_key_protect_bits)
     message = "M_KeyProtectBits {m_key_protect_bits} with M_Key 0: the port with LID {lid} is not protected"
     example = "SubnSet(PortInfo) with M_Key 0 and M_KeyProtectBits 2"
@@ -90,7 +87,6 @@ class SMKeyTold(Rule):
     code, name, severity = "MKY014", "sm-key-in-smp-unexpected", INFO
     reference = "IBA 14.2.5.13; seed000 table 29-6"
     when = (SMInfo.sm_key != 0) & READ
-    at = SMInfo.sm_key
     flow = (SMInfo.guid, SMInfo.sm_key)
     message = "SM 0x{guid:016x} tells its key, {sm_key}"
     example = "SubnGetResp(SMInfo) with SM_Key 1"

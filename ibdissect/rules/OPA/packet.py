@@ -21,7 +21,6 @@ class OmniPath(Rule):
     code, name, severity = "OPA001", "opa-baseversion", INFO
     reference = "kernel OPA_MGMT_BASE_VERSION; opa-ff"
     when = MAD.base_version == BASE_VERSION_OPA
-    at = MAD.base_version
     flow = (MAD.base_version,)
     message = "MADs with base version 0x{base_version:02x} are Omni-Path's"
     example = "a SubnGet with BaseVersion 0x80"
@@ -40,6 +39,5 @@ class PortGroupTop(Rule):
     code, name, severity = "OPA004", "opa-port-group-top", WARNING
     reference = "seed003; opa-ff stl_sm_types.h"
     when = (STLSwitchInfo.port_group_top > STLSwitchInfo.port_group_cap) & (SMP_SET | SMP_ANSWER)
-    at = STLSwitchInfo.port_group_top
     message = "PortGroupTop {port_group_top} above PortGroupCap {port_group_cap}"
     example = "SubnSet(SwitchInfo) of Omni-Path with PortGroupTop 99 and PortGroupCap 8"

@@ -80,7 +80,6 @@ class PKeyZero(PacketRule):
     code, name, severity = "PKY002", "pkey-zero", ERROR
     reference = "opensm ib_pkey_is_invalid (C10-116)"
     when = ((BTH.p_key & 0x7FFF) == 0) & (BTH.destqp != 0)
-    at = BTH.p_key
     message = "P_Key 0x{p_key:04x} is of no partition"
     example = "an RC packet with P_Key 0x8000"
 
@@ -180,7 +179,6 @@ class FullMemberOfNothing(Rule):
     code, name, severity = "PKY010", "pkey-set-invalid-value", WARNING
     reference = "opensm ib_pkey_is_invalid"
     when = (PKeyEntry.p_key == FULL) & (MAD.method == SET) & MAD.mgmt_class.isin(SMP_CLASSES)
-    at = PKeyEntry.p_key
     message = "Set(P_KeyTable) with an entry 0x8000, full member of partition 0"
     example = "SubnSet(P_KeyTable) with an entry 0x8000"
 

@@ -53,7 +53,6 @@ class ErrorCountersFull(Rule):
     code, name, severity = "PM005", "saturation-16", INFO
     reference = "IBA 16.1.3.5; seed004"
     when = Or((*(counter == 0xFFFF for counter in WIDE), *(counter == 0xFF for counter in NARROW))) & _TOLD
-    at = PortCounters.symbol_error_counter
     flow = (LRH.slid, PortCounters.port_select)
     message = (
         "port {port_select}: {symbol_error_counter} symbol errors, {link_error_recovery_counter} recoveries, "

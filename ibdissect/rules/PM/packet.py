@@ -73,7 +73,6 @@ class CountersFull(Rule):
         | (PortCounters.port_xmit_pkts == FULL)
         | (PortCounters.port_rcv_pkts == FULL)
     ) & _TOLD
-    at = PortCounters.port_xmit_data
     flow = (LRH.slid, PortCounters.port_select)
     message = "port {port_select}: data out {port_xmit_data}, in {port_rcv_data}, packets out {port_xmit_pkts}, in {port_rcv_pkts}"
     example = "PerformanceGetResp(PortCounters) with PortXmitData 0xffffffff"
@@ -111,7 +110,6 @@ class ErrorsCounted(Rule):
     code, name, severity = "PM011", "extended-error-counters", INFO
     reference = "IBA 16.1.4.11; libibmad"
     when = Or(tuple(counter != 0 for counter in _ERRORS)) & _TOLD
-    at = PortCountersExtended.symbol_error_counter
     flow = (LRH.slid, PortCountersExtended.port_select)
     message = (
         "port {port_select}: {symbol_error_counter} symbol errors, {link_downed_counter} times down, {port_rcv_errors} receive errors, "

@@ -29,7 +29,6 @@ class ManagementQKey(Rule):
     code, name, severity = "QKY001", "qp1-qkey-value", ERROR
     reference = "seed004 IB_DEFAULT_QP1_QKEY"
     when = (DETH.q_key != GSI_KEY) & (BTH.destqp == 1) & present(LRH)
-    at = DETH.q_key
     flow = (*PACKET_FLOW, DETH.q_key)
     message = "Q_Key {q_key} to queue pair 1, which accepts 0x80010000 only"
     example = "a general management datagram with Q_Key 1"
@@ -49,7 +48,6 @@ class SubnetManagementQKey(PacketRule):
     code, name, severity = "QKY002", "qp0-qkey-nonzero", WARNING
     reference = "seed004 IB_DEFAULT_QP0_QKEY; public captures"
     when = (DETH.q_key != 0) & (BTH.destqp == 0)
-    at = DETH.q_key
     message = "Q_Key {q_key} to queue pair 0, where it is not used"
     example = "SubnGet(NodeInfo) with Q_Key 5"
 
@@ -71,7 +69,6 @@ class PrivilegedQKey(Rule):
     code, name, severity = "QKY003", "privileged-qkey-user", INFO
     reference = "kernel IB_QP_SET_QKEY; opensm IB_QP_PRIVILEGED_Q_KEY"
     when = (DETH.q_key >= PRIVILEGED) & (DETH.srcqp > 1) & (BTH.destqp != 1)
-    at = DETH.q_key
     flow = (*PACKET_FLOW, DETH.srcqp)
     message = "privileged Q_Key {q_key} from queue pair 0x{srcqp:06x}, which is no management queue pair"
     example = "a UD packet between user queue pairs with Q_Key 0x80000001"
@@ -90,7 +87,6 @@ class DatagramReserved(Rule):
     code, name, severity = "QKY006", "srcqp-reserved-bits", WARNING
     reference = "IBA 9.3.2"
     when = DETH.reserved8 != 0
-    at = DETH.reserved8
     flow = (*PACKET_FLOW, DETH.srcqp)
     message = "the reserved byte in front of the source queue pair is 0x{reserved8:02x}"
     example = "a UD packet whose DETH byte 4 is 1"

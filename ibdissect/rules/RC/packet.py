@@ -44,7 +44,6 @@ class NakReceived(Rule):
     code, name, severity = "RC004", "nak-received", WARNING
     reference = "IBA 9.3.5; Wireshark AETH codes"
     when = (AETH.syndrome >= NAK) & (AETH.syndrome <= NAK + LAST_NAK_CODE)
-    at = AETH.syndrome
     flow = (*PACKET_FLOW, AETH.syndrome)
     message = "NAK for PSN {BTH.psn}: {error_code!t}"
     example = "an Acknowledge with syndrome 0x60"
@@ -63,7 +62,6 @@ class NakReservedCode(Rule):
     code, name, severity = "RC005", "nak-reserved-code", ERROR
     reference = "IBA 9.3.5; Wireshark AETH codes"
     when = (AETH.syndrome > NAK + LAST_NAK_CODE) & (AETH.syndrome < 0x80)
-    at = AETH.syndrome
     flow = (*PACKET_FLOW, AETH.syndrome)
     message = "NAK with reserved code {error_code}"
     example = "an Acknowledge with syndrome 0x7f"
@@ -82,7 +80,6 @@ class SyndromeReserved(Rule):
     code, name, severity = "RC006", "aeth-reserved-opcode", ERROR
     reference = "IBA 9.3.5; Wireshark AETH codes"
     when = (AETH.syndrome >= 0x80) | (AETH.syndrome_opcode == 2)
-    at = AETH.syndrome
     flow = (*PACKET_FLOW, AETH.syndrome)
     message = "syndrome 0x{syndrome:02x} is reserved"
     example = "an Acknowledge with syndrome 0xc0"
@@ -120,7 +117,6 @@ class RKeyZero(PacketRule):
     code, name, severity = "RC018", "rkey-zero", WARNING
     reference = "IBA 9.3.3"
     when = (RETH.r_key == 0) & (RETH.dmalen > 0)
-    at = RETH.r_key
     message = "R_Key 0 in a request for {dmalen} bytes"
     example = "an RDMA WRITE of 5 bytes with R_Key 0"
 
@@ -138,6 +134,5 @@ class LengthZeroWrite(PacketRule):
     code, name, severity = "RC020", "dma-len-zero-write", INFO
     reference = "IBA 9.3.3"
     when = (RETH.dmalen == 0) & BTH.opcode.isin(WRITE) & present(Payload)
-    at = RETH.dmalen
     message = "RDMA WRITE of length 0 with payload"
     example = "an RDMA WRITE Only with DMALen 0 and four bytes of payload"

@@ -51,7 +51,6 @@ class SourcePort(Rule):
     code, name, severity = "ROC003", "roce-srcport-range", INFO
     reference = "Linux rdma_flow_label_to_udp_sport; soft-RoCE captures"
     when = (UDP.source_port < DYNAMIC_PORTS) & present(BTH)
-    at = UDP.source_port
     flow = (IPv4.source, IPv6.source, UDP.source_port)
     message = "UDP source port {source_port}, RoCE uses 49152 to 65535"
     example = "a RoCE v2 packet from UDP port 1234"
@@ -71,7 +70,6 @@ class CongestionNotification(PacketRule):
     code, name, severity = "ROC009", "roce-cnp-dqp", ERROR
     reference = "RoCE Annex A17; kernel ib_pack.h"
     when = (BTH.opcode == CNP_OPCODE) & IS_ROCE & ((BTH.destqp == 0) | (BTH.psn != 0) | (BTH.becn == 0))
-    at = BTH.opcode
     message = "congestion notification to queue pair 0x{destqp:06x} with PSN {psn}, BECN {becn}; PSN must be 0 and BECN set"
     example = "a CNP with PSN 5"
 
@@ -109,7 +107,6 @@ class RoceManagementQKey(Rule):
     code, name, severity = "ROC011", "roce-ud-qkey", INFO
     reference = "seed004 IB_DEFAULT_QP1_QKEY"
     when = (DETH.q_key != GSI_KEY) & (BTH.destqp == 1) & IS_ROCE
-    at = DETH.q_key
     flow = (*PACKET_FLOW, DETH.q_key)
     message = "Q_Key {q_key} to queue pair 1, which accepts 0x80010000 only"
     example = "a RoCE management datagram with Q_Key 0"
@@ -129,7 +126,6 @@ class RocePKey(Rule):
     code, name, severity = "ROC012", "roce-pkey", WARNING
     reference = "seed002, default P_Key; soft-RoCE captures"
     when = IS_ROCE & (BTH.p_key != DEFAULT_PKEY) & ((BTH.p_key & 0x7FFF) != 0)
-    at = BTH.p_key
     flow = (*PACKET_FLOW, BTH.p_key)
     message = "P_Key 0x{p_key:04x}, RoCE uses 0xffff"
     example = "a RoCE v2 packet with P_Key 0x8001"
@@ -149,7 +145,6 @@ class Fragmented(Rule):
     code, name, severity = "ROC013", "roce-frag", WARNING
     reference = "RFC 791; RoCE senders set Don't Fragment"
     when = (IPv4.more_fragments == 1) & present(BTH)
-    at = IPv4.more_fragments
     flow = (IPv4.source, IPv4.destination)
     message = "the first fragment of a RoCE packet; more follow"
     example = "a RoCE v2 packet with More Fragments set"
@@ -168,7 +163,6 @@ class RoceVersion1(Rule):
     code, name, severity = "ROC015", "rocev1-ethertype", INFO
     reference = "Ethertype 0x8915"
     when = present(BTH) & ~present(UDP) & (Ethernet.type.isin({ETHERTYPE_ROCE, 0x8100, 0x88A8}))
-    at = Ethernet.type
     flow = (Ethernet.source, Ethernet.destination)
     message = "RoCE version 1"
     example = "an Ethernet frame of type 0x8915"

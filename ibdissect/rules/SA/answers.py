@@ -158,7 +158,6 @@ class NoPathsAsked(Rule):
     code, name, severity = "SA016", "path-record-numpath-zero", WARNING
     reference = "IBA 15.2.5.16; opensm osm_sa_path_record"
     when = (PathRecord.numb_path == 0) & ((SAFormat.component_mask & _NUMB_PATH) != 0) & (MAD.method == GET_TABLE) & SA_REQUEST
-    at = PathRecord.numb_path
     flow = (LRH.slid,)
     message = "SubnAdmGetTable(PathRecord) with NumbPath 0 in the component mask"
     example = "SubnAdmGetTable(PathRecord) with NumbPath 0 and bit 12 of the mask"

@@ -84,7 +84,6 @@ class MaskEmpty(Rule):
     code, name, severity = "SA002", "compmask-multiple-instances", INFO
     reference = "IBA 15.4.2; opensm"
     when = (SAFormat.component_mask == 0) & (MAD.method == GET) & ~MAD.attribute_id.isin(COMMON) & SA_REQUEST
-    at = SAFormat.component_mask
     flow = (LRH.slid, MAD.attribute_id)
     message = "SubnAdmGet of attribute 0x{MAD.attribute_id:04x} with an empty component mask"
     example = "SubnAdmGet(NodeRecord) with component mask 0"
@@ -180,7 +179,6 @@ class KeyInResponse(Rule):
     code, name, severity = "SA007", "sa-response-smkey-nonzero", INFO
     reference = "IBA 15.4.1; opensm C15-0.1.5"
     when = (SAFormat.sm_key != 0) & MAD.method.isin({GET_RESP, 0x86, 0x95, *TABLE_ANSWERS})
-    at = SAFormat.sm_key
     flow = (LRH.slid, SAFormat.sm_key)
     message = "an SA response with {sm_key}"
     example = "SubnAdmGetResp with SM_Key 1"
@@ -199,7 +197,6 @@ class UntrustedPKeyQuery(Rule):
     code, name, severity = "SA008", "trusted-request-untrusted", INFO
     reference = "IBA 15.4.1.2; opensm osm_sa_pkey_record"
     when = (SAFormat.sm_key == 0) & (MAD.attribute_id == P_KEY_TABLE_RECORD) & MAD.method.isin({GET, GET_TABLE}) & SA_REQUEST
-    at = SAFormat.sm_key
     flow = (LRH.slid,)
     message = "P_KeyTableRecord asked for without SM_Key"
     example = "SubnAdmGetTable(P_KeyTableRecord) with SM_Key 0"

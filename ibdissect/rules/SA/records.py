@@ -67,7 +67,6 @@ class JoinStateNone(Rule):
     code, name, severity = "SA010", "mcmember-joinstate-invalid", ERROR
     reference = "IBA 15.2.5.17; opensm join states"
     when = (MCMemberRecord.join_state == 0) & ((SAFormat.component_mask & mask_for(MCMemberRecord, ["join_state"])) != 0) & _SET
-    at = MCMemberRecord.join_state
     message = "join with JoinState 0"
     example = "SubnAdmSet(MCMemberRecord) with JoinState 0"
 
@@ -90,7 +89,6 @@ class MLIDRange(Rule):
     when = ~MCMemberRecord.mlid.between(0xC000, 0xFFFE) & (
         SA_ANSWER | (((SAFormat.component_mask & mask_for(MCMemberRecord, ["mlid"])) != 0) & SA_REQUEST)
     )
-    at = MCMemberRecord.mlid
     message = "MLID 0x{mlid:04x}, multicast LIDs are 0xc000 to 0xfffe"
     example = "SubnAdmGetResp(MCMemberRecord) with MLID 5"
 
@@ -154,7 +152,6 @@ class LargestWithValue(Rule):
             & ((SAFormat.component_mask & mask_for(MCMemberRecord, ("rate",))) != 0)
         )
     ) & _SET
-    at = MCMemberRecord.mtu_selector
     message = "MTU selector {mtu_selector} with {mtu}, rate selector {rate_selector} with {rate}; 3 takes no value"
     example = "SubnAdmSet(MCMemberRecord) with MTUSelector 3, MTU 4 and both bits in the mask"
 
@@ -172,7 +169,6 @@ class HopLimitInSubnet(Rule):
     code, name, severity = "SA018", "path-hoplimit", INFO
     reference = "IBA 15.2.5.16, 8.3.6; opensm"
     when = (PathRecord.hop_limit > 1) & Where(PathRecord, _one_subnet) & SA_ANSWER
-    at = PathRecord.hop_limit
     flow = (PathRecord.hop_limit, PathRecord.slid)
     message = "HopLimit {hop_limit} for a path whose ends have the same subnet prefix"
     example = "SubnAdmGetResp(PathRecord) with HopLimit 64 and both GIDs of one subnet"
@@ -201,7 +197,6 @@ class SubscriptionRange(Rule):
         | (InformInfo.subscribe > 1)
         | (InformInfo.is_generic > 1)
     ) & (((MAD.method == SET) & (MAD.status == 0)) | SA_ANSWER)
-    at = InformInfo.lid_range_begin
     message = "LIDs {lid_range_begin} to {lid_range_end}, Subscribe {subscribe}, IsGeneric {is_generic}"
     example = "SubnAdmSet(InformInfo) for LIDs 9 to 3"
 
@@ -220,7 +215,6 @@ class LeaseZero(Rule):
     code, name, severity = "SA022", "service-lease", WARNING
     reference = "IBA 15.2.5.14; opensm osm_sa_service_record"
     when = (ServiceRecord.service_lease == 0) & ((SAFormat.component_mask & mask_for(ServiceRecord, ["service_lease"])) != 0) & _SET
-    at = ServiceRecord.service_lease
     flow = (LRH.slid, ServiceRecord.service_id)
     message = "service 0x{service_id:016x} registered with lease 0"
     example = "SubnAdmSet(ServiceRecord) with ServiceLease 0 and bit 4 of the mask"

@@ -78,4 +78,3 @@ class DiagFailure(Rule):
     message = "PortInfo with DiagCode 0x{diag_code:04x}"
     example = "GetResp(PortInfo) with DiagCode 4"
     when = (PortInfo.diag_code & 0xF).isin({3, 4}) & MAD.method.isin(TELLING - {SET})
-    at = PortInfo.diag_code

@@ -177,6 +177,5 @@ class ArbitrationOfVL15(Rule):
     code, name, severity = "SEM023", "vlarb-vl15", ERROR
     reference = "IBA 14.2.5.9, 7.6.9; seed000"
     when = (VLArbitrationEntry.vl == 15) & (VLArbitrationEntry.weight > 0) & TOLD
-    at = VLArbitrationEntry.vl
     message = "an arbitration entry for VL15 with weight {weight}"
     example = "SubnSet(VLArbitrationTable) with an entry 15:32"

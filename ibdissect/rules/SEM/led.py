@@ -66,7 +66,6 @@ class LedInfoReserved(Rule):
     code, name, severity = "SEM054", "ledinfo-reserved", INFO
     reference = "IBA 14.2.5.15; seed000 table 29-2"
     when = (LedInfo.reserved1 != 0) & TOLD
-    at = LedInfo.reserved1
     flow = (LRH.slid,)
     message = "LedInfo has reserved bits 0x{reserved1:08x}; only the first bit counts"
     example = "SubnSet(LedInfo) with the word 0x00000001"

@@ -36,7 +36,6 @@ class NodeTypeReserved(Rule):
     code, name, severity = "SEM032", "nodetype-reserved", ERROR
     reference = "IBA 14.2.5.3; seed000 table 29-3"
     when = ~NodeInfo.node_type.isin({1, 2, 3}) & READ
-    at = NodeInfo.node_type
     message = "node 0x{node_guid:016x} has NodeType {node_type}"
     example = "SubnGetResp(NodeInfo) with NodeType 9"
 
@@ -55,7 +54,6 @@ class NodeInfoVersion(Rule):
     code, name, severity = "SEM033", "nodeinfo-version", ERROR
     reference = "IBA 14.2.5.3; seed000 table 29-3"
     when = ((NodeInfo.base_version != 1) | (NodeInfo.class_version != 1)) & READ
-    at = NodeInfo.base_version
     message = "node 0x{node_guid:016x} has BaseVersion {base_version} and ClassVersion {class_version}, both must be 1"
     example = "SubnGetResp(NodeInfo) with BaseVersion 3"
 
@@ -92,7 +90,6 @@ class NumPortsImpossible(Rule):
     code, name, severity = "SEM039", "numports-zero", ERROR
     reference = "IBA 14.2.5.3, 3.5; seed000"
     when = NodeInfo.num_ports.isin({0, 255}) & READ
-    at = NodeInfo.num_ports
     message = "node 0x{node_guid:016x} has NumPorts {num_ports}"
     example = "SubnGetResp(NodeInfo) with NumPorts 0"
 
@@ -111,7 +108,6 @@ class PartitionCapZero(Rule):
     code, name, severity = "SEM040", "partitioncap-zero", ERROR
     reference = "IBA 14.2.5.3; seed000 (at least 1)"
     when = (NodeInfo.partition_cap == 0) & READ
-    at = NodeInfo.partition_cap
     message = "node 0x{node_guid:016x} has PartitionCap 0"
     example = "SubnGetResp(NodeInfo) with PartitionCap 0"
 

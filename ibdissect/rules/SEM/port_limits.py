@@ -29,7 +29,6 @@ class ViolationsSaturated(Rule):
     when = (
         (PortInfo.m_key_violations == SATURATED) | (PortInfo.p_key_violations == SATURATED) | (PortInfo.q_key_violations == SATURATED)
     ) & READ
-    at = PortInfo.m_key_violations
     flow = (PortInfo.lid, PortInfo.local_port_num)
     message = "violation counters: M_Key {m_key_violations}, P_Key {p_key_violations}, Q_Key {q_key_violations}; 65535 is the end"
     example = "SubnGetResp(PortInfo) with P_KeyViolations 0xffff"
@@ -49,7 +48,6 @@ class HOQLifeInfinite(Rule):
     code, name, severity = "SEM018", "hoqlife-infinite", INFO
     reference = "IBA 14.2.5.6, 18.2.5.4; seed000 HOQLife"
     when = (PortInfo.hoq_life > LONGEST) & SMP_SET
-    at = PortInfo.hoq_life
     flow = (PortInfo.hoq_life, LRH.slid)
     message = "HOQLife {hoq_life} means infinite"
     example = "SubnSet(PortInfo) with HOQLife 20"
@@ -69,7 +67,6 @@ class LifeTimeInfinite(Rule):
     code, name, severity = "SEM019", "lifetime-infinite", WARNING
     reference = "IBA 14.2.5.4, 18.2.5.4; seed000 LifeTimeValue"
     when = (SwitchInfo.life_time_value > LONGEST) & TOLD
-    at = SwitchInfo.life_time_value
     flow = (SwitchInfo.life_time_value, LRH.slid)
     message = "LifeTimeValue {life_time_value} means infinite"
     example = "SubnSet(SwitchInfo) with LifeTimeValue 31"
@@ -93,7 +90,6 @@ class PortInfoReserved(Rule):
         | (PortInfo.reserved2 != 0)
         | (PortInfo.reserved4 != 0)
     ) & SMP_SET
-    at = PortInfo.reserved1
     flow = (LRH.slid,)
     message = "reserved bits in front of LMC {reserved1}, RespTimeValue {reserved2}, LinkSpeedExtEnabled {reserved4}"
     example = "SubnSet(PortInfo) with 1 in the bits between M_KeyProtectBits and LMC"
@@ -112,7 +108,6 @@ class MasterLIDZero(Rule):
     code, name, severity = "SEM021", "masterlid-zero", INFO
     reference = "IBA 14.2.5.6; seed000 MasterSMLID"
     when = (PortInfo.master_sm_lid == 0) & (PortInfo.lid != 0) & TOLD
-    at = PortInfo.master_sm_lid
     flow = (PortInfo.lid,)
     message = "port with LID {lid} has MasterSMLID 0"
     example = "SubnGetResp(PortInfo) with LID 5 and MasterSMLID 0"
@@ -132,7 +127,6 @@ class CapabilityReserved(Rule):
     code, name, severity = "SEM062", "capmask-reserved", WARNING
     reference = "IBA 14.2.5.6; opensm IB_PORT_CAP_RESV0"
     when = ((PortInfo.capability_mask & 1) != 0) & READ
-    at = PortInfo.capability_mask
     flow = (PortInfo.lid, PortInfo.local_port_num)
     message = "CapabilityMask 0x{capability_mask:08x} has bit 0 set, which is reserved"
     example = "SubnGetResp(PortInfo) with CapabilityMask 0x00000001"
@@ -181,6 +175,5 @@ class FDBExclusive(Rule):
         ((SwitchInfo.random_fdb_cap != 0) & (SwitchInfo.linear_fdb_cap != 0))
         | ((SwitchInfo.linear_fdb_cap == 0) & (SwitchInfo.random_fdb_cap == 0))
     ) & READ
-    at = SwitchInfo.random_fdb_cap
     message = "LinearFDBCap {linear_fdb_cap} and RandomFDBCap {random_fdb_cap}: exactly one of them must be above 0"
     example = "SubnGetResp(SwitchInfo) with both capacities 1024"

@@ -29,7 +29,6 @@ class MTUReserved(Rule):
     when = ((PortInfo.neighbor_mtu > MTU_TOP) | (PortInfo.mtu_cap > MTU_TOP)) & TOLD | (
         ((PortInfo.neighbor_mtu == 0) | (PortInfo.mtu_cap == 0)) & (PortInfo.port_state == ACTIVE) & SMP_ANSWER & OF_EXTERNAL_PORT
     )
-    at = PortInfo.neighbor_mtu
     message = "NeighborMTU {neighbor_mtu}, MTUCap {mtu_cap}: codes are 1 (256 bytes) to 5 (4096)"
     example = "SubnSet(PortInfo) with NeighborMTU 9"
 
@@ -48,7 +47,6 @@ class MTUAboveCap(Rule):
     code, name, severity = "SEM004", "portinfo-mtu-gt-cap", WARNING
     reference = "IBA 14.2.5.6; seed000 NeighborMTU, MTUCap"
     when = (PortInfo.neighbor_mtu > PortInfo.mtu_cap) & (PortInfo.mtu_cap != 0) & (PortInfo.neighbor_mtu <= MTU_TOP) & TOLD
-    at = PortInfo.neighbor_mtu
     message = "NeighborMTU {neighbor_mtu} above MTUCap {mtu_cap}"
     example = "SubnSet(PortInfo) with NeighborMTU 5 (4096) and MTUCap 3 (1024)"
 
@@ -66,7 +64,6 @@ class VLCapReserved(Rule):
     code, name, severity = "SEM005", "portinfo-vlcap-reserved", ERROR
     reference = "IBA 14.2.5.6; seed000 VLCap"
     when = ((PortInfo.vl_cap > VL_TOP) & READ) | ((PortInfo.vl_cap == 0) & SMP_ANSWER & OF_EXTERNAL_PORT)
-    at = PortInfo.vl_cap
     message = "VLCap {vl_cap}, codes are 1 (VL0) to 5 (VL0-VL14)"
     example = "SubnGetResp(PortInfo) with VLCap 9"
 
@@ -86,7 +83,6 @@ class OperationalVLsAboveCap(Rule):
     when = ((PortInfo.operational_vls > VL_TOP) & TOLD) | (
         (PortInfo.operational_vls > PortInfo.vl_cap) & PortInfo.vl_cap.between(1, VL_TOP) & TOLD
     )
-    at = PortInfo.operational_vls
     message = "OperationalVLs {operational_vls} with VLCap {vl_cap}"
     example = "SubnSet(PortInfo) with OperationalVLs 5 for a port with VLCap 1"
 
@@ -105,7 +101,6 @@ class WidthEnabledReserved(Rule):
     code, name, severity = "SEM007", "linkwidth-enabled-reserved", ERROR
     reference = "IBA 14.2.5.6; seed000 table 29-5; kernel qib; opensm (2x)"
     when = (PortInfo.link_width_enabled > 31) & (PortInfo.link_width_enabled != 255) & SMP_SET
-    at = PortInfo.link_width_enabled
     message = "LinkWidthEnabled 0x{link_width_enabled:02x} holds reserved bits"
     example = "SubnSet(PortInfo) with LinkWidthEnabled 0x20"
 
@@ -123,7 +118,6 @@ class SpeedEnabledReserved(Rule):
     code, name, severity = "SEM009", "linkspeed-enabled-reserved", ERROR
     reference = "IBA 14.2.5.6; kernel qib; seed000"
     when = PortInfo.link_speed_enabled.between(8, 14) & SMP_SET
-    at = PortInfo.link_speed_enabled
     message = "LinkSpeedEnabled {link_speed_enabled} is reserved"
     example = "SubnSet(PortInfo) with LinkSpeedEnabled 9"
 
@@ -142,7 +136,6 @@ class PortStateSet(Rule):
     code, name, severity = "SEM011", "portstate-illegal-set", ERROR
     reference = "IBA 14.2.5.6; kernel qib set_portinfo; seed000"
     when = (~PortInfo.port_state.isin({0, 1, 3, 4}) | ((PortInfo.port_physical_state != 0) & ~PortInfo.port_state.isin({0, 1}))) & SMP_SET
-    at = PortInfo.port_state
     message = "PortState {port_state} with PortPhysicalState {port_physical_state} cannot be set"
     example = "SubnSet(PortInfo) with PortState 2 (Initialize)"
 
@@ -160,7 +153,6 @@ class LinkDownDefaultReserved(Rule):
     code, name, severity = "SEM013", "linkdowndefault-reserved", ERROR
     reference = "IBA 14.2.5.6; seed000 table 29-5"
     when = (PortInfo.link_down_default_state > 2) & SMP_SET
-    at = PortInfo.link_down_default_state
     message = "LinkDownDefaultState {link_down_default_state} is reserved"
     example = "SubnSet(PortInfo) with LinkDownDefaultState 5"
 
@@ -180,6 +172,5 @@ class WidthActiveReserved(Rule):
     when = (~PortInfo.link_width_active.isin({0, 1, 2, 4, 8, 16}) & READ) | (
         (PortInfo.link_width_active == 0) & (PortInfo.port_physical_state == LINK_UP) & SMP_ANSWER & OF_EXTERNAL_PORT
     )
-    at = PortInfo.link_width_active
     message = "LinkWidthActive {link_width_active} is no link width"
     example = "SubnGetResp(PortInfo) with LinkWidthActive 3"

@@ -34,7 +34,6 @@ class SMStateReserved(Rule):
     code, name, severity = "SEM042", "smstate-reserved", ERROR
     reference = "IBA 14.2.5.13; seed000 table 29-6"
     when = (SMInfo.sm_state > MASTER) & TOLD
-    at = SMInfo.sm_state
     message = "SM 0x{guid:016x} has SMState {sm_state}, states are 0 to 3"
     example = "SubnGetResp(SMInfo) with SMState 7"
 
@@ -56,7 +55,6 @@ class SMControlState(Rule):
         ((SMInfo.sm_state != STANDBY) & (MAD.attribute_modifier == ACKNOWLEDGE))
         | ((SMInfo.sm_state != MASTER) & MAD.attribute_modifier.isin({HANDOVER, DISABLE, STAND_BY, DISCOVER}))
     ) & SMP_SET
-    at = SMInfo.sm_state
     message = "SubnSet(SMInfo) {MAD.attribute_modifier} from an SM in state {sm_state}"
     example = "SubnSet(SMInfo) with modifier 2 (ACKNOWLEDGE) and SMState 3 (Master)"
 

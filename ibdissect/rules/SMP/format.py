@@ -152,6 +152,5 @@ class SMPOnQP1(Rule):
     code, name, severity = "SMP024", "mad-1-class-as-gmp", ERROR
     reference = "IBA 3.9, 14.2.3; seed001"
     when = BY_SMP & (BTH.destqp == 1)
-    at = MAD.mgmt_class
     message = "management class 0x{mgmt_class:02x} on QP1, subnet management belongs to QP0"
     example = "a SubnGet with DestQP 1 and Q_Key 0x80010000"

@@ -57,7 +57,6 @@ class HopPointerRange(Rule):
     code, name, severity = "SMP004", "dr-hoppointer-range", ERROR
     reference = "IBA 14.2.2.2, C14-9, C14-13; kernel core/smi.c"
     when = SMPDirected.hop_pointer > SMPDirected.hop_count + 1
-    at = SMPDirected.hop_pointer
     message = "hop pointer {hop_pointer} lies outside a route of {hop_count} hops"
     example = "a directed-route SMP with HopPointer 9 and HopCount 2"
 
@@ -75,7 +74,6 @@ class HopCountTooLarge(Rule):
     code, name, severity = "SMP007", "dr-hopcount-63", ERROR
     reference = "IBA 14.2.1.2; opensm IB_SUBNET_PATH_HOPS_MAX"
     when = SMPDirected.hop_count > DR_MAX_HOPS
-    at = SMPDirected.hop_count
     message = "hop count {hop_count}, a directed route has at most 63 hops"
     example = "a directed-route SMP with HopCount 200"
 
@@ -94,7 +92,6 @@ class DirectionBit(Rule):
     code, name, severity = "SMP008", "dr-direction-vs-response", ERROR
     reference = "IBA 14.2.1.2, 14.2.2; opensm osm_resp"
     when = ((SMPDirected.d == 0) & (MAD.method == GET_RESP)) | ((SMPDirected.d == 1) & MAD.method.isin({GET, SET}))
-    at = SMPDirected.d
     message = "direction bit {d:d} in an SMP with method 0x{MAD.method:02x}"
     example = "a directed-route SubnGetResp with status 0x0000 instead of 0x8000"
 
@@ -113,7 +110,6 @@ class CombinedRoute(Rule):
     code, name, severity = "SMP011", "dr-lid-fields-nonpermissive", INFO
     reference = "IBA 14.2.2; kernel ib_smi.h"
     when = (SMPDirected.dr_slid != PERMISSIVE) | (SMPDirected.dr_dlid != PERMISSIVE)
-    at = SMPDirected.dr_slid
     flow = (SMPDirected.dr_slid, SMPDirected.dr_dlid)
     message = "DrSLID {dr_slid}, DrDLID {dr_dlid}: part of the way is routed by LID"
     example = "a directed-route SubnGet with DrSLID 1 that a tool sends through LID 1"

@@ -40,7 +40,6 @@ class ProducerType(Rule):
     code, name, severity = "TRP002", "trap-producertype", WARNING
     reference = "IBA 13.4.8.2; opensm"
     when = ~Notice.producer_type.isin({1, 2, 3, 4}) & _GENERIC
-    at = Notice.producer_type
     flow = (Notice.issuer_lid, Notice.trap_number)
     message = "trap {trap_number} from producer type {producer_type}, types are 1 to 4"
     example = "SubnTrap(Notice) with ProducerType 9"
@@ -60,7 +59,6 @@ class TypeOfTrap(Rule):
     code, name, severity = "TRP003", "trap-type-number-mismatch", WARNING
     reference = "IBA 14.2.5.1; opensm osm_drop_mgr, osm_req; kernel qib"
     when = Or(tuple((Notice.type != kind) & Notice.trap_number.isin(numbers) for kind, numbers in TYPE_OF.items())) & _GENERIC & _SUBNET
-    at = Notice.type
     flow = (Notice.issuer_lid, Notice.trap_number)
     message = "trap {trap_number} has type {type}"
     example = "SubnTrap(Notice) with trap 144 and type 1 (Urgent)"
@@ -79,7 +77,6 @@ class UnknownTrap(Rule):
     code, name, severity = "TRP004", "trap-unknown", INFO
     reference = "IBA 14.2.5.1; opensm SM_*_TRAP"
     when = ~Notice.trap_number.isin(KNOWN) & _GENERIC & _SUBNET
-    at = Notice.trap_number
     flow = (Notice.issuer_lid, Notice.trap_number)
     message = "generic trap {trap_number} is not known"
     example = "SubnTrap(Notice) with trap 99"
@@ -124,7 +121,6 @@ class ManagerTrapAsSMP(Rule):
     code, name, severity = "TRP009", "trap64-as-smp", WARNING
     reference = "IBA 14.2.5.1; opensm osm_state_mgr, osm_multicast"
     when = Notice.trap_number.between(64, 67) & (Notice.is_generic == 1) & (MAD.method == TRAP) & BY_SMP
-    at = Notice.trap_number
     flow = (LRH.slid, Notice.trap_number)
     message = "trap {trap_number} as a SubnTrap; the subnet manager reports it by SA"
     example = "SubnTrap(Notice) with trap 64"

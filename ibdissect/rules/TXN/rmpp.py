@@ -225,7 +225,6 @@ class RMPPStop(Rule):
     code, name, severity = "TXN015", "rmpp-stop", WARNING
     reference = "IBA 13.6.2.5; kernel core/mad_rmpp.c"
     when = (RMPP.rmpp_type == STOP) & IN_USE
-    at = RMPP.rmpp_type
     message = "RMPP STOP, status {rmpp_status}"
     example = "a STOP with status 1 (resources exhausted)"
 
@@ -244,6 +243,5 @@ class RMPPStatus(Rule):
     code, name, severity = "TXN016", "rmpp-status-invalid", ERROR
     reference = "IBA 13.6.2.1; kernel ib_mad.h"
     when = (RMPP.rmpp_status != 0) & (RMPP.rmpp_type.isin({DATA, ACK}) | ~RMPP.rmpp_status.isin({1, *ABORT_CODES})) & IN_USE
-    at = RMPP.rmpp_status
     message = "RMPP status {rmpp_status} in a segment of type {rmpp_type}"
     example = "a DATA segment with status 1"

@@ -62,6 +62,3 @@ class UnansweredRule(Rule):
         for request in (*self.given_up, *waiting):
             if self.mgmt_class in (None, request.mgmt_class) and answers.would_show(request):
                 yield request
-
-
-
