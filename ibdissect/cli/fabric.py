@@ -22,7 +22,7 @@ Paint = Callable[[str, str], str]
 
 
 @click.command(short_help="The subnet as learnt from a capture.")
-@click.argument("capture", metavar="CAPTURE")
+@click.argument("capture", metavar="[CAPTURE]", required=False)
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
 @click.option("--dot", is_flag=True, help="A graph of nodes and links for Graphviz.")
 @click.option(
@@ -33,8 +33,9 @@ Paint = Callable[[str, str], str]
 )
 @click.option("--at", "at", type=click.IntRange(min=1), metavar="FRAME", help="What was known when this frame had been sent.")
 @common_options
-def command(capture: str, format_: str, dot: bool, written: str | None, at: int | None, **common: Any) -> None:
+def command(capture: str | None, format_: str, dot: bool, written: str | None, at: int | None, **common: Any) -> None:
     """Print nodes, ports, links, LIDs, partitions, keys, subnet managers and forwarding; `-` reads standard input.
+    Without CAPTURE: what the files of --subnet say.
 
     Every fact is shown with the frame it was learnt from. Keys are masked unless --show-keys is given.
     """
@@ -47,6 +48,8 @@ def command(capture: str, format_: str, dot: bool, written: str | None, at: int 
         raise ConfigError("--dot", "--format json", "a graph is not JSON")
     if written is not None and (dot or format_ == "json"):
         raise ConfigError("--write", written, "says the format", hint="leave out --dot and --format")
+    if capture is None and subnet_files(common) is None:
+        raise ConfigError("CAPTURE", "--subnet", "one of them must be given")
     subnet, result = _learnt(capture, at, common)
     if written in ("partitions.conf", "ibnetdiscover"):
         from ibdissect.subnet.writing import ibnetdiscover, partitions_conf
@@ -60,26 +63,28 @@ def command(capture: str, format_: str, dot: bool, written: str | None, at: int 
         click.echo("\n".join(lines(result, paint_for(common, sys.stdout), quiet=common["quiet"])))
 
 
-def _learnt(path: str, at: int | None, common: dict[str, Any]) -> tuple[Subnet, dict[str, Any]]:
+def _learnt(path: str | None, at: int | None, common: dict[str, Any]) -> tuple[Subnet, dict[str, Any]]:
     """The subnet as learnt up to frame `at`, and its description."""
     from ibdissect.fabric import Follower
     from ibdissect.fabric.describe import describe
     from ibdissect.fabric.story import Story
-    from ibdissect.table.secrets import is_secret
+    from ibdissect.table.secrets import Masker, is_secret
 
-    follower, story, frames, files = Follower(), Story(), 0, subnet_files(common)
+    follower, story, frames, files, masker = Follower(), Story(), 0, subnet_files(common), Masker()
     if files is not None:
         from ibdissect.subnet import learn
 
         learn(follower.subnet, files.files)
-    with opened_capture(path, common) as opened, progress_bar([path], quiet=common["quiet"]) as progress:
-        for table in opened.tables(until=at, progress=progress):
-            for event in follower.feed(table):
-                story.take(event)
-            frames += len(table)
+    if path is not None:
+        with opened_capture(path, common) as opened, progress_bar([path], quiet=common["quiet"]) as progress:
+            for table in opened.tables(until=at, progress=progress):
+                for event in follower.feed(table):
+                    story.take(event)
+                frames += len(table)
+        masker = opened.masker
 
     def key_text(kind: str, value: int) -> str | None:
-        return None if common["show_keys"] or not is_secret(kind, value) else opened.masker.name(kind, value)
+        return None if common["show_keys"] or not is_secret(kind, value) else masker.name(kind, value)
 
     described = describe(follower.subnet, key_text, files.known if files is not None else ())
     return follower.subnet, {"schema": 1, "capture": path, "frame": frames, **described, "events": _events(story)}
@@ -105,7 +110,8 @@ def lines(result: dict[str, Any], paint: Paint, *, quiet: bool = False) -> Itera
     routers = f", {_count(counts['routers'], 'router')}" if counts["routers"] else ""
     yield (
         f"{_count(counts['switches'], 'switch')}, {_count(counts['channel_adapters'], 'channel adapter')}{routers}{unknown}, "
-        f"{_count(counts['links'], 'link')}, {_count(counts['lids'], 'LID')}, as of frame {result['frame']}"
+        f"{_count(counts['links'], 'link')}, {_count(counts['lids'], 'LID')}"
+        + (f", as of frame {result['frame']}" if result["capture"] is not None else ", according to files")
     )
     if result["sms"]:
         yield from ("", paint("Subnet managers", "path"))

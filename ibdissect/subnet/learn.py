@@ -37,6 +37,7 @@ from .facts import (
     WholeFact,
 )
 from .partitions_conf import memberships
+from .text import guid as guid_of
 from .text import uncollected
 
 F = TypeVar("F")
@@ -78,9 +79,10 @@ class _Learner:
                     continue
                 self.by_type.setdefault(type(fact), []).append((line_number(i, fact.line), fact))
         self.by_guid: dict[int, Port] = {}
-        named = [fact.end for _, fact in self._of(TableFact)] + [fact.end for _, fact in self._of(InfoFact)]
-        self.switch_lids = {end.lid for end in named if end.number == 0}
-        """LIDs of switches, as far as a file has their port 0."""
+        infos = [fact for _, fact in self._of(InfoFact)]
+        self.switch_lids = {fact.end.lid for _, fact in self._of(TableFact) if fact.end.number == 0}
+        self.switch_lids |= {fact.end.lid for fact in infos if fact.end.number == 0 or fact.body[16:18] == b"\0\0"}
+        """LIDs of switches, as far as a file has their port 0, or a port without a LID."""
 
     def _of(self, kind: type[F]) -> list[tuple[int, F]]:
         return self.by_type.get(kind, [])
@@ -126,7 +128,6 @@ class _Learner:
         self._partitions()
         for line, _ in self._of(WholeFact):
             self.subnet.listed = line
-        self.subnet.dropped.clear()
 
     def _node(self, line: int, fact: NodeFact) -> None:
         node, _ = self.subnet.node(fact.guid, line)
@@ -260,7 +261,7 @@ class _Learner:
         definitions = [DefinitionFact(line, *_rest(fact, line)) for line, fact in found if line >> 32 == newest]
         options = {fact.name: fact.value for _, fact in self._of(OptionFact)}
         both = options["allow_both_pkeys"].upper() == "TRUE" if "allow_both_pkeys" in options else (False if options else None)
-        own = int(options["guid"], 16) if options.get("guid", "").startswith("0x") else 0
+        own = guid_of(options.get("guid", "")) or 0
         managers = [fact.guid for _, fact in self._of(ManagerFact) if fact.master]
         ports = {guid: port for guid, port in self.by_guid.items() if port.node.kind != SWITCH or not port.number}
         whole = newest << 32
