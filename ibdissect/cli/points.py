@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from ibdissect.cli.common import common_options, paint_for
+from ibdissect.cli.common import common_options, damage_text, paint_for, say
 from ibdissect.cli.output import done, ending_of
 from ibdissect.cli.stats import table_lines
 from ibdissect.errors import ConfigError
@@ -47,6 +47,9 @@ def command(captures: tuple[str, ...], format_: str, packets: bool, target: str 
     from ibdissect.points.comparison import Comparison
 
     comparison = Comparison(captures)
+    for point in comparison.points if not common["quiet"] else ():
+        for damage in point.damage:
+            say(damage_text(point.path, damage))
     if target is not None:
         _write(comparison, target, captures, common)
     result = comparison.result()

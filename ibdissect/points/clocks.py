@@ -24,6 +24,8 @@ UNBOUNDED_NS = 1_000_000
 """Uncertainty that is stated for a clock of which only one side is bounded."""
 REFUTED_NS = 3_000
 """Packets that arrive this much before they were sent refute a straight line."""
+JOINED_NS = 50_000
+"""Stretches whose offsets differ by less are one: what lay between them was not a step."""
 BLOCK, BLOCKS, USUAL = 32, 500, 0.25
 """Packets that are asked together whether a line can go on, at least; how many such blocks at most; and which share may be stamped late."""
 
@@ -31,7 +33,6 @@ BLOCK, BLOCKS, USUAL = 32, 500, 0.25
 class Segment(Record):
     """A stretch without steps: offset = offset_ns + drift * (own time - at_ns)."""
 
-    first_row: int
     first_frame: int
     at_ns: int
     offset_ns: int
@@ -65,7 +66,7 @@ class Clocks:
         self.points, self.directions = points, directions
         self.segments: list[list[Segment]] = [[] for _ in points]
         """Of each point; empty if its clock could not be compared."""
-        self.segments[0] = [Segment(0, 1, int(points[0].time[0]), 0, 0.0, 0, True)]
+        self.segments[0] = [Segment(1, int(points[0].time[0]), 0, 0.0, 0, True)]
         self.times: list[Int] = [points[0].time, *(np.empty(0, np.int64) for _ in points[1:])]
         """Time of each row on the first point's clock."""
         while (best := self._next()) is not None:
@@ -103,7 +104,7 @@ class Clocks:
         self.segments[new] = []
         for start, stop in zip(starts, [*starts[1:], len(point)], strict=True):
             here = bounds.of((bounds.row >= start) & (bounds.row < stop))
-            self.segments[new] += _fit(here, start, int(point.frame[start]) if start else 1, drift, point.resolution)
+            self.segments[new] += _fit(here, int(point.frame[start]) if start else 1, drift, point.resolution)
         self.times[new] = self.on_reference(new, point.frame, point.time)
 
     def on_reference(self, point: int, frame: npt.NDArray[np.int32], time: Int) -> Int:
@@ -170,17 +171,13 @@ def _refuted(bounds: Bounds, starts: Sequence[int], drift: float, resolution: in
     return found
 
 
-JOINED_NS = 50_000
-"""Stretches whose offsets differ by less are one: what lay between them was not a step."""
-
-
 def _border(time: Int, last: int, first: int, forward: bool) -> int:
     """The row at which the clock was set: the widest jump of the stamps behind row `last`, at most at row `first`."""
     gaps = np.diff(time[last : first + 1])
     return last + 1 + int(np.argmax(gaps) if forward else np.argmin(gaps)) if len(gaps) else first
 
 
-def _fit(bounds: Bounds, start: int, frame: int, drift: float, resolution: int) -> list[Segment]:
+def _fit(bounds: Bounds, frame: int, drift: float, resolution: int) -> list[Segment]:
     """The segments of a stretch without large steps; none without packets."""
     if not len(bounds.row):
         return []
@@ -195,4 +192,4 @@ def _fit(bounds: Bounds, start: int, frame: int, drift: float, resolution: int) 
         uncertainty = abs(upper - lower) / 2 + resolution + float(bounds.doubt.max())
     elif upper is not None or lower is not None:
         offset = upper if upper is not None else lower or 0.0
-    return [Segment(start, frame, at, base + round(offset), drift, round(uncertainty), len(above) > 0 < len(below))]
+    return [Segment(frame, at, base + round(offset), drift, round(uncertainty), len(above) > 0 < len(below))]

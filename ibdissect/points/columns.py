@@ -10,7 +10,7 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 from msgspec import field
 
-from ibdissect.capture.chunk import LINK_ERF, LINK_INFINIBAND
+from ibdissect.capture.chunk import LINK_ERF, LINK_INFINIBAND, Damage
 from ibdissect.capture.scattered import gather, looked_up, u16, u24
 from ibdissect.errors import CaptureError
 from ibdissect.session.reading import open_reading
@@ -26,11 +26,11 @@ FIELDS = ("vl", "fecn", "ecn", "ttl", "mac", "vlan", "hop_pointer")
 """What a network may change. Columns of `Point.fields`; -1: the packet does not have it."""
 LONGEST = 288
 """Bytes after the BTH that are compared; a MAD with all its headers is shorter."""
-ICRC_SIZE = 4
+ICRC_SIZE, MAX_LMC = 4, 7
 LINK_HEADER = 22
 """No link header that carries IP or a GRH is longer: Ethernet with two VLAN tags."""
-MAX_LMC = 7
-WHOLE = 2
+BACK, WHOLE, ROUTE = 1, 2, 4
+"""Low bits of a directed route's hash: the way back, the whole route was captured, it is one."""
 UD_SEND, DIRECTED = 0x64, 0x81
 DETH_SIZE, HOP_POINTER, RETURN_PATH, INITIAL_PATH, SMP_SIZE = 8, 6, 192, 128, 256
 """Sizes and offsets in a directed-route SMP (IBA 14.2.1.2)."""
@@ -57,7 +57,7 @@ class Flows:
         self._numbers: dict[int, int] = {}
 
     def of(self, table: ChunkTable, rows: Int, dest_qp: Int, route: U64) -> npt.NDArray[np.int32]:
-        """The number of each row's flow. `route`: the hash of a directed route with the direction in its lowest bit, else 0."""
+        """The number of each row's flow. `route`: the hash of a directed route, else 0."""
         name = mix([np.where(route > 0, route, ends_hash(table, rows)), dest_qp])
         for i in first_places(name):
             if int(name[i]) not in self._numbers:
@@ -67,8 +67,10 @@ class Flows:
         return np.array([self._numbers[value] for value in values.tolist()], np.int32)[index]
 
     def merged(self) -> Int:
-        """For each flow the first one from the same source to the same queue pair of the same port: a port has 2**LMC LIDs, and sends from
-        the lowest. A LID that sends nothing is taken for one of the port whose LID below it does."""
+        """For each flow the first one from the same source to the same queue pair of the same port.
+
+        A port has 2**LMC LIDs, and sends from the lowest. A LID that sends nothing belongs to the port with the next LID below that does.
+        """
         first: dict[tuple[bytes, bytes, int], int] = {}
         return np.array([first.setdefault((*ends, self.known[i].dest_qp), i) for i, ends in enumerate(self.ends())], np.int64)
 
@@ -95,7 +97,7 @@ def _flow(ends: tuple[End, End], dest_qp: int, route: int) -> Flow:
     name = f"{route >> 48:04x}"
     near, far = (f"{end} of route {route >> 3}".encode() for end in ("near", "far"))
     texts = "SM", f"route {name}"
-    if route & 1:
+    if route & BACK:
         near, far, texts = far, near, texts[::-1]
     return Flow(near, far, dest_qp, texts, vague=not route & WHOLE)
 
@@ -125,6 +127,8 @@ class Point(Record):
     """What a MAD and its answer share, as a hash; 0: no MAD."""
     asks: Bytes = field(default_factory=lambda: np.empty(0, np.uint8))
     """1: a MAD that asks, 2: one that answers, 0: no MAD."""
+    damage: list[Damage] = field(default_factory=list)
+    """Where the file is damaged."""
     resolution: int = 1
     """Nanoseconds between two stamps that the file can tell apart."""
 
@@ -186,6 +190,7 @@ def _shortest(point: Point) -> int:
             if len(cut):
                 native = (chunk.link[cut] == LINK_INFINIBAND) | (chunk.link[cut] == LINK_ERF)
                 shortest = min(shortest, int((chunk.caplen[cut] - np.where(native, 0, LINK_HEADER)).min()))
+        point.damage = list(reading.damage)
     return shortest
 
 
@@ -281,7 +286,7 @@ _INVARIANT = (
 def _directed(table: ChunkTable, rows: Int, end: Int) -> tuple[npt.NDArray[np.bool_], Int, U64]:
     """Which rows are directed-route SMPs, on which link of their route (0: the first; -1: none), and the hash of the route.
 
-    The lowest bit of the hash is the direction, 1 for the way back; WHOLE says whether the whole route was captured.
+    The low bits of the hash are BACK, WHOLE, ROUTE.
     """
     data, bth = table.chunk.data, table.located.at("bth")[rows]
     smp = bth + BTH.size + DETH_SIZE
@@ -298,7 +303,7 @@ def _directed(table: ChunkTable, rows: Int, end: Int) -> tuple[npt.NDArray[np.bo
     whole = at + RETURN_PATH <= table.located.limit[rows[some]]
     if whole.any():
         value[whole] = mix([value[whole], digest(gather(data, at[whole] + INITIAL_PATH, 64))])
-    route[some] = value & ~np.uint64(7) | back | whole * np.uint64(WHOLE) | np.uint64(4)
+    route[some] = value & ~np.uint64(BACK | WHOLE | ROUTE) | back | whole * np.uint64(WHOLE) | np.uint64(ROUTE)
     return directed, hop, route
 
 

@@ -25,7 +25,9 @@ class Comparison:
         self.clocks = Clocks(self.points, self.directions)
         for point, segments in zip(self.points, self.clocks.segments, strict=True):
             if not segments:
-                raise CaptureError(point.path, f"shares no packet with {self.points[0].path}", hint="name captures of the same traffic")
+                apart = point.time.min() > self.points[0].time.max() or point.time.max() < self.points[0].time.min()
+                reason = f"shares no packet with {self.points[0].path}" + (", and their times do not overlap" if apart else "")
+                raise CaptureError(point.path, reason, hint="name captures of the same traffic")
         self.matched = match(self.points, self.directions, self.clocks)
         self.directions.anchors.clear()  # needed no more, nor are the keys
         for point in self.points:

@@ -29,7 +29,7 @@ def notes(comparison: Comparison) -> Iterator[str]:
             yield f"The clock of {point.name} or of {reference} was set at frame {frames} of {point.name}."
         if not all(segment.two_way for segment in segments):
             yield (
-                f"{point.name} shares packets of one direction only: its clock has a bound on one side, and latencies to and from it are "
+                f"The packets that {point.name} shares bound its clock on one side only, as those of one direction do: latencies are "
                 "counted from the quickest packet."
             )
     for i, j in directions.assumed:

@@ -46,7 +46,10 @@ def test_a_pair_that_shares_nothing(tmp_path: Path) -> None:
     one, other = World(points=("one",)), World(points=("other",))
     one.conversation(10)
     other.packet(0, psn=77, payload=b"something else")
-    with pytest.raises(CaptureError, match=r"other.pcap: shares no packet with .*one.pcap"):
+    with pytest.raises(CaptureError, match=r"other.pcap: shares no packet with .*one.pcap; name"):
+        Comparison([*one.write(tmp_path), *other.write(tmp_path)])
+    other.clocks["other"] = behind(10**12)
+    with pytest.raises(CaptureError, match="and their times do not overlap"):
         Comparison([*one.write(tmp_path), *other.write(tmp_path)])
 
 

@@ -22,7 +22,7 @@ def test_one_direction_only(tmp_path: Path) -> None:
     for psn in range(30):
         world.packet(psn * 20_000, psn=psn)
     said = notes(world, tmp_path)
-    assert "server shares packets of one direction only" in said
+    assert "The packets that server shares bound its clock on one side only" in said
     assert "Nothing shows whether packets pass client or server first" in said
     assert "Nothing shows that server captures all that passes it" in said
 
