@@ -29,6 +29,8 @@ LONGEST = 288
 ICRC_SIZE, MAX_LMC = 4, 7
 LINK_HEADER = 22
 """No link header that carries IP or a GRH is longer: Ethernet with two VLAN tags."""
+STAMPS = 10
+"""Stamps that suffice to see their resolution."""
 BACK, WHOLE, ROUTE = 1, 2, 4
 """Low bits of a directed route's hash: the way back, the whole route was captured, it is one."""
 UD_SEND, DIRECTED = 0x64, 0x81
@@ -207,7 +209,8 @@ def _read(point: Point, flows: Flows, shortest: int) -> None:
         setattr(point, name, np.concatenate([getattr(part, name) for part in parts]))
         for part in parts:
             setattr(part, name, None)  # the capture is not held twice
-    point.resolution = next((unit for unit in (1_000_000, 1000) if not (point.time % unit).any()), 1)
+    if len(point) >= STAMPS:
+        point.resolution = next((unit for unit in (1_000_000, 1000) if not (point.time % unit).any()), 1)
     point.time += point.resolution // 2
 
 
