@@ -18,7 +18,7 @@ ATTRIBUTE = re.compile(r"(vendid|devid|sysimgguid|switchguid|caguid|rtguid)=(0x[
 BLOCK = re.compile(r"(Switch|Ca|Rt)\s+(\d+)\s+\"([SHR])-([0-9a-fA-F]{16})\"\s*(?:#\s*\"(.*)\"(.*))?")
 SWITCH_LID = re.compile(r"port 0 lid (\d+) lmc (\d)")
 CABLE = re.compile(
-    r"\[(\d+)\](?:\[ext \d+\])?(?:\(([0-9a-fA-F]+)\))?\s*"
+    r"\[(\d{1,3})\](?:\[ext \d+\])?(?:\(([0-9a-fA-F]+)\))?\s*"
     r"\"([SHR])-([0-9a-fA-F]{16})\"\[(\d+)\](?:\[ext \d+\])?(?:\(([0-9a-fA-F]+)\))?\s*#?(.*)"
 )
 OWN_LID = re.compile(r"\s*lid (\d+) lmc (\d)")
@@ -44,13 +44,13 @@ def ibnetdiscover(lines: Lines) -> Iterator[Fact]:
         text = text.strip()
         if not text or text.startswith("#"):
             continue
-        attribute = ATTRIBUTE.match(text)
+        attribute = ATTRIBUTE.match(text) if text[0] != "[" else None  # most lines are cables
         if attribute:
             if attribute[1] == "vendid":
                 said = {}
             said[attribute[1]] = number(attribute[2], range(1 << 64), 16) or 0
             continue
-        head = BLOCK.match(text)
+        head = BLOCK.match(text) if text[0] != "[" else None
         if head:
             node, kind = int(head[4], 16), LETTERS[head[3]]
             blocks.add(node)
