@@ -51,8 +51,9 @@ def main() -> None:
         files, subnet = read_files([name]), Subnet()
         learn(subnet, files.files)
     spent, most = time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for_it = (most - before) // 1024
     print(
-        f"{subnet.port_count} ports, {len(subnet.lids)} LIDs: {spent:.2f} s of CPU, {most // 1024} MB, {(most - before) // 1024} MB of them for the subnet"
+        f"{subnet.port_count} ports, {len(subnet.lids)} LIDs: {spent:.2f} s of CPU, {most // 1024} MB, {for_it} MB of them for the subnet"
     )
 
 
