@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .model import SWITCH, Port, Subnet
+from .model import SWITCH, Node, Port, Subnet
 
 
 def connect(near: Port, far: Port, frame: int) -> tuple[tuple[Port, Port], ...]:
@@ -52,3 +52,13 @@ def links(subnet: Subnet) -> Iterator[tuple[Port, Port]]:
         if peer is not None and id(port) not in seen:
             seen.add(id(peer))
             yield port, peer
+
+
+def joined(one: Node, other: Node) -> bool:
+    """Whether known cables lead from one node to another."""
+    seen, fresh = {one.slot}, [one]
+    while fresh and other.slot not in seen:
+        near = {port.peer.node.slot: port.peer.node for node in fresh for port in node.ports.values() if port.peer is not None}
+        fresh = [node for slot, node in near.items() if slot not in seen]
+        seen.update(near)
+    return other.slot in seen

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ibdissect.fabric.keys import Guard, MKey
 from ibdissect.fabric.model import CA, SWITCH, Port, Subnet
 from ibdissect.fabric.partitions import PKeys
-from ibdissect.fabric.topology import connect, disconnect, links
+from ibdissect.fabric.topology import connect, disconnect, joined, links
 
 from .made import p_keys
 
@@ -42,3 +42,12 @@ def test_adapter_behind_a_lost_link_may_have_restarted() -> None:
     assert a.p_keys is not None and a.p_keys.keys(9)[0] == set() and a.p_keys.keys(8)[0]
     assert switch.guard is not None and switch.guard.held.now == MKey(7, 1, 0), "a switch does not restart with a link"
     assert disconnect(switch, 10) is None
+
+
+def test_cables_join_nodes() -> None:
+    subnet, switch, a, b = ports()
+    connect(switch, a, 5)
+    assert joined(switch.node, a.node) and joined(a.node, switch.node) and joined(b.node, b.node)
+    assert not joined(a.node, b.node)
+    connect(subnet.port(switch.node, 2), b, 6)
+    assert joined(a.node, b.node)

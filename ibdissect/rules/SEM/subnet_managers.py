@@ -6,8 +6,12 @@ from typing import Any
 
 from ibdissect.bounded import KeptDict
 from ibdissect.dropped import Dropped
+from ibdissect.fabric import Follower
+from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.told import SmInfos, Told
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Rule
+from ibdissect.fabric.topology import joined
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule
 from ibdissect.rules.shared.attribute_rule import Mask, TellingRule
 from ibdissect.rules.shared.mad_conditions import SMP_SET, TOLD
 from ibdissect.wire.mad import MAD
@@ -94,6 +98,10 @@ class TwoMasters(TellingRule):
 
     ## What to do
     Find out why they do not see each other: different M_Keys or SM_Keys, or two subnets that were joined.
+
+    ## Evidence
+    Answers of both as master, in turns. Only info unless the capture shows how cables lead from one to the other: it may hold
+    packets of two subnets.
     """
 
     code, name, severity = "SEM044", "two-masters", ERROR
@@ -102,6 +110,7 @@ class TwoMasters(TellingRule):
     example = "GetResp(SMInfo) with state Master of one GUID, of another, and of the first again"
     source = SmInfos
     at = SMInfo.sm_state
+    waits = True
 
     def __init__(self) -> None:
         self.dropped = Dropped("master subnet managers")
@@ -122,6 +131,13 @@ class TwoMasters(TellingRule):
             if other != guid and first < latest:  # it was master before and after the other said so
                 return {"guid": guid, "other": other, "latest": latest}
         return None
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """Certain where both are known to be in one subnet."""
+        subnet: Subnet = context.get(Follower).subnet
+        guids = hit.arguments["guid"], hit.arguments["other"]
+        one, other = ([port.node for port in subnet.ports() if port.guid == guid] for guid in guids)
+        return None if one and other and joined(one[0], other[0]) else INFO
 
     def flow_of(self, told: Told, i: int) -> Any:
         return tuple(sorted(self.masters))
