@@ -55,7 +55,7 @@ class Matched(Record):
 class Sightings(Record):
     """All rows of all points, sorted by key, then by time."""
 
-    point: npt.NDArray[np.uint8]
+    point: npt.NDArray[np.uint16]
     row: npt.NDArray[np.int32]
     time: Int
     cluster: npt.NDArray[np.int32]
@@ -100,9 +100,10 @@ def match(points: Sequence[Point], directions: Directions, clocks: Clocks) -> Ma
 
 
 class _Delays:
-    """How long packets are under way between two points, as the anchors show."""
+    """How long packets are under way between two points, as the anchors show: of each flow, and of all in one direction."""
 
     def __init__(self, directions: Directions, clocks: Clocks) -> None:
+        self._directions = directions
         self._known: dict[tuple[int, int, int], Expected] = {}
         self.longest = WAY_NS
         for (i, j), found in directions.anchors.items():
@@ -111,14 +112,17 @@ class _Delays:
             taken = clocks.times[j][found.second] - clocks.times[i][found.first]
             self.longest = max(self.longest, WAY_NS + 8 * int(np.quantile(np.abs(taken), 0.9)))
             sign = directions.sign[i, j][directions.ends.source[found.flow]]
-            for name, rows in (*by_value(found.flow), *((-2 - way, np.flatnonzero(sign == way)) for way in (1, -1))):
+            ways = [(-2 - way, -2 + way, np.flatnonzero(sign == way)) for way in (1, -1)]
+            for name, back, rows in [*((name, name, rows) for name, rows in by_value(found.flow)), *ways]:
                 if len(rows):
                     low, middle, high = np.quantile(taken[rows], (0.1, 0.5, 0.9)).tolist()
                     self._known[i, j, name] = Expected(middle, high - low)
-                    self._known[j, i, name] = Expected(-middle, high - low)
+                    self._known[j, i, back] = Expected(-middle, high - low)
 
     def of(self, i: int, j: int, flow: int) -> Expected:
-        return self._known.get((i, j, flow)) or self._known.get((i, j, -3)) or self._known.get((i, j, -1)) or Expected(0.0, WAY_NS)
+        """The time from point `i` to point `j`, negative if packets pass `j` first."""
+        way = int(self._directions.sign[i, j, self._directions.ends.source[flow]])
+        return self._known.get((i, j, flow)) or self._known.get((i, j, -2 - way)) or Expected(0.0, WAY_NS)
 
 
 def _sorted(points: Sequence[Point], clocks: Clocks, longest: int) -> Sightings:
@@ -126,7 +130,7 @@ def _sorted(points: Sequence[Point], clocks: Clocks, longest: int) -> Sightings:
     key = np.concatenate([point.key for _, point in some])
     time = np.concatenate([clocks.times[i] for i, _ in some])
     row = np.concatenate([np.arange(len(point), dtype=np.int32) for _, point in some])
-    place = np.concatenate([np.full(len(point), i, np.uint8) for i, point in some])
+    place = np.concatenate([np.full(len(point), i, np.uint16) for i, point in some])
     order = np.lexsort((time, key))
     key, time = key[order], time[order]
     new = np.concatenate(([False], (key[1:] != key[:-1]) | (np.diff(time) > longest)))

@@ -25,11 +25,7 @@ ENOUGH = 8
 HOLE = 4
 """Packets that provably passed a point while it recorded nothing: it was not capturing."""
 TESTED = 20
-"""Packets that provably passed a point of which it must have missed none, to believe that it misses nothing."""
-SLACK_NS = 100_000
-"""A point whose last frame is older than a packet by this much was not capturing."""
-
-
+"""A point misses nothing if at least so many packets provably passed it, and its file has them all."""
 BY_CHANCE = 0.5
 """Packets that both points may have missed by chance, if two points that lack a packet are to prove its loss."""
 SHARE = 0.05
