@@ -184,11 +184,11 @@ class Tellings:
         before, since = np.zeros((len(key), 64), np.uint8), np.zeros(len(key), np.int64)
         if not len(self._lesson_key) or not len(key):
             return before, since
-        _, which = np.unique(np.concatenate([self._lesson_key, key]), return_inverse=True)
-        which = which.ravel()
+        latest = self._latest()
+        number = np.minimum(np.searchsorted(self._lesson_key[latest], key), len(latest) - 1)
         span = int(max(self._lesson_frame.max(), frames.max())) + 1
-        lessons = which[: len(self._lesson_key)] * span + self._lesson_frame
-        place = np.searchsorted(lessons, which[len(self._lesson_key) :] * span + frames) - 1
+        lessons = np.repeat(np.arange(len(latest)), np.diff(latest, prepend=-1)) * span + self._lesson_frame
+        place = np.searchsorted(lessons, number * span + frames) - 1
         found = (place >= 0) & (key != _NO_KEY)
         found &= self._lesson_key[np.maximum(place, 0)] == key
         before[found] = self._lesson_body[place[found]]

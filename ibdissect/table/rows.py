@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.capture.scattered import AT_ONCE, gather
+
 Int = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
 INDEX_BITS = 17
@@ -47,6 +49,14 @@ def digest(block: npt.NDArray[np.uint8]) -> U64:
     value ^= value >> np.uint64(32)
     total: U64 = value.sum(axis=1) * SPREAD
     return total ^ (total >> np.uint64(32))
+
+
+def digest_at(data: npt.NDArray[np.uint8], at: Int, size: int) -> U64:
+    """`digest` of the `size` bytes at each offset, for as many rows at once as fit in the CPU cache: takes less than half the time."""
+    found = np.empty(len(at), np.uint64)
+    for first in range(0, len(at), AT_ONCE):
+        found[first : first + AT_ONCE] = digest(gather(data, at[first : first + AT_ONCE], size))
+    return found
 
 
 def order_of(keys: U64) -> Int:

@@ -37,9 +37,11 @@ class BlockPastTable(TellingRule):
         node, block = told.node(i), int(told.modifier[i] & 0xFFFF)
         if node is None or not node.kind:
             return None
-        external, switch = node.kind == SWITCH and int(told.modifier[i]) >> 16, told.switch(i)[0]
-        size = node.facts_at(int(told.frames[i]))[0].partition_cap
-        cap = (switch.partition_enforcement_cap if switch is not None else 0) if external else size
+        if node.kind == SWITCH and int(told.modifier[i]) >> 16:  # an external port
+            switch = told.switch(i)[0]
+            cap = switch.partition_enforcement_cap if switch is not None else 0
+        else:
+            cap = node.facts_at(int(told.frames[i]))[0].partition_cap
         return {"block": block, "cap": cap} if cap and block >= -(-cap // 32) else None
 
     def flow_of(self, told: Told, i: int) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.chunk import LINK_ERF
-from ibdissect.capture.scattered import gather, u16
+from ibdissect.capture.scattered import u16
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Subnet
@@ -18,7 +18,7 @@ from ibdissect.flow.queries import Queries
 from ibdissect.flow.transactions import AnsweredMany
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, fault, on_chunk, on_event
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.rows import digest, mix, order_of
+from ibdissect.table.rows import digest, digest_at, mix, order_of
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD, request_text
 from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, SET, SMP_CLASSES
@@ -260,7 +260,7 @@ class Flood(Rule):
             asked.mgmt_class[index].astype(np.uint64) << np.uint64(48) | asked.method[index].astype(np.uint64) << np.uint64(40)
             | asked.attribute[index], asked.modifier[index].astype(np.uint64),
         ], axis=1)  # fmt: skip
-        return digest(parts.view(np.uint8)) ^ digest(gather(table.chunk.data, asked.at[index] + MAD.size, MAD_SIZE - MAD.size))
+        return digest(parts.view(np.uint8)) ^ digest_at(table.chunk.data, asked.at[index] + MAD.size, MAD_SIZE - MAD.size)
 
 
 class TwoManagers(Rule):
