@@ -15,7 +15,6 @@ from ibdissect.fabric.partitions import Verdict
 from ibdissect.flow.queries import Queries
 from ibdissect.lint.finding import Related, value_of
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, on_chunk, on_end, on_event
-from ibdissect.rules.shared.link_rule import pieces
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST
 from ibdissect.rules.shared.refused_join import RefusedJoin
 from ibdissect.table.locate import Bool
@@ -87,7 +86,7 @@ class PathLids(Rule):
         """What would be said, if the port's LID did not change unseen."""
 
     @on_event(ChunkFollowed)
-    def chunk(self, event: ChunkFollowed, context: Context) -> None:
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         """Each distinct pair of GUID and LID once; GIDs of other subnets and alias GUIDs are not known and not judged."""
         table, witness = event.table, context.get(LidWitness)
         witness.take(event)
@@ -107,25 +106,25 @@ class PathLids(Rule):
                 continue
             pairs = guids[index], table.values(field)[index]
             first, of_pair = groups(pairs)
-            start = table.chunk.first
-            for kind in np.lexsort((pairs[1][first], pairs[0][first])).tolist():
-                mine = found.rows[index[of_pair == kind]]
-                port = self._port(event.subnet, int(pairs[0][first[kind]]))
-                for part in pieces(mine, [change - start for change in port.lids.changes()]) if port is not None else ():
-                    assert port is not None
-                    i = int(index[np.searchsorted(found.rows[index], part[0])])
-                    frame, lid = start + int(part[0]), int(table.values(field)[i])
-                    held, since = port.lids.at(frame)
-                    if held is None or since >= frame or not 0 < lid < FIRST_MULTICAST:
-                        continue
-                    lids = (*port.lids.past, (port.lids.now, port.lids.since))
-                    known = [value for value, taught in lids if value is not None and taught <= frame]
-                    if any(base <= lid < base + (1 << lmc) for base, lmc in known) or not witness.told(port, frame):
-                        continue
-                    view = table.view(PathRecord, i)
-                    hit = self.hit(Seen(table, int(part[0])), view, field, which=which, lid=lid, guid=int(guids[i]), held=held[0])
-                    hit.key, hit.count, hit.evidence = (int(guids[i]), lid), len(part), LEARNT
-                    hit.related = (Related(since, "the port's LID"),)
+            order = np.lexsort((pairs[1][first], pairs[0][first]))
+            for k, count in zip(first[order].tolist(), np.bincount(of_pair)[order].tolist(), strict=True):
+                i = int(index[k])
+                frame, lid = table.chunk.first + int(found.rows[i]), int(table.values(field)[i])
+                port = self._port(event.subnet, int(guids[i]))
+                held, since = port.lids.at(frame) if port is not None else (None, 0)
+                if port is None or held is None or since >= frame or not 0 < lid < FIRST_MULTICAST:
+                    continue
+                lids = (*port.lids.past, (port.lids.now, port.lids.since))
+                known = [value for value, taught in lids if value is not None and taught <= frame]
+                if any(base <= lid < base + (1 << lmc) for base, lmc in known) or not witness.told(port, frame):
+                    continue
+                view = table.view(PathRecord, i)
+                hit = self.hit(Seen(table, int(found.rows[i])), view, field, which=which, lid=lid, guid=int(guids[i]), held=held[0])
+                hit.key, hit.count, hit.evidence = (int(guids[i]), lid), count, LEARNT
+                hit.related = (Related(since, "the port's LID"),)
+                if witness.sure(port, frame):
+                    yield hit
+                else:
                     self.held.keep((port, hit), hit.frame, hit.time_ns)
 
     @on_end
