@@ -94,15 +94,15 @@ case("CAP015", ud(gmp(4, 1, 0x12)[28:128]), gmp(4, 1, 0x12, lrh={"pktlen": SHORT
 case("CAP016", asking(4097), asking(4096), file=None, also=["MKY005", "ROC005", "TXN018"], twin_also=["MKY005", "ROC005", "TXN018"])
 
 
-def subnet(maker: int) -> list[bytes]:
+def subnet(maker: int, asker: int | None = None) -> list[bytes]:
     """A switch between two adapters, as a sweep shows them; two makers' subnets have the same routes and LIDs."""
     found = []
     for lid, path in ((1, []), (2, [1]), (5, [1, 2])):
-        guid = maker << 40 | lid << 8
+        guid = (maker if path or asker is None else asker) << 40 | lid << 8
         info = (switch if lid == 2 else node)(lid, node_guid=guid, port_guid=guid + (lid != 2), system_image_guid=guid)
         found += [smp(ANSWER, 0x11, info, path=path), smp(ANSWER, 0x15, port_info(lid), path=path)]
     return found
 
 
-# In the twin, the subnet is replaced by another one for good.
-case("CAP017", subnet(0x2C9) + subnet(0x255) + subnet(0x2C9), subnet(0x2C9) + subnet(0x255), frames=[13])
+# In the twin, the adapter that asks was moved to another subnet.
+case("CAP017", subnet(0x2C9) + subnet(0x255), subnet(0x2C9) + subnet(0x255, asker=0x2C9), frames=[10])
