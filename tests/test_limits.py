@@ -54,11 +54,11 @@ def bound(monkeypatch: pytest.MonkeyPatch, value: int, *rooms: str) -> None:
                     monkeypatch.setattr(module, constant, value)
 
 
-def sizes(root: Any, path: str, out: Counter[str], seen: set[int], depth: int = 0) -> None:  # Any: it walks objects of all types
+def sizes(root: Any, path: str, out: Counter[str], seen: dict[int, object], depth: int = 0) -> None:  # Any: it walks objects of all types
     """Sizes of all collections reachable from an object, by path."""
     if id(root) in seen or depth > 8 or isinstance(root, (type, str, bytes, int, float)):
         return
-    seen.add(id(root))
+    seen[id(root)] = root  # kept, so that no other object gets its id
     if isinstance(root, (np.ndarray, bytearray)):
         out[path] += len(root) if np.ndim(root) else 0
     elif isinstance(root, dict):
@@ -88,7 +88,7 @@ def fed(linter: Linter, chunks: Iterable[Chunk]) -> Iterator[Linter]:
 
 def held(linter: Linter) -> Counter[str]:
     """Sizes of the state of the linter and of all its sources."""
-    out, seen = Counter[str](), set[int]()
+    out, seen = Counter[str](), dict[int, object]()
     for state in linter.context.sources.values():
         sizes(state, type(state).__name__, out, seen)
     for rule in linter.rules:
