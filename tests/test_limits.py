@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, cast
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -162,6 +164,23 @@ def reported(chunks: Iterable[Chunk]) -> list[Finding]:
 def test_a_usual_capture_forgets_nothing(repo: Path) -> None:
     with open_capture(str(repo / "captures/opensm-first-sweep.pcap")) as reader:
         assert reported(reader.chunks()) == []
+
+
+def test_a_checked_chunk_is_freed_without_the_garbage_collector(repo: Path) -> None:
+    """A cycle of references would keep the columns of each window until the next collection, 150 MB each."""
+    linter, tables = Linter(RULES), list[ref[ChunkTable]]()
+    gc.disable()
+    try:
+        with open_capture(str(repo / "captures/opensm-first-sweep.pcap"), window=4096) as reader:
+            for chunk in reader.chunks():
+                table = ChunkTable(chunk)
+                linter.feed(table)
+                tables.append(ref(table))
+                del table
+                assert sum(one() is not None for one in tables) <= 1
+    finally:
+        gc.enable()
+    assert len(tables) > 3
 
 
 def test_where_something_was_forgotten_does_not_depend_on_windows() -> None:
