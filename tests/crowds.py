@@ -33,7 +33,7 @@ def proofs() -> Chunk:
     """The packets of all proofs in sequence, as one chunk."""
     pieces, records = [], []
     at = 0
-    for case in (case for cases in CASES.values() for case in cases):
+    for case in (case for code in sorted(CASES) for case in CASES[code]):  # in whatever order their files were imported
         for capture in (case.bad, case.twin):
             for chunk in open_capture(io.BytesIO(capture)).chunks():
                 pieces.append(chunk.data.copy())

@@ -81,7 +81,7 @@ def test_options_and_unknown_blocks(order: str, tmp_path: Path) -> None:
 
 def test_sections_that_turn_round(tmp_path: Path) -> None:
     """Interface numbers restart in each section, whatever its byte order; a packet of an undeclared interface is damage."""
-    data = b"".join(section(o) + interface(o) * (i + 1) + packet(o, i) + packet(o, i + 1) for i, o in enumerate("<>" * 20))
+    data = b"".join(section(o) + interface(o) * (i + 1) + packet(o, i, 1000 * i) + packet(o, i + 1) for i, o in enumerate("<>" * 20))
     path = tmp_path / "s.pcapng"
     path.write_bytes(data)
     report = json.loads(run("lint", str(path), "--format", "json", "--max-findings", "none", "--fail-on", "never"))

@@ -119,7 +119,7 @@ def run(arguments: list[str] | None = None) -> int:
         return 2
     try:
         with _ending_tidily() as ended:
-            status = _run(arguments)
+            status = _run(arguments, ended)
         return ended[0] if ended else status
     except OSError:  # writing to standard error failed too
         _give_up_output()
@@ -153,7 +153,7 @@ def _ending_tidily() -> Iterator[list[int]]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _run(arguments: list[str] | None) -> int:
+def _run(arguments: list[str] | None, ended: list[int]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -183,6 +183,8 @@ def _run(arguments: list[str] | None) -> int:
         _give_up_output()  # the reader closed the pipe
         return BROKEN_PIPE
     except Exception as error:
+        if ended:  # what DuckDB made of SystemExit
+            return ended[0]
         # Plugins may raise anything; show a traceback only for exceptions of our own code.
         plugins = sys.modules.get("ibdissect.plugins")
         name = plugins.blamed(error) if plugins is not None else None

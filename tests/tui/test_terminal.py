@@ -111,7 +111,7 @@ def test_what_is_no_capture_is_refused(terminal: Terminal, tmp_path: Path) -> No
     bad = tmp_path / "bad.pcap"
     bad.write_text("nothing of the kind")
     start(terminal, f"tui {bad}")
-    terminal.wait("known are pcap", "echo")
+    terminal.wait("not a capture", "echo")
 
 
 def test_standard_output_must_be_a_terminal(tmp_path: Path) -> None:
