@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ibdissect.cli.common import common_options, paint_for, say
-from ibdissect.errors import ConfigError
+from ibdissect.errors import ConfigError, SubnetFileError
 from ibdissect.wire.text import printable, visible_json
 
 STYLES = {"+": "info", "-": "error", "~": "warning"}
@@ -46,6 +46,13 @@ def command(before: str, after: str, format_: str, fail_on: str, **common: Any) 
             say(f"note: {note}")
         subnet = Subnet()
         learn(subnet, files.files)
+        if not any(True for _ in subnet.ports()):
+            raise SubnetFileError(
+                argument,
+                0,
+                "names no port of a subnet",
+                hint="partitions.conf alone has no LIDs: put guid2lid beside it; a capture needs subnet management",
+            )
         sides.append(subnet)
     found = changes(*sides)
     if format_ == "json":

@@ -15,7 +15,6 @@ from ibdissect.fabric.partitions import BASE, BLOCK, PKeys
 from ibdissect.fabric.topology import links
 from ibdissect.wire.text import gid_text
 
-LATEST = 1 << 62
 Change = Any
 """A JSON object; a cable is a list of its two ends."""
 Cable = tuple[tuple[int, int], tuple[int, int]]

@@ -51,8 +51,9 @@ def described(subnet: Any) -> Iterator[Fact]:
 def _node(node: dict[str, Any]) -> Iterator[Fact]:
     own, kind, line = _guid(node, "guid"), NUMBERS.get(str(node.get("kind")), 0), _int(node, "frame")
     if own:
+        name = str(node.get("name", "")).encode("utf-8", "replace").decode()  # JSON may escape halves of characters
         yield NodeFact(
-            line, own, kind, _int(node, "num_ports", NODE_PORTS), str(node.get("name", "")), _guid(node, "system_image_guid"),
+            line, own, kind, _int(node, "num_ports", NODE_PORTS), name, _guid(node, "system_image_guid"),
             _int(node, "device_id", range(1 << 16)), _int(node, "vendor_id", range(1 << 24)), _int(node, "partition_cap", range(1 << 16)),
         )  # fmt: skip
     switch_lid = 0
@@ -67,7 +68,7 @@ def _node(node: dict[str, Any]) -> Iterator[Fact]:
         if isinstance(key, dict) and isinstance(key.get("value"), int):
             yield MKeyFact(_int(key, "frame"), end, _int(key, "value", range(1 << 64)))
         for block in _list(port, "p_keys"):
-            keys = [key for key in block.get("keys", ()) if isinstance(key, int) and 0 <= key < 1 << 16][:32]
+            keys = [key for key in _values(block, "keys") if isinstance(key, int) and 0 <= key < 1 << 16][:32]
             entries = b"".join(key.to_bytes(2, "big") for key in keys).ljust(64, b"\0")
             yield TableFact(_int(block, "frame"), end, _int(block, "block", range(1024)), entries)
     switch = node.get("switch")
@@ -80,7 +81,7 @@ def _node(node: dict[str, Any]) -> Iterator[Fact]:
             for lid in _ranges(str(entry.get("lids", ""))):
                 yield RouteFact(line, End(own, own, 0), lid, _int(entry, "port", NODE_PORTS))
         for entry in _list(tables, "multicast"):
-            ports = tuple(port for port in entry.get("ports", ()) if isinstance(port, int) and port in NODE_PORTS)
+            ports = tuple(port for port in _values(entry, "ports") if isinstance(port, int) and port in NODE_PORTS)
             yield MulticastFact(line, End(own, own, 0), _int(entry, "lid", range(0xC000, 0xFFFF)), ports)
 
 
@@ -97,12 +98,17 @@ def _group(group: dict[str, Any]) -> Iterator[Fact]:
     for member in _list(group, "members"):
         port = gid(str(member.get("port_gid", "")))
         if port is not None:
-            yield GroupFact(_int(member, "frame"), mgid, facts, port, sum(JOINS.get(word, 0) for word in member.get("join_state", ())))
+            words = _values(member, "join_state")
+            yield GroupFact(_int(member, "frame"), mgid, facts, port, sum(bit for word, bit in JOINS.items() if word in words))
 
 
 def _list(of: Any, name: str) -> list[dict[str, Any]]:
+    return [one for one in _values(of, name) if isinstance(one, dict)]
+
+
+def _values(of: Any, name: str) -> list[Any]:
     found = of.get(name) if isinstance(of, dict) else None
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return found if isinstance(found, list) else []
 
 
 def _int(of: dict[str, Any], name: str, allowed: range = range(1 << 32)) -> int:

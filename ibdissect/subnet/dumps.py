@@ -19,7 +19,7 @@ SIDE = re.compile(
     r"\{ (CA|SW|Rt|\*\*)(-SM)? Ports:([0-9A-Fa-f]{2}) SystemGUID:([0-9a-f]{16}) NodeGUID:([0-9a-f]{16}) PortGUID:([0-9a-f]{16}) "
     r"VenID:([0-9A-Fa-f]+) DevID:([0-9A-Fa-f]+) Rev:[0-9A-Fa-f]+ \{(.*?)\} LID:([0-9A-Fa-f]{4}) PN:([0-9A-Fa-f]{2}) \}"
 )
-UNICAST = re.compile(r"Unicast lids \[.*?\] of switch (?:Lid (\d+)|.*?) guid (0x[0-9a-fA-F]+) \(.*\):\s*")
+UNICAST = re.compile(r"Unicast lids \[[^\]]*\] of switch (?:Lid (\d+)|.*?) guid (0x[0-9a-fA-F]+) \(.*\):\s*")
 ROUTE = re.compile(r"(0x[0-9a-fA-F]{4}) (\d{3}) (?:#|:) \(?(Channel Adapter|Switch|Router)? ?(?:portguid (0x[0-9a-fA-F]+): )?.*")
 DUMPED = re.compile(r"(\d{1,6}) (valid )?lids dumped")
 OF_SWITCH = re.compile(r"(?:dump_ucast_routes: )?Switch (0x[0-9a-fA-F]+)\s*")

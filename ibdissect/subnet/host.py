@@ -11,7 +11,7 @@ from .facts import End, Fact, NodeFact, PortFact, TableFact
 from .text import LIDS, NODE_PORTS, Lines, gid, guid, number
 
 SYSFS = re.compile(
-    r"(?:==> )?\S*?(?P<device>[^/\s]+)/(?:ports/(?P<port>\d+)/)?"
+    r"(?:==> )?(?:\S*?/)?(?P<device>[^/\s]+)/(?:ports/(?P<port>\d+)/)?"
     r"(?P<name>pkeys/\d+|gids/\d+|lid|lid_mask_count|node_guid|link_layer)(?: <==|:(?P<value>.*))?\s*"
 )
 ENTRIES = 32

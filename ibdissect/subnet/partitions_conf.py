@@ -74,8 +74,8 @@ def _head(text: str, lines: Lines) -> tuple[str, int, str]:
 
 
 def _membership(word: str) -> str:
-    """An unknown word means limited."""
-    return next((one for one in MEMBERSHIPS if one.startswith(word.lower())), "limited")
+    """An unknown word means limited, and so does `FULL`: case matters."""
+    return next((one for one in MEMBERSHIPS if one.startswith(word)), "limited")
 
 
 def _entry(text: str, lines: Lines) -> tuple[int, int | str, str] | None:

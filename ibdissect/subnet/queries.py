@@ -252,13 +252,17 @@ def _p_key_record(lines: Lines) -> Iterator[TableFact]:
 
 
 def _sized(tables: list[TableFact], lines: Lines) -> Iterator[TableFact]:
-    """Tables whose blocks are all there have that size; nothing is known of the size if a record is damaged or cut."""
+    """Tables whose blocks are all there have that size; nothing is known of the size if a record is damaged or cut.
+
+    The last table may go on where the output was cut between two records, so its size is not known if another one has more blocks.
+    """
     blocks: dict[End, set[int]] = {}
     for one in tables:
         blocks.setdefault(one.end, set()).add(one.block)
+    most = max(map(len, blocks.values()), default=0)
     for one in tables:
         mine = blocks[one.end]
-        whole = not lines.strange and len(mine) == max(mine) + 1
+        whole = not lines.strange and len(mine) == max(mine) + 1 and (len(mine) == most or one.end != tables[-1].end)
         yield TableFact(one.line, one.end, one.block, one.keys, ENTRIES * len(mine) if whole else 0)
 
 

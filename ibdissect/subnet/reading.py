@@ -8,7 +8,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import IO
 
 from msgspec import Struct as Record
@@ -31,8 +31,8 @@ from .learn import SubnetFile
 from .partitions_conf import partitions_conf
 from .text import MOST_LINE, Lines, uncollected
 
-HEAD = 400
-"""Lines looked at to recognize a kind."""
+HEAD, WIDTH = 400, 1000
+"""Lines, and characters of each, that are looked at to recognize a kind."""
 MOST_BYTES = 1 << 30
 """Bytes read of a file; a device file may be endless."""
 MOST_JSON = 1 << 28
@@ -67,7 +67,7 @@ KINDS: dict[str, Kind] = {
     "ibnetdiscover": Kind(_sign(r'(?:Switch|Ca|Rt)\s+\d+\s+"[SHR]-[0-9a-f]{16}"'), discover.ibnetdiscover),
     "ibnetdiscover-ports": Kind(_sign(r"(?:CA|SW|RT)\s+\d+\s+\d+ 0x[0-9a-f]{16} "), discover.ports_of_ibnetdiscover),
     "nodes": Kind(_sign(r"(?:Ca|Switch|Rt)\s*: 0x[0-9a-f]+ ports \d+ "), discover.nodes),
-    "iblinkinfo": Kind(_sign(r".*\d+\[[^\]]*\] ==\(.*\)==>"), discover.iblinkinfo),
+    "iblinkinfo": Kind(_sign(r".*\d\[[^\]]*\] ==\(.*\)==>"), discover.iblinkinfo),
     "saquery": Kind(_sign(r"\w[\w ]*(?:Record|member|group) dump:\s*$|PKeyTableRecord dump:"), queries.saquery),
     "smpquery": Kind(_sign(r"# (?:Port|Node|Switch) info:|\s*0:(?: 0x[0-9a-f]{4}){8}\s*$"), queries.smpquery),
     "sminfo": Kind(_sign(r"sminfo: sm lid "), queries.sminfo),
@@ -92,10 +92,12 @@ KINDS: dict[str, Kind] = {
     "rdma-link": Kind(_sign(r"link \S+/\d+ .*\blid \d"), host.rdma_link),
     "show_gids": Kind(_sign(r"DEV\s+PORT\s+INDEX\s+GID"), host.show_gids),
     "partitions.conf": Kind(
-        _sign(r"\s*[^#:;]*(?:=\s*(?:0x)?[0-9a-fA-F]+)?[^:;]*:\s*(?:0x[0-9a-fA-F]{6,16}|ALL|SELF|mgid)"), partitions_conf, lasting=True
+        _sign(r"[^#:;]*:\s*(?:0x[0-9a-fA-F]{6,16}|ALL|SELF|mgid)|[^#:;=]*=\s*0x[0-9a-fA-F]{1,4}\s*(?:,[^#:;]*)?:\s*(?:#|$)"),
+        partitions_conf, lasting=True,
     ),
 }  # fmt: skip
 """In the order in which they are tried."""
+ALL_KINDS = f"kinds are {', '.join(KINDS)}"
 
 
 class SubnetFiles(Record):
@@ -137,9 +139,9 @@ def _read(arguments: list[str], reader: _Reader) -> SubnetFiles:
             reader.take(path, kind)
     reader.hosts()
     if not reader.files:
-        raise SubnetFileError(
-            ", ".join(arguments), 0, "is of no known kind", hint=f"insist on one with KIND:FILE; kinds are {', '.join(KINDS)}"
-        )
+        if not reader.unknown:
+            raise SubnetFileError(", ".join(arguments), 0, "is empty")
+        raise SubnetFileError(", ".join(arguments), 0, "is of no known kind", hint=f"insist on one with KIND:FILE; {ALL_KINDS}")
     if reader.skipped:
         reader.notes.append(f"{reader.skipped} files of no known kind were skipped")
     return SubnetFiles(sorted(reader.files, key=lambda one: (one.known.time_ns, one.known.path)), reader.notes)
@@ -147,8 +149,14 @@ def _read(arguments: list[str], reader: _Reader) -> SubnetFiles:
 
 def _split(argument: str) -> tuple[str, str]:
     """`kind:FILE`; a name that only looks so is a file."""
-    kind, colon, path = argument.partition(":")
-    return (kind, path) if colon and kind in KINDS and not os.path.lexists(argument) else ("", argument)
+    kind, _, path = argument.partition(":")
+    if not path or os.path.lexists(argument):
+        return "", argument
+    if kind in KINDS:
+        return kind, path
+    if os.path.lexists(path):
+        raise SubnetFileError(path, 0, f"{kind} is no kind of file", hint=ALL_KINDS)
+    return "", argument
 
 
 class _Reader:
@@ -158,6 +166,8 @@ class _Reader:
         self.notes: list[str] = []
         self.skipped = 0
         """Files of directories that are of no known kind."""
+        self.unknown = False
+        """Whether a file with something in it is of no known kind."""
         self.folders = False
         """Whether any argument was a directory: not every file in it is of use."""
         self._seen: set[str] = set()
@@ -189,6 +199,7 @@ class _Reader:
                     found = ""
                 if not found:
                     self.skipped += in_folder
+                    self.unknown |= bool(head.strip())
                     if not in_folder:
                         what = "of no known kind" if head.strip() else "empty"
                         self.notes.append(f"{path}: is {what} and was not used")
@@ -207,7 +218,7 @@ class _Reader:
         if kind == "capture":
             facts, time_ns = _captured(path)
         elif kind == "json":
-            facts = list(described(_loaded(path, head + file.read(MOST_JSON))))
+            facts = list(islice(described(_loaded(path, head + file.read(MOST_JSON))), MOST_FACTS - self._facts))
         else:
             strange = Lines(path, _lines(head, file))
             parse = KINDS[kind].parse
@@ -269,7 +280,7 @@ def _kind(path: str, head: bytes) -> str:
         return "json"
     if b"\0" in head:
         return ""
-    lines = head.decode("utf-8", "replace").splitlines()[:HEAD]
+    lines = [line[:WIDTH] for line in head.decode("utf-8", "replace").splitlines()[:HEAD]]
     for name, kind in KINDS.items():
         if kind.sign is not None and any(map(kind.sign.match, lines)) and (kind.every is None or all(map(kind.every.match, lines))):
             return name
@@ -278,15 +289,14 @@ def _kind(path: str, head: bytes) -> str:
 
 def _lines(head: bytes, file: IO[bytes]) -> Iterator[str]:
     """Lines without their ends of a file whose first bytes were read already; a line longer than MOST_LINE becomes several."""
-    *whole, line = head.split(b"\n")
-    for one in whole:
-        yield one.rstrip(b"\r").decode("utf-8", "surrogateescape")
-    line += file.readline(MOST_LINE)
+    *whole, cut = head.split(b"\n")
     left = MOST_BYTES
-    while line and left > 0:
+    for line in chain(whole, (cut + file.readline(MOST_LINE),), iter(lambda: file.readline(MOST_LINE), b"")):
+        for at in range(0, len(line) or 1, MOST_LINE):
+            yield line[at : at + MOST_LINE].rstrip(b"\r\n").decode("utf-8", "surrogateescape")
         left -= len(line)
-        yield line.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
-        line = file.readline(MOST_LINE)
+        if left <= 0:
+            return
 
 
 def _first_line(path: str) -> str:

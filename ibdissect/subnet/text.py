@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 from ibdissect.fabric.model import CA, ROUTER, SWITCH
 
-MOST_LINE = 65536
-"""Characters of a line that are read; no tool writes such lines."""
+MOST_LINE = 8192
+"""Bytes of a line; no tool writes longer ones."""
 KIND_WORDS = {"ca": CA, "channel adapter": CA, "sw": SWITCH, "switch": SWITCH, "rt": ROUTER, "router": ROUTER}
 LAST_UNICAST = 0xBFFF
 GUIDS, LIDS = range(1, 1 << 64), range(1, LAST_UNICAST + 1)

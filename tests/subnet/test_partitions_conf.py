@@ -31,6 +31,7 @@ def keys(text: str, *, both: bool | None = False, own: int = A) -> dict[int, set
         ("Default=0x7fff : ALL, ALL_SWITCHES=full, SELF=full ;", False, {A: {0xFFFF}, B: {0x7FFF}, SWITCH: {0xFFFF}}),
         ("X=0x10 : 0x11=full, 0x11=limited ;", False, {A: {0xFFFF, 0x8010}, B: {0x7FFF}, SWITCH: {0x7FFF}}),
         ("X=0x10 : 0x11=full, 0x11=limited ;", True, {A: {0xFFFF, 0x10}, B: {0x7FFF}, SWITCH: {0x7FFF}}),
+        ("X=0x10 : 0x11=Full, 34=FULL ;", False, {A: {0xFFFF, 0x10}, B: {0x7FFF, 0x10}, SWITCH: {0x7FFF}}),  # case matters
         ("X=0x10 : 0x11=both ;", False, {A: {0xFFFF, 0x8010}, B: {0x7FFF}, SWITCH: {0x7FFF}}),
         ("X=0x10 : 0x11=both ;", True, {A: {0xFFFF, 0x10, 0x8010}, B: {0x7FFF}, SWITCH: {0x7FFF}}),
         ("X=0x10 :\n mgid=ff12:401b::0707,Q_Key=0x1\n ALL_CAS=full,\n NONE ;", False,

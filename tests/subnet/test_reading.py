@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -166,6 +167,31 @@ def test_what_is_not_whole_does_not_list_all_lids(tmp_path: Path) -> None:
     assert not read(tmp_path, topology=text.replace("[2]\t", "<redacted>\t")).listed
 
 
+HOSTILE = {
+    "keys.json": '{"schema":1,"nodes":[{"guid":"0x1","name":"\\ud800","ports":[{"number":1,"p_keys":[{"keys":5}]}],'
+    '"forwarding":{"multicast":[{"ports":5}]}}]}',
+    "members.json": '{"schema":1,"groups":[{"mgid":"ff12::1","members":[{"port_gid":"fe80::1","join_state":[[1]]}]}]}',
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_json_with_values_of_other_types(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(HOSTILE[name])
+    learn(Subnet(), read_files([str(tmp_path / name)]).files)
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [("empty", "empty: is empty"), ("prose", "prose: is of no known kind"), ("partitions:prose", "partitions is no kind of file")],
+)
+def test_files_that_are_of_no_use(tmp_path: Path, argument: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty").write_text("")
+    Path("prose").write_text("a" * 60_000 + "\n" + " " * 60_000)  # a pattern that looks back would take minutes
+    with pytest.raises(SubnetFileError, match=expected):
+        read_files([argument])
+
+
 def test_text_in_a_folder_that_only_looks_like_partitions(tmp_path: Path) -> None:
     (tmp_path / "guid2lid").write_text(SAMPLES["guid2lid"])
     (tmp_path / "notes.txt").write_text("guid of the spine: 0x0002c90200400010\nask Anna\n")
@@ -174,6 +200,16 @@ def test_text_in_a_folder_that_only_looks_like_partitions(tmp_path: Path) -> Non
     (note,) = found.notes
     assert note.startswith(f"{tmp_path}/notes.txt:2: expected a port GUID or one of ALL")
     assert note.endswith("it was not used")
+
+
+def test_a_table_at_the_end_of_a_cut_output_has_no_known_size(tmp_path: Path) -> None:
+    record = SAMPLES["saquery"][SAMPLES["saquery"].index("PKeyTableRecord dump:") :]
+    blocks = [
+        re.sub(r"(Block\.+)\d+", rf"\g<1>{block}", re.sub(r"(LID\.+)\d+", rf"\g<1>{lid}", record))
+        for lid, block in ((3, 0), (3, 1), (4, 0))
+    ]
+    subnet = read(tmp_path, tables="\n".join(blocks))
+    assert [port.p_keys.size for lid in (3, 4) if (port := subnet.by_lid(lid)) is not None and port.p_keys is not None] == [64, 0]
 
 
 def test_options_and_configuration(tmp_path: Path) -> None:

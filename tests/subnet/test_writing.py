@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+from ibdissect.subnet import read_files
 from ibdissect.subnet.writing import ibnetdiscover, partitions_conf
 from tests.subnet.files import parsed, subnet_of
 from tests.subnet.samples import SAMPLES
@@ -21,10 +23,12 @@ def test_topology() -> None:
     assert sorted(told) == sorted(line.replace("enhanced", "base") for line in want), "what SwitchInfo says is not in the file"
 
 
-def test_partitions() -> None:
+def test_partitions(tmp_path: Path) -> None:
     others = [(kind, SAMPLES[kind]) for kind in ("guid2lid", "opensm.conf", "opensm.log", "ibnetdiscover")]
     known = subnet_of(*others, ("partitions.conf", SAMPLES["partitions.conf"].replace("=limi", "=both")))
     text = "\n".join(partitions_conf(known))
     assert text.startswith("# needs allow_both_pkeys TRUE")
     assert "0x0002c903000000a1=both," in text
+    (tmp_path / "written").write_text(text)
+    assert [file.kind for file in read_files([str(tmp_path / "written")]).files] == ["partitions.conf"]
     assert changed(known, subnet_of(*others, ("partitions.conf", text))) == {}
