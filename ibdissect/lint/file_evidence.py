@@ -35,6 +35,6 @@ def _named(one: Related, time_ns: int, files: Sequence[KnownFile]) -> tuple[Rela
     doubt = ""
     if is_doubtful(one.frame):
         doubt = "; in doubt, as no file says what kind of port it is"
-    elif not file.lasting and 0 < file.time_ns < time_ns - STALE_NS:
+    elif not file.lasting and file.time_ns and file.time_ns < time_ns - STALE_NS:
         doubt = f"; as of {datetime.fromtimestamp(file.time_ns // 10**9, UTC):%Y-%m-%d}, may be stale"
     return replace(one, frame=0, why=one.why + doubt, file=file.path, line=line), bool(doubt)
