@@ -17,13 +17,14 @@ from ibdissect.session.reading import open_reading
 from ibdissect.table.addresses import LID_SIZE, End, address_text, ends_at, ends_hash
 from ibdissect.table.front import Place
 from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE, Int
-from ibdissect.table.rows import U64, digest, first_places, mix
+from ibdissect.table.rows import SPREAD, U64, digest, first_places, mix
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.transport import BTH
 
 Bytes = npt.NDArray[np.uint8]
-FIELDS = ("vl", "fecn", "ecn", "ttl", "mac", "vlan", "hop_pointer")
-"""What a network may change. Columns of `Point.fields`; -1: the packet does not have it."""
+FIELDS = ("vl", "fecn", "ecn", "ttl", "mac", "vlan", "hop_pointer", "sl", "address", "p_key", "payload")
+"""What a network changes, then what it must not. Columns of `Point.fields`; -1: the packet does not have it."""
+HOP = FIELDS.index("hop_pointer")
 LONGEST = 288
 """Bytes after the BTH that are compared; a MAD with all its headers is shorter."""
 ICRC_SIZE, MAX_LMC = 4, 7
@@ -124,7 +125,7 @@ class Point(Record):
     syndrome: npt.NDArray[np.int16] = field(default_factory=lambda: np.empty(0, np.int16))
     """AETH.Syndrome; -1 without an AETH."""
     fields: npt.NDArray[np.int16] = field(default_factory=lambda: np.empty((0, len(FIELDS)), np.int16))
-    """FIELDS, int16[n, 7]."""
+    """int16[n, len(FIELDS)]: small values as they are, others as a hash."""
     transaction: npt.NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
     """What a MAD and its answer share, as a hash; 0: no MAD."""
     asks: Bytes = field(default_factory=lambda: np.empty(0, np.uint8))
@@ -166,7 +167,7 @@ def _clarify(points: Sequence[Point], flows: Flows) -> None:
         for point in points:
             for other in points:
                 rows = np.flatnonzero(vague[point.flow])
-                known = np.flatnonzero((other.fields[:, -1] >= 0) & ~vague[other.flow])
+                known = np.flatnonzero((other.fields[:, HOP] >= 0) & ~vague[other.flow])
                 if len(rows) and len(known):
                     names = getattr(other, column)[known]
                     order = np.argsort(names, kind="stable")
@@ -240,7 +241,7 @@ def _columns(table: ChunkTable, flows: Flows, shortest: int, point: Point) -> Po
     return Point(
         point.name, point.path, 0, (chunk.first + rows).astype(np.int32), chunk.time_ns[rows], mix([network, digest(transport), body]),
         flows.of(table, rows, dest_qp, route), port, psn.astype(np.int32), opcode, _syndromes(table, rows, bth, opcode),
-        _fields(table, rows, marks, hop), transaction, asks,
+        _fields(table, rows, marks, hop, transport[:, 2:4].copy().view(">u2")[:, 0].astype(np.uint64), body), transaction, asks,
     )  # fmt: skip
 
 
@@ -337,8 +338,8 @@ def _syndromes(table: ChunkTable, rows: Int, bth: Int, opcode: Bytes) -> npt.NDA
     return found
 
 
-def _fields(table: ChunkTable, rows: Int, marks: Bytes, hop: Int) -> npt.NDArray[np.int16]:
-    """FIELDS of each row, int16[n, 7]; -1 where the packet has none."""
+def _fields(table: ChunkTable, rows: Int, marks: Bytes, hop: Int, p_key: U64, body: U64) -> npt.NDArray[np.int16]:
+    """`Point.fields` of each row."""
     loc, data = table.located, table.chunk.data
     found = np.full((len(rows), len(FIELDS)), -1, np.int16)
     at = {name: loc.at(name)[rows] for name in ("lrh", "ip4", "ip6", "grh", "eth", "vlan")}
@@ -363,7 +364,11 @@ def _fields(table: ChunkTable, rows: Int, marks: Bytes, hop: Int) -> npt.NDArray
     found[some, 4] = digest(macs) >> np.uint64(49)
     roce = np.flatnonzero(at["lrh"] < 0)
     found[roce, 5] = at["vlan"][roce] >= 0
-    found[:, 6] = hop
+    found[:, HOP] = hop
+    some, value = byte("lrh", 1)
+    found[some, 7] = value >> 4
+    for column, hashed in enumerate((ends_hash(table, rows), p_key, body), 8):
+        found[:, column] = hashed * SPREAD >> np.uint64(49)
     return found
 
 

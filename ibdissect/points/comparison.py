@@ -7,6 +7,7 @@ from typing import Any
 
 from ibdissect.errors import CaptureError
 
+from .changed import join_changed
 from .clocks import Clocks
 from .columns import read_points
 from .conversations import conversations
@@ -28,11 +29,13 @@ class Comparison:
                 apart = point.time.min() > self.points[0].time.max() or point.time.max() < self.points[0].time.min()
                 reason = f"shares no packet with {self.points[0].path}" + (", and their times do not overlap" if apart else "")
                 raise CaptureError(point.path, reason, hint="name captures of the same traffic")
-        self.matched = match(self.points, self.directions, self.clocks)
+        matched = match(self.points, self.directions, self.clocks)
         self.directions.anchors.clear()  # needed no more, nor are the keys
         for point in self.points:
             point.key = point.key[:0].copy()
-        self.what = transmissions_of(self.points, self.matched, self.directions, self.flows)
+        what = transmissions_of(self.points, matched, self.directions, self.flows)
+        self.matched = join_changed(matched, what, self.flows, self.directions.ends)
+        self.what = what if self.matched is matched else transmissions_of(self.points, self.matched, self.directions, self.flows)
         self.journey = judge(self.points, self.matched, self.what, self.directions, self.clocks, self.flows)
 
     def result(self) -> dict[str, Any]:

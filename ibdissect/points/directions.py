@@ -11,7 +11,7 @@ from ibdissect.table.locate import Int
 from ibdissect.table.rows import by_value, common
 
 from .anchors import CERTAIN, PARTS, Anchors, anchors, drift_of, seen_once
-from .columns import Flows, Point
+from .columns import HOP, Flows, Point
 
 Float = npt.NDArray[np.float64]
 MOST_FLOWS = 400
@@ -98,7 +98,7 @@ class Directions:
         first, second = self.points[i], self.points[j]
         sign = self.sign[i, j].copy()
         source, destination = self.ends.source[found.flow], self.ends.destination[found.flow]
-        hops = second.fields[found.second, 6] - first.fields[found.first, 6]
+        hops = second.fields[found.second, HOP] - first.fields[found.first, HOP]
         told = np.zeros(self.ends.count)
         np.add.at(told, source, np.sign(hops))
         sign = np.where(told != 0, np.sign(told), sign).astype(np.int8)

@@ -45,6 +45,8 @@ class Matched(Record):
     """Equal packets were sent so close together that only order and time tell them apart."""
     matches: int
     """Sightings that were left apart because of that."""
+    longest: int
+    """Most nanoseconds between two sightings of a packet."""
     number: list[npt.NDArray[np.int32]]
     """For each point: the transmission of each row."""
 
@@ -96,7 +98,7 @@ def match(points: Sequence[Point], directions: Directions, clocks: Clocks) -> Ma
         number[part] = here
     close = np.zeros(total, np.bool_)
     close[number[most[seen.cluster] > 1]] = True
-    return _table(points, seen, number, np.array(ambiguous, np.int64), close, apart)
+    return _table(points, seen, number, np.array(ambiguous, np.int64), close, apart, delays.longest)
 
 
 class _Delays:
@@ -203,7 +205,7 @@ def _resolve(
     return found, sorted(doubtful)
 
 
-def _table(points: Sequence[Point], seen: Sightings, number: Int, ambiguous: Int, close: Bool, apart: int) -> Matched:
+def _table(points: Sequence[Point], seen: Sightings, number: Int, ambiguous: Int, close: Bool, apart: int, longest: int) -> Matched:
     """The transmissions in order of time."""
     total = len(close)
     time = np.full(total, np.iinfo(np.int64).max)
@@ -224,4 +226,4 @@ def _table(points: Sequence[Point], seen: Sightings, number: Int, ambiguous: Int
         rows[of_row[known], i] = known
     doubtful = np.zeros(len(order), np.bool_)
     doubtful[new[ambiguous]] = True
-    return Matched(rows, time[order], doubtful, close[order], apart, numbers)
+    return Matched(rows, time[order], doubtful, close[order], apart, longest, numbers)

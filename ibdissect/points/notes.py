@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
 FAR_NS = 60 * 10**9
 """Clocks further apart are mentioned."""
-SHARE = 100
-"""One in SHARE."""
 
 
 def notes(comparison: Comparison) -> Iterator[str]:

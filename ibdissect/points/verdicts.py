@@ -149,11 +149,12 @@ def _seen_behind(seen: Bool, place: Int) -> Bool:
 
 
 def _covered(matched: Matched, clocks: Clocks) -> Bool:
-    """Which points were capturing when each packet passed."""
+    """Which points were surely capturing when each packet passed, however long it was under way."""
     found = np.zeros(matched.rows.shape, np.bool_)
     for i, times in enumerate(clocks.times):
-        if clocks.segments[i]:
-            found[:, i] = (matched.time >= times.min()) & (matched.time <= times.max())
+        seen = matched.rows[:, i] >= 0
+        slowest = (times[matched.rows[seen, i]] - matched.time[seen]).max(initial=0)
+        found[:, i] = (matched.time >= times.min() + slowest) & (matched.time <= times.max() - slowest)
     return found
 
 
