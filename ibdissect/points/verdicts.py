@@ -108,7 +108,7 @@ def judge(points: Sequence[Point], matched: Matched, what: Transmissions, direct
     sure = (seen & (proofs.answered[:, None] | _seen_behind(seen, place)), known)
     due = _due(seen, sure[0] & covered, sure[1] & covered, what, directions)
     for i, times in enumerate(clocks.times):
-        _leave_out_holes(covered, known & due, i, times, matched.time)
+        _leave_out_holes(covered, known & due, i, times, matched)
     missed = (known & due & covered & ~(matched.ambiguous | matched.close)[:, None]).sum(axis=0)
     tested = missed + (sure[0] & due).sum(axis=0)
     complete = (missed == 0) & (tested >= TESTED)
@@ -152,8 +152,7 @@ def _covered(matched: Matched, clocks: Clocks) -> Bool:
     """Which points were surely capturing when each packet passed, however long it was under way."""
     found = np.zeros(matched.rows.shape, np.bool_)
     for i, times in enumerate(clocks.times):
-        seen = matched.rows[:, i] >= 0
-        slowest = (times[matched.rows[seen, i]] - matched.time[seen]).max(initial=0)
+        slowest = _slowest(matched, i, times)
         found[:, i] = (matched.time >= times.min() + slowest) & (matched.time <= times.max() - slowest)
     return found
 
@@ -176,14 +175,21 @@ def _due(seen: Bool, passed: Bool, missed: Bool, what: Transmissions, directions
     return due
 
 
-def _leave_out_holes(covered: Bool, known: Bool, point: int, times: Int, when: Int) -> None:
+def _slowest(matched: Matched, point: int, times: Int) -> int:
+    """The longest time from the first sighting of a packet to that of a point, in nanoseconds."""
+    rows = matched.rows[:, point]
+    return int((times[rows] - matched.time)[rows >= 0].max(initial=0))
+
+
+def _leave_out_holes(covered: Bool, known: Bool, point: int, times: Int, matched: Matched) -> None:
     """A point that recorded nothing while several packets provably passed was not capturing then."""
     some = np.flatnonzero(known[:, point] & covered[:, point])
     if len(some):
-        ordered = np.sort(times)
-        gap = np.searchsorted(ordered, when)
-        holes = np.flatnonzero(np.bincount(gap[some]) >= HOLE)
-        covered[np.isin(gap, holes), point] = False
+        ordered, slowest = np.sort(times), _slowest(matched, point, times)
+        holes = np.flatnonzero(np.bincount(np.searchsorted(ordered, matched.time[some])) >= HOLE)
+        started = np.searchsorted(ordered[holes - 1] - slowest, matched.time)
+        ended = np.searchsorted(ordered[holes] + slowest, matched.time)
+        covered[started > ended, point] = False
 
 
 def pairs(
