@@ -25,11 +25,11 @@ FRAME_ENDINGS = {".pcap": "pcap", ".cap": "pcap", ".pcapng": "pcapng", ".ntar": 
 """Extensions of captures, and the container format of each."""
 
 
-def ending_of(target: str, known: Any) -> str:
+def ending_of(target: str, known: Any, option: str = "--to") -> str:
     """The extension of a file to write. Raises ConfigError if it is not one of `known`."""
     ending = os.path.splitext(target)[1].lower()
     if ending not in known:
-        raise ConfigError("--to", target, f"unknown extension {ending}" if ending else "no extension", hint=f"use one of {' '.join(known)}")
+        raise ConfigError(option, target, f"unknown extension {ending}" if ending else "no extension", hint=f"use one of {' '.join(known)}")
     return ending
 
 

@@ -43,7 +43,7 @@ def command(captures: tuple[str, ...], format_: str, packets: bool, target: str 
     if packets and format_ != "json":
         raise ConfigError("--packets", format_, "is a list for programs", hint="add --format json")
     if target is not None:
-        ending_of(target, (".pcapng", ".ntar"))
+        ending_of(target, (".pcapng", ".ntar"), "--write")
     from ibdissect.points.comparison import Comparison
 
     comparison = Comparison(captures)
@@ -71,7 +71,8 @@ def _write(comparison: Any, target: str, captures: tuple[str, ...], common: dict
     from ibdissect.export.files import replacing
     from ibdissect.points.merged import write_merged
 
-    with replacing(target, next((one for one in captures if os.path.exists(target) and os.path.samefile(one, target)), None)) as file:
+    source = next((one for one in captures if os.path.exists(target) and os.path.samefile(one, target)), None)
+    with replacing(target, source, "--write") as file:
         count = write_merged(comparison, file)
     done(common, f"{count} frames written to {target}; they are written as they are, with the keys in them")
 

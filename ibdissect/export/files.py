@@ -13,7 +13,7 @@ from ibdissect.errors import CaptureError, ConfigError
 
 
 @contextmanager
-def replacing(target: str, source: Source | None = None) -> Iterator[IO[bytes]]:
+def replacing(target: str, source: Source | None = None, option: str = "--to") -> Iterator[IO[bytes]]:
     """A file object whose bytes become `target` if the block succeeds; otherwise the old file stays.
 
     Even if the process is killed, there is the old or the new file, never a partial one. Raises CaptureError if it cannot
@@ -21,7 +21,7 @@ def replacing(target: str, source: Source | None = None) -> Iterator[IO[bytes]]:
     """
     path = os.path.realpath(target)
     if isinstance(source, str | os.PathLike) and os.path.exists(path) and os.path.exists(source) and os.path.samefile(source, path):
-        raise ConfigError("--to", target, "is the capture itself", hint="name another file")
+        raise ConfigError(option, target, "is the capture itself", hint="name another file")
     if os.path.exists(path) and not os.path.isfile(path):
         raise CaptureError(target, "cannot be written: is no regular file")
     try:

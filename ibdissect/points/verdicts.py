@@ -39,7 +39,7 @@ class Journey(Record):
     due: Bool
     """The point lies on the packet's route."""
     covered: Bool
-    """The point was capturing."""
+    """The point was surely capturing."""
     place: Int
     """How many points lie before it on the way, int64[transmissions, points]."""
     passed: Bool
@@ -53,6 +53,8 @@ class Journey(Record):
     """Points that miss nothing, bool[points]."""
     lost: Bool
     """bool[transmissions]"""
+    lost_before: Bool
+    """The points that a lost packet should have come to."""
     why: npt.NDArray[np.uint8]
     """Index into WHY of each transmission, uint8[transmissions]."""
     likely: Bool
@@ -104,19 +106,18 @@ def judge(points: Sequence[Point], matched: Matched, what: Transmissions, direct
             if i != j:
                 passed[:, i] |= ~seen[:, i] & seen[:, j] & behind[what.source, i, j]
     known = passed | (~seen & proofs.answered[:, None])
-    covered = _covered(matched, clocks)
+    covered, perhaps = _covered(matched, clocks)
     sure = (seen & (proofs.answered[:, None] | _seen_behind(seen, place)), known)
     due = _due(seen, sure[0] & covered, sure[1] & covered, what, directions)
     for i, times in enumerate(clocks.times):
-        _leave_out_holes(covered, known & due, i, times, matched)
+        _leave_out_holes(covered, perhaps, known & due, i, times, matched)
     missed = (known & due & covered & ~(matched.ambiguous | matched.close)[:, None]).sum(axis=0)
     tested = missed + (sure[0] & due).sum(axis=0)
     complete = (missed == 0) & (tested >= TESTED)
     last = np.where(seen, place, -1).argmax(axis=1)
     rows = np.arange(len(seen))
-    lacking = due & ~seen & (place > place[rows, last][:, None]) & behind[what.source, last]
-    absent = lacking & covered
-    absent[proofs.answered] = False
+    lacking = due & perhaps & ~seen & (place > place[rows, last][:, None]) & behind[what.source, last]
+    absent = lacking & covered & ~proofs.answered[:, None]
     doubtful = absent & ~(absent & complete).any(axis=1, keepdims=True)
     proved, likely = _absent_twice(doubtful, due, (missed + 1) / (tested + 2))
     refused = proofs.refused & ~proofs.answered & lacking.any(axis=1)
@@ -126,7 +127,11 @@ def judge(points: Sequence[Point], matched: Matched, what: Transmissions, direct
     nearest = np.where(lacking, place, np.iinfo(np.int64).max)
     before = np.where(lacking.any(axis=1), nearest.argmin(axis=1), -1)
     likely &= why == 2
-    return Journey(seen, due, covered, place, passed, proofs, missed, tested, complete, why > 0, why, likely, last, before, unclear)
+    lost = why > 0
+    return Journey(
+        seen, due, covered, place, passed, proofs, missed, tested, complete, lost, lacking & lost[:, None], why, likely, last, before,
+        unclear,
+    )  # fmt: skip
 
 
 def _absent_twice(absent: Bool, due: Bool, miss: npt.NDArray[np.float64]) -> tuple[Bool, Bool]:
@@ -148,13 +153,14 @@ def _seen_behind(seen: Bool, place: Int) -> Bool:
     return found
 
 
-def _covered(matched: Matched, clocks: Clocks) -> Bool:
-    """Which points were surely capturing when each packet passed, however long it was under way."""
-    found = np.zeros(matched.rows.shape, np.bool_)
+def _covered(matched: Matched, clocks: Clocks) -> tuple[Bool, Bool]:
+    """Which points were surely capturing when each packet passed, however long it was under way, and which may have been."""
+    found, perhaps = np.zeros((2, *matched.rows.shape), np.bool_)
     for i, times in enumerate(clocks.times):
         slowest = _slowest(matched, i, times)
         found[:, i] = (matched.time >= times.min() + slowest) & (matched.time <= times.max() - slowest)
-    return found
+        perhaps[:, i] = (matched.time >= times.min()) & (matched.time <= times.max())
+    return found, perhaps
 
 
 def _due(seen: Bool, passed: Bool, missed: Bool, what: Transmissions, directions: Directions) -> Bool:
@@ -181,12 +187,14 @@ def _slowest(matched: Matched, point: int, times: Int) -> int:
     return int((times[rows] - matched.time)[rows >= 0].max(initial=0))
 
 
-def _leave_out_holes(covered: Bool, known: Bool, point: int, times: Int, matched: Matched) -> None:
+def _leave_out_holes(covered: Bool, perhaps: Bool, known: Bool, point: int, times: Int, matched: Matched) -> None:
     """A point that recorded nothing while several packets provably passed was not capturing then."""
     some = np.flatnonzero(known[:, point] & covered[:, point])
     if len(some):
         ordered, slowest = np.sort(times), _slowest(matched, point, times)
-        holes = np.flatnonzero(np.bincount(np.searchsorted(ordered, matched.time[some])) >= HOLE)
+        gap = np.searchsorted(ordered, matched.time)
+        holes = np.flatnonzero(np.bincount(gap[some]) >= HOLE)
+        perhaps[np.isin(gap, holes), point] = False
         started = np.searchsorted(ordered[holes - 1] - slowest, matched.time)
         ended = np.searchsorted(ordered[holes] + slowest, matched.time)
         covered[started > ended, point] = False
@@ -203,7 +211,7 @@ def pairs(
             way = journey.seen[:, i] & (directions.sign[i, j][what.source] > 0)
             both = np.flatnonzero(way & journey.seen[:, j])
             gone = way & ~journey.seen[:, j] & journey.due[:, j]
-            lost = gone & journey.lost & (journey.place[:, j] > journey.place[np.arange(len(gone)), journey.after])
+            lost = gone & journey.lost_before[:, j]
             if not len(both) and not lost.any():
                 continue
             outside = gone & ~lost & ~journey.covered[:, j]

@@ -45,10 +45,10 @@ def test_json_has_the_documented_keys(tmp_path: Path, capsys: pytest.CaptureFixt
         (["{client}", "-"], "a pipe can be read only once"),
         (["{client}", "{tap}", "--packets"], "add --format json"),
         (["{client}", "{tap}", "-Y", "bth"], "whole captures"),
-        (["{client}", "{tap}", "--write", "{tap}"], "unknown extension .pcap"),
+        (["{client}", "{tap}", "--write", "{tap}"], "--write: {tap}: unknown extension .pcap"),
     ],
 )
 def test_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
     paths = {Path(path).stem: path for path in written(tmp_path)}
     assert run(["points", *(word.format(**paths) for word in words)]) == 2
-    assert said in capsys.readouterr().err
+    assert said.format(**paths) in capsys.readouterr().err

@@ -46,3 +46,14 @@ def test_reordered_packets_are_counted(tmp_path: Path) -> None:
     time, frame, number = world.seen["server"][at[world.sent - 6]]
     world.seen["server"][at[world.sent - 6]] = time + 1_800, frame, number
     assert world.compare(tmp_path).result()["pairs"][0]["reordered"] == 1
+
+
+def test_under_way_when_a_capture_stops(tmp_path: Path) -> None:
+    """Packets that the client sent just before the server's capture stops would have come too late for it."""
+    world = World(points=("client", "server"))
+    start = world.conversation(60) + 50_000
+    for psn in range(1_000, 1_400):
+        world.packet(start + 100 * (psn - 1_000), psn=psn)
+    world.seen["server"] = [one for one in world.seen["server"] if one[0] < start + 20_000]
+    result = world.compare(tmp_path).result()
+    assert not result["lost"] and result["pairs"][0]["outside"] >= 190
