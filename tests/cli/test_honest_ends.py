@@ -81,6 +81,7 @@ def test_closed_streams(closed: str, folder: Path) -> None:
     assert done.returncode == 2
 
 
+@pytest.mark.slow  # not in the tests that coverage watches: it could not write its data either
 @pytest.mark.skipif(os.name != "posix", reason="needs ulimit")
 def test_sql_under_a_file_limit(folder: Path) -> None:
     words = f"ulimit -f 8; {sys.executable} -m ibdissect sql clean.pcap 'select count(*) from packets'"
