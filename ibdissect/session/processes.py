@@ -47,12 +47,12 @@ def _pooled(tasks: deque[list[str]], check: Check, jobs: int) -> Iterator[list[C
         futures: list[Future[list[CaptureReport]]] = [pool.submit(_work, task) for task in tasks]
         for future in futures:
             yield future.result()
-    except BrokenProcessPool:
-        return
-    except (KeyboardInterrupt, SystemExit):  # do not wait for tasks that have started
+    except (BrokenProcessPool, KeyboardInterrupt, SystemExit) as error:
+        # Do not wait for tasks that have started. The pool would wait forever for a process that it started while another died.
         for process in tuple((pool._processes or {}).values()):
-            process.terminate()
-        raise
+            process.kill()
+        if not isinstance(error, BrokenProcessPool):
+            raise
     finally:  # also if the caller stops early, or on an exception
         pool.shutdown(cancel_futures=True)
 
