@@ -23,7 +23,7 @@ STYLES = {"+": "info", "-": "error", "~": "warning"}
     "--fail-on", default="any", show_default=True, metavar="any|never|KINDS", help="Exit 1 if any, or one of these kinds, changed."
 )
 @common_options
-def command(before: str, after: str, format_: str, fail_on: str, **common: Any) -> None:
+def command(before: str, after: str, format_: str, fail_on: str, **common: Any) -> int:
     """Compare two descriptions of a subnet: captures with subnet management, subnet files, or folders of them, in any combination.
 
     Exit status 0: nothing changed; 1: something did; 2: a side cannot be read.
@@ -35,8 +35,9 @@ def command(before: str, after: str, format_: str, fail_on: str, **common: Any) 
     for name in ("filter", "frames", "subnet"):
         if common[name]:
             raise ConfigError(f"--{name}", str(common[name]), "is of no use here: BEFORE and AFTER say all that is compared")
-    counted = {"any": KINDS, "never": ()}.get(fail_on) or tuple(filter(None, fail_on.split(",")))
-    unknown = [] if fail_on == "never" else [kind for kind in counted if kind not in KINDS]
+    chosen = {"any": KINDS, "never": ()}
+    counted = chosen[fail_on] if fail_on in chosen else tuple(filter(None, fail_on.split(",")))
+    unknown = [kind for kind in counted if kind not in KINDS]
     if unknown:
         raise ConfigError("--fail-on", unknown[0], "is no kind of change", hint=f"any, never, or some of {', '.join(KINDS)}")
     sides = []
@@ -64,4 +65,4 @@ def command(before: str, after: str, format_: str, fail_on: str, **common: Any) 
             click.echo(paint(printable(line), STYLES[line[0]]))
         total = sum(map(len, found.values()))
         click.echo(f"{total or 'No'} change{'s' * (total != 1)} from {printable(before)} to {printable(after)}")
-    sys.exit(int(fail_on != "never" and any(found.get(kind) for kind in counted)))
+    return int(any(found.get(kind) for kind in counted))

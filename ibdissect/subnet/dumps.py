@@ -73,10 +73,8 @@ def forwarding(lines: Lines) -> Iterator[Fact]:
         text = text.strip()
         head = UNICAST.fullmatch(text)
         if head:
-            node = guid(head[2]) or 0
-            lid = number(head[1] or "", LIDS, 10) or 0
-            switch, tables = End(node, node, 0, lid), tables + 1
-            yield NodeFact(lines.number, node, SWITCH)
+            switch, tables = _switch(head[2], number(head[1] or "", LIDS, 10) or 0), tables + 1
+            yield NodeFact(lines.number, switch.node, SWITCH)
             yield PortFact(lines.number, switch)
             continue
         if end := DUMPED.fullmatch(text):
@@ -98,6 +96,12 @@ def forwarding(lines: Lines) -> Iterator[Fact]:
         yield WholeFact(0)
 
 
+def _switch(name: str, lid: int = 0) -> End:
+    """Port 0 of the switch with a GUID: it has the GUID of its node."""
+    node = guid(name) or 0
+    return End(node, node, 0, lid)
+
+
 def fdbs(lines: Lines) -> Iterator[Fact]:
     """opensm.fdbs: unicast routes by switch."""
     switch = End()
@@ -106,9 +110,8 @@ def fdbs(lines: Lines) -> Iterator[Fact]:
         head = OF_SWITCH.fullmatch(text)
         words = [word.strip() for word in text.split(":")]
         if head:
-            node = guid(head[1]) or 0
-            switch = End(node, node, 0)
-            yield NodeFact(lines.number, node, SWITCH)
+            switch = _switch(head[1])
+            yield NodeFact(lines.number, switch.node, SWITCH)
         elif len(words) >= 2 and (lid := number(words[0], LIDS, 16)):
             port = number(words[1], range(255), 10)
             if port is not None and switch.node:
@@ -124,9 +127,8 @@ def mcfdbs(lines: Lines) -> Iterator[Fact]:
         text = text.strip()
         head = OF_SWITCH.fullmatch(text)
         if head:
-            node = guid(head[1]) or 0
-            switch = End(node, node, 0)
-            yield NodeFact(lines.number, node, SWITCH)
+            switch = _switch(head[1])
+            yield NodeFact(lines.number, switch.node, SWITCH)
             continue
         first, colon, rest = text.partition(":")
         lid = number(first, MULTICAST, 16)
@@ -143,9 +145,8 @@ def dump_mfts(lines: Lines) -> Iterator[Fact]:
     for text in lines:
         head, row = MULTICAST_HEAD.fullmatch(text.strip()), CROSSES.fullmatch(text.rstrip("\n"))
         if head:
-            node = guid(head[1]) or 0
-            switch = End(node, node, 0)
-            yield NodeFact(lines.number, node, SWITCH)
+            switch = _switch(head[1])
+            yield NodeFact(lines.number, switch.node, SWITCH)
         elif row and switch.node and (lid := number(row[1], MULTICAST, 16)):
             # two characters a port, port 0 in column 12
             yield MulticastFact(lines.number, switch, lid, tuple(i for i, cross in enumerate(row[2][6::2]) if cross == "x" and i < 256))

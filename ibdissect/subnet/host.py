@@ -59,8 +59,7 @@ def sysfs(lines: Lines, ports: Ports) -> Iterator[Fact]:
                 continue
             tables.setdefault((device, port), {})[index] = key, line
         elif name == "lid" and (end := _end(device, port, ports)).lid:
-            lmc = number(ports[device, port].get("lid_mask_count", ""), range(8), 0)
-            yield PortFact(line, end, -1 if lmc is None else lmc)
+            yield PortFact(line, end, _lmc(ports[device, port].get("lid_mask_count", ""), 0))
         elif name == "node_guid" and (node := guid(value)):
             yield NodeFact(line, node, CA)
     for (device, port), keys in tables.items():
@@ -88,6 +87,12 @@ def _end(device: str, port: int, ports: Ports) -> End:
     return End(own, node_guid if own else 0, port, number(said.get("lid", ""), LIDS, 0) or 0)
 
 
+def _lmc(text: str, base: int) -> int:
+    """An LMC; -1 if the text is none."""
+    found = number(text, range(8), base)
+    return -1 if found is None else found
+
+
 def ibstat(lines: Lines) -> Iterator[Fact]:
     """ibstat, of one host or of many behind each other."""
     node, port, said, start = 0, 0, dict[str, str](), 0
@@ -100,14 +105,10 @@ def ibstat(lines: Lines) -> Iterator[Fact]:
         elif colon and port:
             said[name] = value
             if name == "Link layer" and value != "Ethernet":
-                own, lid, lmc = (
-                    guid(said.get("Port GUID", "")),
-                    number(said.get("Base lid", ""), LIDS, 10),
-                    number(said.get("LMC", ""), range(8), 10),
-                )
+                own, lid = guid(said.get("Port GUID", "")), number(said.get("Base lid", ""), LIDS, 10)
                 if own and node and port < 256:
                     yield NodeFact(start, node, CA)
-                    yield PortFact(start, End(own, node, port, lid or 0), -1 if lmc is None else lmc)
+                    yield PortFact(start, End(own, node, port, lid or 0), _lmc(said.get("LMC", ""), 10))
                 else:
                     lines.unknown("Node GUID and Port GUID of the port")
 
@@ -128,8 +129,7 @@ def ibv_devinfo(lines: Lines) -> Iterator[Fact]:
         elif name == "port_lid":
             end = end._replace(lid=number(value, LIDS, 10) or 0)
         elif name == "port_lmc":
-            found = number(value, range(8), 0)
-            lmc = -1 if found is None else found
+            lmc = _lmc(value, 0)
         elif name.replace(" ", "") == "GID[0]" and (address := gid(value.split(",")[0])):
             end = end._replace(guid=int.from_bytes(address[8:], "big"), node=node)
     if end.lid and end.number > 0:
@@ -142,8 +142,7 @@ def rdma_link(lines: Lines) -> Iterator[Fact]:
         found = LINK.fullmatch(text.strip())
         lid = number(found[3], LIDS, 10) if found else None
         if found and lid:
-            lmc = number(found[4] or "", range(8), 10)
-            yield PortFact(lines.number, End(lid=lid), -1 if lmc is None else lmc)
+            yield PortFact(lines.number, End(lid=lid), _lmc(found[4] or "", 10))
 
 
 def show_gids(lines: Lines) -> Iterator[Fact]:
