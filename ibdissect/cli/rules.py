@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import textwrap
 from pathlib import Path
@@ -13,6 +12,7 @@ import click
 from ibdissect.cli.common import common_options, loaded_catalog
 from ibdissect.errors import ConfigError, defined_in
 from ibdissect.lint import declared
+from ibdissect.lint.page import markdown, page, summary
 from ibdissect.lint.rule import Rule
 from ibdissect.lint.select import select, split_codes
 from ibdissect.lint.setting import settings_of
@@ -34,17 +34,12 @@ def command(codes: tuple[str, ...], format_: str, **common: Any) -> None:
     if format_ == "json":
         click.echo(json.dumps([rule_object(rule) for rule in rules], indent=2, ensure_ascii=False))
     elif format_ == "markdown":
-        click.echo("\n".join(page(rule) for rule in rules), nl=False)
+        click.echo("\n".join(text_of(rule) for rule in rules), nl=False)
     elif explain:
-        click.echo("\n".join(page(rule, markdown=False) for rule in rules), nl=False)
+        click.echo("\n".join(text_of(rule, as_markdown=False) for rule in rules), nl=False)
     else:
         for rule in rules:
             click.echo(f"{rule.code}  {rule.severity.value:<8} {rule.name:<36} {summary(rule)}")
-
-
-def summary(rule: type[Rule]) -> str:
-    """The first line of the rule's documentation."""
-    return (rule.__doc__ or "").strip().partition("\n")[0]
 
 
 def file_of(rule: type[Rule]) -> str:
@@ -68,24 +63,17 @@ def rule_object(rule: type[Rule]) -> dict[str, Any]:
         "options": {
             key: {"default": one.default, "minimum": one.minimum, "meaning": one.meaning} for key, one in settings_of(rule).items()
         },
-        "page": page(rule),
+        "page": text_of(rule),
     }
 
 
-def page(rule: type[Rule], *, markdown: bool = True) -> str:
+def text_of(rule: type[Rule], *, as_markdown: bool = True) -> str:
     """The rule's documentation as Markdown, or as plain text for a terminal."""
-    doc = inspect.cleandoc(rule.__doc__ or "")
-    head, _, body = doc.partition("\n")
-    options = [f"`{key} = {one.default}`: {one.meaning}" for key, one in settings_of(rule).items()]
-    if options:
-        body = f"{body.strip()}\n\n## Options\n" + "\n".join(options)
-    sections = {"Example": rule.example, "Reference": rule.reference, "Defined in": file_of(rule)}
-    text = "\n\n".join([body.strip(), *(f"## {title}\n{content}" for title, content in sections.items())]) + "\n"
-    if markdown:
-        text = text.replace("## ", "### ")
-        return f"## {rule.code} {rule.name}\n\n*{rule.severity.value}, since {rule.since}* - {head}\n\n{text}"
-    lines = [f"{rule.code} {rule.name} ({rule.severity.value}, since {rule.since})", "", head, ""]
-    for section in text.split("\n## "):
-        title, _, content = section.removeprefix("## ").partition("\n")
-        lines += [title, textwrap.indent(content.strip(), "  "), ""]
+    texts = page(rule) | {"Defined in": file_of(rule)}
+    about = f"{rule.severity.value}, since {rule.since}"
+    if as_markdown:
+        return f"## {rule.code} {rule.name}\n\n*{about}* - {summary(rule)}\n\n{markdown(texts, '###')}\n"
+    lines = [f"{rule.code} {rule.name} ({about})", "", summary(rule), ""]
+    for title, content in texts.items():
+        lines += [title, textwrap.indent(content, "  "), ""]
     return "\n".join(lines)

@@ -157,7 +157,11 @@ class Context(Record, eq=False):
 
 
 class Rule:
-    """One fault that a capture can show. The first line of the docstring states it; the sections explain it."""
+    """One fault that a capture can show.
+
+    The first line of the docstring states it, the next paragraph says why it matters, the third what to do; `lint.page` adds
+    the headings. Other sections have their heading in the docstring: `## Evidence`.
+    """
 
     code: ClassVar[str]
     """Letters of its family and three digits; never reused."""

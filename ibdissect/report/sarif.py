@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from ibdissect.lint.baseline import fingerprint, name_from
 from ibdissect.lint.finding import Finding
+from ibdissect.lint.page import markdown, sections, summary
 from ibdissect.lint.result import CaptureReport
 from ibdissect.lint.rule import Rule
 from ibdissect.version import VERSION
@@ -24,13 +25,12 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 def rule_object(rule: type[Rule]) -> dict[str, Any]:
     """A rule's entry, with its documentation as help."""
-    summary, _, page = (rule.__doc__ or "").strip().partition("\n")
-    text = "\n".join(line.strip() for line in page.splitlines()).strip()
+    text = markdown(sections(rule))
     return {
         "id": rule.code,
         "name": "".join(word.capitalize() for word in re.split(r"[^a-z0-9]+", rule.name)),
-        "shortDescription": {"text": summary},
-        "fullDescription": {"text": summary},
+        "shortDescription": {"text": summary(rule)},
+        "fullDescription": {"text": summary(rule)},
         "help": {"text": f"{text}\n\nReference: {rule.reference}", "markdown": f"{text}\n\n**Reference**: {rule.reference}"},
         "defaultConfiguration": {"level": LEVELS[rule.severity.value]},
         "properties": {"tags": [rule.code.rstrip("0123456789")]},

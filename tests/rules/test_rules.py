@@ -14,6 +14,7 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.fabric import Follower
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Finding
+from ibdissect.lint.page import TO_DO, WHY, sections, summary
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import Rule
 from ibdissect.rules import load
@@ -49,10 +50,8 @@ def lint(capture: bytes, policy: SitePolicy | None = None, known: Sequence[Subne
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 def test_documented(rule: type[Rule]) -> None:
-    doc = rule.__doc__ or ""
-    assert len(doc.strip().splitlines()[0]) > 15, "the first line says what the fault is"
-    for heading in ("## Why it matters", "## What to do"):
-        assert heading in doc, f"{rule.code} lacks {heading!r}"
+    assert len(summary(rule)) > 15, "the first line says what the fault is"
+    assert {WHY, TO_DO} <= sections(rule).keys()
     assert rule.reference and rule.message and rule.name == rule.name.lower()
     assert rule.example, "how a capture looks that triggers it"
     assert rule.when is None or rule.on is not None

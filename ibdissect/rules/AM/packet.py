@@ -29,11 +29,9 @@ class ModifierRule(Rule):
 class NodeDescriptionModifier(ModifierRule):
     """A NodeDescription SMP has an attribute modifier.
 
-    ## Why it matters
     The attribute exists once per node, so the modifier selects nothing. A sender that sets it has mixed up attributes or left
     a field over from the packet before; a strict SMA may answer with status 7.
 
-    ## What to do
     Look at the tool or SM that sent the request (its LID or directed route is in the frame) and correct or update it.
     """
 
@@ -47,11 +45,9 @@ class NodeDescriptionModifier(ModifierRule):
 class NodeInfoModifier(ModifierRule):
     """A NodeInfo SMP has an attribute modifier.
 
-    ## Why it matters
     NodeInfo tells which port the request came in by; it is not selected by a port number. A tool that puts one there will
     take the answer for that of another port.
 
-    ## What to do
     Send NodeInfo with modifier 0 and read LocalPortNum of the answer; for another port's state ask for PortInfo.
     """
 
@@ -65,11 +61,9 @@ class NodeInfoModifier(ModifierRule):
 class SwitchInfoModifier(ModifierRule):
     """A SwitchInfo SMP has an attribute modifier.
 
-    ## Why it matters
     A switch has one SwitchInfo, that of its management port. A modifier means that the sender expects one per port, and
     probably draws wrong conclusions from the answer.
 
-    ## What to do
     Correct the sender to use modifier 0; per-port settings of a switch are in PortInfo.
     """
 
@@ -83,11 +77,9 @@ class SwitchInfoModifier(ModifierRule):
 class PortInfoReservedBits(ModifierRule):
     """A PortInfo SMP uses reserved bits of the attribute modifier.
 
-    ## Why it matters
     Only the port number (bits 7-0) and bit 31 (SMSupportsExtendedSpeeds) mean something. Anything in bits 30-8 is a port
     number that was written in the wrong byte order or left over, so another port is read or changed than was meant.
 
-    ## What to do
     Compare bits 7-0 with the port that the sender meant; correct the tool that built the modifier.
     """
 
@@ -101,11 +93,9 @@ class PortInfoReservedBits(ModifierRule):
 class PortInfoSpeedBit(ModifierRule):
     """A sender of PortInfo SMPs sets bit 31 of the attribute modifier (SMSupportsExtendedSpeeds).
 
-    ## Why it matters
     It is legal in newer versions of the standard and OpenSM does it for ports that support extended speeds; an old SMA that
     does not know the bit may take it for part of the port number.
 
-    ## What to do
     Nothing, unless the port answers with an error status.
     """
 
@@ -120,11 +110,9 @@ class PortInfoSpeedBit(ModifierRule):
 class PKeyTableBlock(ModifierRule):
     """A P_KeyTable SMP names a block beyond the largest table.
 
-    ## Why it matters
     A port holds at most 32768 P_Keys, which are 1024 blocks of 32. A higher block number exists on no port; on a switch the
     port number belongs in bits 31-16, and a sender that confused the halves reads or writes the wrong table.
 
-    ## What to do
     Check the block number (bits 15-0) against PartitionCap in NodeInfo (PartitionEnforcementCap for a switch's ports).
     """
 
@@ -138,11 +126,9 @@ class PKeyTableBlock(ModifierRule):
 class VLArbitrationSelector(ModifierRule):
     """A VLArbitrationTable SMP selects no part of the table.
 
-    ## Why it matters
     Bits 31-16 choose low priority 0-31 (1), low 32-63 (2), high 0-31 (3) or high 32-63 (4). With another value nothing is
     read or programmed, and the port keeps arbitrating by what it had before.
 
-    ## What to do
     Correct the sender; a selector of 0 often means that the port number was shifted into the wrong half.
     """
 
@@ -156,11 +142,9 @@ class VLArbitrationSelector(ModifierRule):
 class MulticastTableReservedBits(ModifierRule):
     """A MulticastForwardingTable SMP uses reserved bits of the attribute modifier.
 
-    ## Why it matters
     The block (bits 8-0) and the port position (bits 31-28) are all there is. Bits between them are an overflowing block
     number, so the entries go to other multicast LIDs than the sender believes.
 
-    ## What to do
     Check how the sender computes the block: (MLID - 0xC000) / 32, at most 511.
     """
 
@@ -174,11 +158,9 @@ class MulticastTableReservedBits(ModifierRule):
 class SMInfoControl(ModifierRule):
     """A Set(SMInfo) commands none of the five state changes.
 
-    ## Why it matters
     The modifier is the command: 1 HANDOVER, 2 ACKNOWLEDGE, 3 DISABLE, 4 STANDBY, 5 DISCOVER. The receiving SM refuses any
     other, so a handover that depends on it does not happen and two SMs may both stay master.
 
-    ## What to do
     Find the SM or tool that sent it; `sminfo` sets the modifier to the value given on its command line.
     """
 
@@ -192,11 +174,9 @@ class SMInfoControl(ModifierRule):
 class SMInfoGetModifier(ModifierRule):
     """A Get(SMInfo) has an attribute modifier, which means nothing there.
 
-    ## Why it matters
     The modifier is a command only in a Set. A Get with one is harmless, but it shows a sender that leaves the field of the
     last Set standing.
 
-    ## What to do
     Nothing urgent; report it to the maker of the SM.
     """
 
@@ -211,11 +191,9 @@ class SMInfoGetModifier(ModifierRule):
 class LedInfoModifier(ModifierRule):
     """A LedInfo SMP has an attribute modifier.
 
-    ## Why it matters
     LedInfo switches the locator light of the port that receives the SMP; the modifier selects nothing. A tool that expects
     it to choose a port lights the wrong one.
 
-    ## What to do
     Send the SMP to the port whose light is meant, with modifier 0.
     """
 
@@ -229,11 +207,9 @@ class LedInfoModifier(ModifierRule):
 class NoticeModifier(ModifierRule):
     """A Notice or Trap of subnet management has an attribute modifier.
 
-    ## Why it matters
     The notice says everything in its data; the modifier is not used. An SM that compares traps to find repetitions may not
     recognise one with a changing modifier, and floods of traps go unsuppressed.
 
-    ## What to do
     Find the agent by the issuer's LID and update its firmware.
     """
 
@@ -247,11 +223,9 @@ class NoticeModifier(ModifierRule):
 class VendorModifier(ModifierRule):
     """A vendor's subnet management attribute has a modifier above 16 bits.
 
-    ## Why it matters
     The standard gives attributes 0xFF00-0xFFFF modifiers up to 0xFFFF. Some vendors pack more into them; a device of another
     vendor that uses the same attribute id will misread it.
 
-    ## What to do
     Nothing, when sender and receiver are of the vendor that defined the attribute.
     """
 
@@ -269,11 +243,9 @@ class VendorModifier(ModifierRule):
 class ControllerSlot(ModifierRule):
     """An IOControllerProfile is asked for in a slot that no I/O unit has.
 
-    ## Why it matters
     I/O controllers sit in slots 1 to 255. Slot 0 or a larger number is answered with an error, and the host does not find
     its storage target.
 
-    ## What to do
     Take the slot from the controller list in IOUnitInfo, counting from 1.
     """
 
@@ -290,11 +262,9 @@ class ControllerSlot(ModifierRule):
 class CongestionBlock(ModifierRule):
     """A SwitchPortCongestionSetting MAD names a block beyond the last port.
 
-    ## Why it matters
     A block holds 32 ports, so blocks 0 to 7 reach port 255. Settings sent to a higher block are lost, and congestion control
     stays unconfigured where it was wanted.
 
-    ## What to do
     Check how the sender computes the block: port / 32.
     """
 
@@ -311,11 +281,9 @@ class CongestionBlock(ModifierRule):
 class PortInfoExtendedModifier(ModifierRule):
     """A PortInfoExtended SMP has more than a port number in its attribute modifier.
 
-    ## Why it matters
     Tools send the port number alone (bits 7-0). Nothing public gives the other bits a meaning, so a device may ignore them or
     answer for another port.
 
-    ## What to do
     Compare with what `smpquery portinfoext` sends for the same port.
     """
 

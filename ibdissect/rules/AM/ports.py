@@ -21,11 +21,9 @@ COUNTERS = frozenset({0x12, *range(0x15, 0x1E), 0x1F, *range(0x30, 0x38)})
 class GuidBlockRange(ModifierRule):
     """A GUIDInfo request names a block that the port does not have.
 
-    ## Why it matters
     GUIDs come in blocks of eight, at most 32 of them, and a port has GUIDCap GUIDs. A block behind that reads as zeros or as
     an error, and what is written there is lost.
 
-    ## What to do
     Let the sender read PortInfo.GUIDCap first.
     """
 
@@ -48,11 +46,9 @@ class GuidBlockRange(ModifierRule):
 class PortInfoRange(ModifierRule):
     """A PortInfo request names a port that the node does not have.
 
-    ## Why it matters
     The node answers with an error status or nothing, and the sender waits; a subnet manager that does so works with a wrong
     picture of the node.
 
-    ## What to do
     Compare the number of ports that the sender assumes with NodeInfo.NumPorts.
     """
 
@@ -76,10 +72,8 @@ class PortInfoRange(ModifierRule):
 class PortInfoOtherPort(ModifierRule):
     """A Set(PortInfo) reaches an adapter by one port and selects another one.
 
-    ## Why it matters
     Through one port of an adapter or router the PortInfo of its other ports can only be read; the Set has no effect.
 
-    ## What to do
     Send the Set to the port itself, with modifier 0 or its own number.
     """
 
@@ -103,11 +97,9 @@ class PortInfoOtherPort(ModifierRule):
 class PKeyTablePort(ModifierRule):
     """A P_KeyTable request selects a switch port at a node that is no switch.
 
-    ## Why it matters
     An adapter or router ignores bits 31-16 and answers for the port that the request came in by. The sender may think it has
     read the table of another port.
 
-    ## What to do
     Nothing when the sender is OpenSM or smpquery, which do so on purpose; else use modifier bits 15-0 only.
     """
 
@@ -130,11 +122,9 @@ class PKeyTablePort(ModifierRule):
 class SlToVlReserved(ModifierRule):
     """An SLtoVLMappingTable request has bits in the modifier that mean nothing to the switch.
 
-    ## Why it matters
     Bits 17 and 16 (all input ports, all output ports) need a switch with OptimizedSLtoVLMappingProgramming; bits 31-18 are
     reserved. A switch that ignores them changes one table where the sender meant many.
 
-    ## What to do
     Switch the optimisation off in the subnet manager (opensm: `use_optimized_slvl FALSE`) for switches without it.
     """
 
@@ -162,11 +152,9 @@ class SlToVlReserved(ModifierRule):
 class SlToVlOnAdapter(ModifierRule):
     """An SLtoVLMappingTable request to an adapter or router has a modifier, which the node ignores.
 
-    ## Why it matters
     The table belongs to the port that the request came in by. OpenSM and smpquery fill the modifier with port numbers all the
     same, so this says nothing about the fabric; it helps whoever writes such a tool.
 
-    ## What to do
     Nothing.
     """
 
@@ -186,11 +174,9 @@ class SlToVlOnAdapter(ModifierRule):
 class VlArbHalf(ModifierRule):
     """A VLArbitrationTable request selects a half of the table that the port does not have.
 
-    ## Why it matters
     A table of 32 entries or less has no upper half, and a port with capacity 0 has no table: what is written there is lost
     and the weights the subnet manager believes in are not in force.
 
-    ## What to do
     Compare with VLArbitrationLowCap and VLArbitrationHighCap in PortInfo.
     """
 
@@ -224,10 +210,8 @@ class VlArbHalf(ModifierRule):
 class VlArbSwitchBits(ModifierRule):
     """A VLArbitrationTable request to a switch has bits 15-8 in the modifier.
 
-    ## Why it matters
     A switch takes the port from bits 7-0 and wants zeros above; with other bits it may refuse the request or take the wrong port.
 
-    ## What to do
     Correct the sender: (half << 16) | port.
     """
 
@@ -247,10 +231,8 @@ class VlArbSwitchBits(ModifierRule):
 class VendorDiagPage(ModifierRule):
     """A VendorDiag request names a page that no earlier page and no DiagCode leads to.
 
-    ## Why it matters
     The pages are a chain: DiagCode names the first, NextIndex the following. Another index reads whatever the vendor keeps there.
 
-    ## What to do
     Nothing when a vendor's tool scans on purpose; else follow the chain.
     """
 
@@ -277,10 +259,8 @@ class VendorDiagPage(ModifierRule):
 class CounterModifier(Rule):
     """A performance request for counters has an attribute modifier.
 
-    ## Why it matters
     Counter attributes are selected by PortSelect inside them; the modifier means nothing, and the tools in use send 0.
 
-    ## What to do
     Nothing, unless the agent answers with an error status; then correct the sender.
     """
 

@@ -14,10 +14,8 @@ LFT_BLOCK, MFT_BLOCK, MFT_PORTS = 64, 32, 16
 class LftBlockRange(ModifierRule):
     """A LinearForwardingTable request names a block behind the end of the table.
 
-    ## Why it matters
     The switch has LinearFDBCap entries; LIDs behind that cannot be routed by it, and what is written there is lost.
 
-    ## What to do
     If the LIDs are really that high, the subnet is too large for this switch: assign lower LIDs (opensm: reset the guid2lid file).
     """
 
@@ -41,10 +39,8 @@ class LftBlockRange(ModifierRule):
 class MftBlockRange(ModifierRule):
     """A MulticastForwardingTable request names a block behind the end of the table.
 
-    ## Why it matters
     The switch has MulticastFDBCap entries; groups behind that are not forwarded by it.
 
-    ## What to do
     Limit the multicast LIDs of the subnet manager to what the smallest switch holds (opensm: `max_multicast_lid`).
     """
 
@@ -68,10 +64,8 @@ class MftBlockRange(ModifierRule):
 class MftPositionRange(ModifierRule):
     """A MulticastForwardingTable request names ports that the switch does not have.
 
-    ## Why it matters
     Each position stands for 16 ports. A position behind the last port holds nothing.
 
-    ## What to do
     Compare the number of ports that the sender assumes with NodeInfo.NumPorts.
     """
 
@@ -98,10 +92,8 @@ class MftPositionRange(ModifierRule):
 class SwitchInfoToAdapter(ModifierRule):
     """SwitchInfo is asked of a node that is no switch.
 
-    ## Why it matters
     Only a switch's management port has a SwitchInfo; an adapter or router answers with an error status or not at all.
 
-    ## What to do
     The sender takes the node for a switch: look for an old topology file, or a LID or route that now leads elsewhere.
     """
 
@@ -121,10 +113,8 @@ class SwitchInfoToAdapter(ModifierRule):
 class ForwardingToAdapter(ModifierRule):
     """A forwarding table is asked of a node that is no switch.
 
-    ## Why it matters
     Only switches forward. The request comes back with an error status or not at all.
 
-    ## What to do
     The sender takes the node for a switch: look for an old topology file, or a LID or route that now leads elsewhere.
     """
 
@@ -144,10 +134,8 @@ class ForwardingToAdapter(ModifierRule):
 class WrongForwardingTable(ModifierRule):
     """A switch is asked for the kind of unicast forwarding table that it does not have.
 
-    ## Why it matters
     A switch has either a linear or a random forwarding table, as SwitchInfo says. Writing the other one has no effect.
 
-    ## What to do
     Let the sender look at LinearFDBCap and RandomFDBCap.
     """
 

@@ -20,10 +20,8 @@ from ibdissect.wire.transport import BTH
 class OtherService(AgreedRule):
     """A packet of a connection is of another transport service than the connection was set up for.
 
-    ## Why it matters
     A queue pair knows one service; it drops all packets of another one. RC data to a UC queue pair is never acknowledged.
 
-    ## What to do
     Compare the queue pair types that both programs create with the TransportServiceType of the REQ. Only the first packets of
     a direction are judged: later ones may belong to a queue pair that got the same number.
     """

@@ -39,11 +39,9 @@ def _no_mtu(table: ChunkTable) -> npt.NDArray[np.bool_]:
 class NotPathMtu(PacketRule):
     """A packet that is followed by more of its message is not filled up to a path MTU.
 
-    ## Why it matters
     First and middle packets carry exactly the path MTU, which is 256, 512, 1024, 2048 or 4096. The responder answers anything
     else with a NAK for an invalid request.
 
-    ## What to do
     Check the ICRC: wrong, and the packet was damaged; right, and the sender's transport is at fault.
     """
 
@@ -72,10 +70,8 @@ def _other_length(table: ChunkTable) -> npt.NDArray[np.bool_]:
 class WriteNotDmaLen(PacketRule):
     """An RDMA WRITE of one packet carries more or less than the length it announces.
 
-    ## Why it matters
     The responder answers with a NAK for an invalid request and ends the connection.
 
-    ## What to do
     Check the ICRC: wrong, and the packet was damaged; right, and the sender's transport is at fault.
     """
 

@@ -75,10 +75,8 @@ def _immediate_cut(table: ChunkTable) -> Bool:
 class OpcodeUnknown(Rule):
     """The OpCode means nothing.
 
-    ## Why it matters
     The receiver cannot know which headers follow and drops the packet. Newer OpCodes than this program knows look the same.
 
-    ## What to do
     Check the ICRC: wrong, and the packet was damaged; right, and the sender uses an extension that the receiver must know too.
 
     ## Evidence
@@ -96,11 +94,9 @@ class OpcodeUnknown(Rule):
 class OpcodeDynamic(PacketRule):
     """The OpCode is one of reliable datagrams, which hardware uses for another transport today.
 
-    ## Why it matters
     Reliable datagrams were never built; NVIDIA's dynamically connected transport took their OpCodes, with other headers
     behind the BTH. What is shown of those headers may be wrong.
 
-    ## What to do
     Nothing, when the adapters are NVIDIA's and the application uses DC.
     """
 
@@ -114,10 +110,8 @@ class OpcodeDynamic(PacketRule):
 class TransportVersion(PacketRule):
     """The version of the transport header is not 0.
 
-    ## Why it matters
     There is only version 0; a receiver drops others.
 
-    ## What to do
     Check the ICRC: wrong, and the packet was damaged; right, and the sender is faulty.
     """
 
@@ -131,11 +125,9 @@ class TransportVersion(PacketRule):
 class TransportReservedBits(PacketRule):
     """Reserved bits of the transport header are not zero.
 
-    ## Why it matters
     Receivers ignore them. A sender that sets them fills headers from memory it did not clear, or uses them for something
     that others do not know.
 
-    ## What to do
     Report it to the maker of the sender; nothing fails by it today.
     """
 
@@ -150,11 +142,9 @@ class TransportReservedBits(PacketRule):
 class PadCount(Rule):
     """The pad count cannot be true.
 
-    ## Why it matters
     Pad bytes fill the last packet of a message up to four bytes. More of them than the packet has payload, or any in a First
     or Middle packet, make the receiver drop it or write a message of the wrong length.
 
-    ## What to do
     Look at the sender's driver or firmware; on soft implementations at how the last fragment is built.
     """
 
@@ -170,10 +160,8 @@ class PadCount(Rule):
 class HeadersCut(Rule):
     """A packet ends inside the headers that its OpCode announces.
 
-    ## Why it matters
     The receiver drops it. Sender and receiver do not agree about the OpCode, or the packet was damaged.
 
-    ## What to do
     Check the ICRC, then the sender.
     """
 
@@ -189,11 +177,9 @@ class HeadersCut(Rule):
 class ConnectedToManagement(PacketRule):
     """A packet of a connected service goes to queue pair 0 or 1.
 
-    ## Why it matters
     Those two are the management queue pairs and take datagrams only. The packet is dropped; the sender retries until its
     connection fails.
 
-    ## What to do
     Check how the sender learnt its peer's queue pair number: 0 or 1 is an unset field.
     """
 
@@ -207,11 +193,9 @@ class ConnectedToManagement(PacketRule):
 class MulticastQpUnicast(PacketRule):
     """The multicast queue pair is addressed in a unicast packet.
 
-    ## Why it matters
     0xFFFFFF means "all queue pairs of the group". A port that receives it with a unicast address has no group to look up and
     drops it.
 
-    ## What to do
     Check the sender's address handle: the LID, GID or IP address is that of one port.
     """
 
@@ -225,10 +209,8 @@ class MulticastQpUnicast(PacketRule):
 class MulticastLidOtherQp(PacketRule):
     """A packet to a multicast LID names a single queue pair.
 
-    ## Why it matters
     Receivers of a group take packets for queue pair 0xFFFFFF only, and drop this one.
 
-    ## What to do
     Set the queue pair to 0xFFFFFF in the sender's work request.
     """
 
@@ -242,10 +224,8 @@ class MulticastLidOtherQp(PacketRule):
 class MulticastNotDatagram(PacketRule):
     """A packet to a multicast LID is no datagram.
 
-    ## Why it matters
     Only unreliable datagrams can be multicast: a connection has two ends. The packet is dropped.
 
-    ## What to do
     Check the address of the connection; a multicast LID there comes from a wrong path record.
     """
 
@@ -259,10 +239,8 @@ class MulticastNotDatagram(PacketRule):
 class AckRequestUnreliable(PacketRule):
     """A packet of an unreliable service asks for an acknowledgement.
 
-    ## Why it matters
     There is none in UC and UD; the bit has no effect. It points to a sender that mixes up its transport services.
 
-    ## What to do
     Look at the sender's driver. Management datagrams of soft-RoCE have the bit set and are not reported.
     """
 
@@ -276,10 +254,8 @@ class AckRequestUnreliable(PacketRule):
 class SolicitedResponse(PacketRule):
     """An acknowledgement or read response has the solicited-event bit.
 
-    ## Why it matters
     The bit wakes the receiver of a message. A response completes no receive, so the bit has no effect there.
 
-    ## What to do
     Look at the responder's driver or firmware.
     """
 
@@ -293,10 +269,8 @@ class SolicitedResponse(PacketRule):
 class ImmediateCut(Rule):
     """A packet ends inside its immediate data.
 
-    ## Why it matters
     The OpCode promises four bytes of immediate data that are not there; the receiver drops the packet.
 
-    ## What to do
     Check the ICRC, then the sender.
     """
 
@@ -312,10 +286,8 @@ class ImmediateCut(Rule):
 class CongestionMark(PacketRule):
     """A packet carries a congestion mark in its transport header.
 
-    ## Why it matters
     FECN says that a switch was congested on the way, BECN that the other side saw such a mark. The flow is being slowed down.
 
-    ## What to do
     Look for the congested port: PortXmitWait, or the congestion log of the switches.
     """
 

@@ -20,11 +20,9 @@ BURST, BURST_NS = 4096, 4_000_000
 class ErfRecordLength(Rule):
     """The length in an ERF header cannot be true.
 
-    ## Why it matters
     A record holds its header of 16 bytes, extension headers and at most the frame, padded to 8 bytes. Another length means
     that the file was put together by a faulty tool, and other readers will lose their way in it.
 
-    ## What to do
     Take the tool that wrote the capture under suspicion; check the same traffic with another one.
     """
 
@@ -57,11 +55,9 @@ class ErfRecordLength(Rule):
 class BurstMayDrop(Rule):
     """More packets arrived at once than ibdump buffers.
 
-    ## Why it matters
     ibdump keeps 4096 packets between card and disk unless told otherwise, and does not say when it loses some. After a burst
     of that size, gaps in sequence numbers and missing answers may be losses of the capture, not of the fabric.
 
-    ## What to do
     Capture with a larger buffer (`ibdump --max-burst 16` and more), to a RAM disk, or with a filter on the port.
     """
 
@@ -97,11 +93,9 @@ class BurstMayDrop(Rule):
 class ErfLoss(Rule):
     """The capture card counted packets that it could not deliver.
 
-    ## Why it matters
     Packets are missing in front of this one. Gaps in sequence numbers and requests without answer near it may be the
     capture's fault, not the fabric's.
 
-    ## What to do
     Treat findings about missing packets around this frame with care; capture again to a faster disk.
     """
 
@@ -115,11 +109,9 @@ class ErfLoss(Rule):
 class TwoInterfaces(Rule):
     """Packets of two capture interfaces stand in one file.
 
-    ## Why it matters
     The capture shows both directions of a link, or two links. Each card port has its own delay, so an answer may stand in
     front of its request, and one packet may appear twice.
 
-    ## What to do
     Filter by interface where order matters.
     """
 
@@ -159,10 +151,8 @@ class TwoInterfaces(Rule):
 class ErfType(Rule):
     """A capture of InfiniBand holds ERF records of a type that does not belong there.
 
-    ## Why it matters
     Such records cannot be read; they are damage, or a tool wrote the wrong type. Packets are missing from the analysis.
 
-    ## What to do
     Look at the bytes of the record; when they start with a Local Route Header, correct the type to 21.
     """
 

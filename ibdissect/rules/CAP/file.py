@@ -21,11 +21,9 @@ from ibdissect.wire.link import LRH
 class PacketTruncated(Rule):
     """Frames were captured only in part (snap length).
 
-    ## Why it matters
     What was cut off cannot be checked: CRCs, payload lengths and, below 300 bytes, management attributes. Silence of the
     rules about such frames says nothing.
 
-    ## What to do
     Capture again without a snap length (`tcpdump -s 0`), or with one of at least 300 bytes when only management counts.
     """
 
@@ -50,11 +48,9 @@ class PacketTruncated(Rule):
 class TimeRegression(Rule):
     """Time goes backwards between two packets.
 
-    ## Why it matters
     Response times, retransmission timers and the order of events across such a place mean nothing. It happens when captures
     are merged without sorting, or when the host's clock was set while capturing.
 
-    ## What to do
     Sort the capture by time (`reordercap`), or keep the parts apart.
     """
 
@@ -91,10 +87,8 @@ class TimeRegression(Rule):
 class LinkTypeUnsupported(Rule):
     """The capture has link type 247, which Wireshark before 4.2 cannot open.
 
-    ## Why it matters
     The packets are fine, but whoever you send the file to may see only raw bytes.
 
-    ## What to do
     Convert it: `ibdissect export` writes link type 197 (ERF), which every Wireshark dissects.
     """
 
@@ -116,11 +110,9 @@ class LinkTypeUnsupported(Rule):
 class DuplicateFrames(Rule):
     """Frames stand in the capture twice, within three microseconds.
 
-    ## Why it matters
     A port that is mirrored twice (once on entry, once on exit) delivers every packet twice. The second copies are no packets: other
     rules leave them out, so that they do not look like retransmissions or second answers.
 
-    ## What to do
     Check the mirror's configuration, or remove the copies (`editcap -d`). A network that really duplicates packets, as a
     test setup may do, looks the same.
 
@@ -184,11 +176,9 @@ class _Damaged(Rule):
 class FileCutOff(_Damaged):
     """The capture file ends inside a record.
 
-    ## Why it matters
     The last packet is not there; the capture was cut by a full disk, an interrupted copy, or a tool that was killed. What
     came behind is unknown.
 
-    ## What to do
     Compare the size with the original's. Everything up to the cut was checked.
     """
 
@@ -202,11 +192,9 @@ class FileCutOff(_Damaged):
 class FileDamaged(_Damaged):
     """Bytes between the records of the capture file are no records.
 
-    ## Why it matters
     Packets are lost at this place, so gaps and missing answers near it are the file's. Most other tools stop here without
     reading the rest.
 
-    ## What to do
     Fetch the capture again from where it was made. `ibdissect export` writes the readable packets to a sound file.
     """
 
@@ -220,11 +208,9 @@ class FileDamaged(_Damaged):
 class FrameMalformed(Rule):
     """A frame is too short for the headers or the management datagram that its own fields announce.
 
-    ## Why it matters
     A receiver drops it. It was damaged on the way, built by a faulty tool, or is not what it claims to be (a UDP packet to
     port 4791 that is no RoCE).
 
-    ## What to do
     Look at the frame's bytes from the place named on. One such frame is chance, a series has a sender.
     """
 
@@ -268,10 +254,8 @@ class FrameMalformed(Rule):
 class StateWasEvicted(Rule):
     """The capture holds more nodes or conversations than are remembered, and some were forgotten.
 
-    ## Why it matters
     Rules that need the forgotten state stay silent about its packets. Findings are still true, but some are missing.
 
-    ## What to do
     Split the capture (`editcap -c`), or limit it to the nodes in question.
     """
 
@@ -295,11 +279,9 @@ class StateWasEvicted(Rule):
 class SubnetsAreMixed(Rule):
     """The capture holds packets of two subnets.
 
-    ## Why it matters
     LIDs and directed routes mean something else in each subnet, and nothing in a packet says in which one it was sent. What is
     learnt about ports from one subnet would be held against packets of the other, so the rules that know the subnet are silent.
 
-    ## What to do
     Capture each subnet alone, or split the file by interface (`-Y frame.interface_id`), and check the parts one by one.
 
     ## Evidence

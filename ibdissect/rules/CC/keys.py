@@ -49,11 +49,9 @@ class Suspect(Record):
 class CCKeyWrong(Rule):
     """A congestion control request has another CC_Key than its target, and the target does not do it.
 
-    ## Why it matters
     A node whose key is set and protected ignores requests with another one: the switch or adapter keeps its old settings. Where
     the capture may have missed an answer, two requests without one count.
 
-    ## What to do
     Give the tool the key (`ibccconfig -c`, opensm `cc_key`), or look for a second manager.
     """
 

@@ -10,10 +10,8 @@ from ibdissect.wire.numbers import CC_CLASS
 class CCVersion(Rule):
     """A congestion control MAD has a class version other than 2.
 
-    ## Why it matters
     Version 2 is the one in use; agents answer others with status 1 (bad version), and the switch keeps its old settings.
 
-    ## What to do
     Update the tool: old versions of libibmad sent version 1.
     """
 

@@ -21,10 +21,8 @@ CONTROL_TABLE = 0x0017
 class ControlTableBeyond(Rule):
     """A block of a congestion control table is beyond what the adapter can hold.
 
-    ## Why it matters
     The adapter refuses the block or drops it; delays for heavy congestion are missing.
 
-    ## What to do
     Ask the adapter for CongestionInfo first; ControlTableCap is the number of blocks of 64 entries.
     """
 
@@ -60,11 +58,9 @@ class ControlTableBeyond(Rule):
 class CongestionInert(Rule):
     """An adapter is told to react to congestion by nothing.
 
-    ## Why it matters
     With CCTI_Increase 0 a notification (BECN) does not move the index into the table of delays, and with CCTI_Limit 0 the index
     cannot leave 0: marking of packets goes on without any effect.
 
-    ## What to do
     Set CCTI_Increase and the length of the table, or leave the service level out of Control_Map.
     """
 

@@ -65,11 +65,9 @@ def agreed(context: Context) -> Iterator[tuple[int, Connection, int, str, bool]]
 class StartingPSN(Rule):
     """A connection does not begin with the PSN that was agreed.
 
-    ## Why it matters
     Each side starts with the PSN that its peer announced (in the REP for the requester's packets, in the REQ for the
     responder's). The receiver drops packets with any other, and the connection ends after the retries.
 
-    ## What to do
     Look at how the application moves its queue pair to RTS: send and receive PSN may be swapped.
 
     ## Evidence
@@ -149,10 +147,8 @@ class StartingPSN(Rule):
 class AgreedMTU(Rule):
     """Packets of a connection are longer than the path MTU in its REQ.
 
-    ## Why it matters
     Switches and the receiver may drop them; the message never arrives.
 
-    ## What to do
     Set the path MTU of the queue pair to what the REQ says.
 
     ## Evidence

@@ -29,11 +29,9 @@ def timeout_ns(code: int) -> int:
 class RejectAlone(Rule):
     """A connection was rejected whose request the capture does not show.
 
-    ## Why it matters
     The REQ was lost or took another way, or a side answers messages of a connection that it has forgotten. The first minute
     of a capture is not judged.
 
-    ## What to do
     Look at the reason: 4 (invalid communication id) means that the two sides disagree about the connection.
     """
 
@@ -54,10 +52,8 @@ class RejectAlone(Rule):
 class TooManyRequests(Rule):
     """A REQ or REP was sent more often than the connection's Max CM Retries.
 
-    ## Why it matters
     The other side does not answer, or its answers are lost; who repeats beyond the limit does not keep its own word.
 
-    ## What to do
     Check that the other side is alive and listens on QP1, then the CM of the sender.
     """
 
@@ -88,10 +84,8 @@ class TooManyRequests(Rule):
 class ReplyLate(Rule):
     """A REP came later than the REQ allowed.
 
-    ## Why it matters
     The requester repeats the REQ meanwhile, and gives up when this goes on. Slow applications should send an MRA first.
 
-    ## What to do
     Accept connections faster, or raise the CM response timeout of the requester.
     """
 
@@ -114,10 +108,8 @@ class ReplyLate(Rule):
 class NoListener(Rule):
     """A connection was refused because nobody listens.
 
-    ## Why it matters
     The service id (for RDMA-CM: the port) of the REQ has no listener at this node.
 
-    ## What to do
     Start the service, or correct the address or port.
     """
 
@@ -138,10 +130,8 @@ class NoListener(Rule):
 class DisconnectUnanswered(Rule):
     """A DREQ was never answered.
 
-    ## Why it matters
     The other side may still think that it is connected; its queue pair stays allocated until a timer runs out.
 
-    ## What to do
     Check whether the other side is alive, or forgot the connection.
     """
 
@@ -167,10 +157,8 @@ class DisconnectUnanswered(Rule):
 class WrongTurn(Rule):
     """A message of connection management comes from the wrong side, or behind a rejection by its own sender.
 
-    ## Why it matters
     The receiver drops it, or answers that it does not know the connection; the two sides disagree about its state.
 
-    ## What to do
     Look at the sender's connection manager.
 
     ## Evidence

@@ -14,11 +14,9 @@ REASONS = frozenset({*range(1, 34), 35})
 class QPNZero(Rule):
     """A connection request names queue pair 0.
 
-    ## Why it matters
     QP0 belongs to subnet management; no connection can end there. Only with XRC (an extended transport type) the number may
     be left out.
 
-    ## What to do
     Correct the requester: it sends the request before it has created its queue pair.
     """
 
@@ -32,10 +30,8 @@ class QPNZero(Rule):
 class RejectReason(Rule):
     """A rejection gives a reason that is not defined.
 
-    ## Why it matters
     The requester cannot tell whether to retry, to use another path or to give up. Reasons are 1 to 33 and 35.
 
-    ## What to do
     Correct the rejecting side; an application's own reason belongs into the private data, with reason 28.
     """
 
@@ -49,11 +45,9 @@ class RejectReason(Rule):
 class AckTimeoutInfinite(Rule):
     """A connection request gives its path no ACK timeout.
 
-    ## Why it matters
     A Local ACK Timeout of 0 means to wait for ever: a lost packet at the end of a message is never sent again, and the
     connection hangs instead of failing.
 
-    ## What to do
     Set a timeout (14 is about 67 ms), unless the application watches its connections itself.
     """
 

@@ -79,11 +79,9 @@ def told_otherwise(track: Track[V]) -> tuple[V, int] | None:
 class TableDrift(_DriftRule):
     """The P_Key table of a port is not what a file says.
 
-    ## Why it matters
     With partitions.conf as the file: the subnet manager did not put into the port what the administrator wrote. It did not read the file
     again, refused it, or another manager is the master. With the output of a tool: somebody changed the table since.
 
-    ## What to do
     Look for errors of partitions.conf in opensm.log, send opensm a SIGHUP, and read the table again (smpquery pkeys).
 
     ## Evidence
@@ -145,10 +143,8 @@ def _listed(keys: set[int]) -> str:
 class LidDrift(_DriftRule):
     """A port has other LIDs than a file says.
 
-    ## Why it matters
     What rests on the file - scripts, static routes, this program's findings - is about another port.
 
-    ## What to do
     Collect the file again. If it is guid2lid, look why the subnet manager did not honor it (opensm: `honor_guid2lid_file`).
     """
 
@@ -167,10 +163,8 @@ class LidDrift(_DriftRule):
 class CableDrift(_DriftRule):
     """A port's cable leads to another port than a file says.
 
-    ## Why it matters
     Somebody moved a cable: what is plugged in there now has the rights and routes that the port was given for its neighbour.
 
-    ## What to do
     Compare with the cabling plan and collect the file again.
     """
 
@@ -188,10 +182,8 @@ class CableDrift(_DriftRule):
 class KeyDrift(_DriftRule):
     """A port has another M_Key than a file says.
 
-    ## Why it matters
     A subnet manager that starts with the file (guid2mkey) cannot write to the port.
 
-    ## What to do
     Look which subnet manager set the key; let the master write the file anew.
     """
 

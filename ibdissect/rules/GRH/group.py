@@ -14,10 +14,8 @@ from ibdissect.wire.spec import Field
 class WrongMlid(GroupRule):
     """A multicast packet goes to another LID than its group has.
 
-    ## Why it matters
     Switches forward by the LID: the packet reaches the members of another group, or nobody.
 
-    ## What to do
     The sender has an old record of the group; let it join again.
     """
 

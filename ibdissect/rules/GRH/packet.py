@@ -54,10 +54,8 @@ class GidRule(Rule):
 class IpVersion(GidRule):
     """The IP version of the global route header is not 6.
 
-    ## Why it matters
     The GRH has the form of an IPv6 header. Routers and receivers drop a packet with another version.
 
-    ## What to do
     Check the CRCs: right, and the sender is faulty; wrong, and the packet was damaged.
     """
 
@@ -71,11 +69,9 @@ class IpVersion(GidRule):
 class NextHeader(GidRule):
     """The global route header of an InfiniBand packet is not followed by a transport header.
 
-    ## Why it matters
     With LNH 3 the next header must be 0x1B, or the receiver does not know the transport and drops the packet. Plain IPv6
     over the link is LNH 1.
 
-    ## What to do
     Find the sender; something put an IPv6 packet on the link with the wrong LNH.
     """
 
@@ -89,10 +85,8 @@ class NextHeader(GidRule):
 class PayloadLength(Rule):
     """The length in the global route header is not that of the packet.
 
-    ## Why it matters
     PayLen counts from the BTH to the ICRC. Routers forward by it, and a receiver drops a packet whose two lengths disagree.
 
-    ## What to do
     Find the sender; senders that count the GRH itself are 40 bytes off.
     """
 
@@ -107,11 +101,9 @@ class PayloadLength(Rule):
 class HopLimit(GidRule):
     """A packet to another subnet may not pass a router.
 
-    ## Why it matters
     A router takes one from the hop limit and drops the packet at 0. With 0 or 1 at the sender it never gets out of the
     subnet.
 
-    ## What to do
     Let the sender take the hop limit from the path record (OpenSM gives 255 between subnets). Captured behind the last
     router, a limit of 1 may be right.
     """
@@ -126,10 +118,8 @@ class HopLimit(GidRule):
 class SourceGidMulticast(GidRule):
     """The source GID is a multicast GID.
 
-    ## Why it matters
     A packet comes from one port. Nobody can answer this one, and access rules by GID do not apply.
 
-    ## What to do
     Find the sender by its LID; its address handle was filled with source and destination exchanged.
     """
 
@@ -144,10 +134,8 @@ class SourceGidMulticast(GidRule):
 class SourceGidZero(GidRule):
     """The source GID is zero.
 
-    ## Why it matters
     The zero GID is reserved. An answer that needs a GRH has nowhere to go.
 
-    ## What to do
     Check the GID index that the sender used: an unused entry of the GID table is zero.
     """
 
@@ -161,10 +149,8 @@ class SourceGidZero(GidRule):
 class DestinationGidZero(GidRule):
     """The destination GID is zero.
 
-    ## Why it matters
     The zero GID is reserved; receivers and routers drop the packet.
 
-    ## What to do
     Check how the sender resolved its peer; a path record that was never filled gives this.
     """
 
@@ -178,11 +164,9 @@ class DestinationGidZero(GidRule):
 class MulticastWithoutGrh(Rule):
     """A multicast packet has no global route header.
 
-    ## Why it matters
     The receiver tells groups apart by the destination GID, several of which may share one LID. Without a GRH it drops the
     packet.
 
-    ## What to do
     Set the GRH in the sender's address handle (is_global); it is required for multicast.
     """
 
@@ -197,11 +181,9 @@ class MulticastWithoutGrh(Rule):
 class MulticastFlags(GidRule):
     """A multicast GID uses reserved flags.
 
-    ## Why it matters
     Of the four flags only the last (transient) has a meaning. A subnet manager refuses to make a group with others, so
     nobody can have joined this one.
 
-    ## What to do
     Compare the group with those of `saquery -g`; correct the application that composed it.
     """
 
@@ -216,11 +198,9 @@ class MulticastFlags(GidRule):
 class MulticastScope(GidRule):
     """A multicast GID has a scope that does not exist.
 
-    ## Why it matters
     Scopes are link (2), site (5), organisation (8) and global (E). With another one routers and subnet managers treat the
     group as unknown.
 
-    ## What to do
     Correct the application that composed the group's address.
     """
 

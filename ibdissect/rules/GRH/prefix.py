@@ -24,10 +24,8 @@ MAX_PREFIXES = 1024
 class OtherPrefix(LinkRule):
     """A packet's source GID has another subnet prefix than the port that sends it.
 
-    ## Why it matters
     Answers to that GID are routed to the other subnet, or nowhere.
 
-    ## What to do
     Compare `subnet_prefix` of the subnet manager with what the sender still uses: it was changed while the host was up.
     """
 

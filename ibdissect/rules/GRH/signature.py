@@ -19,11 +19,9 @@ CREATES = mask_for(MCMemberRecord, ("mgid", "port_gid", "q_key", "t_class", "p_k
 class SubnetManagersSignature(RefusedJoin):
     """A client asks to make a multicast group that only the subnet manager may compose, and is refused.
 
-    ## Why it matters
     Link-local groups with signature 0xA01B are those that the subnet manager makes up itself when a client leaves the MGID
     out. It refuses to make one for a client; joining one that exists is right, and Linux does so.
 
-    ## What to do
     See whether the group is gone since the client learnt its MGID, after a restart of the manager; a client that composes such an
     MGID itself must choose another signature or leave the MGID out.
 

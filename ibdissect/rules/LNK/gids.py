@@ -23,11 +23,9 @@ MAX_FLOWS = 4096
 class OtherPortsLid(Rule):
     """A packet's source LID is none of the LIDs of the port that its source GID names.
 
-    ## Why it matters
     The GID is made of the port's GUID. Answers go to the LID, so another host gets them: somebody uses a LID that is not its
     own, or goes on with an old one after the subnet manager gave it to another port.
 
-    ## What to do
     Compare both ports (smpquery PortInfo). Only GUIDs that NodeInfo showed count, and LIDs of other systems: alias GUIDs move
     between the ports of a host. Ports are judged that the capture shows being written to, or that told their LIDs before and after.
     """

@@ -29,11 +29,9 @@ MAX_KEPT = 256
 class MappedToNothing(Rule):
     """A packet has a service level that its sender's own table drops.
 
-    ## Why it matters
     An SL mapped to VL 15 is switched off: the port drops such packets before they leave. Who sends one uses another table than
     the subnet manager wrote, or another port's LID.
 
-    ## What to do
     Compare the SL of the path (PathRecord) with the SL to VL table of the port (smpquery sl2vl); opensm's `qos_*_sl2vl` options
     may have switched the SL off while the connection was open.
     """
@@ -80,10 +78,8 @@ def _drops(subnet: Subnet, lid: int) -> bool:
 class UnmappedLane(Rule):
     """A packet uses a virtual lane that no port of the subnet maps its service level to.
 
-    ## Why it matters
     It travels in a lane with other credits and another share than the subnet manager planned, which may end in a deadlock.
 
-    ## What to do
     Compare the SL to VL tables on the way (smpquery sl2vl): one of the ports does not use what it was given. Judged only when
     all ports of the subnet and the tables of all cabled ones are known.
     """

@@ -20,11 +20,9 @@ MAX_LMC = 7
 class LidUnaligned(Rule):
     """A port with several LIDs has a base LID that is no multiple of their number.
 
-    ## Why it matters
     The port owns LID to LID + 2^LMC - 1 and compares only the upper bits: with an unaligned base it does not take some of the
     packets meant for it, or takes those of its neighbour.
 
-    ## What to do
     Let the subnet manager assign LIDs anew (opensm: `reassign_lids`), and report it to the maker.
     """
 
@@ -41,11 +39,9 @@ class LidUnaligned(Rule):
 class LidConflict(Rule):
     """Two ports have the same LID.
 
-    ## Why it matters
     Packets to that LID reach one of them, depending on where they come from. It happens when two subnets are joined, or when
     two subnet managers assign LIDs.
 
-    ## What to do
     Find the second subnet manager, let one of them reassign all LIDs (opensm: `-r`).
 
     ## Evidence

@@ -48,10 +48,8 @@ class HeaderRule(Rule):
 class LinkVersion(HeaderRule):
     """The link version of the local route header is not 0.
 
-    ## Why it matters
     There is only version 0. A port that receives another drops the packet, so this is a damaged header, or not InfiniBand.
 
-    ## What to do
     Check whether the VCRC is right (ROC007): if it is, the sender built the header; if not, the link damaged it.
     """
 
@@ -65,11 +63,9 @@ class LinkVersion(HeaderRule):
 class LinkReservedBits(Rule):
     """Reserved bits of the local route header are not zero.
 
-    ## Why it matters
     Receivers ignore them, so nothing fails today. A sender that sets them fills the header from memory it did not clear, or
     a capture device uses the bits for itself.
 
-    ## What to do
     When all packets of a capture show it, suspect the capture device; when those of one sender do, its firmware.
     """
 
@@ -85,11 +81,9 @@ class LinkReservedBits(Rule):
 class LengthDisagrees(Rule):
     """The length in the local route header is not that of the frame.
 
-    ## Why it matters
     PktLen says where the packet ends. With a wrong one the receiver takes the CRCs from the wrong place and drops the packet,
     and everything that this program reads from its end is wrong too.
 
-    ## What to do
     Compare with the wire length of the frame: a difference of a few bytes is a faulty sender or capture tool, a large one a
     damaged header.
 
@@ -109,10 +103,8 @@ class LengthDisagrees(Rule):
 class LengthTooSmall(Rule):
     """The length in the local route header leaves no room for the headers.
 
-    ## Why it matters
     No valid packet is that short; a port drops it and counts a receive error.
 
-    ## What to do
     Check the VCRC: right, and the sender is faulty; wrong, and the link damaged the header.
     """
 
@@ -127,10 +119,8 @@ class LengthTooSmall(Rule):
 class LengthTooLarge(HeaderRule):
     """The length in the local route header is above the largest packet.
 
-    ## Why it matters
     4096 bytes of payload with all headers make 1055 words. Nothing larger fits a link's buffers; the packet is dropped.
 
-    ## What to do
     Look for a sender that confuses bytes and words, or a capture of another kind of link.
     """
 
@@ -144,11 +134,9 @@ class LengthTooLarge(HeaderRule):
 class DestinationLidZero(HeaderRule):
     """The destination LID is 0.
 
-    ## Why it matters
     LID 0 is reserved: no switch has an entry for it, so the packet is dropped at the first one. The sender learnt its path
     before the subnet manager gave the other side a LID, or never resolved it.
 
-    ## What to do
     Check the port state and LID of both ends, and where the sender's address handle got its LID from.
     """
 
@@ -162,10 +150,8 @@ class DestinationLidZero(HeaderRule):
 class SourceLidZero(HeaderRule):
     """The source LID of a packet other than a subnet management packet is 0.
 
-    ## Why it matters
     A port without a LID may send subnet management packets only. Nobody can answer this packet.
 
-    ## What to do
     Check whether the port was active when it sent, and whether the subnet manager reached it.
     """
 
@@ -179,10 +165,8 @@ class SourceLidZero(HeaderRule):
 class SourceLidMulticast(HeaderRule):
     """The source LID is a multicast LID.
 
-    ## Why it matters
     A packet comes from one port, so its source is a unicast LID. Answers to this one would go to a whole group.
 
-    ## What to do
     The header was damaged or built by a faulty tool; check the VCRC.
     """
 
@@ -196,11 +180,9 @@ class SourceLidMulticast(HeaderRule):
 class PermissiveLid(Rule):
     """The permissive LID is used outside subnet management.
 
-    ## Why it matters
     0xFFFF means "whoever is at the end of this link" and belongs to directed-route management packets. A switch does not
     forward other packets with it, so they never arrive.
 
-    ## What to do
     Look at how the sender got its LID: 0xFFFF is a common filling for "not known" in path records and CM requests.
     """
 
@@ -215,11 +197,9 @@ class PermissiveLid(Rule):
 class NotManagementOnVl15(Rule):
     """A packet on virtual lane 15 is no subnet management packet.
 
-    ## Why it matters
     VL15 is for subnet management alone. A port drops anything else on it; and VL15 has no flow control, so such traffic
     would push out real management packets.
 
-    ## What to do
     Check the sender's SL-to-VL table and driver. Headers damaged on the way show up as bad VCRCs.
     """
 
@@ -236,11 +216,9 @@ class NotManagementOnVl15(Rule):
 class ManagementNotOnVl15(HeaderRule):
     """A subnet management packet travels on another virtual lane than 15.
 
-    ## Why it matters
     Receivers take subnet management from VL15 only. On another lane the packet is dropped, or stuck behind data while the
     subnet manager waits.
 
-    ## What to do
     Find the sender; some capture devices rewrite the lane, then all packets show the same one.
     """
 
@@ -256,11 +234,9 @@ class ManagementNotOnVl15(HeaderRule):
 class ManagementServiceLevel(Rule):
     """A subnet management packet has a service level other than 0.
 
-    ## Why it matters
     It is legal: a trap carries the SL that the master SM asked for, and some routing engines use one. On VL15 the level has
     no effect, so a surprising one only shows where the sender took it from.
 
-    ## What to do
     Nothing, unless packets on VL15 are being sorted by service level.
     """
 
@@ -276,10 +252,8 @@ class ManagementServiceLevel(Rule):
 class ManagementWithGrh(HeaderRule):
     """A packet on virtual lane 15 has a global route header.
 
-    ## Why it matters
     Subnet management never leaves the subnet, so its packets have no GRH; ports drop those that do.
 
-    ## What to do
     Find the sender by its LID; its management agent or a test tool builds wrong packets.
     """
 
@@ -294,11 +268,9 @@ class ManagementWithGrh(HeaderRule):
 class RawPacket(Rule):
     """Raw packets (LNH 0 or 1) are on the link.
 
-    ## Why it matters
     They carry another protocol without InfiniBand's transport: no P_Key, no queue pair. Partitions do not separate them, and
     ports may be set to filter them.
 
-    ## What to do
     Check that raw traffic is meant (Ethernet gateways, older storage bridges); FilterRaw in PortInfo switches it off.
     """
 
@@ -313,10 +285,8 @@ class RawPacket(Rule):
 class FlowControlOperand(Rule):
     """A flow-control packet has an operand that means nothing.
 
-    ## Why it matters
     0 gives credits, 1 starts the link. A receiver ignores others, and without credits the sender stops.
 
-    ## What to do
     Check the link's error counters; a damaged operand shows in the packet's CRC as well.
     """
 

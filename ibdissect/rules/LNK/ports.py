@@ -25,10 +25,8 @@ MANAGEMENT_VL = 15
 class MtuExceeded(LinkRule):
     """A packet's payload is larger than the MTU of a link that it passes.
 
-    ## Why it matters
     The port drops it. Connections stand still as soon as they send large messages, while small ones pass.
 
-    ## What to do
     Compare the path MTU of the connection (PathRecord, CM REQ) with NeighborMTU of both ports.
     """
 
@@ -58,10 +56,8 @@ class MtuExceeded(LinkRule):
 class VlNotOperational(LinkRule):
     """A packet uses a virtual lane that no link of the subnet has.
 
-    ## Why it matters
     The receiver has no buffer for that lane and drops the packet.
 
-    ## What to do
     Compare OperationalVLs of the ports with the SL to VL tables on the way.
     """
 
@@ -96,10 +92,8 @@ class VlNotOperational(LinkRule):
 class UnassignedLid(LinkRule):
     """A packet goes to a LID that nobody in the subnet has.
 
-    ## Why it matters
     A switch drops it. A stale LID (after a restart of the subnet manager with other LIDs) or a wrong configuration does this.
 
-    ## What to do
     Let the sender ask for the path again. With a site policy, LIDs outside of its ranges are reported as well.
 
     ## Evidence
@@ -202,10 +196,8 @@ def swept(subnet: Subnet, frame: int) -> tuple[bool, int]:
 class LidAboveTop(LinkRule):
     """A packet goes to a LID above the top of the forwarding table of the first switch.
 
-    ## Why it matters
     The switch drops packets to LIDs above LinearFDBTop, whatever its table says.
 
-    ## What to do
     Look at the subnet manager: it assigned the LID and did not raise the top, or the sender has a stale LID.
     """
 

@@ -24,11 +24,9 @@ KNOWN_CLASSES = (0x01, 0x81, 0x03, 0x04, 0x06, 0x21)
 class OtherAttribute(Rule):
     """An answer carries another attribute than its request asked for.
 
-    ## Why it matters
     The requester matches answers by transaction id and reads the data as what it asked for: it gets numbers that mean
     something else.
 
-    ## What to do
     Correct the responder. Judged where request and answer follow each other with nothing of that transaction in between; a
     request for MultiPathRecords may be answered with PathRecords, a redirection is a ClassPortInfo.
     """

@@ -42,10 +42,8 @@ def _versions() -> Expr:
 class BaseVersion(Rule):
     """A MAD has a base version that neither InfiniBand nor Omni-Path uses.
 
-    ## Why it matters
     Receivers answer with status 1 (bad version) or discard the datagram. Random values mean that the bytes are no MAD at all.
 
-    ## What to do
     Correct the sender; when the ICRC is wrong too, look for the damage on the link instead.
     """
 
@@ -59,11 +57,9 @@ class BaseVersion(Rule):
 class ClassVersion(Rule):
     """A MAD has a class version other than the one its class is used with.
 
-    ## Why it matters
     The receiver answers with status 1 or reads the fields of another layout. Subnet administration of the first standard
     (version 1) for example has its fields in other places.
 
-    ## What to do
     Bring both ends to the same version of the class; find the old or broken sender by its LID.
     """
 
@@ -77,11 +73,9 @@ class ClassVersion(Rule):
 class MethodOfClass(Rule):
     """A general-services MAD has a method that its class does not define.
 
-    ## Why it matters
     Nobody will answer it, or only with status 2 (method not supported). A well-known method in a wrong class means that
     the class or the method byte is wrong.
 
-    ## What to do
     Compare with the method set of the class (`ibdissect fields mad`) and correct the sender.
     """
 
@@ -96,11 +90,9 @@ class MethodOfClass(Rule):
 class StatusReservedBits(Rule):
     """Reserved bits 7-5 of a response's status are set.
 
-    ## Why it matters
     A receiver that compares the whole status with zero takes the answer for an error, one that looks at the code alone does not.
     The two then disagree about whether a Set was done.
 
-    ## What to do
     Correct the responder; compare with what it writes for the same error in other classes.
     """
 
@@ -114,10 +106,8 @@ class StatusReservedBits(Rule):
 class StatusUnknownCode(Rule):
     """A response's status holds one of the reserved codes 4, 5 or 6.
 
-    ## Why it matters
     The requester knows that something failed but not what, and may retry for nothing.
 
-    ## What to do
     Correct the responder; the codes are 0 (fine), 1 (version), 2 (method), 3 (method and attribute), 7 (invalid value).
     """
 
@@ -132,11 +122,9 @@ class StatusUnknownCode(Rule):
 class HeaderReserved(Rule):
     """The reserved bytes 18-19 of a MAD header are not zero.
 
-    ## Why it matters
     They lie between attribute and modifier: a sender that took the attribute for 32 bits wide, or forgot to clear its
     buffer, leaves traces there. A strict receiver may refuse the MAD.
 
-    ## What to do
     Correct the sender.
     """
 
@@ -150,10 +138,8 @@ class HeaderReserved(Rule):
 class ClassSpecificReserved(Rule):
     """The class-specific bytes 6-7 of an SA or performance management MAD are not zero.
 
-    ## Why it matters
     These classes do not use them; directed-route SMPs keep their hop pointer and count there. Values are leftovers of such a packet.
 
-    ## What to do
     Clear the header before it is used for another class.
     """
 
@@ -168,11 +154,9 @@ class ClassSpecificReserved(Rule):
 class UnknownAttribute(Rule):
     """A MAD names an attribute that its class does not define.
 
-    ## Why it matters
     Nodes answer with status 3, if at all. Ids from 0xff00 on are the vendors' and not reported; an id unknown here may also
     stem from a newer standard.
 
-    ## What to do
     Check the sender: a wrong class with a right attribute is the usual cause. A plugin can declare the attribute.
     """
 
@@ -202,11 +186,9 @@ class UnknownAttribute(Rule):
 class TransactionZero(Rule):
     """A request has transaction id 0.
 
-    ## Why it matters
     Zero is legal, but managers avoid it, because an answer can then hardly be told from a cleared buffer, and several senders
     of zero behind one LID cannot be told apart.
 
-    ## What to do
     Nothing, unless answers go to the wrong requester; then number the requests.
     """
 

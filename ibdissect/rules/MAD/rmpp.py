@@ -22,10 +22,8 @@ IN_USE = (RMPP.active == 1) & (RMPP.rmpp_type != 0) & MAD.mgmt_class.isin(RMPP_U
 class RMPPVersion(Rule):
     """An RMPP header that is in use has a version other than 1.
 
-    ## Why it matters
     The receiver aborts the transfer with status 125 (unsupported version). A version of 0 in a MAD that does not use RMPP is legal.
 
-    ## What to do
     Correct the sender; the version is 1 since RMPP exists.
     """
 
@@ -39,10 +37,8 @@ class RMPPVersion(Rule):
 class RMPPInOtherClass(Rule):
     """A performance management MAD has an active RMPP header in its reserved bytes.
 
-    ## Why it matters
     The class does not use RMPP: a receiver reads one MAD and ignores that the sender meant a transfer of several.
 
-    ## What to do
     Look at the sender's MAD library; it takes the class for one with RMPP.
     """
 

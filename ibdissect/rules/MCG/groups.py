@@ -17,10 +17,8 @@ MAX_SWITCHES = 49152
 class TooManyGroups(Rule):
     """The subnet has more multicast LIDs than a switch has entries.
 
-    ## Why it matters
     The switch cannot forward the last groups: it drops their packets or floods them, and the subnet manager refuses joins.
 
-    ## What to do
     Let groups share multicast LIDs (opensm: `consolidate_ipv6_snm_req`), or replace the switch.
     """
 

@@ -52,11 +52,9 @@ class Wish(Record):
 class BroadcastOutside(Rule):
     """A port sends to the broadcast group of IPoIB after it has left the group, or was refused.
 
-    ## Why it matters
     An interface must be a full member of the broadcast group before it works (RFC 4391). Switches may not forward its packets,
     and it gets no answers. Ports whose join the capture does not show are not judged, nor is one that has asked to join again.
 
-    ## What to do
     Look at why the join was refused (partition, rate or MTU of the group), and at the interface's state.
     """
 

@@ -24,11 +24,9 @@ MAX_PORTS = 65536
 class LeaseExpired(Rule):
     """The M_Key lease of a port ran out: it may be read and written by everybody.
 
-    ## Why it matters
     After a request with a wrong key the port waits for the lease period for one with the right key, then it sets its protect
     bits to 0, so that a new subnet manager can take over. From here on the key protects nothing.
 
-    ## What to do
     Find out why the subnet manager did not reach the port in time; choose a lease longer than its sweep interval.
     """
 
@@ -73,11 +71,9 @@ class LeaseExpired(Rule):
 class LeaseTooShort(Rule):
     """A port's M_Key lease is shorter than the time between two visits of its manager.
 
-    ## Why it matters
     A request with a wrong key starts the lease; only one with the right key stops it. When the manager comes by more seldom
     than that, anybody can open the port by asking once and waiting.
 
-    ## What to do
     Choose a lease longer than the sweep interval, or 0 (it never runs out). Light sweeps do not visit hosts. Only ports are judged
     that the capture shows being written to: elsewhere it may not see their manager.
     """

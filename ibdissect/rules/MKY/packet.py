@@ -15,11 +15,9 @@ from ibdissect.wire.sm_port import PortInfo
 class MKeyVisible(Rule):
     """An M_Key can be read in the capture.
 
-    ## Why it matters
     Who has the M_Key controls the ports that it protects: LIDs, partitions, link state. A capture with it is as secret as the
     key; protection levels 1 and 2 exist to keep it off the wire.
 
-    ## What to do
     Share the capture only after `ibdissect scrub`; change the key if the capture has already left the house.
     """
 
@@ -34,10 +32,8 @@ class MKeyVisible(Rule):
 class MKeyProtect3(Rule):
     """A port's M_KeyProtectBits are 3.
 
-    ## Why it matters
     Level 3 protects exactly as level 2 does; who chose it may have expected more.
 
-    ## What to do
     Set level 2, which says the same without doubt.
     """
 
@@ -52,10 +48,8 @@ class MKeyProtect3(Rule):
 class ProtectionWithoutKey(Rule):
     """A Set of PortInfo asks for protection by an M_Key but sets none.
 
-    ## Why it matters
     An M_Key of 0 switches the check off: the port stays open to everybody, whatever the protect bits say.
 
-    ## What to do
     Set m_key in the configuration of the subnet manager, or the protection level to 0. Where a site policy names M_Keys, every Set
     that takes the key away is reported.
     """
@@ -76,11 +70,9 @@ class ProtectionWithoutKey(Rule):
 class SMKeyTold(Rule):
     """A subnet manager tells its SM_Key in an answer.
 
-    ## Why it matters
     The key authenticates managers to each other and trusted users of the SA. It should be 0 unless the requester proved that
     it knows the key.
 
-    ## What to do
     Check that the asking side is a manager of your own; treat the capture as secret.
     """
 

@@ -142,11 +142,9 @@ class _WrongWrite(_WrongKey):
 class SetWithoutMKey(_WrongWrite):
     """A Set or TrapRepress without M_Key goes to a port that has one.
 
-    ## Why it matters
     Whatever the protect bits are, a port drops a SubnSet or SubnTrapRepress that does not carry its M_Key, counts a violation
     and may send trap 256. The sender waits for an answer that never comes, and its change does not happen.
 
-    ## What to do
     Give the subnet manager or the tool the key of the subnet (opensm: `m_key`; infiniband-diags: `-y`). If it should not
     change anything in this subnet, find out who runs it.
     """
@@ -169,11 +167,9 @@ class SetWithoutMKey(_WrongWrite):
 class MKeyMismatch(_WrongWrite):
     """A Set or TrapRepress carries another M_Key than the port holds.
 
-    ## Why it matters
     The port drops it whatever its protect bits are, counts a violation and may send trap 256. Typical reasons are two subnet
     managers with different keys, a stale key file, or somebody who guesses.
 
-    ## What to do
     Compare the configured keys of all subnet managers (opensm: `m_key` and the guid2mkey file), and find the sender.
     """
 
@@ -195,11 +191,9 @@ class MKeyMismatch(_WrongWrite):
 class ProtectedGet(_WrongKey):
     """A Get without the right M_Key goes to a port whose protect bits forbid reading.
 
-    ## Why it matters
     At protect bits 2 or 3 a port answers only those who know its M_Key: the Get is dropped, the sender sees a timeout and
     takes the port for dead.
 
-    ## What to do
     Give the tool the key (infiniband-diags: `-y`), or lower `m_key_protection_level` if everybody may read.
     """
 
@@ -216,11 +210,9 @@ class ProtectedGet(_WrongKey):
 class MKeyExposed(Rule):
     """A port shows its M_Key to somebody who does not know it, although its protect bits hide it.
 
-    ## Why it matters
     At protect bits 1 an answer to a Get without the right key must show M_Key 0. A port that shows it gives the right to
     reconfigure it to everybody who asks.
 
-    ## What to do
     Update the firmware of the device; until then treat the key as known, and use protect bits 2 with a new one.
     """
 

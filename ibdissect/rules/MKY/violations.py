@@ -22,10 +22,8 @@ from ibdissect.wire.sm_port import PortInfo
 class BadMKeyStorm(TrapRule):
     """A port sends one bad M_Key trap after the other and nobody tells it to stop.
 
-    ## Why it matters
     Somebody tries M_Keys, or a manager without the key does its work in vain; the traps themselves load the master.
 
-    ## What to do
     Look at the sender that the trap names, and why the subnet manager does not answer with TrapRepress.
 
     ## Evidence
@@ -71,11 +69,9 @@ class BadMKeyStorm(TrapRule):
 class KeyGuessing(Rule):
     """Somebody tries one M_Key after the other.
 
-    ## Why it matters
     Three or more different wrong keys within a minute are no stale configuration: somebody guesses, or a manager tries all
     keys it ever knew. With 64 bits guessing is hopeless, unless keys are chosen badly.
 
-    ## What to do
     Find the sender (LID, or the directed route and its transaction ids), and look at the violation counter of the port.
     """
 
@@ -114,10 +110,8 @@ class KeyGuessing(Rule):
 class MKeyViolations(ViolationCounted):
     """A port counted SMPs with a wrong M_Key between two readings.
 
-    ## Why it matters
     Somebody without the key manages this port, or tries to. With the port's protect bits at 2 or 3 such requests are dropped.
 
-    ## What to do
     Look at the sender of the SMPs with a wrong key (MKY001, MKY002), or at the port's trap 256.
     """
 

@@ -39,10 +39,8 @@ class Sender(Record, frozen=True):
 class TwoWriters(Rule):
     """Two senders give a port different M_Keys.
 
-    ## Why it matters
     Two subnet managers that do not know of each other fight for the port; the one whose key is in force locks the other out.
 
-    ## What to do
     Give all subnet managers the same key (opensm: `m_key`), or keep the second one out of the subnet. Where a site policy names
     M_Keys, any other is reported, whoever wrote it.
 

@@ -21,11 +21,9 @@ Where = tuple[int, bytes]
 class OpaMasksFixed(Rule):
     """A fabric manager changes the address masks of a switch that cannot change them.
 
-    ## Why it matters
     MulticastMask and CollectiveMask say where multicast and collective addresses begin. A switch without
     IsAddrRangeConfigSupported keeps its own, so manager and switch disagree about which LIDs are multicast.
 
-    ## What to do
     Let all switches of the fabric support other masks, or leave the manager at the masks that the switch shows.
     """
 

@@ -11,10 +11,8 @@ from ibdissect.wire.opa import STLSwitchInfo
 class OmniPath(Rule):
     """The capture holds Omni-Path MADs.
 
-    ## Why it matters
     They have up to 2048 bytes, wider LIDs and layouts of their own; rules for InfiniBand attributes do not judge them.
 
-    ## What to do
     Nothing, in an Omni-Path fabric. In an InfiniBand one, look for the sender: nobody there understands it.
     """
 
@@ -29,10 +27,8 @@ class OmniPath(Rule):
 class PortGroupTop(Rule):
     """An Omni-Path switch uses more port groups than it has room for.
 
-    ## Why it matters
     PortGroupTop is the highest group in use, PortGroupCap the number of groups; adaptive routing to groups beyond loses packets.
 
-    ## What to do
     Correct the fabric manager; PortGroupTop has to stay at or below PortGroupCap.
     """
 

@@ -15,10 +15,8 @@ NO_GROUPS = (0, NONE_16, NONE_32)
 class OpaLinearTop(Rule):
     """An Omni-Path switch's LinearFDBTop lies behind the end of its table.
 
-    ## Why it matters
     LIDs up to the top are looked up in the table; it has no entries for the last of them.
 
-    ## What to do
     Compare the fabric manager's LID range with LinearFDBCap.
     """
 
@@ -33,10 +31,8 @@ class OpaLinearTop(Rule):
 class OpaMulticastTop(Rule):
     """An Omni-Path switch's MulticastFDBTop is no entry of its multicast table.
 
-    ## Why it matters
     Groups above the top are treated as not in the table; a top beyond the table means nothing.
 
-    ## What to do
     Compare the fabric manager's multicast range with MulticastFDBCap.
     """
 

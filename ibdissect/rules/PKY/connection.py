@@ -14,11 +14,9 @@ from ibdissect.wire.transport import BTH
 class OtherPartition(AgreedRule):
     """A packet of a connection is in another partition than the connection was set up in.
 
-    ## Why it matters
     Both queue pairs were bound to one P_Key when they were set up, and each accepts that one only. The receiver drops the
     packet and counts a P_Key violation; the connection dies of retries.
 
-    ## What to do
     Look whether the subnet manager moved entries in the sender's P_Key table: queue pairs hold an index, not the key. Only
     connections whose REQ and REP are in the capture are judged, as long as they last.
     """

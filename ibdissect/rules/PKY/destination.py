@@ -191,11 +191,9 @@ def hit_of(table: ChunkTable, refused: Refused, end: str) -> Hit:
 class LimitedToLimited(_Destination):
     """A limited member of a partition sends to another limited member.
 
-    ## Why it matters
     Limited members may talk to full members only. The destination has this partition as limited, so it drops the packet
     silently, counts a P_Key violation and may send trap 257. Applications see timeouts.
 
-    ## What to do
     Make one of the two ports a full member (opensm: `full` in partitions.conf), or do not let them talk to each other.
     """
 
@@ -209,10 +207,8 @@ class LimitedToLimited(_Destination):
 class NotInDestinationTable(_Destination):
     """A packet's partition is not in the P_Key table of its destination.
 
-    ## Why it matters
     The destination drops the packet silently, counts a P_Key violation and may send trap 257. Applications see timeouts.
 
-    ## What to do
     Compare the partitions of both ports (smpquery pkeys): either the destination is missing in partitions.conf, or the sender uses
     a wrong P_Key index. A switch port that checks P_Keys counts as the destination's; a site policy can forbid partitions altogether.
 

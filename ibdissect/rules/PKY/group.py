@@ -15,10 +15,8 @@ from ibdissect.wire.transport import BTH
 class WrongGroupPKey(GroupRule):
     """A multicast packet has another P_Key than its group.
 
-    ## Why it matters
     A group belongs to one partition; members that are not in the packet's partition drop it.
 
-    ## What to do
     Look at how the sender chose its P_Key index: the partition of the interface and of the group differ.
     """
 

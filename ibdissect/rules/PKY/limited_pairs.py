@@ -46,11 +46,9 @@ class Direction(Record):
 class BothLimited(Rule):
     """Both ends of a queue pair send with the same limited P_Key.
 
-    ## Why it matters
     A sender inserts its own table's entry, so both ends are limited members of the partition, and both drop what the other
     sends. The connection was set up, but no data will pass.
 
-    ## What to do
     Make one of the two ports a full member (opensm: `full` in partitions.conf), or choose a partition in which one of them is.
     """
 

@@ -69,11 +69,9 @@ SHOWN_OR_SET = MAD.method.isin({SET, GET_RESP}) & ((MAD.status & 0x7FFF) == 0)
 class PKeyZero(PacketRule):
     """A packet belongs to no partition: its P_Key is 0x0000 or 0x8000.
 
-    ## Why it matters
     Partition 0 does not exist, and no port's table holds it, so every receiver drops the packet and counts a P_Key
     violation. Queue pair 0 alone does not check P_Keys.
 
-    ## What to do
     Check the P_Key index of the sender's queue pair: it points to an empty entry of its table.
     """
 
@@ -87,11 +85,9 @@ class PKeyZero(PacketRule):
 class ManagementPKey(Rule):
     """A subnet management packet carries another P_Key than the default.
 
-    ## Why it matters
     It is legal, since subnet management does not check P_Keys. An unusual one shows that the sender chooses partitions for
     its management traffic as well.
 
-    ## What to do
     Nothing.
     """
 
@@ -108,11 +104,9 @@ class ManagementPKey(Rule):
 class GeneralManagementPKey(Rule):
     """A general management datagram carries another P_Key than the default.
 
-    ## Why it matters
     It is legal and used where nodes are not members of the default partition. Both sides need the partition in their tables,
     or the datagram is dropped.
 
-    ## What to do
     Nothing, unless the datagram goes unanswered; then compare the P_Key tables of both ports.
     """
 
@@ -129,11 +123,9 @@ class GeneralManagementPKey(Rule):
 class DefaultPartitionMissing(Rule):
     """The first entry of a P_Key table holds no partition, though others do.
 
-    ## Why it matters
     Software takes index 0 when it is told nothing else, and expects the default partition there. With an empty entry, its
     packets leave with P_Key 0 and are dropped.
 
-    ## What to do
     Let the subnet manager put the default partition (0xFFFF or 0x7FFF) first; see `pkeys` options of its configuration.
     """
 
@@ -149,11 +141,9 @@ class DefaultPartitionMissing(Rule):
 class PartitionTwice(Rule):
     """The same P_Key stands twice in one block of a P_Key table.
 
-    ## Why it matters
     Software looks for the index of a key and may find either; a later change to one of the entries then breaks half of the
     connections. Both membership forms of one partition side by side are legal and not reported.
 
-    ## What to do
     Look for the partition in the subnet manager's configuration: it is probably defined twice.
     """
 
@@ -168,10 +158,8 @@ class PartitionTwice(Rule):
 class FullMemberOfNothing(Rule):
     """A subnet manager writes the P_Key 0x8000 into a table.
 
-    ## Why it matters
     Partition 0 does not exist; an empty entry is 0x0000. Ports may refuse the whole block, or count the entry as used.
 
-    ## What to do
     Look for a partition with number 0 in the subnet manager's configuration. With a site policy, partitions that it does not allow
     are reported as well.
     """
@@ -191,11 +179,9 @@ class FullMemberOfNothing(Rule):
 class SwitchPKeyTrap(Rule):
     """A switch reports a packet whose P_Key it did not let through (trap 259).
 
-    ## Why it matters
     Two ends try to talk across a partition boundary that the switch enforces. Their connection will not work, or someone
     probes for other partitions.
 
-    ## What to do
     Look up both LIDs; then either give them a common partition, or find out who sent it.
     """
 
@@ -211,11 +197,9 @@ class SwitchPKeyTrap(Rule):
 class IpoibLimited(Rule):
     """A limited member of a partition sends to a group of IP over InfiniBand.
 
-    ## Why it matters
     Limited members cannot hear each other, so address resolution works with full members only. It is the usual reason when
     some hosts of a partition cannot ping each other.
 
-    ## What to do
     Make the hosts full members in the subnet manager's partition configuration, unless the isolation is meant.
     """
 
@@ -232,10 +216,8 @@ class IpoibLimited(Rule):
 class IpoibOtherPartition(Rule):
     """A packet to a group of IP over InfiniBand carries the P_Key of another partition.
 
-    ## Why it matters
     The group's GID names its partition. Members have a queue pair in that partition and drop the packet.
 
-    ## What to do
     Check the sender's interface: its P_Key and the broadcast address it was given must agree.
 
     ## Evidence

@@ -25,11 +25,9 @@ ANSWERS = (0x81, 0x92, 0x94)
 class NotInSourceTable(KnowledgeRule):
     """A packet's partition is not in the P_Key table of its sender.
 
-    ## Why it matters
     A port can only send P_Keys of its own table: the table was changed under a running connection, or somebody forges the
     sender's LID.
 
-    ## What to do
     Restart the connection after the table changed; else look at what is plugged in behind that LID.
 
     ## Evidence
@@ -59,10 +57,8 @@ class NotInSourceTable(KnowledgeRule):
 class PathNotShared(Rule):
     """The SA answers with a path whose ends may not talk in its partition.
 
-    ## Why it matters
     Who asked sets up a connection with this P_Key, and its first packet is dropped silently at the other end.
 
-    ## What to do
     Compare the P_Key tables of both ports with partitions.conf: the subnet manager's picture differs from what the ports hold.
     """
 

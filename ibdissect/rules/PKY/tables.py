@@ -16,10 +16,8 @@ from ibdissect.wire.sm_tables import PKeyTable
 class BlockPastTable(TellingRule):
     """A P_KeyTable request is about a block that the port does not have.
 
-    ## Why it matters
     Writing there has no effect and reading gives zeros: P_Keys that the subnet manager wrote are not in force.
 
-    ## What to do
     Compare with PartitionCap (NodeInfo) or PartitionEnforcementCap (SwitchInfo, for external ports).
     """
 
@@ -57,10 +55,8 @@ class BlockPastTable(TellingRule):
 class MembershipChanged(TellingRule):
     """A Set changes a port's membership of a partition from limited to full, or back.
 
-    ## Why it matters
     Nothing is wrong; from here on other ports may or may not talk to this one.
 
-    ## What to do
     Compare with partitions.conf when nobody changed it.
     """
 
@@ -86,10 +82,8 @@ class MembershipChanged(TellingRule):
 class EnforcementWithoutCap(TellingRule):
     """A Set switches partition enforcement on at a switch that cannot enforce.
 
-    ## Why it matters
     The administrator believes that the switch keeps partitions apart; it passes everything.
 
-    ## What to do
     Let the subnet manager read PartitionEnforcementCap first (opensm: `part_enforce off` for such switches).
 
     ## Evidence

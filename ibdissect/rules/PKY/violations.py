@@ -18,10 +18,8 @@ from ibdissect.wire.sm_port import PortInfo
 class BadPKeyReported(ReportedPackets):
     """A port complains about a packet's P_Key, and the capture holds the packet.
 
-    ## Why it matters
     The port dropped it: it is not a member of that partition, or both are limited members.
 
-    ## What to do
     Compare the partitions of both ports (smpquery pkeys).
     """
 
@@ -45,10 +43,8 @@ class BadPKeyReported(ReportedPackets):
 class PKeyViolations(ViolationCounted):
     """A port counted packets with a wrong P_Key between two readings.
 
-    ## Why it matters
     Somebody sends to this port in a partition that it is not a member of; those packets are dropped silently.
 
-    ## What to do
     Compare the partitions of the port and of those who talk to it; trap 257 of the port names both ends of such a packet.
     """
 

@@ -79,10 +79,8 @@ def _held(table: ChunkTable, field: Field[Any], rows: Int) -> Int:
 class AllPortsUnsupported(AgentRule):
     """A request is for all ports at once, to an agent that cannot add them up.
 
-    ## Why it matters
     Such an agent refuses port 255 or answers for a port of its choice: the numbers mean something else than the reader thinks.
 
-    ## What to do
     Read the ports one by one; the agent's ClassPortInfo (bit 8 of CapabilityMask) says what it can do.
     """
 
@@ -107,10 +105,8 @@ class AllPortsUnsupported(AgentRule):
 class XmitWaitUnsupported(AgentRule):
     """A request clears the counter PortXmitWait at an agent that does not have it.
 
-    ## Why it matters
     Nothing is lost, but zeros read from such an agent do not mean that there was no congestion.
 
-    ## What to do
     Do not rely on PortXmitWait of this port; the agent's ClassPortInfo (bit 12 of CapabilityMask) says what it can do.
     """
 
@@ -131,10 +127,8 @@ class XmitWaitUnsupported(AgentRule):
 class NoSuchPort(Rule):
     """Counters are asked of a port that the node does not have.
 
-    ## Why it matters
     Ports are numbered from 1 to NumPorts, and only switches have a port 0; the agent answers with an error or with nothing useful.
 
-    ## What to do
     Ask for a port that NodeInfo counts, or for 255 (all ports).
 
     ## Evidence

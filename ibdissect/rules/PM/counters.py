@@ -39,10 +39,8 @@ COUNTERS = (*WIDE, *NARROW, C.port_xmit_data, C.port_rcv_data, C.port_xmit_pkts,
 class ErrorCountersFull(Rule):
     """An error counter of 8 or 16 bits has reached its end.
 
-    ## Why it matters
     It stays there until it is cleared: errors since then are not counted, and a port that gets worse looks stable.
 
-    ## What to do
     Clear the counters and watch how fast they grow; read PortCountersExtended where the agent counts errors in 64 bits.
 
     ## Evidence
@@ -64,11 +62,9 @@ class ErrorCountersFull(Rule):
 class CountersFell(Rule):
     """A counter fell although nobody was seen to clear it.
 
-    ## Why it matters
     Counters stop at their end and do not wrap: the port or its node was restarted, or somebody cleared them by a way that the
     capture does not show. Rates that were computed over this moment are wrong.
 
-    ## What to do
     Look for a restart of the node, or a second monitoring tool. Answers with a GRH are not compared.
     """
 

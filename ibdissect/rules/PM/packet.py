@@ -35,11 +35,9 @@ _ERRORS = (
 class CountersCleared(Rule):
     """Somebody writes the counters of a port, which normally clears them.
 
-    ## Why it matters
     Differences between two readings mean nothing when a third party clears the counters in between; monitoring then shows
     negative rates or misses errors.
 
-    ## What to do
     Let one tool clear counters, and the others only read (`perfquery` without -R).
     """
 
@@ -55,10 +53,8 @@ class CountersCleared(Rule):
 class CountersFull(Rule):
     """A 32-bit traffic counter has reached its end.
 
-    ## Why it matters
     It stays at 0xffffffff until it is cleared: traffic since then is not counted. At 100 Gb/s PortXmitData is full after 1.4 seconds.
 
-    ## What to do
     Read PortCountersExtended, whose counters have 64 bits.
 
     ## Evidence
@@ -81,10 +77,8 @@ class CountersFull(Rule):
 class PMMethod(Rule):
     """A performance management MAD has a method that the class does not define.
 
-    ## Why it matters
     The class knows Get, Set and GetResp. Anything else is answered with status 2 or not at all.
 
-    ## What to do
     Correct the sender; a wrong management class is the usual cause.
     """
 
@@ -99,11 +93,9 @@ class PMMethod(Rule):
 class ErrorsCounted(Rule):
     """A port has counted errors since its counters were cleared.
 
-    ## Why it matters
     Symbol errors and link recoveries point to the cable, discards and relay errors to routing or congestion, constraint
     errors to partitions.
 
-    ## What to do
     Read the counters twice: only growth matters. For a growing symbol error counter check the cable first.
     """
 

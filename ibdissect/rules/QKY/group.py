@@ -28,11 +28,9 @@ SERVICE = "packet to QP 0x{qp:x} with {q_key}, the service there told {held} (SI
 class WrongGroupQKey(GroupRule):
     """A datagram has another Q_Key than its group, or the service that it goes to.
 
-    ## Why it matters
     Members took the group's Q_Key when they joined; they drop the packet and count a violation. So does a service whose queue
     pair and Q_Key were asked for (SIDR).
 
-    ## What to do
     The sender has an old record of the group; let it join again. For a service, let it ask again: the queue pair may be another's now.
 
     ## Evidence

@@ -18,11 +18,9 @@ PRIVILEGED = 0x80000000
 class ManagementQKey(Rule):
     """A datagram to queue pair 1 does not carry the well-known Q_Key.
 
-    ## Why it matters
     Queue pair 1 accepts Q_Key 0x80010000 only. The packet is dropped and a bad-Q_Key trap may follow; the request behind it
     times out.
 
-    ## What to do
     Correct the sender. A redirected management service may use another key, but then not on queue pair 1.
     """
 
@@ -37,11 +35,9 @@ class ManagementQKey(Rule):
 class SubnetManagementQKey(PacketRule):
     """A datagram to queue pair 0 carries a Q_Key.
 
-    ## Why it matters
     Queue pair 0 does not check it and senders leave it 0. A value there shows a sender that treats subnet management like
     other datagrams.
 
-    ## What to do
     Nothing urgent; report it to the maker of the sender.
     """
 
@@ -55,11 +51,9 @@ class SubnetManagementQKey(PacketRule):
 class PrivilegedQKey(Rule):
     """An ordinary queue pair sends with a privileged Q_Key.
 
-    ## Why it matters
     Q_Keys with the highest bit set are for the operating system: an application can only use one that its privileged side
     put into the queue pair. Seen between ordinary queue pairs, it may be a service that pretends to be management.
 
-    ## What to do
     Find the process that owns the source queue pair.
 
     ## Evidence
@@ -77,10 +71,8 @@ class PrivilegedQKey(Rule):
 class DatagramReserved(Rule):
     """The reserved byte of the datagram header is not zero.
 
-    ## Why it matters
     Receivers ignore it. A sender that fills it takes the source queue pair for 32 bits, or did not clear its buffer.
 
-    ## What to do
     Look at the sender's driver: the byte belongs to no queue pair number.
     """
 
@@ -95,11 +87,9 @@ class DatagramReserved(Rule):
 class SubnetManagementSource(Rule):
     """A subnet management packet does not come from queue pair 0, or does not go there.
 
-    ## Why it matters
     Subnet management runs between queue pairs 0, which only privileged software can open. A packet to one from elsewhere is
     forged or built wrongly; the receiver's answer goes to the wrong place.
 
-    ## What to do
     Find the sender. Take it seriously: subnet management can reconfigure any port.
     """
 

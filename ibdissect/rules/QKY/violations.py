@@ -23,10 +23,8 @@ from ibdissect.wire.transport import BTH
 class BadQKeyReported(ReportedPackets):
     """A port complains about a datagram's Q_Key, and the capture holds the datagram.
 
-    ## Why it matters
     The port dropped it: the queue pair has another Q_Key than the sender believes.
 
-    ## What to do
     Look at where the sender learnt the Q_Key: a multicast group made anew, a restarted service.
     """
 
@@ -57,10 +55,8 @@ class BadQKeyReported(ReportedPackets):
 class QKeyViolations(ViolationCounted):
     """A port counted datagrams with a wrong Q_Key between two readings.
 
-    ## Why it matters
     Somebody sends to a queue pair of this port with a Q_Key that it does not have; those datagrams are dropped silently.
 
-    ## What to do
     Look for a sender that knows an old Q_Key: multicast groups that were made anew, restarted services; trap 258 names both ends.
     """
 

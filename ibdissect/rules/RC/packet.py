@@ -32,11 +32,9 @@ def _atomic_with_payload(table: ChunkTable) -> Bool:
 class NakReceived(Rule):
     """A responder refused a request (NAK).
 
-    ## Why it matters
     A sequence error says that packets were lost on the way; the sender repeats them. Every other NAK ends the connection: an
     R_Key without permission, a length that does not fit, or an error of the responder.
 
-    ## What to do
     Sequence errors: look for drops and bad ICRCs on the path. Others: compare R_Key, address and length of the request with
     what the application registered.
     """
@@ -52,10 +50,8 @@ class NakReceived(Rule):
 class NakReservedCode(Rule):
     """A NAK has a code that means nothing.
 
-    ## Why it matters
     The requester cannot tell what failed; most end the connection.
 
-    ## What to do
     Check the ICRC, then the responder's firmware.
     """
 
@@ -70,10 +66,8 @@ class NakReservedCode(Rule):
 class SyndromeReserved(Rule):
     """An acknowledgement is neither ACK nor NAK.
 
-    ## Why it matters
     The requester drops it and waits until its timer runs out.
 
-    ## What to do
     Check the ICRC, then the responder's firmware.
     """
 
@@ -88,10 +82,8 @@ class SyndromeReserved(Rule):
 class AtomicLength(PacketRule):
     """An atomic operation, or its acknowledgement, carries payload.
 
-    ## Why it matters
     The operands and the result stand in the headers; there is nothing else to send. The receiver drops the packet.
 
-    ## What to do
     Check the sender; operations on more than 8 bytes are another (vendor's) extension.
     """
 
@@ -106,11 +98,9 @@ class AtomicLength(PacketRule):
 class RKeyZero(PacketRule):
     """An RDMA request names no memory: its R_Key is 0.
 
-    ## Why it matters
     Memory regions do not get the key 0, so the responder refuses access and the connection ends. Requests of length 0 may
     have it.
 
-    ## What to do
     Check how the application told its peer the R_Key; it was probably never sent or filled in.
     """
 
@@ -124,10 +114,8 @@ class RKeyZero(PacketRule):
 class LengthZeroWrite(PacketRule):
     """An RDMA WRITE says that it writes nothing, and carries payload.
 
-    ## Why it matters
     The responder writes by the length in the header; the payload is lost or the request refused.
 
-    ## What to do
     Look at how the sender's driver fills DMALen.
     """
 

@@ -35,11 +35,9 @@ def of_stream(event: StreamEvent, proof: tuple[int, str] | None = None, count: i
 class RequestsLost(Rule):
     """Requests of a connection are missing, and nothing was done about it.
 
-    ## Why it matters
     The responder did not acknowledge them, asked for nothing, and the requester did not send them again: data is lost until a
     timer runs out, if it does.
 
-    ## What to do
     Look for drops between the capture and the responder, and whether the responder is alive.
 
     ## Evidence
@@ -69,11 +67,9 @@ class RequestsLost(Rule):
 class RequestsRepeated(Rule):
     """Requests were sent again.
 
-    ## Why it matters
     Something was lost on the way there or back, or an answer took longer than the requester's timer. Every repetition costs
     bandwidth; the time-out before it costs much more.
 
-    ## What to do
     Few: ignore. Many: look for NAKs (RC004), drops and bad ICRCs, and compare the Local ACK Timeout with the response times.
     """
 
@@ -90,11 +86,9 @@ class RequestsRepeated(Rule):
 class Wrap(Rule):
     """The packet sequence numbers of a connection passed their end.
 
-    ## Why it matters
     Nothing is wrong: 24 bits are used up after 16.8 million packets, less when the first PSN was drawn at random. Tools that
     compare PSNs as plain numbers fail here.
 
-    ## What to do
     Nothing; look here first when another tool reports loss at this frame.
     """
 
@@ -111,11 +105,9 @@ class Wrap(Rule):
 class ReceiverNotReady(PacketRule):
     """A responder had no receive buffer (RNR NAK).
 
-    ## Why it matters
     The requester waits for the time in the NAK and tries again; throughput falls to a message per timer. After the RNR retry
     count of the connection is used up (7 means never), the connection ends.
 
-    ## What to do
     Post receives earlier or more of them, use a shared receive queue, or shorten the minimum RNR timer.
     """
 
@@ -130,11 +122,9 @@ class ReceiverNotReady(PacketRule):
 class MsnRegression(Rule):
     """The message number of a responder fell.
 
-    ## Why it matters
     The number counts completed messages. A requester that believes it takes completed messages for open ones, or the other
     way round.
 
-    ## What to do
     Check whether two connections share the queue pair numbers in this capture; else look at the responder's firmware.
     """
 
@@ -151,11 +141,9 @@ class MsnRegression(Rule):
 class MsnJump(Rule):
     """The message number of a responder rose by more than there were packets.
 
-    ## Why it matters
     Every message has at least one packet, so the number cannot run ahead of the PSN: one of the two acknowledgements is wrong,
     or belongs to another connection.
 
-    ## What to do
     Check whether two connections share the queue pair numbers in this capture; else look at the responder's firmware.
     """
 
@@ -172,12 +160,9 @@ class MsnJump(Rule):
 class ReadUnanswered(Rule):
     """An RDMA READ did not get all of its data.
 
-    ## Why it matters
     The responder did not answer to the end, and the requester does not ask again any more: its work request hangs or failed.
 
-    ## What to do
     Look whether the responder's queue pair went to the error state, or whether its answers are lost behind the capture.
-
 
     ## Evidence
     The capture goes on for ten seconds, and shows that it misses nothing: in ERF by its traffic (a thousand packets that follow each
@@ -203,10 +188,8 @@ class ReadUnanswered(Rule):
 class WriteLength(Rule):
     """The payloads of an RDMA WRITE do not add up to the length that it announced.
 
-    ## Why it matters
     The responder refuses the message with an invalid request NAK, and the connection ends.
 
-    ## What to do
     Compare the path MTU that both sides use; look at the sender's driver.
     """
 
@@ -224,11 +207,9 @@ class WriteLength(Rule):
 class OpcodeOrder(Rule):
     """A message has its packets in an order that is not possible.
 
-    ## Why it matters
     First, Middle and Last make a message, Only is one. Anything else is refused with an invalid request NAK (RC) or dropped
     (UC). The PSNs follow each other, so nothing was lost in between.
 
-    ## What to do
     Look at the sender's driver or firmware.
     """
 
@@ -245,11 +226,9 @@ class OpcodeOrder(Rule):
 class RetriesExhausted(Rule):
     """A packet was sent more often than its connection's retry counter allows.
 
-    ## Why it matters
     After as many time-outs as the REQ's Retry Count says, a connection has to end; one that goes on hides a dead path. Where the
     capture does not show the REQ, seven retries are allowed: the counter has three bits.
 
-    ## What to do
     Look at the responder, which does not answer, and at the requester's driver, which does not give up.
 
     ## Evidence
@@ -282,11 +261,9 @@ class RetriesExhausted(Rule):
 class NakIgnored(Rule):
     """A responder asked for a packet again, and the requester never sent it again.
 
-    ## Why it matters
     A NAK with a PSN sequence error tells the requester where to go on. One that stays silent has given up: its retry counter
     was used up, or its queue pair went to the error state.
 
-    ## What to do
     Look at the requester's completion errors.
 
     ## Evidence
@@ -319,10 +296,8 @@ class NakIgnored(Rule):
 class MessageLost(Rule):
     """Packets of an unreliable connection are missing.
 
-    ## Why it matters
     UC does not repeat: the messages they belonged to are lost, and nobody is told.
 
-    ## What to do
     Look for drops on the path (congestion, bad ICRCs), or use RC.
 
     ## Evidence

@@ -28,11 +28,9 @@ def _bad_vcrc(table: ChunkTable) -> npt.NDArray[np.bool_]:
 class RoceIcrcBad(Rule):
     """The ICRC of a RoCE packet is wrong.
 
-    ## Why it matters
     Something between sender and capture changed bytes that nobody may change: a faulty cable, card or switch memory, or a
     middlebox that rewrites packets. The receiver drops the packet without a word and the sender retransmits after a timeout.
 
-    ## What to do
     Look where wrong packets come from: one link points to hardware, all flows through one device to that device. A capture
     taken on the sender itself may show packets from before the card wrote the checksum; see ROC005.
     """
@@ -49,10 +47,8 @@ class RoceIcrcBad(Rule):
 class IcrcMissing(Rule):
     """Packets hold zero where their ICRC belongs.
 
-    ## Why it matters
     They were captured on the sending host, before the hardware computed the checksum. Damage to such packets cannot be seen.
 
-    ## What to do
     Nothing, when the capture was taken on the sender. On a mirror port it is damage.
     """
 
@@ -69,11 +65,9 @@ class IcrcMissing(Rule):
 class IcrcBad(Rule):
     """The ICRC of an InfiniBand packet is wrong.
 
-    ## Why it matters
     The ICRC covers all that no switch changes, from sender to receiver. A wrong one with a right VCRC means that a device on
     the way damaged the packet and sealed it again. The receiver drops it.
 
-    ## What to do
     Compare captures in front of and behind each switch on the path; look at the symbol and link error counters of the ports.
     """
 
@@ -89,11 +83,9 @@ class IcrcBad(Rule):
 class VcrcBad(Rule):
     """The VCRC of an InfiniBand packet is wrong.
 
-    ## Why it matters
     The VCRC protects one link. A wrong one means bit errors on the link that was captured, or a capture device that changes
     headers (virtual lane) without computing it again. The port at the end of the link drops the packet.
 
-    ## What to do
     Read the error counters of both ports of the link; replace the cable when they grow. A zero VCRC counts as not captured.
     """
 

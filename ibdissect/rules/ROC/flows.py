@@ -25,12 +25,10 @@ class _PairRule(Rule):
 class OneSourcePort(_PairRule):
     """All connections from one host to another have the same UDP source port.
 
-    ## Why it matters
     Switches spread flows over parallel links by a hash of addresses and ports. With one port for all connections everything
     takes one link, while others are idle. Linux takes the port from the flow label or the queue pair numbers; older drivers have one
     port for all. It is no fault: with a single path between the hosts nothing is lost.
 
-    ## What to do
     Update the driver, or set a flow label for each connection.
     """
 
@@ -55,11 +53,9 @@ class OneSourcePort(_PairRule):
 class CongestionUntold(_PairRule):
     """Switches marked packets, and the receiver did not tell the sender.
 
-    ## Why it matters
     Congestion control of RoCE (DCQCN) works by notification packets (CNP). Without them senders go on at full rate until
     buffers overflow or priority flow control stops the link.
 
-    ## What to do
     Enable ECN for RoCE at the receiver (notification point), and check that CNPs are not dropped: they often have a priority of
     their own. Nothing, where the senders go by round-trip times, or where CNPs take another link of a bond than the one captured.
     """

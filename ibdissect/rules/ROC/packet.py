@@ -40,11 +40,9 @@ def _far_apart_6(table: ChunkTable) -> Bool:
 class SourcePort(Rule):
     """The UDP source port of a RoCE packet is outside the dynamic range.
 
-    ## Why it matters
     Senders put a hash of the flow into 0xC000 to 0xFFFF, by which switches spread flows over links. Another port works but
     may collide with rules of firewalls and counters that know the range.
 
-    ## What to do
     Nothing, unless load spreads badly; then look at how the sender's driver chooses the port.
     """
 
@@ -59,11 +57,9 @@ class SourcePort(Rule):
 class CongestionNotification(PacketRule):
     """A congestion notification packet is not formed as one.
 
-    ## Why it matters
     The card finds the flow to slow down by the queue pair, and takes a PSN of 0 and the BECN bit as the mark of a
     notification. One that differs may be ignored, and the congestion goes on.
 
-    ## What to do
     Look at the firmware of the card that sent it.
     """
 
@@ -77,11 +73,9 @@ class CongestionNotification(PacketRule):
 class TimeToLive(PacketRule):
     """A RoCE packet to another network may not pass a router.
 
-    ## Why it matters
     A router drops a packet whose time to live (hop limit) runs out. With 0 or 1 from the sender it works between neighbours
     only; connections to other networks fail after retries.
 
-    ## What to do
     Set the hop limit in the application's address handle or queue pair (64 or more). Captured behind the last router, a
     value of 1 may be right.
     """
@@ -97,10 +91,8 @@ class TimeToLive(PacketRule):
 class RoceManagementQKey(Rule):
     """A RoCE datagram to queue pair 1 does not carry the well-known Q_Key.
 
-    ## Why it matters
     Queue pair 1 accepts Q_Key 0x80010000 only; the connection manager never sees the packet, and connecting times out.
 
-    ## What to do
     Correct the sender's driver.
     """
 
@@ -115,11 +107,9 @@ class RoceManagementQKey(Rule):
 class RocePKey(Rule):
     """A RoCE packet carries another P_Key than the default.
 
-    ## Why it matters
     RoCE ports hold the default partition 0xFFFF only; VLANs separate traffic instead. A receiver drops a packet with another
     P_Key.
 
-    ## What to do
     Check the P_Key index in the application; it must be 0.
     """
 
@@ -134,11 +124,9 @@ class RocePKey(Rule):
 class Fragmented(Rule):
     """A RoCE packet was fragmented by IP.
 
-    ## Why it matters
     Cards do not put fragments together: the packet is lost, and the sender retransmits the same size again until the
     connection fails.
 
-    ## What to do
     Make the path MTU of the queue pairs fit the smallest Ethernet MTU on the way, with 60 to 80 bytes to spare for headers.
     """
 
@@ -153,10 +141,8 @@ class Fragmented(Rule):
 class RoceVersion1(Rule):
     """The capture holds RoCE version 1.
 
-    ## Why it matters
     Version 1 (Ethertype 0x8915) cannot be routed. Peers that speak version 2 only do not hear it.
 
-    ## What to do
     Let the application or `cma_roce_mode` choose a GID of type RoCE v2, where both sides can.
     """
 

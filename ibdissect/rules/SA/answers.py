@@ -39,10 +39,8 @@ _SERVICE_P_KEY = mask_for(ServiceRecord, ("service_p_key",))
 class SendOnlyNoGroup(RefusedJoin):
     """A send-only or non-member join was refused, because nobody had made the group.
 
-    ## Why it matters
     Only a full member creates a group. The sender's packets go nowhere until somebody joins to receive them.
 
-    ## What to do
     Nothing, if no receiver is there yet: the sender must try again. Else compare the MGIDs of both.
 
     ## Evidence
@@ -65,10 +63,8 @@ class SendOnlyNoGroup(RefusedJoin):
 class PathLids(Rule):
     """A path leads to another LID than the port of its GID has.
 
-    ## Why it matters
     Packets on this path reach another port or none; connections time out.
 
-    ## What to do
     The SA works with old LIDs, or a client cached the record: restart the sweep and clear path caches. Ports are judged that the
     capture shows being written to, or that told their LID before and after.
     """
@@ -147,10 +143,8 @@ class PathLids(Rule):
 class NoPathsAsked(Rule):
     """A query for paths wants none: NumbPath is 0.
 
-    ## Why it matters
     NumbPath is the greatest number of paths to answer for each pair of ports. With 0 the answer is empty.
 
-    ## What to do
     Set NumbPath to what is wanted (127 for all), or leave it out of the component mask.
     """
 
@@ -165,10 +159,8 @@ class NoPathsAsked(Rule):
 class NotReversible(Rule):
     """A reversible path was asked for, and the answer is one that is not.
 
-    ## Why it matters
     Responders answer along the reverse of the path; on one that is not reversible the answer may not arrive.
 
-    ## What to do
     Look at the routing engine of the subnet manager, and whether the answer belongs to an old query.
     """
 
@@ -215,10 +207,8 @@ class NotReversible(Rule):
 class ServicePartition(Rule):
     """A service is registered in a partition that its registrant is not a member of.
 
-    ## Why it matters
     The SA refuses the registration; clients of that partition could not reach the service anyway.
 
-    ## What to do
     Correct the ServiceP_Key of the client, or add the port to the partition.
     """
 

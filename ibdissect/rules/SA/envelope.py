@@ -37,11 +37,9 @@ def record(catalog: Catalog, attr_id: int) -> type[Struct] | None:
 class MaskBeyondRecord(Rule):
     """A component mask chooses components that the record does not have.
 
-    ## Why it matters
     The SA refuses the query or ignores the bits, and answers more than was asked for. A mask that was not swapped to
     network byte order looks like this.
 
-    ## What to do
     Correct the client: bit 0 is the first field of the record, counted from the least significant bit of the mask.
     """
 
@@ -74,10 +72,8 @@ class MaskBeyondRecord(Rule):
 class MaskEmpty(Rule):
     """A SubnAdmGet chooses no component.
 
-    ## Why it matters
     It asks for any record at all. As Get has room for one, the SA answers "too many records", or with the one it likes.
 
-    ## What to do
     Name a component in the mask, or ask with GetTable if the whole table is wanted.
     """
 
@@ -92,11 +88,9 @@ class MaskEmpty(Rule):
 class ClassStatus(Rule):
     """The SA refuses a SubnAdmGet or SubnAdmSet with a status of its class.
 
-    ## Why it matters
     The requester does not get what it asked for: 1 no resources, 2 request invalid, 3 no records, 4 too many records,
     5 invalid GID, 6 insufficient components, 7 denied.
 
-    ## What to do
     No records is often no fault. For too many records use GetTable; for the others compare the request with what the SA needs.
     """
 
@@ -112,11 +106,9 @@ class ClassStatus(Rule):
 class AttributeOffset(Rule):
     """The distance between the records of an SA table does not fit the record.
 
-    ## Why it matters
     The requester steps through the table by AttributeOffset (in words of 8 bytes); with a wrong one every record behind the
     first is read from the wrong place.
 
-    ## What to do
     Correct the SA, or look for two ends that follow different versions of the record.
     """
 
@@ -151,10 +143,8 @@ class AttributeOffset(Rule):
 class ClassStatusUnknown(Rule):
     """An SA response has a class status that is not defined.
 
-    ## Why it matters
     The requester knows that it failed but not why. Codes are 1 to 7, and 8 in OpenSM.
 
-    ## What to do
     Correct or update the SA; check for a status written in the wrong byte order.
     """
 
@@ -169,10 +159,8 @@ class ClassStatusUnknown(Rule):
 class KeyInResponse(Rule):
     """An SA response carries an SM_Key.
 
-    ## Why it matters
     The key proves that a request is trusted; a response needs none, and one that repeats it gives the key to everybody on the way.
 
-    ## What to do
     Update the SA; treat the capture as secret.
     """
 
@@ -187,10 +175,8 @@ class KeyInResponse(Rule):
 class UntrustedPKeyQuery(Rule):
     """Somebody asks for partition tables without an SM_Key.
 
-    ## Why it matters
     The SA gives them to trusted requesters only: the answer is empty or an error, which looks as if there were no partitions.
 
-    ## What to do
     Give the tool the key (`saquery --smkey`), or do not rely on the answer.
     """
 
@@ -205,11 +191,9 @@ class UntrustedPKeyQuery(Rule):
 class Redirected(Rule):
     """The SA redirects a requester to another place.
 
-    ## Why it matters
     The request is not done; the requester has to read ClassPortInfo and ask at the address there. Clients that do not know
     redirection just fail.
 
-    ## What to do
     Check that the client follows: a Get(ClassPortInfo) should be next.
     """
 

@@ -37,11 +37,9 @@ def _one_subnet(table: ChunkTable) -> Bool:
 class JoinIncomplete(Rule):
     """A join of a multicast group lacks a component without which there is no join.
 
-    ## Why it matters
     A join has to name the group (MGID), the port (PortGID) and the kind of membership (JoinState). The SA refuses anything
     less with "insufficient components", and the port gets no multicast traffic.
 
-    ## What to do
     Set bits 0, 1 and 16 of the component mask. To create a group, Q_Key, TClass, P_Key, SL and FlowLabel are needed too.
     """
 
@@ -57,10 +55,8 @@ class JoinIncomplete(Rule):
 class JoinStateNone(Rule):
     """A join of a multicast group asks for no kind of membership.
 
-    ## Why it matters
     With JoinState 0 the port would be neither full, nor non, nor send-only member. The SA refuses it.
 
-    ## What to do
     Set JoinState to 1 (full member), 2 (non member), 4 or 8 (send only).
     """
 
@@ -74,10 +70,8 @@ class JoinStateNone(Rule):
 class MLIDRange(Rule):
     """A multicast group has a LID that is no multicast LID.
 
-    ## Why it matters
     Multicast LIDs run from 0xc000 to 0xfffe. Packets to any other LID go to one port or to none.
 
-    ## What to do
     Correct the SA that told it, or the client that asked for it.
 
     ## Evidence
@@ -96,11 +90,9 @@ class MLIDRange(Rule):
 class ScopeMismatch(Rule):
     """The scope of a multicast group contradicts its MGID.
 
-    ## Why it matters
     The scope stands twice, as a field and in the second byte of the MGID. Ends that look at different places create two groups
     or none. A scope of 0 is not judged: OpenSM repeats it when the creator of the group gave none.
 
-    ## What to do
     Correct the client (for IPoIB, the scope of the broadcast address) or the SA's group file.
     """
 
@@ -131,10 +123,8 @@ class ScopeMismatch(Rule):
 class LargestWithValue(Rule):
     """A join asks for the largest MTU or rate and names a value all the same.
 
-    ## Why it matters
     Selector 3 means the largest available, and the value beside it is not looked at. The sender probably meant "exactly" (2).
 
-    ## What to do
     Use selector 2 with a value, or leave the value out of the component mask.
     """
 
@@ -159,10 +149,8 @@ class LargestWithValue(Rule):
 class HopLimitInSubnet(Rule):
     """A path inside one subnet has a hop limit above 1.
 
-    ## Why it matters
     Nothing on the path decrements it. The SA takes the path for one through a router, and clients will send a GRH that is not needed.
 
-    ## What to do
     Nothing, if a router is set up; otherwise check the SA's answers for paths between these ports.
     """
 
@@ -177,11 +165,9 @@ class HopLimitInSubnet(Rule):
 class SubscriptionRange(Rule):
     """A subscription to events is contradictory.
 
-    ## Why it matters
     A LID range that ends before it begins matches no port; IsGeneric and Subscribe are 0 or 1. The SA refuses the
     subscription, or keeps it and never reports anything.
 
-    ## What to do
     Correct the client: 0xffff as the beginning means all LIDs, an end of 0 means one LID.
     """
 
@@ -204,11 +190,9 @@ class SubscriptionRange(Rule):
 class LeaseZero(Rule):
     """A service is registered with a lease of 0 seconds.
 
-    ## Why it matters
     The lease is over at once: the SA drops the service, and nobody finds it. All ones (or no lease in the component mask)
     would keep it for ever.
 
-    ## What to do
     Give a lease in seconds or 0xffffffff; to remove a service, use Delete.
     """
 

@@ -38,11 +38,9 @@ class Keyed(Record):
 class SmKeyWrong(UnansweredRule):
     """A request to the SA carries another SM_Key than the SA takes, and is not answered.
 
-    ## Why it matters
     The SA drops requests with a wrong SM_Key silently; the requester runs into its timeout. Requests with another key were
     answered, so the SA is there, and none with this key.
 
-    ## What to do
     Give the requester the SA's key (opensm: `sa_key`), or none for what needs no trust.
     """
 
@@ -108,10 +106,8 @@ class SmKeyWrong(UnansweredRule):
 class AskedStandby(UnansweredRule):
     """A request of subnet administration goes to a manager that is not master, and is not answered.
 
-    ## Why it matters
     Only the master's SA serves; a standby drops the request, and the requester waits in vain.
 
-    ## What to do
     The requester knows an old master: it must read MasterSMLID of its port again. Nothing during a handover.
     """
 

@@ -26,12 +26,10 @@ MAX_RECEIVERS, MAX_TRAPS = 65536, 256
 class ReportUnwanted(Rule):
     """The SA reports an event to somebody who has cancelled the subscription to it.
 
-    ## Why it matters
     The receiver does not expect the report and answers with an error or not at all; the SA repeats it. Only subscriptions
     whose beginning and end the capture shows are judged, and only reports that nobody accepts: several programs of a host may
     subscribe.
 
-    ## What to do
     Look at the SA; a restart of opensm with `--subnet-database` may bring old subscriptions back.
     """
 

@@ -24,10 +24,8 @@ class _Pages(Others):
 class DiagChainLoop(TellingRule):
     """The diagnostic pages of a port form a ring.
 
-    ## Why it matters
     Each page names the next one, 0 ends the chain; a reader that follows the ring never ends.
 
-    ## What to do
     Update the firmware; give the tool a limit.
     """
 
@@ -66,10 +64,8 @@ class DiagChainLoop(TellingRule):
 class DiagFailure(Rule):
     """A port says that its diagnostics failed.
 
-    ## Why it matters
     DiagCode 3 is a failure that needs attention, 4 a fatal one: the port may lose or damage packets.
 
-    ## What to do
     Read the vendor's diagnostic pages (VendorDiag) and replace the part.
     """
 

@@ -18,10 +18,8 @@ class _Guids(Others):
 class FirstGuidWritten(TellingRule):
     """A Set(GUIDInfo) writes another first GUID than the port's own.
 
-    ## Why it matters
     The first entry is the PortGUID and read-only. The Set is refused or ignored, with the other GUIDs in it.
 
-    ## What to do
     Repeat the PortGUID in entry 0.
     """
 
@@ -52,10 +50,8 @@ class FirstGuidWritten(TellingRule):
 class NoGuids(TellingRule):
     """An adapter or router port says that it has room for no GUID.
 
-    ## Why it matters
     Every port has at least one GUID, its PortGUID, and GUIDCap counts it; tools that trust it do not ask for GUIDs at all.
 
-    ## What to do
     Update the firmware.
     """
 

@@ -50,10 +50,8 @@ class _QosRule(TellingRule):
 class VlOutOfRange(_QosRule):
     """A Set maps a service level to a VL that the port does not use.
 
-    ## Why it matters
     Packets of that service level are dropped at the port.
 
-    ## What to do
     Compare the subnet manager's `qos_sl2vl` with the number of operational VLs (`max_op_vls`).
     """
 
@@ -103,10 +101,8 @@ class VlOutOfRange(_QosRule):
 class ArbitrationBeyond(_QosRule):
     """A Set gives weight to entries of a VL arbitration table that the port does not have.
 
-    ## Why it matters
     What stands behind the capacity is lost, and the weights that the subnet manager believes in are not in force.
 
-    ## What to do
     Shorten `qos_vlarb_low` and `qos_vlarb_high` to the capacities in PortInfo.
     """
 
@@ -137,10 +133,8 @@ class ArbitrationBeyond(_QosRule):
 class ArbitrationEmpty(_QosRule):
     """A Set makes all weights of a port's low-priority VL arbitration table 0.
 
-    ## Why it matters
     A VL without weight may never send: traffic that is not in the high-priority table stands still.
 
-    ## What to do
     Give every VL in use a weight (opensm: `qos_vlarb_low`).
     """
 
@@ -166,11 +160,9 @@ class ArbitrationEmpty(_QosRule):
 class ArbitrationOfVL15(Rule):
     """A VL arbitration table gives VL15 a weight.
 
-    ## Why it matters
     VL15 carries management, has absolute priority and takes no part in arbitration. A port may refuse the table, or waste
     turns on a lane that never sends by it.
 
-    ## What to do
     Correct the QoS settings of the subnet manager (qos_vlarb_high, qos_vlarb_low); only data lanes belong there.
     """
 

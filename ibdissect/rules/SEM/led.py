@@ -23,10 +23,8 @@ class _Leds(Others):
 class LedUnsupported(TellingRule):
     """A Set(LedInfo) goes to a port that has no LED to switch.
 
-    ## Why it matters
     The port answers with an error status or nothing; whoever looks for the blinking port looks in vain.
 
-    ## What to do
     Nothing; the port's CapabilityMask says whether it has one.
     """
 
@@ -56,10 +54,8 @@ class LedUnsupported(TellingRule):
 class LedInfoReserved(Rule):
     """A LedInfo has reserved bits set.
 
-    ## Why it matters
     Only the most significant bit switches the LED; a 1 in the last bit does nothing, though the sender believes that the lamp is on.
 
-    ## What to do
     Write 0x80000000 for on and 0 for off.
     """
 

@@ -26,10 +26,8 @@ SAME = (
 class NodeTypeReserved(Rule):
     """A node tells a type that does not exist.
 
-    ## Why it matters
     Only channel adapters, switches and routers exist; a manager leaves anything else out of the subnet, and what is behind it.
 
-    ## What to do
     Update the firmware of the node.
     """
 
@@ -43,11 +41,9 @@ class NodeTypeReserved(Rule):
 class NodeInfoVersion(Rule):
     """A node tells a base or class version other than 1.
 
-    ## Why it matters
     The manager would have to speak another version of subnet management to it, which no manager does. Omni-Path nodes answer
     in another format and are not meant.
 
-    ## What to do
     Update the firmware of the node.
     """
 
@@ -61,10 +57,8 @@ class NodeInfoVersion(Rule):
 class GUIDZero(Rule):
     """A node has no NodeGUID or no PortGUID.
 
-    ## Why it matters
     Managers tell nodes and ports apart by GUID; two nodes without one become one node, and no GID can be formed.
 
-    ## What to do
     Program the GUIDs of the device (for example with the vendor's flash tool) and restart it.
     """
 
@@ -79,11 +73,9 @@ class GUIDZero(Rule):
 class NumPortsImpossible(Rule):
     """A node claims to have no port, or 255 of them.
 
-    ## Why it matters
     Ports are numbered from 1 to at most 254; 255 is the number that discards. A manager would explore nothing, or a port that
     cannot be.
 
-    ## What to do
     Update the firmware of the node.
     """
 
@@ -97,11 +89,9 @@ class NumPortsImpossible(Rule):
 class PartitionCapZero(Rule):
     """A node claims to have no room for a partition key.
 
-    ## Why it matters
     Each port holds at least one P_Key; without any, the port could not take part in any traffic, and the manager does not know
     where to write the default one.
 
-    ## What to do
     Update the firmware of the node.
     """
 
@@ -115,11 +105,9 @@ class PartitionCapZero(Rule):
 class NodeDescriptionText(Rule):
     """A NodeDescription is not valid UTF-8.
 
-    ## Why it matters
     Tools show it, log it and match names with it; bytes that are no text break scripts and make two nodes look alike. A
     text cut in the middle of a character counts too.
 
-    ## What to do
     Set the description of the node again (on Linux: node_desc in sysfs, written by the rdma-ndd service).
     """
 
@@ -151,11 +139,9 @@ class NodeDescriptionText(Rule):
 class NodeInconsistent(TellingRule):
     """Two ports of a node do not agree about the node.
 
-    ## Why it matters
     NodeInfo is the same at all ports but for PortGUID and LocalPortNum. Two nodes with one NodeGUID (cloned firmware) look like
     this, and the subnet manager takes them for one.
 
-    ## What to do
     Compare the GUIDs that are burnt into both adapters.
 
     ## Evidence
@@ -194,10 +180,8 @@ class NodeInconsistent(TellingRule):
 class PortGuidTwice(TellingRule):
     """Two ports have the same PortGUID.
 
-    ## Why it matters
     GIDs are made of it, and the subnet manager keeps ports by it: one of the two ports gets no LID, or both fight for one.
 
-    ## What to do
     Compare the GUIDs that are burnt into both devices.
 
     ## Evidence
@@ -230,10 +214,8 @@ class PortGuidTwice(TellingRule):
 class DescriptionChanged(TellingRule):
     """A node goes by another name than before.
 
-    ## Why it matters
     Nothing is wrong; tools and logs speak of the node by its new NodeDescription from here on.
 
-    ## What to do
     Nothing when the host was just named; a name that flips between two nodes points to a wrong cable map or cloned hosts.
     """
 

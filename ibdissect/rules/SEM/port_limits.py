@@ -16,11 +16,9 @@ LONGEST = 19
 class ViolationsSaturated(Rule):
     """A violation counter of a port has reached its maximum.
 
-    ## Why it matters
     The counters stop at 65535: how many packets with a wrong M_Key, P_Key or Q_Key really came is no longer known, and new
     ones go unnoticed.
 
-    ## What to do
     Find the senders (traps 256 to 259 name them), then write 0 to the counters.
     """
 
@@ -37,11 +35,9 @@ class ViolationsSaturated(Rule):
 class HOQLifeInfinite(Rule):
     """A Set of PortInfo lets packets wait at the head of a switch port's queue for ever.
 
-    ## Why it matters
     HOQLife is what dissolves a deadlock: with an infinite life a credit loop, or a host that stops receiving, blocks all
     traffic behind it until somebody resets a port.
 
-    ## What to do
     Set head_of_queue_lifetime to 19 or less, unless the routing is known to be free of loops and this is intended.
     """
 
@@ -56,11 +52,9 @@ class HOQLifeInfinite(Rule):
 class LifeTimeInfinite(Rule):
     """A switch keeps packets for an unlimited time.
 
-    ## Why it matters
     LifeTimeValue above 19 switches the time limit of packets inside the switch off. A packet may then arrive after its sender
     has given it up, and a blocked port holds its buffers for ever.
 
-    ## What to do
     Set packet_life_time to 19 or less (the default of OpenSM is 18).
     """
 
@@ -75,11 +69,9 @@ class LifeTimeInfinite(Rule):
 class PortInfoReserved(Rule):
     """A Set of PortInfo writes to reserved bits.
 
-    ## Why it matters
     Managers copy what they have read, so the bits may be the port's own; otherwise they come from a newer layout than the
     port knows, or from a mistake in the sender.
 
-    ## What to do
     Compare with the last response of the port. If it has the same bits, nothing; else correct the sender.
     """
 
@@ -98,10 +90,8 @@ class PortInfoReserved(Rule):
 class MasterLIDZero(Rule):
     """A port has a LID but does not know its subnet manager.
 
-    ## Why it matters
     Traps and SA requests of the port go to MasterSMLID; with 0 they go nowhere. Right after a boot it is normal for a moment.
 
-    ## What to do
     Check that a later Set(PortInfo) gives the port a MasterSMLID; otherwise look for why the manager skips it.
     """
 
@@ -116,11 +106,9 @@ class MasterLIDZero(Rule):
 class CapabilityReserved(Rule):
     """A port sets bit 0 of its CapabilityMask, which is reserved.
 
-    ## Why it matters
     A mask shifted by one bit, or counted from 1, says the wrong thing in every other bit too: a port without a manager would
     claim to have one.
 
-    ## What to do
     Update the firmware of the port, or compare its other capability bits with its data sheet.
     """
 
@@ -135,11 +123,9 @@ class CapabilityReserved(Rule):
 class ExtSpeedsClaimed(Rule):
     """A port claims extended speeds but supports none.
 
-    ## Why it matters
     The manager asks such a port again with the extended-speeds bit in the modifier, and computes rates from empty fields.
     Port 0 of a switch, which speaks for the whole switch, is not judged.
 
-    ## What to do
     Update the firmware of the port.
     """
 
@@ -161,11 +147,9 @@ class ExtSpeedsClaimed(Rule):
 class FDBExclusive(Rule):
     """A switch claims both kinds of forwarding table, or none.
 
-    ## Why it matters
     A switch forwards by a linear or by a random table. With both capacities the manager fills the one that is not used, with
     none it can program no route at all.
 
-    ## What to do
     Update the firmware of the switch.
     """
 

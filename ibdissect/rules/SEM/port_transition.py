@@ -27,10 +27,8 @@ MAX_PORTS = 131072
 class ActiveWithoutArmed(TellingRule):
     """A manager sets a port Active that it never armed.
 
-    ## Why it matters
     A link goes from Initialize to Armed to Active. A port in Initialize refuses to become Active, and the link carries no data.
 
-    ## What to do
     Set the port, and the one it faces, to Armed first. Ports that were armed once are not judged, nor are other steps: a port goes
     down and comes up by itself, unseen.
 

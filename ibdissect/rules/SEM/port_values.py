@@ -14,10 +14,8 @@ ACTIVE, LINK_UP = 4, 5
 class MTUReserved(Rule):
     """A port's NeighborMTU or MTUCap is a reserved code.
 
-    ## Why it matters
     Codes 1 to 5 stand for 256 to 4096 bytes. A port that gets or tells another one may send packets its neighbour drops.
 
-    ## What to do
     In a Set, correct the subnet manager; in a response, the firmware of the port.
 
     ## Evidence
@@ -36,11 +34,9 @@ class MTUReserved(Rule):
 class MTUAboveCap(Rule):
     """A port's NeighborMTU is larger than its MTUCap.
 
-    ## Why it matters
     The port is told to expect packets that it cannot hold; long packets will be lost, short ones pass, so that the fault
     shows under load only.
 
-    ## What to do
     Correct the subnet manager or its configuration: NeighborMTU is the smaller MTUCap of both ends of the link.
     """
 
@@ -54,10 +50,8 @@ class MTUAboveCap(Rule):
 class VLCapReserved(Rule):
     """A port's VLCap is a reserved code.
 
-    ## Why it matters
     The subnet manager derives the number of data lanes from it; with a reserved code it guesses or leaves the link down.
 
-    ## What to do
     Update the firmware of the port. (Port 0 of a switch may say 0.)
     """
 
@@ -71,10 +65,8 @@ class VLCapReserved(Rule):
 class OperationalVLsAboveCap(Rule):
     """A port's OperationalVLs is a reserved code or more than VLCap allows.
 
-    ## Why it matters
     The port would use lanes that have no buffers; packets mapped to them are discarded.
 
-    ## What to do
     Correct the subnet manager (max_op_vls of OpenSM). 0 in a Set means no change and is not reported.
     """
 
@@ -90,11 +82,9 @@ class OperationalVLsAboveCap(Rule):
 class WidthEnabledReserved(Rule):
     """A Set of PortInfo enables a link width that does not exist.
 
-    ## Why it matters
     Bits 0 to 4 stand for 1x, 4x, 8x, 12x and 2x, 0 for no change and 255 for all that is supported. The port refuses
     anything else with status 7 and keeps its old setting.
 
-    ## What to do
     Correct the subnet manager or the tool that sent the Set.
     """
 
@@ -108,10 +98,8 @@ class WidthEnabledReserved(Rule):
 class SpeedEnabledReserved(Rule):
     """A Set of PortInfo enables a reserved link speed.
 
-    ## Why it matters
     Bits 0 to 2 stand for 2.5, 5 and 10 Gb/s, 15 for all that is supported; 8 to 14 are reserved and the port refuses the Set.
 
-    ## What to do
     Correct the subnet manager or the tool; faster links are enabled by LinkSpeedExtEnabled.
     """
 
@@ -125,11 +113,9 @@ class SpeedEnabledReserved(Rule):
 class PortStateSet(Rule):
     """A Set of PortInfo asks for a port state that nobody can ask for.
 
-    ## Why it matters
     A manager may write Down, Armed, Active or no change, and a physical state only together with Down or no change. The port
     refuses the rest with status 7 and stays where it is, so that the link never becomes active.
 
-    ## What to do
     Correct the subnet manager; a port gets to Initialize by itself.
     """
 
@@ -143,10 +129,8 @@ class PortStateSet(Rule):
 class LinkDownDefaultReserved(Rule):
     """A Set of PortInfo has a reserved LinkDownDefaultState.
 
-    ## Why it matters
     A link that goes down shall sleep (1) or poll (2); 0 changes nothing. With any other value the port refuses the whole Set.
 
-    ## What to do
     Correct the subnet manager or the tool that sent the Set.
     """
 
@@ -160,10 +144,8 @@ class LinkDownDefaultReserved(Rule):
 class WidthActiveReserved(Rule):
     """A port tells a LinkWidthActive that is no width.
 
-    ## Why it matters
     Managers compute rates for paths from it; a value with several bits, or 0 on a link that is up, gives wrong rates.
 
-    ## What to do
     Update the firmware of the port.
     """
 

@@ -33,11 +33,9 @@ MAX_PORTS = 65536
 class LmcOnSwitchPort(TellingRule):
     """An external port of a switch, or a base port 0, shows or gets an LMC.
 
-    ## Why it matters
     LIDs of a switch belong to its port 0, and only an enhanced port 0 may have several. An LMC elsewhere means nothing, and
     whoever wrote it may believe in LIDs that do not exist.
 
-    ## What to do
     Look at the subnet manager's `lmc` and `lmc_esp0` options.
     """
 
@@ -65,10 +63,8 @@ class LmcOnSwitchPort(TellingRule):
 class WidthNotSupported(TellingRule):
     """A Set enables link widths that the port does not have.
 
-    ## Why it matters
     The port ignores the Set or answers with an error; when the link is trained anew it may not come up.
 
-    ## What to do
     Enable widths that LinkWidthSupported names, or 255 for all of them.
     """
 
@@ -93,11 +89,9 @@ class WidthNotSupported(TellingRule):
 class ExtSpeedsNotOffered(TellingRule):
     """A Set of PortInfo enables extended link speeds that are reserved, or that the port does not have.
 
-    ## Why it matters
     Bits 0 to 3 stand for 14 to 106 Gb/s, 30 disables extended speeds, 31 enables all that are supported. What a port makes of
     16 to 29, or of a speed that it lacks, is its own affair; links may come up slower than they could.
 
-    ## What to do
     Correct the subnet manager or the tool that sent the Set.
 
     ## Evidence
@@ -130,11 +124,9 @@ class ExtSpeedsNotOffered(TellingRule):
 class SubnetTimeoutHigh(TellingRule):
     """A Set of PortInfo raises the port's SubnetTimeOut above two seconds.
 
-    ## Why it matters
     It is added to every timeout computed from it: traps and requests take seconds or minutes to be repeated, and a lost
     packet stalls whatever waits for it. The default of OpenSM is 18 (1 s).
 
-    ## What to do
     Lower the manager's subnet timeout, unless the fabric is really that slow.
 
     ## Evidence
@@ -161,10 +153,8 @@ class SubnetTimeoutHigh(TellingRule):
 class CounterWritten(KnowledgeRule, TellingRule):
     """A Set writes a number into a violation counter that is neither 0 nor what the port showed last.
 
-    ## Why it matters
     Writing 0 clears the counter; anything else falsifies it, and alarms built on it.
 
-    ## What to do
     Nothing when the sender copies an older PortInfo (as OpenSM does); else repair the tool.
     """
 
@@ -192,10 +182,8 @@ class CounterWritten(KnowledgeRule, TellingRule):
 class LocalPortRange(TellingRule):
     """A port shows a LocalPortNum that its node does not have.
 
-    ## Why it matters
     LocalPortNum is the port that the request came in by; OpenSM discards such a PortInfo, and the port stays unmanaged.
 
-    ## What to do
     Update the firmware.
 
     ## Evidence
@@ -236,11 +224,9 @@ class LocalPortRange(TellingRule):
 class CapabilityChanged(Changed):
     """A port shows another CapabilityMask than before and sent no trap 144 about it.
 
-    ## Why it matters
     What a port can do is read once by the subnet manager; a change that it is not told about it does not notice. The bit that
     says 'a subnet manager runs here' is left out.
 
-    ## What to do
     Look for a firmware change or a tool that configures the adapter; restart the sweep of the subnet manager.
     """
 

@@ -27,11 +27,9 @@ MAX_MASTERS = 64
 class SMStateReserved(Rule):
     """A subnet manager tells a state that does not exist.
 
-    ## Why it matters
     Other managers decide by the state whether to take over, to wait or to hand over; with a reserved one two masters or none
     may remain.
 
-    ## What to do
     Correct or update that subnet manager.
     """
 
@@ -45,11 +43,9 @@ class SMStateReserved(Rule):
 class SMControlState(Rule):
     """A control packet between subnet managers comes from one in the wrong state.
 
-    ## Why it matters
     Only a Standby may acknowledge, only a Master may hand over, disable, wake or restart another. The receiver answers with
     status 7, and the handover does not take place.
 
-    ## What to do
     Compare the states of both managers in the frames before; two masters that each want the other to stop are the usual cause.
     """
 
@@ -66,10 +62,8 @@ class SMControlState(Rule):
 class PriorityChanged(TellingRule):
     """A subnet manager has another priority than before.
 
-    ## Why it matters
     The manager with the highest priority becomes master: a change may move the mastership.
 
-    ## What to do
     Nothing when an administrator did it (opensm: `sm_priority`, or `master_sm_priority` while it is master).
     """
 
@@ -93,10 +87,8 @@ class PriorityChanged(TellingRule):
 class TwoMasters(TellingRule):
     """Two subnet managers say that they are master, in turns.
 
-    ## Why it matters
     Both assign LIDs and program switches; packets get lost while they undo each other's work.
 
-    ## What to do
     Find out why they do not see each other: different M_Keys or SM_Keys, or two subnets that were joined.
 
     ## Evidence
@@ -150,10 +142,8 @@ class TwoMasters(TellingRule):
 class CountFellBack(TellingRule):
     """The activity counter of a subnet manager went back.
 
-    ## Why it matters
     ActCount grows with all the manager does; a standby takes over when it stands still. A lower number means a restart.
 
-    ## What to do
     Nothing when the manager was restarted.
     """
 

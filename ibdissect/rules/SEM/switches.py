@@ -51,10 +51,8 @@ class _PortRange(TellingRule):
 class LinearPortRange(_PortRange):
     """A linear forwarding table sends a LID to a port that the switch does not have.
 
-    ## Why it matters
     Packets to that LID are dropped at this switch.
 
-    ## What to do
     Look at the subnet manager that wrote the block (MAD source), or at the switch firmware when it came back changed.
     """
 
@@ -78,10 +76,8 @@ class LinearPortRange(_PortRange):
 class MulticastPortRange(_PortRange):
     """A multicast forwarding table sends a group to a port that the switch does not have.
 
-    ## Why it matters
     The bit is ignored or refused; the member behind the port that was meant gets nothing.
 
-    ## What to do
     Look at the subnet manager: the position in the modifier may be off by one (16 ports each).
     """
 
@@ -127,10 +123,8 @@ class _SwitchInfoRule(TellingRule):
 class MulticastTop(_SwitchInfoRule):
     """A Set writes a MulticastFDBTop that is no entry of the switch's table.
 
-    ## Why it matters
     Groups above the top are treated as not in the table; a top beyond the table means nothing.
 
-    ## What to do
     Let the subnet manager read MulticastFDBCap first.
     """
 
@@ -151,10 +145,8 @@ class MulticastTop(_SwitchInfoRule):
 class LinearTop(_SwitchInfoRule):
     """A Set writes a LinearFDBTop that the switch's table does not reach.
 
-    ## Why it matters
     LIDs up to the top are looked up in the table; it has no entries for the last of them.
 
-    ## What to do
     Let the subnet manager read LinearFDBCap first, or assign smaller LIDs.
     """
 
@@ -175,10 +167,8 @@ class LinearTop(_SwitchInfoRule):
 class DefaultPortRange(_SwitchInfoRule):
     """A Set names a default port that the switch does not have.
 
-    ## Why it matters
     Packets that no table knows leave by the default port; here they are lost.
 
-    ## What to do
     Use a port of the switch, or 255 for none.
     """
 

@@ -9,11 +9,9 @@ from ibdissect.rules.shared.elsewhere import Elsewhere
 class AnswerFromOtherLid(Elsewhere):
     """The answer to a subnet management request by LID comes from another port than was asked.
 
-    ## Why it matters
     A responder swaps the LIDs of the request. The requester's stack does not take an answer from elsewhere for its own and
     waits until its timer runs out.
 
-    ## What to do
     Correct the responder; look whether two ports share a LID.
 
     ## Evidence

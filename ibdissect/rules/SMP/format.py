@@ -24,11 +24,9 @@ SMP_SIZE = 256
 class SMPSize(Rule):
     """A subnet management packet does not hold 256 bytes.
 
-    ## Why it matters
     SMPs have one size. A receiver discards a shorter or longer one without an answer, or reads the path of a directed route
     from where there is none.
 
-    ## What to do
     Correct the sender; when only some captures show it, check the capture tool (a snap length is recognised and not reported).
     """
 
@@ -52,10 +50,8 @@ class SMPSize(Rule):
 class SMPMethod(Rule):
     """An SMP has a method that subnet management does not know.
 
-    ## Why it matters
     Subnet management has Get, Set, GetResp, Trap and TrapRepress. Anything else is answered with status 2 or not at all.
 
-    ## What to do
     Correct the sender; a general-services method in an SMP usually means that the management class is wrong.
     """
 
@@ -70,11 +66,9 @@ class SMPMethod(Rule):
 class LIDRoutedLeftovers(Rule):
     """A LID-routed SMP has something in the bytes that only directed routes use.
 
-    ## Why it matters
     Bytes 32-63 and 128-255 are reserved in class 0x01. Data there are mostly the leftovers of an earlier directed-route packet:
     harmless, but they leak memory, and a strict receiver may discard the packet.
 
-    ## What to do
     Clear the buffer before the packet is built; for firmware, report it to the vendor.
     """
 
@@ -105,10 +99,8 @@ class LIDRoutedLeftovers(Rule):
 class ResponseToOtherQP(Rule):
     """An SMP response goes to a queue pair other than 0.
 
-    ## Why it matters
     Only QP0 serves subnet management; a response to another QP never reaches the manager, which then retries and gives up.
 
-    ## What to do
     Correct the responder: it must answer to QP0. (An SMP to QP1 is reported as SMP024.)
     """
 
@@ -141,11 +133,9 @@ class ResponseToOtherQP(Rule):
 class SMPOnQP1(Rule):
     """A subnet management MAD is sent to QP1.
 
-    ## Why it matters
     Classes 0x01 and 0x81 belong to QP0 and VL15, where only privileged software can send. On QP1 they are discarded; who sends
     them there may be trying to reach the SMA without the privilege.
 
-    ## What to do
     Find the sender by its LID. A broken tool needs the right QP, anything else a closer look.
     """
 

@@ -13,11 +13,9 @@ from ibdissect.wire.sm import SMP
 class ReversedMKey(Rule):
     """A request carries the M_Key of its port with the bytes in reverse order.
 
-    ## Why it matters
     Keys are big-endian on the wire. The port drops the request and counts a violation, although its sender knows the key: a
     mistake of a program on a little-endian machine.
 
-    ## What to do
     Swap the bytes in the tool or in its key file.
     """
 

@@ -17,11 +17,9 @@ from ibdissect.wire.numbers import FIRST_MULTICAST, SET
 class SetFromNonMaster(Rule):
     """Somebody writes into the subnet who is none of the managers that the site allows.
 
-    ## Why it matters
     Only the subnet manager should write LIDs, keys, partitions and forwarding tables. A second writer is a forgotten manager, a
     diagnostic tool, or an intruder.
 
-    ## What to do
     Find the host by its LID or GUID. If it may write, add it to `managers` of the site policy; else stop it and protect the subnet
     with an M_Key.
     """

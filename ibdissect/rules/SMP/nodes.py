@@ -20,10 +20,8 @@ from ibdissect.wire.sm import SMPDirected
 class EndsAtLid(Rule):
     """A directed route ends at an adapter or router and still names a LID to go on to.
 
-    ## Why it matters
     Behind the last hop only a switch passes the packet on by DrDLID; an adapter or router drops it.
 
-    ## What to do
     Let the sender use the permissive LID for DrDLID when the route ends at the node it means.
     """
 
@@ -67,10 +65,8 @@ class EndsAtLid(Rule):
 class NoReturnPath(Rule):
     """A returning directed SMP has a hole in the path that leads it back.
 
-    ## Why it matters
     Every node on the way out writes the port the packet came in by; ports count from 1. The switch with the hole drops the answer.
 
-    ## What to do
     Update the firmware of the switch that left the entry empty.
     """
 

@@ -18,11 +18,9 @@ from ibdissect.wire.sm import DR_MAX_HOPS, SMPDirected
 class InitialPathZero(Rule):
     """Byte 0 of a directed route's InitialPath is not zero.
 
-    ## Why it matters
     The path is indexed from 1; byte 0 is not used and must be zero. A sender that fills it has most likely shifted the whole
     route by one, so that the packet leaves by wrong ports.
 
-    ## What to do
     Check how the sender builds its paths: the first output port belongs into byte 1.
     """
 
@@ -46,11 +44,9 @@ class InitialPathZero(Rule):
 class HopPointerRange(Rule):
     """The hop pointer of a directed-route SMP lies more than one behind the hop count.
 
-    ## Why it matters
     The pointer walks from 0 to HopCount+1 and back; anything beyond points outside the route, and the next node discards the
     packet. The request then looks as if the node were dead.
 
-    ## What to do
     Look for a sender or a switch that counts hops wrongly; compare the frame before and behind the last switch.
     """
 
@@ -64,10 +60,8 @@ class HopPointerRange(Rule):
 class HopCountTooLarge(Rule):
     """A directed-route SMP counts more than 63 hops.
 
-    ## Why it matters
     The path has room for 63 hops; what comes behind would be read from the return path. Nodes discard such packets.
 
-    ## What to do
     Correct the sender. If the whole header looks odd, the MAD may have been built for another format (Omni-Path, vendor).
     """
 
@@ -81,11 +75,9 @@ class HopCountTooLarge(Rule):
 class DirectionBit(Rule):
     """The direction bit of a directed-route SMP contradicts its method.
 
-    ## Why it matters
     Requests travel outbound (D = 0), responses return (D = 1). With the wrong bit the switches walk the path in the wrong
     direction and the packet gets lost on its way.
 
-    ## What to do
     Correct the sender: a responder has to set bit 15 of the status in every directed-route response, a requester never.
     """
 
@@ -99,11 +91,9 @@ class DirectionBit(Rule):
 class CombinedRoute(Rule):
     """A directed-route SMP travels partly by LID: DrSLID or DrDLID is not the permissive LID.
 
-    ## Why it matters
     Such routes are legal, but few tools make them and few SMAs are tested with them. They depend on working forwarding
     tables, which a purely directed route does not.
 
-    ## What to do
     Nothing, if a diagnostic tool was started with a combined route (`smpquery -c`). Otherwise look at who sends it.
     """
 
@@ -118,11 +108,9 @@ class CombinedRoute(Rule):
 class DirectedRouteByLID(Rule):
     """A purely directed-route SMP carries real LIDs in its LRH.
 
-    ## Why it matters
     With DrSLID and DrDLID permissive the whole way is directed, and each hop sends with permissive LIDs. A switch that sees a
     unicast DLID forwards the packet by its table instead, past the SMA that should have handled it.
 
-    ## What to do
     Correct the sender, or set DrSLID/DrDLID to the LIDs if a combined route was meant.
     """
 

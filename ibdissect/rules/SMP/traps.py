@@ -22,10 +22,8 @@ from ibdissect.wire.sm_port import PortInfo
 class TrapRepeated(TrapRule):
     """A port repeats a trap earlier than its SubnetTimeOut allows.
 
-    ## Why it matters
     A trap is repeated until it is answered, but not faster than the subnet manager can be expected to answer.
 
-    ## What to do
     Nothing, unless the traps load the subnet manager: update the firmware then.
     """
 
@@ -60,10 +58,8 @@ class TrapRepeated(TrapRule):
 class RepressUnknown(Rule):
     """A TrapRepress has the transaction id of no trap that the port sent, and the port goes on repeating its trap.
 
-    ## Why it matters
     The port does not recognise the answer.
 
-    ## What to do
     Let the subnet manager copy the transaction id of the trap. Judged where the trap is repeated later and no TrapRepress for
     it comes: else the answer may be one to a trap that the capture missed.
     """
@@ -135,10 +131,8 @@ class _Notices(Others):
 class RepressAnswered(TellingRule):
     """A port answers a TrapRepress.
 
-    ## Why it matters
     TrapRepress ends an exchange; an answer to it finds nobody who waits, and may be taken for that of another request.
 
-    ## What to do
     Update the firmware of the port.
     """
 
@@ -179,10 +173,8 @@ class RepressAnswered(TellingRule):
 class MasterSmLid(TrapRule):
     """A trap goes to another LID than the master subnet manager that the port knows.
 
-    ## Why it matters
     The trap does not reach the master; the port repeats it, and what it says is not acted upon.
 
-    ## What to do
     Nothing around a handover; else update the firmware of the sender. A LID that some PortInfo of the capture names as its
     master is never wrong: the port may have been told so out of sight.
     """

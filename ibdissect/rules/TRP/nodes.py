@@ -13,10 +13,8 @@ from ibdissect.wire.numbers import PERMISSIVE
 class IssuerLid(TrapRule):
     """A trap names another issuer than the port that sends it.
 
-    ## Why it matters
     The subnet manager looks the sender up by this LID and answers for the wrong port, or discards the trap.
 
-    ## What to do
     Update the firmware of the sender.
     """
 
@@ -38,10 +36,8 @@ class IssuerLid(TrapRule):
 class LinkTrapLid(TrapRule):
     """Trap 128 is about a port that is no switch.
 
-    ## Why it matters
     Trap 128 says that a link of a switch changed; the subnet manager sweeps the switch it names.
 
-    ## What to do
     Update the firmware of the sender.
     """
 
@@ -62,10 +58,8 @@ class LinkTrapLid(TrapRule):
 class ThresholdPort(TrapRule):
     """A trap about link errors names a port that the node does not have.
 
-    ## Why it matters
     Whoever follows the trap finds no such port; the link that loses packets stays unfound.
 
-    ## What to do
     Update the firmware of the sender.
     """
 
@@ -87,10 +81,8 @@ class ThresholdPort(TrapRule):
 class PathNotMarked(TrapRule):
     """Trap 256 repeats a directed route of more than 30 hops and does not say that it was cut.
 
-    ## Why it matters
     The notice has room for 30 ports; whoever follows the route ends at another node.
 
-    ## What to do
     Update the firmware of the sender.
     """
 

@@ -29,11 +29,9 @@ _GENERIC = (Notice.is_generic == 1) & _EVENT
 class ProducerType(Rule):
     """A generic notice comes from a producer type that does not exist.
 
-    ## Why it matters
     Producers are channel adapters, switches, routers and class managers. Subscribers filter by producer, so that a notice with
     another type reaches nobody.
 
-    ## What to do
     Correct the firmware or manager that sent it.
     """
 
@@ -48,11 +46,9 @@ class ProducerType(Rule):
 class TypeOfTrap(Rule):
     """A generic trap has the type of another kind of event.
 
-    ## Why it matters
     Type and number belong together: 64-67 subnet management, 128-131 urgent, 144-145 informational, 256-259 security.
     Who subscribed to security events misses a key violation that comes as information.
 
-    ## What to do
     Correct the firmware or manager that sent it.
     """
 
@@ -67,10 +63,8 @@ class TypeOfTrap(Rule):
 class UnknownTrap(Rule):
     """A generic trap has a number that is not known.
 
-    ## Why it matters
     Its details cannot be read. It stems from a newer standard, or a vendor's trap is marked as generic by mistake.
 
-    ## What to do
     Look up the number in the documents of the device; a vendor's trap should have IsGeneric 0.
     """
 
@@ -85,10 +79,8 @@ class UnknownTrap(Rule):
 class ChangeOfNothing(Rule):
     """Trap 144 says that something changed locally, but not what.
 
-    ## Why it matters
     Without a new CapabilityMask and without a change flag the manager has to read everything again, or ignores the trap.
 
-    ## What to do
     Update the firmware of the port that sent it.
     """
 
@@ -110,11 +102,9 @@ class ChangeOfNothing(Rule):
 class ManagerTrapAsSMP(Rule):
     """Trap 64, 65, 66 or 67 arrives as a SubnTrap.
 
-    ## Why it matters
     These events are noticed by the subnet manager itself, which reports them through the SA to subscribers. A node that sends
     one as an SMP makes the manager believe in ports and groups that came or went.
 
-    ## What to do
     Find the sender by its LID; if it is no manager of yours, take it for a forgery.
     """
 

@@ -40,11 +40,9 @@ def warm(time_ns: int, context: Context) -> bool:
 class RequestUnanswered(UnansweredRule):
     """A management request was never answered.
 
-    ## Why it matters
     The target is gone, does not speak the class, or refuses silently (a wrong M_Key does that); or requests are lost. The
     requester waits for its timer, several times over.
 
-    ## What to do
     See whether one target or one attribute stands out. Check that the node is alive, its keys, and drops on VL15, which
     switches may discard at any time.
 
@@ -80,11 +78,9 @@ class RequestUnanswered(UnansweredRule):
 class AnswerTwice(Rule):
     """A request was answered twice.
 
-    ## Why it matters
     Either the request was sent again while its answer was on the way, so the requester's timeout is too short, or the capture
     shows the same packet at two places.
 
-    ## What to do
     Compare the response times with the requester's timeout; look for mirrored ports.
     """
 
@@ -105,10 +101,8 @@ class AnswerTwice(Rule):
 class AnswerFromElsewhere(Elsewhere):
     """An answer comes from another address than the request went to.
 
-    ## Why it matters
     The requester's stack matches answers by transaction and address: it drops this one and waits until its timer runs out.
 
-    ## What to do
     Look at the responder: it must swap the LIDs of the request. Redirection needs an answer with status 2 first.
 
     ## Evidence
@@ -126,11 +120,9 @@ class AnswerFromElsewhere(Elsewhere):
 class AnswerOfOtherMethod(Rule):
     """A request is answered with a method that does not answer it.
 
-    ## Why it matters
     Get and Set are answered with GetResp, GetTable with GetTableResp, Report with ReportResp. The requester takes anything
     else for an answer to something it never asked.
 
-    ## What to do
     Correct the responder.
     """
 
@@ -154,10 +146,8 @@ class AnswerOfOtherMethod(Rule):
 class TrapWithResponse(Rule):
     """A Trap is answered with a response.
 
-    ## Why it matters
     Only TrapRepress tells a sender that its trap has arrived; it ignores anything else and repeats the trap.
 
-    ## What to do
     Correct the manager that answers.
     """
 
@@ -178,10 +168,8 @@ class TrapWithResponse(Rule):
 class RepressWithoutTrap(Rule):
     """A TrapRepress answers a trap that the capture does not show.
 
-    ## Why it matters
     The capture missed packets, or a manager represses what was not sent. The first ten seconds of a capture are not judged.
 
-    ## What to do
     Believe other findings about missing packets in this capture less.
     """
 

@@ -22,10 +22,8 @@ OF_REQ, OF_LAP = 0, 2
 class PatienceExceeded(Rule):
     """A side asked for patience (MRA) and did not answer in the time that it asked for.
 
-    ## Why it matters
     The other side gives up when the ServiceTimeout of the MRA is over: the connection fails although both are alive.
 
-    ## What to do
     Look at what the application does before it accepts; give the MRA a longer ServiceTimeout.
 
     ## Evidence

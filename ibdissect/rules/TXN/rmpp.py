@@ -35,11 +35,9 @@ def of_transfer(event: TransferEvent, severity: Severity | None = None, **argume
 class SegmentOrphan(Rule):
     """A segment of a multi-packet transfer came without the beginning.
 
-    ## Why it matters
     Segments were lost, or the sender made an error; the data of this transfer cannot be read in full. The first ten seconds of
     a capture are not judged.
 
-    ## What to do
     Look for lost packets in front of it, then at the sender.
 
     ## Evidence
@@ -75,11 +73,9 @@ class SegmentOrphan(Rule):
 class SegmentGap(Rule):
     """A segment of a multi-packet transfer was skipped.
 
-    ## Why it matters
     The receiver does not acknowledge what follows, and the sender has to repeat from there; when it does not, the transfer
     is aborted.
 
-    ## What to do
     Look for drops between the sender and the capture; a window that is too large for the receiver has the same effect.
 
     ## Evidence
@@ -130,10 +126,8 @@ class SegmentGap(Rule):
 class TransferLength(Rule):
     """The last segment of a transfer ends it at another length than the first announced.
 
-    ## Why it matters
     The receiver aborts with status 119 (inconsistent last and PayloadLength), or reads records that are not there.
 
-    ## What to do
     Correct the sender: the first segment holds the length of all, headers of the class included, the last its own.
     """
 
@@ -150,10 +144,8 @@ class TransferLength(Rule):
 class WindowTooSmall(Rule):
     """An acknowledgement takes back the window: it allows fewer segments than it acknowledges.
 
-    ## Why it matters
     The sender aborts with status 122 (NewWindowLast too small).
 
-    ## What to do
     Correct the receiver of the transfer.
     """
 
@@ -170,10 +162,8 @@ class WindowTooSmall(Rule):
 class TransferAbandoned(Rule):
     """A multi-packet transfer stopped before its last segment.
 
-    ## Why it matters
     The requester never gets its table, and starts over after its timer.
 
-    ## What to do
     Look at the last acknowledgement: without one the receiver is gone, behind one the sender is.
     """
 
@@ -197,10 +187,8 @@ class TransferAbandoned(Rule):
 class RMPPAbort(Rule):
     """One end of an RMPP transfer aborted it.
 
-    ## Why it matters
     The table or request that was under way is lost, and the requester has to start again. The status says why.
 
-    ## What to do
     Read the status: 118 and 126 point to loss or a slow receiver, 119-124 to a broken implementation, 125 to versions.
     """
 
@@ -215,10 +203,8 @@ class RMPPAbort(Rule):
 class RMPPStop(Rule):
     """The receiver of an RMPP transfer stopped it for lack of resources.
 
-    ## Why it matters
     The transfer ends without its data. A subnet administrator that runs out of memory answers nobody in full.
 
-    ## What to do
     Ask again later or for less; look at memory and load of the end that sent the STOP.
     """
 
@@ -232,11 +218,9 @@ class RMPPStop(Rule):
 class RMPPStatus(Rule):
     """An RMPP status does not exist, or stands in a segment that may have none.
 
-    ## Why it matters
     DATA and ACK carry status 0; a receiver aborts on anything else with 124 (illegal status). Codes between 2 and 117 and
     above 127 are reserved.
 
-    ## What to do
     Correct the sender of the segment.
     """
 

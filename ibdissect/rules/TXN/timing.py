@@ -52,11 +52,9 @@ def _what(request: dict[str, int]) -> str:
 class TransactionReused(Rule):
     """A requester gives two requests under way the same transaction id.
 
-    ## Why it matters
     Answers are matched by this number: the requester takes the answer to one question for the answer to the other. Linux
     refuses to send such a request. Two different requests of one sender to one receiver within 50 ms count, with no answer in between.
 
-    ## What to do
     Correct the tool: it must count the id up with every request.
     """
 
@@ -130,11 +128,9 @@ class TransactionReused(Rule):
 class AnswerLate(Rule):
     """An answer took longer than its sender said it would.
 
-    ## Why it matters
     Requesters derive their timer from the RespTimeValue that ports (PortInfo) and agents (ClassPortInfo) announce, and twice the
     packet lifetime of the subnet. Answers behind that are thrown away, and the request is repeated.
 
-    ## What to do
     Look at the load of the node that answers, or at the firmware that announces too little.
     """
 
@@ -199,11 +195,9 @@ class AnswerLate(Rule):
 class Flood(Rule):
     """The same question is asked more than 100 times within a second.
 
-    ## Why it matters
     Agents answer some thousand requests a second at best; a flood keeps others from being answered, and VL15 drops what is
     too much.
 
-    ## What to do
     Find the sender: a tool without a pause between its requests, a retry timer that is far too short, or `ibping -f`.
     """
 
@@ -266,11 +260,9 @@ class Flood(Rule):
 class TwoManagers(Rule):
     """Two subnet managers set attributes of one port at the same time.
 
-    ## Why it matters
     Each overwrites what the other has set: LIDs, partitions and routes flap. The first writes again after the second did: a manager
     that takes over from a dead one is not judged, nor is a handover.
 
-    ## What to do
     See SEM044: both believe to be master. Check their priorities, their SM_Keys and whether they see each other.
     """
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 
 from rich.text import Text
@@ -15,6 +14,7 @@ from textual.widgets import Label, OptionList, Static
 from textual.widgets.option_list import Option
 
 from ibdissect.lint.finding import Evidence, Finding, Severity
+from ibdissect.lint.page import page, summary
 from ibdissect.lint.rule import Rule
 
 from ..keys.command import Command, help_groups
@@ -120,19 +120,9 @@ def finding_page(finding: Finding, rule: type[Rule] | None) -> PageScreen:
 
 
 def rule_text(rule: type[Rule]) -> Text:
-    """The page of a rule."""
-    body = Text()
-    # Paragraphs are wrapped by the screen, not by the source.
-    for block in re.split(r"\n\s*\n|\n(?=#)|(?<=^)(?=#)", inspect.cleandoc(rule.__doc__ or "")):
-        heading, _, rest = block.partition("\n") if block.startswith("#") else ("", "", block)
-        if heading:
-            body.append(heading.lstrip("# ") + "\n", "bold")
-        if rest.strip():
-            body.append(re.sub(r"\n(?![-*] )", " ", rest.strip()) + "\n\n")
-    if rule.example:
-        body.append("Example\n", "bold")
-        body.append(f"{rule.example}\n\n")
-    if rule.reference:
-        body.append("Reference\n", "bold")
-        body.append(rule.reference)
+    """The page of a rule; its paragraphs are wrapped by the screen, not by the source."""
+    body = Text(f"{summary(rule)}\n\n")
+    for title, text in page(rule).items():
+        body.append(f"{title}\n", "bold")
+        body.append(re.sub(r"(?<!\n)\n(?![-*`\n] ?)", " ", text) + "\n\n")
     return body
