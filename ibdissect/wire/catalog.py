@@ -103,7 +103,7 @@ class Catalog:
 def _declared(modules: Iterable[ModuleType]) -> Iterator[StructType]:
     for module in modules:
         for value in vars(module).values():
-            if isinstance(value, type) and issubclass(value, Struct) and value.__module__ == module.__name__ and value.fields:
+            if isinstance(value, type) and issubclass(value, Struct) and value.__module__ == module.__name__ and value.fields and value.key:
                 yield value
 
 

@@ -34,19 +34,12 @@ class GMPNotice(Struct):
     issuer_gid = gid("IssuerGID", at="64")
 
 
-class BaseboardNotice(Struct):
+class BaseboardNotice(Notice):
     """An event of baseboard management, whose trap 259 is not that of subnet management."""
 
     key, section, size, title = "notice", "IBA 13.4.8.2, 16.2; opensm ib_mad_notice_attr_t", 80, "Notice"
     carried_by = (Mad(0x05, 0x0002),)
-    is_generic = flag("IsGeneric", at="0")
-    type = enum(7, NOTICE_TYPE, "Type", at="0[1]")
-    producer_type = enum(24, PRODUCER_TYPE, "ProducerType", at="1", base="hex", ws="producertypevendorid")
     trap_number = uint(16, "TrapNumber", at="4", ws="trapnumberdeviceid")
-    issuer_lid = lid("IssuerLID", at="6")
-    notice_toggle = flag("NoticeToggle", at="8")
-    notice_count = uint(15, "NoticeCount", at="8[1]")
-    data_details = raw(54, "DataDetails", at="10")
     issuer_gid = gid("IssuerGID", at="64")
 
 
@@ -162,22 +155,12 @@ class TrapPKey(Struct):
     gidaddr2 = gid("GIDADDR2", at="34")
 
 
-class TrapQKey(Struct):
+class TrapQKey(TrapPKey):
     """Trap 258: a packet with a wrong Q_Key, and both its ends."""
 
     key, section, size = "trap", "IBA 14.2.5.1; python-rdma; opensm _ntc_257_258", 50
     carried_by = _details(258)
-    reserved1 = pad(16, at="0")
-    lidaddr1 = lid("LIDADDR1", at="2")
-    lidaddr2 = lid("LIDADDR2", at="4")
     key_value = secret(32, "Q_Key", "KEY", at="6")
-    sl = uint(4, "SL", at="10")
-    reserved2 = pad(4, at="10[4]")
-    qp1 = qpn("QP1", at="11")
-    reserved3 = pad(8, at="14")
-    qp2 = qpn("QP2", at="15")
-    gidaddr1 = gid("GIDADDR1", at="18")
-    gidaddr2 = gid("GIDADDR2", at="34")
 
 
 class TrapSwitchPKey(Struct):

@@ -129,22 +129,12 @@ class STLTrapPKey(Struct):
     qp2 = qpn("QP2", at="53", ws="+qp")
 
 
-class STLTrapQKey(Struct):
+class STLTrapQKey(STLTrapPKey):
     """Trap 258: a packet with a wrong Q_Key, and both its ends."""
 
-    prefix, key, section, size = "opa", "trap", f"{_TRAPS} STL_TRAP_BAD_KEY_DATA", 56
+    size = 56
     carried_by = _details(258)
-    lid1 = lid("Lid1", at="0", ws="+lidaddr", bits=32)
-    lid2 = lid("Lid2", at="4", ws="+lidaddr", bits=32)
     key_value = secret(32, "Q_Key", "Key", at="8")
-    sl = uint(5, "SL", at="12")
-    reserved1 = pad(27, at="12[5]")
-    gid1 = gid("Gid1", at="16", ws="+gid")
-    gid2 = gid("Gid2", at="32", ws="+gid")
-    reserved2 = pad(8, at="48")
-    qp1 = qpn("QP1", at="49", ws="+qp")
-    reserved3 = pad(8, at="52")
-    qp2 = qpn("QP2", at="53", ws="+qp")
 
 
 class STLTrapSwitchPKey(Struct):

@@ -148,6 +148,6 @@ class CmPayload(Place, Record, frozen=True):
     """As in `CmService`."""
 
 
-def smp(attr_id: int) -> tuple[Mad, Mad]:
+def smp(attr_id: int) -> tuple[Mad, ...]:
     """An SM attribute in LID-routed and in directed-route SMPs."""
     return Mad(0x01, attr_id), Mad(0x81, attr_id)

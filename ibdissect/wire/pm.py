@@ -21,30 +21,35 @@ class PerfMgtFormat(Struct):
     data = hole(192, "PerfMgt Data", at="64")
 
 
-class PortCounters(Struct):
+class OfPort(Struct):
+    """How most attributes of performance management begin: with the port, and the counters that a Set clears."""
+
+    reserved_0 = pad(8, at="0")
+    port_select = uint(8, "PortSelect", at="1", show=shown_port)
+    counter_select = uint(16, "CounterSelect", at="2", base="hex")
+
+
+class PortCounters(OfPort):
     """Basic error and traffic counters of a port; all stick at their maximum until written."""
 
     key, section, size = "portcounters", "IBA 16.1.3.5; CounterSelect bits after ib_pma.h", 44
     carried_by = (Mad(0x04, 0x0012),)
-    reserved_0 = pad(8, at="0")
-    port_select = uint(8, "PortSelect", at="1", show=shown_port)
-    counter_select = uint(16, "CounterSelect", at="2", base="hex")
-    select_symbol_error_counter = bit(counter_select, 0, "Select SymbolErrorCounter")
-    select_link_error_recovery_counter = bit(counter_select, 1, "Select LinkErrorRecoveryCounter")
-    select_link_downed_counter = bit(counter_select, 2, "Select LinkDownedCounter")
-    select_port_rcv_errors = bit(counter_select, 3, "Select PortRcvErrors")
-    select_port_rcv_remote_physical_errors = bit(counter_select, 4, "Select PortRcvRemotePhysicalErrors")
-    select_port_rcv_switch_relay_errors = bit(counter_select, 5, "Select PortRcvSwitchRelayErrors")
-    select_port_xmit_discards = bit(counter_select, 6, "Select PortXmitDiscards")
-    select_port_xmit_constraint_errors = bit(counter_select, 7, "Select PortXmitConstraintErrors")
-    select_port_rcv_constraint_errors = bit(counter_select, 8, "Select PortRcvConstraintErrors")
-    select_local_link_integrity_errors = bit(counter_select, 9, "Select LocalLinkIntegrityErrors")
-    select_excessive_buffer_overrun_errors = bit(counter_select, 10, "Select ExcessiveBufferOverrunErrors")
-    select_vl15_dropped = bit(counter_select, 11, "Select VL15Dropped")
-    select_port_xmit_data = bit(counter_select, 12, "Select PortXmitData")
-    select_port_rcv_data = bit(counter_select, 13, "Select PortRcvData")
-    select_port_xmit_pkts = bit(counter_select, 14, "Select PortXmitPkts")
-    select_port_rcv_pkts = bit(counter_select, 15, "Select PortRcvPkts")
+    select_symbol_error_counter = bit(OfPort.counter_select, 0, "Select SymbolErrorCounter")
+    select_link_error_recovery_counter = bit(OfPort.counter_select, 1, "Select LinkErrorRecoveryCounter")
+    select_link_downed_counter = bit(OfPort.counter_select, 2, "Select LinkDownedCounter")
+    select_port_rcv_errors = bit(OfPort.counter_select, 3, "Select PortRcvErrors")
+    select_port_rcv_remote_physical_errors = bit(OfPort.counter_select, 4, "Select PortRcvRemotePhysicalErrors")
+    select_port_rcv_switch_relay_errors = bit(OfPort.counter_select, 5, "Select PortRcvSwitchRelayErrors")
+    select_port_xmit_discards = bit(OfPort.counter_select, 6, "Select PortXmitDiscards")
+    select_port_xmit_constraint_errors = bit(OfPort.counter_select, 7, "Select PortXmitConstraintErrors")
+    select_port_rcv_constraint_errors = bit(OfPort.counter_select, 8, "Select PortRcvConstraintErrors")
+    select_local_link_integrity_errors = bit(OfPort.counter_select, 9, "Select LocalLinkIntegrityErrors")
+    select_excessive_buffer_overrun_errors = bit(OfPort.counter_select, 10, "Select ExcessiveBufferOverrunErrors")
+    select_vl15_dropped = bit(OfPort.counter_select, 11, "Select VL15Dropped")
+    select_port_xmit_data = bit(OfPort.counter_select, 12, "Select PortXmitData")
+    select_port_rcv_data = bit(OfPort.counter_select, 13, "Select PortRcvData")
+    select_port_xmit_pkts = bit(OfPort.counter_select, 14, "Select PortXmitPkts")
+    select_port_rcv_pkts = bit(OfPort.counter_select, 15, "Select PortRcvPkts")
     symbol_error_counter = uint(16, "SymbolErrorCounter", at="4")
     link_error_recovery_counter = uint(8, "LinkErrorRecoveryCounter", at="6")
     link_downed_counter = uint(8, "LinkDownedCounter", at="7")
@@ -68,22 +73,19 @@ class PortCounters(Struct):
     port_xmit_wait = uint(32, "PortXmitWait", at="40", unit="ticks")
 
 
-class PortCountersExtended(Struct):
+class PortCountersExtended(OfPort):
     """64-bit traffic counters of a port and, with AdditionalPortCountersExtended, 64-bit error counters."""
 
     key, section, size = "portcounters_ext", "IBA 16.1.4.11; error counters after OpenSM and libibmad", 184
     carried_by = (Mad(0x04, 0x001D),)
-    reserved_0 = pad(8, at="0")
-    port_select = uint(8, "PortSelect", at="1", show=shown_port)
-    counter_select = uint(16, "CounterSelect", at="2", base="hex")
-    select_port_xmit_data = bit(counter_select, 0, "Select PortXmitData")
-    select_port_rcv_data = bit(counter_select, 1, "Select PortRcvData")
-    select_port_xmit_pkts = bit(counter_select, 2, "Select PortXmitPkts")
-    select_port_rcv_pkts = bit(counter_select, 3, "Select PortRcvPkts")
-    select_port_unicast_xmit_pkts = bit(counter_select, 4, "Select PortUnicastXmitPkts")
-    select_port_unicast_rcv_pkts = bit(counter_select, 5, "Select PortUnicastRcvPkts")
-    select_port_multicast_xmit_pkts = bit(counter_select, 6, "Select PortMulticastXmitPkts")
-    select_port_multicast_rcv_pkts = bit(counter_select, 7, "Select PortMulticastRcvPkts")
+    select_port_xmit_data = bit(OfPort.counter_select, 0, "Select PortXmitData")
+    select_port_rcv_data = bit(OfPort.counter_select, 1, "Select PortRcvData")
+    select_port_xmit_pkts = bit(OfPort.counter_select, 2, "Select PortXmitPkts")
+    select_port_rcv_pkts = bit(OfPort.counter_select, 3, "Select PortRcvPkts")
+    select_port_unicast_xmit_pkts = bit(OfPort.counter_select, 4, "Select PortUnicastXmitPkts")
+    select_port_unicast_rcv_pkts = bit(OfPort.counter_select, 5, "Select PortUnicastRcvPkts")
+    select_port_multicast_xmit_pkts = bit(OfPort.counter_select, 6, "Select PortMulticastXmitPkts")
+    select_port_multicast_rcv_pkts = bit(OfPort.counter_select, 7, "Select PortMulticastRcvPkts")
     # reserved before the 64-bit error counters were added
     counter_select2 = uint(32, "CounterSelect2", at="4", base="hex")
     select_symbol_error_counter = bit(counter_select2, 0, "Select SymbolErrorCounter")

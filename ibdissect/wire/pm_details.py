@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from .places import Mad
-from .pm import shown_port
-from .spec import Struct, array, pad, uint
+from .pm import OfPort, shown_port
+from .spec import Struct, array, uint
 
 
-class PortRcvErrorDetails(Struct):
+class PortRcvErrorDetails(OfPort):
     """Why packets were counted in PortRcvErrors and PortRcvSwitchRelayErrors."""
 
     key, section, size = "portrcverrordetails", "IBA 16.1.4.1", 16
     carried_by = (Mad(0x04, 0x0015),)
-    reserved_0 = pad(8, at="0")
-    port_select = uint(8, "PortSelect", at="1", show=shown_port)
-    counter_select = uint(16, "CounterSelect", at="2", base="hex")
     port_local_physical_errors = uint(16, "PortLocalPhysicalErrors", at="4")
     port_malformed_packet_errors = uint(16, "PortMalformedPacketErrors", at="6")
     port_buffer_overrun_errors = uint(16, "PortBufferOverrunErrors", at="8")
@@ -23,14 +20,11 @@ class PortRcvErrorDetails(Struct):
     port_looping_errors = uint(16, "PortLoopingErrors", at="14")
 
 
-class PortXmitDiscardDetails(Struct):
+class PortXmitDiscardDetails(OfPort):
     """Why packets were counted in PortXmitDiscards."""
 
     key, section, size = "portxmitdiscarddetails", "IBA 16.1.4.2", 12
     carried_by = (Mad(0x04, 0x0016),)
-    reserved_0 = pad(8, at="0")
-    port_select = uint(8, "PortSelect", at="1", show=shown_port)
-    counter_select = uint(16, "CounterSelect", at="2", base="hex")
     port_inactive_discards = uint(16, "PortInactiveDiscards", at="4")
     port_neighbor_mtu_discards = uint(16, "PortNeighborMTUDiscards", at="6")
     port_sw_lifetime_limit_discards = uint(16, "PortSwLifetimeLimitDiscards", at="8")
@@ -49,14 +43,11 @@ class PortOpRcvCounters(Struct):
     port_op_rcv_data = uint(32, "PortOpRcvData", at="8", unit="words of 4 bytes")
 
 
-class PortFlowCtlCounters(Struct):
+class PortFlowCtlCounters(OfPort):
     """Flow control packets sent and received."""
 
     key, section, size = "portflowctlcounters", "IBA 16.1.4.4", 12
     carried_by = (Mad(0x04, 0x0018),)
-    reserved_0 = pad(8, at="0")
-    port_select = uint(8, "PortSelect", at="1", show=shown_port)
-    counter_select = uint(16, "CounterSelect", at="2", base="hex")
     port_xmit_flow_pkts = uint(32, "PortXmitFlowPkts", at="4")
     port_rcv_flow_pkts = uint(32, "PortRcvFlowPkts", at="8")
 
@@ -83,23 +74,17 @@ class PortVLOpData(Struct):
     port_vl_op_data = array(16, uint(32, "PortVLOpData", at="4", unit="words of 4 bytes"))
 
 
-class PortVLXmitFlowCtlUpdateErrors(Struct):
+class PortVLXmitFlowCtlUpdateErrors(OfPort):
     """Flow control update errors by virtual lane."""
 
     key, section, size = "portvlxmitflowctlupdateerrors", "IBA 16.1.4.7", 8
     carried_by = (Mad(0x04, 0x001B),)
-    reserved_0 = pad(8, at="0")
-    port_select = uint(8, "PortSelect", at="1", show=shown_port)
-    counter_select = uint(16, "CounterSelect", at="2", base="hex")
     port_vl_xmit_flow_ctl_update_errors = array(16, uint(2, "PortVLXmitFlowCtlUpdateErrors", at="4"))
 
 
-class PortVLXmitWaitCounters(Struct):
+class PortVLXmitWaitCounters(OfPort):
     """Ticks with data waiting but not sent, by virtual lane."""
 
     key, section, size = "portvlxmitwaitcounters", "IBA 16.1.4.8", 36
     carried_by = (Mad(0x04, 0x001C),)
-    reserved_0 = pad(8, at="0")
-    port_select = uint(8, "PortSelect", at="1", show=shown_port)
-    counter_select = uint(16, "CounterSelect", at="2", base="hex")
     port_vl_xmit_wait = array(16, uint(16, "PortVLXmitWait", at="4", unit="ticks"))

@@ -29,17 +29,11 @@ class SAFormat(Struct):
     data = hole(200, "SA Data", at="56", ws="subnetadmindata")
 
 
-class STLSAFormat(Struct):
+class STLSAFormat(SAFormat):
     """The form of every SA MAD of Omni-Path: that of InfiniBand, with room for more data."""
 
     key, section, size = "sa", "opa-ff ib_sa_records.h SA_MAD", 56
     carried_by = (MadFormat(0x03, base_version=BASE_VERSION_OPA),)
-    header = hole(24, "MAD header", at="0")
-    rmpp = nested(RMPP, "RMPP", at="24")
-    sm_key = secret(64, "SM_Key", at="36", ws="smkey")
-    attribute_offset = uint(16, "AttributeOffset", at="44", show=offset_text)
-    reserved_368 = pad(16, at="46")
-    component_mask = uint(64, "ComponentMask", at="48", base="hex")
     data = rest("SA Data", at="56", ws="subnetadmindata")
 
 

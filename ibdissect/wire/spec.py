@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from functools import cache
 from typing import Any, ClassVar, Generic, TypeVar, cast, overload
 
@@ -332,8 +333,26 @@ class _StructMeta(type):
         return super().__new__(mcs, name, bases, ns, **kw)
 
 
+def _fields_of(cls: type[Struct]) -> list[Field[Any]]:
+    """The fields of the structure that this one is derived from, copied, and its own: in place of those of the same name, or behind."""
+    own = {name: value for name, value in vars(cls).items() if isinstance(value, Field)}
+    copies: dict[int, Field[Any]] = {}
+    for field in cls.__mro__[1].fields:  # type: ignore[attr-defined]
+        one = copies[id(field)] = own.pop(field.name) if field.name in own else copy(field)
+        one._filter_name = ""
+        setattr(cls, field.name, one)
+    fields = [*copies.values(), *own.values()]
+    for one in fields:
+        if one.part_of is not None:
+            one.part_of = copies.get(id(one.part_of[0]), one.part_of[0]), one.part_of[1]
+    return fields
+
+
 class Struct(metaclass=_StructMeta):
-    """A view of a structure in a buffer. Subclasses list their fields. The caller must check the length."""
+    """A view of a structure in a buffer. Subclasses list their fields; they begin with those of a structure that they are derived from.
+
+    The caller must check the length.
+    """
 
     __slots__ = ("buffer", "offset", "stop")
 
@@ -356,7 +375,7 @@ class Struct(metaclass=_StructMeta):
         super().__init_subclass__(**kw)
         if not isinstance(cls.carried_by, tuple):
             cls.carried_by = (cls.carried_by,)
-        own = [value for value in vars(cls).values() if isinstance(value, Field)]
+        own = _fields_of(cls)
         if not own:
             return
         for taken in Struct.__slots__:

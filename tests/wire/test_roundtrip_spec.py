@@ -28,12 +28,10 @@ def declare(**body: Any) -> Any:
 
 
 def slow_places(struct: type[Struct]) -> dict[str, list[int]]:
-    """Field -> first bit of each entry, counted anew from widths alone, in the order of the class body."""
+    """Field -> first bit of each entry, counted anew from widths alone, in wire order."""
     places: dict[str, list[int]] = {}
     at = 0
-    for field in vars(struct).values():
-        if not isinstance(field, Field):
-            continue
+    for field in struct.fields:
         if field.part_of is None:
             places[field.name] = [at + n * field.bits for n in range(field.count)]
             at += field.bits * field.count

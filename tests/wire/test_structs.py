@@ -12,6 +12,8 @@ import pytest
 
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.mad import MAD
+from ibdissect.wire.notice import TrapPKey, TrapQKey
+from ibdissect.wire.pm import OfPort, PortCounters
 from ibdissect.wire.spec import INT_KINDS, Struct
 
 STRUCTS = builtin().structs
@@ -171,3 +173,12 @@ def test_bits_of_wireshark_names_agree() -> None:
 
 def test_mad_header_is_24_bytes() -> None:
     assert MAD.size == 24
+
+
+def test_derived_structures_keep_their_own_fields() -> None:
+    """Fields of the base are copied; one of the same name takes the place, others come behind."""
+    assert [field.name for field in TrapQKey.fields] == [field.name for field in TrapPKey.fields]
+    assert TrapQKey.key_value.secret == "Q_Key" and not TrapPKey.key_value.secret
+    assert all(field.owner is TrapQKey for field in TrapQKey.fields) and TrapPKey.sl.owner is TrapPKey
+    assert PortCounters.select_vl15_dropped.part_of == (PortCounters.counter_select, 11)
+    assert OfPort not in STRUCTS

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..around import ECN, IP_PROTOCOLS, IPv4, IPv6
+from ..around import UDP, IPv4, IPv6
 from ..places import Behind, Inside
-from ..spec import Field, Struct, bit, enum, part, rest, uint
+from ..spec import Struct, bit, enum, rest, uint
 from .ipoib import IPoIB
 
 _FIRST = frozenset({0})
@@ -29,45 +29,19 @@ ICMPV6_TYPES: Mapping[int, str] = {
 """Types of ICMPv6 messages (IANA)."""
 
 
-class InnerIPv4(Struct):
+class InnerIPv4(IPv4):
     """IPv4 header inside IPoIB; options and payload follow."""
 
     key, section, size, title = "ipoib.ip", "RFC 791", 20, "IPv4"
     carried_by = (Inside(IPoIB.payload, ((IPoIB.type, frozenset({0x0800})),)),)
-    version = uint(4, "Version", at="0", ws="ip.version")
-    header_length = uint(4, "Header length", at="0[4]", unit="words", ws="ip.hdr_len")
-    dsfield = uint(8, "Differentiated Services Field", at="1", base="hex", ws="ip.dsfield")
-    dscp = part(dsfield, 7, 2, "DSCP", ws="ip.dsfield.dscp")
-    ecn = part(dsfield, 1, 0, "ECN", values=ECN, ws="ip.dsfield.ecn")
-    total_length = uint(16, "Total length", at="2", ws="ip.len")
-    identification = uint(16, "Identification", at="4", base="hex", ws="ip.id")
-    reserved = Field[bool]("flag", 1, "Reserved bit", at="6", ws="ip.flags.rb")
-    dont_fragment = Field[bool]("flag", 1, "Don't fragment", at="6[1]", ws="ip.flags.df")
-    more_fragments = Field[bool]("flag", 1, "More fragments", at="6[2]", ws="ip.flags.mf")
-    fragment_offset = uint(13, "Fragment offset", at="6[3]", ws="ip.frag_offset")
-    ttl = uint(8, "Time to live", at="8", ws="ip.ttl")
-    protocol = enum(8, IP_PROTOCOLS, "Protocol", at="9", ws="ip.proto")
-    checksum = uint(16, "Header checksum", at="10", base="hex", ws="ip.checksum")
-    source = Field[bytes]("ip4", 32, "Source", at="12", ws="ip.src")
-    destination = Field[bytes]("ip4", 32, "Destination", at="16", ws="ip.dst")
     payload = rest("Payload", at="20")
 
 
-class InnerIPv6(Struct):
+class InnerIPv6(IPv6):
     """IPv6 header inside IPoIB; extension headers and payload follow."""
 
     key, section, size, title = "ipoib.ipv6", "RFC 8200", 40, "IPv6"
     carried_by = (Inside(IPoIB.payload, ((IPoIB.type, frozenset({0x86DD})),)),)
-    version = uint(4, "Version", at="0", ws="ipv6.version")
-    traffic_class = uint(8, "Traffic class", at="0[4]", base="hex", ws="ipv6.tclass")
-    dscp = part(traffic_class, 7, 2, "DSCP", ws="ipv6.tclass.dscp")
-    ecn = part(traffic_class, 1, 0, "ECN", values=ECN, ws="ipv6.tclass.ecn")
-    flow_label = uint(20, "Flow label", at="1[4]", base="hex", ws="ipv6.flow")
-    payload_length = uint(16, "Payload length", at="4", ws="ipv6.plen")
-    next_header = enum(8, IP_PROTOCOLS, "Next header", at="6", ws="ipv6.nxt")
-    hop_limit = uint(8, "Hop limit", at="7", ws="ipv6.hlim")
-    source = Field[bytes]("gid", 128, "Source", at="8", ws="ipv6.src")
-    destination = Field[bytes]("gid", 128, "Destination", at="24", ws="ipv6.dst")
     payload = rest("Payload", at="40")
 
 
@@ -109,15 +83,11 @@ class TCP(Struct):
     payload = rest("Options and data", at="20")
 
 
-class InnerUDP(Struct):
+class InnerUDP(UDP):
     """UDP header inside IPoIB; data follows."""
 
     key, section, size, title = "ipoib.udp", "RFC 768", 8, "UDP"
     carried_by = _inside(17)
-    source_port = uint(16, "Source port", at="0", ws="udp.srcport")
-    destination_port = uint(16, "Destination port", at="2", ws="udp.dstport")
-    length = uint(16, "Length", at="4", ws="udp.length")
-    checksum = uint(16, "Checksum", at="6", base="hex", ws="udp.checksum")
     payload = rest("Data", at="8")
 
 
