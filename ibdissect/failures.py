@@ -15,7 +15,7 @@ NAMED = 8
 """Failures that an error message lists individually."""
 MOST = 64
 """Most distinct failures that are kept; further ones are only counted."""
-VALUE = re.compile(r"""b'[^']*'|b"[^"]*"|\b(?=[a-z]*\d)[\da-fx]{5,}\b""", re.IGNORECASE)
+VALUE = r"""(?i)b'[^']*'|b"[^"]*"|\b(?=[a-z]*\d)[\da-fx]{5,}\b"""
 """Parts of an exception's text that may reveal a key from a packet: bytes, and numbers of five or more digits."""
 
 
@@ -50,7 +50,7 @@ class Failures:
         """Record an exception, raised on a frame or somewhere in the current window."""
         said = " ".join(str(error).split())
         if not self.show_keys:
-            said = VALUE.sub("#", said)
+            said = re.sub(VALUE, "#", said)
         how = f"{type(error).__name__}: {said} ({_place(error.__traceback__)})"
         known = self.found.get((who, _kind(error)))
         if known is not None:

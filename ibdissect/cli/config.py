@@ -132,13 +132,17 @@ def _trusted(config: Config) -> Config:
 
 
 def _parse(file: str, *, named: bool) -> Config:
-    import tomllib  # often there is no configuration file
-    from pathlib import Path
+    from pathlib import Path  # often there is no configuration file
 
     path = Path(file)
     try:
         with path.open(encoding="utf-8") as opened:
-            table = tomllib.loads(opened.read(MOST_TEXT))
+            text = opened.read(MOST_TEXT)
+        if not named and path.name == "pyproject.toml" and "ibdissect" not in text:
+            return Config()  # most projects say nothing about us: do not parse their file
+        import tomllib
+
+        table = tomllib.loads(text)
     except OSError as error:
         raise ConfigError(str(path), "file", f"cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:  # ValueError also for a number of thousands of digits, which Python refuses to parse

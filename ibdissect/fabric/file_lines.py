@@ -6,14 +6,15 @@ A later file has greater numbers than an earlier one, and a later line greater o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from msgspec import Struct as Record
 
 _BASE, _LINES = -(1 << 60), 1 << 32
 _DOUBT = _LINES >> 1
 """Set in the number of a line that may apply or not."""
 
 
-class KnownFile(NamedTuple):
+class KnownFile(Record, frozen=True):
     """A subnet file, as reports name it."""
 
     path: str

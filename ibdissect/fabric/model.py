@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeVar
 
+from msgspec import Struct as Record
+
 from ibdissect.bounded import BoundedDict
 from ibdissect.table.history import Track
 from ibdissect.wire.numbers import FIRST_MULTICAST
@@ -39,7 +41,7 @@ B = TypeVar("B", bytes, tuple[bytes, ...])
 V = TypeVar("V")
 
 
-class NodeFacts(NamedTuple):
+class NodeFacts(Record, frozen=True):
     """The size of a node, from NodeInfo."""
 
     num_ports: int

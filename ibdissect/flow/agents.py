@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
+from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
@@ -20,7 +19,7 @@ MAX_AGENTS = 65536
 """Agents remembered; the oldest is evicted first."""
 
 
-class Agent(NamedTuple):
+class Agent(Record, frozen=True):
     """What an agent last announced."""
 
     capability_mask: int

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
+import sys
 
 from ibdissect.lint.rule import REGISTRY, Rule
+from ibdissect.wire.catalog import modules_of
 
 
 def load() -> list[type[Rule]]:
     """Import every rule module of this package and return their rules by code."""
-    names = [info.name for info in pkgutil.walk_packages(__path__, __name__ + ".")]
-    for name in names:
-        importlib.import_module(name)
+    modules_of(sys.modules[__name__])
     return [rule for code, rule in sorted(REGISTRY.items()) if rule.__module__.startswith(__name__ + ".")]

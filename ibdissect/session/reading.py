@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
+from threading import Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -151,21 +152,37 @@ def _one_ahead(tables: Iterator[ChunkTable], prepare: Prepare) -> Iterator[Chunk
 
     Only one window is read ahead, which bounds memory. Exceptions in the thread are raised here.
     """
-    from concurrent.futures import ThreadPoolExecutor
+    made: list[ChunkTable | BaseException | None] = []
 
-    def make() -> ChunkTable | None:
-        table = next(tables, None)
-        if table is not None:
-            table.learnt = False
-            prepare(table)
-            table.learnt = True
-        return table
+    def make() -> None:
+        try:
+            table = next(tables, None)
+            if table is not None:
+                table.learnt = False
+                prepare(table)
+                table.learnt = True
+            made.append(table)
+        except BaseException as error:
+            made.append(error)
 
-    with ThreadPoolExecutor(1, "reading ahead") as thread:
-        coming = thread.submit(make)
-        while (table := coming.result()) is not None:
-            coming = thread.submit(make)
+    def ahead() -> Thread:
+        thread = Thread(target=make, name="reading ahead")
+        thread.start()
+        return thread
+
+    thread = ahead()
+    try:
+        while True:
+            thread.join()
+            table = made.pop()
+            if table is None:
+                return
+            if isinstance(table, BaseException):
+                raise table
+            thread = ahead()
             yield table
+    finally:
+        thread.join()
 
 
 def open_reading(source: Source, *, catalog: Catalog | None = None, show_keys: bool = False) -> Reading:

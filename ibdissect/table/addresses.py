@@ -8,10 +8,11 @@ LRH, as Wireshark fills its address columns.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct as Record
 
 from ibdissect.capture.scattered import gather
 from ibdissect.wire.around import SLL, SLL2, Ethernet, IPv4, IPv6
@@ -31,7 +32,7 @@ LID_SIZE, IP4_SIZE, MAC_SIZE, GID_SIZE = 2, 4, 6, 16
 """Address sizes in bytes; the size identifies the kind of address. An IPv6 address counts as a GID."""
 
 
-class Header(NamedTuple):
+class Header(Record, frozen=True):
     """A header with source and destination addresses."""
 
     name: str

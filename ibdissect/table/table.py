@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -72,8 +71,7 @@ class Occurrences(Record, frozen=True, eq=False):
         return len(self.rows)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Column:
+class Column(Record, frozen=True, eq=False):
     """The values of one field: one per occurrence, or per entry of a repeated field."""
 
     rows: Int

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+
+from msgspec import Struct as Record
 
 from .convert import timeout_text
 from .numbers import RESPONSE_BIT
@@ -12,7 +13,7 @@ from .spec import Struct, bit, enum, pad, part, uint
 BASE_VERSION_IB, BASE_VERSION_OPA = 1, 0x80
 
 
-class ManagementClass(NamedTuple):
+class ManagementClass(Record, frozen=True):
     """What a management class is called (seed004, kernel ib_mad.h), and its version today (FACTS A1: kernel, libibmad, opensm)."""
 
     name: str
