@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from types import new_class
 from typing import Any, ClassVar
 
 import numpy as np
@@ -269,6 +271,12 @@ class Others(Tellings):
 
     def keys(self, told: Told) -> Int:
         return np.full(len(told), _NO_KEY, np.int64)
+
+
+@cache
+def others(attribute: int) -> type[Others]:
+    """Any attribute, without history: the same class for the same number."""
+    return new_class("Others", (Others,), {}, lambda body: body.update(attribute=attribute))
 
 
 def _guid(told: Told, at: int) -> Int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ibdissect.dropped import Dropped
-from ibdissect.fabric.told import Others, Told
+from ibdissect.fabric.told import Told, others
 from ibdissect.lint.rule import ERROR, WARNING, Context, Rule
 from ibdissect.rules.shared.attribute_rule import Mask, TellingRule
 from ibdissect.rules.shared.mad_conditions import TELLING
@@ -15,10 +15,6 @@ from ibdissect.wire.sm import VendorDiag
 from ibdissect.wire.sm_port import PortInfo
 
 MAX_CHAINS = 4096
-
-
-class _Pages(Others):
-    attribute = 0x30
 
 
 class DiagChainLoop(TellingRule):
@@ -33,7 +29,8 @@ class DiagChainLoop(TellingRule):
     reference = "IBA 14.2.5.14; seed000 VendorDiag"
     message = "VendorDiag page {page} of {port} names {following} as the next one, which leads back to it"
     example = "GetResp(VendorDiag) of page 7 with NextIndex 7"
-    source = _Pages
+    source = others(0x30)
+    by_entry = True
     at = VendorDiag.next_index
 
     def __init__(self) -> None:
@@ -56,9 +53,6 @@ class DiagChainLoop(TellingRule):
             seen.add(here)
             here = self.following.get((slot, number, here), 0)
         return {"page": page, "following": following} if page and here == page else None
-
-    def flow_of(self, told: Told, i: int) -> Any:
-        return int(told.slot[i]), int(told.entered[i])
 
 
 class DiagFailure(Rule):

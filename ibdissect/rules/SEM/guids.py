@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ibdissect.fabric.told import Others, PortInfos, Told
+from ibdissect.fabric.told import PortInfos, Told, others
 from ibdissect.lint.rule import ERROR, WARNING, Context
 from ibdissect.rules.shared.attribute_rule import Mask, TellingRule, adapters
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import GUIDInfo
-
-
-class _Guids(Others):
-    attribute = 0x14
 
 
 class FirstGuidWritten(TellingRule):
@@ -27,7 +23,8 @@ class FirstGuidWritten(TellingRule):
     reference = "IBA 14.2.5.5; seed000 GUIDInfo"
     message = "Set(GUIDInfo) of {port} with 0x{guid:016x} in entry 0, the PortGUID is 0x{own:016x}"
     example = "NodeInfo of a port, then SubnSet(GUIDInfo) of block 0 with another GUID in entry 0"
-    source = _Guids
+    source = others(0x14)
+    by_entry, by_node = True, True
     at = GUIDInfo.guid_block
 
     def suspicious(self, told: Told, context: Context) -> Mask:
@@ -38,13 +35,6 @@ class FirstGuidWritten(TellingRule):
         port = node.ports.get(int(told.entered[i])) if node is not None else None
         guid = int.from_bytes(told.bodies[i][:8].tobytes(), "big")
         return {"guid": guid, "own": port.guid} if port is not None and port.guid and guid != port.guid else None
-
-    def flow_of(self, told: Told, i: int) -> Any:
-        return int(told.slot[i]), int(told.entered[i])
-
-    def proof(self, told: Told, i: int) -> tuple[tuple[int, str], ...]:
-        node = told.node(i)
-        return ((node.frame, "NodeInfo"),) if node is not None else ()
 
 
 class NoGuids(TellingRule):
@@ -61,10 +51,7 @@ class NoGuids(TellingRule):
     example = "NodeInfo of a channel adapter, then its GetResp(PortInfo) with GUIDCap 0"
     source = PortInfos
     at = PortInfo.guid_cap
+    by_node = True
 
     def suspicious(self, told: Told, context: Context) -> Mask:
         return told.answers & adapters(told) & (told.now(PortInfo.guid_cap) == 0)
-
-    def proof(self, told: Told, i: int) -> tuple[tuple[int, str], ...]:
-        node = told.node(i)
-        return ((node.frame, "NodeInfo"),) if node is not None else ()

@@ -7,21 +7,13 @@ from typing import Any
 import numpy as np
 
 from ibdissect.fabric.model import SWITCH, Port
-from ibdissect.fabric.told import Others, Told
+from ibdissect.fabric.told import Told, others
 from ibdissect.lint.rule import ERROR, WARNING, Context, Rule
 from ibdissect.rules.shared.attribute_rule import VLS, Mask, TellingRule
 from ibdissect.rules.shared.mad_conditions import TOLD
 from ibdissect.wire.sm_tables import SLtoVLMappingTable, VLArbitrationEntry, VLArbitrationTable
 
 DROP = 15
-
-
-class _SlToVl(Others):
-    attribute = 0x17
-
-
-class _VlArb(Others):
-    attribute = 0x18
 
 
 def _output(told: Told, i: int, shift: int) -> tuple[Port, bytes, int] | None:
@@ -59,7 +51,7 @@ class VlOutOfRange(_QosRule):
     reference = "IBA 14.2.5.8; seed000; opensm masks with the operational VLs"
     message = "Set(SLtoVLMappingTable) of {port} maps an SL to VL {vl}, {output} uses {vls} data VLs"
     example = "GetResp(PortInfo) with OperationalVLs 2 (VL0-VL1), then SubnSet(SLtoVLMappingTable) with VL 9"
-    source = _SlToVl
+    source = others(0x17)
     at = SLtoVLMappingTable.sl_to_vl
     shift = 8
 
@@ -110,7 +102,7 @@ class ArbitrationBeyond(_QosRule):
     reference = "IBA 14.2.5.9; seed000 VLArbitration capacities"
     message = "Set(VLArbitrationTable) of {port}: entry {entry} has weight {weight}, the table of {output} has {cap} entries"
     example = "GetResp(PortInfo) with VLArbitrationLowCap 8, then SubnSet(VLArbitrationTable) with weight in entry 20"
-    source = _VlArb
+    source = others(0x18)
     at = VLArbitrationTable.vl_weight_block
 
     def suspicious(self, told: Told, context: Context) -> Mask:
@@ -142,7 +134,7 @@ class ArbitrationEmpty(_QosRule):
     reference = "IBA 14.2.5.9; seed000 VL arbitration"
     message = "Set(VLArbitrationTable) of {port}: no entry of the low-priority table has a weight, {output} uses {vls} data VLs"
     example = "GetResp(PortInfo) with 4 operational VLs, then SubnSet(VLArbitrationTable) of the first half, all zero"
-    source = _VlArb
+    source = others(0x18)
     at = VLArbitrationTable.vl_weight_block
 
     def suspicious(self, told: Told, context: Context) -> Mask:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ibdissect.fabric.model import SWITCH
-from ibdissect.fabric.told import Others, Told
+from ibdissect.fabric.told import Told, others
 from ibdissect.lint.rule import INFO, WARNING, Context, Rule
 from ibdissect.rules.shared.attribute_rule import Mask, TellingRule
 from ibdissect.rules.shared.mad_conditions import TOLD
@@ -14,10 +14,6 @@ from ibdissect.wire.sm import LedInfo
 
 LED_SUPPORTED = 1 << 9
 """CapabilityMask.IsLEDInfoSupported."""
-
-
-class _Leds(Others):
-    attribute = 0x31
 
 
 class LedUnsupported(TellingRule):
@@ -32,7 +28,8 @@ class LedUnsupported(TellingRule):
     reference = "IBA 14.2.5.15; seed000 LedInfo"
     message = "Set(LedInfo) to {port}, whose CapabilityMask 0x{mask:08x} lacks IsLEDInfoSupported"
     example = "GetResp(PortInfo) with CapabilityMask bit 9 clear, then SubnSet(LedInfo)"
-    source = _Leds
+    source = others(0x31)
+    by_entry = True
     at = LedInfo.led_mask
 
     def suspicious(self, told: Told, context: Context) -> Mask:
@@ -46,9 +43,6 @@ class LedUnsupported(TellingRule):
         if info is None or info.capability_mask & LED_SUPPORTED:
             return None
         return {"mask": info.capability_mask}
-
-    def flow_of(self, told: Told, i: int) -> Any:
-        return int(told.slot[i]), int(told.entered[i])
 
 
 class LedInfoReserved(Rule):

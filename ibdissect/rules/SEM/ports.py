@@ -45,16 +45,14 @@ class LmcOnSwitchPort(TellingRule):
     example = "SubnSet(PortInfo) of port 0 of a switch without EnhancedPortZero, LMC 2"
     source = PortInfos
     at = PortInfo.lmc
-    why = ""
+    says = {"lmc": PortInfo.lmc}
 
     def suspicious(self, told: Told, context: Context) -> Mask:
         return switches(told) & (told.answers | told.sets) & (told.now(PortInfo.lmc) > 0) & (told.number == 0)
 
     def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
         switch = told.switch(i)[0]
-        if switch is None or switch.enhanced_port_zero:
-            return None
-        return {"lmc": int(told.now(PortInfo.lmc)[i])}
+        return {} if switch is not None and not switch.enhanced_port_zero else None
 
     def proof(self, told: Told, i: int) -> tuple[tuple[int, str], ...]:
         return ((told.switch(i)[1], "SwitchInfo: EnhancedPortZero 0"),)
@@ -75,15 +73,12 @@ class WidthNotSupported(TellingRule):
     source = PortInfos
     at = PortInfo.link_width_enabled
     why = "LinkWidthSupported"
+    says, said = {"enabled": PortInfo.link_width_enabled}, {"supported": PortInfo.link_width_supported}
 
     def suspicious(self, told: Told, context: Context) -> Mask:
         enabled, supported = told.now(PortInfo.link_width_enabled), told.was(PortInfo.link_width_supported)
         named = ~np.isin(enabled, NO_CHANGE_WIDTHS)
         return told.sets & (told.since > 0) & named & (supported > 0) & ((enabled & ~supported) != 0)
-
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        supported = int(told.was(PortInfo.link_width_supported)[i])
-        return {"enabled": int(told.now(PortInfo.link_width_enabled)[i]), "supported": supported}
 
 
 class ExtSpeedsNotOffered(TellingRule):
@@ -146,9 +141,6 @@ class SubnetTimeoutHigh(TellingRule):
         now, before = told.now(PortInfo.subnet_time_out), told.was(PortInfo.subnet_time_out)
         return told.sets & (told.since > 0) & (now > TWO_SECONDS) & (now > before) & ~(switches(told) & (told.number > 0))
 
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        return {"now": int(told.now(PortInfo.subnet_time_out)[i]), "before": int(told.was(PortInfo.subnet_time_out)[i])}
-
 
 class CounterWritten(KnowledgeRule, TellingRule):
     """A Set writes a number into a violation counter that is neither 0 nor what the port showed last.
@@ -196,6 +188,7 @@ class LocalPortRange(TellingRule):
     example = "NodeInfo with NumPorts 1, then GetResp(PortInfo) with LocalPortNum 40"
     source = PortInfos
     at = PortInfo.local_port_num
+    by_node = True
 
     def suspicious(self, told: Told, context: Context) -> Mask:
         return told.answers & (told.ports > 0) & (told.now(PortInfo.local_port_num) > told.ports)
@@ -215,10 +208,6 @@ class LocalPortRange(TellingRule):
                            ports=int(ports[i]))  # fmt: skip
             hit.key = guid
             yield hit
-
-    def proof(self, told: Told, i: int) -> tuple[tuple[int, str], ...]:
-        node = told.node(i)
-        return ((node.frame, "NodeInfo"),) if node is not None else ()
 
 
 class CapabilityChanged(Changed):

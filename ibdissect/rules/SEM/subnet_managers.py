@@ -17,9 +17,8 @@ from ibdissect.rules.shared.mad_conditions import SMP_SET, TOLD
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm import SMInfo
 
-STANDBY, MASTER = 2, 3
 HANDOVER, ACKNOWLEDGE, DISABLE, STAND_BY, DISCOVER = range(1, 6)
-MASTER = 3
+STANDBY, MASTER = 2, 3
 """SMInfo.SMState."""
 MAX_MASTERS = 64
 
@@ -73,15 +72,11 @@ class PriorityChanged(TellingRule):
     example = "two GetResp(SMInfo) of one GUID with priorities 1 and 14"
     source = SmInfos
     at = SMInfo.priority
+    says = {"guid": SMInfo.guid}
     why = "had another priority"
 
     def suspicious(self, told: Told, context: Context) -> Mask:
         return told.answers & (told.since > 0) & (told.now(SMInfo.priority) != told.was(SMInfo.priority))
-
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        return {
-            "guid": int(told.now(SMInfo.guid)[i]), "now": int(told.now(SMInfo.priority)[i]), "before": int(told.was(SMInfo.priority)[i]),
-        }  # fmt: skip
 
 
 class TwoMasters(TellingRule):
@@ -153,12 +148,8 @@ class CountFellBack(TellingRule):
     example = "two GetResp(SMInfo) of one GUID with ActCount 9 and 2"
     source = SmInfos
     at = SMInfo.act_count
+    says = {"guid": SMInfo.guid}
     why = "showed a higher count"
 
     def suspicious(self, told: Told, context: Context) -> Mask:
         return told.answers & (told.since > 0) & (told.now(SMInfo.act_count) < told.was(SMInfo.act_count))
-
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        return {
-            "guid": int(told.now(SMInfo.guid)[i]), "now": int(told.now(SMInfo.act_count)[i]), "before": int(told.was(SMInfo.act_count)[i]),
-        }  # fmt: skip

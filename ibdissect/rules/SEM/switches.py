@@ -8,7 +8,7 @@ import numpy as np
 
 from ibdissect.fabric.model import SWITCH
 from ibdissect.fabric.tables import PORTS, UNREACHABLE
-from ibdissect.fabric.told import Others, SwitchInfos, Told
+from ibdissect.fabric.told import SwitchInfos, Told, others
 from ibdissect.lint.rule import ERROR, WARNING, Context
 from ibdissect.rules.shared.attribute_rule import Mask, TellingRule
 from ibdissect.wire.numbers import FIRST_MULTICAST
@@ -19,14 +19,6 @@ NOBODY = (0, 0xBFFF)
 """MulticastFDBTop that names no entry."""
 ALL_PORTS = 255
 LINEAR_BLOCK = 64
-
-
-class _Linear(Others):
-    attribute = 0x19
-
-
-class _Multicast(Others):
-    attribute = 0x1B
 
 
 class _PortRange(TellingRule):
@@ -60,7 +52,7 @@ class LinearPortRange(_PortRange):
     reference = "IBA 14.2.5.10; seed004; opensm OSM_NO_PATH 255"
     message = "{method}(LinearForwardingTable) of {port}: LID {lid} leaves by port {number}, the switch has {ports}"
     example = "NodeInfo of a switch with 8 ports, then SubnSet(LinearForwardingTable) with an entry 99"
-    source = _Linear
+    source = others(0x19)
     at = LinearForwardingTable.port
 
     def suspicious(self, told: Told, context: Context) -> Mask:
@@ -85,7 +77,7 @@ class MulticastPortRange(_PortRange):
     reference = "IBA 14.2.5.12; seed000 multicast forwarding table"
     message = "{method}(MulticastForwardingTable) of {port}: LID 0x{lid:04x} leaves by port {number}, the switch has {ports}"
     example = "NodeInfo of a switch with 8 ports, then SubnSet(MulticastForwardingTable) with bit 15 of a mask"
-    source = _Multicast
+    source = others(0x1B)
     at = MulticastForwardingTable.port_mask
 
     def suspicious(self, told: Told, context: Context) -> Mask:
@@ -133,13 +125,11 @@ class MulticastTop(_SwitchInfoRule):
     message = "Set(SwitchInfo) of {port} with MulticastFDBTop 0x{top:04x}, the table has {cap} entries"
     example = "GetResp(SwitchInfo) with MulticastFDBCap 1024, then SubnSet with MulticastFDBTop 0xd000"
     at = SwitchInfo.multicast_fdb_top
+    says, said = {"top": SwitchInfo.multicast_fdb_top}, {"cap": SwitchInfo.multicast_fdb_cap}
 
     def wrong(self, told: Told) -> Mask:
         top, cap = told.now(SwitchInfo.multicast_fdb_top).astype(np.int64), told.was(SwitchInfo.multicast_fdb_cap)
         return ~np.isin(top, NOBODY) & ((top < FIRST_MULTICAST) | (top >= FIRST_MULTICAST + cap.astype(np.int64)))
-
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        return {"top": int(told.now(SwitchInfo.multicast_fdb_top)[i]), "cap": int(told.was(SwitchInfo.multicast_fdb_cap)[i])}
 
 
 class LinearTop(_SwitchInfoRule):
@@ -155,13 +145,11 @@ class LinearTop(_SwitchInfoRule):
     message = "Set(SwitchInfo) of {port} with LinearFDBTop {top}, the table has {cap} entries"
     example = "GetResp(SwitchInfo) with LinearFDBCap 1024, then SubnSet with LinearFDBTop 1024"
     at = SwitchInfo.linear_fdb_top
+    says, said = {"top": SwitchInfo.linear_fdb_top}, {"cap": SwitchInfo.linear_fdb_cap}
 
     def wrong(self, told: Told) -> Mask:
         cap = told.was(SwitchInfo.linear_fdb_cap)
         return (cap > 0) & (told.now(SwitchInfo.linear_fdb_top) >= cap)
-
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        return {"top": int(told.now(SwitchInfo.linear_fdb_top)[i]), "cap": int(told.was(SwitchInfo.linear_fdb_cap)[i])}
 
 
 class DefaultPortRange(_SwitchInfoRule):

@@ -10,7 +10,7 @@ import numpy as np
 from ibdissect.bounded import BoundedDict, KeptList
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed, RepressSeen, TrapSeen
-from ibdissect.fabric.told import Others, Told
+from ibdissect.fabric.told import Told, others
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import TellingRule
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS, TICK_NS, Judged, TrapRule
@@ -124,10 +124,6 @@ MAX_FRAMES = 16
 """TrapRepress of one transaction remembered."""
 
 
-class _Notices(Others):
-    attribute = 0x02
-
-
 class RepressAnswered(TellingRule):
     """A port answers a TrapRepress.
 
@@ -140,7 +136,7 @@ class RepressAnswered(TellingRule):
     reference = "IBA 13.4.9; kernel qib o14-3.a4; seed001"
     message = "{port} answers the TrapRepress with transaction id 0x{tid:016x}"
     example = "SubnTrapRepress with transaction id 7, then GetResp(Notice) of that port with transaction id 7"
-    source = _Notices
+    source = others(0x02)
 
     def __init__(self) -> None:
         self.dropped = Dropped("repressed traps")

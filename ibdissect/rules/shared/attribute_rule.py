@@ -15,6 +15,7 @@ from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import Again, Context, Hit, Rule, fault, on_event
 from ibdissect.wire.mad import METHODS
 from ibdissect.wire.sm import SMPDirected
+from ibdissect.wire.spec import INT_KINDS, Field
 
 DATA_AT = SMPDirected.data.bit // 8
 VLS = np.array([0, 1, 2, 4, 8, 15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
@@ -29,21 +30,34 @@ class TellingRule(Rule):
     source: ClassVar[type[Tellings]] = Tellings
     why = "said otherwise"
     """What the earlier frame has to do with it."""
+    says: ClassVar[dict[str, Field[Any]]] = {}
+    """Fields of the SMP that the message quotes, by placeholder; `{now}` is `at`."""
+    said: ClassVar[dict[str, Field[Any]]] = {}
+    """Fields of the answer before; `{before}` is `at`."""
+    by_entry = False
+    """Whether a finding is about the port that the SMP came in by."""
+    by_node = False
+    """Whether the NodeInfo proves it, not an earlier answer."""
 
     def suspicious(self, told: Told, context: Context) -> Mask:
         """SMPs that are wrong, or may be."""
         raise NotImplementedError
 
     def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        """What the message says of SMP `i`; None when it is in order after all."""
+        """What else the message says of SMP `i`; None when it is in order after all."""
         return {}
 
     def flow_of(self, told: Told, i: int) -> Any:
         """Hits that agree in this are one finding."""
+        if self.by_entry:
+            return int(told.slot[i]), int(told.entered[i])
         return int(told.key[i]) if told.key[i] != -1 else None
 
     def proof(self, told: Told, i: int) -> tuple[tuple[int, str], ...]:
         """Frames that prove it, and why."""
+        if self.by_node:
+            node = told.node(i)
+            return ((node.frame, "NodeInfo"),) if node is not None else ()
         return ((int(told.since[i]), self.why),) if told.since[i] else ()
 
     @on_event(ChunkFollowed)
@@ -65,12 +79,15 @@ class TellingRule(Rule):
         """The finding of SMP `i`."""
         row = int(told.rows[i])
         frame = told.event.table.chunk.first + row
-        value = None
-        if self.at is not None and self.at.count == 1 and self.at.kind in ("uint", "flag", "enum"):
+        says, said, value = self.says, self.said, None
+        if self.at is not None and self.at.count == 1 and self.at.kind in INT_KINDS:
             value = value_of(self.at, int(told.now(self.at)[i]))
+            says, said = {"now": self.at, **says}, {"before": self.at, **said}
+        quoted = {word: int(told.now(field)[i]) for word, field in says.items()}
+        quoted |= {word: int(told.was(field)[i]) for word, field in said.items()}
         return fault(
             frame, int(told.event.table.chunk.time_ns[row]),
-            {"port": name_of(told, i), "method": METHODS[int(told.method[i])], **arguments},
+            {"port": name_of(told, i), "method": METHODS[int(told.method[i])], **quoted, **arguments},
             self.at, value, start=int(told.mad[i]) + DATA_AT, proof=self.proof(told, i), key=self.flow_of(told, i),
         )  # fmt: skip
 
@@ -81,10 +98,6 @@ class Changed(TellingRule):
     def suspicious(self, told: Told, context: Context) -> Mask:
         assert self.at is not None
         return told.answers & (told.since > 0) & (told.now(self.at) != told.was(self.at))
-
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        assert self.at is not None
-        return {"before": int(told.was(self.at)[i]), "now": int(told.now(self.at)[i])}
 
 
 def adapters(told: Told) -> Mask:
