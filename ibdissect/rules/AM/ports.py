@@ -33,9 +33,6 @@ class GuidBlockRange(ModifierRule):
     example = "SubnGet(GUIDInfo) with AttributeModifier 40"
     attributes = frozenset({GUID_INFO})
 
-    def suspicious(self, many: Many) -> Mask:
-        return many.modifier != 0
-
     def wrong(self, asked: Asked) -> Proof | None:
         info, since = asked.port.info_at(asked.frame) if asked.port is not None else (None, 0)
         if info is not None and info.guid_cap and asked.modifier * GUID_BLOCK >= info.guid_cap:
@@ -107,10 +104,7 @@ class PKeyTablePort(ModifierRule):
     reference = "IBA 14.2.5.7; seed000 P_KeyTable"
     message = "{method}(P_KeyTable) with port {port} in the modifier to {node}, which ignores it"
     example = "SubnGet(P_KeyTable) with AttributeModifier 0x10000 to a channel adapter"
-    attributes = frozenset({P_KEY_TABLE})
-
-    def suspicious(self, many: Many) -> Mask:
-        return many.modifier >> 16 != 0
+    attributes, bits = frozenset({P_KEY_TABLE}), 0xFFFF0000
 
     def wrong(self, asked: Asked) -> Proof | None:
         node = asked.node
@@ -132,10 +126,7 @@ class SlToVlReserved(ModifierRule):
     reference = "IBA 14.2.5.8; opensm osm_slvl_map_rcv"
     message = "{method}(SLtoVLMappingTable) with modifier 0x{modifier:08x} to {node}: bits {bits} are reserved there"
     example = "SubnSet(SLtoVLMappingTable) with AttributeModifier 0x10000 to a switch whose SwitchInfo does not offer it"
-    attributes = frozenset({SL_TO_VL})
-
-    def suspicious(self, many: Many) -> Mask:
-        return many.modifier >> 16 != 0
+    attributes, bits = frozenset({SL_TO_VL}), 0xFFFF0000
 
     def wrong(self, asked: Asked) -> Proof | None:
         node = asked.node
@@ -162,13 +153,7 @@ class SlToVlOnAdapter(ModifierRule):
     reference = "IBA 14.2.5.8; seed000 SLtoVLMappingTable"
     message = "{method}(SLtoVLMappingTable) with modifier 0x{modifier:08x} to {node}, which ignores it"
     example = "SubnGet(SLtoVLMappingTable) with AttributeModifier 0x0101 to a channel adapter"
-    attributes = frozenset({SL_TO_VL})
-
-    def suspicious(self, many: Many) -> Mask:
-        return (many.modifier != 0) & many.adapter
-
-    def wrong(self, asked: Asked) -> Proof | None:
-        return ({}, (kind_of(asked.node),)) if asked.node is not None else None
+    attributes, wrong_at = frozenset({SL_TO_VL}), ADAPTERS
 
 
 class VlArbHalf(ModifierRule):
@@ -219,13 +204,7 @@ class VlArbSwitchBits(ModifierRule):
     reference = "IBA 14.2.5.9; seed000 VLArbitration"
     message = "{method}(VLArbitrationTable) with modifier 0x{modifier:08x} to {node}: bits 15-8 must be zero at a switch"
     example = "SubnGet(VLArbitrationTable) with AttributeModifier 0x00010100 to a switch"
-    attributes = frozenset({VL_ARBITRATION})
-
-    def suspicious(self, many: Many) -> Mask:
-        return many.modifier & 0xFF00 != 0
-
-    def wrong(self, asked: Asked) -> Proof | None:
-        return ({}, (kind_of(asked.node),)) if asked.node is not None and asked.node.kind == SWITCH else None
+    attributes, bits, wrong_at = frozenset({VL_ARBITRATION}), 0xFF00, frozenset({SWITCH})
 
 
 class VendorDiagPage(ModifierRule):
@@ -241,9 +220,6 @@ class VendorDiagPage(ModifierRule):
     message = "{method}(VendorDiag) of page {modifier} at {node}: {reason}"
     example = "SubnGet(VendorDiag) with AttributeModifier 0x10000"
     attributes = frozenset({VENDOR_DIAG})
-
-    def suspicious(self, many: Many) -> Mask:
-        return many.modifier != 0
 
     def wrong(self, asked: Asked) -> Proof | None:
         if asked.modifier > PAGE_MAX:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ibdissect.fabric.model import SWITCH
 from ibdissect.lint.rule import ERROR, WARNING
-from ibdissect.rules.AM.targets import ADAPTERS, Asked, Many, Mask, ModifierRule, Proof, kind_of
+from ibdissect.rules.AM.targets import ADAPTERS, Asked, Many, Mask, ModifierRule, Proof
 from ibdissect.wire.numbers import LINEAR, MULTICAST, RANDOM, SWITCH_INFO
 
 LFT_BLOCK, MFT_BLOCK, MFT_PORTS = 64, 32, 16
@@ -24,9 +24,6 @@ class LftBlockRange(ModifierRule):
     message = "{method}(LinearForwardingTable) of block {modifier} at {node}, whose table has {cap} entries"
     example = "SwitchInfo.LinearFDBCap 1024, then SubnSet(LinearForwardingTable) with AttributeModifier 767"
     attributes = frozenset({LINEAR})
-
-    def suspicious(self, many: Many) -> Mask:
-        return many.modifier != 0
 
     def wrong(self, asked: Asked) -> Proof | None:
         switch, since = asked.switch
@@ -48,10 +45,7 @@ class MftBlockRange(ModifierRule):
     reference = "IBA 14.2.5.12; seed000 MFT"
     message = "{method}(MulticastForwardingTable) of block {block} at {node}, whose table has {cap} entries"
     example = "SwitchInfo.MulticastFDBCap 1024, then SubnGet(MulticastForwardingTable) with AttributeModifier 511"
-    attributes = frozenset({MULTICAST})
-
-    def suspicious(self, many: Many) -> Mask:
-        return many.modifier & 0x1FF != 0
+    attributes, bits = frozenset({MULTICAST}), 0x1FF
 
     def wrong(self, asked: Asked) -> Proof | None:
         (switch, since), block = asked.switch, asked.modifier & 0x1FF
@@ -73,10 +67,7 @@ class MftPositionRange(ModifierRule):
     reference = "IBA 14.2.5.12; opensm"
     message = "{method}(MulticastForwardingTable) of position {position} at {node}: with {ports} ports the last position is {last}"
     example = "NodeInfo.NumPorts 8, then SubnGet(MulticastForwardingTable) with AttributeModifier 0x50000000"
-    attributes = frozenset({MULTICAST})
-
-    def suspicious(self, many: Many) -> Mask:
-        return many.modifier >> 28 != 0
+    attributes, bits = frozenset({MULTICAST}), 0xF0000000
 
     def wrong(self, asked: Asked) -> Proof | None:
         node, position = asked.node, asked.modifier >> 28
@@ -101,13 +92,7 @@ class SwitchInfoToAdapter(ModifierRule):
     reference = "IBA 14.2.5.4; seed000 SwitchInfo"
     message = "{method}(SwitchInfo) to {node}, which is no switch"
     example = "NodeInfo says channel adapter, then SubnGet(SwitchInfo) to it"
-    attributes = frozenset({SWITCH_INFO})
-
-    def suspicious(self, many: Many) -> Mask:
-        return many.adapter
-
-    def wrong(self, asked: Asked) -> Proof | None:
-        return ({}, (kind_of(asked.node),)) if asked.node is not None and asked.node.kind in ADAPTERS else None
+    attributes, bits, wrong_at = frozenset({SWITCH_INFO}), 0, ADAPTERS
 
 
 class ForwardingToAdapter(ModifierRule):
@@ -122,13 +107,7 @@ class ForwardingToAdapter(ModifierRule):
     reference = "IBA 14.2.5.10; seed000"
     message = "{method}({attribute}) to {node}, which is no switch"
     example = "NodeInfo says channel adapter, then SubnGet(LinearForwardingTable) to it"
-    attributes = frozenset({LINEAR, RANDOM, MULTICAST})
-
-    def suspicious(self, many: Many) -> Mask:
-        return many.adapter
-
-    def wrong(self, asked: Asked) -> Proof | None:
-        return ({}, (kind_of(asked.node),)) if asked.node is not None and asked.node.kind in ADAPTERS else None
+    attributes, bits, wrong_at = frozenset({LINEAR, RANDOM, MULTICAST}), 0, ADAPTERS
 
 
 class WrongForwardingTable(ModifierRule):

@@ -82,15 +82,20 @@ class ModifierRule(Rule):
 
     attributes: frozenset[int] = frozenset()
     methods: frozenset[int] = frozenset({GET, SET})
+    bits = 0xFFFFFFFF
+    """Only a request with one of these bits in its modifier may be wrong; 0: any request."""
+    wrong_at: frozenset[int] = frozenset()
+    """The kinds of nodes at which such a request is always wrong; empty: `wrong` says."""
     at = MAD.attribute_modifier
 
     def suspicious(self, many: Many) -> Mask:
         """Requests that may be wrong at all, bool[n]."""
-        raise NotImplementedError
+        some = (many.modifier & self.bits != 0) | (self.bits == 0)
+        return some & many.adapter if self.wrong_at == ADAPTERS else some
 
     def wrong(self, asked: Asked) -> Proof | None:
         """None when the request is in order."""
-        raise NotImplementedError
+        return ({}, (kind_of(asked.node),)) if asked.node is not None and asked.node.kind in self.wrong_at else None
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
