@@ -107,15 +107,21 @@ class Seen(Record, frozen=True, eq=False):
 
     def found(
         self, arguments: dict[str, Any], at: Field[Any] | None = None, value: Any = None, *, start: int | None = None,
-        proof: Iterable[tuple[int, str]] = (), evidence: Evidence | None = None, count: int = 1, key: Any = None, message: str = "",
+        of: Struct | None = None, spans: tuple[Span, ...] = (), proof: Iterable[tuple[int, str]] = (), evidence: Evidence | None = None,
+        count: int = 1, key: Any = None, message: str = "",
     ) -> Hit:  # fmt: skip
-        """A fault in this frame. `at` is the faulty field, `start` the offset of its structure (default: first occurrence)."""
-        if at is not None and start is None:
+        """A fault in this frame. `at` is the faulty field, `start` the offset of its structure (default: first occurrence).
+
+        Of a view `of` of the structure, offset and value are taken.
+        """
+        if of is not None and at is not None:
+            start, value = of.offset, value_of(at, at.__get__(of, type(of)))
+        elif at is not None and start is None:
             assert at.owner is not None
             start = self.start(at.owner)
         return fault(
-            self.frame, self.time_ns, arguments, at, value, start=start, proof=proof, evidence=evidence, count=count, key=key,
-            message=message,
+            self.frame, self.time_ns, arguments, at, value, start=start, spans=spans, proof=proof, evidence=evidence, count=count,
+            key=key, message=message,
         )  # fmt: skip
 
     def value(self, field: Field[Any]) -> int:
@@ -127,6 +133,13 @@ class Seen(Record, frozen=True, eq=False):
         found = self.table.occurrences(struct).rows
         i = int(found.searchsorted(self.row))
         return self.table.view(struct, i) if i < len(found) and found[i] == self.row else None
+
+
+def each(table: ChunkTable, struct: type[V], mask: Any) -> Iterator[tuple[int, Seen, V]]:
+    """Index, frame and view of the occurrences of a structure where `mask` holds, bool of each."""
+    rows = table.occurrences(struct).rows
+    for i in mask.nonzero()[0].tolist():
+        yield i, Seen(table, int(rows[i])), table.view(struct, i)
 
 
 class Context(Record, eq=False):
@@ -215,13 +228,7 @@ class Rule:
 
     def hit(self, seen: Seen, view: Struct | None = None, at: Field[Any] | None = None, **arguments: Any) -> Hit:
         """A fault in one frame; `view` and `at` select the faulty bytes."""
-        spans: tuple[Span, ...] = ()
-        value = None
-        if view is not None and at is not None:
-            low, high = at.span
-            spans = (Span(seen.frame, view.offset + low, high - low),)
-            value = value_of(at, at.__get__(view, type(view)))
-        return Hit(frame=seen.frame, time_ns=seen.time_ns, arguments=arguments, spans=spans, field=at, value=value)
+        return seen.found(arguments, at, of=view) if view is not None else fault(seen.frame, seen.time_ns, arguments, at)
 
 
 def on_struct(*structs: type[Struct]) -> Callable[[H], H]:

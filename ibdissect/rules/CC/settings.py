@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
-from ibdissect.lint.finding import Related
-from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, on_chunk, on_struct
+from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, on_chunk, on_struct
 from ibdissect.rules.CC.keys import MAX_NODES, rows_of_cc
 from ibdissect.table.addresses import ends_at
 from ibdissect.table.table import ChunkTable
@@ -50,9 +49,10 @@ class ControlTableBeyond(Rule):
                 continue
             known = self.caps.get(int(asked.destination[i]))
             if known is not None and asked.attribute[i] == CONTROL_TABLE and asked.modifier[i] >= known[0]:
-                hit = self.hit(seen, seen.first(MAD), MAD.attribute_modifier, block=int(asked.modifier[i]), cap=known[0])
-                hit.related, hit.evidence, hit.key = (Related(known[1], "CongestionInfo"),), LEARNT, int(asked.destination[i])
-                yield hit
+                yield seen.found(
+                    {"block": int(asked.modifier[i]), "cap": known[0]}, MAD.attribute_modifier, of=seen.first(MAD),
+                    proof=[(known[1], "CongestionInfo")], key=int(asked.destination[i]),
+                )  # fmt: skip
 
 
 class CongestionInert(Rule):
@@ -77,15 +77,11 @@ class CongestionInert(Rule):
         still = [sl for sl, entry in enumerate(view.entry) if view.control_map >> sl & 1 and not entry.ccti_increase]
         if still:
             what = "CCTI_Increase is 0 for service level " + ", ".join(map(str, still))
-            yield self._of(self.hit(seen, view, CACongestionSetting.control_map, what=what), seen)
+            yield seen.found({"what": what}, CACongestionSetting.control_map, of=view, key=(what, ends_at(seen.table, seen.row)))
 
     @on_struct(CongestionControlTable)
     def limit(self, view: CongestionControlTable, seen: Seen) -> Iterator[Hit]:
         """Every block repeats the limit."""
         if seen.value(MAD.method) == SET and not seen.value(MAD.attribute_modifier) and not view.ccti_limit:
-            yield self._of(self.hit(seen, view, CongestionControlTable.ccti_limit, what="CCTI_Limit is 0"), seen)
-
-    @staticmethod
-    def _of(hit: Hit, seen: Seen) -> Hit:
-        hit.key = hit.arguments["what"], ends_at(seen.table, seen.row)
-        return hit
+            what = "CCTI_Limit is 0"
+            yield seen.found({"what": what}, CongestionControlTable.ccti_limit, of=view, key=(what, ends_at(seen.table, seen.row)))

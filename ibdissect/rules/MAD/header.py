@@ -178,9 +178,8 @@ class UnknownAttribute(Rule):
             rows = rows[table.chunk.data[table.located.at("mad")[rows]] == BASE_VERSION_IB]
             if rows.size:
                 seen = Seen(table, int(rows[0]))
-                hit = self.hit(seen, seen.first(MAD), self.at, mgmt_class=mgmt_class, attribute_id=attr_id)
-                hit.key, hit.count = key, int(rows.size)
-                yield hit
+                arguments = {"mgmt_class": mgmt_class, "attribute_id": attr_id}
+                yield seen.found(arguments, self.at, of=seen.first(MAD), key=key, count=int(rows.size))
 
 
 class TransactionZero(Rule):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from ibdissect.lint.finding import Span
-from ibdissect.lint.rule import ERROR, INFO, Context, Hit, Rule, Seen, on_chunk
+from ibdissect.lint.rule import ERROR, INFO, Context, Hit, Rule, each, on_chunk
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD, RMPP
@@ -55,7 +53,6 @@ class RMPPInOtherClass(Rule):
         kind = data[found.at + 25]
         odd = (data[found.at + 24] == 1) & (kind >= DATA) & (kind <= ABORT) & (data[found.at + 26] & 1 == 1)
         slid = table.of_rows(LRH.slid)[0][found.rows] if odd.any() else odd
-        for i in np.flatnonzero(odd).tolist():
-            hit = self.hit(Seen(table, int(found.rows[i])), rmpp_type=int(kind[i]))
-            hit.spans, hit.key = (Span(hit.frame, table.view(PerfMgtFormat, i).offset + MAD.size, RMPP.size),), int(slid[i])
-            yield hit
+        for i, seen, view in each(table, PerfMgtFormat, odd):
+            spans = (Span(seen.frame, view.offset + MAD.size, RMPP.size),)
+            yield seen.found({"rmpp_type": int(kind[i])}, spans=spans, key=int(slid[i]))

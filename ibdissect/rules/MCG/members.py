@@ -12,7 +12,7 @@ from ibdissect.dropped import Dropped
 from ibdissect.flow.multicast import Multicast, Sender
 from ibdissect.flow.transactions import AnsweredMany
 from ibdissect.lint.finding import Span
-from ibdissect.lint.rule import WARNING, Context, Hit, Rule, fault, on_chunk, on_event
+from ibdissect.lint.rule import WARNING, Context, Hit, Rule, each, fault, on_chunk, on_event
 from ibdissect.rules.shared.mad_conditions import SA_REQUEST
 from ibdissect.table.locate import Int
 from ibdissect.table.mask import occurrences_where
@@ -83,18 +83,14 @@ class BroadcastOutside(Rule):
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
         """Requests of this chunk, then their answers, then the packets."""
-        found = table.occurrences(MCMemberRecord)
-        if len(found):
-            for i in np.flatnonzero(occurrences_where(MAD.method.isin({SET, DELETE}) & SA_REQUEST, table, MCMemberRecord)).tolist():
-                view: MCMemberRecord = table.view(MCMemberRecord, i)
-                row, way = int(found.rows[i]), (bytes(view.mgid), bytes(view.port_gid))
-                method = int(table.of_rows(MAD.method)[0][row])
-                if not _broadcast(way[0]):
-                    continue
-                frame, time_ns = table.chunk.first + row, int(table.chunk.time_ns[row])
-                self.wishes.keep(frame, Wish(way, method == DELETE, view.join_state), frame, time_ns)
-                if method == SET:
-                    self._step(way, Step(frame, time_ns, True, ""))
+        sent = occurrences_where(MAD.method.isin({SET, DELETE}) & SA_REQUEST, table, MCMemberRecord)
+        for _, seen, view in each(table, MCMemberRecord, sent):
+            way, method = (bytes(view.mgid), bytes(view.port_gid)), seen.value(MAD.method)
+            if not _broadcast(way[0]):
+                continue
+            self.wishes.keep(seen.frame, Wish(way, method == DELETE, view.join_state), seen.frame, seen.time_ns)
+            if method == SET:
+                self._step(way, Step(seen.frame, seen.time_ns, True, ""))
         for request, frame, time_ns, status in self.answers:
             wish = self.wishes.pop(request, None)
             if wish is not None:

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
-from ibdissect.lint.finding import Related
-from ibdissect.lint.rule import LEARNT, WARNING, Hit, Rule, Seen, on_struct
+from ibdissect.lint.rule import WARNING, Hit, Rule, Seen, on_struct
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GET_RESP, SET
@@ -60,7 +59,7 @@ class OpaMasksFixed(Rule):
         )
         for field, asked, shown in masks:
             if asked != shown:
-                hit = self.hit(seen, view, field, field=field.label, asked=asked, shown=shown)
-                hit.related, hit.evidence = (Related(frame, "SwitchInfo of that switch"),), LEARNT
-                hit.key = (*where, field.label)
-                yield hit
+                yield seen.found(
+                    {"field": field.label, "asked": asked, "shown": shown}, field, of=view,
+                    proof=[(frame, "SwitchInfo of that switch")], key=(*where, field.label),
+                )  # fmt: skip

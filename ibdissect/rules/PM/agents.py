@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from functools import reduce
+from operator import or_
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,10 +13,9 @@ from ibdissect.capture.scattered import u16
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import SWITCH
 from ibdissect.fabric.told import NodeInfos
-from ibdissect.flow.agents import Agent, Agents
+from ibdissect.flow.agents import Agents
 from ibdissect.flow.queries import Queries
-from ibdissect.lint.finding import Related
-from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, on_chunk, on_event
+from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, on_chunk, on_event
 from ibdissect.rules.shared.link_rule import pieces
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import groups
@@ -37,13 +38,11 @@ class AgentRule(Rule):
     needs = (Agents,)
     lacks = 0
     """The capability that such an agent does not have."""
+    asks: ClassVar[tuple[Field[int], ...]] = ()
+    """The fields of which one in a request needs it."""
 
     def suspicious(self, table: ChunkTable, rows: Int) -> Bool:
         """Which requests need the capability; `rows` are those of performance management."""
-        raise NotImplementedError
-
-    def made(self, seen: Seen, agent: Agent) -> Hit:
-        """The finding of one of them."""
         raise NotImplementedError
 
     @on_chunk
@@ -62,9 +61,9 @@ class AgentRule(Rule):
             agent, since = agents.at(PM_CLASS, place, table.chunk.first + row)
             if agent is None or agent.capability_mask & self.lacks:
                 continue
-            hit = self.made(Seen(table, row), agent)
-            hit.related, hit.evidence, hit.key = (Related(since, "ClassPortInfo"),), LEARNT, place
-            yield hit
+            seen = Seen(table, row)
+            at, view = next((at, view) for at in self.asks if at.owner is not None and (view := seen.first(at.owner)) is not None)
+            yield seen.found({"mask": agent.capability_mask}, at, of=view, proof=[(since, "ClassPortInfo")], key=place)
 
 
 def _held(table: ChunkTable, field: Field[Any], rows: Int) -> Int:
@@ -88,18 +87,11 @@ class AllPortsUnsupported(AgentRule):
     reference = "IBA 16.1.2.1, 16.1.3.5; kernel ib_pma.h"
     message = "PortSelect 255 to an agent without AllPortSelect (CapabilityMask 0x{mask:04x})"
     example = "GetResp(ClassPortInfo) with CapabilityMask 0, then PerformanceGet(PortCounters) with PortSelect 255"
-    lacks = ALL_PORT_SELECT
+    lacks, asks = ALL_PORT_SELECT, (PortCounters.port_select, PortCountersExtended.port_select)
 
     def suspicious(self, table: ChunkTable, rows: Int) -> Bool:
-        asks = np.zeros(len(rows), np.bool_)
-        for field in (PortCounters.port_select, PortCountersExtended.port_select):
-            asks |= _held(table, field, rows) == ALL_PORTS
+        asks: Bool = reduce(or_, (_held(table, field, rows) == ALL_PORTS for field in self.asks))
         return asks
-
-    def made(self, seen: Seen, agent: Agent) -> Hit:
-        short, long = seen.first(PortCounters), seen.first(PortCountersExtended)
-        at = PortCounters.port_select if short is not None else PortCountersExtended.port_select
-        return self.hit(seen, short or long, at, mask=agent.capability_mask)
 
 
 class XmitWaitUnsupported(AgentRule):
@@ -114,14 +106,11 @@ class XmitWaitUnsupported(AgentRule):
     reference = "IBA 16.1.3.5; kernel ib_pma.h; seed004 portCountersXmitWaitSupported"
     message = "PortXmitWait selected at an agent that does not count it (CapabilityMask 0x{mask:04x})"
     example = "GetResp(ClassPortInfo) with CapabilityMask 0, then PerformanceSet(PortCounters) with CounterSelect2 1"
-    lacks = XMIT_WAIT
+    lacks, asks = XMIT_WAIT, (PortCounters.counter_select2,)
 
     def suspicious(self, table: ChunkTable, rows: Int) -> Bool:
         clears: Bool = (_held(table, PortCounters.select_port_xmit_wait, rows) != 0) & (_held(table, MAD.method, rows) == SET)
         return clears
-
-    def made(self, seen: Seen, agent: Agent) -> Hit:
-        return self.hit(seen, seen.first(PortCounters), PortCounters.counter_select2, mask=agent.capability_mask)
 
 
 class NoSuchPort(Rule):

@@ -11,7 +11,6 @@ import numpy as np
 from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
 from ibdissect.flow.queries import Queries
-from ibdissect.lint.finding import Related
 from ibdissect.lint.rule import INFERRED, INFO, Again, Context, Hit, Rule, Seen, on_chunk
 from ibdissect.rules.PM.agents import ALL_PORTS
 from ibdissect.rules.shared.mad_conditions import NO_ERROR
@@ -113,7 +112,7 @@ class CountersFell(Rule):
     def _made(self, table: ChunkTable, i: int, key: int, before: tuple[int, list[int]], now: list[int]) -> Hit:
         k = next(k for k in range(len(now)) if before[1][k] > now[k])
         owner = f"LID {key >> 8}" if key >> 8 < 1 << 16 else "this address"
-        hit = self.hit(Seen(table, int(table.occurrences(PortCounters).rows[i])), table.view(PortCounters, i), COUNTERS[k],
-                       port=key & 0xFF, owner=owner, counter=COUNTERS[k].label, before=before[1][k], now=now[k])  # fmt: skip
-        hit.related, hit.evidence, hit.key = (Related(before[0], "the reading before"),), INFERRED, key
-        return hit
+        return Seen(table, int(table.occurrences(PortCounters).rows[i])).found(
+            {"port": key & 0xFF, "owner": owner, "counter": COUNTERS[k].label, "before": before[1][k], "now": now[k]}, COUNTERS[k],
+            of=table.view(PortCounters, i), proof=[(before[0], "the reading before")], evidence=INFERRED, key=key,
+        )  # fmt: skip

@@ -13,8 +13,7 @@ from ibdissect.fabric.lid_writes import LATEST, LidWitness
 from ibdissect.fabric.model import SWITCH, Port, Subnet
 from ibdissect.fabric.partitions import Verdict
 from ibdissect.flow.queries import Queries
-from ibdissect.lint.finding import Related, value_of
-from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, on_chunk, on_end, on_event
+from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, each, on_chunk, on_end, on_event
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST
 from ibdissect.rules.shared.refused_join import RefusedJoin
 from ibdissect.table.locate import Bool
@@ -114,10 +113,11 @@ class PathLids(Rule):
                 known = [value for value, taught in lids if value is not None and taught <= frame]
                 if any(base <= lid < base + (1 << lmc) for base, lmc in known) or not witness.told(port, frame):
                     continue
-                view = table.view(PathRecord, i)
-                hit = self.hit(Seen(table, int(found.rows[i])), view, field, which=which, lid=lid, guid=int(guids[i]), held=held[0])
-                hit.key, hit.count, hit.evidence = (int(guids[i]), lid), count, LEARNT
-                hit.related = (Related(since, "the port's LID"),)
+                guid = int(guids[i])
+                hit = Seen(table, int(found.rows[i])).found(
+                    {"which": which, "lid": lid, "guid": guid, "held": held[0]}, field, of=table.view(PathRecord, i),
+                    proof=[(since, "the port's LID")], count=count, key=(guid, lid),
+                )  # fmt: skip
                 if witness.sure(port, frame):
                     yield hit
                 else:
@@ -199,9 +199,10 @@ class NotReversible(Rule):
                 continue
             request = self.wanted.pop((transaction, destination, source), None)
             if request is not None:
-                hit = self.hit(Seen(table, row), table.view(PathRecord, i), PathRecord.reversible, request=request)
-                hit.related, hit.evidence, hit.key = (Related(request, "request"),), LEARNT, (source, destination)
-                yield hit
+                yield Seen(table, row).found(
+                    {"request": request}, PathRecord.reversible, of=table.view(PathRecord, i), proof=[(request, "request")],
+                    key=(source, destination),
+                )  # fmt: skip
 
 
 class ServicePartition(Rule):
@@ -225,17 +226,14 @@ class ServicePartition(Rule):
             return
         chosen = ((SAFormat.component_mask & _SERVICE_P_KEY) != 0) & (MAD.method == SET) & SA_REQUEST
         slids, native = table.of_rows(LRH.slid)
-        for i in np.flatnonzero(occurrences_where(chosen, table, ServiceRecord) & native[found.rows]).tolist():
-            row = int(found.rows[i])
-            frame = table.chunk.first + row
-            port, _ = event.subnet.owner(int(slids[row]), frame)
-            view: ServiceRecord = table.view(ServiceRecord, i)
-            if port is None or port.p_keys is None or table.located.at("grh")[row] >= 0:  # a virtual port has a table of its own
+        for _, seen, view in each(table, ServiceRecord, occurrences_where(chosen, table, ServiceRecord) & native[found.rows]):
+            slid, frame = int(slids[seen.row]), seen.frame
+            port, _ = event.subnet.owner(slid, frame)
+            if port is None or port.p_keys is None or table.located.at("grh")[seen.row] >= 0:  # a virtual port has a table of its own
                 continue
             verdict, taught = port.p_keys.judge(view.service_p_key, frame, port.p_key_capacity(frame))
             if verdict is Verdict.ABSENT:
-                hit = self.hit(Seen(table, row), view, ServiceRecord.service_p_key, p_key=view.service_p_key, port=str(port))
-                hit.related = tuple(Related(number, "P_Key table") for number in taught[:4])
-                hit.evidence, hit.key = LEARNT, (int(slids[row]), view.service_id)
-                hit.value = value_of(ServiceRecord.service_p_key, view.service_p_key)
-                yield hit
+                yield seen.found(
+                    {"p_key": view.service_p_key, "port": str(port)}, ServiceRecord.service_p_key, of=view, evidence=LEARNT,
+                    proof=[(number, "P_Key table") for number in taught[:4]], key=(slid, view.service_id),
+                )  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, on_chunk
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, each, on_chunk
 from ibdissect.rules.shared.mad_conditions import BY_SA, SA_REQUEST, SA_TABLE, TABLE_ANSWERS
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.rows import by_value
@@ -63,10 +63,8 @@ class MaskBeyondRecord(Rule):
             if struct is None or not 0 < known < 64:
                 continue
             beyond = request & (attrs == attr_id) & (masks >> np.uint64(known) != 0)
-            for i in np.flatnonzero(beyond).tolist():
-                view = table.view(SAFormat, i)
-                seen = Seen(table, int(found.rows[i]))
-                yield self.hit(seen, view, self.at, component_mask=view.component_mask, record=struct.title, known=known)
+            for _, seen, view in each(table, SAFormat, beyond):
+                yield seen.found({"component_mask": view.component_mask, "record": struct.title, "known": known}, self.at, of=view)
 
 
 class MaskEmpty(Rule):
@@ -130,14 +128,10 @@ class AttributeOffset(Rule):
             struct = record(table.catalog, attr_id)
             if struct is None:
                 continue
-            expected = OFFSETS.get(attr_id, frozenset({-(-struct.size // 8)}))
-            for i in np.flatnonzero(answer & (attrs == attr_id) & ~np.isin(offsets, list(expected))).tolist():
-                view = table.view(SAFormat, i)
-                words = " or ".join(map(str, sorted(expected)))
-                hit = self.hit(
-                    Seen(table, int(found.rows[i])), view, self.at, words=view.attribute_offset, record=struct.title, expected=words
-                )
-                yield hit
+            expected = sorted(OFFSETS.get(attr_id, {-(-struct.size // 8)}))
+            words = " or ".join(map(str, expected))
+            for _, seen, view in each(table, SAFormat, answer & (attrs == attr_id) & ~np.isin(offsets, expected)):
+                yield seen.found({"words": view.attribute_offset, "record": struct.title, "expected": words}, self.at, of=view)
 
 
 class ClassStatusUnknown(Rule):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, on_chunk
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, each, on_chunk
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST
 from ibdissect.table.locate import Bool
 from ibdissect.table.mask import occurrences_where
@@ -105,9 +103,6 @@ class ScopeMismatch(Rule):
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
         """Answers, and requests that choose both components."""
-        found = table.occurrences(MCMemberRecord)
-        if not len(found):
-            return
         rows = table.matrix(MCMemberRecord)
         scope = rows[:, 48] >> 4
         odd = (rows[:, 0] == 0xFF) & (scope != 0) & (rows[:, 1] & 15 != scope)
@@ -115,9 +110,8 @@ class ScopeMismatch(Rule):
             return
         both = mask_for(MCMemberRecord, ("mgid", "scope"))
         chosen = SA_ANSWER | (((SAFormat.component_mask & both) == both) & SA_REQUEST)
-        for i in np.flatnonzero(odd & occurrences_where(chosen, table, MCMemberRecord)).tolist():
-            view = table.view(MCMemberRecord, i)
-            yield self.hit(Seen(table, int(found.rows[i])), view, self.at, scope=view.scope, of_mgid=view.mgid[1] & 15)
+        for _, seen, view in each(table, MCMemberRecord, odd & occurrences_where(chosen, table, MCMemberRecord)):
+            yield seen.found({"scope": view.scope, "of_mgid": view.mgid[1] & 15}, self.at, of=view)
 
 
 class LargestWithValue(Rule):

@@ -10,7 +10,7 @@ from ibdissect.bounded import KeptDict
 from ibdissect.dropped import Dropped
 from ibdissect.flow.queries import Queries
 from ibdissect.flow.transactions import AnsweredMany
-from ibdissect.lint.finding import Related, value_of
+from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import INFERRED, INFO, Context, Hit, Rule, Seen, on_chunk, on_end, on_event
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.classport import InformInfo
@@ -92,9 +92,11 @@ class ReportUnwanted(Rule):
             notice, ended = seen.first(Notice), self.ended.get(receiver)
             if notice is None or ended is None or seen.time_ns - ended[1] < GRACE_NS:
                 continue
-            hit = self.hit(seen, notice, Notice.trap_number, trap=value_of(Notice.trap_number, notice.trap_number),
-                           receiver=f"LID {receiver}" if receiver < 1 << 16 else "this address")  # fmt: skip
-            hit.related, hit.evidence, hit.key = (Related(ended[0], "cancelled"),), INFERRED, receiver
+            where = f"LID {receiver}" if receiver < 1 << 16 else "this address"
+            hit = seen.found(
+                {"trap": value_of(Notice.trap_number, notice.trap_number), "receiver": where}, Notice.trap_number, of=notice,
+                proof=[(ended[0], "cancelled")], evidence=INFERRED, key=receiver,
+            )  # fmt: skip
             self.reports.keep(hit.frame, (hit, receiver), hit.frame, hit.time_ns)
 
     def _subscription(self, info: InformInfo, receiver: int, seen: Seen) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from ibdissect.fabric.model import SWITCH
 from ibdissect.fabric.told import Descriptions, NodeInfos, PortGuids, Told
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, on_chunk
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, each, on_chunk
 from ibdissect.rules.shared.attribute_rule import Mask, TellingRule
 from ibdissect.rules.shared.mad_conditions import READ, TOLD
 from ibdissect.table.mask import occurrences_where
@@ -120,20 +118,15 @@ class NodeDescriptionText(Rule):
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
         """ASCII needs no look; only texts with other bytes are decoded. One finding a text."""
-        found = table.occurrences(NodeDescription)
-        beyond = np.flatnonzero((table.matrix(NodeDescription) > 127).any(axis=1))
-        if not beyond.size:
+        beyond = (table.matrix(NodeDescription) > 127).any(axis=1)
+        if not beyond.any():
             return
-        told = occurrences_where(TOLD, table, NodeDescription)
-        for i in beyond[told[beyond]].tolist():
+        for i, seen, view in each(table, NodeDescription, beyond & occurrences_where(TOLD, table, NodeDescription)):
             data = table.matrix(NodeDescription)[i].tobytes().split(b"\0", 1)[0]
             try:
                 data.decode()
             except UnicodeDecodeError:
-                view = table.view(NodeDescription, i)
-                hit = self.hit(Seen(table, int(found.rows[i])), view, self.at, text=view.node_string)
-                hit.key = data
-                yield hit
+                yield seen.found({"text": view.node_string}, self.at, of=view, key=data)
 
 
 class NodeInconsistent(TellingRule):

@@ -203,11 +203,9 @@ class LocalPortRange(TellingRule):
         number, ports = told.now(NodeInfo.local_port_num), told.now(NodeInfo.num_ports)
         for i in np.flatnonzero(told.answers & (ports > 0) & (number > ports)).tolist():
             guid = int(told.now(NodeInfo.node_guid)[i])
+            arguments = {"port": f"node 0x{guid:016x}", "number": int(number[i]), "ports": int(ports[i])}
             seen = Seen(event.table, int(told.rows[i]))
-            hit = self.hit(seen, seen.first(NodeInfo), NodeInfo.local_port_num, port=f"node 0x{guid:016x}", number=int(number[i]),
-                           ports=int(ports[i]))  # fmt: skip
-            hit.key = guid
-            yield hit
+            yield seen.found(arguments, NodeInfo.local_port_num, of=seen.first(NodeInfo), key=guid)
 
 
 class CapabilityChanged(Changed):

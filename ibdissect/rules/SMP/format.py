@@ -8,7 +8,7 @@ import numpy as np
 
 from ibdissect.capture.scattered import gather, u24
 from ibdissect.lint.finding import Span
-from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, Seen, on_chunk
+from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, Seen, each, on_chunk
 from ibdissect.rules.shared.mad_conditions import BY_SMP
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
@@ -40,11 +40,10 @@ class SMPSize(Rule):
         """Only packets captured whole have a length to judge."""
         found = table.occurrences(MAD)
         length = found.stop - found.at
-        odd = np.flatnonzero((length != SMP_SIZE) & table.located.complete[found.rows] & ~table.located.snapped[found.rows])
-        for i in odd.tolist():
-            view = table.view(MAD, i)
+        odd = (length != SMP_SIZE) & table.located.complete[found.rows] & ~table.located.snapped[found.rows]
+        for i, seen, view in each(table, MAD, odd):
             if view.mgmt_class in SMP_CLASSES and view.base_version == 1:
-                yield self.hit(Seen(table, int(found.rows[i])), view, MAD.mgmt_class, length=int(length[i]))
+                yield seen.found({"length": int(length[i])}, MAD.mgmt_class, of=view)
 
 
 class SMPMethod(Rule):
@@ -88,12 +87,9 @@ class LIDRoutedLeftovers(Rule):
         for low, high in ((32, 64), (128, 256)):
             used[:, low:high] = gather(table.chunk.data, found.at + low, high - low) != 0
         slid = table.of_rows(LRH.slid)[0][found.rows]
-        for i in np.flatnonzero(used.any(axis=1)).tolist():
-            view = table.view(SMP, i)
+        for i, seen, view in each(table, SMP, used.any(axis=1)):
             byte = int(used[i].argmax())
-            hit = self.hit(Seen(table, int(found.rows[i])), view, None, byte=byte)
-            hit.spans, hit.key = (Span(hit.frame, view.offset + byte, 1),), int(slid[i])
-            yield hit
+            yield seen.found({"byte": byte}, spans=(Span(seen.frame, view.offset + byte, 1),), key=int(slid[i]))
 
 
 class ResponseToOtherQP(Rule):
@@ -127,7 +123,7 @@ class ResponseToOtherQP(Rule):
         keep = (data[mad] == 1) & np.isin(data[mad + 1], list(SMP_CLASSES)) & np.isin(data[mad + 3], [GET_RESP, TRAP_REPRESS])
         for row, start in zip(rows[keep].tolist(), mad[keep].tolist(), strict=True):
             seen = Seen(table, row)
-            yield self.hit(seen, seen.first(BTH), self.at, qp=seen.value(BTH.destqp), method=int(data[start + 3]))
+            yield seen.found({"qp": seen.value(BTH.destqp), "method": int(data[start + 3])}, self.at, of=seen.first(BTH))
 
 
 class SMPOnQP1(Rule):

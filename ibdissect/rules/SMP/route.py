@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-import numpy as np
-
-from ibdissect.lint.finding import Span
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, on_chunk
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, each, on_chunk
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
@@ -33,11 +31,9 @@ class InitialPathZero(Rule):
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
         """Byte 128 of each SMP, without reading the SMPs whole."""
-        found = table.occurrences(SMPDirected)
-        for i in np.flatnonzero(table.chunk.data[found.at + 128]).tolist():
-            view = table.view(SMPDirected, i)
-            hit = self.hit(Seen(table, int(found.rows[i])), view, self.at, port=view.initial_path[0])
-            hit.spans = tuple(Span(span.frame, span.offset, 1) for span in hit.spans)
+        for _, seen, view in each(table, SMPDirected, table.chunk.data[table.occurrences(SMPDirected).at + 128]):
+            hit = seen.found({"port": view.initial_path[0]}, self.at, of=view)
+            hit.spans = (replace(hit.spans[0], length=1),)
             yield hit
 
 

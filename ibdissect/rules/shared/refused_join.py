@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.flow.transactions import AnsweredMany
 from ibdissect.lint.finding import Related
-from ibdissect.lint.rule import INFERRED, Context, Hit, Rule, Seen, on_chunk, on_event
+from ibdissect.lint.rule import INFERRED, Context, Hit, Rule, each, on_chunk, on_event
 from ibdissect.rules.shared.mad_conditions import SA_REQUEST
 from ibdissect.table.locate import Bool
 from ibdissect.table.mask import occurrences_where
@@ -43,22 +41,18 @@ class RefusedJoin(Rule):
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, _context: Context) -> None:
         table = event.table
-        found = table.occurrences(MCMemberRecord)
-        if not len(found):
+        if not len(table.occurrences(MCMemberRecord)):
             return
         sent = occurrences_where((MAD.method == SET) & SA_REQUEST, table, MCMemberRecord)
-        for i in np.flatnonzero(sent & self.faulty(table)).tolist():
-            seen = Seen(table, int(found.rows[i]))
-            view: MCMemberRecord = table.view(MCMemberRecord, i)
+        for _, seen, view in each(table, MCMemberRecord, sent & self.faulty(table)):
             known = event.subnet.groups.by_mgid.get(bytes(view.mgid))
             if known is not None and known.since <= seen.frame:
                 continue
             if len(self.joins) >= MAX_KEPT:
                 self.dropped.add(seen.frame, seen.time_ns)
                 continue
-            hit = self.hit(seen, view, self.at, group=gid_text(bytes(view.mgid)), state=view.join_state)
-            hit.key = bytes(view.mgid), bytes(view.port_gid)
-            self.joins[hit.frame] = hit
+            arguments = {"group": gid_text(bytes(view.mgid)), "state": view.join_state}
+            self.joins[seen.frame] = seen.found(arguments, self.at, of=view, key=(bytes(view.mgid), bytes(view.port_gid)))
 
     @on_event(AnsweredMany)
     def answered(self, event: AnsweredMany, _context: Context) -> None:
