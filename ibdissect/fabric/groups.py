@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.table.history import Track
+from ibdissect.wire.numbers import FIRST_MULTICAST
 
 MAX_GROUPS = 16384
 """Groups remembered, one per multicast LID."""
@@ -46,6 +48,10 @@ class Groups:
         self.by_mgid = BoundedDict[bytes, Group](MAX_GROUPS)
         self.members = 0
         """Number of members over all groups."""
+        self.mlids: Counter[int] = Counter()
+        """How many groups use each multicast LID."""
+        self.in_use: Track[int] = Track()
+        """Number of multicast LIDs in use, over time."""
         self.dropped = 0
 
     def learn(self, mgid: bytes, facts: GroupFacts, frame: int) -> Group:
@@ -55,12 +61,23 @@ class Groups:
             group = Group(mgid, frame)
             gone = self.by_mgid.put(mgid, group)
             if gone is not None:
-                self.members -= len(gone[1].members)
+                self._gone(gone[1], frame)
                 self.dropped += 1
         if not facts.q_key and group.facts.now is not None:
             facts = facts._replace(q_key=group.facts.now.q_key)
-        group.facts.learn(facts, frame)
+        before = group.facts.now
+        if group.facts.learn(facts, frame):
+            self._use(facts, 1, frame)
+            self._use(before, -1, frame)
         return group
+
+    def _use(self, facts: GroupFacts | None, step: int, frame: int) -> None:
+        """Count a group's multicast LID, or no longer."""
+        if facts is not None and facts.mlid >= FIRST_MULTICAST:
+            self.mlids[facts.mlid] += step
+            if not self.mlids[facts.mlid]:
+                del self.mlids[facts.mlid]
+            self.in_use.learn(len(self.mlids), frame)
 
     def join(self, group: Group, port_gid: bytes, join_state: int, frame: int) -> None:
         """Set a port's JoinState (0: it is no longer a member)."""
@@ -74,7 +91,12 @@ class Groups:
             else:
                 self.dropped += 1
 
-    def forget(self, mgid: bytes) -> None:
+    def forget(self, mgid: bytes, frame: int) -> None:
         """Remove a group."""
         gone = self.by_mgid.pop(mgid, None)
-        self.members -= len(gone.members) if gone is not None else 0
+        if gone is not None:
+            self._gone(gone, frame)
+
+    def _gone(self, group: Group, frame: int) -> None:
+        self.members -= len(group.members)
+        self._use(group.facts.now, -1, frame)

@@ -14,7 +14,6 @@ from ibdissect.capture.scattered import gather
 from ibdissect.dropped import Dropped
 from ibdissect.table.bits import extract
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.rows import held
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GET
 
@@ -44,8 +43,9 @@ class FirstTold:
         """Frame of the first Set or answer."""
         self._good: Bool = np.empty(0, np.bool_)
         """Whether it was the answer to a Get."""
-        self._gets: Int = np.empty(0, np.int64)
-        self._sets: Int = np.empty(0, np.int64)
+        self._gets: Int = np.empty((2, 0), np.int64)
+        """Transaction ids and frames of the latest Gets."""
+        self._sets: Int = np.empty((2, 0), np.int64)
         self.dropped = Dropped("ports whose first answers matter")
         self._blind = 0
         """Frame of the first Set to an unknown port, which may be any port; 0: none."""
@@ -55,8 +55,9 @@ class FirstTold:
         if not len(told):
             return
         ids = transactions(told, np.arange(len(told)))
-        gets, sets = np.append(self._gets, ids[told.method == GET]), np.append(self._sets, ids[told.sets])
-        self._gets, self._sets = gets[-KEPT_TIDS:], sets[-KEPT_TIDS:]
+        requests = np.stack((ids, told.frames))
+        gets, sets = np.hstack((self._gets, requests[:, told.method == GET])), np.hstack((self._sets, requests[:, told.sets]))
+        self._gets, self._sets = gets[:, -KEPT_TIDS:], sets[:, -KEPT_TIDS:]
         lost = np.flatnonzero(told.sets & (told.key == NEVER))
         if len(lost) and not self._blind:
             self._blind = int(told.frames[lost[0]])
@@ -72,7 +73,7 @@ class FirstTold:
             return
         at = fresh[first]
         frames = told.frames[at]
-        good: Bool = told.answers[at] & held(ids[at], gets) & ~held(ids[at], sets)
+        good: Bool = told.answers[at] & _asked(ids[at], frames, *gets) & ~_asked(ids[at], frames, *sets)
         if self._blind:
             good &= frames < self._blind
         order = np.argsort(all_keys := np.append(self._keys, keys), kind="stable")
@@ -90,6 +91,13 @@ class FirstTold:
         at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         before: Bool = (self._keys[at] != keys) | (frames < self._frames[at])
         return before
+
+
+def _asked(ids: Int, frames: Int, asked: Int, at: Int) -> Bool:
+    """Which transactions were asked for earlier: `asked` at the frames `at`."""
+    known, first = np.unique(asked, return_index=True)
+    place = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+    return (known[place] == ids) & (at[first[place]] < frames) if len(known) else np.zeros(len(ids), np.bool_)
 
 
 class Later:

@@ -54,11 +54,18 @@ class LidWitness:
         key = _key(port)
         if until is None:
             return self.written.get(int(key[0]), LATEST) < frame
-        return int(key[0]) in self.written or int(self.infos.at(key, np.array([until]))[1][0]) > frame
+        return int(key[0]) in self.written or self.told(port, until) > frame
 
-    def told(self, port: Port, frame: int) -> bool:
-        """Whether the port itself showed its LID and LMC before a frame; a NodeRecord has no LMC."""
-        return bool(self.infos.at(_key(port), np.array([frame]))[1][0])
+    def cuts(self, *ports: Port) -> set[int]:
+        """Frames of a chunk between which `sure` says the same of all frames."""
+        found: set[int] = set()
+        for key in (int(_key(port)[0]) for port in ports):
+            found.update(self.infos.answers(key), [self.written[key] + 1] if key in self.written else [])
+        return found
+
+    def told(self, port: Port, frame: int) -> int:
+        """Frame before another in which the port itself showed its LID and LMC last, 0: none; a NodeRecord has no LMC."""
+        return int(self.infos.at(_key(port), np.array([frame]))[1][0])
 
 
 def _key(port: Port) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -178,7 +178,7 @@ def _member(subnet: Subnet, record: Any, frame: int, method: int) -> None:
         if group is not None:
             groups.join(group, bytes(record.port_gid), 0, frame)
             if not group.members:
-                groups.forget(group.mgid)
+                groups.forget(group.mgid, frame)
         return
     facts = GroupFacts(record.mlid, record.p_key, record.q_key, record.mtu, record.rate, record.sl)
     group = groups.learn(bytes(record.mgid), facts, frame)

@@ -8,6 +8,7 @@ other, and a route that returns to an earlier end is no longer trusted.
 from __future__ import annotations
 
 from ibdissect.bounded import BoundedDict
+from ibdissect.table.history import Track
 from ibdissect.wire.numbers import PERMISSIVE
 
 from .mixed import ROUTE
@@ -36,12 +37,14 @@ class Hop:
 class Origin:
     """The routes of one sender."""
 
-    __slots__ = ("floor", "high_word", "hops", "turns")
+    __slots__ = ("floor", "high_word", "home", "hops", "turns")
 
     def __init__(self, high_word: int) -> None:
         self.high_word = high_word
         self.hops = BoundedDict[bytes, Hop](MAX_HOPS)
         """Routes by InitialPath[1 : HopCount + 1]."""
+        self.home: Track[tuple[Node, int]] = Track()
+        """The sender's own node and port, over time: where the route without a hop ends."""
         self.turns: dict[bytes, int] = {}
         """Changed prefix -> frame of the change; longer routes learnt before it are void."""
         self.floor = 0
@@ -119,6 +122,8 @@ class Routes:
     def lead(self, origin: Origin, path: bytes, node: Node, entered: int, frame: int) -> Hop:
         """Learn the end of a route, as a NodeInfo returned along it."""
         hop = origin.hops.get(path)
+        if not path:
+            origin.home.learn((node, entered), frame)
         if hop is None:
             while self.count >= MAX_HOPS and len(self.origins) > 1:
                 self._dropped(self.origins.popitem(last=False)[1], "routes")

@@ -139,6 +139,12 @@ class Tellings:
         """The attribute in the last answer before each frame, uint8[n, 64], and its frame (0: none). Call `of` for the chunk first."""
         return self._before(key, frames)
 
+    def answers(self, key: int) -> list[int]:
+        """Frames of the answers in the current chunk, and of the last one before."""
+        low, high = np.searchsorted(self._lesson_key, [key, key + 1]).tolist()
+        frames: list[int] = self._lesson_frame[low:high].tolist()
+        return frames
+
     def _gathered(self, event: ChunkFollowed) -> Told:
         parts = []
         for smps in (event.requests, event.answers):

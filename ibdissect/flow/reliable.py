@@ -145,16 +145,18 @@ class Streams:
                 near.append(peer)
         return near[0] if len(near) == 1 else None
 
-    def silent(self, slot: int) -> bool:
-        """Whether the other side never responds to this stream, although the capture shows its packets."""
+    def silent(self, slot: int, frame: int) -> bool:
+        """Whether the other side has not responded to this stream before a frame, although the capture shows its packets."""
         ends, high = self.ends[slot], int(self.state["high"][slot])
-        answers = self.between.get((ends.service, ends.destination, ends.source, True), ())
+        answers, requests = (
+            [peer for peer in self.between.get((ends.service, ends.destination, ends.source, way), ()) if self.state["first_frame"][peer] < frame]
+            for way in (True, False)
+        )
         for peer in answers:
             theirs = int(self.state["high"][peer])
             if theirs < 0 or abs(distance(theirs, high)) <= FAR:
                 return False  # it sent only NAKs, or acknowledges PSNs near these: it may respond to this stream
-        heard = bool(answers) or (ends.service, ends.destination, ends.source, False) in self.between
-        return heard or ends.destination in self.connections.speakers
+        return bool(answers or requests) or self.connections.speakers.get(ends.destination, frame) < frame
 
     def requests_to(self, service: str, source: End, destination: End, dest_qp: int) -> int | None:
         """Slot of the requests from one port to a queue pair of another; None if there is none."""
@@ -361,7 +363,7 @@ class Streams:
                 if packet.syndrome >> 5 in (RNR, NAK) and back is not None:
                     back.refused(packet.psn, packet.time_ns)
             else:
-                yield from stream.request(packet, back, back is not None or (packet.psn == stream.retry_psn and self.silent(slot)))
+                yield from stream.request(packet, back, back is not None or (packet.psn == stream.retry_psn and self.silent(slot, packet.frame)))
             self.state["high"][slot] = stream.high
         for slot, stream in streams.items():
             for name in _SHARED:

@@ -87,8 +87,8 @@ class Connections:
         """Datagram services in order of their first requests, at most MAX_CONNECTIONS."""
         self.asked = BoundedDict[Key, Resolution](MAX_CONNECTIONS, self.dropped)
         """The latest request of each requester and request id."""
-        self.speakers: set[End] = set()
-        """Ends that sent connection management messages."""
+        self.speakers: dict[End, int] = {}
+        """Ends that sent connection management messages, and the frame of the first."""
         self.first_ns = self.last_ns = 0
 
     def feed(self, table: ChunkTable) -> Iterator[object]:
@@ -98,14 +98,14 @@ class Connections:
             self.last_ns = int(table.chunk.time_ns[-1])
         for message in table.once(messages):
             if len(self.speakers) < MAX_CONNECTIONS:
-                self.speakers.add(message.sender)
+                self.speakers.setdefault(message.sender, message.frame)
             yield from self._take(message)
 
     # -- queries
 
     def both_speak(self, connection: Connection) -> bool:
         """Whether both sides sent messages. If not, the capture may show one direction only, and a missing answer proves nothing."""
-        return {connection.active, connection.passive} <= self.speakers
+        return {connection.active, connection.passive} <= self.speakers.keys()
 
     def of_message(self, view: Any, sender: End, receiver: End) -> Connection | None:
         """The connection of a message other than a REQ; None if its REQ was not seen."""

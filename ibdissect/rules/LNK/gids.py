@@ -56,7 +56,7 @@ class OtherPortsLid(Rule):
         start = table.chunk.first
         for port_guid, lid, i in sorted(pair for pair in pairs if pair[0] in known)[:MAX_FLOWS]:
             port = known[port_guid]
-            changes = event.subnet.changes(lid) | port.changes()
+            changes = event.subnet.changes(lid) | port.changes() | witness.cuts(port, *event.subnet.owners(lid))
             for mine in pieces(rows[which == i], [change - start for change in changes]):
                 frame = start + int(mine[0])
                 found = _foreign(event.subnet, port, lid, frame)

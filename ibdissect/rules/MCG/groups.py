@@ -9,7 +9,6 @@ from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import SWITCH
 from ibdissect.lint.rule import WARNING, Context, Hit, Rule, Seen, on_event
-from ibdissect.wire.numbers import FIRST_MULTICAST
 
 MAX_SWITCHES = 49152
 
@@ -34,24 +33,17 @@ class TooManyGroups(Rule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        groups = event.subnet.groups.by_mgid
-        if len(groups) < 2:
-            return
-        first: dict[int, int] = {}
-        for group in groups.values():
-            if group.facts.now is not None and group.facts.now.mlid >= FIRST_MULTICAST:
-                mlid, frame = group.facts.now.mlid, group.facts.since
-                first[mlid] = min(frame, first.get(mlid, frame))
-        used = sorted(first.values())
-        for node in event.subnet.slots.values():
-            switch, since = (node.switch.now, node.switch.since) if node.kind == SWITCH else (None, 0)
-            if switch is None or not 0 < switch.multicast_fdb_cap < len(used) or node.slot in self.told:
+        first, in_use = event.table.chunk.first, event.subnet.groups.in_use
+        for node in event.subnet.slots.values() if in_use.now else ():
+            if node.kind != SWITCH or node.slot in self.told:
                 continue
-            self.told.put(node.slot, True)
-            frame = max(used[switch.multicast_fdb_cap], since)
-            row = max(0, frame - event.table.chunk.first)
-            yield Seen(event.table, row).found(
-                {"groups": switch.multicast_fdb_cap + 1, "switch": node.guid, "cap": switch.multicast_fdb_cap},
-                proof=[(since, "SwitchInfo")],
-                key=node.slot,
-            )
+            for frame in sorted({frame for frame in (*in_use.changes(), *node.switch.changes()) if frame >= first}):
+                switch, since = node.switch.at(frame)
+                number = in_use.at(frame)[0] or 0
+                if switch is not None and 0 < switch.multicast_fdb_cap < number:
+                    self.told.put(node.slot, True)
+                    yield Seen(event.table, frame - first).found(
+                        {"groups": number, "switch": node.guid, "cap": switch.multicast_fdb_cap}, proof=[(since, "SwitchInfo")],
+                        key=node.slot,
+                    )  # fmt: skip
+                    break

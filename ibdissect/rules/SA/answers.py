@@ -101,27 +101,28 @@ class PathLids(Rule):
                 continue
             pairs = guids[index], table.values(field)[index]
             first, of_pair = groups(pairs)
-            order = np.lexsort((pairs[1][first], pairs[0][first]))
-            for k, count in zip(first[order].tolist(), np.bincount(of_pair)[order].tolist(), strict=True):
-                i = int(index[k])
-                frame, lid = table.chunk.first + int(found.rows[i]), int(table.values(field)[i])
-                port = self._port(event.subnet, int(guids[i]))
-                held, since = port.lids.at(frame) if port is not None else (None, 0)
-                if port is None or held is None or since >= frame or not 0 < lid < FIRST_MULTICAST:
+            by_pair, ends = index[np.argsort(of_pair, kind="stable")], np.cumsum(np.bincount(of_pair)).tolist()
+            for k in np.lexsort((pairs[1][first], pairs[0][first])).tolist():
+                guid, lid, port = int(pairs[0][first[k]]), int(pairs[1][first[k]]), self._port(event.subnet, int(pairs[0][first[k]]))
+                if port is None or not 0 < lid < FIRST_MULTICAST or _held(port, lid, table.chunk.first + int(found.rows[index[first[k]]])):
                     continue
-                lids = (*port.lids.past, (port.lids.now, port.lids.since))
-                known = [value for value, taught in lids if value is not None and taught <= frame]
-                if any(base <= lid < base + (1 << lmc) for base, lmc in known) or not witness.told(port, frame):
-                    continue
-                guid = int(guids[i])
-                hit = Seen(table, int(found.rows[i])).found(
-                    {"which": which, "lid": lid, "guid": guid, "held": held[0]}, field, of=table.view(PathRecord, i),
-                    proof=[(since, "the port's LID")], count=count, key=(guid, lid),
-                )  # fmt: skip
-                if witness.sure(port, frame):
-                    yield hit
-                else:
-                    self.held.keep((port, hit), hit.frame, hit.time_ns)
+                mine = by_pair[ends[k - 1] if k else 0 : ends[k]]
+                cuts = np.searchsorted(table.chunk.first + found.rows[mine], sorted(port.changes() | witness.cuts(port)))
+                for part in np.split(mine, cuts):
+                    if not len(part):
+                        continue
+                    seen = Seen(table, int(found.rows[part[0]]))
+                    told, (held, since) = witness.told(port, seen.frame), port.lids.at(seen.frame)
+                    if not told or held is None or since >= seen.frame or _held(port, lid, seen.frame):
+                        continue
+                    hit = seen.found(
+                        {"which": which, "lid": lid, "guid": guid, "held": held[0]}, field, of=table.view(PathRecord, int(part[0])),
+                        proof=[(told, "the port's LID")], count=len(part), key=(guid, lid),
+                    )  # fmt: skip
+                    if witness.sure(port, seen.frame):
+                        yield hit
+                    else:
+                        self.held.keep((port, hit), hit.frame, hit.time_ns)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
@@ -138,6 +139,12 @@ class PathLids(Rule):
                 self.count = subnet.port_count
             port = self.ports.get(guid)
         return port
+
+
+def _held(port: Port, lid: int, frame: int) -> bool:
+    """Whether a port had a LID at a frame or before, as far as it is known."""
+    lids = [value for value, taught in (*port.lids.past, (port.lids.now, port.lids.since)) if value is not None and taught <= frame]
+    return any(base <= lid < base + (1 << lmc) for base, lmc in lids)
 
 
 class NoPathsAsked(Rule):

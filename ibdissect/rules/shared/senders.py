@@ -35,5 +35,5 @@ def port_of_sender(event: ChunkFollowed, context: Context, sender: int, hidden: 
         return event.subnet.owner(sender, frame)
     follower: Follower = context.get(Follower)
     origin = follower.routes.origins.get(sender)
-    hop = follower.routes.directed(origin, b"") if origin is not None else None
-    return (hop.node.manager(hop.entered), hop.frame) if hop is not None and hop.frame < frame else (None, 0)
+    home, since = origin.home.at(frame) if origin is not None else (None, 0)
+    return (home[0].manager(home[1]), since) if home is not None and home[0].alive and since < frame else (None, 0)
