@@ -84,6 +84,8 @@ class Transactions:
         """Open LID-routed requests by class, transaction and requester, with the hash of these three."""
         self.unasked = BoundedDict[Key, tuple[int, int, int, bool]](MAX_UNASKED)
         """Latest answers without request, as the request may be recorded after its answer: frame, time, hash, and if in `missed`."""
+        self.alone = BoundedDict[int, Request](MAX_TRAPS)
+        """The latest answers whose request is not in the capture, by frame."""
         self.missed = Missed("answers without a request")
         """Times of answers whose request is not in the capture."""
         self.first_match = NEVER
@@ -240,6 +242,7 @@ class Transactions:
             del self.unasked[key]
             if found[3]:
                 self.missed.remove(found[1])
+                self.alone.pop(found[0], None)
             request.answered_before = True
 
     def _answer(self, mads: Listed, i: int, found: list[tuple[int, Request]]) -> Iterator[MadEvent]:
@@ -274,6 +277,7 @@ class Transactions:
             yield AnsweredFromElsewhere(frame, time_ns, request, mads.source[i])
         elif frame > self.first_match:
             self.missed.add(frame, time_ns)
+            self.alone.put(frame, request_of(mads, i))
             self.unasked.put(key, (frame, time_ns, mads.marks[i], True))
 
     def _trap(self, mads: Listed, i: int) -> None:

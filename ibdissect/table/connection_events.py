@@ -39,6 +39,8 @@ class Connection(Record):
     max_cm_retries: int
     response_timeout: int
     """Remote CM response timeout code."""
+    ack_timeout: int
+    """Local ACK Timeout code: 4.096 us * 2^code, twice the packet lifetime and the delay of the answer."""
     in_subnet: bool
     """Whether it is a native connection in one subnet, both ports with a unicast LID."""
     reqs: int = 1

@@ -197,7 +197,7 @@ class Connections:
         connection = Connection(
             sender, message.receiver, view.local_communication_id, frame, time_ns, view.local_qpn, view.starting_psn, *lids,
             view.transport_service_type, view.service_id, view.partition_key, 128 << code if 1 <= code <= 5 else 0,
-            view.retry_count, view.max_cm_retries, view.remote_cm_response_timeout,
+            view.retry_count, view.max_cm_retries, view.remote_cm_response_timeout, view.primary_local_ack_timeout,
             sender.lid is not None and bool(view.primary_subnet_local) and all(0 < lid < FIRST_MULTICAST for lid in lids),
         )  # fmt: skip
         if len(self.all) < MAX_CONNECTIONS:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ibdissect.bounded import BoundedDict
+from ibdissect.dropped import Dropped
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.silence import doubtful
-from ibdissect.table.connection_events import Confirmed, Rejected, RejectedAlone, Replied, Requested
+from ibdissect.table.addresses import End
+from ibdissect.table.connection_events import Confirmed, Connection, Disconnecting, Rejected, RejectedAlone, Replied, Requested
 from ibdissect.table.connections import MAX_CONNECTIONS, Connections
 from ibdissect.wire.cm import DREQ, REJ, REP, REQ, RTU
 from ibdissect.wire.cm_names import REJ_REASONS
@@ -152,6 +155,52 @@ class DisconnectUnanswered(Rule):
                     connection.dreq_frame, connection.dreq_ns, {"ends": connection.text}, DREQ.remote_communication_id,
                     proof=[(connection.req_frame, "REQ")], severity=doubtful(context, connection.dreq_ns),
                 )  # fmt: skip
+
+
+class ReusedTooSoon(Rule):
+    """A queue pair is in a new connection while packets of its last one may still be under way.
+
+    ## Why it matters
+    A late packet of the old connection that happens to fit is taken for one of the new connection. That is what the TimeWait
+    state behind a DREQ is for; connection managers that keep it refuse such a REQ as stale (reason 10).
+
+    ## What to do
+    Let the application destroy the queue pair and take a new one, or check the connection manager of its node.
+
+    ## Evidence
+    Two connections of one queue pair, the second requested or accepted sooner behind the DREQ of the first than the Local ACK
+    Timeout of the first one's REQ, which is about the time in TimeWait. Only info, as senders round that timeout up.
+    """
+
+    code, name, severity = "CM018", "cm-reuse-timewait", INFO
+    reference = "IBA 12.9.8.1, 12.7.34; Linux core/cm.c cm_enter_timewait"
+    message = "{ends}: QP 0x{qpn:06x} of {end} is used again {milliseconds} ms after the DREQ, TimeWait is {allowed} ms"
+    example = "REQ with Local ACK Timeout 18, REP, RTU, DREQ, DREP, and at once another REQ with the same queue pair"
+
+    def __init__(self) -> None:
+        self.dropped = Dropped("queue pairs that were disconnected")
+        self.left = BoundedDict[tuple[End, int], tuple[Connection, int, int]](MAX_CONNECTIONS, self.dropped)
+        """Connection, frame and time of the latest DREQ, by port and queue pair."""
+
+    @on_event(Disconnecting)
+    def disconnecting(self, event: Disconnecting, _context: Context) -> None:
+        one = event.connection
+        for place in ((one.active, one.active_qpn), (one.passive, one.passive_qpn)):
+            self.left.put(place, (one, event.frame, event.time_ns), event.frame, event.time_ns)
+
+    @on_event(Requested, Replied)
+    def used(self, event: Requested | Replied, _context: Context) -> Iterator[Hit]:
+        new, asks = event.connection, isinstance(event, Requested)
+        end, qpn = (new.active, new.active_qpn) if asks else (new.passive, new.passive_qpn)
+        old, frame, left_ns = self.left.get((end, qpn), (new, 0, 0))
+        took, allowed = event.time_ns - left_ns, timeout_ns(old.ack_timeout)
+        if old is not new and 0 <= took < allowed:
+            del self.left[end, qpn]
+            yield fault(
+                event.frame, event.time_ns,
+                {"ends": new.text, "qpn": qpn, "end": str(end), "milliseconds": took // 1_000_000, "allowed": allowed // 1_000_000},
+                REQ.local_qpn if asks else REP.local_qpn, qpn, proof=[(old.req_frame, "REQ of the last connection"), (frame, "its DREQ")],
+            )  # fmt: skip
 
 
 class WrongTurn(Rule):

@@ -1,4 +1,4 @@
-"""Which answers carry another attribute than was asked for?"""
+"""Which answers carry another attribute than was asked for, or answer nothing that was asked?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import numpy as np
 
 from ibdissect.capture.scattered import u16
 from ibdissect.flow.requests import AnsweredMany
-from ibdissect.lint.rule import WARNING, Context, Hit, Rule, fault, on_chunk, on_event
+from ibdissect.flow.transactions import Transactions
+from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_chunk, on_end, on_event
+from ibdissect.rules.shared.silence import warm
+from ibdissect.table.addresses import LID_SIZE
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD, method_name
@@ -67,3 +70,43 @@ class OtherAttribute(Rule):
                 int(told[i]), proof=[(int(event.last_frames[i]), "request")],
                 start=int(mad[i] - table.chunk.offset[frame - table.chunk.first]),
             )  # fmt: skip
+
+
+class AnswerAlone(Rule):
+    """An answer has no request in the capture, which shows other requests of its receiver.
+
+    ## Why it matters
+    The capture missed the request, somebody else asked in the receiver's name, or the answer is forged. The receiver drops
+    answers to questions that it did not ask.
+
+    ## What to do
+    Believe other findings about missing packets in this capture less. If nothing else is missing, look who else uses this address.
+
+    ## Evidence
+    Answers from the eleventh second of the capture on; requests recorded just behind their answer count.
+    """
+
+    code, name, severity = "MAD004", "response-bit-without-request", INFO
+    reference = "IBA 13.4.2, 13.4.5; seed001"
+    message = "{what} to {receiver} answers no request of this capture"
+    example = "a PerformanceGet and its answer, and eleven seconds later an answer alone"
+    needs = (Transactions,)
+
+    def __init__(self) -> None:
+        self.asking = np.zeros(1 << 16, np.bool_)
+        """LIDs whose requests the capture shows, bool[65536]."""
+
+    @on_event(AnsweredMany)
+    def answered(self, event: AnsweredMany, _context: Context) -> None:
+        source = event.mads.source.take(event.asked)
+        self.asking[source.low[source.size == LID_SIZE].astype(np.int64)] = True
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        for answer in context.get(Transactions).alone.values():
+            lid = answer.target.lid
+            if lid is not None and self.asking[lid] and warm(answer.time_ns, context):
+                yield fault(
+                    answer.frame, answer.time_ns, {"what": answer.what, "receiver": answer.to}, MAD.transaction_id, evidence=LEARNT,
+                    key=(answer.source, answer.target, answer.mgmt_class),
+                )  # fmt: skip

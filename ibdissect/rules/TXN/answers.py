@@ -12,13 +12,11 @@ from ibdissect.flow.visible_answers import VisibleAnswers
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.elsewhere import Elsewhere
-from ibdissect.rules.shared.silence import PATIENCE_NS, UnansweredRule
+from ibdissect.rules.shared.silence import PATIENCE_NS, UnansweredRule, warm
 from ibdissect.table.locate import Bool
 from ibdissect.wire.mad import MAD, RESPONSE_OF, method_name
 
 SECOND = 1_000_000_000
-WARM_UP_NS = 10_000_000_000
-"""What belongs to the time in front of the capture is over by then."""
 
 
 def _fits() -> Bool:
@@ -30,11 +28,6 @@ def _fits() -> Bool:
 
 FITS = _fits()
 """Which methods answer which, bool[256, 256]: request, answer."""
-
-
-def warm(time_ns: int, context: Context) -> bool:
-    """Whether the capture has run for so long that it should have seen the beginning."""
-    return bool(time_ns - context.get(Transactions).first_ns >= WARM_UP_NS)
 
 
 class RequestUnanswered(UnansweredRule):

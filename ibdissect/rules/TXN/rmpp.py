@@ -12,8 +12,7 @@ from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.rules.MAD.rmpp import IN_USE
-from ibdissect.rules.shared.silence import doubtful
-from ibdissect.rules.TXN.answers import warm
+from ibdissect.rules.shared.silence import doubtful, warm
 from ibdissect.wire.mad import RMPP
 from ibdissect.wire.numbers import ABORT, ACK, DATA, STOP
 

@@ -15,6 +15,8 @@ from ibdissect.lint.rule import SEEN, Context, Hit, Rule, on_event
 
 PATIENCE_NS = 1_000_000_000
 """A request so shortly before the capture ends may still be answered."""
+WARM_UP_NS = 10_000_000_000
+"""What belongs to the time in front of the capture is over by then."""
 MAX_KEPT = 65536
 """Requests without an answer that are kept until the end; further ones are not judged."""
 
@@ -22,6 +24,11 @@ MAX_KEPT = 65536
 def doubtful(context: Context, time_ns: int) -> Severity | None:
     """INFO where the capture may have missed the packet; None, the rule's own severity, where it was not sent."""
     return None if context.get(CaptureLoss).proves_silence(time_ns) else Severity.INFO
+
+
+def warm(time_ns: int, context: Context) -> bool:
+    """Whether the capture has run for so long that it should have seen the beginning."""
+    return bool(time_ns - context.get(Transactions).first_ns >= WARM_UP_NS)
 
 
 class KnowledgeRule(Rule):

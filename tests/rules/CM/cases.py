@@ -54,6 +54,11 @@ case("CM009", [request(), reply(), READY, data(900, 0x00, bytes(512))],
 case("CM009", [*BROKEN, data(900), data(901, payload=bytes(260))], [*BROKEN, data(900), data(901, payload=bytes(256))], frames=[5])
 case("CM012", [request(), REFUSED], [request(), message(0x12, REJ, BACK, PASSIVE, reason=28, message_rejected=0)], frames=[2])
 case("CM017", [request(), reply(), READY, LEAVE, *WAIT[:3]], [request(), reply(), READY, LEAVE, LEFT, *WAIT[:3]], frames=[4], file=SLOW)
+SET_UP = [request(primary_local_ack_timeout=20), reply(), READY, LEAVE, LEFT]
+ANEW = request(local_communication_id=0x1002)
+case("CM018", [*SET_UP, ANEW], [*SET_UP, request(local_communication_id=0x1002, local_qpn=0x101)], frames=[6])
+case("CM018", [*SET_UP, ANEW], [request(primary_local_ack_timeout=8), *SET_UP[1:], ANEW], frames=[6])  # 1 ms
+case("CM018", [*SET_UP, ANEW], [*SET_UP[:3], request(primary_local_ack_timeout=20), ANEW], frames=[6])  # nobody left
 case("CM004", [request(), message(0x13, REP, IDS, ACTIVE, local_qpn=0x100)], [request(), reply()], frames=[2])
 TURNED = [over_ethernet(request(), 1), over_ethernet(REFUSED, 2), over_ethernet(reply(), 2)]
 case("CM004", TURNED, [*TURNED[:2], TURNED[0], TURNED[2]], frames=[3], also=["CM012"], twin_also=["CM012"], file=ethernet_pcap)

@@ -3,11 +3,14 @@ not."""
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 from ibdissect.wire.classport import ClassPortInfo
 from ibdissect.wire.mad import RMPP
 from ibdissect.wire.pm import PortCounters, PortCountersExtended
 from ibdissect.wire.spec import Struct
-from tests.craft import build, gmp, smp
+from tests.craft import build, erf_pcap, gmp, smp
 from tests.rules.cases import case
 from tests.rules.made.mads import counters, sa, table
 
@@ -28,7 +31,9 @@ case("MAD012", smp(1, NODE_INFO, header={"transaction_id": 0}), smp(1, NODE_INFO
 case("MAD015", table(rmpp_version=3), table())
 case("MAD015", table(rmpp_version=0), table(rmpp_version=0, rmpp_type=0, active=0))
 case("MAD016", counters(rmpp=build(RMPP, rmpp_version=1, rmpp_type=1, active=1)), counters())
-ASK = gmp(PERF, GET, 0x12, build(PortCounters, port_select=1), slid=1, dlid=2)
+PORT = build(PortCounters, port_select=1)
+ASK = gmp(PERF, GET, 0x12, PORT, slid=1, dlid=2)
+SLOW: Any = partial(erf_pcap, step_ns=6_000_000_000)
 
 
 def lid_counters(attribute: int, struct: type[Struct]) -> bytes:
@@ -44,3 +49,7 @@ case("MAD005", [ASK, lid_counters(0x1D, PortCountersExtended)], [OTHER, ASK, lid
 # it sends the asker elsewhere
 WHERE = gmp(PERF, RESPONSE, 1, build(ClassPortInfo, base_version=1, class_version=1), header={"status": 2}, slid=2, dlid=1)
 case("MAD005", [ASK, lid_counters(0x1D, PortCountersExtended)], [ASK, WHERE], frames=[2])
+# from the eleventh second on, to one whose requests the capture shows
+ANSWER, STRAY = lid_counters(0x12, PortCounters), gmp(PERF, RESPONSE, 0x12, PORT, header={"transaction_id": 9}, slid=2, dlid=1)
+case("MAD004", [ASK, ANSWER, STRAY], [ASK, ANSWER, gmp(PERF, RESPONSE, 0x12, PORT, slid=2, dlid=9)], frames=[3], file=SLOW)
+case("MAD004", SLOW([ASK, ANSWER, STRAY]), erf_pcap([ASK, ANSWER, STRAY]), frames=[3], file=None)  # type: ignore[arg-type]
