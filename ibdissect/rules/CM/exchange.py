@@ -160,11 +160,9 @@ class DisconnectUnanswered(Rule):
 class ReusedTooSoon(Rule):
     """A queue pair is in a new connection while packets of its last one may still be under way.
 
-    ## Why it matters
     A late packet of the old connection that happens to fit is taken for one of the new connection. That is what the TimeWait
     state behind a DREQ is for; connection managers that keep it refuse such a REQ as stale (reason 10).
 
-    ## What to do
     Let the application destroy the queue pair and take a new one, or check the connection manager of its node.
 
     ## Evidence

@@ -75,11 +75,9 @@ class OtherAttribute(Rule):
 class AnswerAlone(Rule):
     """An answer has no request in the capture, which shows other requests of its receiver.
 
-    ## Why it matters
     The capture missed the request, somebody else asked in the receiver's name, or the answer is forged. The receiver drops
     answers to questions that it did not ask.
 
-    ## What to do
     Believe other findings about missing packets in this capture less. If nothing else is missing, look who else uses this address.
 
     ## Evidence
