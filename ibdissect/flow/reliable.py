@@ -147,11 +147,9 @@ class Streams:
 
     def silent(self, slot: int, frame: int) -> bool:
         """Whether the other side has not responded to this stream before a frame, although the capture shows its packets."""
-        ends, high = self.ends[slot], int(self.state["high"][slot])
-        answers, requests = (
-            [peer for peer in self.between.get((ends.service, ends.destination, ends.source, way), ()) if self.state["first_frame"][peer] < frame]
-            for way in (True, False)
-        )
+        ends, high, since = self.ends[slot], int(self.state["high"][slot]), self.state["first_frame"]
+        back = (self.between.get((ends.service, ends.destination, ends.source, response), ()) for response in (True, False))
+        answers, requests = ([peer for peer in peers if since[peer] < frame] for peers in back)
         for peer in answers:
             theirs = int(self.state["high"][peer])
             if theirs < 0 or abs(distance(theirs, high)) <= FAR:
@@ -363,7 +361,8 @@ class Streams:
                 if packet.syndrome >> 5 in (RNR, NAK) and back is not None:
                     back.refused(packet.psn, packet.time_ns)
             else:
-                yield from stream.request(packet, back, back is not None or (packet.psn == stream.retry_psn and self.silent(slot, packet.frame)))
+                judged = back is not None or (packet.psn == stream.retry_psn and self.silent(slot, packet.frame))
+                yield from stream.request(packet, back, judged)
             self.state["high"][slot] = stream.high
         for slot, stream in streams.items():
             for name in _SHARED:

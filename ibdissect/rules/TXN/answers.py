@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.flow.capture_loss import CaptureLoss
-from ibdissect.flow.transactions import AnsweredAgain, AnsweredMany, RepressAlone, Request, Transactions, TrapAnswered
+from ibdissect.flow.transactions import AnsweredAgain, AnsweredMany, RepressAlone, Request, TrapAnswered
 from ibdissect.flow.visible_answers import VisibleAnswers
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
