@@ -22,6 +22,8 @@ class KnownFile(Record, frozen=True):
     """When its contents held, nanoseconds since 1970; 0: unknown."""
     lasting: bool = False
     """It holds until somebody changes it (partitions.conf), so its age proves nothing."""
+    exact: bool = False
+    """The user, or the file, says that time. The file system may just tell when it was copied."""
 
 
 def line_number(file: int, line: int) -> int:

@@ -16,6 +16,8 @@ from msgspec import field
 from ibdissect.bounded import BoundedDict, KeptList
 from ibdissect.capture.chunk import Damage
 from ibdissect.dropped import Dropped
+from ibdissect.fabric.file_lines import KnownFile
+from ibdissect.fabric.refuted import Refuted
 from ibdissect.failures import Failures
 from ibdissect.table.copies import Copies
 from ibdissect.table.mask import Judge
@@ -25,7 +27,7 @@ from ibdissect.wire.spec import Struct
 
 from .arguments import arguments_of
 from .consequences import Consequences
-from .file_evidence import with_lines
+from .file_evidence import doubt, outdated, with_lines
 from .finding import Finding, Severity, Span, value_of
 from .rule import Again, Context, Hit, Rule, Seen, handlers
 
@@ -120,6 +122,12 @@ class Linter:
             if hasattr(source, "hear"):
                 source.hear(self.of_event)
 
+    def know(self, files: Sequence[KnownFile]) -> None:
+        """Say whose lines the facts are that the model holds before the first frame."""
+        self.context.files = files
+        refuted: Any = self.context.get(Refuted)
+        self.sources.append(refuted)
+
     def feed(self, table: ChunkTable, shown: Bool | None = None) -> None:
         """Check a chunk; `shown` bool[n] limits the rows that are reported, but state is learnt from all rows."""
         table.once(self.copies.leave_out)
@@ -154,12 +162,24 @@ class Linter:
         if self.failures is not None:
             self.failures.window = 0, 0
         self._settle()
+        self._doubt()
         for rule, method in sorted(self.at_end, key=lambda entry: entry[0].code in self.consequences.causes):
             self._take(rule, method, self.context)
         for code in self._baseless():
             self.tally.pop(code, None)
         found = [finding for tally in self.tally.values() for finding in tally.findings]
         return sorted(found, key=lambda f: (f.frame, f.code))
+
+    def _doubt(self) -> None:
+        """Findings that rest on files which the traffic refutes are no more than infos."""
+        lines = [line for *_, lines in self.context.get(Refuted).lines() for line in lines] if self.context.files else []
+        paths = outdated(self.context.files, lines)
+        for tally in self.tally.values() if paths else ():
+            for finding in {id(one): one for one in (*tally.findings, *tally.flows.values())}.values():
+                before = finding.severity
+                if doubt(finding, paths) and before is not Severity.INFO:
+                    tally.lowered[Severity.INFO] += 1
+                    tally.lowered[before] -= before in tally.lowered
 
     def _settle(self) -> None:
         """Report the hits that waited for the end."""

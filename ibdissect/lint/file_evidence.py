@@ -1,8 +1,8 @@
-"""What is a finding worth that rests on subnet files? It names their lines, and an old file or a doubtful line makes it an info."""
+"""What is a finding worth that rests on subnet files? It names their lines; an old file, or one that traffic refutes, makes it an info."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -10,11 +10,13 @@ from msgspec.structs import replace as changed
 
 from ibdissect.fabric.file_lines import KnownFile, file_and_line, is_doubtful
 
-from .finding import Related, Severity
+from .finding import Finding, Related, Severity
 from .rule import Hit
 
 STALE_NS = 7 * 86400 * 10**9
 """A file that is older than this when the frame was captured may be stale. What lasts until somebody changes it is not judged by age."""
+COLLECTED_NS = 86400 * 10**9
+"""Files whose times are that close may have been collected together: if one is outdated, so is the other."""
 
 
 def with_lines(hit: Hit, files: Sequence[KnownFile]) -> Hit:
@@ -34,7 +36,25 @@ def _named(one: Related, time_ns: int, files: Sequence[KnownFile]) -> tuple[Rela
     file = files[index]
     doubt = ""
     if is_doubtful(one.frame):
-        doubt = "; in doubt, as no file says what kind of port it is"
-    elif not file.lasting and file.time_ns and file.time_ns < time_ns - STALE_NS:
+        doubt = "; in doubt, as the files do not say enough"
+    elif not file.lasting and file.time_ns and (file.time_ns < time_ns - STALE_NS or (file.exact and file.time_ns > time_ns + STALE_NS)):
         doubt = f"; as of {datetime.fromtimestamp(file.time_ns // 10**9, UTC):%Y-%m-%d}, may be stale"
     return replace(one, frame=0, why=one.why + doubt, file=file.path, line=line), bool(doubt)
+
+
+def outdated(files: Sequence[KnownFile], lines: Iterable[int]) -> set[str]:
+    """Paths of the files that are not trusted, as traffic refutes some lines: those of the lines, and all that are not newer."""
+    latest = max((files[file_and_line(line)[0]].time_ns for line in lines), default=None)
+    return {file.path for file in files if file.time_ns <= latest + COLLECTED_NS} if latest is not None else set()
+
+
+def doubt(finding: Finding, paths: set[str]) -> bool:
+    """Make a finding that rests on a file which is not trusted an info; return whether it rests on one."""
+    finding.related = tuple(
+        replace(one, why=f"{one.why}; in doubt, as traffic refutes a file of that time") if one.file in paths else one
+        for one in finding.related
+    )
+    if all(one.file not in paths for one in finding.related):
+        return False
+    finding.severity = Severity.INFO
+    return True

@@ -159,7 +159,7 @@ def linter_of(options: Options, reading: Reading, failures: Failures, *, on_find
         from ibdissect.fabric import Follower
         from ibdissect.subnet import learn
 
-        linter.context.files = options.subnet.known
+        linter.know(options.subnet.known)
         learn(linter.context.get(Follower).subnet, options.subnet.files)
     return linter
 

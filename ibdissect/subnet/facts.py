@@ -155,6 +155,8 @@ class WholeFact(Record, frozen=True, gc=False):
     """The file lists all LIDs of the subnet."""
 
     line: int
+    sure: bool = True
+    """The file itself shows that it is whole."""
 
 
 Fact = (

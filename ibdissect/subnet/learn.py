@@ -126,8 +126,10 @@ class _Learner:
                 sm.frame = sm.since = line
                 sm.lid, sm.priority, sm.state = lid, manager.priority or sm.priority, manager.state
         self._partitions()
-        for line, _ in self._of(WholeFact):
-            self.subnet.listed = line
+        ends = {end.guid for _, link in self.cached for end in (link.near, link.far)}
+        agreed = bool(ends) and all(guid in self.by_guid and self.by_guid[guid].lid for guid in ends)  # so guid2lid is not cut
+        lists = {fact.sure or agreed: line for line, fact in self._of(WholeFact)}
+        self.subnet.listed = lists[True] if True in lists else doubtful(lists[False]) if lists else 0
 
     def _node(self, line: int, fact: NodeFact) -> None:
         node, _ = self.subnet.node(fact.guid, line)

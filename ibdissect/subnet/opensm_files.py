@@ -41,7 +41,7 @@ def guid2lid(lines: Lines) -> Iterator[Fact]:
             continue
         yield PortFact(lines.number, End(port, lid=first), count.bit_length() - 1)
     if not lines.strange:
-        yield WholeFact(0)
+        yield WholeFact(0, sure=False)
 
 
 def guid2mkey(lines: Lines) -> Iterator[Fact]:

@@ -171,8 +171,8 @@ class _Reader:
         self.folders = False
         """Whether any argument was a directory: not every file in it is of use."""
         self._seen: set[str] = set()
-        self._sysfs: list[tuple[str, list[str], int]] = []
-        """Outputs of hosts: path, lines and time; joined when all are read."""
+        self._sysfs: list[tuple[KnownFile, list[str]]] = []
+        """Outputs of hosts and their lines; joined when all are read."""
         self._facts = 0
 
     def folder(self, path: str) -> None:
@@ -180,7 +180,7 @@ class _Reader:
         self.folders = True
         if tree := [file for device in ("", "*/") for name in TREE for file in glob.glob(os.path.join(glob.escape(path), device + name))]:
             lines = [f"{file}:{_first_line(file)}" for file in sorted(tree)[:MOST_FILES]]
-            self._sysfs.append((path, lines, self._time(path, "")))
+            self._sysfs.append((self._known(path, "sysfs"), lines))
             return
         for file in below(path):
             if os.path.isfile(file):
@@ -214,21 +214,23 @@ class _Reader:
 
     def _parse(self, path: str, kind: str, head: bytes, file: IO[bytes], *, insisted: bool) -> None:
         strange = Lines(path, ())
-        time_ns = self._time(path, head.decode("utf-8", "replace"))
+        known = self._known(path, kind, head.decode("utf-8", "replace"))
         if kind == "capture":
-            facts, time_ns = _captured(path)
+            facts, last = _captured(path)
+            known = known._replace(time_ns=last, exact=True)
         elif kind == "json":
             facts = list(islice(described(_loaded(path, head + file.read(MOST_JSON))), MOST_FACTS - self._facts))
         else:
             strange = Lines(path, _lines(head, file))
             parse = KINDS[kind].parse
             if parse is None:
-                self._sysfs.append((path, list(islice(strange, MOST_FACTS)), time_ns))
+                self._sysfs.append((known, list(islice(strange, MOST_FACTS))))
                 return
             facts = list(islice(parse(strange), MOST_FACTS - self._facts))
-        self._add(path, kind, facts, time_ns, strange, insisted=insisted)
+        self._add(known, kind, facts, strange, insisted=insisted)
 
-    def _add(self, path: str, kind: str, facts: list[Fact], time_ns: int, lines: Lines, *, insisted: bool = False) -> None:
+    def _add(self, known: KnownFile, kind: str, facts: list[Fact], lines: Lines, *, insisted: bool = False) -> None:
+        path = known.path
         self._facts += len(facts)
         if self._facts >= MOST_FACTS:
             raise SubnetFileError(path, 0, f"the files say more than {MOST_FACTS} facts, which is more than a subnet has")
@@ -241,29 +243,29 @@ class _Reader:
             )
         if not facts and not self.folders:
             self.notes.append(f"{path}: says nothing that is used ({kind})")
-        self.files.append(SubnetFile(KnownFile(path, time_ns, KINDS[kind].lasting and self.taken is None), kind, facts))
+        self.files.append(SubnetFile(known, kind, facts))
 
     def hosts(self) -> None:
         """Files of sysfs. The P_Keys of a port do not name it, so other files of the same host, named alike, are asked for its GUID."""
         ports: dict[str, host.Ports] = {}
-        for path, text, _ in self._sysfs:
-            for key, values in host.sysfs_ports(Lines(path, text)).items():
-                ports.setdefault(_host(path), {}).setdefault(key, {}).update(values)
-        for path, text, time_ns in self._sysfs:
-            lines = Lines(path, text)
-            self._add(path, "sysfs", list(host.sysfs(lines, ports.get(_host(path), {}))), time_ns, lines)
+        for known, text in self._sysfs:
+            for key, values in host.sysfs_ports(Lines(known.path, text)).items():
+                ports.setdefault(_host(known.path), {}).setdefault(key, {}).update(values)
+        for known, text in self._sysfs:
+            lines = Lines(known.path, text)
+            self._add(known, "sysfs", list(host.sysfs(lines, ports.get(_host(known.path), {}))), lines)
 
-    def _time(self, path: str, head: str) -> int:
-        """As said by the user, else in the file, else by the file system; nanoseconds since 1970."""
+    def _known(self, path: str, kind: str, head: str = "") -> KnownFile:
+        """The file with its time: as said by the user, else in the file, else by the file system."""
         if self.taken is not None:
-            return int(self.taken * 1e9)
+            return KnownFile(path, int(self.taken * 1e9), exact=True)
         stamp = STAMP.search(head)
         if stamp:
             try:
-                return int(time.mktime(time.strptime(stamp[1]))) * 1_000_000_000
+                return KnownFile(path, int(time.mktime(time.strptime(stamp[1]))) * 1_000_000_000, KINDS[kind].lasting, exact=True)
             except (ValueError, OverflowError):
                 pass
-        return os.stat(path).st_mtime_ns
+        return KnownFile(path, os.stat(path).st_mtime_ns, KINDS[kind].lasting)
 
 
 def _host(path: str) -> str:

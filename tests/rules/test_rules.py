@@ -33,7 +33,7 @@ def inform(linter: Linter, policy: SitePolicy | None, known: Sequence[SubnetFile
     if policy is not None:
         linter.context.sources[SitePolicy] = policy
     if known:
-        linter.context.files = [file.known for file in known]
+        linter.know([file.known for file in known])
         learn(linter.context.get(Follower).subnet, known)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ibdissect.errors import SubnetFileError
+from ibdissect.fabric.file_lines import is_doubtful
 from ibdissect.fabric.model import Port, Subnet
 from ibdissect.subnet import learn, read_files
 from ibdissect.subnet.reading import KINDS
@@ -165,6 +166,10 @@ def test_what_is_not_whole_does_not_list_all_lids(tmp_path: Path) -> None:
     assert read(tmp_path, topology=text).listed
     assert not read(tmp_path, topology=text[: text.index("vendid=0x2c9\ndevid=0x1017\nsysimgguid=0x2c903000000b0")]).listed
     assert not read(tmp_path, topology=text.replace("[2]\t", "<redacted>\t")).listed
+    (tmp_path / "topology").unlink()
+    assert is_doubtful(read(tmp_path, lids=SAMPLES["guid2lid"]).listed), "may have been cut"
+    assert not is_doubtful(read(tmp_path, lids=SAMPLES["guid2lid"], cables=SAMPLES["neighbors"]).listed)
+    assert is_doubtful(read(tmp_path, lids=SAMPLES["guid2lid"].split("\n")[0]).listed)
 
 
 HOSTILE = {

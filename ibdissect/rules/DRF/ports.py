@@ -1,4 +1,4 @@
-"""Which tables, LIDs, cables and M_Keys of ports are not what a subnet file says?"""
+"""Which tables, LIDs, cables and M_Keys of ports are not what a subnet file says? Which files does the traffic refute?"""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.file_lines import file_and_line, is_doubtful
 from ibdissect.fabric.model import Port
 from ibdissect.fabric.partitions import BASE, BLOCK, Membership, PKeys
+from ibdissect.fabric.refuted import Refuted
 from ibdissect.fabric.told import PKeyTables, PortInfos, Tellings
 from ibdissect.lint.finding import Evidence, Related, Secret, Severity
 from ibdissect.lint.rule import WARNING, Context, Hit, Rule, on_end, on_event
@@ -198,3 +199,32 @@ class KeyDrift(_DriftRule):
         said, now = told_otherwise(port.guard.held), port.guard.held.now
         if said is not None and said[0].key != now.key:
             yield port.guard.held.since, said[1], {"held": Secret("M_Key", now.key), "said": Secret("M_Key", said[0].key)}, "m_key"
+
+
+class Acknowledged(Rule):
+    """A port acknowledges packets of a partition that its P_Key table has not got according to a file, or has a LID that no port has.
+
+    ## Why it matters
+    The file describes the subnet as it was before or after the capture, or another subnet. So no finding that rests on this file, or on
+    one that is not newer, is more than an info.
+
+    ## What to do
+    Collect the files again, or take those of the time of the capture.
+
+    ## Evidence
+    An RC responder acknowledges only what its port accepted, with a P_Key of its own table.
+    """
+
+    code, name, severity = "DRF005", "file-refuted-by-traffic", WARNING
+    reference = "IBA 9.6.1, 10.9.3"
+    message = "LID {lid} acknowledges with P_Key 0x{p_key:04x}, so it is not as the files say"
+    example = "guid2lid and a P_Key table without 0x8010 for LID 5, then an ACK of LID 5 with P_Key 0x8010"
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        """Senders of acknowledgements that the files rule out."""
+        for frame, time_ns, lid, p_key, lines in context.get(Refuted).lines() if context.files else ():
+            yield Hit(
+                frame=frame, time_ns=time_ns, arguments={"lid": lid, "p_key": p_key}, evidence=Evidence.LEARNT, key=lid,
+                related=tuple(Related(line, "says otherwise") for line in lines),
+            )  # fmt: skip

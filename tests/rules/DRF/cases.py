@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from ibdissect.subnet import SubnetFile
-from tests.craft import smp
+from tests.craft import rc, smp
 from tests.fabric.made import ANSWER, GUID, SWITCH_GUID, answer, node, p_keys, port_info, switch
 from tests.rules.cases import case
 from tests.subnet.files import parsed
 
 P_KEY_TABLE, NODE_INFO, PORT_INFO = 0x16, 0x11, 0x15
+SEND, ACK = 0x04, 0x11
 PORT_5 = GUID + (5 << 4) + 1
 GUID2LID = parsed("guid2lid", f"0x{PORT_5:016x} 0x0005 0x0005\n0x0000000000000001 0x0001 0x0001")[0]
 PARTITIONS = parsed("partitions.conf", f"Default=0x7fff : ALL=full ;\nStorage=0x10 :\n 0x{PORT_5:x}=full ;")[0]
@@ -56,3 +57,18 @@ KEYS = parsed("guid2mkey", f"0x{PORT_5:016x} 0x00000000000000aa")[0]
 case("DRF004", [SHOWN[0], answer(5, PORT_INFO, port_info(5, m_key=0xBB), modifier=1)],
      [SHOWN[0], answer(5, PORT_INFO, port_info(5, m_key=0xAA), modifier=1)], frames=[2], known=[host(5), KEYS],
      also=["MKY005"], twin_also=["MKY005"])  # fmt: skip
+
+
+def sent(opcode: int, p_key: int) -> bytes:
+    """An RC packet between LID 5 and LID 3."""
+    return rc(opcode, bytes(8) if opcode == SEND else b"", slid=5, dlid=3, bth={"p_key": p_key, "destqp": 9})
+
+
+# LID 5 takes a packet of a partition that it is no member of, so the file is of another time; what rests on it is an info
+WHOLE = parsed("smpquery", f"$ smpquery pkeys 5 1\n   {ROWS.replace('0x8010', '0x0010')}\n32 pkeys capacity for this port")[0]
+case("DRF005", [sent(SEND, 0x8123), sent(ACK, 0x8010)], [sent(SEND, 0x8123), sent(ACK, 0x0010)], frames=[2], known=[host(5), WHOLE],
+     also=["PKY004"], twin_also=["PKY004"])  # fmt: skip
+# a damaged packet proves nothing, nor does one that LID 5 sends by itself
+INTACT = sent(ACK, 0x0010)
+DAMAGED = INTACT[:10] + b"\x80" + INTACT[11:]  # the upper byte of the P_Key
+case("DRF005", [sent(ACK, 0x8010)], [sent(SEND, 0x8010), DAMAGED], frames=[1], known=[host(5), WHOLE], twin_also=["ROC006", "ROC007"])

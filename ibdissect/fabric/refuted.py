@@ -1,0 +1,65 @@
+"""Which facts of subnet files does the traffic refute? A port that acknowledges packets exists, and holds the P_Key that it sends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+
+from ibdissect.bounded import KeptDict
+from ibdissect.dropped import Dropped
+from ibdissect.table.crcs import wrong_icrcs
+from ibdissect.table.native import Native
+from ibdissect.table.rows import groups
+from ibdissect.table.table import ChunkTable
+
+from .follow import Follower
+from .partitions import BASE, FULL, Verdict
+
+MAX_ENDS = 65536
+"""Combinations of LID and P_Key that are remembered."""
+FIRST_RESPONSE, LAST_RESPONSE = 0x0D, 0x12
+"""OpCodes of RC that a responder sends: it took a packet of that partition, so its table and that of the sender hold it (IBA 9.6.1)."""
+
+
+class Refuted:
+    """Who acknowledged packets with which P_Key; fed only where there are files."""
+
+    after: ClassVar = (Follower,)
+
+    def __init__(self, follower: Follower) -> None:
+        self.subnet = follower.subnet
+        self.dropped = Dropped("senders of acknowledgements that subnet files are compared with")
+        self.first = KeptDict[int, tuple[int, int]](MAX_ENDS, self.dropped)
+        """LID and P_Key in one number -> the first frame and its time."""
+
+    def feed(self, table: ChunkTable) -> Iterator[object]:
+        """Remember who acknowledges; there are no events."""
+        native = table.once(Native)
+        index = np.flatnonzero((native.opcode >= FIRST_RESPONSE) & (native.opcode <= LAST_RESPONSE))
+        ends, rows = native.slid[index] << 16 | native.p_key[index], native.rows[index]
+        fresh = ~np.isin(ends, np.fromiter(self.first, np.int64, len(self.first)))
+        ends, rows = ends[fresh], rows[fresh]
+        good = ~wrong_icrcs(table, rows)
+        ends, rows = ends[good], rows[good]
+        for i in groups((ends,))[0].tolist():
+            when = table.chunk.first + int(rows[i]), int(table.chunk.time_ns[rows[i]])
+            self.first.keep(int(ends[i]), when, *when)
+        yield from ()
+
+    def lines(self) -> Iterator[tuple[int, int, int, int, tuple[int, ...]]]:
+        """(first frame, its time, LID, P_Key, numbers of the lines in files that say that this cannot be) of each sender."""
+        for end, (frame, time_ns) in self.first.items():
+            lid, p_key = end >> 16, end & (FULL | BASE)
+            port, since = self.subnet.owner(lid, frame)
+            if port is None:
+                said: tuple[int, ...] = (self.subnet.listed,)
+            elif port.p_keys is None:
+                continue
+            else:  # with a full P_Key the table holds that form, so it would accept limited ones as well
+                verdict, taught = port.p_keys.judge(p_key & BASE if p_key & FULL else p_key | FULL, frame, port.p_key_capacity(frame))
+                said = (*taught, since) if verdict in (Verdict.LIMITED, Verdict.ABSENT) else ()
+            said = tuple(line for line in sorted(set(said)) if line < 0)
+            if said:
+                yield frame, time_ns, lid, p_key, said

@@ -1,0 +1,36 @@
+"""Do acknowledgements that files rule out make infos of the findings that rest on these files?"""
+
+from __future__ import annotations
+
+from ibdissect.lint.finding import Severity
+from ibdissect.subnet import SubnetFile
+from tests.craft import erf_pcap, rc
+from tests.rules.test_rules import lint
+from tests.subnet.files import parsed
+
+DAY = 86400 * 10**9
+SEND, ACK = rc(0x04, bytes(8), slid=3, dlid=5, bth={"p_key": 0x1234}), 0x11
+
+
+def table(lid: int, key: str, time_ns: int) -> SubnetFile:
+    """A P_Key table, read at some time."""
+    info = f"NodeType:...Channel Adapter\nNumPorts:...1\nSystemGuid:...0x{lid}\nGuid:...0x{lid}\nPortGuid:...0x{lid}\nPartCap:...32"
+    node = f"# Node info: Lid {lid}\n{info}\nDevId:...1\nLocalPort:...1\nVendorId:...1\n"
+    keys = f"$ smpquery pkeys {lid} 1\n   0: 0xffff {key} {'0x0000 ' * 6}\n32 pkeys capacity for this port"
+    file = parsed("smpquery", node + keys, path=f"lid{lid}")[0]
+    file.known = file.known._replace(time_ns=time_ns)
+    return file
+
+
+def found(*frames: bytes, newer: int = 0) -> dict[str, Severity]:
+    """Severities by code; the table of LID 5 is `newer` than that of LID 7, which acknowledges."""
+    at = 1_700_000_000_000_000_000
+    return {one.code: one.severity for one in lint(erf_pcap(frames), known=[table(7, "0x1234", at), table(5, "0x1234", at + newer)])}
+
+
+def test_a_file_that_traffic_refutes_accuses_nobody() -> None:
+    wrong = rc(ACK, slid=7, dlid=3, bth={"p_key": 0x9234})
+    assert found(SEND) == {"PKY001": Severity.ERROR}
+    assert found(SEND, rc(ACK, slid=7, dlid=3, bth={"p_key": 0x1234}))["PKY001"] is Severity.ERROR
+    assert found(SEND, wrong)["PKY001"] is Severity.INFO, "whenever it was collected, it was together with the table of LID 7"
+    assert found(SEND, wrong, newer=2 * DAY)["PKY001"] is Severity.ERROR
