@@ -12,6 +12,7 @@ from itertools import chain, islice
 from typing import IO
 
 from msgspec import Struct as Record
+from msgspec.structs import replace as changed
 
 from ibdissect.capture import pcap, pcapng
 from ibdissect.capture.discover import NAMES, below
@@ -217,7 +218,7 @@ class _Reader:
         known = self._known(path, kind, head.decode("utf-8", "replace"))
         if kind == "capture":
             facts, last = _captured(path)
-            known = known._replace(time_ns=last, exact=True)
+            known = changed(known, time_ns=last, exact=True)
         elif kind == "json":
             facts = list(islice(described(_loaded(path, head + file.read(MOST_JSON))), MOST_FACTS - self._facts))
         else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from ibdissect.lint.finding import Severity
 from ibdissect.subnet import SubnetFile
 from tests.craft import erf_pcap, rc
@@ -18,7 +20,7 @@ def table(lid: int, key: str, time_ns: int) -> SubnetFile:
     node = f"# Node info: Lid {lid}\n{info}\nDevId:...1\nLocalPort:...1\nVendorId:...1\n"
     keys = f"$ smpquery pkeys {lid} 1\n   0: 0xffff {key} {'0x0000 ' * 6}\n32 pkeys capacity for this port"
     file = parsed("smpquery", node + keys, path=f"lid{lid}")[0]
-    file.known = file.known._replace(time_ns=time_ns)
+    file.known = replace(file.known, time_ns=time_ns)
     return file
 
 
