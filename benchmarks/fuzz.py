@@ -30,10 +30,11 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from ibdissect.dissect.transfers import Transfers, records  # noqa: E402
+
 from ibdissect.dfilter.compile import compile_filter  # noqa: E402
 from ibdissect.dissect.printers import dotted, dump, outline  # noqa: E402
 from ibdissect.dissect.summary import summaries  # noqa: E402
-from ibdissect.dissect.transfers import Transfers, records  # noqa: E402
 from ibdissect.dissect.tree import dissect_row  # noqa: E402
 from ibdissect.dissect.value import Presenter  # noqa: E402
 from ibdissect.errors import CaptureError  # noqa: E402

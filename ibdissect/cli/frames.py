@@ -13,11 +13,11 @@ from ibdissect.dissect import named, printers
 from ibdissect.dissect.bulk import JsonLines
 from ibdissect.dissect.layout import Layout, layout_of
 from ibdissect.dissect.summary import summaries
-from ibdissect.dissect.transfers import Transfers
-from ibdissect.dissect.transfers import outline as reassembled
 from ibdissect.dissect.tree import Tree, tree_of
 from ibdissect.dissect.value import Presenter
 from ibdissect.dissect.walk import Walk
+from ibdissect.flow.transfers import Transfers
+from ibdissect.flow.transfers import outline as reassembled
 from ibdissect.session.capture import Capture
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable

@@ -1,14 +1,15 @@
-"""Did all segments of a multi-packet transfer (RMPP) arrive in order?
+"""Which transfer does an RMPP message belong to, when does one begin and end, and did its segments arrive in order (IBA 13.6)?
 
-Every capture is judged by this, so it keeps a few numbers per transfer; `dissect.rmpp` keeps and joins the data of those that are shown.
+Every capture is judged by this, so it keeps a few numbers per transfer; `reassembly` also keeps the data of those that are shown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from msgspec import Struct as Record
+from msgspec.structs import replace
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
@@ -16,38 +17,76 @@ from ibdissect.table.addresses import End
 from ibdissect.wire.mad import TransferKey, transfer_key
 from ibdissect.wire.numbers import ABORT, ACK, DATA, LAST_SEGMENT, STOP
 
-from .datagrams import Listed
 from .missed import Missed
 
 MAX_TRANSFERS = 4096
+"""Transfers kept in progress, and as many whose last segment was seen, to tell their repeated segments from new transfers."""
 ROOM = 220
 """Payload bytes per segment, including the class header: of subnet administration and of vendor classes of range 2."""
 
 
-class Transfer(Record):
-    """A transfer, from the first segment seen."""
+class Message(Record, frozen=True):
+    """One MAD with an RMPP header in use."""
 
     frame: int
     time_ns: int
     source: End
     destination: End
+    mgmt_class: int
+    tid: int
+    method: int
     attribute: int
-    claimed: int
-    """PayloadLength of the first segment, 0 if not given."""
-    next: int
+    kind: int
+    """DATA, ACK, STOP or ABORT."""
+    flags: int
+    status: int
+    number: int
+    """Data1: the segment's number in DATA and ACK."""
+    length: int
+    """Data2: PayloadLength in DATA, NewWindowLast in ACK."""
+    step: int = 0
+    """Bytes from one record to the next (AttributeOffset); 0 for classes without it."""
+    offset: int = 0
+    """Offset in the frame of the class's data."""
+    data: bytes = b""
+    """The class's data, without the class header that every segment repeats and without the padding of the last segment; empty where
+    only the order of segments matters."""
+
+    def key(self, *, back: bool = False) -> TransferKey:
+        """Key of the transfer; `back`: if this came from its receiver."""
+        return transfer_key(self.mgmt_class, self.tid, self.source, self.destination, self.method, back=back)
+
+
+class Transfer(Record, eq=False):
+    """A transfer, from the first segment seen."""
+
+    first: Message
+    """The segment seen first."""
     last_ns: int
+    next: int
+    """Number behind the highest segment seen."""
     missing: int = 0
     """Number of the first missing segment; 0: no gap so far."""
-
-    @property
-    def whole(self) -> bool:
-        """Whether there was no gap so far."""
-        return not self.missing
+    announced: int = 0
+    """PayloadLength of the first segment: the whole transfer including a class header per segment; 0 if not given or not seen."""
+    last: int = 0
+    """Number of the last segment; 0 until it has been seen."""
+    acknowledged: int = 0
+    """Highest segment number that the receiver acknowledged."""
 
     @property
     def ends(self) -> str:
         """`LID 1 → LID 7`."""
-        return f"{self.source} → {self.destination}"
+        return f"{self.first.source} → {self.first.destination}"
+
+    def replaced_by(self, first: Message) -> bool:
+        """Whether a segment of the same key starts another transfer."""
+        if (first.method, first.attribute) != (self.first.method, self.first.attribute):
+            return True
+        if first.number != 1:
+            return 0 < self.last < first.number
+        # Once the receiver has acknowledged the last segment, the sender repeats none.
+        return 0 < self.last <= self.acknowledged or 0 < self.announced != first.length
 
 
 class TransferEvent(Record, frozen=True, eq=False):
@@ -87,74 +126,86 @@ class WindowBehind(TransferEvent, frozen=True):
     window: int
 
 
-class Transfers:
-    """Transfers in progress, bounded; the oldest is evicted first."""
+T = TypeVar("T", bound=Transfer)
 
-    def __init__(self) -> None:
+
+class Transfers(Generic[T]):
+    """The transfers of a capture, bounded; those idle for longest are evicted first. Takes all messages in capture order."""
+
+    def __init__(self, make: type[T]) -> None:
+        self.make = make
         self.dropped = Dropped("transfers of several segments")
-        self.open = BoundedDict[TransferKey, Transfer](MAX_TRANSFERS, self.dropped)
-        self.ended = BoundedDict[TransferKey, Transfer](MAX_TRANSFERS)
-        """Transfers whose last segment arrived: the sender may still resend missing or unacknowledged segments."""
+        self.open = BoundedDict[TransferKey, T](MAX_TRANSFERS, self.dropped)
+        """Transfers whose last segment has not been seen."""
+        self.sent = BoundedDict[TransferKey, T](MAX_TRANSFERS)
+        """Transfers whose last segment was seen: the sender may still resend missing or unacknowledged segments."""
         self.missed = Missed("segments that were acknowledged")
         """Times of acknowledgements of segments that are not in the capture."""
 
-    def take(self, mads: Listed, i: int) -> Iterator[TransferEvent]:
-        """Process a MAD with an active RMPP header."""
-        kind = mads.rmpp_type[i]
-        if kind == DATA:
-            yield from self._data(mads, i)
-        elif kind == ACK:
-            yield from self._ack(mads, i)
-        elif kind in (STOP, ABORT):
-            for back in (False, True):
-                self.open.pop(self._key(mads, i, back), None)
+    def take(self, message: Message) -> Iterator[TransferEvent]:
+        """Process a message."""
+        if message.kind == DATA:
+            yield from self._data(message)
+        elif message.kind == ACK:
+            yield from self._ack(message)
+        elif message.kind in (STOP, ABORT):  # either end may stop or abort
+            for key in (message.key(), message.key(back=True)):
+                self._forget(key, "stopped" if message.kind == STOP else "aborted", message)
 
-    @staticmethod
-    def _key(mads: Listed, i: int, back: bool) -> TransferKey:
-        return transfer_key(mads.mgmt_class[i], mads.transaction[i], mads.source[i], mads.destination[i], mads.method[i], back=back)
+    def held(self, transfer: T, message: Message) -> None:
+        """A DATA message belongs to a transfer."""
 
-    def _data(self, mads: Listed, i: int) -> Iterator[TransferEvent]:
-        key, segment = self._key(mads, i, False), mads.segment[i]
-        frame, time_ns, length = mads.frames[i], mads.times[i], mads.data2[i]
-        transfer = self.open.get(key)
-        if segment == 1 and (transfer is None or transfer.next > 2 or transfer.attribute != mads.attribute[i]):
-            self.open.pop(key, None)
-            self.ended.pop(key, None)
-            transfer = Transfer(frame, time_ns, mads.source[i], mads.destination[i], mads.attribute[i], length, 1, time_ns)
-            self.open.put(key, transfer, frame, time_ns)
-        ended = self.ended.get(key) if transfer is None else None
-        if ended is not None and segment < ended.next:
-            transfer = ended
+    def over(self, transfer: T, how: str, message: Message | None) -> None:
+        """A transfer is no longer followed: `stopped`, `aborted`, `replaced` by a message, or `evicted`."""
+
+    def _forget(self, key: TransferKey, how: str, message: Message) -> None:
+        for transfers in (self.open, self.sent):
+            if (transfer := transfers.pop(key, None)) is not None:
+                self.over(transfer, how, message)
+
+    def _put(self, transfers: BoundedDict[TransferKey, T], key: TransferKey, transfer: T, message: Message) -> None:
+        evicted = transfers.put(key, transfer, message.frame, message.time_ns)
+        if evicted is not None:
+            self.over(evicted[1], "evicted", None)
+
+    def _data(self, message: Message) -> Iterator[TransferEvent]:
+        key, segment, frame, time_ns = message.key(), message.number, message.frame, message.time_ns
+        transfer = self.open.get(key) or self.sent.get(key)
+        if transfer is not None and transfer.replaced_by(message):
+            self._forget(key, "replaced", message)
+            transfer = None
         if transfer is None:
-            lone = Transfer(frame, time_ns, mads.source[i], mads.destination[i], mads.attribute[i], 0, segment + 1, time_ns, missing=1)
-            if not mads.rmpp_flags[i] & LAST_SEGMENT:
-                self.open.put(key, lone, frame, time_ns)
-            yield SegmentAlone(frame, time_ns, lone, segment)
-            return
-        transfer.last_ns = time_ns
-        if segment < transfer.next:
+            transfer = self.make(message, time_ns, segment, missing=int(segment != 1))
+            self._put(self.open, key, transfer, message)
+            if segment != 1:
+                yield SegmentAlone(frame, time_ns, transfer, segment)
+        elif segment < transfer.next:
             yield SegmentRepeated(frame, time_ns, transfer, segment)
-            return
-        if segment > transfer.next:
+        elif segment > transfer.next:
             transfer.missing = transfer.missing or transfer.next
             yield SegmentMissing(frame, time_ns, transfer, segment, transfer.next)
-        transfer.next = segment + 1
-        if mads.rmpp_flags[i] & LAST_SEGMENT:
-            del self.open[key]
-            self.ended.put(key, transfer, frame, time_ns)
-            found = (segment - 1) * ROOM + length
-            if transfer.whole and transfer.claimed and segment > 1 and found != transfer.claimed:
+        transfer.last_ns, transfer.next = time_ns, max(transfer.next, segment + 1)
+        if segment == 1:
+            transfer.announced = message.length
+        if message.flags & LAST_SEGMENT and not transfer.last:
+            transfer.last = segment
+            found = (segment - 1) * ROOM + message.length
+            if not transfer.missing and transfer.announced and segment > 1 and found != transfer.announced:
                 yield LengthDisagrees(frame, time_ns, transfer, segment, found)
+            del self.open[key]
+            self._put(self.sent, key, transfer, message)
+        else:
+            (self.sent if transfer.last else self.open).move_to_end(key)
+        self.held(transfer, message)
 
-    def _ack(self, mads: Listed, i: int) -> Iterator[TransferEvent]:
-        segment, window = mads.segment[i], mads.data2[i]
-        key = self._key(mads, i, True)
-        transfer = self.open.get(key) or self.ended.get(key)
+    def _ack(self, message: Message) -> Iterator[TransferEvent]:
+        segment, window, key = message.number, message.length, message.key(back=True)
+        transfer = self.open.get(key) or self.sent.get(key)
         if transfer is not None and 0 < transfer.missing <= segment:
-            self.missed.add(mads.frames[i], transfer.last_ns)
+            self.missed.add(message.frame, transfer.last_ns)
         if window < segment:
-            frame, time_ns = mads.frames[i], mads.times[i]
-            shown = transfer or Transfer(frame, time_ns, mads.destination[i], mads.source[i], mads.attribute[i], 0, 0, time_ns)
-            yield WindowBehind(frame, time_ns, shown, segment, window)
+            shown = transfer or Transfer(replace(message, source=message.destination, destination=message.source), message.time_ns, 0)
+            yield WindowBehind(message.frame, message.time_ns, shown, segment, window)
         if transfer is not None:
-            transfer.last_ns = mads.times[i]
+            transfer.last_ns = message.time_ns
+            transfer.acknowledged = max(transfer.acknowledged, segment)

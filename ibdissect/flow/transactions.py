@@ -35,7 +35,7 @@ from .requests import (
     answered,
     request_of,
 )
-from .rmpp import TransferEvent, Transfers
+from .rmpp import Message, Transfer, TransferEvent, Transfers
 
 ASKS = frozenset(RESPONSE_OF) - {TRAP}
 """Methods that require an answer."""
@@ -90,7 +90,7 @@ class Transactions:
         """Times of answers whose request is not in the capture."""
         self.first_match = NEVER
         """Frame of the first matched answer; earlier answers may belong to requests from before the capture."""
-        self.transfers = Transfers()
+        self.transfers = Transfers(Transfer)
         self.dropped = (dropped, self.transfers.dropped, self.transfers.missed.dropped, self.missed.dropped)
         self.answers = 0
         """Number of answers seen; if 0, the capture shows only one direction."""
@@ -140,7 +140,7 @@ class Transactions:
             for i in range(len(each)):
                 self.answers = numbers[i]
                 if each.rmpp_type[i] and index[i] >= early:
-                    yield from self.transfers.take(each, i)
+                    yield from self.transfers.take(_message(each, i))
                 if matters[i]:
                     yield from self._take(each, i, found)
         self.answers = before if not len(ordinals) else int(ordinals[-1])
@@ -346,6 +346,13 @@ def _roles(mads: Datagrams) -> tuple[npt.NDArray[np.uint8], Bool]:
     other = mads.mgmt_class == CM_CLASS
     role[other] = NOTHING
     return role, segments & ~other
+
+
+def _message(mads: Listed, i: int) -> Message:
+    return Message(
+        mads.frames[i], mads.times[i], mads.source[i], mads.destination[i], mads.mgmt_class[i], mads.transaction[i], mads.method[i],
+        mads.attribute[i], mads.rmpp_type[i], mads.rmpp_flags[i], 0, mads.segment[i], mads.data2[i],
+    )  # fmt: skip
 
 
 def _asker(columns: list[U64]) -> list[U64]:

@@ -20,7 +20,7 @@ from .reading import Reading, plain_path
 
 if TYPE_CHECKING:
     from ibdissect.dfilter.answers import Answers
-    from ibdissect.dissect.rmpp import Transfer
+    from ibdissect.flow.reassembly import Reassembled
     from ibdissect.lint.result import CaptureReport
     from ibdissect.session.check import Options
     from ibdissect.subnet import SubnetFiles
@@ -87,9 +87,9 @@ class Capture(Reading):
                 pass
         return dissect_row(table, 0, self.presenter())
 
-    def transfer(self, number: int) -> Transfer | None:
+    def transfer(self, number: int) -> Reassembled | None:
         """The RMPP transfer that a frame carries a segment of, complete or not; None for other frames. Reads the capture again."""
-        from ibdissect.dissect.transfers import Transfers  # rarely needed
+        from ibdissect.flow.transfers import Transfers  # rarely needed
 
         transfers = Transfers()
         for table in self.tables():

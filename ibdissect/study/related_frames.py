@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from ibdissect.capture.scattered import u24
-from ibdissect.dissect.rmpp import Message, Transfer
-from ibdissect.dissect.transfers import Transfers, messages
+from ibdissect.flow.reassembly import Reassembled
+from ibdissect.flow.rmpp import Message
+from ibdissect.flow.transfers import Transfers, messages
 from ibdissect.table.addresses import End, ends_at, ends_of
 from ibdissect.table.connection_events import Connection
 from ibdissect.table.locate import Int
@@ -125,7 +126,7 @@ def _of_flow(table: ChunkTable, ends: tuple[End, End], qp: int, responses: bool)
     return found
 
 
-def find_transfer(model: CaptureModel, frame: int, wanted: Callable[[], bool]) -> Transfer | None:
+def find_transfer(model: CaptureModel, frame: int, wanted: Callable[[], bool]) -> Reassembled | None:
     """The RMPP transfer that a frame belongs to, as a segment or an acknowledgement; None when it belongs to none.
 
     Segments farther than REACH frames away are not looked for. Runs in a thread.
@@ -146,8 +147,9 @@ def find_transfer(model: CaptureModel, frame: int, wanted: Callable[[], bool]) -
     return next((transfer for transfer in transfers.unfinished() if _belongs(message, transfer)), None)
 
 
-def _belongs(message: Message, transfer: Transfer) -> bool:
+def _belongs(message: Message, transfer: Reassembled) -> bool:
     if transfer.holds(message.frame):
         return True
-    first = min(transfer.frames, default=0)
-    return transfer.key in (message.key(), message.key(back=True)) and first <= message.frame <= (transfer.end_frame or message.frame)
+    if transfer.first.key() not in (message.key(), message.key(back=True)):
+        return False
+    return min(transfer.frames, default=0) <= message.frame <= (transfer.end_frame or message.frame)

@@ -13,10 +13,10 @@ from ibdissect.dfilter.compile import compile_filter
 from ibdissect.dfilter.complete import complete
 from ibdissect.dissect.printers import dotted, dump, outline
 from ibdissect.dissect.summary import summaries
-from ibdissect.dissect.transfers import Transfers, records
 from ibdissect.dissect.value import Presenter
 from ibdissect.errors import CaptureError, FilterError
 from ibdissect.flow.statistics import Statistics
+from ibdissect.flow.transfers import Transfers, records
 from ibdissect.lint.result import CaptureReport
 from ibdissect.lint.rule import Rule
 from ibdissect.rules import load

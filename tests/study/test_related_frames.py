@@ -10,7 +10,7 @@ from ibdissect.study.background import Snapshot, Study
 from ibdissect.study.capture_model import CaptureModel
 from ibdissect.study.related_frames import counterpart, filter_for_frame, find_transfer
 from tests import craft
-from tests.dissect.test_transfers import FIRST, LAST, MIDDLE, segment
+from tests.flow.test_transfers import FIRST, LAST, MIDDLE, segment
 from tests.study.made import opened, studied, written
 
 GET, ANSWER = 1, 0x81

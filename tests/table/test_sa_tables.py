@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.dissect.transfers import Transfers, records
+from ibdissect.flow.transfers import Transfers, records
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.dm import IOUnitInfo
 from ibdissect.wire.sa import SAFormat, SARecordPiece

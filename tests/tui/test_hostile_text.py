@@ -28,7 +28,7 @@ from ibdissect.wire.spec import decode_text
 from ibdissect.wire.text import printable
 from tests.cli.test_serve import fetch
 from tests.craft import build, gmp, smp, ud
-from tests.dissect.test_transfers import segment
+from tests.flow.test_transfers import segment
 from tests.test_hostile import TEXTS
 from tests.test_hostile_pcapng import block, interface, option, section
 from tests.tui import drawn, made

@@ -27,7 +27,7 @@ def of_transfer(event: TransferEvent, severity: Severity | None = None, **argume
     return fault(
         event.frame, event.time_ns, {"ends": event.transfer.ends, "segment": event.segment, **arguments},
         RMPP.segment_number, event.segment, evidence=LEARNT, severity=severity,
-        proof=[(event.transfer.frame, "first segment seen")] if event.transfer.frame != event.frame else (),
+        proof=[(event.transfer.first.frame, "first segment seen")] if event.transfer.first.frame != event.frame else (),
     )  # fmt: skip
 
 
@@ -137,7 +137,7 @@ class TransferLength(Rule):
 
     @on_event(LengthDisagrees)
     def disagrees(self, event: LengthDisagrees, _context: Context) -> Iterator[Hit]:
-        yield of_transfer(event, found=event.found, claimed=event.transfer.claimed)
+        yield of_transfer(event, found=event.found, claimed=event.transfer.announced)
 
 
 class WindowTooSmall(Rule):
@@ -177,10 +177,8 @@ class TransferAbandoned(Rule):
         transactions = context.get(Transactions)
         for transfer in transactions.transfers.open.values():
             if transactions.last_ns - transfer.last_ns >= ABANDONED_NS:
-                yield fault(
-                    transfer.frame, transfer.time_ns, {"ends": transfer.ends, "segment": transfer.next - 1}, RMPP.segment_number,
-                    evidence=LEARNT,
-                )  # fmt: skip
+                first, about = transfer.first, {"ends": transfer.ends, "segment": transfer.next - 1}
+                yield fault(first.frame, first.time_ns, about, RMPP.segment_number, evidence=LEARNT)
 
 
 class RMPPAbort(Rule):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ibdissect.dissect.rmpp import Transfer
+from ibdissect.flow.reassembly import Reassembled
 from ibdissect.study.background import Snapshot
 from ibdissect.study.related_frames import counterpart, filter_for_frame, find_transfer
 
@@ -82,7 +82,7 @@ class Following:
         if frame:
             app.searching.work.run(work, "transfer")
 
-    def _transfer_found(self, frame: int, transfer: Transfer | None) -> None:
+    def _transfer_found(self, frame: int, transfer: Reassembled | None) -> None:
         if transfer is None:
             self.app.note(f"Frame {frame} belongs to no RMPP transfer")
             return

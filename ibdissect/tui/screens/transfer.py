@@ -10,10 +10,10 @@ from textual.binding import Binding
 from textual.screen import Screen
 from textual.widgets import Static
 
-from ibdissect.dissect.rmpp import Transfer
-from ibdissect.dissect.transfers import headline, nodes, records
 from ibdissect.dissect.tree import Node
 from ibdissect.dissect.value import Presenter
+from ibdissect.flow.reassembly import Reassembled
+from ibdissect.flow.transfers import headline, nodes, records
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.text import printable
 
@@ -73,7 +73,7 @@ class TransferScreen(Screen[int | None]):
 
     BINDINGS = [Binding("escape,q,R", "dismiss(None)", "back")]
 
-    def __init__(self, transfer: Transfer, catalog: Catalog, presenter: Presenter) -> None:
+    def __init__(self, transfer: Reassembled, catalog: Catalog, presenter: Presenter) -> None:
         super().__init__()
         self.heading = printable(headline(transfer, catalog))
         starts = [record.spans[0].frame for record in records(transfer, catalog)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ibdissect.tui.screens.transfer import RecordTree, TransferScreen
-from tests.dissect.test_transfers import ABORT, FIRST, LAST, MIDDLE
+from tests.flow.test_transfers import ABORT, FIRST, LAST, MIDDLE
 from tests.study.made import written
 from tests.study.test_related_frames import OTHER
 from tests.tui.made import running, shows, until

@@ -9,7 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ibdissect.dissect.rmpp import Message, Reassembler, Span, Transfer
+from ibdissect.flow import reassembly, rmpp
+from ibdissect.flow.reassembly import Reassembled, Reassembler, Span
+from ibdissect.flow.rmpp import Message
+from ibdissect.table.addresses import End
 from ibdissect.wire.numbers import ABORT, ACK, DATA, STOP
 from ibdissect.wire.numbers import LAST_SEGMENT as LAST
 
@@ -24,19 +27,19 @@ def segments(table: bytes = TABLE, *, tid: int = 1, frame: int = 1, step: int = 
     made = []
     for i, part in enumerate(parts):
         flags = 1 | (FIRST if i == 0 else 0) | (LAST if i == len(parts) - 1 else 0)
-        made.append(Message(frame + i, b"\0\1", b"\0\2", 3, tid, 0x92, 0x11, DATA, flags, 0, i + 1, 0, step, 84, part))
+        made.append(Message(frame + i, 0, End(b"\0\1"), End(b"\0\2"), 3, tid, 0x92, 0x11, DATA, flags, 0, i + 1, 0, step, 84, part))
     return made
 
 
 def answer(kind: int, number: int = 0, *, tid: int = 1, frame: int = 90, status: int = 0) -> Message:
     """What the receiver sends."""
-    return Message(frame, b"\0\2", b"\0\1", 3, tid, 0x12, 0x11, kind, 1, status, number, 0, 0, 84, b"")
+    return Message(frame, 0, End(b"\0\2"), End(b"\0\1"), 3, tid, 0x12, 0x11, kind, 1, status, number, 0, 0, 84, b"")
 
 
-def fed(messages: list[Message], reassembler: Reassembler | None = None) -> list[Transfer]:
+def fed(messages: list[Message], reassembler: Reassembler | None = None) -> list[Reassembled]:
     """Everything that ended."""
     reassembler = reassembler or Reassembler()
-    return [transfer for message in messages for transfer in reassembler.take(message)]
+    return [transfer for message in messages for transfer in reassembler.put(message)]
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
@@ -83,7 +86,7 @@ def test_records_behind_a_gap_keep_their_numbers() -> None:
     sent = segments()
     assert fed([sent[0], sent[2]], reassembler) == []
     (transfer,) = reassembler.unfinished()
-    assert list(transfer.missing()) == [(2, 2)]
+    assert list(transfer.gaps()) == [(2, 2)]
     assert [number for number, _, _ in transfer.records()] == [0, 4]
     assert [data for _, data, _ in transfer.records()] == [TABLE[:STEP], TABLE[4 * STEP :]]
 
@@ -92,7 +95,7 @@ def test_the_last_segment_alone_gives_no_record() -> None:
     reassembler = Reassembler()
     fed([segments()[2]], reassembler)
     (transfer,) = reassembler.unfinished()
-    assert list(transfer.missing()) == [(1, 2)]
+    assert list(transfer.gaps()) == [(1, 2)]
     assert list(transfer.records()) == []
 
 
@@ -130,24 +133,27 @@ def test_transfers_of_other_transactions_and_directions_do_not_mix() -> None:
     assert [t.frames for t in ended] == [[1, 2, 3], [10, 11, 12]]
 
 
-def test_memory_is_bounded_by_transfers_and_by_bytes() -> None:
-    few = Reassembler(max_transfers=2)
+def test_memory_is_bounded_by_transfers_and_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rmpp, "MAX_TRANSFERS", 2)
+    few = Reassembler()
     ended = fed([segments(tid=tid, frame=tid * 10)[0] for tid in range(5)], few)
-    assert [(t.key[1], t.ended) for t in ended] == [(0, "evicted"), (1, "evicted"), (2, "evicted")]
-    assert [t.key[1] for t in few.unfinished()] == [3, 4]
-    small = Reassembler(max_bytes=3 * SIZE)
+    assert [(t.first.tid, t.ended) for t in ended] == [(0, "evicted"), (1, "evicted"), (2, "evicted")]
+    assert [t.first.tid for t in few.unfinished()] == [3, 4]
+    monkeypatch.setattr(rmpp, "MAX_TRANSFERS", 9)
+    monkeypatch.setattr(reassembly, "MAX_BYTES", 3 * SIZE)
+    small = Reassembler()
     ended = fed([message for tid in range(5) for message in segments(tid=tid)[:2]], small)
-    assert [t.key[1] for t in ended] == [0, 1, 2, 3]
+    assert [t.first.tid for t in ended] == [0, 1, 2, 3]
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 7), st.integers(0, 2**32 - 1), st.binary(max_size=220), st.integers(0, 65535))))
 def test_no_messages_make_it_fail(hostile: list[tuple[int, int, int, bytes, int]]) -> None:
-    reassembler = Reassembler(max_transfers=4, max_bytes=2000)
+    reassembler = Reassembler()
     for frame, (kind, flags, number, data, step) in enumerate(hostile):
-        message = Message(frame, b"", b"", 3, 1, 0x92, 0x11, kind, flags, 0, number, 0, step, 84, data)
-        for transfer in [*reassembler.take(message), *reassembler.unfinished()]:
+        message = Message(frame, 0, End(), End(), 3, 1, 0x92, 0x11, kind, flags, 0, number, 0, step, 84, data)
+        for transfer in [*reassembler.put(message), *reassembler.unfinished()]:
             held = sum(len(s.data) for s in transfer.segments.values())
             assert sum(len(data) for _, data, _ in transfer.records()) <= held
             for _, data, spans in transfer.records():
                 assert sum(span.length for span in spans) == len(data)
-            assert all(a <= b for a, b in transfer.missing())
+            assert all(a <= b for a, b in transfer.gaps())

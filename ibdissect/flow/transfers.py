@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ibdissect.dissect.layout import Item, items_of
+from ibdissect.dissect.summary_mad import attribute_name, attribute_struct
+from ibdissect.dissect.tree import Node
+from ibdissect.dissect.value import Presenter
 from ibdissect.table.addresses import ends_at
 from ibdissect.table.locate import Int
 from ibdissect.table.sa_tables import MAD_SIZE, RMPP_END
@@ -16,11 +20,8 @@ from ibdissect.wire.mad import RMPP, RMPP_CLASSES, RMPP_STATUS, method_name
 from ibdissect.wire.numbers import DATA, LAST_SEGMENT, RESPONSE_BIT, SA_CLASS
 from ibdissect.wire.spec import Struct
 
-from .layout import Item, items_of
-from .rmpp import Message, Reassembler, Span, Transfer
-from .summary_mad import attribute_name, attribute_struct
-from .tree import Node
-from .value import Presenter
+from .reassembly import Reassembled, Reassembler, Span
+from .rmpp import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +71,13 @@ def _message(table: ChunkTable, row: int) -> Message | None:
     ends = ends_at(table, row)
     return Message(
         frame=chunk.first + row,
+        time_ns=int(chunk.time_ns[row]),
         source=ends[0],
         destination=ends[1],
         mgmt_class=mgmt_class,
         tid=int.from_bytes(header[8:16], "big"),
         method=header[3],
-        attr_id=int.from_bytes(header[16:18], "big"),
+        attribute=int.from_bytes(header[16:18], "big"),
         kind=rmpp.rmpp_type,
         flags=rmpp.rmpp_flags,
         status=rmpp.rmpp_status,
@@ -90,37 +92,38 @@ def _message(table: ChunkTable, row: int) -> Message | None:
 class Transfers(Reassembler):
     """Puts the transfers of a capture together, chunk by chunk."""
 
-    def feed(self, table: ChunkTable) -> dict[int, Transfer]:
+    def feed(self, table: ChunkTable) -> dict[int, Reassembled]:
         """The transfers that ended in a chunk, by frame, without evicted ones. Feed chunks in capture order."""
-        ended: dict[int, Transfer] = {}
+        ended: dict[int, Reassembled] = {}
         for message in messages(table):
-            for transfer in self.take(message):
+            for transfer in self.put(message):
                 if transfer.end_frame:
                     ended[transfer.end_frame] = transfer
         return ended
 
 
-def records(transfer: Transfer, catalog: Catalog) -> Iterator[Record]:
+def records(transfer: Reassembled, catalog: Catalog) -> Iterator[Record]:
     """The complete records of a transfer."""
-    if transfer.mgmt_class == SA_CLASS and transfer.method & RESPONSE_BIT and not transfer.step:
+    first = transfer.first
+    if first.mgmt_class == SA_CLASS and first.method & RESPONSE_BIT and not first.step:
         return  # AttributeOffset 0: the response has no records (IBA 15.2.1.1)
-    struct = attribute_struct(catalog, transfer.mgmt_class, transfer.attr_id, transfer.method)
+    struct = attribute_struct(catalog, first.mgmt_class, first.attribute, first.method)
     for number, data, spans in transfer.records():
         fits = struct is not None and len(data) >= struct.size
         yield Record(number, data, spans, struct(data, 0, len(data)) if fits and struct is not None else None)
 
 
-def headline(transfer: Transfer, catalog: Catalog) -> str:
+def headline(transfer: Reassembled, catalog: Catalog) -> str:
     """`SubnAdmGetTableResp(NodeRecord), 22 records in 13 segments, frames 1052-1065`."""
-    name = attribute_name(catalog, transfer.mgmt_class, transfer.attr_id, transfer.method)
-    frames = transfer.frames
+    first, frames = transfer.first, transfer.frames
+    name = attribute_name(catalog, first.mgmt_class, first.attribute, first.method)
     count = sum(1 for _ in records(transfer, catalog))
     said = [
-        f"{method_name(transfer.mgmt_class, transfer.method)}({name})",
+        f"{method_name(first.mgmt_class, first.method)}({name})",
         f"{count} record{'s' * (count != 1)} in {len(frames)} segment{'s' * (len(frames) != 1)}",
         f"frames {min(frames)}-{max(frames)}" if len(frames) > 1 else f"frame {frames[0]}",
     ]
-    gaps = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in transfer.missing())
+    gaps = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in transfer.gaps())
     if gaps:
         said.append(f"missing segments {gaps}")
     if transfer.repeated:
@@ -132,7 +135,7 @@ def headline(transfer: Transfer, catalog: Catalog) -> str:
     return ", ".join(said)
 
 
-def nodes(transfer: Transfer, catalog: Catalog, presenter: Presenter) -> list[Node]:
+def nodes(transfer: Reassembled, catalog: Catalog, presenter: Presenter) -> list[Node]:
     """The records as trees. Field offsets count from the start of the record; the text of a record lists its frames."""
     found = []
     for record in records(transfer, catalog):
@@ -170,7 +173,7 @@ def _fields(item: Item, data: bytes, presenter: Presenter) -> Iterator[Node]:
     yield node
 
 
-def outline(transfer: Transfer, catalog: Catalog, presenter: Presenter) -> list[Node]:
+def outline(transfer: Reassembled, catalog: Catalog, presenter: Presenter) -> list[Node]:
     """A layer with the records of a transfer, for the frame that completed it; none if the transfer has one segment only."""
     if len(transfer.segments) < 2:
         return []

@@ -10,8 +10,8 @@ from typing import Any
 from click.testing import CliRunner
 
 from ibdissect.cli.show import command as show
-from ibdissect.dissect.transfers import Transfers, headline, nodes, outline, records
 from ibdissect.dissect.value import Presenter
+from ibdissect.flow.transfers import Transfers, headline, nodes, outline, records
 from ibdissect.session.capture import Capture
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.sa_records import NodeRecord

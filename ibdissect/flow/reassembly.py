@@ -1,0 +1,173 @@
+"""What did an RMPP transfer carry, reassembled from its segments (IBA 13.6)?
+
+Segments may come late, twice, or never; a capture may begin or end in mid-transfer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from msgspec import Struct as Record
+from msgspec import field
+
+from .rmpp import Message, Transfer, Transfers
+
+MAX_BYTES = 64 << 20
+"""Bytes of segments kept at once."""
+
+
+class Segment(Record, frozen=True):
+    """The first copy of a DATA segment in the capture."""
+
+    frame: int
+    offset: int
+    """Offset of its data in the frame."""
+    data: bytes
+
+
+class Span(Record, frozen=True):
+    """Bytes of one frame."""
+
+    frame: int
+    offset: int
+    length: int
+
+
+class Reassembled(Transfer, eq=False):
+    """A transfer with the data of its segments so far."""
+
+    segments: dict[int, Segment] = field(default_factory=dict)
+    repeated: list[int] = field(default_factory=list)
+    """Frames that repeat a segment."""
+    contradicting: list[int] = field(default_factory=list)
+    """Frames that repeat a segment with different bytes."""
+    ended: str = ""
+    """`complete`, `stopped`, `aborted`, `replaced`, `evicted`; empty while in progress."""
+    status: int = 0
+    """RMPPStatus of the STOP or ABORT."""
+    end_frame: int = 0
+    """Frame of the message that ended it; 0 if evicted."""
+
+    def replaced_by(self, first: Message) -> bool:
+        """Also if the first segment differs."""
+        known = self.segments.get(1)
+        return super().replaced_by(first) or (first.number == 1 and known is not None and known.data != first.data)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every segment was seen."""
+        return 0 < self.last <= len(self.segments) and all(n in self.segments for n in range(1, self.last + 1))
+
+    @property
+    def frames(self) -> list[int]:
+        """Frames of the segments, in the order of the data."""
+        return [self.segments[number].frame for number in sorted(self.segments)]
+
+    def holds(self, frame: int) -> bool:
+        """Whether a frame contains or repeats one of its segments."""
+        return frame in self.repeated or frame in self.contradicting or any(s.frame == frame for s in self.segments.values())
+
+    def gaps(self) -> Iterator[tuple[int, int]]:
+        """Ranges (first, last) of missing segment numbers up to the highest one known."""
+        previous = 0
+        for number in [*sorted(self.segments), *([self.last + 1] if self.last else [])]:
+            if number > previous + 1:
+                yield previous + 1, number - 1
+            previous = max(previous, number)
+
+    def runs(self) -> Iterator[tuple[int, int, bytes]]:
+        """Contiguous data: number of the first segment, offset of the data in the whole transfer, bytes.
+
+        The offset after a gap is known because all segments except the last have the same size (IBA 13.6.3.1); a last
+        segment without any other is left out, as that size is unknown.
+        """
+        size = max((len(segment.data) for number, segment in self.segments.items() if number != self.last), default=0)
+        parts: list[bytes] = []
+        start = previous = 0
+        for number in sorted(self.segments):
+            if parts and number != previous + 1:
+                yield start, (start - 1) * size, b"".join(parts)
+                parts = []
+            if not parts:
+                start = number
+            parts.append(self.segments[number].data)
+            previous = number
+        if parts and (size or start == 1):
+            yield start, (start - 1) * size, b"".join(parts)
+
+    def records(self) -> Iterator[tuple[int, bytes, tuple[Span, ...]]]:
+        """Number (from 0), bytes and spans of every complete record."""
+        for first, offset, data in self.runs():
+            step = self.first.step
+            if not step:
+                if first == 1 and data:
+                    yield 0, data, tuple(self.spans(first, 0, len(data)))
+                continue
+            skip = -offset % step
+            for start in range(skip, len(data) - step + 1, step):
+                yield (offset + start) // step, data[start : start + step], tuple(self.spans(first, start, step))
+            rest = (len(data) - skip) % step if len(data) > skip else 0
+            if rest and self.last and all(number in self.segments for number in range(first, self.last + 1)):
+                # The last record may be shorter than the step.
+                start = len(data) - rest
+                yield (offset + start) // step, data[start:], tuple(self.spans(first, start, rest))
+
+    def spans(self, first: int, start: int, length: int) -> Iterator[Span]:
+        """Where bytes of the data that starts with segment `first` came from."""
+        number, stop = first, start + length
+        at = 0
+        while at < stop and number in self.segments:
+            segment = self.segments[number]
+            low, high = max(start, at), min(stop, at + len(segment.data))
+            if low < high:
+                yield Span(segment.frame, segment.offset + low - at, high - low)
+            at += len(segment.data)
+            number += 1
+
+
+class Reassembler(Transfers[Reassembled]):
+    """Puts together all transfers of a capture."""
+
+    def __init__(self) -> None:
+        super().__init__(Reassembled)
+        self._ended: list[Reassembled] = []
+        self._bytes = 0
+
+    def put(self, message: Message) -> list[Reassembled]:
+        """Take a message; the transfers that it ended: complete, stopped, aborted, replaced or evicted."""
+        deque(self.take(message), 0)
+        ended, self._ended = self._ended, []
+        return ended
+
+    def unfinished(self) -> list[Reassembled]:
+        """Transfers that have not ended, oldest first."""
+        going = [transfer for transfer in (*self.open.values(), *self.sent.values()) if not transfer.ended]
+        return sorted(going, key=lambda transfer: transfer.first.frame)
+
+    def held(self, transfer: Reassembled, message: Message) -> None:
+        """Keep a segment."""
+        known = transfer.segments.get(message.number)
+        if known is not None:
+            (transfer.repeated if known.data == message.data else transfer.contradicting).append(message.frame)
+            return
+        if not message.number:
+            return  # invalid: the rules report it
+        transfer.segments[message.number] = Segment(message.frame, message.offset, message.data)
+        self._bytes += len(message.data)
+        if transfer.complete:
+            self._end(transfer, "complete", message)
+        while self._bytes > MAX_BYTES:
+            _, oldest = (self.sent or self.open).popitem(last=False)
+            self.over(oldest, "evicted", None)
+
+    def over(self, transfer: Reassembled, how: str, message: Message | None) -> None:
+        """Forget the bytes of a transfer."""
+        self._bytes -= sum(len(segment.data) for segment in transfer.segments.values())
+        self._end(transfer, how, message)
+
+    def _end(self, transfer: Reassembled, how: str, message: Message | None) -> None:
+        if not transfer.ended:
+            transfer.ended, transfer.end_frame = how, message.frame if message is not None else 0
+            transfer.status = message.status if message is not None else 0
+            self._ended.append(transfer)
