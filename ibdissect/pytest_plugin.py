@@ -126,19 +126,19 @@ def _prepared(
 ) -> tuple[int, Any, Any]:
     """Severity rank, options and baseline of a check. Raises ConfigError."""
     from ibdissect.cli.checking import check_options
-    from ibdissect.cli.common import settings
+    from ibdissect.cli.common import Common
     from ibdissect.cli.known import Known
     from ibdissect.cli.lint import RANKS
     from ibdissect.errors import ConfigError
     from ibdissect.lint.select import split_codes
 
-    common: dict[str, Any] = {"config": os.fspath(config) if config is not None else None, "plugins": tuple(plugins), "show_keys": False}
+    common = Common(config=os.fspath(config) if config is not None else None, plugins=tuple(plugins))
     chosen, left = (split_codes([codes] if isinstance(codes, str) else codes) for codes in (select, ignore))
     options = check_options(common, selected=chosen, ignored=left, max_findings=SHOWN)
-    fail_on = fail_on or settings(common).fail_on or "error"
+    fail_on = fail_on or common.settings.fail_on or "error"
     if fail_on not in RANKS:
         raise ConfigError("assert_clean", "fail_on", f"{fail_on!r} is none of {', '.join(RANKS)}")
-    known = os.fspath(baseline) if baseline is not None else settings(common).baseline
+    known = os.fspath(baseline) if baseline is not None else common.settings.baseline
     return RANKS[fail_on], options, Known(known, None, options) if known is not None else None
 
 

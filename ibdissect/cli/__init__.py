@@ -117,10 +117,16 @@ def run(arguments: list[str] | None = None) -> int:
         if sys.stderr is not None:
             print("error: standard output is closed", file=sys.stderr)
         return 2
+    failure: Exception | None = None
     try:
         with _ending_tidily() as ended:
-            status = _run(arguments, ended)
-        return ended[0] if ended else status
+            try:
+                status = _run(arguments)
+            except Exception as error:
+                failure = error
+        if ended:  # whatever became of SystemExit: DuckDB replaces it by an exception of its own
+            return ended[0]
+        return _failed(failure) if failure is not None else status
     except OSError:  # writing to standard error failed too
         _give_up_output()
         return 2
@@ -130,7 +136,7 @@ def run(arguments: list[str] | None = None) -> int:
 def _ending_tidily() -> Iterator[list[int]]:
     """Let SIGTERM raise SystemExit, so that temporary files are removed; a second one ends the process at once.
 
-    The list then receives the exit status, because DuckDB replaces the exception by one of its own.
+    The list then receives the exit status.
     """
     import signal
     import threading
@@ -153,7 +159,7 @@ def _ending_tidily() -> Iterator[list[int]]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _run(arguments: list[str] | None, ended: list[int]) -> int:
+def _run(arguments: list[str] | None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -182,33 +188,29 @@ def _run(arguments: list[str] | None, ended: list[int]) -> int:
     except BrokenPipeError:
         _give_up_output()  # the reader closed the pipe
         return BROKEN_PIPE
-    except Exception as error:
-        if ended:  # what DuckDB made of SystemExit
-            return ended[0]
-        # Plugins may raise anything; show a traceback only for exceptions of our own code.
-        plugins = sys.modules.get("ibdissect.plugins")
-        name = plugins.blamed(error) if plugins is not None else None
-        if name is not None:
-            text = f"plugin {name} failed: {type(error).__name__}: {error}"
-        elif isinstance(error, OSError):  # for example a full disk or a removed folder
-            text = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
-            _give_up_output()
-        elif isinstance(error, MemoryError):
-            text = "out of memory"
-        else:
-            import traceback
-
-            from ibdissect.cli.common import say
-
-            for line in "".join(traceback.format_exception(error)).splitlines():
-                say(line)
-            return 2
-        from ibdissect.cli.common import say
-
-        say(f"error: {text}")
-        return 2
     finally:
         warnings.showwarning = show
+
+
+def _failed(error: Exception) -> int:
+    """Say what failed: plugins may raise anything, a traceback is shown only for exceptions of our own code."""
+    from ibdissect.cli.common import say
+
+    plugins = sys.modules.get("ibdissect.plugins")
+    name = plugins.blamed(error) if plugins is not None else None
+    if name is not None:
+        say(f"error: plugin {name} failed: {type(error).__name__}: {error}")
+    elif isinstance(error, OSError):  # for example a full disk or a removed folder
+        _give_up_output()
+        say(f"error: {error.filename}: {error.strerror}" if error.filename else f"error: {error.strerror or error}")
+    elif isinstance(error, MemoryError):
+        say("error: out of memory")
+    else:
+        import traceback
+
+        for line in "".join(traceback.format_exception(error)).splitlines():
+            say(line)
+    return 2
 
 
 def _show(error: click.ClickException) -> None:

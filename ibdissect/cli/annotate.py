@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from ibdissect.cli.common import common_options, say
-from ibdissect.cli.output import done, ending_of, findings_of, max_findings_option, opened_capture, shown_of, to_option
+from ibdissect.cli.common import Common, common_options, say
+from ibdissect.cli.output import ending_of, findings_of, max_findings_option, opened_capture, shown_of, to_option
 
 
 @click.command(short_help="Write a pcapng with the findings as comments.")
@@ -15,7 +13,7 @@ from ibdissect.cli.output import done, ending_of, findings_of, max_findings_opti
 @to_option
 @max_findings_option
 @common_options
-def command(capture: str, target: str, max_findings: int, **common: Any) -> int:
+def command(capture: str, target: str, max_findings: int, common: Common) -> int:
     """Write the frames of CAPTURE to a pcapng, each with its findings as comments, which Wireshark shows.
 
     Existing comments stay. Frames are written unchanged, including their keys.
@@ -32,5 +30,5 @@ def command(capture: str, target: str, max_findings: int, **common: Any) -> int:
         with replacing(target, capture) as file:
             count = write_frames(opened, shown, file, "pcapng", added)
         say("note: frames are written as they are, with the keys in them")
-        done(common, f"{count} frames written to {target}, {sum(map(len, added.values()))} comments")
+        common.tell(f"{count} frames written to {target}, {sum(map(len, added.values()))} comments")
     return 0

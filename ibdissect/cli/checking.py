@@ -11,12 +11,12 @@ from ibdissect.lint.rule import Rule
 from ibdissect.lint.select import matches, select
 from ibdissect.session.check import Declared, Options
 
-from .common import loaded_catalog, plugin_names, port_names, settings, subnet_files
+from .common import Common
 from .config import Config
 
 
 def check_options(
-    common: dict[str, Any],
+    common: Common,
     *,
     selected: Iterable[str] = (),
     ignored: Iterable[str] = (),
@@ -28,23 +28,23 @@ def check_options(
     """The options of a check. `selected` replaces the file's selection, `ignored` adds to it. ConfigError, PluginError."""
     from ibdissect.rules import load
 
-    config = settings(common)
-    catalog, others = loaded_catalog(common)
+    config = common.settings
+    catalog, others = common.loaded()
     everything = [*load(), *others]
     _known(config, everything)
     rules = select(everything, list(selected) or list(config.select), [*ignored, *config.ignore], crc=crc)
     options = Options(
         rules=rules,
-        plugins=plugin_names(common),
+        plugins=common.plugin_names,
         catalog=catalog,
         declared=Declared(config.rule, config.source) if config.rule else None,
         max_findings=max_findings,
-        show_keys=common["show_keys"],
+        show_keys=common.show_keys,
         timing=timing,
         shown=shown,
         severities=_severities(config, everything),
     )
-    options.subnet, options.names = subnet_files(common), port_names(common)
+    options.subnet, options.names = common.subnet_files, common.port_names
     if config.options:
         from ibdissect.lint.setting import checked_settings
 

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import IO, Any, TypeVar
+from functools import cached_property, wraps
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 import click
+from msgspec import Struct as Record
 
 from ibdissect.errors import ConfigError
-from ibdissect.wire.text import printable
+from ibdissect.wire.text import printable, visible_json
 
 from .config import Config, read_config
+
+if TYPE_CHECKING:
+    from ibdissect.lint.rule import Rule
+    from ibdissect.subnet import SubnetFiles
+    from ibdissect.subnet.names import Names
+    from ibdissect.wire.catalog import Catalog
+
+    from .limits import Limits
 
 F = TypeVar("F", bound=Callable[..., Any])
 Paint = Callable[[str, str], str]
@@ -24,97 +35,141 @@ STYLES = {
 }  # fmt: skip
 
 
-def common_options(function: F) -> F:
-    """Add the common options; the command receives them as keywords (see `loaded_catalog`, `limits`)."""
-    for option in reversed(
-        (
-            click.option("-Y", "--filter", "filter", metavar="FILTER", help="Only frames that match this display filter."),
-            click.option("--frames", "frames", metavar="LIST", help="Only these frames: 1-10,17,100-."),
-            click.option("-q", "--quiet", is_flag=True, help="Say less."),
-            click.option("--color", type=click.Choice(("auto", "always", "never")), help="Colour on a terminal, always, or never.  [auto]"),
-            click.option("--config", "config", metavar="FILE", help="Configuration file (default: ibdissect.toml, pyproject.toml)."),
-            click.option("--plugin", "plugins", multiple=True, metavar="FILE|MODULE", help="Load structures and rules; may be repeated."),
-            click.option(
-                "--subnet",
-                "subnet",
-                multiple=True,
-                metavar="[KIND:]FILE",
-                help="What is known of the subnet: files, directories, globs (docs/know-your-subnet.md); may be repeated.",
-            ),
-            click.option("--subnet-time", metavar="TIME", help="When these files were true (2026-11-30T12:00), not their own times."),
-            click.option("--names", "name_ports", is_flag=True, help="With --subnet: names of nodes in messages and columns."),
-            click.option("--show-keys", is_flag=True, help="Show M_Keys, SM_Keys, B_Keys, CC_Keys, Q_Keys and R_Keys unmasked."),
-        )
-    ):
-        function = option(function)
-    return function
+def grouped(kind: type[Any], name: str, *options: Callable[[F], F]) -> Callable[[F], F]:
+    """Options whose values a command receives as one value of `kind`, in its parameter `name`."""
+
+    def add(function: F) -> F:
+        @wraps(function)
+        def called(**given: Any) -> Any:
+            group = kind(**{field: given.pop(field) for field in kind.__struct_fields__})
+            return function(**given, **{name: group})
+
+        for option in reversed(options):
+            called = option(called)
+        return cast("F", called)
+
+    return add
 
 
-def settings(common: dict[str, Any]) -> Config:
-    """The configuration: the given file, or the nearest one above the working directory."""
-    found = common.get("settings")
-    if not isinstance(found, Config):
-        found = common["settings"] = read_config(common.get("config"))
+class Common(Record, dict=True):
+    """The options of all commands, and what follows from them: files are read on first use."""
+
+    filter: str | None = None
+    frames: str | None = None
+    quiet: bool = False
+    color: str | None = None
+    config: str | None = None
+    plugins: tuple[str, ...] = ()
+    subnet: tuple[str, ...] = ()
+    subnet_time: str | None = None
+    name_ports: bool = False
+    show_keys: bool = False
+
+    @cached_property
+    def settings(self) -> Config:
+        """The configuration: the given file, or the nearest one above the working directory."""
+        found = read_config(self.config)
         if found.refused:
             say(f"warning: {found.refused}")
-    return found
+        return found
 
+    @property
+    def plugin_names(self) -> tuple[str, ...]:
+        """Plugins from the configuration, then those from the command line."""
+        return (*self.settings.plugins, *self.plugins)
 
-def plugin_names(common: dict[str, Any]) -> tuple[str, ...]:
-    """Plugins from the configuration, then those from the command line."""
-    return (*settings(common).plugins, *common.get("plugins", ()))
+    def loaded(self) -> tuple[Catalog | None, tuple[type[Rule], ...]]:
+        """Catalog (None: the built-in one), and the rules of the plugins and of the configuration file.
 
+        PluginError when a plugin cannot be loaded, ConfigError when a rule of the file is wrong.
+        """
+        catalog: Catalog | None = None
+        rules: tuple[type[Rule], ...] = ()
+        if self.plugin_names:
+            from ibdissect.plugins import load
 
-def loaded_catalog(common: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
-    """Catalog (None: the built-in one), and the rules of the plugins and of the configuration file.
+            loaded = load(self.plugin_names)
+            catalog, rules = loaded.catalog, loaded.rules
+        if self.settings.rule:
+            from ibdissect.lint.declared import rules_of
+            from ibdissect.rules import load as load_rules
 
-    PluginError when a plugin cannot be loaded, ConfigError when a rule of the file is wrong.
-    """
-    names, config = plugin_names(common), settings(common)
-    catalog: Any = None
-    rules: tuple[Any, ...] = ()
-    if names:
-        from ibdissect.plugins import load
+            load_rules()  # load built-in rules first, so that a duplicate code is blamed on the file
+            rules = (*rules, *rules_of(self.settings.rule, self.settings.source, catalog))
+        return catalog, rules
 
-        loaded = load(names)
-        catalog, rules = loaded.catalog, loaded.rules
-    if config.rule:
-        from ibdissect.lint.declared import rules_of
-        from ibdissect.rules import load as load_rules
-
-        load_rules()  # load built-in rules first, so that a duplicate code is blamed on the file
-        rules = (*rules, *rules_of(config.rule, config.source, catalog))
-    return catalog, rules
-
-
-def subnet_files(common: dict[str, Any]) -> Any:
-    """What the files of --subnet say, or else those of the configuration; None without any. SubnetFileError, ConfigError."""
-    arguments = tuple(common.get("subnet") or settings(common).subnet)
-    if not arguments:
-        return None
-    if "subnet_files" not in common:
+    @cached_property
+    def subnet_files(self) -> SubnetFiles | None:
+        """What the files of --subnet say, or else those of the configuration; None without any. SubnetFileError, ConfigError."""
+        arguments = self.subnet or self.settings.subnet
+        if not arguments:
+            return None
         from ibdissect.subnet import read_files
 
-        common["subnet_files"] = read_files(arguments, _seconds(common.get("subnet_time")))
-        for note in () if common.get("quiet") else common["subnet_files"].notes:
-            say(f"note: {note}")
-    return common["subnet_files"]
+        files = read_files(arguments, _seconds(self.subnet_time))
+        for note in files.notes:
+            self.tell(f"note: {note}")
+        return files
 
-
-def port_names(common: dict[str, Any], *, asked: bool = True) -> Any:
-    """Names of ports from the files of --subnet; None without --names (`asked`: whether it must be given). ConfigError without files."""
-    if asked and not common.get("name_ports"):
-        return None
-    files = subnet_files(common)
-    if files is None:
-        if asked:
-            raise ConfigError("--names", "--subnet", "is missing, as names come from its files")
-        return None
-    if "port_names" not in common:
+    @cached_property
+    def known_names(self) -> Names | None:
+        """Names of ports from the files of --subnet; None without files."""
+        if self.subnet_files is None:
+            return None
         from ibdissect.subnet.names import names_of
 
-        common["port_names"] = names_of(files)
-    return common["port_names"]
+        return names_of(self.subnet_files)
+
+    @property
+    def port_names(self) -> Names | None:
+        """The names to show: None without --names. ConfigError without files."""
+        if self.name_ports and self.subnet_files is None:
+            raise ConfigError("--names", "--subnet", "is missing, as names come from its files")
+        return self.known_names if self.name_ports else None
+
+    def limits(self, catalog: Catalog | None = None) -> Limits | None:
+        """The limits on frames, None without any. Raises FilterError or ConfigError if they are not valid."""
+        if self.filter is None and self.frames is None:
+            return None
+        from .limits import Limits
+
+        names = self.known_names if self.filter is not None and ".node" in self.filter else None
+        hosts = names.hosts if names is not None else None
+        return Limits.parse(self.filter, self.frames, catalog, show_keys=self.show_keys, hosts=hosts)
+
+    def refuse(self, *names: str, reason: str, hint: str = "") -> None:
+        """Raise ConfigError for a given option that makes no sense with a command."""
+        for name in names:
+            value = getattr(self, name)
+            if value not in (None, ()):
+                raise ConfigError(f"--{name}", str(value), reason, hint=hint)
+
+    def paint(self, stream: IO[str]) -> Paint:
+        """The painter chosen by command line or configuration."""
+        return painter(self.color or self.settings.color, stream)
+
+    def tell(self, text: str) -> None:
+        """`say`, unless quiet."""
+        if not self.quiet:
+            say(text)
+
+
+common_options = grouped(
+    Common, "common",
+    click.option("-Y", "--filter", "filter", metavar="FILTER", help="Only frames that match this display filter."),
+    click.option("--frames", "frames", metavar="LIST", help="Only these frames: 1-10,17,100-."),
+    click.option("-q", "--quiet", is_flag=True, help="Say less."),
+    click.option("--color", type=click.Choice(("auto", "always", "never")), help="Colour on a terminal, always, or never.  [auto]"),
+    click.option("--config", "config", metavar="FILE", help="Configuration file (default: ibdissect.toml, pyproject.toml)."),
+    click.option("--plugin", "plugins", multiple=True, metavar="FILE|MODULE", help="Load structures and rules; may be repeated."),
+    click.option(
+        "--subnet", "subnet", multiple=True, metavar="[KIND:]FILE",
+        help="What is known of the subnet: files, directories, globs (docs/know-your-subnet.md); may be repeated.",
+    ),
+    click.option("--subnet-time", metavar="TIME", help="When these files were true (2026-11-30T12:00), not their own times."),
+    click.option("--names", "name_ports", is_flag=True, help="With --subnet: names of nodes in messages and columns."),
+    click.option("--show-keys", is_flag=True, help="Show M_Keys, SM_Keys, B_Keys, CC_Keys, Q_Keys and R_Keys unmasked."),
+)  # fmt: skip
 
 
 def _seconds(text: str | None) -> float | None:
@@ -126,17 +181,6 @@ def _seconds(text: str | None) -> float | None:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError) as error:
         raise ConfigError("--subnet-time", text, "is no time", hint="write 2026-11-30 or 2026-11-30T12:00") from error
-
-
-def limits(common: dict[str, Any], catalog: Any = None) -> Any:
-    """The limits on frames (`limits.Limits`), None without any. Raises FilterError or ConfigError if they are not valid."""
-    text, frames = common.get("filter"), common.get("frames")
-    if text is None and frames is None:
-        return None
-    from .limits import Limits
-
-    names = port_names(common, asked=False) if text is not None and ".node" in text else None
-    return Limits.parse(text, frames, catalog, show_keys=bool(common.get("show_keys")), hosts=names.hosts if names is not None else None)
 
 
 def coloured(choice: str | None, stream: IO[str]) -> bool:
@@ -155,11 +199,6 @@ def painter(choice: str | None, stream: IO[str]) -> Paint:
 
     known = {name: Style.parse(definition) for name, definition in STYLES.items()}
     return lambda text, style: known[style].render(text, color_system=ColorSystem.STANDARD) if style in known else text
-
-
-def paint_for(common: dict[str, Any], stream: IO[str]) -> Paint:
-    """The painter chosen by command line or configuration."""
-    return painter(common["color"] or settings(common).color, stream)
 
 
 def say(text: str) -> None:
@@ -196,3 +235,8 @@ def progress_bar(files: list[str], *, quiet: bool = False) -> Iterator[Callable[
             progress.update(task, completed=before + position, frames=f"{frames:,}")
 
         yield moved
+
+
+def write_json(value: Any) -> None:
+    """Print a value as indented JSON in which no character is invisible."""
+    click.echo(visible_json(json.dumps(value, indent=2, ensure_ascii=False)))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from typing import Any
 
 import click
 
-from ibdissect.cli.common import common_options, paint_for, say
+from ibdissect.cli.common import Common, common_options, write_json
 from ibdissect.errors import ConfigError, SubnetFileError
-from ibdissect.wire.text import printable, visible_json
+from ibdissect.wire.text import printable
 
 STYLES = {"+": "info", "-": "error", "~": "warning"}
 
@@ -23,7 +21,7 @@ STYLES = {"+": "info", "-": "error", "~": "warning"}
     "--fail-on", default="any", show_default=True, metavar="any|never|KINDS", help="Exit 1 if any, or one of these kinds, changed."
 )
 @common_options
-def command(before: str, after: str, format_: str, fail_on: str, **common: Any) -> int:
+def command(before: str, after: str, format_: str, fail_on: str, common: Common) -> int:
     """Compare two descriptions of a subnet: captures with subnet management, subnet files, or folders of them, in any combination.
 
     Exit status 0: nothing changed; 1: something did; 2: a side cannot be read.
@@ -32,9 +30,7 @@ def command(before: str, after: str, format_: str, fail_on: str, **common: Any) 
     from ibdissect.subnet import learn, read_files
     from ibdissect.subnet.compare import KINDS, changes, texts
 
-    for name in ("filter", "frames", "subnet"):
-        if common[name]:
-            raise ConfigError(f"--{name}", str(common[name]), "is of no use here: BEFORE and AFTER say all that is compared")
+    common.refuse("filter", "frames", "subnet", reason="is of no use here: BEFORE and AFTER say all that is compared")
     chosen = {"any": KINDS, "never": ()}
     counted = chosen[fail_on] if fail_on in chosen else tuple(filter(None, fail_on.split(",")))
     unknown = [kind for kind in counted if kind not in KINDS]
@@ -43,8 +39,8 @@ def command(before: str, after: str, format_: str, fail_on: str, **common: Any) 
     sides = []
     for argument in (before, after):
         files = read_files([argument])
-        for note in () if common["quiet"] else files.notes:
-            say(f"note: {note}")
+        for note in files.notes:
+            common.tell(f"note: {note}")
         subnet = Subnet()
         learn(subnet, files.files)
         if not any(True for _ in subnet.ports()):
@@ -58,9 +54,9 @@ def command(before: str, after: str, format_: str, fail_on: str, **common: Any) 
     found = changes(*sides)
     if format_ == "json":
         result = {"schema": 1, "before": before, "after": after, "counts": {kind: len(list_) for kind, list_ in found.items()}, **found}
-        click.echo(visible_json(json.dumps(result, indent=2, ensure_ascii=False)))
-    elif not common["quiet"]:
-        paint = paint_for(common, sys.stdout)
+        write_json(result)
+    elif not common.quiet:
+        paint = common.paint(sys.stdout)
         for line in texts(found):
             click.echo(paint(printable(line), STYLES[line[0]]))
         total = sum(map(len, found.values()))

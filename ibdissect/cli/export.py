@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from ibdissect.cli.common import common_options, say
+from ibdissect.cli.common import Common, common_options, say
 from ibdissect.cli.output import (
     FRAME_ENDINGS,
-    done,
     ending_of,
     findings_of,
     max_findings_option,
@@ -31,7 +28,7 @@ TABLE_ENDINGS = (".parquet", ".arrow", ".feather", ".csv", ".jsonl", ".ndjson")
 @click.option("--findings", is_flag=True, help="Write the findings instead of the frames.")
 @max_findings_option
 @common_options
-def command(capture: str, target: str, names: tuple[str, ...], first: bool, findings: bool, max_findings: int, **common: Any) -> int:
+def command(capture: str, target: str, names: tuple[str, ...], first: bool, findings: bool, max_findings: int, common: Common) -> int:
     """Write CAPTURE as a table (.parquet .arrow .feather .csv .jsonl) or its frames as a capture (.pcap .pcapng).
 
     A field that can occur several times in a frame becomes a list (in CSV separated by commas). Keys are null unless
@@ -55,7 +52,7 @@ def command(capture: str, target: str, names: tuple[str, ...], first: bool, find
             with replacing(target, capture) as file:
                 count = write_frames(opened, shown, file, FRAME_ENDINGS[ending])
             say("note: frames are written as they are, with the keys in them")
-            done(common, f"{count} frames written to {target}")
+            common.tell(f"{count} frames written to {target}")
             return 0
         from ibdissect.export import tables
         from ibdissect.export.frames import selected
@@ -68,7 +65,7 @@ def command(capture: str, target: str, names: tuple[str, ...], first: bool, find
             report = findings_of(opened, common, shown_of(opened, common), max_findings)
             with replacing(target, capture) as file:
                 count = tables.write(batches(report.findings), SCHEMA, file, ending)
-            done(common, f"{count} findings written to {target}")
+            common.tell(f"{count} findings written to {target}")
             return 0
         chosen_names = named_columns(opened.catalog, names or DEFAULT, first=first)
         answers = opened.answers() if any(column.name in ANSWER_NAMES for column in chosen_names) else None
@@ -79,5 +76,5 @@ def command(capture: str, target: str, names: tuple[str, ...], first: bool, find
             count = tables.write((columns.batch(table, rows) for table, rows in chosen), columns.schema, file, ending)
         if columns.masked:
             say(f"note: {columns.masked} keys are left out; --show-keys writes them")
-        done(common, f"{count} frames written to {target}")
+        common.tell(f"{count} frames written to {target}")
     return 0

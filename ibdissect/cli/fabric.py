@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ibdissect.cli.common import common_options, paint_for, progress_bar, subnet_files
+from ibdissect.cli.common import Common, common_options, progress_bar, write_json
 from ibdissect.cli.output import opened_capture
 from ibdissect.errors import ConfigError
-from ibdissect.wire.text import printable, visible_json
+from ibdissect.wire.text import printable
 
 if TYPE_CHECKING:
     from ibdissect.fabric.model import Subnet
@@ -33,22 +32,18 @@ Paint = Callable[[str, str], str]
 )
 @click.option("--at", "at", type=click.IntRange(min=1), metavar="FRAME", help="What was known when this frame had been sent.")
 @common_options
-def command(capture: str | None, format_: str, dot: bool, written: str | None, at: int | None, **common: Any) -> None:
+def command(capture: str | None, format_: str, dot: bool, written: str | None, at: int | None, common: Common) -> None:
     """Print nodes, ports, links, LIDs, partitions, keys, subnet managers and forwarding; `-` reads standard input.
     Without CAPTURE: what the files of --subnet say.
 
     Every fact is shown with the frame it was learnt from. Keys are masked unless --show-keys is given.
     """
-    for name in ("filter", "frames"):
-        if common[name] is not None:
-            raise ConfigError(
-                f"--{name}", str(common[name]), "the subnet is learnt from all frames", hint="--at FRAME shows what was known then"
-            )
+    common.refuse("filter", "frames", reason="the subnet is learnt from all frames", hint="--at FRAME shows what was known then")
     if dot and format_ == "json":
         raise ConfigError("--dot", "--format json", "a graph is not JSON")
     if written is not None and (dot or format_ == "json"):
         raise ConfigError("--write", written, "says the format", hint="leave out --dot and --format")
-    if capture is None and subnet_files(common) is None:
+    if capture is None and common.subnet_files is None:
         raise ConfigError("CAPTURE", "--subnet", "one of them must be given")
     subnet, result = _learnt(capture, at, common)
     if written in ("partitions.conf", "ibnetdiscover"):
@@ -58,25 +53,25 @@ def command(capture: str | None, format_: str, dot: bool, written: str | None, a
     elif dot or written == "dot":
         click.echo("\n".join(graph(result)))
     elif "json" in (format_, written):
-        click.echo(visible_json(json.dumps(result, indent=2, ensure_ascii=False)))
+        write_json(result)
     else:
-        click.echo("\n".join(lines(result, paint_for(common, sys.stdout), quiet=common["quiet"])))
+        click.echo("\n".join(lines(result, common.paint(sys.stdout), quiet=common.quiet)))
 
 
-def _learnt(path: str | None, at: int | None, common: dict[str, Any]) -> tuple[Subnet, dict[str, Any]]:
+def _learnt(path: str | None, at: int | None, common: Common) -> tuple[Subnet, dict[str, Any]]:
     """The subnet as learnt up to frame `at`, and its description."""
     from ibdissect.fabric import Follower
     from ibdissect.fabric.describe import describe
     from ibdissect.fabric.story import Story
     from ibdissect.table.secrets import Masker, is_secret
 
-    follower, story, frames, files, masker = Follower(), Story(), 0, subnet_files(common), Masker()
+    follower, story, frames, files, masker = Follower(), Story(), 0, common.subnet_files, Masker()
     if files is not None:
         from ibdissect.subnet import learn
 
         learn(follower.subnet, files.files)
     if path is not None:
-        with opened_capture(path, common) as opened, progress_bar([path], quiet=common["quiet"]) as progress:
+        with opened_capture(path, common) as opened, progress_bar([path], quiet=common.quiet) as progress:
             for table in opened.tables(until=at, progress=progress):
                 for event in follower.feed(table):
                     story.take(event)
@@ -84,7 +79,7 @@ def _learnt(path: str | None, at: int | None, common: dict[str, Any]) -> tuple[S
         masker = opened.masker
 
     def key_text(kind: str, value: int) -> str | None:
-        return None if common["show_keys"] or not is_secret(kind, value) else masker.name(kind, value)
+        return None if common.show_keys or not is_secret(kind, value) else masker.name(kind, value)
 
     described = describe(follower.subnet, key_text, files.known if files is not None else ())
     return follower.subnet, {"schema": 1, "capture": path, "frame": frames, **described, "events": _events(story)}

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ibdissect.cli.common import common_options, loaded_catalog
+from ibdissect.cli.common import Common, common_options
 from ibdissect.errors import FilterError
 
 TYPES = {"uint": "integer", "flag": "boolean", "gid": "GID", "mac": "MAC address", "ip4": "IPv4 address", "raw": "bytes", "rest": "bytes",
@@ -18,11 +18,11 @@ TYPES = {"uint": "integer", "flag": "boolean", "gid": "GID", "mac": "MAC address
 @click.argument("prefix", default="", metavar="[PREFIX]")
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
 @common_options
-def command(prefix: str, format_: str, **common: Any) -> None:
+def command(prefix: str, format_: str, common: Common) -> None:
     """List all filter names that start with PREFIX (`infiniband.` is optional), with type, label, place and bits."""
     from ibdissect.wire.catalog import builtin
 
-    catalog = loaded_catalog(common)[0] or builtin()
+    catalog = common.loaded()[0] or builtin()
     extra = catalog.computed
     found = [row for struct in catalog.structs for row in _rows(struct, extra.get(struct, ())) if matches(row["name"], prefix)]
     if not found:

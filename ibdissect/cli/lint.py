@@ -10,21 +10,21 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct as Record
 
 from ibdissect import report as formats
 from ibdissect.capture.discover import discover
 from ibdissect.cli.checking import check_options
-from ibdissect.cli.common import common_options, limits, paint_for, progress_bar, say, settings
+from ibdissect.cli.common import Common, common_options, grouped, progress_bar, say
 from ibdissect.cli.interrupted import INTERRUPTED, Interruptions
 from ibdissect.errors import CaptureError, ConfigError
 from ibdissect.lint.result import CaptureReport
-from ibdissect.lint.rule import Rule
 from ibdissect.lint.select import split_codes
 from ibdissect.report import text as text_report
 from ibdissect.session.check import check_many
 
 if TYPE_CHECKING:
-    from ibdissect.lint.baseline import Compared
+    from ibdissect.cli.limits import Limits
 
 RANKS = {"error": 3, "warning": 2, "info": 1, "never": 4}
 
@@ -44,110 +44,127 @@ class MaxFindings(click.ParamType):  # type: ignore[type-arg]
         return int(value)
 
 
+class Wanted(Record):
+    """What to check, and how to report it."""
+
+    format_: str | None
+    output: str | None
+    selected: tuple[str, ...]
+    ignored: tuple[str, ...]
+    fail_on: str | None
+    baseline: str | None
+    write_baseline: str | None
+    max_findings: int
+    """-1: all."""
+    no_crc: bool
+    statistics: bool
+    timing: bool
+    jobs: int | None
+
+
 @click.command(short_help="Check captures against the rules.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--format", "format_", type=click.Choice(tuple(formats.FORMATS)), help="Output format (text; github inside GitHub Actions).")
-@click.option("--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write the report to FILE instead of standard output.")
-@click.option("--select", "selected", multiple=True, metavar="CODES", help="Only these rules: codes, prefixes or names, comma-separated.")
-@click.option("--ignore", "ignored", multiple=True, metavar="CODES", help="Not these rules.")
-@click.option("--fail-on", type=click.Choice(tuple(RANKS)), help="Exit 1 at this severity or worse.  [error]")
-@click.option(
-    "--baseline", type=click.Path(dir_okay=False), metavar="FILE", help="Hide the findings recorded in FILE; report new and fixed ones."
-)
-@click.option("--write-baseline", type=click.Path(dir_okay=False), metavar="FILE", help="Record all findings in FILE; exit 0.")
-@click.option("--max-findings", type=MaxFindings(), default=100, show_default=True, help="Findings shown per rule and capture.")
-@click.option("--no-crc", is_flag=True, help="Do not check ICRC and VCRC.")
-@click.option("--statistics", is_flag=True, help="Print findings by rule.")
-@click.option("--timing", is_flag=True, help="Print the time each rule took.")
-@click.option(
-    "--jobs", type=click.IntRange(min=1), metavar="N",
-    help="Check N captures at a time, in processes. Default: one, with a second thread that reads ahead; 1 goes without that thread.",
+@grouped(
+    Wanted,
+    "wanted",
+    click.option(
+        "--format", "format_", type=click.Choice(tuple(formats.FORMATS)), help="Output format (text; github inside GitHub Actions)."
+    ),
+    click.option("--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write the report to FILE instead of standard output."),
+    click.option(
+        "--select", "selected", multiple=True, metavar="CODES", help="Only these rules: codes, prefixes or names, comma-separated."
+    ),
+    click.option("--ignore", "ignored", multiple=True, metavar="CODES", help="Not these rules."),
+    click.option("--fail-on", type=click.Choice(tuple(RANKS)), help="Exit 1 at this severity or worse.  [error]"),
+    click.option(
+        "--baseline", type=click.Path(dir_okay=False), metavar="FILE", help="Hide the findings recorded in FILE; report new and fixed ones."
+    ),
+    click.option("--write-baseline", type=click.Path(dir_okay=False), metavar="FILE", help="Record all findings in FILE; exit 0."),
+    click.option("--max-findings", type=MaxFindings(), default=100, show_default=True, help="Findings shown per rule and capture."),
+    click.option("--no-crc", is_flag=True, help="Do not check ICRC and VCRC."),
+    click.option("--statistics", is_flag=True, help="Print findings by rule."),
+    click.option("--timing", is_flag=True, help="Print the time each rule took."),
+    click.option(
+        "--jobs",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Check N captures at a time, in processes. Default: one, with a second thread that reads ahead; 1 goes without that thread.",
+    ),
 )
 @common_options
-def command(
-    paths: tuple[str, ...],
-    format_: str | None,
-    output: str | None,
-    selected: tuple[str, ...],
-    ignored: tuple[str, ...],
-    fail_on: str | None,
-    baseline: str | None,
-    write_baseline: str | None,
-    max_findings: int,
-    no_crc: bool,
-    statistics: bool,
-    timing: bool,
-    jobs: int | None,
-    **common: Any,
-) -> None:
+def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> None:
     """Check captures against the rules: files, directories (recursive), globs, `-` for standard input.
 
     Exit status 0: nothing at or above --fail-on; 1: findings; 2: a capture could not be read, or an option is wrong. Findings in the
     baseline do not count.
     """
-    config = settings(common)
-    fail_on = fail_on or config.fail_on or "error"
-    baseline = baseline or (config.baseline if write_baseline is None else None)
+    output, write_baseline = wanted.output, wanted.write_baseline
+    fail_on = wanted.fail_on or common.settings.fail_on or "error"
+    baseline = wanted.baseline or (common.settings.baseline if write_baseline is None else None)
     # Imported objects live forever: pause the garbage collector, then freeze it.
     gc.disable()
     try:
         options = check_options(
-            common, selected=split_codes(selected), ignored=split_codes(ignored), crc=not no_crc,
-            max_findings=None if max_findings < 0 else max_findings, timing=timing,
+            common, selected=split_codes(wanted.selected), ignored=split_codes(wanted.ignored), crc=not wanted.no_crc,
+            max_findings=None if wanted.max_findings < 0 else wanted.max_findings, timing=wanted.timing,
         )  # fmt: skip
         gc.freeze()
     finally:
         gc.enable()
     rules = options.rules
-    options.threads = min(2, os.cpu_count() or 1) if jobs is None else 1
-    jobs = jobs or 1
+    options.threads = min(2, os.cpu_count() or 1) if wanted.jobs is None else 1
+    jobs = wanted.jobs or 1
     files = _files(paths)
     for option, target in (("--output", output), ("--write-baseline", write_baseline)):
         if target is not None and any(_same(target, file) for file in files):
             raise ConfigError(option, target, "is one of the captures to check", hint="name another file")
-    options.shown = limits(common, options.catalog)
+    options.shown = common.limits(options.catalog)
     _judged_in_one_pass(options.shown)
     known = None
     if baseline or write_baseline:
         from ibdissect.cli.known import Known
 
         known = Known(baseline, write_baseline, options)
-    written = format_ or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" and output is None else "text")
+    written = wanted.format_ or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" and output is None else "text")
     stream = written == "text" and output is None
-    paint = paint_for(common, sys.stdout) if stream else text_report.plain
+    paint = common.paint(sys.stdout) if stream else text_report.plain
     reports: list[CaptureReport] = []
-    with progress_bar(files, quiet=common["quiet"]) as progress, Interruptions(jobs) as asked:
+    with progress_bar(files, quiet=common.quiet) as progress, Interruptions(jobs) as asked:
         for report in check_many(files, options, jobs=jobs, progress=progress, stop=asked.stop):
             if known is not None:
                 known.apply(report)
             reports.append(report)
-            if stream and not common["quiet"]:
+            if stream and not common.quiet:
                 click.echo(text_report.capture_text(report, paint), nl=False)
         if asked.stop():
             reports += [CaptureReport(path=path, status="interrupted") for path in files[len(reports) :]]
     # Do not write a baseline after an interrupted check: it would be incomplete.
     compared = known.finish() if known is not None and not (asked.stop() and write_baseline is not None) else None
-    _write(written, reports, rules, fail_on, output, compared, stream=stream, quiet=common["quiet"])
-    if statistics:
+    if not stream:
+        against = None if compared is None else compared.object()
+        run = formats.Run(rules=tuple(rules), fail_rank=RANKS[fail_on], baseline=against)
+        _write(formats.render(written, reports, run), output)
+    elif not common.quiet:
+        click.echo(text_report.summary_text(reports, len(rules)), nl=False)
+    if wanted.statistics:
         click.echo(text_report.statistics_text(reports, {rule.code: rule.name for rule in rules}), nl=False, err=not stream)
-    if timing:
+    if wanted.timing:
         click.echo(text_report.timing_text(reports), nl=False, err=True)
     for report in reports:
         if report.error is not None:
             say(f"error: {report.error}")
         if report.status == "interrupted":
             say(f"{report.path}: {report.incomplete}")
-        for doubt in () if common["quiet"] else report.doubts:
-            say(f"warning: {report.path}: {doubt}")
+        for doubt in report.doubts:
+            common.tell(f"warning: {report.path}: {doubt}")
     if asked.stop():
         sys.exit(INTERRUPTED)
-    if known is not None and not common["quiet"]:
-        for line in known.lines():
-            say(line)
+    for line in known.lines() if known is not None else ():
+        common.tell(line)
     sys.exit(exit_status(reports, "never" if write_baseline is not None else fail_on))
 
 
-def _judged_in_one_pass(shown: Any) -> None:
+def _judged_in_one_pass(shown: Limits | None) -> None:
     """Raise ConfigError for filters that need the results of a finished check."""
     if shown is not None and shown.needs_findings:
         raise ConfigError("-Y", "ibdissect.code", "needs the findings of this very check", hint="choose rules with --select")
@@ -179,24 +196,8 @@ def _same(target: str, file: str) -> bool:
     return os.path.exists(target) and os.path.exists(file) and os.path.samefile(target, file)
 
 
-def _write(
-    written: str,
-    reports: list[CaptureReport],
-    rules: list[type[Rule]],
-    fail_on: str,
-    output: str | None,
-    compared: Compared | None,
-    *,
-    stream: bool,
-    quiet: bool,
-) -> None:
-    """Write the report in its format to standard output or a file."""
-    if stream:
-        if not quiet:
-            click.echo(text_report.summary_text(reports, len(rules)), nl=False)
-        return
-    baseline = None if compared is None else compared.object()
-    result = formats.render(written, reports, formats.Run(rules=tuple(rules), fail_rank=RANKS[fail_on], baseline=baseline))
+def _write(result: str, output: str | None) -> None:
+    """Write a report to standard output or a file."""
     if output in (None, "/dev/stdout"):  # also appends if it is redirected to a file
         click.echo(result, nl=False)
         return

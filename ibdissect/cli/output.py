@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ibdissect.cli.common import damage_text, limits, plugin_names, say
+from ibdissect.cli.common import Common, damage_text, say
 from ibdissect.errors import CaptureError, ConfigError
 
 if TYPE_CHECKING:
+    from ibdissect.cli.limits import Limits
+    from ibdissect.lint.result import CaptureReport
     from ibdissect.session.capture import Capture
 
 max_findings_option = click.option(
@@ -42,7 +44,7 @@ def require_extra(*modules: str) -> None:
         )
 
 
-def findings_of(opened: Any, common: dict[str, Any], shown: Any = None, max_findings: int | None = None) -> Any:
+def findings_of(opened: Capture, common: Common, shown: Limits | None = None, max_findings: int | None = None) -> CaptureReport:
     """The report on a capture, which is read twice. Raises CaptureError for a pipe or an unreadable capture."""
     from .checking import check_options
 
@@ -58,9 +60,9 @@ def findings_of(opened: Any, common: dict[str, Any], shown: Any = None, max_find
     return report
 
 
-def shown_of(opened: Any, common: dict[str, Any]) -> Any:
+def shown_of(opened: Capture, common: Common) -> Limits | None:
     """The limits on frames, with findings or later answers if the filter uses them."""
-    wanted = limits(common, opened.catalog)
+    wanted = common.limits(opened.catalog)
     if wanted is not None and wanted.needs_findings:
         codes: dict[int, list[str]] = {}
         for finding in findings_of(opened, common).findings:
@@ -72,19 +74,13 @@ def shown_of(opened: Any, common: dict[str, Any]) -> Any:
 
 
 @contextmanager
-def opened_capture(path: str, common: dict[str, Any]) -> Iterator[Capture]:
+def opened_capture(path: str, common: Common) -> Iterator[Capture]:
     """Open a command's capture; at the end, print where it was damaged."""
     from ibdissect.session.capture import Capture
 
-    with Capture(path, plugins=plugin_names(common), show_keys=common["show_keys"]) as opened:
+    with Capture(path, plugins=common.plugin_names, show_keys=common.show_keys) as opened:
         yield opened
-        for damage in () if common["quiet"] else opened.damage:
-            say(damage_text(opened.path, damage))
-        if opened.masker.dropped.count and not common["quiet"]:
-            say(f"warning: {opened.path}: {opened.masker.dropped.count} keys are not told apart (shown as #?)")
-
-
-def done(common: dict[str, Any], text: str) -> None:
-    """Print what was written, unless quiet."""
-    if not common["quiet"]:
-        say(text)
+        for damage in opened.damage:
+            common.tell(damage_text(opened.path, damage))
+        if opened.masker.dropped.count:
+            common.tell(f"warning: {opened.path}: {opened.masker.dropped.count} keys are not told apart (shown as #?)")

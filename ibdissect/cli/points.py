@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from ibdissect.cli.common import common_options, damage_text, paint_for, say
-from ibdissect.cli.output import done, ending_of
+from ibdissect.cli.common import Common, common_options, damage_text
+from ibdissect.cli.output import ending_of
 from ibdissect.cli.stats import table_lines
 from ibdissect.errors import ConfigError
 from ibdissect.wire.text import printable, visible_json
@@ -29,15 +29,13 @@ SHOWN = 10
     "--write", "target", metavar="FILE", help="Write all frames to a pcapng: one timeline, an interface a point, verdicts as comments."
 )
 @common_options
-def command(captures: tuple[str, ...], format_: str, packets: bool, target: str | None, **common: Any) -> int:
+def command(captures: tuple[str, ...], format_: str, packets: bool, target: str | None, common: Common) -> int:
     """Match the packets of several capture points, align their clocks, and tell loss, delay, reordering and change between them.
 
     A point is called what its file is called up to the first dot; times are those of the first one. Exit status 0: no loss is proved;
     1: a packet was lost; 2: a capture could not be read, or shares no packet with the others.
     """
-    for name in ("filter", "frames"):
-        if common[name] is not None:
-            raise ConfigError(f"--{name}", str(common[name]), "packets are matched in whole captures", hint="cut the captures first")
+    common.refuse("filter", "frames", reason="packets are matched in whole captures", hint="cut the captures first")
     if len(captures) < 2:
         raise ConfigError("CAPTURE", captures[0], "there is nothing to compare it with", hint="name two captures or more")
     if packets and format_ != "json":
@@ -47,14 +45,14 @@ def command(captures: tuple[str, ...], format_: str, packets: bool, target: str 
     from ibdissect.points.comparison import Comparison
 
     comparison = Comparison(captures)
-    for point in comparison.points if not common["quiet"] else ():
+    for point in comparison.points:
         for damage in point.damage:
-            say(damage_text(point.path, damage))
+            common.tell(damage_text(point.path, damage))
     if target is not None:
         _write(comparison, target, captures, common)
     result = comparison.result()
     if format_ == "text":
-        click.echo("\n".join(lines(result, paint_for(common, sys.stdout))))
+        click.echo("\n".join(lines(result, common.paint(sys.stdout))))
     else:
         text = visible_json(json.dumps(result, ensure_ascii=False))
         if packets:
@@ -67,14 +65,14 @@ def command(captures: tuple[str, ...], format_: str, packets: bool, target: str 
     return int(bool(result["lost"]))
 
 
-def _write(comparison: Any, target: str, captures: tuple[str, ...], common: dict[str, Any]) -> None:
+def _write(comparison: Any, target: str, captures: tuple[str, ...], common: Common) -> None:
     from ibdissect.export.files import replacing
     from ibdissect.points.merged import write_merged
 
     source = next((one for one in captures if os.path.exists(target) and os.path.samefile(one, target)), None)
     with replacing(target, source, "--write") as file:
         count = write_merged(comparison, file)
-    done(common, f"{count} frames written to {target}; they are written as they are, with the keys in them")
+    common.tell(f"{count} frames written to {target}; they are written as they are, with the keys in them")
 
 
 def lines(result: dict[str, Any], paint: Callable[[str, str], str]) -> Iterator[str]:

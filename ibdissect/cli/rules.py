@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ibdissect.cli.common import common_options, loaded_catalog
+from ibdissect.cli.common import Common, common_options
 from ibdissect.errors import ConfigError, defined_in
 from ibdissect.lint import declared
 from ibdissect.lint.page import markdown, page, summary
@@ -22,11 +22,11 @@ from ibdissect.lint.setting import settings_of
 @click.argument("codes", nargs=-1, metavar="[CODE...]")
 @click.option("--format", "format_", type=click.Choice(("text", "json", "markdown")), default="text", show_default=True)
 @common_options
-def command(codes: tuple[str, ...], format_: str, **common: Any) -> None:
+def command(codes: tuple[str, ...], format_: str, common: Common) -> None:
     """List the rules, or explain those named by code, prefix or name: what, why it matters, what to do, reference, example."""
     from ibdissect.rules import load
 
-    _, plugin_rules = loaded_catalog(common)
+    _, plugin_rules = common.loaded()
     rules = select([*load(), *plugin_rules], split_codes(codes), source="CODE")
     if not rules:
         raise ConfigError("CODE", ", ".join(codes), "no rule has this code", hint="`ibdissect rules` lists them")

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from ibdissect.cli.common import common_options, say
-from ibdissect.cli.output import FRAME_ENDINGS, done, ending_of, opened_capture, shown_of, to_option
+from ibdissect.cli.common import Common, common_options
+from ibdissect.cli.output import FRAME_ENDINGS, ending_of, opened_capture, shown_of, to_option
 
 
 @click.command(short_help="Make a capture fit for sharing.")
 @click.argument("capture", metavar="CAPTURE")
 @to_option
 @common_options
-def command(capture: str, target: str, **common: Any) -> int:
+def command(capture: str, target: str, common: Common) -> int:
     """Write CAPTURE without secrets and identities, so that it can be shared; lint reports the same findings.
 
     Keys are replaced by their numbers; GUIDs, GIDs, LIDs, QPNs, IP and MAC addresses by substitutes in order of first
@@ -29,7 +27,6 @@ def command(capture: str, target: str, **common: Any) -> int:
         shown = shown_of(opened, common)
         with replacing(target, capture) as file:
             count = write_scrubbed(opened, shown, file, FRAME_ENDINGS[ending])
-        if not common["quiet"]:
-            say("note: times, sizes, P_Keys, port numbers and service IDs are as they were; look before you share")
-        done(common, f"{count} frames written to {target}")
+        common.tell("note: times, sizes, P_Keys, port numbers and service IDs are as they were; look before you share")
+        common.tell(f"{count} frames written to {target}")
     return 0

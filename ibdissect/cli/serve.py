@@ -6,11 +6,10 @@ import os
 import shlex
 import socket
 import sys
-from typing import Any
 
 import click
 
-from ibdissect.cli.common import common_options, plugin_names, say, settings
+from ibdissect.cli.common import Common, common_options, say
 from ibdissect.errors import CaptureError, ConfigError
 from ibdissect.wire.text import printable
 
@@ -23,7 +22,7 @@ INSTALL = "pip install 'ibdissect[serve]'"
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1.  [any free one]")
 @click.option("--follow", is_flag=True, help="Go on reading while the file grows.")
 @common_options
-def command(capture: str, port: int, follow: bool, **common: Any) -> None:
+def command(capture: str, port: int, follow: bool, common: Common) -> None:
     """Show the terminal UI for CAPTURE in a browser on this machine, until Ctrl+C.
 
     It prints the address to open: http://127.0.0.1:PORT/ with a secret word. Every browser window opens the capture again.
@@ -31,16 +30,15 @@ def command(capture: str, port: int, follow: bool, **common: Any) -> None:
     """
     if capture == "-":
         raise CaptureError("-", "a pipe can be read only once, a browser opens the capture for every window", hint="give a file")
-    if common["frames"]:
-        raise ConfigError("--frames", common["frames"], "the terminal UI shows all frames", hint="use -Y 'frame.number in {1..10}'")
+    common.refuse("frames", reason="the terminal UI shows all frames", hint="use -Y 'frame.number in {1..10}'")
     from ibdissect.session.capture import Capture
 
-    with Capture(capture, plugins=plugin_names(common)) as opened:  # report errors here, not in the browser
-        if common["filter"]:
+    with Capture(capture, plugins=common.plugin_names) as opened:  # report errors here, not in the browser
+        if common.filter:
             from ibdissect.dfilter.compile import compile_filter
 
-            compile_filter(common["filter"], opened.catalog, hide_keys=not common["show_keys"])
-    if settings(common).judges:
+            compile_filter(common.filter, opened.catalog, hide_keys=not common.show_keys)
+    if common.settings.judges:
         from ibdissect.cli.checking import check_options
 
         check_options(common)
@@ -53,7 +51,7 @@ def command(capture: str, port: int, follow: bool, **common: Any) -> None:
     chosen = free_port(port)
     words = ["tui", os.path.abspath(capture), *(["--follow"] if follow else []), *passed_on(common)]
     server = LocalServer(command_line(words), HOST, chosen, printable(f"ibdissect {os.path.basename(capture)}"))
-    say(server.address if common["quiet"] else f"{printable(capture)} is at {server.address}  (Ctrl+C ends it)")
+    say(server.address if common.quiet else f"{printable(capture)} is at {server.address}  (Ctrl+C ends it)")
     server.serve()
 
 
@@ -62,13 +60,13 @@ def command_line(words: list[str]) -> str:
     return shlex.join([sys.executable, "-P", "-m", "ibdissect", *words])
 
 
-def passed_on(common: dict[str, Any]) -> list[str]:
+def passed_on(common: Common) -> list[str]:
     """The common options as command-line words for the terminal UI."""
-    words = [f"--plugin={name}" for name in common["plugins"]]
-    for option, key in (("--config", "config"), ("--filter", "filter"), ("--color", "color")):
-        if common[key]:
-            words.append(f"{option}={common[key]}")
-    return [*words, *(["--show-keys"] if common["show_keys"] else [])]
+    words = [f"--plugin={name}" for name in common.plugins]
+    for name in ("config", "filter", "color"):
+        if value := getattr(common, name):
+            words.append(f"--{name}={value}")
+    return [*words, *(["--show-keys"] if common.show_keys else [])]
 
 
 def free_port(wanted: int) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ibdissect.cli.common import common_options, paint_for, port_names
+from ibdissect.cli.common import Common, common_options
 from ibdissect.cli.frames import PRINTERS, SummaryLines
 from ibdissect.cli.output import opened_capture, shown_of
 from ibdissect.errors import ConfigError
@@ -19,7 +19,7 @@ from ibdissect.errors import ConfigError
 @click.option("-e", "names", multiple=True, metavar="NAME", help="A field to print; repeat for more. Columns are separated by tabs.")
 @click.option("--count", is_flag=True, help="Print only how many frames match.")
 @common_options
-def command(capture: str, format_: str | None, names: tuple[str, ...], count: bool, **common: Any) -> int:
+def command(capture: str, format_: str | None, names: tuple[str, ...], count: bool, common: Common) -> int:
     """Print the frames of CAPTURE (a file, or `-` for standard input).
 
     Exit status 0, also for a damaged capture, which is printed up to the damage; 2 if it cannot be read.
@@ -40,13 +40,13 @@ def command(capture: str, format_: str | None, names: tuple[str, ...], count: bo
     return 0
 
 
-def _print(opened: Any, wanted: Any, chosen: str, names: tuple[str, ...], common: dict[str, Any]) -> None:
+def _print(opened: Any, wanted: Any, chosen: str, names: tuple[str, ...], common: Common) -> None:
     """Write the frames to standard output in batches."""
     from ibdissect.export.frames import selected
 
-    paint = paint_for(common, sys.stdout)
+    paint = common.paint(sys.stdout)
     printer = PRINTERS[chosen](opened, names, paint)
-    known = port_names(common)
+    known = common.port_names
     if isinstance(printer, SummaryLines) and known is not None:
         printer.address = known.address
     write = sys.stdout.write

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import click
 
-from ibdissect.cli.common import common_options
+from ibdissect.cli.common import Common, common_options
 from ibdissect.cli.output import findings_of, opened_capture, require_extra, shown_of
 
 
@@ -17,7 +16,7 @@ from ibdissect.cli.output import findings_of, opened_capture, require_extra, sho
 @click.option("-e", "names", multiple=True, metavar="NAME", help="Another column of `packets`; repeat for more.")
 @click.option("--format", "format_", type=click.Choice(("text", "csv", "jsonl")), default="text", show_default=True)
 @common_options
-def command(capture: str, query: str, names: tuple[str, ...], format_: str, **common: Any) -> int:
+def command(capture: str, query: str, names: tuple[str, ...], format_: str, common: Common) -> int:
     """Run QUERY (DuckDB's SQL) over the tables packets, mads, findings and ports of CAPTURE.
 
     Columns are named after filter fields, with underscores for dots and without `infiniband.`: bth_destqp. Keys are null

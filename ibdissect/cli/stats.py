@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import click
 
-from ibdissect.cli.common import common_options, paint_for, port_names, progress_bar
+from ibdissect.cli.common import Common, common_options, progress_bar, write_json
 from ibdissect.cli.output import opened_capture, shown_of
-from ibdissect.wire.text import visible_json
 
 
 @click.command(short_help="What is in a capture: protocols, MADs, OpCodes, addresses, response times.")
@@ -19,26 +17,26 @@ from ibdissect.wire.text import visible_json
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
 @click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Length of the long lists.")
 @common_options
-def command(capture: str, format_: str, top: int, **common: Any) -> None:
+def command(capture: str, format_: str, top: int, common: Common) -> None:
     """Print statistics of a capture; `-` reads standard input.
 
     -Y and --frames limit what is counted, but response times, connections and streams are followed in all frames.
     """
     from ibdissect.flow.statistics import Statistics
 
-    with opened_capture(capture, common) as opened, progress_bar([capture], quiet=common["quiet"]) as progress:
+    with opened_capture(capture, common) as opened, progress_bar([capture], quiet=common.quiet) as progress:
         shown = shown_of(opened, common)
         statistics = Statistics(opened.catalog)
         for table in opened.tables(keys=False, progress=progress):
             statistics.feed(table, shown.rows(table) if shown is not None else None)
     result = statistics.result(top)
-    names = port_names(common)
-    for entry in result["conversations"] if names is not None else ():
-        entry |= {end: names.address(entry[end]) for end in ("source", "destination")}
+    if (names := common.port_names) is not None:
+        for entry in result["conversations"]:
+            entry |= {end: names.address(entry[end]) for end in ("source", "destination")}
     if format_ == "json":
-        click.echo(visible_json(json.dumps({"schema": 1, "capture": capture, **result}, indent=2, ensure_ascii=False)))
+        write_json({"schema": 1, "capture": capture, **result})
         return
-    click.echo("\n".join(lines(result, paint_for(common, sys.stdout))))
+    click.echo("\n".join(lines(result, common.paint(sys.stdout))))
 
 
 def lines(result: dict[str, Any], paint: Callable[[str, str], str]) -> Iterator[str]:

@@ -8,15 +8,15 @@ from typing import IO, Any
 
 import click
 
-from ibdissect.cli.common import common_options, loaded_catalog, plugin_names, settings
-from ibdissect.errors import CaptureError, ConfigError
+from ibdissect.cli.common import Common, common_options
+from ibdissect.errors import CaptureError
 
 
 @click.command(short_help="Open a capture in the terminal UI.")
 @click.argument("capture", metavar="CAPTURE")
 @click.option("--follow", is_flag=True, help="Go on reading while the file grows.")
 @common_options
-def command(capture: str, follow: bool, **common: Any) -> None:
+def command(capture: str, follow: bool, common: Common) -> None:
     """Browse CAPTURE (a file, or `-` for a pipe). Press ? for the keys.
 
     Exit status 2: the capture cannot be opened, or standard output is not a terminal (use `ibdissect show` instead).
@@ -25,30 +25,29 @@ def command(capture: str, follow: bool, **common: Any) -> None:
     if not sys.stdout.isatty() and not in_browser:
         hint = f"print the frames with: ibdissect show {capture}"
         raise CaptureError(capture, "the terminal UI needs a terminal on standard output", hint=hint)
-    if common["frames"]:
-        raise ConfigError("--frames", common["frames"], "the terminal UI shows all frames", hint="use -Y 'frame.number in {1..10}'")
+    common.refuse("frames", reason="the terminal UI shows all frames", hint="use -Y 'frame.number in {1..10}'")
     from ibdissect.cli.checking import check_options
 
-    catalog, _ = loaded_catalog(common)
-    made = check_options(common) if settings(common).judges or common["subnet"] else None  # report errors before the screen is drawn
-    if common["filter"]:
+    catalog, _ = common.loaded()
+    made = check_options(common) if common.settings.judges or common.subnet else None  # report errors before the screen is drawn
+    if common.filter:
         from ibdissect.dfilter.compile import compile_filter
 
-        compile_filter(common["filter"], catalog, hide_keys=not common["show_keys"])
+        compile_filter(common.filter, catalog, hide_keys=not common.show_keys)
     from ibdissect.study.capture_model import CaptureModel
     from ibdissect.tui.app import TuiApp
     from ibdissect.tui.drivers import BrowserDriver, TerminalDriver, hang_up_with_terminal
 
     source = standard_input() if capture == "-" else capture
     hang_up_with_terminal()
-    model = CaptureModel(source, catalog=catalog, show_keys=common["show_keys"], follow=follow)
+    model = CaptureModel(source, catalog=catalog, show_keys=common.show_keys, follow=follow)
     if not in_browser:
         _terminal_for_output()
     # Keep computing threads from delaying the thread that draws.
     sys.setswitchinterval(0.001)
     driver: Any = BrowserDriver if in_browser else TerminalDriver
-    app = TuiApp(model, lambda: made or check_options(common), display_filter=common["filter"] or "", driver=driver)
-    if names := plugin_names(common):
+    app = TuiApp(model, lambda: made or check_options(common), display_filter=common.filter or "", driver=driver)
+    if names := common.plugin_names:
         from ibdissect.plugins import load as load_plugins
         from ibdissect.study.packet_columns import with_fields
 

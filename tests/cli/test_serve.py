@@ -12,10 +12,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from ibdissect.cli.common import Common
 from ibdissect.cli.serve import command_line, passed_on
 
 pytestmark = pytest.mark.slow
@@ -120,7 +120,7 @@ def test_every_word_is_quoted() -> None:
 
 
 def test_options_are_passed_on() -> None:
-    common: dict[str, Any] = {"plugins": ("-x.py", "b"), "config": None, "filter": "-1 == 1", "color": None, "show_keys": True}
+    common = Common(plugins=("-x.py", "b"), filter="-1 == 1", show_keys=True)
     assert passed_on(common) == ["--plugin=-x.py", "--plugin=b", "--filter=-1 == 1", "--show-keys"]
 
 
