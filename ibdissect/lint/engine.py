@@ -21,7 +21,7 @@ from ibdissect.fabric.refuted import Refuted
 from ibdissect.failures import Failures
 from ibdissect.table.copies import Copies
 from ibdissect.table.mask import Judge
-from ibdissect.table.rows import groups
+from ibdissect.table.rows import groups, held
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.spec import Struct
 
@@ -205,7 +205,7 @@ class Linter:
                     found += self._hits_of(struct, [rule], table)
                 except Exception as error:
                     self._failed(f"rule {rule.code}", error)
-        for rule, hits in found:
+        for rule, hits in sorted(found, key=lambda one: one[0].code in self.consequences.causes):
             self._timed(rule, self._report, table, hits, shown)
 
     def _conditions(self, table: ChunkTable) -> tuple[list[tuple[Rule, Bool]], list[type[Struct] | None]]:
@@ -238,10 +238,14 @@ class Linter:
         return found
 
     def _report(self, rule: Rule, table: ChunkTable, hits: Bool, shown: Bool | None) -> None:
-        if rule.on is None:
-            self._frames(rule, table, hits if shown is None else hits & shown)
-        else:
-            self._stateless(rule, table, hits if shown is None else hits & shown[table.occurrences(rule.on).rows])
+        rows = np.arange(len(hits)) if rule.on is None else table.occurrences(rule.on).rows
+        hits = hits if shown is None else hits & shown[rows]
+        if self.consequences.causes.get(rule.code):
+            explained = [row for row in rows[hits].tolist() if self.consequences.explained(rule, table.chunk.first + row)]
+            hits = hits & ~held(rows, np.array(explained, np.int64))
+        (self._frames if rule.on is None else self._stateless)(rule, table, hits)
+        for row in rows[hits].tolist() if rule.explains else ():
+            self.consequences.note(rule, table.chunk.first + row)
 
     def _timed(self, rule: Rule, work: Any, *args: Any) -> None:
         start = time.perf_counter() if self.timing else 0.0

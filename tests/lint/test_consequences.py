@@ -11,6 +11,7 @@ from ibdissect.lint.finding import Finding, Severity
 from ibdissect.lint.rule import REGISTRY, Hit, Rule, on_chunk, on_end
 from ibdissect.session.check import Options
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.mad import MAD
 from tests.craft import erf_pcap, smp
 
 
@@ -80,3 +81,25 @@ def test_a_configured_severity_does_not_raise_a_doubtful_finding() -> None:
     assert options.severity_of(Doubtful, Severity.INFO) == Severity.INFO
     assert options.severity_of(Doubtful, Severity.ERROR) == Severity.WARNING
     assert Options(rules=[Doubtful], severities={"ZZA902": Severity.INFO}).severity_of(Doubtful, Severity.ERROR) == Severity.INFO
+
+
+def test_conditions_explain_and_are_explained() -> None:
+    """Also in frames that are only counted in the finding of an earlier one."""
+
+    class Condition(Rule):
+        """Every SMP."""
+
+        code, name, message, explains, flow = "ZZB003", "condition", "condition", ("ZZA903", "ZZA901"), (MAD.method,)
+        when = MAD.method == 1
+
+    class Follows(Rule):
+        """Every SMP, too."""
+
+        code, name, message = "ZZA903", "follows", "follows"
+        when = MAD.base_version == 1
+
+    for rule in (Condition, Follows):
+        REGISTRY.pop(rule.code)
+    (one,), _ = found(Follows, Condition, Consequence)
+    assert (one.code, one.count) == ("ZZB003", 3)
+    assert {(part.frame, part.why) for part in one.related} == {(1, "therefore ZZA903 follows"), (1, "therefore ZZA901 consequence")}

@@ -94,6 +94,7 @@ class LengthDisagrees(Rule):
 
     code, name, severity = "LNK003", "lrh-pktlen-vs-capture", ERROR
     reference = "IBA 7.7; 43 of 43 frames of a public capture end two bytes (VCRC) behind PktLen"
+    explains = ("ROC006", "ROC007")
     when = Where(LRH, length_disagrees)
     at = LRH.pktlen
     message = "PktLen of {pktlen} words is not the length of the frame, with or without VCRC"

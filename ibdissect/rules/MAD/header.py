@@ -80,6 +80,7 @@ class MethodOfClass(Rule):
     """
 
     code, name, severity = "MAD003", "method-not-valid-for-class", ERROR
+    explains = ("TXN006",)
     reference = "IBA 13.4.5; python-rdma"
     when = Or(tuple((MAD.mgmt_class == number) & ~MAD.method.isin(known) for number, known in METHODS_OF.items())) & _IB
     at = MAD.method

@@ -82,7 +82,10 @@ case("TXN005", [perf(GET, 1), perf(GET_RESP, 1, slid=900)], [perf(GET, 1), perf(
 # through another router than the request
 FAR = {"sgid": bytes([0xFE, 0xC0, *bytes(13), 2]), "dgid": bytes([0xFE, 0xC0, *bytes(13), 1]), "hop_lmt": 64}
 case("TXN005", [perf(GET, 1), perf(GET_RESP, 1, slid=900)], [perf(GET, 1), perf(GET_RESP, 1, slid=900, grh=FAR)], frames=[2])
-case("TXN006", [perf(GET, 1), perf(REPORT_RESP, 1)], [perf(GET, 1), perf(GET_RESP, 1)], frames=[2], also=["PM009"])
+BARE = [gmp(SA, method, 0x01, bytes(200), at=24, slid=1 + method // 128, dlid=2 - method // 128) for method in (GET, TABLE_RESP, GET_RESP)]
+case("TXN006", BARE[:2], BARE[::2], frames=[2])
+# a method that the class does not have is the fault, not that it fits no request
+case("PM009", [perf(GET, 1), perf(REPORT_RESP, 1)], [perf(GET, 1), perf(GET_RESP, 1)], frames=[2])
 
 
 def trap_like(method: int, transaction: int = 5) -> bytes:
