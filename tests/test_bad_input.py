@@ -6,8 +6,6 @@ import gzip
 import io
 import random
 import struct
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +17,7 @@ from ibdissect.dissect.value import Presenter
 from ibdissect.rules import load
 from ibdissect.session.capture import Capture
 from ibdissect.session.check import Options, check
+from tests import commands
 from tests.craft import erf_pcap, smp
 
 pytestmark = pytest.mark.slow
@@ -40,7 +39,7 @@ def test_no_capture(tmp_path: Path, name: str, command: tuple[str, ...]) -> None
     data, word = INPUTS[name]
     path = tmp_path / name
     path.write_bytes(data)
-    done = subprocess.run([sys.executable, "-m", "ibdissect", *command, str(path)], capture_output=True, text=True, timeout=60, check=False)
+    done = commands.run(*command, str(path), text=True)
     assert done.returncode == 2 and "Traceback" not in done.stderr
     assert str(path) in done.stderr and word in done.stderr
 
@@ -48,8 +47,7 @@ def test_no_capture(tmp_path: Path, name: str, command: tuple[str, ...]) -> None
 def test_missing_directory_and_unreadable(tmp_path: Path) -> None:
     for path in (tmp_path / "missing.pcap", tmp_path):
         for command in ("lint", "show"):
-            words = [sys.executable, "-m", "ibdissect", command, str(path)]
-            done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+            done = commands.run(command, str(path), text=True)
             assert done.returncode == 2 and str(path) in done.stderr and "Traceback" not in done.stderr
 
 

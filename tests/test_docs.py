@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import commands
+
 pytestmark = pytest.mark.slow
 
 REPO = Path(__file__).resolve().parents[1]
@@ -23,7 +25,7 @@ EXTRAS = all(importlib.util.find_spec(name) for name in ("pyarrow", "duckdb"))
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.M | re.S)
 
 
-def commands() -> list[tuple[str, str, str]]:
+def console_commands() -> list[tuple[str, str, str]]:
     """(page, command, expected output) of every console block."""
     found = []
     for page in PAGES:
@@ -45,7 +47,7 @@ def matches(shown: str, printed: str) -> bool:
     return re.fullmatch(pattern, printed if printed.endswith("\n") or not printed else printed + "\n") is not None
 
 
-@pytest.mark.parametrize(("page", "command", "output"), commands(), ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize(("page", "command", "output"), console_commands(), ids=lambda value: str(value)[:60])
 def test_command(page: str, command: str, output: str) -> None:
     check(page, command, output, REPO)
 
@@ -54,16 +56,7 @@ def check(page: str, command: str, output: str, folder: Path) -> None:
     """Run a command of a page in a folder and compare what it prints."""
     words = shlex.split(command)
     assert words[0] == "ibdissect", f"{page}: {command} is not ours to test"
-    done = subprocess.run(
-        [sys.executable, "-m", "ibdissect", *words[1:]],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(REPO)},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=120,
-        check=False,
-    )
+    done = commands.run(*words[1:], cwd=folder, env={**os.environ, "PYTHONPATH": str(REPO)}, text=True)
     if not EXTRAS and "ibdissect[export]" in done.stderr:
         pytest.skip("needs the extra `export`")
     assert done.returncode in (0, 1), done.stderr

@@ -6,8 +6,6 @@ import csv
 import json
 import os
 import re
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from click.testing import CliRunner
 
 from ibdissect.cli import group
 from ibdissect.wire.sm import NodeInfo
+from tests import commands
 from tests.craft import build, erf_pcap, smp
 from tests.fuzz.container import pcapng
 
@@ -71,7 +70,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 def run(*words: str) -> bytes:
     """Standard output of a command that must succeed; standard error must be harmless, too."""
-    done = subprocess.run([sys.executable, "-m", "ibdissect", *words], capture_output=True, timeout=300, check=False)
+    done = commands.run(*words)
     assert done.returncode == 0, done.stderr
     harmless(done.stderr.decode())
     return done.stdout
@@ -179,7 +178,7 @@ def test_comments(tmp_path: Path, paths: list[str]) -> None:
 def test_errors(words: tuple[str, ...], paths: list[str]) -> None:
     """A message that contains a name escapes it."""
     named = [FILE_NAME if word == "missing" else word.format(paths[0]) for word in words]
-    done = subprocess.run([sys.executable, "-m", "ibdissect", *named], capture_output=True, timeout=300, check=False)
+    done = commands.run(*named)
     assert done.returncode == 2 and not done.stdout
     said = harmless(done.stderr.decode())
     assert "\\x1b" in said and "Traceback" not in said

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import json
 import struct
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.errors import CaptureError
 from ibdissect.export.frames import write_frames
 from ibdissect.session.capture import Capture
+from tests import commands
 from tests.craft import smp
 from tests.test_hostile import TEXTS, harmless
 
@@ -49,7 +48,7 @@ def packet(order: str = "<", number: int = 0, ticks: int = 0, options: bytes = b
 
 
 def run(*words: str, status: int = 0) -> str:
-    done = subprocess.run([sys.executable, "-m", "ibdissect", *words], capture_output=True, timeout=300, check=False)
+    done = commands.run(*words)
     assert done.returncode == status and b"Traceback" not in done.stderr, done.stderr
     harmless(done.stderr.decode())
     return harmless(done.stdout.decode())

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import commands
 from tests.test_hostile import harmless
 
 pytestmark = pytest.mark.slow
@@ -21,7 +22,7 @@ FORMATS = ("text", "json", "jsonl", "sarif", "junit", "github")
 
 
 def run(*words: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([sys.executable, "-m", "ibdissect", *words], capture_output=True, timeout=300, check=False)
+    return commands.run(*words)
 
 
 @pytest.fixture

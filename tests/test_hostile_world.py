@@ -26,6 +26,7 @@ from ibdissect.session.capture import Capture
 from ibdissect.session.check import Options, check
 from ibdissect.table.secrets import MAX_KEYS, Masker
 from ibdissect.wire.catalog import builtin
+from tests import commands
 from tests.craft import erf_pcap, ethernet_pcap, rc, roce2, smp
 
 pytestmark = pytest.mark.slow
@@ -45,10 +46,6 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("world") / "long.pcap"
     path.write_bytes(erf_pcap([smp(1, 0x10, modifier=9), *[frame] * 120_000]))
     return path
-
-
-def run(*words: str, **more: object) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([sys.executable, "-m", "ibdissect", *words], capture_output=True, timeout=300, check=False, **more)  # type: ignore[call-overload, no-any-return]
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
@@ -162,7 +159,7 @@ def test_links_that_lead_in_circles(tmp_path: Path, repo: Path) -> None:
     (tmp_path / "self").symlink_to(".")
     (tmp_path / "me.pcap").symlink_to("me.pcap")
     (tmp_path / "gone.pcap").symlink_to("nowhere")
-    done = run("lint", str(tmp_path), "--fail-on", "never")
+    done = commands.run("lint", str(tmp_path), "--fail-on", "never")
     assert done.returncode == 0 and b"in 1 capture checked" in done.stdout
 
 
@@ -202,7 +199,7 @@ def test_resolutions_beyond_reason(resolution: int, tmp_path: Path) -> None:
     path = tmp_path / "r.pcapng"
     path.write_bytes(section + interface + struct.pack("<II", 6, len(body) + 12) + body + struct.pack("<I", len(body) + 12))
     for words in (("show", "--format", "jsonl"), ("show", "--format", "tree"), ("stats",), ("lint", "--fail-on", "never")):
-        done = run(words[0], str(path), *words[1:])
+        done = commands.run(words[0], str(path), *words[1:])
         assert done.returncode == 0 and b"Traceback" not in done.stderr, done.stderr
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import struct
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import commands
 from tests.acme import capture
 from tests.craft import ethernet_pcap, roce2
 
@@ -41,8 +40,7 @@ HOLDING = [1, 2, 3, 5, 6, 7, 9]
 
 def ibdissect(repo: Path, *words: str) -> str:
     path = os.pathsep.join([str(repo), str(repo / "tests/plugin_package/src")])
-    command = [sys.executable, "-m", "ibdissect", words[0], "--plugin", "acme_ib", *words[1:]]
-    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, timeout=120, check=False)
+    done = commands.run(words[0], "--plugin", "acme_ib", *words[1:], env=os.environ | {"PYTHONPATH": path}, text=True)
     assert done.returncode in (0, 1) and "Traceback" not in done.stderr, done.stderr
     return done.stdout
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from ibdissect.errors import PluginError
 from ibdissect.plugins import load
+from tests import commands
 from tests.craft import erf_pcap, gmp, rc
 
 pytestmark = pytest.mark.slow
@@ -33,7 +33,7 @@ def capture(tmp_path: Path) -> str:
 
 
 def ibdissect(repo: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "ibdissect", *words], cwd=repo, capture_output=True, text=True, timeout=60, check=False)
+    return commands.run(*words, cwd=repo, text=True)
 
 
 def test_rules_of_the_plugin_run_with_the_others(repo: Path, capture: str) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import random
 import struct
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +17,7 @@ from ibdissect.session.capture import Capture
 from ibdissect.table.secrets import secret_fields
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.places import Inside, Mad
+from tests import commands
 from tests.craft import build
 from tests.fuzz.container import pcapng
 from tests.fuzz.seeds import management, of_declarations
@@ -149,7 +148,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(*words: str) -> bytes:
     """All output of a command."""
-    done = subprocess.run([sys.executable, "-m", "ibdissect", *words], capture_output=True, timeout=300, check=False)
+    done = commands.run(*words)
     assert done.returncode in (0, 1), done.stderr
     return done.stdout + done.stderr
 
@@ -217,7 +216,7 @@ def test_no_error_repeats_a_key(folder: Path) -> None:
     """The error of a rejected command does not show the values."""
     path = str(folder / "whole.pcapng")
     for words in (("show", path, "-Y", "smplid.mkey == x"), ("show", path, "--frames", "x"), ("lint", path, "--select", "NONE")):
-        done = subprocess.run([sys.executable, "-m", "ibdissect", *words], capture_output=True, timeout=300, check=False)
+        done = commands.run(*words)
         assert done.returncode == 2 and shown(done.stdout + done.stderr, PLANTED) == []
 
 

@@ -21,6 +21,7 @@ from ibdissect.table.secrets import secret_fields
 from ibdissect.tui.app import TuiApp
 from ibdissect.tui.screens.choice import Choice
 from ibdissect.wire.catalog import builtin
+from tests import commands
 from tests.cli.test_serve import fetch, screen
 from tests.fuzz.container import pcapng
 from tests.test_secrets import FRAMES, KEYS, PLANTED, Planted, run, shown
@@ -148,8 +149,7 @@ def test_errors_of_configurations(mistake: str, tmp_path: Path, capture: Path) -
     key = "0x0a7b3c9d1e2f4a5b"
     path = tmp_path / "x.toml"
     path.write_text(MISTAKES[mistake].format(key=key))
-    words = [sys.executable, "-m", "ibdissect", "lint", str(capture), "--config", str(path)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    done = commands.run("lint", str(capture), "--config", str(path), text=True)
     assert done.returncode == 2 and done.stderr.startswith("error:"), done.stderr
     assert "a7b3c9d1e2f4a5b" not in (done.stderr + done.stdout).lower() and str(int(key, 16)) not in done.stderr
 

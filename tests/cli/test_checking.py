@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import commands
 from tests.craft import erf_pcap, gmp, rc, smp
 
 pytestmark = pytest.mark.slow
@@ -38,8 +39,7 @@ message = "P_Key 1"
 
 def lint(cwd: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if key != "GITHUB_ACTIONS"} | {"PYTHONPATH": str(REPO)} | env
-    command = [sys.executable, "-m", "ibdissect", "lint", *words]
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    return commands.run("lint", *words, cwd=cwd, env=environment, text=True)
 
 
 def findings(cwd: Path, *words: str) -> list[tuple[str, str, str]]:
@@ -144,6 +144,5 @@ def test_plugins_run_only_from_a_trusted_folder_or_a_file_that_was_named(project
 def test_the_terminal_ui_refuses_it_too(project: Path) -> None:
     (project / "ibdissect.toml").write_text('ignore = ["PKX001"]\n')
     environment = os.environ | {"PYTHONPATH": str(REPO), "TEXTUAL_DRIVER": "textual.drivers.web_driver:WebDriver"}
-    command = [sys.executable, "-m", "ibdissect", "tui", "captures/a.pcap"]
-    done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    done = commands.run("tui", "captures/a.pcap", cwd=project, env=environment, text=True)
     assert done.returncode == 2 and "ignore: no rule has the code or name PKX001" in done.stderr and done.stdout == ""

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import commands
+
 pytestmark = pytest.mark.slow
 
 REPO = Path(__file__).resolve().parents[2]
@@ -105,10 +107,10 @@ def test_fish_completes(environment: dict[str, str], tmp_path: Path, typed: str,
 
 def test_an_unknown_command_completes_nothing_and_does_not_fail(environment: dict[str, str]) -> None:
     asked = environment | {"_IBDISSECT_COMPLETE": "bash_complete", "COMP_WORDS": "ibdissect nosuch x", "COMP_CWORD": "2"}
-    done = subprocess.run([sys.executable, "-m", "ibdissect"], capture_output=True, text=True, env=asked, timeout=60, check=False)
+    done = commands.run(env=asked, text=True)
     assert done.returncode == 0 and "Traceback" not in done.stderr
 
 
 def test_help_says_how() -> None:
-    done = subprocess.run([sys.executable, "-m", "ibdissect", "--help"], capture_output=True, text=True, timeout=60, check=False)
+    done = commands.run("--help", text=True)
     assert all(f"_IBDISSECT_COMPLETE={shell}_source" in done.stdout for shell in ("bash", "zsh", "fish"))

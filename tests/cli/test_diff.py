@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
+from tests import commands
 from tests.conftest import REPO
 from tests.subnet.samples import SAMPLES
 
 
 def diff(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ibdissect", "diff", *arguments], cwd=REPO, capture_output=True, text=True, check=False, encoding="utf-8"
-    )
+    return commands.run("diff", *arguments, cwd=REPO, text=True)
 
 
 def test_text_json_and_status(tmp_path: Path) -> None:

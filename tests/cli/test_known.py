@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests import commands
 from tests.craft import erf_pcap, rc, smp
 
 pytestmark = pytest.mark.slow
@@ -21,8 +21,7 @@ NEW = smp(1, 0x10, modifier=3, header={"transaction_id": 6})
 
 def lint(cwd: Path, *words: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if key != "GITHUB_ACTIONS"} | {"PYTHONPATH": str(REPO)}
-    command = [sys.executable, "-m", "ibdissect", "lint", "--select", "AM", *words]
-    done = subprocess.run(command, cwd=cwd, env=environment, input=stdin, capture_output=True, timeout=120, check=False)
+    done = commands.run("lint", "--select", "AM", *words, stdin=stdin, cwd=cwd, env=environment)
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import commands
 from tests.craft import erf_pcap, native, smp
 
 pytestmark = pytest.mark.slow
@@ -19,20 +20,9 @@ WARN = erf_pcap([smp(1, 0x02, modifier=5)])
 CLEAN = erf_pcap([smp(1, 0x10)])
 
 
-def run(
-    *words: str, stdin: bytes | None = None, cwd: Path | None = None, pass_fds: tuple[int, ...] = (), **env: str
-) -> subprocess.CompletedProcess[bytes]:
+def run(*words: str, stdin: bytes | None = None, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[bytes]:
     environment = {key: value for key, value in os.environ.items() if key != "GITHUB_ACTIONS"} | env
-    return subprocess.run(
-        [sys.executable, "-m", "ibdissect", "lint", *words],
-        input=stdin,
-        capture_output=True,
-        timeout=120,
-        cwd=cwd,
-        env=environment,
-        pass_fds=pass_fds,
-        check=False,
-    )
+    return commands.run("lint", *words, stdin=stdin, cwd=cwd, env=environment)
 
 
 @pytest.fixture
@@ -157,7 +147,7 @@ def test_a_report_replaces_a_file_whole_or_goes_into_a_pipe(files: Path) -> None
         subprocess.run(command, cwd=files, stdout=log, timeout=120, check=False)
     assert (files / "log").read_bytes().startswith(b'before {\n  "schema"')
     read, write = os.pipe()
-    assert run("bad.pcap", "--output", f"/dev/fd/{write}", "--format", "json", cwd=files, pass_fds=(write,)).returncode == 1
+    assert run("bad.pcap", "--output", f"/dev/fd/{write}", "--format", "json", cwd=files).returncode == 1
     os.close(write)
     with os.fdopen(read, "rb") as pipe:
         assert pipe.read().startswith(b'{\n  "schema"')

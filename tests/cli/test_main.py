@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from tests import commands
 from tests.craft import erf_pcap, smp
 
 pytestmark = pytest.mark.slow
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "ibdissect", *words], capture_output=True, text=True, timeout=120, check=False)
+    return commands.run(*words, text=True)
 
 
 def loaded(code: str) -> set[str]:
@@ -105,8 +106,7 @@ def test_colour_as_option_and_configuration_say(tmp_path: Path, words: list[str]
     (tmp_path / "ibdissect.toml").write_text('color = "always"')
 
     def coloured(*more: str) -> bool:
-        command = [sys.executable, "-m", "ibdissect", *words, str(path), *more]
-        return b"\x1b[" in subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120, check=False).stdout
+        return b"\x1b[" in commands.run(*words, str(path), *more, cwd=tmp_path).stdout
 
     assert coloured() and not coloured("--color", "never")
     (tmp_path / "ibdissect.toml").unlink()

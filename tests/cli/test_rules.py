@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 from ibdissect.rules import load
+from tests import commands
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "ibdissect", "rules", *words], capture_output=True, text=True, timeout=60, check=False)
+    return commands.run("rules", *words, text=True)
 
 
 def test_lists_every_rule_once() -> None:

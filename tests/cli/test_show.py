@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import commands
 from tests.craft import erf_pcap, ethernet_pcap, smp
 from tests.dissect.frames import HOSTILE, M_KEY, Q_KEY, R_KEY, SM_KEY, TRAP_KEY, all_frames, ethernet_frames
 
@@ -24,7 +25,7 @@ FIELD = {"name", "label", "offset", "length", "bit", "bits", "value", "text"}
 
 
 def run(*words: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([sys.executable, "-m", "ibdissect", "show", *words], input=stdin, capture_output=True, timeout=120, check=False)
+    return commands.run("show", *words, stdin=stdin)
 
 
 @pytest.fixture(scope="module")

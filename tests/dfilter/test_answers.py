@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,7 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.dfilter.answers import Answers
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.table.table import ChunkTable
-from tests import craft
+from tests import commands, craft
 
 ASK = craft.gmp(4, 1, 0x12, slid=1, dlid=2, header={"transaction_id": 7})
 ANSWER = craft.gmp(4, 0x81, 0x12, slid=2, dlid=1, header={"transaction_id": 7})
@@ -96,8 +94,7 @@ def test_many_answers() -> None:
 
 def run(*arguments: str, given: bytes | None = None) -> tuple[int, str]:
     """Exit status and what was printed."""
-    command = [sys.executable, "-m", "ibdissect", *arguments]
-    done = subprocess.run(command, input=given, capture_output=True, timeout=120, check=False)
+    done = commands.run(*arguments, stdin=given)
     return done.returncode, (done.stdout + done.stderr).decode()
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture.writing import CaptureWriter
+from tests import commands
 from tests.craft import erf_pcap, ethernet_pcap
 from tests.dissect.frames import HOSTILE, M_KEY, R_KEY, all_frames, ethernet_frames
 
@@ -31,7 +32,7 @@ NAMES = (
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "ibdissect", *words], capture_output=True, text=True, timeout=300, check=False)
+    return commands.run(*words, text=True)
 
 
 def columns(names: tuple[str, ...]) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from ibdissect.errors import ConfigError
 from ibdissect.lint.declared import rules_of
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.session.check import Options, check
+from tests import commands
 from tests.craft import erf_pcap, native, rc, ud
 
 GOOD = {
@@ -121,9 +121,7 @@ def test_a_file_of_rules_is_a_plugin(tmp_path: Path) -> None:
     )
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "ibdissect", *words, "--plugin", str(file)], capture_output=True, text=True, check=False
-        )
+        return commands.run(*words, "--plugin", str(file), text=True)
 
     copy = tmp_path / "y.pcap"
     copy.write_bytes(Path(path).read_bytes())

@@ -7,7 +7,6 @@ import io
 import random
 import struct
 import subprocess
-import sys
 from pathlib import Path
 from shutil import which
 from typing import Any
@@ -33,6 +32,7 @@ from ibdissect.wire.sm import NodeDescription, NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import LinearForwardingTable
 from ibdissect.wire.transport import BTH
+from tests import commands
 from tests.conftest import shared_captures
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, native, put, rc, roce2, smp, ud
 from tests.rules.cases import CASES, Case
@@ -200,9 +200,8 @@ def test_no_word_of_it_is_left_in_any_container(tmp_path: Path) -> None:
         arp = bytes.fromhex("ffffffffffff0002c9a1b2c3080600010800060400010002c9a1b2c3c0a84d01000000000000c0a84d02")
         writer.write(arp + PRIVATE, link=1, time_ns=6 * 10**9)
         writer.write(PRIVATE * 3, link=113, time_ns=6 * 10**9)
-    words = [sys.executable, "-m", "ibdissect", "scrub", str(source), "--to", str(target)]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert "10 frames written" in done.stderr
+    done = commands.run("scrub", str(source), "--to", str(target), text=True)
+    assert done.returncode == 0 and "10 frames written" in done.stderr
     text = target.read_bytes()
     secrets = [b"vault", PRIVATE[:7], PRIVATE[7:14], GUID.to_bytes(8, "big")[:7], PREFIX.to_bytes(8, "big"), M_KEY.to_bytes(8, "big")]
     secrets += [(0xFEEDF00D).to_bytes(4, "big"), bytes.fromhex("0002c9a1b2c3"), bytes.fromhex("c0a84d")]
@@ -292,8 +291,8 @@ def test_a_choice_of_frames_gets_the_same_substitutes(tmp_path: Path) -> None:
     source = tmp_path / "in.pcap"
     source.write_bytes(erf_pcap(sweep()))
     for name, more in (("all", []), ("some", ["--frames", "5-6"])):
-        words = [sys.executable, "-m", "ibdissect", "scrub", str(source), "--to", str(tmp_path / f"{name}.pcap"), "-q", *more]
-        assert subprocess.run(words, capture_output=True, check=True).stderr == b""
+        done = commands.run("scrub", str(source), "--to", str(tmp_path / f"{name}.pcap"), "-q", *more)
+        assert (done.returncode, done.stderr) == (0, b"")
     every, some = (table_of((tmp_path / f"{name}.pcap").read_bytes()).chunk for name in ("all", "some"))
     assert [some.frame_bytes(i) for i in range(len(some))] == [every.frame_bytes(i) for i in (4, 5)]
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 
 from ibdissect.capture.opening import open_capture
 from ibdissect.session.reading import Reading, open_reading
+from tests import commands
 from tests.craft import erf_pcap, gmp
 from tests.dissect.frames import all_frames
 
@@ -53,7 +52,7 @@ def grants(tmp_path: Path) -> tuple[str, str]:
 
 
 def run(*words: str, stdin: bytes = b"") -> str:
-    done = subprocess.run([sys.executable, "-m", "ibdissect", *words], input=stdin, capture_output=True, check=False)
+    done = commands.run(*words, stdin=stdin)
     assert done.returncode in (0, 1), done.stderr.decode()
     return done.stdout.decode()
 

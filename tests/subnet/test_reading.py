@@ -6,8 +6,6 @@ import json
 import os
 import random
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ from ibdissect.fabric.model import Port, Subnet
 from ibdissect.subnet import learn, read_files
 from ibdissect.subnet.reading import KINDS
 from ibdissect.subnet.text import Lines
+from tests import commands
 from tests.conftest import REPO
 from tests.subnet.samples import SAMPLES, SWITCH, A, B
 
@@ -225,8 +224,7 @@ def test_options_and_configuration(tmp_path: Path) -> None:
     (tmp_path / "lids").write_text("0x0002c903000000d1 0x0009 0x0009\n")
 
     def lint(*arguments: str) -> tuple[int, list[tuple[str, str]]]:
-        command = [sys.executable, "-m", "ibdissect", "lint", str(capture), "--format", "jsonl", *arguments]
-        done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=False)
+        done = commands.run("lint", str(capture), "--format", "jsonl", *arguments, cwd=REPO, text=True)
         return done.returncode, [(found["code"], found["severity"]) for found in map(json.loads, done.stdout.splitlines())]
 
     assert lint("--config", str(config)) == (1, [("PKY001", "error"), ("LNK020", "warning")]), "a cache keeps ports that left"

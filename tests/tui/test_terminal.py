@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import commands
 from tests.conftest import REPO
 from tests.tui import made
 
@@ -115,7 +116,5 @@ def test_what_is_no_capture_is_refused(terminal: Terminal, tmp_path: Path) -> No
 
 
 def test_standard_output_must_be_a_terminal(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "ibdissect", "tui", str(made.capture(tmp_path))], capture_output=True, text=True, cwd=REPO, check=False
-    )
+    done = commands.run("tui", str(made.capture(tmp_path)), cwd=REPO, text=True)
     assert done.returncode == 2 and "ibdissect show" in done.stderr and done.stdout == ""
