@@ -1,4 +1,4 @@
-"""How are IBA codes (timeouts, rates, MTUs, link widths and speeds, LIDs, GUIDs) and addresses converted?"""
+"""How do IBA codes read (timeouts, rates, link widths and speeds, LIDs, P_Keys), and what is the GUID in a text?"""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ TIMEOUT_UNIT = 4.096e-6
 LIFETIME_INFINITE = 20
 """Smallest LifeTimeValue and HOQLife that mean "infinite" (IBA 14.2.5.4)."""
 
-DEFAULT_GID_PREFIX = 0xFE80_0000_0000_0000
-
 RATE_GBPS: Mapping[int, float] = {
     2: 2.5, 3: 10, 4: 30, 5: 5, 6: 20, 7: 40, 8: 60, 9: 80, 10: 120, 11: 14, 12: 56, 13: 112, 14: 168, 15: 25, 16: 100, 17: 200,
     18: 300, 19: 28, 20: 50, 21: 400, 22: 600, 23: 800, 24: 1200,
@@ -25,13 +23,6 @@ RATE_GBPS: Mapping[int, float] = {
 def timeout_seconds(code: int) -> float:
     """The seconds of a 5-bit timeout code."""
     return TIMEOUT_UNIT * 2.0**code
-
-
-def timeout_code(seconds: float) -> int:
-    """The smallest code whose timeout is at least `seconds`; raises ValueError if none fits or `seconds` is negative."""
-    if seconds < 0 or not seconds <= timeout_seconds(31):
-        raise ValueError(f"no timeout code for {seconds} s, the longest is {timeout_seconds(31):.0f} s")
-    return next(code for code in range(32) if seconds <= timeout_seconds(code))
 
 
 def duration_text(seconds: float) -> str:
@@ -57,37 +48,10 @@ def lease_text(seconds: int) -> str:
     return f"{seconds} s" if seconds else "0 (infinite)"
 
 
-def rate_bps(code: int) -> int | None:
-    """Bits per second of a rate code; None for an undefined code."""
-    gbps = RATE_GBPS.get(code)
-    return None if gbps is None else int(gbps * 1_000_000_000)
-
-
-def rate_code(bps: int) -> int:
-    """The code of the lowest rate that is at least `bps`; raises ValueError if there is none."""
-    fitting = [(gbps, code) for code, gbps in RATE_GBPS.items() if gbps * 1_000_000_000 >= bps]
-    if not fitting:
-        raise ValueError(f"no rate code for {bps} bit/s, the fastest is {max(RATE_GBPS.values()):g} Gb/s")
-    return min(fitting)[1]
-
-
 def rate_text(code: int) -> str:
     """`3 (10 Gb/s)`."""
     gbps = RATE_GBPS.get(code)
     return f"{code} (unknown)" if gbps is None else f"{code} ({gbps:g} Gb/s)"
-
-
-def mtu_bytes(code: int) -> int | None:
-    """Bytes of an MTU code; None for an undefined code."""
-    return 128 << code if code in names.MTU else None
-
-
-def mtu_code(size: int) -> int:
-    """The code of an MTU of exactly `size` bytes; raises ValueError if there is none."""
-    for code in names.MTU:
-        if mtu_bytes(code) == size:
-            return code
-    raise ValueError(f"no MTU code for {size} bytes: 256, 512, 1024, 2048 or 4096")
 
 
 def _mask_text(bits: Mapping[int, str], special: Mapping[int, str], none: str) -> Callable[[int], str]:
@@ -142,22 +106,6 @@ def p_key_text(value: int) -> str:
     return f"0x{value:04x} ({'full' if value & 0x8000 else 'limited'} member of partition 0x{value & 0x7FFF:04x})"
 
 
-def lids_of(base: int, lmc: int) -> range:
-    """All LIDs of a port with this base LID and LMC; the low LMC bits of `base` are ignored (IBA 4.1.3)."""
-    first = base >> lmc << lmc
-    return range(first, first + (1 << lmc))
-
-
-def parse_gid(text: str) -> bytes:
-    """A GID in IPv6 notation as 16 bytes; raises ValueError if invalid."""
-    import ipaddress
-
-    try:
-        return ipaddress.IPv6Address(text.strip()).packed
-    except ipaddress.AddressValueError as error:
-        raise ValueError(f"not a GID: {text!r} ({error})") from None
-
-
 def parse_guid(text: str) -> int:
     """`0002:c903:0000:1491`, `00:02:c9:03:00:00:14:91` or `0x0002c90300001491` as a number; raises ValueError if invalid."""
     plain = text.strip().lower()
@@ -172,39 +120,3 @@ def parse_guid(text: str) -> int:
     if any(digit not in "0123456789abcdef" for digit in digits):
         raise ValueError(f"not a GUID: {text!r}, wanted hexadecimal digits")
     return int(digits, 16)
-
-
-def parse_lid(text: str, multicast: bool | None = False) -> int:
-    """A LID in decimal or 0x hex: unicast, multicast if `multicast`, any 16-bit value if None; raises ValueError if invalid."""
-    try:
-        lid = int(text.strip(), 0)
-    except ValueError:
-        raise ValueError(f"not a LID: {text!r}") from None
-    low, high = {False: (1, FIRST_MULTICAST - 1), True: (FIRST_MULTICAST, PERMISSIVE - 1), None: (0, 0xFFFF)}[multicast]
-    if not low <= lid <= high:
-        raise ValueError(f"not a LID: {text!r} is outside {low:#06x}-{high:#06x}")
-    return lid
-
-
-def gid_of(prefix: int, guid: int) -> bytes:
-    """The GID of a 64-bit subnet prefix and a port GUID."""
-    return prefix.to_bytes(8, "big") + guid.to_bytes(8, "big")
-
-
-def parse_end_port(text: str, prefix: int = DEFAULT_GID_PREFIX) -> bytes | int:
-    """The end port in user input: a GID as 16 bytes, a port GUID as the GID with `prefix`, or a unicast LID as int.
-
-    Four groups, or eight groups of two digits each, are a GUID; other text with `:` is a GID. Raises ValueError if invalid.
-    """
-    plain = text.strip()
-    groups = plain.split(":")
-    if len(groups) == 4 or (len(groups) == 8 and all(len(group) == 2 for group in groups)):
-        return gid_of(prefix, parse_guid(plain))
-    if len(groups) > 1:
-        return parse_gid(plain)
-    if plain.lower().startswith("0x") and len(plain) == 18:
-        return gid_of(prefix, parse_guid(plain))
-    try:
-        return parse_lid(plain)
-    except ValueError as error:
-        raise ValueError(f"neither GID, port GUID nor LID: {text!r} ({error})") from None
