@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
@@ -30,6 +29,7 @@ from .consequences import Consequences
 from .file_evidence import doubt, outdated, with_lines
 from .finding import Finding, Severity, Span, value_of
 from .rule import Again, Context, Hit, Rule, Seen, handlers
+from .shown_frames import ShownFrames
 
 MAX_HELD = 65536
 """Hits that wait for the end of the capture."""
@@ -92,8 +92,7 @@ class Linter:
         """Hits of rules that wait for the end, in order of discovery; None at the end."""
         self.tally: dict[str, Tally] = defaultdict(Tally)
         """By code, for rules with findings; with `timing` for all rules."""
-        self.shown: list[tuple[int, int, npt.NDArray[np.uint8]]] = []
-        """Each limited chunk: first frame, length, and one bit per frame that is to be reported."""
+        self.shown = ShownFrames()
         self.stateless: dict[type[Struct] | None, list[Rule]] = {}
         """Rules declared as a condition, by the structure that they check."""
         self.of_struct: list[tuple[Rule, type[Struct], Any]] = []
@@ -132,7 +131,7 @@ class Linter:
         """Check a chunk; `shown` bool[n] limits the rows that are reported, but state is learnt from all rows."""
         table.once(self.copies.leave_out)
         if shown is not None:
-            self.shown.append((table.chunk.first, len(shown), np.packbits(shown)))
+            self.shown.choose(table, shown)
         if self.failures is not None and len(table):
             self.failures.window = table.chunk.first, table.chunk.first + len(table) - 1
         self._judge(table, shown)
@@ -349,15 +348,6 @@ class Linter:
         for i, row in enumerate(found.rows.tolist()):
             self._take(rule, method, table.view(struct, i), Seen(table, row))
 
-    def _visible(self, frame: int) -> bool:
-        """Whether to report a frame, also one of an earlier chunk; frames outside the limited chunks are reported."""
-        i = bisect_right(self.shown, frame, key=lambda chunk: chunk[0]) - 1
-        if i < 0:
-            return True
-        first, count, bits = self.shown[i]
-        row = frame - first
-        return row >= count or bool(bits[row >> 3] >> (7 - (row & 7)) & 1)
-
     def _take(self, rule: Rule, method: Callable[..., Iterable[Hit | Again] | None], *arguments: Any) -> None:
         """Run a handler and keep its hits."""
         try:
@@ -375,12 +365,10 @@ class Linter:
                 return
             for one in waiting:
                 one.severity = one.severity or rule.severity_at_end(one, self.context)
-            hits = waiting
+            hits = [one for one in waiting if rule.stands(one, self.context)]
         for hit in hits:
             tally = self.tally[rule.code]
-            if self.shown and not self._visible(hit.frame):
-                continue
-            if self.consequences.explained(rule, hit.frame):
+            if hit.frame not in self.shown or self.consequences.explained(rule, hit.frame):
                 continue
             self.consequences.note(rule, hit.frame)
             hit = hit if isinstance(hit, Again) else with_lines(hit, self.context.files)

@@ -197,7 +197,7 @@ class Rule:
     needs: ClassVar[tuple[type[Any], ...]] = ()
     """Followers whose state the rule uses without handling their events."""
     waits: ClassVar[bool] = False
-    """Whether its hits wait for the end of the capture, when `severity_at_end` knows which packets are missing."""
+    """Whether its hits wait for the end of the capture, when `stands` and `severity_at_end` know all packets and which are missing."""
     explains: ClassVar[tuple[str, ...]] = ()
     """Codes of rules that report only a consequence of this fault; they do not report at frames where this rule does."""
     example: ClassVar[str] = ""
@@ -217,6 +217,10 @@ class Rule:
         if not re.fullmatch(r"[A-Z]{2,8}[0-9]{3}", code):
             raise PluginError(cls.__module__, f"{cls.__qualname__}: {code!r} is no rule code (letters and three digits)")
         REGISTRY[code] = cls
+
+    def stands(self, hit: Hit, context: Any) -> bool:
+        """Whether a hit that waited is reported after all."""
+        return True
 
     def severity_at_end(self, hit: Hit, context: Any) -> Severity | None:
         """A lower severity of a hit that waited, or None."""

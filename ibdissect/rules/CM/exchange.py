@@ -22,6 +22,7 @@ WARM_UP_NS = 60_000_000_000
 """CM gives up within a minute; what belongs to the time in front of the capture is over by then."""
 SECOND = 1_000_000_000
 INVALID_SERVICE = 8
+BEHIND = "which has rejected the REQ"
 
 
 def timeout_ns(code: int) -> int:
@@ -218,24 +219,19 @@ class WrongTurn(Rule):
     message = "{ends}: {what} from {sender}, {why}"
     example = "a REQ of LID 1 to LID 2, and a REP for it from LID 1"
     needs = (CaptureLoss,)
+    waits = True
 
-    def __init__(self) -> None:
-        self.held: list[Hit] = []
-        """What a REQ that the capture missed would explain; as many as `Connections` remembers."""
-
-    @on_end
-    def end(self, context: Context) -> Iterator[Hit]:
-        for hit in self.held:
-            if context.get(CaptureLoss).proves_silence(hit.time_ns):
-                yield hit
+    def stands(self, hit: Hit, context: Context) -> bool:
+        """A REQ that the capture missed would explain a REP behind the rejection."""
+        return hit.arguments["why"] != BEHIND or context.get(CaptureLoss).proves_silence(hit.time_ns)
 
     @on_event(Replied)
     def replied(self, event: Replied, _context: Context) -> Iterator[Hit]:
         connection = event.connection
         if event.sender == connection.active != connection.passive:
             yield self._hit(event, "REP", "which sent the REQ", REP.local_communication_id)
-        elif connection.rejected_by == event.sender and connection.reqs == 1 == connection.reps and len(self.held) < MAX_CONNECTIONS:
-            self.held.append(self._hit(event, "REP", "which has rejected the REQ", REP.local_communication_id))
+        elif connection.rejected_by == event.sender and connection.reqs == 1 == connection.reps:
+            yield self._hit(event, "REP", BEHIND, REP.local_communication_id)
 
     @on_event(Confirmed)
     def confirmed(self, event: Confirmed, _context: Context) -> Iterator[Hit]:

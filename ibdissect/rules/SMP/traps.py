@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.bounded import BoundedDict, KeptList
+from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed, RepressSeen, TrapSeen
 from ibdissect.fabric.told import Told, others
@@ -180,27 +180,19 @@ class MasterSmLid(TrapRule):
     message = "trap {trap} from {port} goes to LID {dlid}, its MasterSMLID is {master}"
     example = "GetResp(PortInfo) with MasterSMLID 1, then SubnTrap of that port to LID 9"
 
+    waits = True
+
     def __init__(self) -> None:
         super().__init__()
-        self.dropped = Dropped("traps")
-        self.held = KeptList[Hit](MAX_TRAPS, self.dropped)
-        """What would be said, if no PortInfo names that LID."""
         self.masters = np.zeros(1 << 16, np.bool_)
         """LIDs that some PortInfo names."""
-
-    @on_event(TrapSeen)
-    def trap(self, event: TrapSeen, context: Context) -> Iterator[Hit]:
-        for hit in super().trap(event, context):
-            self.held.keep(hit, hit.frame, hit.time_ns)
-        return iter(())
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> None:
         self.masters[event.table.values(PortInfo.master_sm_lid)] = True
 
-    @on_end
-    def end(self, context: Context) -> Iterator[Hit]:
-        yield from (hit for hit in self.held if not self.masters[hit.arguments["dlid"]])
+    def stands(self, hit: Hit, context: Context) -> bool:
+        return not self.masters[hit.arguments["dlid"]]
 
     def judge(self, event: TrapSeen, notice: Notice, context: Context) -> Judged | None:
         info = event.port.info if event.port is not None else None

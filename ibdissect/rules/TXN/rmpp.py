@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ibdissect.bounded import KeptDict, KeptList
+from ibdissect.bounded import KeptDict
 from ibdissect.dropped import Dropped
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.rmpp import LengthDisagrees, SegmentAlone, SegmentMissing, SegmentRepeated, TransferEvent, WindowBehind
@@ -22,11 +22,11 @@ MAX_HELD = 4096
 ABORT_CODES = frozenset(range(118, 128))
 
 
-def of_transfer(event: TransferEvent, severity: Severity | None = None, **arguments: object) -> Hit:
+def of_transfer(event: TransferEvent, **arguments: object) -> Hit:
     """A finding about a transfer."""
     return fault(
         event.frame, event.time_ns, {"ends": event.transfer.ends, "segment": event.segment, **arguments},
-        RMPP.segment_number, event.segment, evidence=LEARNT, severity=severity,
+        RMPP.segment_number, event.segment, evidence=LEARNT,
         proof=[(event.transfer.first.frame, "first segment seen")] if event.transfer.first.frame != event.frame else (),
     )  # fmt: skip
 
@@ -51,22 +51,15 @@ class SegmentOrphan(Rule):
     example = "segment 5 of a SubnAdmGetTableResp alone, in the eleventh second"
 
     needs = (CaptureLoss,)
-
-    def __init__(self) -> None:
-        self.dropped = Dropped("segments without a beginning")
-        self.held = KeptList[SegmentAlone](MAX_HELD, self.dropped)
-        """Until it is known what the capture misses."""
+    waits = True
 
     @on_event(SegmentAlone)
-    def alone(self, event: SegmentAlone, context: Context) -> None:
-        if not warm(event.time_ns, context):
-            return
-        self.held.keep(event, event.frame, event.time_ns)
+    def alone(self, event: SegmentAlone, context: Context) -> Iterator[Hit]:
+        if warm(event.time_ns, context):
+            yield of_transfer(event)
 
-    @on_end
-    def end(self, context: Context) -> Iterator[Hit]:
-        for event in self.held:
-            yield of_transfer(event, doubtful(context, event.time_ns))
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        return doubtful(context, hit.time_ns)
 
 
 class SegmentGap(Rule):

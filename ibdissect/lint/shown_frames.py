@@ -1,0 +1,31 @@
+"""Which frames are reported, when only some of a capture are to be?"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.table.table import ChunkTable
+
+
+class ShownFrames:
+    """The choice of frames of all chunks so far, one bit each; without any, all frames are reported."""
+
+    def __init__(self) -> None:
+        self.chunks: list[tuple[int, int, npt.NDArray[np.uint8]]] = []
+        """First frame, length and bits of each chunk of which only some frames were chosen."""
+
+    def choose(self, table: ChunkTable, shown: npt.NDArray[np.bool_]) -> None:
+        """Report only these frames of a chunk, bool[n]; chunks come in order."""
+        self.chunks.append((table.chunk.first, len(shown), np.packbits(shown)))
+
+    def __contains__(self, frame: int) -> bool:
+        """Whether to report a frame, also one of an earlier chunk; frames of other chunks are reported."""
+        i = bisect_right(self.chunks, frame, key=lambda chunk: chunk[0]) - 1 if self.chunks else -1
+        if i < 0:
+            return True
+        first, count, bits = self.chunks[i]
+        row = frame - first
+        return row >= count or bool(bits[row >> 3] >> (7 - (row & 7)) & 1)
