@@ -204,11 +204,9 @@ class KeyDrift(_DriftRule):
 class Acknowledged(Rule):
     """A port acknowledges packets of a partition that its P_Key table has not got according to a file, or has a LID that no port has.
 
-    ## Why it matters
     The file describes the subnet as it was before or after the capture, or another subnet. So no finding that rests on this file, or on
     one that is not newer, is more than an info.
 
-    ## What to do
     Collect the files again, or take those of the time of the capture.
 
     ## Evidence
