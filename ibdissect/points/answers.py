@@ -9,6 +9,7 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.table.locate import Bool, Int
+from ibdissect.table.rows import groups
 
 from .columns import Flows
 
@@ -41,11 +42,13 @@ class Proofs(Record):
     """Sent once, and acknowledged or responded to."""
     refused: Bool
     """The receiver lacked it: the last copy before a NAK of its PSN."""
+    resent: Bool
+    """The sender went back to it: it, or its answer, did not arrive."""
 
 
 def proofs_of(packets: Packets, flows: Flows, merged: Int) -> Proofs:
     """What answers prove. `merged`: for each flow, the number that flows to the same port by other paths share with it."""
-    found = Proofs(_answered_mads(packets), np.zeros(len(packets.flow), np.bool_))
+    found = Proofs(_answered_mads(packets), *np.zeros((2, len(packets.flow)), np.bool_))
     flow = merged[packets.flow]
     low = packets.opcode & 0x1F
     connected = np.isin(packets.opcode >> 5, CONNECTED)
@@ -78,6 +81,14 @@ def proofs_of(packets: Packets, flows: Flows, merged: Int) -> Proofs:
     refused = last[naks]
     same = group[order[refused]] == group[order[naks]]
     found.refused[rows[order[refused[same]]]] = True
+    # The copy before a request that follows one of the same or a later PSN.
+    requests = np.flatnonzero(asked)
+    back = np.zeros(len(rows), np.bool_)
+    back[requests[1:]] = (np.diff(connection[requests]) == 0) & (np.diff(position[requests]) <= 0)
+    before = np.concatenate(([-1], last[:-1]))
+    again = np.flatnonzero(back[order] & (before >= 0))
+    same = group[order[before[again]]] == group[order[again]]
+    found.resent[rows[order[before[again[same]]]]] = True
     return found
 
 
@@ -94,8 +105,7 @@ def _answered_mads(packets: Packets) -> Bool:
 
 def numbered(values: npt.NDArray[Any]) -> Int:
     """Numbers for equal values."""
-    found: Int = np.unique(values, return_inverse=True)[1]
-    return found
+    return groups([values])[1]
 
 
 def _partners(flow: Int, psn: Int, request: Bool, response: Bool, flows: Flows) -> Int:

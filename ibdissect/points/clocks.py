@@ -22,6 +22,10 @@ QUICK = 0.02
 """The share of packets that may be quicker than the bound: stamps may be late at the first point."""
 UNBOUNDED_NS = 1_000_000
 """Uncertainty that is stated for a clock of which only one side is bounded."""
+TRIED, TILT, MORE_NS = 20_000, 2e-6, 200
+"""Packets for which other drifts are tried, in steps of TILT at first; these must leave at least so much more room."""
+UNSURE_NS = 200_000
+"""Where packets of both directions leave more room than that, they are not all what they seem: nothing is concluded from times there."""
 REFUTED_NS = 3_000
 """Packets that arrive this much before they were sent refute a straight line."""
 JOINED_NS = 50_000
@@ -69,6 +73,8 @@ class Clocks:
         self.segments[0] = [Segment(1, int(points[0].time[0]), 0, 0.0, 0, True)]
         self.times: list[Int] = [points[0].time, *(np.empty(0, np.int64) for _ in points[1:])]
         """Time of each row on the first point's clock."""
+        self.unsure: list[list[tuple[int, int]]] = [[] for _ in points]
+        """Of each point, where its times are unknown: the last row before that, and the first one behind it."""
         while (best := self._next()) is not None:
             self._place(*best)
 
@@ -95,7 +101,7 @@ class Clocks:
         prompt = base.prompt_ones()
         time = point.time[prompt.second]
         drift = drift_of(prompt, time, prompt.flow)
-        starts = self._starts(base, drift, point)
+        starts = self._starts(base, drift, new)
         refuted = _refuted(bounds, starts, drift_of(prompt, time, prompt.flow, PARTS), point.resolution)
         if refuted:
             starts = sorted({*starts, *refuted})
@@ -104,7 +110,10 @@ class Clocks:
         self.segments[new] = []
         for start, stop in zip(starts, [*starts[1:], len(point)], strict=True):
             here = bounds.of((bounds.row >= start) & (bounds.row < stop))
-            self.segments[new] += _fit(here, int(point.frame[start]) if start else 1, drift, point.resolution)
+            found = _fit(here, int(point.frame[start]) if start else 1, drift, point.resolution)
+            if any(segment.two_way and segment.uncertainty_ns > UNSURE_NS for segment in found):
+                self.unsure[new].append((max(start - 1, 0), min(stop, len(point) - 1)))
+            self.segments[new] += found
         self.times[new] = self.on_reference(new, point.frame, point.time)
 
     def on_reference(self, point: int, frame: npt.NDArray[np.int32], time: Int) -> Int:
@@ -130,8 +139,9 @@ class Clocks:
                 parts.append(every.of(sign != 0))
         return Bounds(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("row", "time", "offset", "above", "doubt")))
 
-    def _starts(self, base: Anchors, drift: float, point: Point) -> list[int]:
+    def _starts(self, base: Anchors, drift: float, new: int) -> list[int]:
         """The first row of each stretch without steps."""
+        point = self.points[new]
         rest = base.delay - drift * (point.time[base.second] - point.time[base.second[0]])
         order = np.argsort(base.second, kind="stable")
         level, starts, last = None, [0], 0
@@ -141,7 +151,9 @@ class Clocks:
                 continue
             here = float(np.median(rest[rows])) if len(rows) else 0.0
             if level is not None and abs(here - level) > JOINED_NS:
-                starts.append(_border(point.time, last, int(base.second[rows[0]]), here > level))
+                first = int(base.second[rows[0]])
+                starts.append(_border(point.time, last, first, here > level))
+                self.unsure[new].append((last, first))
             if len(rows):
                 level, last = here, int(base.second[rows[-1]])
         return starts
@@ -177,11 +189,30 @@ def _border(time: Int, last: int, first: int, forward: bool) -> int:
     return last + 1 + int(np.argmax(gaps) if forward else np.argmin(gaps)) if len(gaps) else first
 
 
+def _tilted(bounds: Bounds, drift: float) -> float:
+    """The drift, or one that leaves clearly more room between both directions: a queue that fills for a while looks like a drift."""
+    some = bounds.of(np.arange(len(bounds.row)) % (1 + len(bounds.row) // TRIED) == 0)
+    time, offset = some.time - some.time[0], some.offset - some.offset[0]
+    if min(np.count_nonzero(some.above), np.count_nonzero(~some.above)) < BLOCK:
+        return drift
+
+    def room(tilt: float) -> float:
+        rest = offset - (drift + tilt) * time
+        return float(np.quantile(rest[some.above], QUICK) - np.quantile(rest[~some.above], 1 - QUICK))
+
+    best, step = 0.0, TILT
+    for _ in range(4):
+        best = max((best + step * i for i in range(-4, 5)), key=room)
+        step /= 4
+    return drift + best if room(best) > room(0.0) * 1.05 + MORE_NS else drift
+
+
 def _fit(bounds: Bounds, frame: int, drift: float, resolution: int) -> list[Segment]:
     """The segments of a stretch without large steps; none without packets."""
     if not len(bounds.row):
         return []
     at, base = int(bounds.time[0]), int(bounds.offset[0])
+    drift = _tilted(bounds, drift)
     rest = (bounds.offset - base) - drift * (bounds.time - at)
     above, below = rest[bounds.above], rest[~bounds.above]
     upper = float(np.quantile(above, QUICK)) if len(above) else None

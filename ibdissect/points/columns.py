@@ -17,7 +17,7 @@ from ibdissect.session.reading import open_reading
 from ibdissect.table.addresses import LID_SIZE, End, address_text, ends_at, ends_hash
 from ibdissect.table.front import Place
 from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE, Int
-from ibdissect.table.rows import SPREAD, U64, digest, first_places, mix
+from ibdissect.table.rows import SPREAD, U64, digest, groups, mix
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.transport import BTH
 
@@ -30,6 +30,8 @@ LONGEST = 288
 ICRC_SIZE, MAX_LMC = 4, 7
 LINK_HEADER = 22
 """No link header that carries IP or a GRH is longer: Ethernet with two VLAN tags."""
+LEAST = 60
+"""Bytes with which the BTH fits behind any network header."""
 STAMPS = 10
 """Stamps that suffice to see their resolution."""
 BACK, WHOLE, ROUTE = 1, 2, 4
@@ -62,12 +64,12 @@ class Flows:
     def of(self, table: ChunkTable, rows: Int, dest_qp: Int, route: U64) -> npt.NDArray[np.int32]:
         """The number of each row's flow. `route`: the hash of a directed route, else 0."""
         name = mix([np.where(route > 0, route, ends_hash(table, rows)), dest_qp])
-        for i in first_places(name):
+        first, index = groups([name])
+        for i in first.tolist():
             if int(name[i]) not in self._numbers:
                 self._numbers[int(name[i])] = len(self.known)
                 self.known.append(_flow(ends_at(table, int(rows[i])), int(dest_qp[i]), int(route[i])))
-        values, index = np.unique(name, return_inverse=True)
-        return np.array([self._numbers[value] for value in values.tolist()], np.int32)[index]
+        return np.array([self._numbers[value] for value in name[first].tolist()], np.int32)[index]
 
     def merged(self) -> Int:
         """For each flow the first one from the same source to the same queue pair of the same port.
@@ -153,7 +155,8 @@ def read_points(paths: Sequence[str]) -> tuple[list[Point], Flows]:
     for point in points:
         _read(point, flows, shortest)
         if not len(point):
-            raise CaptureError(point.path, "holds no RDMA packets")
+            cut = "; what all captures have of each packet ends before its BTH does, as the shortest snap length of them is too short"
+            raise CaptureError(point.path, "holds no RDMA packets" + cut * (shortest < LEAST))
     _clarify(points, flows)
     return points, flows
 
@@ -173,7 +176,7 @@ def _clarify(points: Sequence[Point], flows: Flows) -> None:
                     order = np.argsort(names, kind="stable")
                     wanted = getattr(point, column)[rows]
                     place = order[np.minimum(np.searchsorted(names[order], wanted), len(known) - 1)]
-                    found = names[place] == wanted
+                    found = (names[place] == wanted) & (wanted != 0)
                     rows, known = rows[found], known[place[found]]
                     flow = other.flow[known]
                     point.flow[rows] = np.where(point.asks[rows] == other.asks[known], flow, back[flow])
@@ -182,8 +185,6 @@ def _clarify(points: Sequence[Point], flows: Flows) -> None:
 def _shortest(point: Point) -> int:
     """Bytes from the network header on that the shortest cut packet of a capture has; a large number without a snap length."""
     shortest = 1 << 30
-    if point.path == "-":
-        raise CaptureError(point.path, "must be read twice; a pipe can be read only once")
     with open_reading(point.path) as reading:
         if not reading.reader.again:
             raise CaptureError(point.path, "must be read twice; a pipe can be read only once")

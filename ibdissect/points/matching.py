@@ -19,8 +19,13 @@ from .directions import Directions
 
 WAY_NS = 200_000
 """Least time that a packet may take between two points; more if the capture shows more."""
-FEW, MANY = 0.01, 0.15
-"""Shares of packets seen twice: above FEW, within AT_MOST_NS, a mirror duplicates; above MANY the point sees both sides of a port."""
+FEWEST, FEW, MANY = 5, 0.01, 0.15
+"""Packets, and shares of packets, that a point sees twice and another one once: above FEW, within AT_MOST_NS, a mirror duplicates; above
+MANY, if the other one is before it, the point sees both sides of a port."""
+QUICK, EARLY_NS = 0.005, 1_000
+"""The share of packets that may be quicker than is possible, as stamps are late at times; by how much others may be."""
+EARLY = 4
+"""A second sighting that comes earlier than the next copy should, by up to so many usual spreads, may be either."""
 MOST_COPIES = 10
 """Equal packets close together of which all orders are tried."""
 
@@ -30,6 +35,8 @@ class Expected(Record):
 
     middle: float
     spread: float
+    least: float
+    """Hardly any takes less; negative, as `middle` is, if packets pass the other point first."""
 
 
 class Matched(Record):
@@ -75,7 +82,7 @@ def match(points: Sequence[Point], directions: Directions, clocks: Clocks) -> Ma
         return np.bincount(which, minlength=clusters * len(points)).astype(np.int32).reshape(clusters, -1)
 
     counts = count(group)
-    echo = [_echo(seen, counts, i) for i in range(len(points))]
+    echo = [_echo(seen, counts, i, _before(points, seen, directions, i)) for i in range(len(points))]
     rank, new = _ranks(seen.time, group, np.array(echo)[seen.point])
     times = count(group[new])
     plain = np.array(echo) <= AT_MOST_NS
@@ -117,14 +124,19 @@ class _Delays:
             ways = [(-2 - way, -2 + way, np.flatnonzero(sign == way)) for way in (1, -1)]
             for name, back, rows in [*((name, name, rows) for name, rows in by_value(found.flow)), *ways]:
                 if len(rows):
-                    low, middle, high = np.quantile(taken[rows], (0.1, 0.5, 0.9)).tolist()
-                    self._known[i, j, name] = Expected(middle, high - low)
-                    self._known[j, i, back] = Expected(-middle, high - low)
+                    quick = QUICK if sign[rows[0]] > 0 else 1 - QUICK
+                    low, middle, high, least = np.quantile(taken[rows], (0.1, 0.5, 0.9, quick)).tolist()
+                    self._known[i, j, name] = Expected(middle, high - low, least)
+                    self._known[j, i, back] = Expected(-middle, high - low, -least)
+
+    def way(self, i: int, j: int, flow: int) -> int:
+        """+1 if packets pass point `i` first, -1 if they pass `j` first."""
+        return int(self._directions.sign[i, j, self._directions.ends.source[flow]])
 
     def of(self, i: int, j: int, flow: int) -> Expected:
         """The time from point `i` to point `j`, negative if packets pass `j` first."""
-        way = int(self._directions.sign[i, j, self._directions.ends.source[flow]])
-        return self._known.get((i, j, flow)) or self._known.get((i, j, -2 - way)) or Expected(0.0, WAY_NS)
+        way = self.way(i, j, flow)
+        return self._known.get((i, j, flow)) or self._known.get((i, j, -2 - way)) or Expected(0.0, WAY_NS, -way * np.inf)
 
 
 def _sorted(points: Sequence[Point], clocks: Clocks, longest: int) -> Sightings:
@@ -151,21 +163,32 @@ def _ranks(time: Int, group: Int, echo: Int) -> tuple[npt.NDArray[np.int32], Boo
     return rank, new
 
 
-def _echo(seen: Sightings, counts: npt.NDArray[np.int32], point: int) -> int:
+def _before(points: Sequence[Point], seen: Sightings, directions: Directions, point: int) -> Bool:
+    """Which points the packets of each cluster pass before this one, bool[clusters, points]."""
+    first = np.flatnonzero(np.diff(seen.cluster, prepend=-1))
+    flow = np.zeros(len(first), np.int64)
+    for i, other in enumerate(points):
+        here = seen.point[first] == i
+        flow[here] = other.flow[seen.row[first[here]]]
+    found: Bool = directions.sign[:, point].T[directions.ends.source[flow]] > 0
+    return found
+
+
+def _echo(seen: Sightings, counts: npt.NDArray[np.int32], point: int, before: Bool) -> int:
     """Within which time a point sees the same packet again: a mirror that duplicates, or both sides of a port. -1: it does not."""
-    others = np.delete(counts, point, axis=1)
-    once = (others == 1).any(axis=1) & (counts[:, point] > 0)
-    twice = once & (counts[:, point] > 1)
-    if np.count_nonzero(twice) < 5:
-        return -1
-    mine = np.flatnonzero((seen.point == point) & twice[seen.cluster])
+    here, others = counts[:, point], np.delete(counts, point, axis=1)
+    once = (others == 1).any(axis=1) & (here > 0)
+    mine = np.flatnonzero((seen.point == point) & (once & (here > 1))[seen.cluster])
     cluster, time = seen.cluster[mine], seen.time[mine]
-    starts = np.flatnonzero(np.concatenate(([True], np.diff(cluster) != 0)))
+    starts = np.flatnonzero(np.diff(cluster, prepend=-1))
+    if len(starts) < FEWEST:
+        return -1
     gaps = np.diff(time, append=0)[starts]
-    total = np.count_nonzero(once)
-    if len(gaps) > MANY * total:
-        return max(AT_MOST_NS, int(np.quantile(gaps, 0.999)))
-    return AT_MOST_NS if np.count_nonzero(gaps <= AT_MOST_NS) > FEW * total else -1
+    came_once = ((counts == 1) & before).any(axis=1)  # what was sent twice came twice
+    sides = gaps[came_once[cluster[starts]]]
+    if len(sides) > MANY * np.count_nonzero(once & came_once):
+        return max(AT_MOST_NS, int(np.quantile(sides, 0.999)))
+    return AT_MOST_NS if np.count_nonzero(gaps <= AT_MOST_NS) > FEW * np.count_nonzero(once) else -1
 
 
 def _resolve(
@@ -179,6 +202,8 @@ def _resolve(
     copies = {i: int(rank[index[-1]]) + 1 for i, index in at.items()}
     most = max(count for i, count in copies.items() if echo[i] <= AT_MOST_NS)
     pivots = [i for i, count in copies.items() if count == most and echo[i] <= AT_MOST_NS]
+    if all(any(delays.way(i, p, flow) > 0 for i in copies if i not in pivots) for p in pivots):
+        doubtful |= set(range(most))  # more of them than at a point before: one that it missed, or one packet seen twice
     first = {}
     for i in pivots:
         found[at[i]] = rank[at[i]]
@@ -189,19 +214,31 @@ def _resolve(
         known = [(first[p], delays.of(p, i, flow)) for p in pivots]
         wanted = np.array([sent + way.middle for sent, way in known])
         spread = max(way.spread for _, way in known) + points[i].resolution
-        if echo[i] >= 0:
+        if echo[i] > AT_MOST_NS:
             late = time[index][:, None] - np.median(wanted, axis=0)
             found[index] = np.maximum((late >= -spread).sum(axis=1) - 1, 0)
+            early = ((late < -spread) & (late >= -EARLY * spread)).any(axis=0)  # perhaps this copy, a little quicker than usual
+            doubtful |= {near for copy in np.flatnonzero(early[1:]).tolist() for near in (copy, copy + 1)}
             continue
+        if echo[i] >= 0:  # two copies may count as one at this point
+            nearby = np.flatnonzero(np.diff(np.median(wanted, axis=0)) <= AT_MOST_NS + spread).tolist()
+            doubtful |= {near for copy in nearby for near in (copy, copy + 1)}
         if most > MOST_COPIES:
             doubtful |= set(range(most))
             continue
-        orders = map(list, combinations(range(most), len(index)))
-        costs = sorted((float(np.abs(time[index] - wanted[:, some]).sum()), some) for some in orders)
-        if costs[1][0] - costs[0][0] <= spread or 2 * costs[0][0] > costs[1][0]:
+        own = rank[index]
+        came = time[index[np.diff(own, prepend=-1) > 0]]
+        ahead = EARLY_NS + points[i].resolution
+        possible = [
+            some for some in map(list, combinations(range(most), len(came)))
+            if all(((came - sent[some] - way.least) * delays.way(p, i, flow) >= -ahead).all()
+                   for p, (sent, way) in zip(pivots, known, strict=True))
+        ]  # fmt: skip
+        costs = sorted((float(np.abs(came - wanted[:, some]).sum()), some) for some in possible)
+        if not costs or (len(costs) > 1 and (costs[1][0] - costs[0][0] <= spread or 2 * costs[0][0] > costs[1][0])):
             doubtful |= set(range(most))
             continue
-        found[index] = costs[0][1]
+        found[index] = np.array(costs[0][1])[own]
     return found, sorted(doubtful)
 
 

@@ -26,10 +26,12 @@ HOLE = 4
 """Packets that provably passed a point while it recorded nothing: it was not capturing."""
 TESTED = 20
 """A point misses nothing if at least so many packets provably passed it, and its file has them all."""
-BY_CHANCE = 0.5
+BY_CHANCE = 0.05
 """Packets that both points may have missed by chance, if two points that lack a packet are to prove its loss."""
 SHARE = 0.05
 """Part of them that may be there by chance, if the loss is to be likely."""
+SOME = 0.05
+"""A point that saw at least this share of a route's delivered packets, and less than ON_PATH, misses packets or sees one path of several."""
 
 
 class Journey(Record):
@@ -107,31 +109,47 @@ def judge(points: Sequence[Point], matched: Matched, what: Transmissions, direct
                 passed[:, i] |= ~seen[:, i] & seen[:, j] & behind[what.source, i, j]
     known = passed | (~seen & proofs.answered[:, None])
     covered, perhaps = _covered(matched, clocks)
-    sure = (seen & (proofs.answered[:, None] | _seen_behind(seen, place)), known)
-    due = _due(seen, sure[0] & covered, sure[1] & covered, what, directions)
+    _leave_out_steps(covered, perhaps, clocks, matched)
+    there = seen & (proofs.answered[:, None] | _seen_behind(seen, place))
+    due, _ = _due(seen, there & covered, known & covered, what, directions)
     for i, times in enumerate(clocks.times):
         _leave_out_holes(covered, perhaps, known & due, i, times, matched)
+    due, partly = _due(seen, there & covered, known & covered, what, directions)
     missed = (known & due & covered & ~(matched.ambiguous | matched.close)[:, None]).sum(axis=0)
-    tested = missed + (sure[0] & due).sum(axis=0)
-    complete = (missed == 0) & (tested >= TESTED)
+    tested = missed + (there & due).sum(axis=0)
+    complete = (missed == 0) & (tested >= TESTED) & ~partly
     last = np.where(seen, place, -1).argmax(axis=1)
     rows = np.arange(len(seen))
     lacking = due & perhaps & ~seen & (place > place[rows, last][:, None]) & behind[what.source, last]
-    absent = lacking & covered & ~proofs.answered[:, None]
-    doubtful = absent & ~(absent & complete).any(axis=1, keepdims=True)
-    proved, likely = _absent_twice(doubtful, due, (missed + 1) / (tested + 2))
+    vague = np.array([flow.vague for flow in flows.known])[what.packets.flow]  # on which of several routes is unknown
+    absent = lacking & covered & ~(proofs.answered | vague)[:, None]
+    backed = proofs.refused | proofs.resent
+    chance, some = _by_chance(absent & complete & ~backed[:, None], (due & covered & (seen | absent)).sum(axis=0), tested)
+    told = (absent & complete & (backed[:, None] | (chance <= SHARE))).any(axis=1)
+    doubtful = absent & ~told[:, None]
+    proved, likely = _absent_twice(doubtful, due, np.where(partly, 1.0, (missed + 1) / (tested + 2)))
     refused = proofs.refused & ~proofs.answered & lacking.any(axis=1)
-    why = np.select([(absent & complete).any(axis=1), proved | (likely & ~refused), refused], [1, 2, 3], 0).astype(np.uint8)
+    why = np.select([told, proved | (likely & ~refused), refused], [1, 2, 3], 0).astype(np.uint8)
     unclear = int(((why > 0) & matched.ambiguous).sum())
     why[matched.ambiguous] = 0
     nearest = np.where(lacking, place, np.iinfo(np.int64).max)
     before = np.where(lacking.any(axis=1), nearest.argmin(axis=1), -1)
-    likely &= why == 2
+    likely = np.where(why == 1, ~((absent & complete & (some <= SHARE)).any(axis=1) | backed), likely & (why == 2))
     lost = why > 0
     return Journey(
         seen, due, covered, place, passed, proofs, missed, tested, complete, lost, lacking & lost[:, None], why, likely, last, before,
         unclear,
     )  # fmt: skip
+
+
+def _by_chance(absent: Bool, due: Int, tested: Int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """How likely a point that has all tested packets has merely missed those that it lacks, float64[points].
+
+    First all of them: they would all be packets that nothing tests, which one or two may well be, but not many. Then each of them.
+    """
+    lacks = absent.sum(axis=0)
+    untested = np.maximum(due - tested, 1)
+    return (untested / (untested + tested)) ** lacks, untested / (tested + 1) / np.maximum(lacks, 1)
 
 
 def _absent_twice(absent: Bool, due: Bool, miss: npt.NDArray[np.float64]) -> tuple[Bool, Bool]:
@@ -163,10 +181,13 @@ def _covered(matched: Matched, clocks: Clocks) -> tuple[Bool, Bool]:
     return found, perhaps
 
 
-def _due(seen: Bool, passed: Bool, missed: Bool, what: Transmissions, directions: Directions) -> Bool:
-    """Which points lie on each packet's route: those that saw nearly all packets of that route that are known to have passed."""
+def _due(seen: Bool, passed: Bool, missed: Bool, what: Transmissions, directions: Directions) -> tuple[Bool, Bool]:
+    """Which points lie on each packet's route: those that saw nearly all packets of that route that are known to have passed.
+
+    And which points saw only part of a route's packets, bool[points].
+    """
     ends = what.source * directions.ends.count + directions.ends.destination[what.packets.flow]
-    due = np.zeros(seen.shape, np.bool_)
+    due, partly = np.zeros(seen.shape, np.bool_), np.zeros(seen.shape[1], np.bool_)
     fine, coarse = numbered(mix([ends, what.port])), numbered(ends)
     for i in range(seen.shape[1]):
         good = []
@@ -176,15 +197,27 @@ def _due(seen: Bool, passed: Bool, missed: Bool, what: Transmissions, directions
             known = there + away
             share = np.where(known > 0, there / np.maximum(known, 1), 1.0)
             good.append((((share >= ON_PATH) & (every > 0))[group], (known >= ENOUGH)[group]))
+            partly[i] |= bool(((known >= ENOUGH) & (share >= SOME) & (share < ON_PATH)).any()) and group is fine
         (of_fine, enough), (of_coarse, _) = good
         due[:, i] = np.where(enough, of_fine, of_coarse)
-    return due
+    return due, partly
 
 
 def _slowest(matched: Matched, point: int, times: Int) -> int:
     """The longest time from the first sighting of a packet to that of a point, in nanoseconds."""
     rows = matched.rows[:, point]
     return int((times[rows] - matched.time)[rows >= 0].max(initial=0))
+
+
+def _leave_out_steps(covered: Bool, perhaps: Bool, clocks: Clocks, matched: Matched) -> None:
+    """What passed a point where its clock is unknown, or about when it was set, cannot be said to be absent."""
+    alone = (matched.rows >= 0).sum(axis=1) == 1
+    for i, unsure in enumerate(clocks.unsure):
+        for last, first in unsure:
+            within = (matched.time >= clocks.times[i][last]) & (matched.time <= clocks.times[i][first])
+            covered[within, i] = perhaps[within, i] = False
+            numbers = matched.number[i][last + 1 : first]
+            matched.ambiguous[numbers[alone[numbers]]] = True
 
 
 def _leave_out_holes(covered: Bool, perhaps: Bool, known: Bool, point: int, times: Int, matched: Matched) -> None:

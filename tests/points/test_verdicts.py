@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .world import World
+import pytest
+
+from .world import UD_SEND, World
 
 
 def test_a_hole_in_a_file_is_no_loss(tmp_path: Path) -> None:
@@ -57,3 +59,29 @@ def test_under_way_when_a_capture_stops(tmp_path: Path) -> None:
     world.seen["server"] = [one for one in world.seen["server"] if one[0] < start + 20_000]
     result = world.compare(tmp_path).result()
     assert not result["lost"] and result["pairs"][0]["outside"] >= 190
+
+
+@pytest.mark.parametrize("step", [2, 3, 7])
+@pytest.mark.parametrize("name", ["client", "tap", "server"])
+def test_a_thinned_capture_proves_no_loss(tmp_path: Path, name: str, step: int) -> None:
+    """A mirror that drops every second or third frame: what it lacks was not lost there, whether an answer tells so or not."""
+    world = World()
+    start = world.conversation(150, lost={20: "server", 90: "tap"})
+    for psn in range(1_000, 1_100):
+        world.packet(start + 20_000 * (psn - 999), opcode=UD_SEND, psn=psn)
+    for number, sighting in enumerate(list(world.seen[name])):
+        if number % step == 1:
+            world.seen[name].remove(sighting)
+    claimed = {world.numbers(one["point"])[one["frame"] - 1] for one in world.compare(tmp_path).result()["lost"]}
+    assert claimed <= world.lost.keys()
+
+
+def test_one_missing_packet_proves_nothing(tmp_path: Path) -> None:
+    """A point that has all packets of which an answer tells may well have missed one of the others; of many the network lost some."""
+    for count, claimed in ((1, 0), (12, 12)):
+        world = World(points=("client", "server"))
+        start = world.conversation(60)
+        for psn in range(1_000, 1_060):
+            gone = "server" if psn % 5 == 0 and psn < 1_000 + 5 * count else None
+            world.packet(start + 20_000 * (psn - 999), opcode=UD_SEND, psn=psn, before=gone)
+        assert len(world.compare(tmp_path).result()["lost"]) == claimed
