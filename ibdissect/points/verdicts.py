@@ -31,7 +31,7 @@ BY_CHANCE = 0.05
 SHARE = 0.05
 """Part of them that may be there by chance, if the loss is to be likely."""
 SOME = 0.05
-"""A point that saw at least this share of a route's delivered packets, and less than ON_PATH, misses packets or sees one path of several."""
+"""A point that saw at least this share of a route's delivered packets, but not ON_PATH, misses packets or sees one of several paths."""
 
 
 class Journey(Record):
