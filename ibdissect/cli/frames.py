@@ -197,9 +197,9 @@ class FieldLines(_Plain):
 
     def _texts(self, table: ChunkTable, run: named.Run) -> list[str]:
         texts = self._shown(run)
-        if self.presenter.show_keys or run.field.kind not in ("raw", "rest", "pad"):
+        if self.presenter.show_keys:
             return texts
-        hidden = named.holds_key(table, run).tolist()
+        hidden = named.tells_key(table, run).tolist()
         return ["*" * len(text) if hide else text for text, hide in zip(texts, hidden, strict=True)]
 
     def _shown(self, run: named.Run) -> list[str]:

@@ -224,7 +224,7 @@ def _plain(operand: Operand) -> object:
     if (
         isinstance(operand, Named)
         and len(operand.source.fields) == 1
-        and not (operand.state.hide_keys and operand.kind not in ("uint", "bool"))
+        and not (operand.state.hide_keys and (operand.kind not in ("uint", "bool") or operand.source.fields[0].holds == "checksum"))
     ):
         return operand.source.fields[0]
     return operand

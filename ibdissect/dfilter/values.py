@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.table.compare import Network, computed
-from ibdissect.table.cut_keys import without_keys
+from ibdissect.table.cut_keys import telltale, without_keys
 from ibdissect.table.mask import Judge
 from ibdissect.table.series import Blobs, Numbers, Series, Values, alike, blobs_of, constant, joined, pairs
+from ibdissect.wire.spec import Field
 from ibdissect.wire.text import gid_text
 
 from .computed import State, values_of
@@ -57,7 +59,7 @@ class Named(Operand, frozen=True):
         """The captured values, including keys."""
         source, table = self.source, judge.table
         if source.fields:
-            return joined([judge.series(field) for field in source.fields])
+            return joined([self._shown(judge, field) for field in source.fields])
         if not source.structs:
             return values_of(source.name, table, self.state)
         parts = [table.occurrences(struct) for struct in source.structs]
@@ -66,6 +68,14 @@ class Named(Operand, frozen=True):
             return found
         assert isinstance(found, Blobs) and found.rows is not None
         return Blobs(found.rows, found.data, found.at, table.located.end[found.rows])
+
+    def _shown(self, judge: Judge, field: Field[Any]) -> Series:
+        """The values of a field, without checksums that would tell a hidden key."""
+        found = judge.series(field)
+        if not self.state.hide_keys or field.holds != "checksum" or found.rows is None:
+            return found
+        rows = found.rows if judge.rows is None else judge.rows[found.rows]
+        return found.pick(np.flatnonzero(~judge.table.once(telltale)[rows]))
 
 
 class Part(Operand, frozen=True):

@@ -249,6 +249,9 @@ class JsonLines:
             if item.kind != "rest" and not item.covered_secrets and not item.title and item.length <= 64:
                 return "%s", [list(map(self._texts(field, item).__getitem__, values))]
             return "%s", [[_bytes_json(self.presenter, item, value) for value in values]]
+        if item.covered_secrets:
+            shown = (self.presenter.present(field, value, tells=True) for value in rows.numbers(item))
+            return "%s", [[f'{json.dumps(plain)}, "text": {quoted(text)}' for plain, text in shown]]
         values = rows.cut(item, item.byte, item.byte + item.length) if item.kind in OPAQUE else rows.numbers(item)
         known = self._texts(field, item)
         if values and values[0] == values[-1] and values.count(values[0]) == len(values):

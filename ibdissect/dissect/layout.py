@@ -132,7 +132,7 @@ def layout_of(walk: Walk, shape: Shape) -> Layout:
     _mark_secrets(layout)
     for piece in layout.pieces:
         for item in piece.layer.children if piece.placement.hidden and piece.layer is not None else ():
-            if item.kind == "rest":
+            if item.kind == "rest" or (item.field is not None and item.field.holds == "checksum"):
                 item.covered_secrets = ((0, 1 << 62),)
     return layout
 

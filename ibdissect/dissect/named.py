@@ -10,9 +10,9 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.errors import FilterError
-from ibdissect.table.cut_keys import cut_keys, with_keys
+from ibdissect.table.cut_keys import cut_keys, telltale, with_keys
 from ibdissect.table.locate import MALFORMED, Bool, Int
-from ibdissect.table.secrets import secret_fields
+from ibdissect.table.secrets import keys_of, secret_fields
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import BOTH, Catalog
 from ibdissect.wire.sa import SARecordPiece
@@ -72,10 +72,15 @@ def runs(table: ChunkTable, fields: tuple[Field[Any], ...]) -> Iterator[Run]:
         yield Run(field, rows, at, values)
 
 
-def holds_key(table: ChunkTable, run: Run) -> Bool:
-    """Which entries of a run of raw bytes contain bytes of a key, or may contain some (cut record). bool[k]"""
-    starts, stops = table.once(_key_bytes)
+def tells_key(table: ChunkTable, run: Run) -> Bool:
+    """Which entries contain bytes of a key that another field shows, or may contain some (cut record), or tell one. bool[k]"""
     field = run.field
+    if field.holds == "checksum":
+        told: Bool = table.once(telltale)[run.rows] & (np.asarray(run.values) != 0)
+        return told
+    if field.kind not in ("raw", "rest", "pad"):
+        return np.zeros(len(run.rows), np.bool_)
+    starts, stops = table.once(_key_bytes)
     lengths = np.array([len(value) for value in run.values], np.int64) if isinstance(run.values, list) else (field.bits + 7) // 8
     hidden: Bool = np.searchsorted(starts, run.at + lengths) > np.searchsorted(stops, run.at, side="right")
     if field.kind == "rest":
@@ -89,11 +94,10 @@ def _key_bytes(table: ChunkTable) -> tuple[Int, Int]:
     """Where keys start and end in the chunk's data, each sorted."""
     starts, stops = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for field in secret_fields(table.catalog):
-        for run in runs(table, (field,)):
-            assert not isinstance(run.values, list)
-            there = run.values.any(axis=1) if field.kind in BYTE_KINDS else run.values != 0
-            starts.append(run.at[there])
-            stops.append(run.at[there] + field.bits // 8)
+        _, at, values, _ = keys_of(table, field)
+        there = at[values.any(axis=1) if values.ndim == 2 else values != 0]
+        starts.append(there)
+        stops.append(there + field.bits // 8)
     return np.sort(np.concatenate(starts)), np.sort(np.concatenate(stops))
 
 

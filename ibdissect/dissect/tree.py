@@ -177,7 +177,7 @@ class _Maker:
                 node.masked = tuple((low, min(high, length)) for low, high in item.covered_secrets)
             node.text = item.title or node.text
         else:
-            node.value, node.text = self.presenter.present(item.field, self.read(item))
+            node.value, node.text = self.presenter.present(item.field, self.read(item), tells=bool(item.covered_secrets))
             if node.value is None:
                 node.masked = ((0, length),)
         if item.field in NAMES:

@@ -14,14 +14,20 @@ SHOWN_BYTES = 32
 """Longer raw bytes are shortened in the text, not in the value."""
 
 
+TELLS = "hidden: it tells the key"
+"""Shown for a checksum beside a masked key."""
+
+
 class Presenter:
     """Converts values to (plain value, text). Without a `masker`, masked keys have no number."""
 
     def __init__(self, masker: Masker | None = None, *, show_keys: bool = False) -> None:
         self.masker, self.show_keys = masker, show_keys
 
-    def present(self, field: Field[Any], value: Any) -> tuple[Any, str]:
-        """Plain value and text; None and `M_Key#3` for a masked key."""
+    def present(self, field: Field[Any], value: Any, *, tells: bool = False) -> tuple[Any, str]:
+        """Plain value and text; None and `M_Key#3` for a masked key. `tells`: a checksum that would tell one."""
+        if tells and value and not self.show_keys:
+            return None, TELLS
         if field.secret and not self.show_keys:
             number = int.from_bytes(value, "big") if isinstance(value, bytes) else value
             if is_secret(field.secret, number):

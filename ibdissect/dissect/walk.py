@@ -15,9 +15,10 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 from msgspec.structs import replace
 
-from ibdissect.table.cut_keys import cut_keys, cut_messages, with_keys
-from ibdissect.table.locate import EXTENDED_STRUCTS, Bool, Int
+from ibdissect.table.cut_keys import any_set, cut_keys, cut_messages, telltale, with_keys
+from ibdissect.table.locate import EXTENDED_STRUCTS, Int
 from ibdissect.table.table import HEADERS, ChunkTable
+from ibdissect.table.unread import unread
 from ibdissect.wire import around
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.link import VCRC
@@ -103,7 +104,7 @@ class Placement(Record, frozen=True):
     place: object
     """None for a header that `locate` finds."""
     hidden: bool = False
-    """Its `rest` is masked because it may be part of a key."""
+    """Its `rest` is masked because it may be part of a key, and its checksum because it tells one."""
 
     @property
     def inside(self) -> Field[Any] | None:
@@ -186,10 +187,11 @@ class Walk:
         return Placement(struct, None, struct in HIDDEN)
 
     def _hidden(self, kind: Int, rows: Int) -> Int:
-        """Renumber structures with an open end that may be part of a key to the hidden variant of their kind."""
+        """Renumber structures with an open end that may be part of a key, or a checksum that tells one, to their kind's hidden variant."""
         pieces = np.array([*(p.struct is SARecordPiece for p in self.kinds), *[False] * len(LEFT_OVER)])[kind]
         forms = np.array([*map(_is_open, self.kinds), *[False] * len(LEFT_OVER)])[kind]
-        hide = np.zeros(len(kind), np.bool_)
+        sums = np.array([*(any(f.holds == "checksum" for f in p.struct.fields) for p in self.kinds), *[False] * len(LEFT_OVER)])[kind]
+        hide = sums & self.table.once(telltale)[rows]
         if pieces.any():
             hide |= pieces & with_keys(self.table)[rows]
         if forms.any():
@@ -237,7 +239,7 @@ class Walk:
     def _named(self, row: Int, at: Int, stop: Int, kind: Int, rows: Int) -> Iterator[tuple[Int, Int, Int, Int]]:
         if not len(row):
             return
-        located = self.table.located
+        located, stale = self.table.located, self.table.once(unread)
         payload, mad, icrc, vcrc = (located.at(name)[row] for name in ("payload", "mad", "icrc", "vcrc"))
         payload_end = located.payload_end[row]
         sort = np.full(len(row), _DATA)
@@ -254,12 +256,14 @@ class Walk:
             known = np.zeros(len(self.table), np.bool_)
             described = np.array([p.place is not None and not isinstance(p.place, (MadFormat, Inside)) for p in self.kinds])
             known[rows[described[kind]]] = True
+            known |= stale
             sort[managed] = np.where(known[row[managed]], _UNUSED, _ATTRIBUTE)
         if both.any():
             yield np.full(int(both.sum()), self.count + _PAD), row[both], payload_end[both], stop[both]
             stop = np.where(both, payload_end, stop)
-        keep = (sort != _UNUSED) | _any_set(self.table.chunk.data, at, stop)
-        hide = np.where(sort == _PAYLOAD, cut_messages(self.table)[row], cut_keys(self.table)[row])
+        keep = (sort != _UNUSED) | any_set(self.table.chunk.data, at, stop)
+        hide = np.where(sort == _PAYLOAD, cut_messages(self.table)[row], (cut_keys(self.table) | stale)[row])
+        hide |= (sort == _TRAILER) & self.table.once(telltale)[row]
         hide &= (located.at("bth")[row] >= 0) | (stop - at > BTH.size)  # a BTH contains no key
         sort = np.where(hide, _HIDDEN[sort], sort)
         yield sort[keep] + self.count, row[keep], at[keep], stop[keep]
@@ -307,15 +311,3 @@ def _row_keys(kind: Int, relative: Int, start: Int) -> npt.NDArray[np.uint64]:
     total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(word, dtype=np.uint64)])
     keys: npt.NDArray[np.uint64] = total[start[1:]] - total[start[:-1]]
     return keys
-
-
-def _any_set(data: npt.NDArray[np.uint8], at: Int, stop: Int) -> Bool:
-    """Whether any byte of data[at:stop] is not zero; no range may be empty."""
-    edges = np.empty(2 * len(at), np.int64)
-    edges[::2], edges[1::2] = at, stop
-    if len(edges) and edges[-1] >= data.size:
-        last = bool(data[at[-1] : stop[-1]].any())
-        before: Bool = np.maximum.reduceat(data, edges[:-2])[::2] != 0 if len(edges) > 2 else np.empty(0, np.bool_)
-        return np.append(before, last)
-    result: Bool = np.maximum.reduceat(data, edges)[::2] != 0
-    return result

@@ -83,6 +83,7 @@ class Secret(Record, frozen=True):
     """A key value in a finding's arguments; a report shows its number, or the value with --show-keys."""
 
     kind: str
+    """Empty for a checksum, which would tell a key."""
     value: int
     bits: int = 64
 
@@ -116,7 +117,7 @@ class Finding:
 
     def secrets(self) -> list[Secret]:
         """Key values in the arguments and in the reported value."""
-        found = [v for v in (*self.arguments.values(), self.value) if isinstance(v, Secret)]
+        found = [v for v in (*self.arguments.values(), self.value) if isinstance(v, Secret) and v.kind]
         for view in self.arguments.values():
             if isinstance(view, Struct):
                 found += [Secret(f.secret, f.read(view, f.bit), f.bits) for f in type(view).fields if f.secret and f.kind == "uint"]
@@ -204,9 +205,9 @@ class Number(int):
 
 
 def value_of(field: Field[Any], value: Any) -> Any:
-    """A field's value for messages and reports: keys as Secret, GIDs as Gid, other integers as Number."""
+    """A field's value for messages and reports: keys and checksums as Secret, GIDs as Gid, other integers as Number."""
     if isinstance(value, int) and not isinstance(value, bool):
-        if field.secret:
+        if field.secret or field.holds == "checksum":
             return Secret(field.secret, value, field.bits)
         number = Number(value)
         number.text = value_text(field, value)

@@ -37,7 +37,7 @@ IDENTITIES = (Kind.KEY, Kind.TEXT, Kind.GUID, Kind.PREFIX, Kind.GID, Kind.LID, K
 """Replaced by a substitute, the same everywhere for the same value."""
 
 _BY_WORD = {
-    "number": Kind.KEEP, "pkey": Kind.KEEP, "ports": Kind.KEEP, "data": Kind.DROP, "reserved": Kind.MARK,
+    "number": Kind.KEEP, "checksum": Kind.KEEP, "pkey": Kind.KEEP, "ports": Kind.KEEP, "data": Kind.DROP, "reserved": Kind.MARK,
     **{kind.name.lower(): kind for kind in IDENTITIES},
 }  # fmt: skip
 """How a field is scrubbed, by its `holds` (`wire.spec.HELD`)."""

@@ -14,7 +14,7 @@ from ibdissect.dissect import named
 from ibdissect.dissect.summary import Summaries, summaries
 from ibdissect.dissect.value import Presenter
 from ibdissect.table.locate import EXTENDED_STRUCTS, MALFORMED, Bool, Int
-from ibdissect.table.secrets import PUBLIC, is_secret
+from ibdissect.table.secrets import must_mask
 from ibdissect.table.table import HEADERS, ChunkTable
 from ibdissect.wire.catalog import BOTH, Catalog
 from ibdissect.wire.column import ComputedField
@@ -196,13 +196,10 @@ class ArrowColumns:
         if self.presenter.show_keys:
             return hidden
         if field.secret:
-            values = run.values
-            if isinstance(values, list) or values.ndim == 2:
-                hidden[:] = [is_secret(field.secret, int.from_bytes(bytes(value), "big")) for value in values]
-            else:
-                hidden = (values != 0) & ~np.isin(values, list(PUBLIC.get(field.secret, ())))
-        elif field.kind in ("raw", "rest", "pad"):
-            hidden = named.holds_key(table, run)
+            assert not isinstance(run.values, list)
+            hidden = must_mask(field, run.values)
+        else:
+            hidden = named.tells_key(table, run)
         self.masked += int(np.count_nonzero(hidden))
         return hidden
 

@@ -35,6 +35,7 @@ class Source(Protocol):
     """The source of columns: an opened capture."""
 
     catalog: Catalog
+    show_keys: bool
 
     def tables(self) -> Iterator[ChunkTable]: ...
     def answers(self) -> Answers: ...
@@ -64,12 +65,16 @@ class Columns(Mapping[str, Column]):
         self._found: dict[str, Column] = {}
 
     def filter(self, text: str) -> Columns:
-        """The columns of those frames here that a display filter selects. FilterError if the filter is not valid."""
+        """The columns of those frames here that a display filter selects. FilterError if the filter is not valid.
+
+        As on the command line, a filter compares keys only if the capture was opened with `show_keys=True`.
+        """
         from ibdissect.dfilter.compile import compile_filter  # loaded only when there is a filter
 
         both = text if self._only is None else f"({self._only.text}) and ({text})"
-        compile_filter(text, self._capture.catalog)  # so that an error refers to this text alone
-        return Columns(self._capture, compile_filter(both, self._capture.catalog))
+        hide = not self._capture.show_keys
+        compile_filter(text, self._capture.catalog, hide_keys=hide)  # so that an error refers to this text alone
+        return Columns(self._capture, compile_filter(both, self._capture.catalog, hide_keys=hide))
 
     def __getitem__(self, name: str) -> Column:
         found = self._found.get(name)

@@ -1,33 +1,39 @@
-"""In which frames may bytes outside any structure belong to a key?"""
+"""In which frames may bytes outside any structure belong to a key, and which checksums tell a hidden one?"""
 
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ibdissect.wire.catalog import Catalog, StructType
+from ibdissect.wire.link import VCRC
 from ibdissect.wire.sa import SARecordPiece
+from ibdissect.wire.spec import Field
+from ibdissect.wire.transport import ICRC
 
-from .locate import EXTENDED_SIZE, Bool
-from .secrets import secret_fields
+from .locate import EXTENDED_SIZE, Bool, Int
+from .secrets import keys_of, secret_fields
 from .table import ChunkTable
+from .unread import unread_bytes
 
 
 def without_keys(table: ChunkTable) -> npt.NDArray[np.uint8]:
     """The bytes of a chunk with keys, and anything that may be part of one, zeroed. Call as `table.once(without_keys)`."""
     data: npt.NDArray[np.uint8] = table.chunk.data.copy()
     for field in secret_fields(table.catalog):
+        at = keys_of(table, field)[1]
+        data[at[:, None] + np.arange((field.bits * field.count + 7) // 8)] = 0
+    told = table.once(telltale)
+    for field in checksum_fields(table.catalog):
         assert field.owner is not None
-        at = table.occurrences(field.owner).at
-        if field.when is not None:
-            at = at[np.isin(table.values(field.when[0]), list(field.when[1]))]
-        data[at[:, None] + np.arange(field.bit // 8, (field.bit + field.bits * field.count + 7) // 8)] = 0
-    pieces = table.occurrences(SARecordPiece)
-    hidden = with_keys(table)[pieces.rows]
-    for start, stop in zip(pieces.at[hidden].tolist(), pieces.stop[hidden].tolist(), strict=True):
-        data[start:stop] = 0
+        found = table.occurrences(field.owner)
+        data[found.at[told[found.rows]][:, None] + np.arange(*field.span)] = 0
+    for starts, stops in (_pieces(table)[1:], unread_bytes(table)[1:], _behind(table, told)):
+        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+            data[start:stop] = 0
     located, messages = table.located, cut_messages(table)
     rows = np.flatnonzero(cut_keys(table) | messages)
     starts = table.chunk.offset[rows]
@@ -42,6 +48,51 @@ def without_keys(table: ChunkTable) -> npt.NDArray[np.uint8]:
         data[start:first] = 0
         data[last:stop] = 0
     return data
+
+
+def telltale(table: ChunkTable) -> Bool:
+    """Rows whose checksums would tell a hidden key: a CRC is linear, so the other bytes and the CRC give 32 bits of it. bool[n]"""
+    found: Bool = cut_keys(table) | cut_messages(table)
+    found[_pieces(table)[0]] = True
+    for field in secret_fields(table.catalog):
+        rows, _, _, hidden = keys_of(table, field)
+        found[rows[hidden]] = True
+    rows, at, stop = unread_bytes(table)
+    found[rows[any_set(table.chunk.data, at, stop)]] = True
+    return found
+
+
+@cache
+def checksum_fields(catalog: Catalog) -> tuple[Field[Any], ...]:
+    """All checksums of packets."""
+    return tuple(field for struct in catalog.structs for field in struct.fields if field.holds == "checksum")
+
+
+def _pieces(table: ChunkTable) -> tuple[Int, Int, Int]:
+    """Row, start and end of pieces of records that may hold a part of a key."""
+    pieces = table.occurrences(SARecordPiece)
+    hidden = with_keys(table)[pieces.rows]
+    return pieces.rows[hidden], pieces.at[hidden], pieces.stop[hidden]
+
+
+def _behind(table: ChunkTable, told: Bool) -> tuple[Int, Int]:
+    """Start and end of what follows the packet in these rows: it may be the checksum of Ethernet."""
+    located, chunk = table.located, table.chunk
+    icrc, vcrc = located.at("icrc"), located.at("vcrc")
+    rows = np.flatnonzero(told & (icrc >= 0))
+    return np.maximum(icrc + ICRC.size, vcrc + VCRC.size * (vcrc >= 0))[rows], (chunk.offset + chunk.caplen)[rows]
+
+
+def any_set(data: npt.NDArray[np.uint8], at: Int, stop: Int) -> Bool:
+    """Whether any byte of data[at:stop] is not zero; no range may be empty."""
+    edges = np.empty(2 * len(at), np.int64)
+    edges[::2], edges[1::2] = at, stop
+    if len(edges) and edges[-1] >= data.size:
+        last = bool(data[at[-1] : stop[-1]].any())
+        before: Bool = np.maximum.reduceat(data, edges[:-2])[::2] != 0 if len(edges) > 2 else np.empty(0, np.bool_)
+        return np.append(before, last)
+    result: Bool = np.maximum.reduceat(data, edges)[::2] != 0
+    return result
 
 
 _SUBNET_ADM, _OPA, _IB = 0x03, 0x80, 1

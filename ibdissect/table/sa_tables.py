@@ -17,6 +17,7 @@ from ibdissect.wire.numbers import DATA, DM_CLASS, LAST_SEGMENT, RESPONSE_BIT, S
 from ibdissect.wire.places import Mad
 
 from .locate import Bool, Int
+from .unread import ASKING, unread
 
 if TYPE_CHECKING:
     from .table import ChunkTable
@@ -100,7 +101,9 @@ def _of_segments(seg: _Segments, size: int) -> list[Runs]:
 
 
 def of_methods(table: ChunkTable, rows: Int, place: Mad) -> Int:
-    """The rows with a method of the place."""
+    """The rows with a method of the place, without requests whose data nobody reads."""
+    if place.mgmt_class in ASKING:
+        rows = rows[~table.once(unread)[rows]]
     if place.methods is None:
         return rows
     return rows[np.isin(table.chunk.data[table.located.at("mad")[rows] + 3], list(place.methods))]

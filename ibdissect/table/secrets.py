@@ -7,11 +7,13 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ibdissect.dropped import Dropped
 from ibdissect.wire.catalog import Catalog
-from ibdissect.wire.spec import BYTE_KINDS, Field
+from ibdissect.wire.spec import Field
 
+from .locate import Bool, Int
 from .table import ChunkTable
 
 PUBLIC: dict[str, frozenset[int]] = {"Q_Key": frozenset({0x80010000})}
@@ -32,6 +34,25 @@ def secret_fields(catalog: Catalog) -> tuple[Field[Any], ...]:
     return tuple(field for struct in catalog.structs for field in struct.fields if field.secret)
 
 
+def keys_of(table: ChunkTable, field: Field[Any]) -> tuple[Int, Int, npt.NDArray[Any], Bool]:
+    """Every value of a key field in a chunk: its row, first byte, value (uint8[k, bytes] if it is wide), and whether it must be masked."""
+    assert field.owner is not None
+    found, values = table.occurrences(field.owner), table.values(field)
+    rows, at = found.rows, found.at + field.bit // 8
+    if field.when is not None:
+        keep = np.isin(table.values(field.when[0]), list(field.when[1]))
+        rows, at, values = rows[keep], at[keep], values[keep]
+    return rows, at, values, must_mask(field, values)
+
+
+def must_mask(field: Field[Any], values: npt.NDArray[Any]) -> Bool:
+    """Which values of a key field must be masked. bool[k]"""
+    if values.ndim == 2:
+        return np.asarray(values.any(axis=1))
+    result: Bool = (values != 0) & ~np.isin(values, list(PUBLIC.get(field.secret, ())))
+    return result
+
+
 class Masker:
     """Numbers for key values. `feed` every chunk in order before showing anything of it."""
 
@@ -48,12 +69,8 @@ class Masker:
         self._fed = table.chunk.first + len(table) - 1
         new: list[tuple[int, str, int]] = []
         for field in secret_fields(table.catalog):
-            assert field.owner is not None
-            found = table.occurrences(field.owner)
-            if not len(found):
-                continue
-            values, at = table.values(field), found.at + field.bit // 8
-            if field.kind in BYTE_KINDS:
+            _, at, values, _ = keys_of(table, field)
+            if values.ndim == 2:
                 # A 16-byte key does not fit a column of integers.
                 known = self._numbers.get(field.secret, {})
                 for where, row in zip(at.tolist(), values, strict=True):
@@ -61,9 +78,6 @@ class Masker:
                     if is_secret(field.secret, value) and value not in known:
                         new.append((where, field.secret, value))
                 continue
-            if field.when is not None:
-                keep = np.isin(table.values(field.when[0]), list(field.when[1]))
-                values, at = values[keep], at[keep]
             unique, first = np.unique(values, return_index=True)
             new += self._unknown(field.secret, unique.tolist(), at[first % max(len(at), 1)].tolist())
         for _, kind, value in sorted(new):

@@ -147,4 +147,4 @@ class UDP(Struct):
     source_port = uint(16, "Source port", at="0", ws="udp.srcport")
     destination_port = uint(16, "Destination port", at="2", ws="udp.dstport")
     length = uint(16, "Length", at="4", ws="udp.length")
-    checksum = uint(16, "Checksum", at="6", base="hex", ws="udp.checksum")
+    checksum = uint(16, "Checksum", at="6", base="hex", ws="udp.checksum", holds="checksum")

@@ -30,6 +30,9 @@ CLASS_PORT_INFO, NOTICE, INFORM = 0x0001, 0x0002, 0x0003
 NODE_DESCRIPTION, NODE_INFO, SWITCH_INFO, GUID_INFO, PORT_INFO, P_KEY_TABLE, SL_TO_VL = 0x10, 0x11, 0x12, 0x14, 0x15, 0x16, 0x17
 VL_ARBITRATION, LINEAR, RANDOM, MULTICAST, SM_INFO, VENDOR_DIAG = 0x18, 0x19, 0x1A, 0x1B, 0x20, 0x30
 
+FIRST_VENDOR = 0xFF00
+"""Attributes from here on belong to vendors (IBA 14.2.5)."""
+
 # -- Attributes of other classes
 SERVICE_ENTRIES = 0x0012
 """Attribute of device management."""

@@ -33,7 +33,9 @@ PROTOCOLS = frozenset(
 BYTE_KINDS = frozenset({"gid", "mac", "ip4", "raw", "text"})
 HELD_BY_KIND = {"flag": "number", "pad": "reserved", "raw": "data", "rest": "data", "hole": "data", "nested": "data"}
 """Default of `holds` by kind; for gid, mac, ip4 and text it is the kind itself."""
-HELD = frozenset({*HELD_BY_KIND.values(), "gid", "guid", "ip4", "key", "lid", "mac", "pkey", "ports", "prefix", "qpn", "text", "unknown"})
+HELD = frozenset(
+    {*HELD_BY_KIND.values(), "checksum", "gid", "guid", "ip4", "key", "lid", "mac", "pkey", "ports", "prefix", "qpn", "text", "unknown"}
+)
 """Valid values of `Field.holds`."""
 WIDTHS = {"lid": (16, 32), "qpn": (24, 32), "guid": (64,), "prefix": (64,), "gid": (128,), "mac": (48,), "ip4": (32,), "pkey": (16,)}
 """Required bits for some values of `Field.holds`."""
@@ -47,8 +49,9 @@ class Field(Value, Generic[V]):
     structure occupies), nested (a Struct), rest (all bytes to the end of the structure).
 
     `holds`: the meaning of the value, which decides how `scrub` treats it: lid, qpn, guid, prefix (of a GID), gid, mac, ip4, key,
-    text (all replaced), data and reserved (zeroed), number, pkey, ports (port numbers or a bit per port) (all kept). A plain number
-    without values, unit or `holds` is `unknown`: in a plugin's structure it is zeroed.
+    text (all replaced), data and reserved (zeroed), number, pkey, ports (port numbers or a bit per port) (all kept), checksum
+    (of the packet: computed again, and hidden where a key is hidden, because it would tell the key). A plain number without
+    values, unit or `holds` is `unknown`: in a plugin's structure it is zeroed.
     """
 
     __slots__ = (

@@ -149,4 +149,4 @@ class ICRC(Struct):
     """Invariant CRC, over all that no switch or router changes; little-endian on the wire, shown as the bytes stand."""
 
     key, section, size, title = "invariant", "IBA 7.8.1", 4, "ICRC"
-    crc = uint(32, "Invariant CRC", at="0", base="hex", ws="infiniband.invariant.crc")
+    crc = uint(32, "Invariant CRC", at="0", base="hex", ws="infiniband.invariant.crc", holds="checksum")

@@ -50,7 +50,7 @@ def native() -> ChunkTable:
         ("lrh.dlid == 4 xor bth.opcode == 4", [4]),
         ("bth xor lrh xor deth", [2, 3]),
         ("not deth and lrh.dlid != 4", [1, 4]),
-        ("portinfo", [2, 3]),
+        ("portinfo", [3]),
         ("infiniband.portinfo.lid == 9", [3]),
         ("portinfo.m_key == 5", [3]),
         ("bth.se == True", [1]),

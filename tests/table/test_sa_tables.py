@@ -40,9 +40,10 @@ def sa(
     length: int = 0,
     step: int = 0,
     status: int = 0,
+    mask: int = 0,
 ) -> bytes:
     """An SA MAD in a native frame; `step` in words of 8 bytes."""
-    body = struct.pack(">BBBBII8xHxx8x", int(kind > 0), kind, flags, 0, number, length, step) + data
+    body = struct.pack(">BBBBII8xHxxQ", int(kind > 0), kind, flags, 0, number, length, step, mask) + data
     return gmp(SA, method, attr_id, body, at=24, header={"status": status})
 
 
@@ -98,8 +99,8 @@ def test_nothing_is_read_where_no_record_is(frame: bytes) -> None:
 
 def test_one_record_is_read_where_there_is_no_table() -> None:
     for frame in (
-        sa(GET, LINK, links(2)),
-        sa(GET_TABLE, LINK, links(2)),
+        sa(GET, LINK, links(2), mask=1),
+        sa(GET_TABLE, LINK, links(2), mask=1),
         sa(GET_RESP, LINK, links(2), step=1),
         sa(GET_RESP, LINK, links(2), step=0),
         sa(GET_RESP, LINK, links(2), status=0x0002),

@@ -1,0 +1,54 @@
+"""Which requests carry data that nobody reads? What is left there of earlier packets means nothing, and may be anything.
+
+A Get of subnet management asks by attribute and modifier alone (IBA 14.2.4), a query of the SA with an empty ComponentMask for all
+records (IBA 15.4.4). Their data is no attribute: it is not placed, not learnt from, and hidden as keys are. Attributes of vendors may
+read it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ibdissect.wire.numbers import FIRST_VENDOR, GET, GET_TABLE, SA_CLASS, SMP_CLASSES
+
+from .locate import Bool, Int
+
+if TYPE_CHECKING:
+    from .table import ChunkTable
+
+ASKING = SMP_CLASSES | {SA_CLASS}
+"""Classes with such requests."""
+MASK_AT, MASK_END = 48, 56
+"""ComponentMask in a MAD of the SA (IBA 15.2.1.1)."""
+
+
+def unread(table: ChunkTable) -> Bool:
+    """Rows with such a request. bool[n]; call as `table.once(unread)`."""
+    found = np.zeros(len(table), np.bool_)
+    for (mgmt_class, attr_id), rows in table.attributes().items():
+        if mgmt_class not in ASKING or attr_id >= FIRST_VENDOR or (mgmt_class, attr_id) not in table.catalog.attributes:
+            continue
+        at = table.located.at("mad")[rows]
+        method = table.chunk.data[at + 3]
+        asks = method == GET
+        if mgmt_class == SA_CLASS:
+            asks = (asks | (method == GET_TABLE)) & (at + MASK_END <= table.located.payload_end[rows])
+            rows, at = rows[asks], at[asks]
+            asks = ~table.chunk.data[at[:, None] + np.arange(MASK_AT, MASK_END)].any(axis=1)
+        found[rows[asks]] = True
+    return found
+
+
+def unread_bytes(table: ChunkTable) -> tuple[Int, Int, Int]:
+    """Row, start and end of such data, int64[k] each."""
+    rows = np.flatnonzero(table.once(unread))
+    mad = table.located.at("mad")[rows]
+    heads = table.chunk.data[mad].astype(np.int64) << 8 | table.chunk.data[mad + 1]
+    at = mad.copy()
+    for head in np.unique(heads).tolist():
+        at[heads == head] += table.catalog.data_at(head & 0xFF, 0x80 if head >> 8 == 0x80 else 1)
+    stop = table.located.payload_end[rows]
+    there = at < stop
+    return rows[there], at[there], stop[there]
