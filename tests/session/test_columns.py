@@ -109,7 +109,7 @@ def test_a_column_without_entries_has_the_shape_of_others() -> None:
 def test_a_filter_compares_keys_only_where_they_are_shown(repo: Path) -> None:
     path = repo / "captures" / "rxe-rping.pcap"
     with ibdissect.open(path, show_keys=True) as opened:
-        key = int(opened.columns["infiniband.reth.r_key"].value[0])
-        assert len(opened.columns.filter(f"infiniband.reth.r_key == {key}")["infiniband.reth.r_key"])
+        key = int(opened.table()["infiniband.reth.r_key"].value[0])
+        assert len(opened.table().filter(f"infiniband.reth.r_key == {key}")["infiniband.reth.r_key"])
     with ibdissect.open(path) as opened, pytest.raises(ibdissect.FilterError, match="hidden R_Key"):
-        opened.columns.filter(f"infiniband.reth.r_key == {key}")
+        opened.table().filter(f"infiniband.reth.r_key == {key}")
