@@ -67,7 +67,7 @@ TESTED_BY_OTHERS = {
     ),
     "table": (
         "tests/table/test_locate*.py and test_mask.py",
-        "bits compare computed cut_keys foreign mads secrets series services table",
+        "bits compare computed foreign mads secrets series services table",
     ),
     "tui": ("tests/tui/test_snapshots.py, and test_ending.py for the drivers", "drivers messages themes"),
     "tui/keys": ("tests/tui/screens/test_page.py shows all of them", "command"),
