@@ -13,6 +13,7 @@ import random
 import struct
 import zlib
 from collections.abc import Iterator
+from typing import IO
 
 import anycrc
 
@@ -137,6 +138,21 @@ def ethernet(packet: Packet) -> bytes:
     return mac + ip[:10] + struct.pack(">H", check) + ip[12:] + udp + body + struct.pack("<I", icrc)
 
 
+def write(file: IO[bytes], count: int, *, roce: bool, seed: int = 1) -> None:
+    """Write a pcap of `count` packets."""
+    file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1 if roce else 197))
+    for number, packet in enumerate(packets(count, seed, roce=roce)):
+        seconds, micros = divmod(number, 1_000_000)
+        seconds += START
+        if roce:
+            frame = ethernet(packet)
+        else:
+            data = native(packet)
+            stamp = seconds << 32 | (micros << 32) // 1_000_000
+            frame = struct.pack("<Q", stamp) + struct.pack(">BBHHH", 21, 4, 16 + len(data), 0, len(data)) + data
+        file.write(struct.pack("<IIII", seconds, micros, len(frame), len(frame)) + frame)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("packets", type=int)
@@ -145,17 +161,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     with open(options.out, "wb") as file:
-        file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1 if options.roce else 197))
-        for number, packet in enumerate(packets(options.packets, options.seed, roce=options.roce)):
-            seconds, micros = divmod(number, 1_000_000)
-            seconds += START
-            if options.roce:
-                frame = ethernet(packet)
-            else:
-                data = native(packet)
-                stamp = seconds << 32 | (micros << 32) // 1_000_000
-                frame = struct.pack("<Q", stamp) + struct.pack(">BBHHH", 21, 4, 16 + len(data), 0, len(data)) + data
-            file.write(struct.pack("<IIII", seconds, micros, len(frame), len(frame)) + frame)
+        write(file, options.packets, roce=options.roce, seed=options.seed)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ Words = npt.NDArray[np.uint32]
 Mask = npt.NDArray[np.bool_]
 
 BLOCK = 65536
-"""Bytes per walker: 512 walkers in a window of 32 MiB. More walkers need fewer steps but more guesses."""
+"""Bytes per walker: 192 walkers in a window of 12 MiB. More walkers need fewer steps but more guesses."""
 FEW = 16
 """Below this many walkers, a NumPy step costs more than one plain step per walker."""
 WIDTHS = (1024, 4096, 16384)

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from lzma import LZMADecompressor
 
 T = TypeVar("T")
-WINDOW = 32 << 20
-"""Bytes of a window; it grows only for a single record that needs more."""
+WINDOW = 12 << 20
+"""Bytes of a window; it grows only for a single record that needs more. Two windows are in memory at a time, with columns of five
+times their size for management traffic; smaller windows take more time (docs/performance.md)."""
 SLACK = 64
 """Extra bytes after a window, so that a gather at its very end stays inside; their values are undefined."""
 POLL = 0.2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache, partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -143,10 +144,10 @@ class EarlyPackets:
 
     def refused(self, verdict: Verdict, end: int) -> Iterator[Refusal]:
         """What the tables of the senders or receivers refuse, if they never changed and nothing contradicts; at the capture's end."""
-        subnet, later = self.follower.subnet, self.later
+        judged = cache(partial(_judge, self.follower.subnet, self.later))  # many flows share an end and a key
         for flow, early in self.flows.items():
             slid, dlid, p_key = flow >> SENDER, flow >> RECEIVER & 0xFFFF, flow & 0xFFFF
-            found = _judge(subnet, later, flow >> end & 0xFFFF, p_key)
+            found = judged(flow >> end & 0xFFFF, p_key)
             if found is None or found[0] is not verdict:
                 continue
             place = int(slot(np.array([flow]))[0])
