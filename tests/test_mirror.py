@@ -91,7 +91,7 @@ TOPICS = {
     ".": (
         "bad_input captures coverage docs guides hostile hostile_pcapng hostile_places hostile_world "
         "integrations interrupts limits plugin_docs plugin_package plugin_places secrets secrets_more "
-        "tutorial windows"
+        "tutorial windows work"
     ),
     "capture": "window_memory",
     "cli": "honest_ends main refusals",
