@@ -1,4 +1,4 @@
-"""What does a rule's page say? Its docstring: the fault, why it matters, what to do, and what else has a heading."""
+"""What does a rule's page say? Its docstring: the fault, why it matters, what to do, the evidence, and what else has a heading."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import re
 from .rule import Rule
 from .setting import settings_of
 
-WHY, TO_DO = "Why it matters", "What to do"
+TITLES = WHY, TO_DO, _ = "Why it matters", "What to do", "Evidence"
+"""Headings of the first paragraphs behind the first line; the last is for those behind them, too."""
 
 
 def summary(rule: type[Rule]) -> str:
@@ -17,7 +18,7 @@ def summary(rule: type[Rule]) -> str:
 
 
 def sections(rule: type[Rule]) -> dict[str, str]:
-    """Text by title. Paragraphs behind the first line need no heading: the first says why it matters, others what to do."""
+    """Text by title. Paragraphs behind the first line need no heading: why it matters, what to do, and how it is known (`TITLES`)."""
     found: dict[str, str] = {}
     title = ""
     _, _, body = inspect.cleandoc(rule.__doc__ or "").partition("\n")
@@ -25,7 +26,7 @@ def sections(rule: type[Rule]) -> dict[str, str]:
         if block.startswith("#"):
             heading, _, block = block.partition("\n")
             title = heading.lstrip("# ")
-        name = title or (TO_DO if WHY in found else WHY)
+        name = title or TITLES[min(len(found), len(TITLES) - 1)]
         if block.strip():
             found[name] = f"{found[name]}\n\n{block}" if name in found else block
     return found

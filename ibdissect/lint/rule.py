@@ -172,8 +172,8 @@ class Context(Record, eq=False):
 class Rule:
     """One fault that a capture can show.
 
-    The first line of the docstring states it, the next paragraph says why it matters, the third what to do; `lint.page` adds
-    the headings. Other sections have their heading in the docstring: `## Evidence`.
+    The docstring says in its first line what the fault is, and in further paragraphs why it matters, what to do, and, where that
+    is not plain, how it is known. `lint.page` adds the headings.
     """
 
     code: ClassVar[str]

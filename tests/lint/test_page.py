@@ -14,10 +14,9 @@ class Plain(Rule):
 
     Mend it.
 
-    Or ask.
-
-    ## Evidence
     Seen.
+
+    Twice.
     """
 
 
@@ -38,7 +37,7 @@ class Headed(Rule):
 
 def test_paragraphs_need_no_heading() -> None:
     assert summary(Plain) == "A fault."
-    assert sections(Plain) == {"Why it matters": "It hurts\nmuch.", "What to do": "Mend it.\n\nOr ask.", "Evidence": "Seen."}
+    assert sections(Plain) == {"Why it matters": "It hurts\nmuch.", "What to do": "Mend it.", "Evidence": "Seen.\n\nTwice."}
 
 
 def test_headings_of_plugins() -> None:

@@ -79,7 +79,6 @@ class OpcodeUnknown(Rule):
 
     Check the ICRC: wrong, and the packet was damaged; right, and the sender uses an extension that the receiver must know too.
 
-    ## Evidence
     The packet alone. OpCodes from 0xC0 on (class bits 110 and 111) belong to manufacturers and are not reported.
     """
 

@@ -116,7 +116,6 @@ class DuplicateFrames(Rule):
     Check the mirror's configuration, or remove the copies (`editcap -d`). A network that really duplicates packets, as a
     test setup may do, looks the same.
 
-    ## Evidence
     The same bytes up to eight frames later. Within one microsecond that is always a copy; within three, only where so far at
     least every 32nd frame was repeated, because retransmissions come that fast, too, but seldom.
     """
@@ -284,7 +283,6 @@ class SubnetsAreMixed(Rule):
 
     Capture each subnet alone, or split the file by interface (`-Y frame.interface_id`), and check the parts one by one.
 
-    ## Evidence
     At least four facts that a subnet does not change by itself (the port with a LID, the node at the end of a directed route,
     the size of a node), of two kinds at least, contradict what other packets showed, and one returns to what it was before. Two
     subnet managers of one subnet whose directed routes cannot be told apart look the same.

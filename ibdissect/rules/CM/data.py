@@ -70,7 +70,6 @@ class StartingPSN(Rule):
 
     Look at how the application moves its queue pair to RTS: send and receive PSN may be swapped.
 
-    ## Evidence
     REQ and REP in front of the first packet. Where that is at most 1024 PSNs behind the agreed one, the capture may have missed
     some: then an acknowledgement must count it as the first message (MSN 1), or the responder asks for the agreed PSN and the
     requester goes back to its own first one twice.
@@ -151,7 +150,6 @@ class AgreedMTU(Rule):
 
     Set the path MTU of the queue pair to what the REQ says.
 
-    ## Evidence
     REQ and REP in front of the first packet, and one packet of any kind that is longer. Silent where a later connection has the
     same queue pair.
     """

@@ -166,7 +166,6 @@ class ReusedTooSoon(Rule):
 
     Let the application destroy the queue pair and take a new one, or check the connection manager of its node.
 
-    ## Evidence
     Two connections of one queue pair, the second requested or accepted sooner behind the DREQ of the first than the Local ACK
     Timeout of the first one's REQ, which is about the time in TimeWait. Only info, as senders round that timeout up.
     """
@@ -209,7 +208,6 @@ class WrongTurn(Rule):
 
     Look at the sender's connection manager.
 
-    ## Evidence
     The messages themselves. A request that was sent again is not judged, nor is one that the capture may have missed: in ERF
     captures whose traffic does not show that nothing is missing, and where packets are missing within ten seconds.
     """

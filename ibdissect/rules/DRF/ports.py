@@ -85,7 +85,6 @@ class TableDrift(_DriftRule):
 
     Look for errors of partitions.conf in opensm.log, send opensm a SIGHUP, and read the table again (smpquery pkeys).
 
-    ## Evidence
     The table as the capture showed it last, whole where it is compared with partitions.conf. An info where the file is the output of a
     tool, which may just be older than a change.
     """
@@ -209,7 +208,6 @@ class Acknowledged(Rule):
 
     Collect the files again, or take those of the time of the capture.
 
-    ## Evidence
     An RC responder acknowledges only what its port accepted, with a P_Key of its own table.
     """
 

@@ -25,7 +25,6 @@ class SubnetManagersSignature(RefusedJoin):
     See whether the group is gone since the client learnt its MGID, after a restart of the manager; a client that composes such an
     MGID itself must choose another signature or leave the MGID out.
 
-    ## Evidence
     A Set of MCMemberRecord with all components that make a group, refused with class status 2, while no record of the group was
     seen before. It is a note: the SA does not say which component it refuses.
     """

@@ -44,7 +44,6 @@ class LidConflict(Rule):
 
     Find the second subnet manager, let one of them reassign all LIDs (opensm: `-r`).
 
-    ## Evidence
     PortInfos of two active ports with cables. Nothing is said where a directed route that led to the first node leads to another
     one now: the node may have been replaced.
     """

@@ -87,7 +87,6 @@ class LengthDisagrees(Rule):
     Compare with the wire length of the frame: a difference of a few bytes is a faulty sender or capture tool, a large one a
     damaged header.
 
-    ## Evidence
     A whole frame whose length does not fit PktLen, with or without a VCRC. What follows from a wrong PktLen is not told again: a
     management datagram of the wrong size (CAP015), a PayLen that does not agree (GRH003).
     """

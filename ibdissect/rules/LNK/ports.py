@@ -96,7 +96,6 @@ class UnassignedLid(LinkRule):
 
     Let the sender ask for the path again. With a site policy, LIDs outside of its ranges are reported as well.
 
-    ## Evidence
     A sweep in front of the packet that left no link and no port unread, or a file given with --subnet that lists all ports, such as
     the output of ibnetdiscover; then a source LID that nobody has is reported as well. Silent in subnets with routers or with virtual ports
     (IsVirtualizationSupported), whose LIDs no PortInfo tells.

@@ -80,7 +80,6 @@ class AnswerAlone(Rule):
 
     Believe other findings about missing packets in this capture less. If nothing else is missing, look who else uses this address.
 
-    ## Evidence
     Answers from the eleventh second of the capture on; requests recorded just behind their answer count.
     """
 

@@ -26,7 +26,6 @@ class BadMKeyStorm(TrapRule):
 
     Look at the sender that the trap names, and why the subnet manager does not answer with TrapRepress.
 
-    ## Evidence
     The traps, and no TrapRepress between them. Only info where the capture may have missed it, or shows none to that port at all.
     """
 

@@ -44,7 +44,6 @@ class TwoWriters(Rule):
     Give all subnet managers the same key (opensm: `m_key`), or keep the second one out of the subnet. Where a site policy names
     M_Keys, any other is reported, whoever wrote it.
 
-    ## Evidence
     Two Sets from different LIDs, or from different ports as NodeInfo and PortInfo told them. A directed route names no sender:
     its origin must be known from a NodeInfo of the manager's own port, as one manager that was restarted, or that changes from
     directed routes to LIDs, looks like two.

@@ -212,7 +212,6 @@ class NotInDestinationTable(_Destination):
     Compare the partitions of both ports (smpquery pkeys): either the destination is missing in partitions.conf, or the sender uses
     a wrong P_Key index. A switch port that checks P_Keys counts as the destination's; a site policy can forbid partitions altogether.
 
-    ## Evidence
     The whole table of the port with that LID. Only info where the capture missed a packet since it was read, as the table may
     have changed unseen.
     """

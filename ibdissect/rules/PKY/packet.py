@@ -220,7 +220,6 @@ class IpoibOtherPartition(Rule):
 
     Check the sender's interface: its P_Key and the broadcast address it was given must agree.
 
-    ## Evidence
     The packet alone. A GID with P_Key 0 names no partition and is not judged, nor is the membership bit.
     """
 

@@ -30,7 +30,6 @@ class NotInSourceTable(KnowledgeRule):
 
     Restart the connection after the table changed; else look at what is plugged in behind that LID.
 
-    ## Evidence
     The whole table of the port with that LID. Only info where the capture missed a packet since it was read, as the table may
     have changed unseen.
     """

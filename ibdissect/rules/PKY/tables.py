@@ -86,7 +86,6 @@ class EnforcementWithoutCap(TellingRule):
 
     Let the subnet manager read PartitionEnforcementCap first (opensm: `part_enforce off` for such switches).
 
-    ## Evidence
     The SwitchInfo in front of the Set: PartitionEnforcementCap 0, or just one of the two directions offered and the other asked
     for. Switches that offer neither direction beside a capacity leave these bits empty, and are not judged.
     """

@@ -120,7 +120,6 @@ class NoSuchPort(Rule):
 
     Ask for a port that NodeInfo counts, or for 255 (all ports).
 
-    ## Evidence
     The NodeInfo that the node told last before the request. Silent for LIDs whose node is not known.
     """
 

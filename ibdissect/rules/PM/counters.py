@@ -42,7 +42,6 @@ class ErrorCountersFull(Rule):
 
     Clear the counters and watch how fast they grow; read PortCountersExtended where the agent counts errors in 64 bits.
 
-    ## Evidence
     One good answer. It is a note: when the counter was cleared last is not known, and normal multicast alone fills
     PortRcvSwitchRelayErrors.
     """

@@ -57,7 +57,6 @@ class CountersFull(Rule):
 
     Read PortCountersExtended, whose counters have 64 bits.
 
-    ## Evidence
     One good answer. It is a note: any busy port fills these counters within seconds.
     """
 

@@ -33,7 +33,6 @@ class WrongGroupQKey(GroupRule):
 
     The sender has an old record of the group; let it join again. For a service, let it ask again: the queue pair may be another's now.
 
-    ## Evidence
     The record of the group, which is certain. Or the latest SIDR_REP of the port that names this queue pair: only a warning, as
     the service may have ended since.
     """

@@ -56,7 +56,6 @@ class PrivilegedQKey(Rule):
 
     Find the process that owns the source queue pair.
 
-    ## Evidence
     One packet. It is a note: services of the kernel use such keys rightly, and a packet does not tell who owns a queue pair.
     """
 

@@ -40,7 +40,6 @@ class RequestsLost(Rule):
 
     Look for drops between the capture and the responder, and whether the responder is alive.
 
-    ## Evidence
     The capture goes on for ten seconds, and shows that it misses nothing: in ERF by its traffic (a thousand packets that follow each
     other or were answered), elsewhere no packet is missing within ten seconds.
     """
@@ -164,7 +163,6 @@ class ReadUnanswered(Rule):
 
     Look whether the responder's queue pair went to the error state, or whether its answers are lost behind the capture.
 
-    ## Evidence
     The capture goes on for ten seconds, and shows that it misses nothing: in ERF by its traffic (a thousand packets that follow each
     other or were answered), elsewhere no packet is missing within ten seconds.
     """
@@ -231,7 +229,6 @@ class RetriesExhausted(Rule):
 
     Look at the responder, which does not answer, and at the requester's driver, which does not give up.
 
-    ## Evidence
     Repetitions of one packet a millisecond or more apart, without a NAK in between. The capture must show the other direction: of
     this connection, or other packets or CM messages of a responder that says nothing of this one at all. RoCE is not judged:
     adapters with adaptive retransmission start with short timers and count the time, not the tries.
@@ -266,7 +263,6 @@ class NakIgnored(Rule):
 
     Look at the requester's completion errors.
 
-    ## Evidence
     The capture goes on for ten seconds, and shows that it misses nothing: in ERF by its traffic (a thousand packets that follow each
     other or were answered), elsewhere no packet is missing within ten seconds.
     """
@@ -300,7 +296,6 @@ class MessageLost(Rule):
 
     Look for drops on the path (congestion, bad ICRCs), or use RC.
 
-    ## Evidence
     Nobody acknowledges packets of UC, so their loss looks the same whether the network or the capture lost them. A finding is a
     warning where the rest of the traffic shows that the capture misses nothing (a thousand packets that follow each other or were
     answered, and none that did not), and `info` elsewhere; captures of ibdump are not judged then. A packet that comes late was

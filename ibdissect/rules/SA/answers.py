@@ -42,7 +42,6 @@ class SendOnlyNoGroup(RefusedJoin):
 
     Nothing, if no receiver is there yet: the sender must try again. Else compare the MGIDs of both.
 
-    ## Evidence
     A Set of MCMemberRecord without FullMember, refused with an error of the SA, while no record of the group was seen before.
     """
 

@@ -72,7 +72,6 @@ class MLIDRange(Rule):
 
     Correct the SA that told it, or the client that asked for it.
 
-    ## Evidence
     A good answer, or a request that selects MLID in its component mask; a query for MLID 0 finds nothing and harms nobody.
     """
 

@@ -137,7 +137,6 @@ class NodeInconsistent(TellingRule):
 
     Compare the GUIDs that are burnt into both adapters.
 
-    ## Evidence
     Two answers with one NodeGUID. Only info where a switch has another number of ports: it may have been restarted in another
     split mode.
     """
@@ -177,7 +176,6 @@ class PortGuidTwice(TellingRule):
 
     Compare the GUIDs that are burnt into both devices.
 
-    ## Evidence
     Two NodeInfos with one PortGUID, of different nodes, or of different ports of an adapter or router. All ports of a switch
     rightly show the PortGUID of its port 0.
     """

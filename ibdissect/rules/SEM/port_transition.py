@@ -32,7 +32,6 @@ class ActiveWithoutArmed(TellingRule):
     Set the port, and the one it faces, to Armed first. Ports that were armed once are not judged, nor are other steps: a port goes
     down and comes up by itself, unseen.
 
-    ## Evidence
     The port showed Initialize, and the answer to the Set is an error: a port that accepts it was armed. A port that does not answer
     refuses where the capture shows that it misses nothing: in ERF by its traffic, elsewhere no packet is missing within ten seconds.
     """

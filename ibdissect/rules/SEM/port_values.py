@@ -18,7 +18,6 @@ class MTUReserved(Rule):
 
     In a Set, correct the subnet manager; in a response, the firmware of the port.
 
-    ## Evidence
     The SMP or SA record alone. Code 0 counts where a numbered port answers and is Active: port 0 of a switch may say 0.
     """
 

@@ -89,7 +89,6 @@ class ExtSpeedsNotOffered(TellingRule):
 
     Correct the subnet manager or the tool that sent the Set.
 
-    ## Evidence
     For 16 to 29 the Set alone. For 1 to 15 the LinkSpeedExtSupported that the port itself told before; silent where it told none.
     """
 
@@ -124,7 +123,6 @@ class SubnetTimeoutHigh(TellingRule):
 
     Lower the manager's subnet timeout, unless the fabric is really that slow.
 
-    ## Evidence
     The value that the port itself told before. Silent where it told none, and where the Set repeats it, as managers do. External
     ports of a switch have no such timer.
     """
@@ -178,7 +176,6 @@ class LocalPortRange(TellingRule):
 
     Update the firmware.
 
-    ## Evidence
     A NodeInfo whose LocalPortNum is above its own NumPorts, or a PortInfo against the NumPorts of its node.
     """
 

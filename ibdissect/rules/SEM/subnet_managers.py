@@ -86,7 +86,6 @@ class TwoMasters(TellingRule):
 
     Find out why they do not see each other: different M_Keys or SM_Keys, or two subnets that were joined.
 
-    ## Evidence
     Answers of both as master, in turns. Only info unless the capture shows how cables lead from one to the other: it may hold
     packets of two subnets.
     """

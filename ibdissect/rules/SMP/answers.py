@@ -14,7 +14,6 @@ class AnswerFromOtherLid(Elsewhere):
 
     Correct the responder; look whether two ports share a LID.
 
-    ## Evidence
     A request, and an answer with its transaction id from another LID. LIDs of one block of 128 may be those of one port: they are
     told apart only where the port that was asked told its LID and LMC itself and kept them, as its Sets or a later answer show.
     """

@@ -39,7 +39,6 @@ class RequestUnanswered(UnansweredRule):
     See whether one target or one attribute stands out. Check that the node is alive, its keys, and drops on VL15, which
     switches may discard at any time.
 
-    ## Evidence
     The capture goes on for a second and shows answers to the same requester. A finding is `info` in ERF captures and where the
     capture shows within ten seconds that it misses packets. Silent where the answer was recorded just in front of the request, and
     where MKY001, MKY002, MKY003 or SA006 says why nobody answered.
@@ -98,7 +97,6 @@ class AnswerFromElsewhere(Elsewhere):
 
     Look at the responder: it must swap the LIDs of the request. Redirection needs an answer with status 2 first.
 
-    ## Evidence
     A request, and an answer with its transaction id from another LID. LIDs of one block of 128 may be those of one port: they are
     told apart only where the port that was asked told its LID and LMC itself and kept them, as its Sets or a later answer show.
     Silent for answers with a GRH, which may come through another router.

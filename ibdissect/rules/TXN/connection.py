@@ -26,7 +26,6 @@ class PatienceExceeded(Rule):
 
     Look at what the application does before it accepts; give the MRA a longer ServiceTimeout.
 
-    ## Evidence
     Both sides are heard, and the answer is late or never comes. Silence counts only where the capture shows that it misses nothing:
     in ERF by its traffic, elsewhere no packet is missing within ten seconds. Silent where the clock of the capture was set back, as
     then it may have been set forward, too.

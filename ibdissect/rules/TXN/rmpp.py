@@ -39,7 +39,6 @@ class SegmentOrphan(Rule):
 
     Look for lost packets in front of it, then at the sender.
 
-    ## Evidence
     The capture has run for ten seconds. A finding is `info` where the capture may have missed the beginning: in ERF captures whose
     traffic does not show that nothing is missing, and where packets are missing within ten seconds, which an acknowledgement of
     this very segment shows, too.
@@ -70,7 +69,6 @@ class SegmentGap(Rule):
 
     Look for drops between the sender and the capture; a window that is too large for the receiver has the same effect.
 
-    ## Evidence
     The sender goes back: it sends what is missing, then again what came behind the gap. Without that, the capture must show that it
     misses nothing: in ERF by its traffic, elsewhere a packet that is missing within ten seconds silences the rule, and so does an
     acknowledgement of what was skipped. A segment that comes late and alone was recorded out of order.
