@@ -8,7 +8,7 @@ import sys
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from weakref import ref
 
 import numpy as np
@@ -19,6 +19,7 @@ from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.opening import open_capture
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.follow import Follower
 from ibdissect.fabric.groups import GroupFacts
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.tables import Forwarding
@@ -235,8 +236,10 @@ def test_members_are_bounded_over_all_groups(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_column_is_worked_out_once_for_all_findings() -> None:
     """Otherwise a window of such packets would take minutes."""
-    none = np.zeros(3, np.int64)
-    told = Told(cast(ChunkFollowed, None), none, none.astype(np.uint8), none, none, np.zeros((3, 64), np.uint8), none, none, none, none + 8)
+    table = ChunkTable(next(crowd(1)))
+    (event,) = (event for event in Follower().feed(table) if isinstance(event, ChunkFollowed))
+    none = np.zeros(0, np.int64)
+    told = Told(*event.smps.some(none), event=event)
     assert MulticastPortRange._beyond(told) is MulticastPortRange._beyond(told)
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct as Record
 
 from ibdissect.capture.scattered import gather, u16, u24
 from ibdissect.table.bits import extract
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.mads import Mads
+from ibdissect.table.rows import U64
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
@@ -41,7 +44,7 @@ from ibdissect.wire.sm import NodeInfo, SMInfo, SMPDirected, SwitchInfo
 from ibdissect.wire.spec import Field
 from ibdissect.wire.transport import BTH
 
-from .model import SwitchFacts
+from .model import Node, SwitchFacts
 
 SMP_SIZE, DATA_AT = SMPDirected.size, SMPDirected.data.bit // 8
 PATH_AT = SMPDirected.initial_path.bit // 8
@@ -93,10 +96,9 @@ class Smps:
         self.method, self.attribute, self.answers = method[keep], attribute[keep], answer
         self.modifier = mads.modifier[keep]
         self.mad = at - table.chunk.offset[rows]
-        self.directed_rows = directed
         self.directed: list[bool] = directed.tolist()
-        self._transaction = mads.transaction[keep]
-        self._m_key = column(SMPDirected.m_key)
+        self.transactions: U64 = mads.transaction[keep]
+        self.m_keys: U64 = column(SMPDirected.m_key)
         hops = column(SMPDirected.hop_count).astype(np.int64)
         slid, dlid = column(SMPDirected.dr_slid), column(SMPDirected.dr_dlid)
         self.dr_slid, self.dr_dlid = slid, dlid
@@ -141,11 +143,11 @@ class Smps:
 
     def transaction(self, i: int) -> int:
         """Transaction id of SMP `i`."""
-        return int(self._transaction[i])
+        return int(self.transactions[i])
 
     def m_key(self, i: int) -> int:
         """M_Key that SMP `i` carries."""
-        return int(self._m_key[i])
+        return int(self.m_keys[i])
 
     def path(self, i: int) -> bytes:
         """The directed route of SMP `i`, without the unused first byte; at most 63 hops."""
@@ -160,6 +162,78 @@ class Smps:
     def body(self, i: int) -> bytes:
         """The 64 bytes of the attribute of SMP `i`."""
         return self._raw[i * 64 : i * 64 + 64]
+
+
+class PlacedSmps(Record, dict=True):
+    """Some SMPs of a chunk with the nodes that they go to or come from: arrays of equal length in frame order."""
+
+    smps: Smps
+    index: Int
+    """Which SMPs of `smps`."""
+    slot: Int
+    """Slot of the node addressed or answering; -1 if unknown."""
+    entered: Int
+    """Number of the port through which the request entered; 0 on a switch addressed by LID."""
+    nodes: tuple[Node | None, ...]
+    """The distinct nodes; None for unknown ones."""
+    which: Int
+    """Index into `nodes` of each SMP."""
+    kind: Int
+    """NodeType of the node of each SMP; 0 if unknown."""
+    ports: Int
+    """NumPorts of that node when the SMP was sent."""
+    changed: Bool
+    """Whether the known size or capabilities of that node changed in this chunk."""
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def some(self, index: Int) -> tuple[Any, ...]:
+        """The fields of some of these SMPs."""
+        return (
+            self.smps, self.index[index], self.slot[index], self.entered[index], self.nodes, self.which[index], self.kind[index],
+            self.ports[index], self.changed[index],
+        )  # fmt: skip
+
+    @cached_property
+    def rows(self) -> Int:
+        """Row of the chunk."""
+        return self.smps.rows[self.index]
+
+    @cached_property
+    def method(self) -> npt.NDArray[np.uint8]:
+        """Method of each MAD."""
+        return self.smps.method[self.index]
+
+    @cached_property
+    def attribute(self) -> npt.NDArray[np.uint16]:
+        """Attribute id."""
+        return self.smps.attribute[self.index]
+
+    @cached_property
+    def modifier(self) -> Int:
+        """Attribute modifier."""
+        return self.smps.modifier[self.index].astype(np.int64)
+
+    @cached_property
+    def mad(self) -> Int:
+        """Offset of the MAD in its frame."""
+        return self.smps.mad[self.index]
+
+    @cached_property
+    def bodies(self) -> npt.NDArray[np.uint8]:
+        """The attribute, uint8[n, 64]."""
+        return self.smps.bodies[self.index]
+
+    @cached_property
+    def transaction(self) -> U64:
+        """Transaction id."""
+        return self.smps.transactions[self.index]
+
+    @cached_property
+    def m_key(self) -> U64:
+        """M_Key that each carries."""
+        return self.smps.m_keys[self.index]
 
 
 def _ways(data: npt.NDArray[np.uint8], at: Int, head: npt.NDArray[np.uint8], hops: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:

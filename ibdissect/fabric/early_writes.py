@@ -8,14 +8,8 @@ from typing import ClassVar
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.capture.scattered import gather, u16
 from ibdissect.dropped import Dropped
-from ibdissect.table.bits import extract
-from ibdissect.table.table import ChunkTable
-from ibdissect.wire.link import LRH
-from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import DIRECTED, SET, TRAP_REPRESS
-from ibdissect.wire.sm import SMP, SMPDirected
+from ibdissect.wire.numbers import SET, TRAP_REPRESS
 
 from .events import ChunkFollowed, WrongMKey
 from .follow import DIRECTED_SENDER, Follower
@@ -78,9 +72,7 @@ class EarlyWrites:
             self._answered(event)
 
     def _answered(self, event: ChunkFollowed) -> None:
-        answers = event.answers
-        at = event.table.chunk.offset[answers.rows] + answers.mad + MAD.transaction_id.bit // 8
-        ids = extract(gather(event.table.chunk.data, at, 8), 0, 64).astype(np.uint64)
+        ids = event.answers.transaction
         waiting = np.array([write.transaction for write in self.writes], np.uint64)
         answered = set(ids[np.isin(ids, waiting)].tolist())
         self.taken.update((write.slot, write.number) for write in self.writes if write.transaction in answered)
@@ -104,24 +96,12 @@ class EarlyWrites:
 
 
 def _write(event: ChunkFollowed, i: int, number: int) -> Write:
-    asks, table = event.requests, event.table
-    row, mad = int(asks.rows[i]), int(asks.mad[i])
-    at = int(table.chunk.offset[row]) + mad
-    header = table.chunk.data[at : at + SMPDirected.data.bit // 8].tobytes()
-    presented = int.from_bytes(header[slice(*SMP.m_key.span)], "big")
-    transaction = int.from_bytes(header[slice(*MAD.transaction_id.span)], "big")
-    sender, local = _sender(table, row, header)
+    asks, smps, at = event.requests, event.smps.smps, int(event.requests.index[i])
+    row, transaction = int(asks.rows[i]), smps.transaction(at)
+    sender, local = smps.slid[at], smps.slid[at] == smps.dlid[at]
+    if smps.directed[at]:
+        sender, local = DIRECTED_SENDER + (transaction >> 32), not smps.path(at)
     return Write(
-        table.chunk.first + row, int(table.chunk.time_ns[row]), int(asks.slot[i]), number, int(asks.method[i]), int(asks.attribute[i]),
-        presented, transaction, sender, local, mad,
+        event.table.chunk.first + row, int(event.table.chunk.time_ns[row]), int(asks.slot[i]), number, int(asks.method[i]),
+        int(asks.attribute[i]), smps.m_key(at), transaction, sender, local, int(asks.mad[i]),
     )  # fmt: skip
-
-
-def _sender(table: ChunkTable, row: int, header: bytes) -> tuple[int, bool]:
-    """Who sent an SMP, as `WrongMKey` numbers senders, and whether it stayed in its node."""
-    if header[1] == DIRECTED:
-        high = int.from_bytes(header[slice(*MAD.transaction_id.span)][:4], "big")
-        return DIRECTED_SENDER + high, not header[SMPDirected.hop_count.bit // 8]
-    lrh = int(table.located.at("lrh")[row])
-    slid, dlid = (int(u16(table.chunk.data, np.array([lrh + field.bit // 8]))[0]) for field in (LRH.slid, LRH.dlid))
-    return slid, slid == dlid

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+import numpy as np
 from msgspec import Struct as Record
 from msgspec import field
+
+from ibdissect.wire.numbers import GET_RESP, TRAP
 
 if TYPE_CHECKING:
     from ibdissect.table.table import ChunkTable
 
-    from .follow import Requests
+    from .columns import PlacedSmps
     from .keys import MKey
     from .model import Node, Port, Sm, Subnet
 
@@ -179,10 +182,19 @@ class ChunkFollowed(FabricEvent, frozen=True):
 
     table: ChunkTable
     subnet: Subnet
-    requests: Requests
-    answers: Requests
-    """Answers with status 0."""
+    smps: PlacedSmps
+    """Requests, traps, and answers with status 0."""
     derived: dict[Callable[[ChunkFollowed], Any], Any] = field(default_factory=dict)
+
+    @property
+    def requests(self) -> PlacedSmps:
+        """The requests among the SMPs."""
+        return self.once(_requests)
+
+    @property
+    def answers(self) -> PlacedSmps:
+        """The answers among the SMPs."""
+        return self.once(_answers)
 
     def once(self, derive: Callable[[ChunkFollowed], T]) -> T:
         """The result of a function of the chunk as followed, computed on first use."""
@@ -190,3 +202,12 @@ class ChunkFollowed(FabricEvent, frozen=True):
             self.derived[derive] = derive(self)
         found: T = self.derived[derive]
         return found
+
+
+def _requests(event: ChunkFollowed) -> PlacedSmps:
+    method = event.smps.method
+    return type(event.smps)(*event.smps.some(np.flatnonzero((method != GET_RESP) & (method != TRAP))))
+
+
+def _answers(event: ChunkFollowed) -> PlacedSmps:
+    return type(event.smps)(*event.smps.some(np.flatnonzero(event.smps.method == GET_RESP)))

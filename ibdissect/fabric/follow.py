@@ -9,19 +9,16 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 
 import numpy as np
-import numpy.typing as npt
-from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.table.locate import Bool, Int
-from ibdissect.table.rows import by_value
+from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire import numbers
 from ibdissect.wire.notice import Notice, TrapMKey
 from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE
 
 from . import columns as c
-from .columns import Smps
+from .columns import PlacedSmps, Smps
 from .events import ChunkFollowed, FabricEvent, RepressSeen, StateEvicted, SubnetsMixed, TrapSeen, WrongMKey
 from .keys import refuses
 from .learn import M_KEY_SIZE, Asked, Learner, Smp
@@ -42,36 +39,6 @@ MAX_UNPLACED = 256
 LINK_STATE_TRAP, BAD_M_KEY_TRAP = 128, 256
 DIRECTED_SENDER = 1 << 16
 """Added to the high word of a transaction id to distinguish it from an SLID."""
-
-
-class Requests(Record, frozen=True):
-    """The requests or the answers among the SMPs of a chunk with their ports, as arrays of equal length in frame order."""
-
-    rows: Int
-    """Row of the chunk."""
-    method: npt.NDArray[np.uint8]
-    attribute: npt.NDArray[np.uint16]
-    modifier: npt.NDArray[np.uint32]
-    mad: Int
-    """Offset of the MAD in its frame."""
-    bodies: npt.NDArray[np.uint8]
-    """The attribute, uint8[n, 64]."""
-    slot: Int
-    """Slot of the node addressed or answering; -1 if unknown."""
-    entered: Int
-    """Number of the port through which the request entered; 0 on a switch addressed by LID."""
-    nodes: tuple[Node | None, ...]
-    """The distinct nodes; None for unknown ones."""
-    which: Int
-    """Index into `nodes` of each SMP."""
-    of_attribute: dict[int, Int]
-    """Indices of the SMPs of each attribute that occurs."""
-    kind: Int
-    """NodeType of the node of each SMP; 0 if unknown."""
-    num_ports: Int
-    """NumPorts of that node when the SMP was sent."""
-    changed: Bool
-    """Whether the known size or capabilities of that node changed in this chunk."""
 
 
 class Follower:
@@ -118,10 +85,7 @@ class Follower:
         mixed = self.subnet.contradictions
         if mixed.frame >= table.chunk.first:
             yield SubnetsMixed(mixed.frame, int(table.chunk.time_ns[mixed.frame - table.chunk.first]), mixed.examples())
-        asks = np.flatnonzero(~smps.answers & (smps.method != numbers.TRAP))
-        requests = self._of(smps, asks, places, table.chunk.first)
-        answers = self._of(smps, np.flatnonzero(smps.answers), places, table.chunk.first)
-        followed = ChunkFollowed(last, time_ns, table, self.subnet, requests, answers)
+        followed = ChunkFollowed(last, time_ns, table, self.subnet, self._placed(smps, places, table.chunk.first))
         yield followed
         followed.derived.clear()  # what was derived refers to the event: the chunk's memory would wait for a garbage collection
 
@@ -145,25 +109,19 @@ class Follower:
             yield StateEvicted(frame, time_ns, what, count)
         self.subnet.dropped.clear()
 
-    def _of(self, smps: Smps, index: Int, places: Places, first: int) -> Requests:
-        slots, entered = places.slot, places.entered
-        distinct, which = np.unique(slots[index], return_inverse=True)
-        attribute = smps.attribute[index]
-        of_attribute = dict(by_value(attribute))
+    def _placed(self, smps: Smps, places: Places, first: int) -> PlacedSmps:
+        distinct, which = np.unique(places.slot, return_inverse=True)
         which = which.ravel()
         nodes = tuple(self.subnet.by_slot(slot) for slot in distinct.tolist())
-        kind, num_ports, changed = (
+        kind, ports, changed = (
             np.array([(node.kind, node.num_ports, node.changed >= first) if node is not None else (0, 0, 0) for node in nodes], np.int64)
             .reshape(-1, 3)[which].T
         )  # fmt: skip
         for i in np.flatnonzero(changed).tolist():
             node = nodes[which[i]]
             assert node is not None
-            num_ports[i] = node.facts_at(first + int(smps.rows[index[i]]))[0].num_ports
-        return Requests(
-            smps.rows[index], smps.method[index], attribute, smps.modifier[index], smps.mad[index], smps.bodies[index],
-            slots[index], entered[index], nodes, which, of_attribute, kind, num_ports, changed != 0,
-        )  # fmt: skip
+            ports[i] = node.facts_at(first + int(smps.rows[i]))[0].num_ports
+        return PlacedSmps(smps, np.arange(len(smps.rows)), places.slot, places.entered, nodes, which, kind, ports, changed != 0)
 
     def _each(self, smps: Smps, table: ChunkTable, places: Places) -> Iterator[FabricEvent]:
         """Process some SMPs one by one, and the others as columns.
@@ -367,4 +325,4 @@ class Follower:
 
 FabricEvent.source = Follower
 
-__all__ = ["Follower", "Node", "Requests"]
+__all__ = ["Follower", "Node", "PlacedSmps"]

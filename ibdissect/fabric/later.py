@@ -10,11 +10,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from ibdissect.capture.scattered import gather
 from ibdissect.dropped import Dropped
-from ibdissect.table.bits import extract
 from ibdissect.table.locate import Bool, Int
-from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GET
 
 from .events import ChunkFollowed
@@ -24,13 +21,6 @@ from .told import MAX_KEPT, PKeyTables, PortInfos, Told
 KEPT_TIDS = 4096
 """Latest requests whose answers may be in the next chunk."""
 NEVER = -1
-
-
-def transactions(told: Told, index: Int) -> Int:
-    """Transaction ids of some of the SMPs, int64[n]."""
-    at = told.event.table.chunk.offset[told.rows[index]] + told.mad[index] + MAD.transaction_id.bit // 8
-    ids: Int = extract(gather(told.event.table.chunk.data, at, 8), 0, 64).astype(np.uint64).view(np.int64)
-    return ids
 
 
 class FirstTold:
@@ -54,7 +44,7 @@ class FirstTold:
         """Process the SMPs of a chunk."""
         if not len(told):
             return
-        ids = transactions(told, np.arange(len(told)))
+        ids = told.transaction.view(np.int64)
         requests = np.stack((ids, told.frames))
         gets, sets = np.hstack((self._gets, requests[:, told.method == GET])), np.hstack((self._sets, requests[:, told.sets]))
         self._gets, self._sets = gets[:, -KEPT_TIDS:], sets[:, -KEPT_TIDS:]

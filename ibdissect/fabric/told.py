@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property
 from types import new_class
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.dropped import Dropped
@@ -18,6 +17,7 @@ from ibdissect.table.locate import Int
 from ibdissect.wire import numbers
 from ibdissect.wire.spec import Field
 
+from .columns import PlacedSmps
 from .events import ChunkFollowed
 from .model import SWITCH, Node, SwitchFacts
 
@@ -27,23 +27,10 @@ _NO_KEY = -1
 Bytes = npt.NDArray[np.uint8]
 
 
-class Told(Record):
-    """SMPs of one attribute in a chunk, requests and answers with status 0, in frame order; arrays of equal length."""
+class Told(PlacedSmps, dict=True, kw_only=True):
+    """SMPs of one attribute in a chunk, requests and answers with status 0, in frame order."""
 
     event: ChunkFollowed
-    rows: Int
-    method: npt.NDArray[np.uint8]
-    modifier: Int
-    mad: Int
-    """Offset of the MAD in its frame."""
-    bodies: Bytes
-    """The attribute, uint8[n, 64]."""
-    slot: Int
-    entered: Int
-    kind: Int
-    """NodeType of the node addressed or answering; 0 if unknown."""
-    ports: Int
-    """NumPorts of that node when the SMP was sent."""
     about_ports: bool = False
     """Whether the modifier selects a port, as for PortInfo."""
     key: Int = field(default_factory=lambda: np.empty(0, np.int64))
@@ -54,9 +41,6 @@ class Told(Record):
     """Frame of that answer; 0 if there was none."""
     columns: dict[object, npt.NDArray[Any]] = field(default_factory=dict)
     """Cached columns."""
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def now(self, of: Field[Any]) -> npt.NDArray[Any]:
         """A field of each SMP."""
@@ -73,16 +57,16 @@ class Told(Record):
             found = self.columns[what] = make()
         return found
 
-    @property
+    @cached_property
     def number(self) -> Int:
         """Number of the port concerned by a PortInfo; meaningless for other attributes."""
         number = self.modifier & 0xFF
-        return self.kept("number", lambda: np.where((self.kind == SWITCH) | (number != 0), number, self.entered))
+        return np.where((self.kind == SWITCH) | (number != 0), number, self.entered)
 
-    @property
+    @cached_property
     def frames(self) -> Int:
         """Frame numbers."""
-        return self.kept("frames", lambda: self.rows + self.event.table.chunk.first)
+        return self.rows + self.event.table.chunk.first
 
     @property
     def answers(self) -> npt.NDArray[np.bool_]:
@@ -127,7 +111,8 @@ class Tellings:
         return event.once(self._feed)
 
     def _feed(self, event: ChunkFollowed) -> Told:
-        told = self._gathered(event)
+        smps = event.smps
+        told = Told(*smps.some(np.flatnonzero((smps.attribute == self.attribute) & (smps.method != numbers.TRAP))), event=event)
         if len(told):
             told.about_ports = self.attribute == numbers.PORT_INFO
             told.key = self.keys(told)
@@ -144,27 +129,6 @@ class Tellings:
         low, high = np.searchsorted(self._lesson_key, [key, key + 1]).tolist()
         frames: list[int] = self._lesson_frame[low:high].tolist()
         return frames
-
-    def _gathered(self, event: ChunkFollowed) -> Told:
-        parts = []
-        for smps in (event.requests, event.answers):
-            index = smps.of_attribute.get(self.attribute)
-            if index is not None:
-                parts.append((smps, index))
-        if not parts:
-            none = np.empty(0, np.int64)
-            empty = np.empty((0, 64), np.uint8)
-            return Told(event, none, none.astype(np.uint8), none, none, empty, none, none, none, none)
-
-        def column(name: str) -> npt.NDArray[Any]:
-            return np.concatenate([getattr(smps, name)[index] for smps, index in parts])
-
-        order = np.argsort(rows := column("rows"), kind="stable")
-        return Told(
-            event, rows[order], column("method")[order], column("modifier")[order].astype(np.int64), column("mad")[order],
-            column("bodies")[order], column("slot")[order], column("entered")[order],
-            column("kind")[order], column("num_ports")[order],
-        )  # fmt: skip
 
     def _learn(self, told: Told) -> None:
         """Add the answers of a chunk to those remembered; evict the oldest if there are too many."""

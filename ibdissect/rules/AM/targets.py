@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.follow import Requests
+from ibdissect.fabric.follow import PlacedSmps
 from ibdissect.fabric.model import CA, ROUTER, SWITCH, Node, Port, SwitchFacts
 from ibdissect.lint.rule import Context, Hit, Rule, Seen, on_event
 from ibdissect.table.locate import Int
@@ -48,13 +48,13 @@ class Asked(Record, frozen=True):
 class Many:
     """Requests as columns, to leave out most of them before any is looked at alone."""
 
-    def __init__(self, requests: Requests, index: Int) -> None:
+    def __init__(self, requests: PlacedSmps, index: Int) -> None:
         self.requests, self.index = requests, index
-        self.modifier: Int = requests.modifier[index].astype(np.int64)
+        self.modifier: Int = requests.modifier[index]
         self.entered: Int = requests.entered[index]
         self.attribute = requests.attribute[index]
 
-        self.num_ports: Int = requests.num_ports[index]
+        self.num_ports: Int = requests.ports[index]
         self.changed = requests.changed[index]
         """What is known of the target changed in this chunk: what held when it was asked must be looked up, bool[n]."""
 

@@ -7,14 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.bounded import KeptDict
-from ibdissect.capture.scattered import gather
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed, MKeyLearnt, WrongMKey
 from ibdissect.fabric.model import SWITCH, Port
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, fault, on_event
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS, SECOND
-from ibdissect.table.bits import extract
 from ibdissect.wire.numbers import GET, SET
 from ibdissect.wire.sm import SMP
 
@@ -105,8 +103,7 @@ class LeaseTooShort(Rule):
         index = np.flatnonzero(((asks.method == GET) | (asks.method == SET)) & (asks.slot >= 0))
         kinds = asks.kind[index]
         port = asks.slot[index] << 8 | np.where(kinds == SWITCH, 0, asks.entered[index])
-        at = table.chunk.offset[asks.rows[index]] + asks.mad[index] + SMP.m_key.bit // 8
-        presented = extract(gather(table.chunk.data, at, 8), 0, 64).astype(np.uint64)
+        presented = asks.m_key[index]
         mine = np.flatnonzero(np.isin(port, list(self.leased)))
         for j in mine[np.argsort(port[mine], kind="stable")].tolist():
             key = int(port[j])

@@ -154,9 +154,7 @@ class RepressAnswered(TellingRule):
         return (told.answers | (told.method == 0x01)) & (told.slot >= 0)
 
     def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        table = told.event.table
-        at = int(table.chunk.offset[told.rows[i]] + told.mad[i]) + 8
-        tid = int.from_bytes(table.chunk.data[at : at + 8].tobytes(), "big")
+        tid = int(told.transaction[i])
         key = (int(told.slot[i]), int(told.entered[i]), tid)
         frames = self.repressed.get(key, ())
         later = tuple(frame for frame in frames if frame > told.frames[i])

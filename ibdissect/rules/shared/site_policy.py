@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.capture.scattered import gather
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import SWITCH
 from ibdissect.fabric.told import PKeyTables, PortInfos, port_key
@@ -121,8 +120,7 @@ def foreign_keys(event: ChunkFollowed, context: Context, *, zero: bool) -> Itera
         return
     asks = event.requests
     index = np.flatnonzero((asks.method == SET) | (asks.method == TRAP_REPRESS))
-    at = event.table.chunk.offset[asks.rows[index]] + asks.mad[index]
-    key = extract(gather(event.table.chunk.data, at + SMP.m_key.bit // 8, 8), 0, 64).astype(np.uint64)
+    key = asks.m_key[index]
     wrong = ~np.isin(key, np.array(sorted(policy.m_keys), np.uint64)) & ((key == 0) == zero)
     if zero:
         wrong &= ~_open(event, context, index)
