@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from ibdissect.cli.common import Common, common_options, write_json
 from ibdissect.errors import ConfigError, SubnetFileError
 from ibdissect.wire.text import printable
+
+if TYPE_CHECKING:
+    from ibdissect.fabric.model import Subnet
 
 STYLES = {"+": "info", "-": "error", "~": "warning"}
 
@@ -20,45 +24,64 @@ STYLES = {"+": "info", "-": "error", "~": "warning"}
 @click.option(
     "--fail-on", default="any", show_default=True, metavar="any|never|KINDS", help="Exit 1 if any, or one of these kinds, changed."
 )
+@click.option("--tui", "on_screen", is_flag=True, help="Show the changes on the screen.")
 @common_options
-def command(before: str, after: str, format_: str, fail_on: str, common: Common) -> int:
-    """Compare two descriptions of a subnet: captures with subnet management, subnet files, or folders of them, in any combination.
+def command(before: str, after: str, format_: str, fail_on: str, on_screen: bool, common: Common) -> int:
+    """Compare two descriptions of a subnet: captures, subnet files, or folders of them, in any combination.
+
+    Of two captures, also who talks to whom and the findings are compared.
 
     Exit status 0: nothing changed; 1: something did; 2: a side cannot be read.
     """
-    from ibdissect.fabric.model import Subnet
-    from ibdissect.subnet import learn, read_files
+    from ibdissect.session import changes as contents
     from ibdissect.subnet.compare import KINDS, changes, texts
 
     common.refuse("filter", "frames", "subnet", reason="is of no use here: BEFORE and AFTER say all that is compared")
-    chosen = {"any": KINDS, "never": ()}
+    kinds = (*KINDS, *contents.KINDS)
+    chosen = {"any": kinds, "never": ()}
     counted = chosen[fail_on] if fail_on in chosen else tuple(filter(None, fail_on.split(",")))
-    unknown = [kind for kind in counted if kind not in KINDS]
+    unknown = [kind for kind in counted if kind not in kinds]
     if unknown:
-        raise ConfigError("--fail-on", unknown[0], "is no kind of change", hint=f"any, never, or some of {', '.join(KINDS)}")
-    sides = []
-    for argument in (before, after):
-        files = read_files([argument])
-        for note in files.notes:
-            common.tell(f"note: {note}")
-        subnet = Subnet()
-        learn(subnet, files.files)
-        if not any(True for _ in subnet.ports()):
-            raise SubnetFileError(
-                argument,
-                0,
-                "names no port of a subnet",
-                hint="partitions.conf alone has no LIDs: put guid2lid beside it; a capture needs subnet management",
-            )
-        sides.append(subnet)
-    found = changes(*sides)
-    if format_ == "json":
+        raise ConfigError("--fail-on", unknown[0], "is no kind of change", hint=f"any, never, or some of {', '.join(kinds)}")
+    if on_screen and not sys.stdout.isatty():
+        raise ConfigError("--tui", before, "standard output is not a terminal", hint="leave it out to print the changes")
+    sides = [_side(argument, common) for argument in (before, after)]
+    found = changes(sides[0][0], sides[1][0])
+    if all(capture for _, capture in sides):
+        from ibdissect.cli.checking import check_options
+
+        options = check_options(common, max_findings=None)
+        found |= contents.changes(*(contents.contents_of(capture, options, subnet) for subnet, capture in sides))
+    lines = [*texts(found), *contents.texts(found)]
+    total = sum(map(len, found.values()))
+    title = f"{total or 'No'} change{'s' * (total != 1)} from {printable(before)} to {printable(after)}"
+    if on_screen:
+        from ibdissect.tui.changes import ChangesApp
+
+        ChangesApp(title, lines).run()
+    elif format_ == "json":
         result = {"schema": 1, "before": before, "after": after, "counts": {kind: len(list_) for kind, list_ in found.items()}, **found}
         write_json(result)
     elif not common.quiet:
         paint = common.paint(sys.stdout)
-        for line in texts(found):
+        for line in lines:
             click.echo(paint(printable(line), STYLES[line[0]]))
-        total = sum(map(len, found.values()))
-        click.echo(f"{total or 'No'} change{'s' * (total != 1)} from {printable(before)} to {printable(after)}")
+        click.echo(title)
     return int(any(found.get(kind) for kind in counted))
+
+
+def _side(argument: str, common: Common) -> tuple[Subnet, str]:
+    """What is known of the subnet, and the path if it is a single capture. SubnetFileError if nothing can be compared."""
+    from ibdissect.fabric.model import Subnet
+    from ibdissect.subnet import learn, read_files
+
+    files = read_files([argument])
+    capture = files.files[0].known.path if [file.kind for file in files.files] == ["capture"] else ""
+    for note in () if capture else files.notes:
+        common.tell(f"note: {note}")
+    subnet = Subnet()
+    learn(subnet, files.files)
+    if not capture and not any(True for _ in subnet.ports()):
+        hint = "partitions.conf alone has no LIDs: put guid2lid beside it"
+        raise SubnetFileError(argument, 0, "names no port of a subnet", hint=hint)
+    return subnet, capture

@@ -19,6 +19,14 @@ def next_time_format(app: TuiApp) -> None:
     app.main.key_bar.say(f"time: {app.main.packets.next_time_format().value}")
 
 
+def toggle_names(app: TuiApp) -> None:
+    """Show names of ports instead of addresses, or addresses again."""
+    if app.main.packets.names is None:
+        app.note("Names come from subnet files: start with --subnet FILE")
+    else:
+        app.main.packets.toggle_names()
+
+
 def choose_columns(app: TuiApp) -> None:
     """Ask which columns to show."""
     packets = app.main.packets
@@ -49,6 +57,7 @@ def _show(app: TuiApp, chosen: list[Column]) -> None:
 COMMANDS = (
     Command("t", "Time format", next_time_format, "Look",
             "time format", "time", 18),
+    Command("i", "Names of ports", toggle_names, "Look", "names of ports from --subnet, or addresses"),
     Command("v", "Columns", choose_columns, "Look", "columns"),
     Command("plus", "Add the selected field as a column", add_column, "Look", "add the selected field as a column"),
 )  # fmt: skip

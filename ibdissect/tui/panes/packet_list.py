@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from rich.style import Style
@@ -16,10 +18,14 @@ from ibdissect.study import packet_columns
 from ibdissect.study.capture_model import CaptureModel, Line
 from ibdissect.study.packet_columns import BY_KEY, GUTTER, Column, TimeFormat
 from ibdissect.study.rows import Rows
+from ibdissect.wire.text import printable
 
 from ..messages import FrameSelected
 from ..widgets.cells import SHAPES, fit, width_of
 from ..widgets.line_list import LineList
+
+if TYPE_CHECKING:
+    from ibdissect.subnet.names import Names
 
 PAGE = 64
 """Rows dissected together."""
@@ -42,6 +48,10 @@ class PacketList(LineList):
         self.rows: Rows = model.rows
         self.time_format = TimeFormat.RELATIVE
         self.columns: list[Column] = [BY_KEY[key] for key in packet_columns.DEFAULT]
+        self.names: Names | None = None
+        """Names of ports from subnet files; None without files."""
+        self.named = False
+        """Whether they stand for addresses."""
         self.given: dict[str, int] = {}
         self._wanted: dict[str, int] = {}
         self._pages: LRUCache[int, list[Line]] = LRUCache(64)
@@ -101,6 +111,13 @@ class PacketList(LineList):
         self.forget()
         self._lay_out()
 
+    def toggle_names(self) -> None:
+        """Names of ports for their addresses, or addresses again."""
+        self.named = not self.named
+        self._wanted.clear()
+        self.forget()
+        self._lay_out()
+
     def next_time_format(self) -> TimeFormat:
         """The next way to write times."""
         order = list(TimeFormat)
@@ -139,7 +156,11 @@ class PacketList(LineList):
         page = self._pages.get(number)
         if page is None:
             frames = self.rows.frames(number * PAGE, (number + 1) * PAGE)
-            page = self._pages[number] = self.model.lines(frames)
+            page = self.model.lines(frames)
+            if self.named and self.names is not None:
+                name = self.names.address
+                page = [replace(one, source=printable(name(one.source)), destination=printable(name(one.destination))) for one in page]
+            self._pages[number] = page
             fields = [column.field for column in self.columns if column.field and column.field not in ANSWER_NAMES]
             if fields and frames:
                 self._extra.update(self.model.fields(frames, fields))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from textual.widgets import SelectionList
 
+from ibdissect.subnet.names import Names
 from ibdissect.tui.panes.key_bar import KeyBar
 from ibdissect.tui.screens.choice import ColumnChoice
 from tests.tui import made
@@ -27,6 +28,21 @@ async def test_the_next_run_shows_the_same_columns(tmp_path: Path) -> None:
     async with running(path) as (app, pilot):
         assert [column.key for column in app.main.packets.columns] == shown
         assert "Response" in app.main.column_header.render().plain
+
+
+async def test_names_stand_for_addresses_on_request(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        packets = app.main.packets
+        with_lid = next(row for row in range(packets.count()) if "LID 1 " in text(app, row) + " ")
+        await pilot.press("i")
+        assert "LID 1 " in text(app, with_lid) + " " and not packets.named, "no files, no names"
+        packets.names = Names({}, {1: "node01 port 1"}, {}, {})
+        await pilot.press("i")
+        await pilot.pause()
+        assert "node01 port 1" in text(app, with_lid)
+        await pilot.press("i")
+        await pilot.pause()
+        assert "node01" not in text(app, with_lid)
 
 
 async def test_a_note_says_why_the_default_columns_are_shown(tmp_path: Path) -> None:

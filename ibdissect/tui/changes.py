@@ -1,0 +1,61 @@
+"""How does `ibdissect diff --tui` show what changed? A line a change, in the colours of the main screen."""
+
+from __future__ import annotations
+
+from rich.segment import Segment
+from textual.app import App, ComposeResult
+from textual.binding import Binding
+from textual.widgets import Static
+
+from ibdissect.wire.text import printable
+
+from . import themes
+from .widgets.cells import line_of
+from .widgets.line_list import LineList
+
+INKS = {"+": "good", "-": "error", "~": "warning"}
+
+
+class Changes(LineList):
+    """Lines that begin with `+`, `-` or `~`."""
+
+    empty = "Nothing changed."
+
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__(id="changes")
+        self.texts = lines
+
+    def count(self) -> int:
+        return len(self.texts)
+
+    def parts(self, index: int, width: int) -> list[Segment]:
+        text = self.texts[index]
+        return line_of(((f" {text[:1]}", self.ink(INKS[text[:1]])), (printable(text[1:]), None)), width)
+
+
+class ChangesApp(App[None]):
+    """What changed between two descriptions of a subnet; `run` it."""
+
+    CSS_PATH = "ibdissect.tcss"
+    BINDINGS = [Binding("q,escape,ctrl+c", "quit", "quit")]
+
+    def __init__(self, title: str, lines: list[str]) -> None:
+        super().__init__()
+        self.heading, self.lines = title, lines
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Names that the style sheet uses, for themes that lack them."""
+        return themes.DEFAULTS
+
+    def compose(self) -> ComposeResult:
+        yield Static(f" {self.heading}", classes="screen-title", markup=False)
+        yield Changes(self.lines)
+        yield Static(" ↑ ↓ PgUp PgDn move · q back", classes="screen-keys", markup=False)
+
+    def on_mount(self) -> None:
+        for theme in themes.THEMES:
+            self.register_theme(theme)
+        self.theme = "ibdissect-dark"
+        changes = self.query_one(Changes)
+        changes.resize_lines(changes.count())
+        changes.focus()

@@ -1,0 +1,18 @@
+"""Does the screen of `diff --tui` show every change, harmless, and end?"""
+
+from __future__ import annotations
+
+from ibdissect.tui.changes import Changes, ChangesApp
+
+
+async def test_every_change_is_a_line() -> None:
+    app = ChangesApp("2 changes", ["+ node  n\x1b[31m7", "~ LID  n7 port 1 had 3, has 4"])
+    async with app.run_test(size=(80, 10)) as pilot:
+        changes = app.query_one(Changes)
+        shown = ["".join(segment.text for segment in changes.render_line(line)) for line in range(2)]
+        assert "had 3, has 4" in shown[1]
+        assert shown[0].startswith(" + node  n") and "\x1b" not in shown[0]
+        await pilot.press("down")
+        assert changes.cursor == 1
+        await pilot.press("q")
+    assert app.return_code == 0
