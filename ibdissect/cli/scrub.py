@@ -11,8 +11,9 @@ from ibdissect.cli.output import FRAME_ENDINGS, ending_of, opened_capture, shown
 @click.command(short_help="Make a capture fit for sharing.")
 @click.argument("capture", metavar="CAPTURE")
 @to_option
+@click.option("--verify", is_flag=True, help="Read the copy and look for every identity and key of CAPTURE, at every bit.")
 @common_options
-def command(capture: str, target: str, common: Common) -> int:
+def command(capture: str, target: str, verify: bool, common: Common) -> int:
     """Write CAPTURE without secrets and identities, so that it can be shared; lint reports the same findings.
 
     Keys are replaced by their numbers; GUIDs, GIDs, LIDs, QPNs, IP and MAC addresses by substitutes in order of first
@@ -26,7 +27,11 @@ def command(capture: str, target: str, common: Common) -> int:
     with opened_capture(capture, common) as opened:
         shown = shown_of(opened, common)
         with replacing(target, capture) as file:
-            count = write_scrubbed(opened, shown, file, FRAME_ENDINGS[ending])
+            count, scrubber = write_scrubbed(opened, shown, file, FRAME_ENDINGS[ending])
+            if verify:
+                from ibdissect.scrub.verify import verify as look_for_leftovers
+
+                look_for_leftovers(opened, shown, scrubber, file, target)
         common.tell("note: times, sizes, P_Keys, port numbers and service IDs are as they were; look before you share")
         common.tell(f"{count} frames written to {target}")
     return 0

@@ -29,7 +29,7 @@ def replacing(target: str, source: Source | None = None, option: str = "--to") -
     except OSError as error:
         raise CaptureError(target, f"cannot be written: {error.strerror}") from error
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with os.fdopen(descriptor, "w+b") as file:
             yield file
             file.flush()
             os.fsync(descriptor)

@@ -12,8 +12,8 @@ from ibdissect.session.capture import Capture
 from .rewrite import Scrubber
 
 
-def write_scrubbed(opened: Capture, shown: Shown | None, file: IO[bytes], container: str) -> int:
-    """Write the selected frames scrubbed; returns their number.
+def write_scrubbed(opened: Capture, shown: Shown | None, file: IO[bytes], container: str) -> tuple[int, Scrubber]:
+    """Write the selected frames scrubbed; returns their number and the scrubber, for `verify`.
 
     Substitutes are assigned over all frames up to the last selected one, so that they do not depend on the selection. Raises
     CaptureError for a pipe, and if the container cannot hold a frame (a pcap has one link type).
@@ -31,4 +31,4 @@ def write_scrubbed(opened: Capture, shown: Shown | None, file: IO[bytes], contai
             scrubbed = scrubber.scrub(table.chunk)
             for row in rows.tolist():
                 writer.add(scrubbed, row)
-        return writer.frames
+        return writer.frames, scrubber

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,16 @@ class Scrubber:
     def survey(self, table: ChunkTable) -> None:
         """Learn the largest LMC and the values of LinearFDBTop from a chunk."""
         self.lids.survey(table)
+
+    def replaced(self) -> Iterator[tuple[str, list[bytes]]]:
+        """The identities and keys replaced so far by kind, without LIDs and QPNs, and without those that are a substitute, too."""
+        for name, each in self.maps.items():
+            size = {"qpn": 0, "ip4": 4, "mac": 6}.get(name, getattr(each.numbers, "size", 8))
+            known = each.numbers.known
+            yield name, [value.to_bytes(size, "big") for value in known.keys() - set(known.values()) if size]
+        for name, keys in self.wide_keys.items():
+            yield f"key {name}", list(keys.known)
+        yield "text", [text for _, text in self.texts.known]
 
     def scrub(self, chunk: Chunk) -> Chunk:
         """The scrubbed chunk; its records keep their offsets."""

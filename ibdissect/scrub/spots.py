@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ibdissect.capture.scattered import gather
 from ibdissect.table.locate import Bool, Int
 
-from .substitutes import MGID_SIGNATURES
+from .substitutes import MGID_SIGNATURES, Addresses, Numbers
 
 Bytes = npt.NDArray[np.uint8]
 U64 = npt.NDArray[np.uint64]
@@ -37,7 +37,7 @@ class Substitutes(Protocol):
 class Map:
     """One kind of number: which values stay, and the substitutes of the others."""
 
-    def __init__(self, numbers: Substitutes, special: Callable[[U64], Bool]) -> None:
+    def __init__(self, numbers: Numbers | Addresses, special: Callable[[U64], Bool]) -> None:
         self.numbers, self.special = numbers, special
 
 

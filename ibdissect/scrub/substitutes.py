@@ -45,18 +45,18 @@ class Numbers:
     """Substitutes made by `make(number, value)`, where `number` counts distinct values from 1."""
 
     def __init__(self, make: Callable[[int, Any], Any]) -> None:
-        self._make, self._known = make, dict[Any, Any]()
+        self._make, self.known = make, dict[Any, Any]()
 
     def learn(self, values: Iterable[Any]) -> None:
         """Assign substitutes to new values, in order of appearance."""
-        known = self._known
+        known = self.known
         for value in values:
             if value not in known:
                 _room(known)
                 known[value] = self._make(len(known) + 1, value)
 
     def __getitem__(self, value: Any) -> Any:
-        return self._known[value]
+        return self.known[value]
 
 
 class Keys(Numbers):
@@ -64,17 +64,17 @@ class Keys(Numbers):
 
     def __init__(self, bits: int, *, privileged: bool) -> None:
         super().__init__(self._key)
-        self._size, self._privileged = bits // 8, privileged
+        self.size, self._privileged = bits // 8, privileged
 
     def _key(self, number: int, value: int) -> int:
-        twin = self._known.get(self._reversed(value))
+        twin = self.known.get(self._reversed(value))
         if twin is not None:
             return self._reversed(twin)
         # Bit 31 marks a privileged Q_Key.
         return (value & 0x8000_0000) | number if self._privileged else number
 
     def _reversed(self, value: int) -> int:
-        return int.from_bytes(value.to_bytes(self._size, "big"), "little")
+        return int.from_bytes(value.to_bytes(self.size, "big"), "little")
 
 
 class Lids:
@@ -117,7 +117,7 @@ class Addresses:
     """IPv4 addresses: those with the same first byte, or first three bytes, still share it; multicast stays multicast."""
 
     def __init__(self) -> None:
-        self._known: dict[int, int] = {}
+        self.known: dict[int, int] = {}
         self._first: dict[int, int] = {}
         self._nets: dict[int, dict[int, int]] = {}
         self._hosts: dict[int, dict[int, int]] = {}
@@ -126,9 +126,9 @@ class Addresses:
     def learn(self, values: Iterable[int]) -> None:
         """Assign substitutes to new addresses, in order of appearance."""
         for value in values:
-            if value not in self._known:
-                _room(self._known)
-                self._known[value] = self._substitute(value)
+            if value not in self.known:
+                _room(self.known)
+                self.known[value] = self._substitute(value)
 
     def _substitute(self, value: int) -> int:
         if value >> 28 >= 0xE:
@@ -141,7 +141,7 @@ class Addresses:
         return first << 24 | net << 8 | host
 
     def __getitem__(self, value: int) -> int:
-        return self._known[value]
+        return self.known[value]
 
 
 _FIRST_BYTES: tuple[int, ...] = (*range(126, 0, -1), *range(223, 127, -1), 0)
