@@ -158,7 +158,7 @@ def _items(struct: type[Struct], piece: int, view: int) -> Iterator[Item]:
                 item.when = (decider, field_.when[1])
             whole = made.get(id(field_.part_of[0])) if field_.part_of is not None else None
             made.setdefault(id(field_), item)
-            if whole is not None:
+            if whole is not None and not (whole.when is not None and field_.bits == whole.bits):  # else another reading of it, beside it
                 whole.children.append(item)
             else:
                 yield item

@@ -15,9 +15,9 @@ LIFETIME_INFINITE = 20
 
 RATE_GBPS: Mapping[int, float] = {
     2: 2.5, 3: 10, 4: 30, 5: 5, 6: 20, 7: 40, 8: 60, 9: 80, 10: 120, 11: 14, 12: 56, 13: 112, 14: 168, 15: 25, 16: 100, 17: 200,
-    18: 300, 19: 28, 20: 50, 21: 400, 22: 600, 23: 800, 24: 1200,
+    18: 300, 19: 28, 20: 50, 21: 400, 22: 600, 23: 800, 24: 1200, 25: 1600, 26: 2400,
 }  # fmt: skip
-"""Rate codes of PathRecord and MCMemberRecord (2-10 IBA 15.2.5.16, 11-24 opensm), nominal Gb/s."""
+"""Rate codes of PathRecord and MCMemberRecord (2-10 IBA 15.2.5.16, 11-24 opensm, 25-26 trex-core ib_types.h), nominal Gb/s."""
 
 
 def timeout_seconds(code: int) -> float:
@@ -69,16 +69,22 @@ def _mask_text(bits: Mapping[int, str], special: Mapping[int, str], none: str) -
     return show
 
 
-width_mask_text = _mask_text(names.LINK_WIDTH, {255: "set to supported"}, "no change")
-"""LinkWidthEnabled and -Supported."""
-speed_mask_text = _mask_text(names.LINK_SPEED, {15: "set to supported"}, "no change")
-"""LinkSpeedEnabled and -Supported."""
+width_mask_text = _mask_text(names.LINK_WIDTH, {}, "none")
+"""LinkWidthSupported."""
+width_enabled_text = _mask_text(names.LINK_WIDTH, {255: "set to supported"}, "no change")
+"""LinkWidthEnabled."""
+speed_mask_text = _mask_text(names.LINK_SPEED, {}, "none")
+"""LinkSpeedSupported."""
+speed_enabled_text = _mask_text(names.LINK_SPEED, {15: "set to supported"}, "no change")
+"""LinkSpeedEnabled."""
 speed_ext_mask_text = _mask_text(names.LINK_SPEED_EXT, {}, "none")
 """LinkSpeedExtSupported."""
 speed_ext_enabled_text = _mask_text(names.LINK_SPEED_EXT, {30: "extended speeds disabled", 31: "set to supported"}, "no change")
 """LinkSpeedExtEnabled."""
 speed_ext2_mask_text = _mask_text(names.LINK_SPEED_EXT2, {}, "none")
-"""LinkSpeedExtSupported2 and -Enabled2."""
+"""LinkSpeedExtSupported2."""
+speed_ext2_enabled_text = _mask_text(names.LINK_SPEED_EXT2, {7: "set to supported"}, "no change")
+"""LinkSpeedExtEnabled2."""
 fec_mask_text = _mask_text({1 << code: name for code, name in names.FEC_MODE.items()}, {}, "none")
 """FEC modes supported or enabled; bit n is mode n of FECModeActive (inferred, not stated in the sources)."""
 mlnx_speed_mask_text = _mask_text({1: "FDR10"}, {}, "none")

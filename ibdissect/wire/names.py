@@ -40,7 +40,7 @@ LINK_SPEED_EXT: Mapping[int, str] = {1: "14.0625 Gb/s (FDR)", 2: "25.78125 Gb/s 
 """One bit of the LinkSpeedExt fields (opensm, libibmad)."""
 
 LINK_SPEED_EXT2: Mapping[int, str] = {1: "212.5 Gb/s (XDR)"}
-"""One bit of the LinkSpeedExt...2 fields (libibmad)."""
+"""One bit of the LinkSpeedExt...2 fields (libibmad, trex-core ib_types.h)."""
 
 SM_STATE: Mapping[int, str] = {0: "NotActive", 1: "Discovering", 2: "Standby", 3: "Master"}
 """SMInfo.SMState (IBA 14.2.5.13)."""
@@ -68,6 +68,9 @@ TRAP_NUMBER: Mapping[int, str] = {
     259: "Bad P_Key at switch external port", 0xFFFF: "All",
 }  # fmt: skip
 """Trap numbers of the subnet management class (opensm, seed000)."""
+
+OTHER_TRAP_NUMBER: Mapping[int, str] = {0: "Bad CC_Key", 259: "Bad B_Key"}
+"""Trap numbers of congestion control (0) and baseboard management (259)."""
 
 FEC_MODE: Mapping[int, str] = {0: "No FEC", 1: "Firecode FEC", 2: "RS-FEC", 3: "Low latency RS-FEC"}
 """PortInfoExtended.FECModeActive (opensm)."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .mad import METHODS
-from .names import NOTICE_TYPE, PRODUCER_TYPE, TRAP_NUMBER
+from .names import NOTICE_TYPE, OTHER_TRAP_NUMBER, PRODUCER_TYPE, TRAP_NUMBER
 from .places import Inside, Mad, smp
-from .spec import Field, Struct, bit, enum, flag, gid, guid, lid, nested, pad, pkey, qpn, raw, secret, uint
+from .spec import Field, Struct, bit, enum, flag, gid, guid, lid, nested, pad, part, pkey, qpn, raw, secret, uint
 
 
 class Notice(Struct):
@@ -17,8 +17,12 @@ class Notice(Struct):
     carried_by = smp(0x0002)
     is_generic = flag("IsGeneric", at="0")
     type = enum(7, NOTICE_TYPE, "Type", at="0[1]")
-    producer_type = enum(24, PRODUCER_TYPE, "ProducerType", at="1", base="hex", ws="producertypevendorid")
-    trap_number = enum(16, TRAP_NUMBER, "TrapNumber", at="4", ws="trapnumberdeviceid")
+    producer_type = enum(
+        24, PRODUCER_TYPE, "ProducerType", at="1", base="hex", ws="producertypevendorid", when=(is_generic, frozenset({1}))
+    )
+    vendor_id = part(producer_type, 23, 0, "VendorID", base="hex", ws="producertypevendorid", when=(is_generic, frozenset({0})))
+    trap_number = enum(16, TRAP_NUMBER, "TrapNumber", at="4", ws="trapnumberdeviceid", when=(is_generic, frozenset({1})))
+    device_id = part(trap_number, 15, 0, "DeviceID", ws="trapnumberdeviceid", when=(is_generic, frozenset({0})))
     issuer_lid = lid("IssuerLID", at="6")
     notice_toggle = flag("NoticeToggle", at="8")
     notice_count = uint(15, "NoticeCount", at="8[1]")
@@ -29,17 +33,19 @@ class GMPNotice(Struct):
     """An event, in the form of all other classes: with the issuer's GID behind."""
 
     key, section, size, title = "notice", "IBA 13.4.8.2; python-rdma; opensm ib_mad_notice_attr_t", 80, "Notice"
-    carried_by = tuple(Mad(mgmt_class, 0x0002) for mgmt_class in (0x03, 0x04, 0x06, 0x07, 0x08, 0x10, 0x12, 0x21))
+    carried_by = tuple(Mad(mgmt_class, 0x0002) for mgmt_class in (0x03, 0x04, 0x06, 0x07, 0x08, 0x0A, 0x0C, 0x10, 0x12))
     notice = nested(Notice, "Notice", at="0")
     issuer_gid = gid("IssuerGID", at="64")
 
 
-class BaseboardNotice(Notice):
-    """An event of baseboard management, whose trap 259 is not that of subnet management."""
+class OtherNotice(Notice):
+    """An event of baseboard management or congestion control, whose trap numbers are not those of subnet management."""
 
-    key, section, size, title = "notice", "IBA 13.4.8.2, 16.2; opensm ib_mad_notice_attr_t", 80, "Notice"
-    carried_by = (Mad(0x05, 0x0002),)
-    trap_number = uint(16, "TrapNumber", at="4", ws="trapnumberdeviceid")
+    key, section, size, title = "notice", "IBA 13.4.8.2, 16.2, A10; opensm ib_mad_notice_attr_t", 80, "Notice"
+    carried_by = (Mad(0x05, 0x0002), Mad(0x21, 0x0002))
+    trap_number = enum(
+        16, OTHER_TRAP_NUMBER, "TrapNumber", at="4", ws="trapnumberdeviceid", when=(Notice.is_generic, frozenset({1}))
+    )
     issuer_gid = gid("IssuerGID", at="64")
 
 
@@ -187,7 +193,7 @@ class TrapCCKey(Struct):
     """Trap 0 of congestion control: a MAD with a wrong CC_Key."""
 
     key, section, size = "trap", "IBA A10; opensm _ntc_cckey_0", 54
-    carried_by = _details(0)
+    carried_by = (Inside(OtherNotice.data_details, ((OtherNotice.trap_number, frozenset({0})),)),)
     slid = lid("SLID", at="0")
     method = enum(8, METHODS, "METHOD", at="2", base="hex")
     reserved1 = pad(8, at="3")
@@ -205,7 +211,7 @@ class TrapBKey(Struct):
     """Trap 259 of baseboard management: a MAD with a wrong B_Key."""
 
     key, section, size = "trap", "opensm _ntc_bkey_259", 38
-    carried_by = (Inside(BaseboardNotice.data_details, ((BaseboardNotice.trap_number, frozenset({259})),)),)
+    carried_by = (Inside(OtherNotice.data_details, ((OtherNotice.trap_number, frozenset({259})),)),)
     lidaddr = lid("LIDADDR", at="0")
     method = enum(8, METHODS, "METHOD", at="2", base="hex")
     reserved1 = pad(8, at="3")

@@ -1,6 +1,8 @@
-"""What do NVIDIA's (Mellanox's) vendor attributes of subnet management contain? Ports, virtual ports, sensors, QoS, routers.
+"""What do NVIDIA's (Mellanox's) vendor attributes of subnet management contain? Ports, nodes, virtual ports, sensors.
 
-Adaptive routing and private forwarding tables: `nvidia_routing`. Layouts as in the packet layouts of ibutils2 (2018-10).
+Adaptive routing and private forwarding tables: `nvidia_routing`; routers: `nvidia_routers`; health, lanes and planes of links:
+`nvidia_links`; bandwidth of SLs and VLs: `qos`. Layouts as in the packet layouts of ibutils2 (2018-10), newer fields as in
+the ib_types.h that trex-core carries (NVIDIA, 2021-2025, GPL-2.0 or BSD).
 """
 
 from __future__ import annotations
@@ -12,19 +14,25 @@ from .sm_tables import PKeyEntry
 from .spec import Struct, array, enum, flag, guid, lid, nested, pad, pkey, raw, text, uint
 
 _SOURCE = "ibutils2 packets_layouts (2018-10), attribute id ibis_types"
+_HEADER = "trex-core ib_types.h"
+EXTENDED_NODE_TYPE = {1: "GPU", 2: "Multi-plane HCA"}
 
 
 class MlnxExtPortInfo(Struct):
     """FDR10, FEC and retransmission of a port."""
 
-    key, section, size = "mlnxextportinfo", f"{_SOURCE}; opensm ib_mlnx_ext_port_info_t; libibmad", 64
+    key, section, size = "mlnxextportinfo", f"{_SOURCE}; opensm, trex-core ib_mlnx_ext_port_info_t; libibmad", 64
     carried_by = smp(0xFF90)
     ame = flag("AME", at="0")
     reserved1 = pad(23, at="0[1]")
     state_change_enable = uint(8, "StateChangeEnable", at="3", base="hex")
-    reserved2 = pad(24, at="4")
+    reserved2 = pad(5, at="4")
+    bw_utilization_enable = flag("BWUtilizationEnable", at="4[5]")
+    bw_utilization = uint(10, "BWUtilization", at="4[6]")
+    unhealthy_reason = uint(8, "UnhealthyReason", at="6")
     link_speed_supported = uint(8, "LinkSpeedSupported", at="7", show=mlnx_speed_mask_text)
-    reserved3 = pad(24, at="8")
+    reserved3 = pad(17, at="8")
+    min_bw_utilization = uint(7, "MinBWUtilization", at="10[1]")
     link_speed_enabled = uint(8, "LinkSpeedEnabled", at="11", show=mlnx_speed_mask_text)
     active_rs_fec_data = uint(12, "ActiveRSFECData", at="12")
     active_rs_fec_parity = uint(12, "ActiveRSFECParity", at="13[4]")
@@ -32,7 +40,8 @@ class MlnxExtPortInfo(Struct):
     retrans_mode = uint(4, "RetransMode", at="16")
     reserved4 = pad(4, at="16[4]")
     fec_mode_active = enum(4, FEC_MODE, "FECModeActive", at="17")
-    reserved5 = pad(4, at="17[4]")
+    nmx_admin_state = uint(3, "NMXAdminState", at="17[4]")
+    reserved5 = pad(1, at="17[7]")
     capability_mask = uint(16, "CapabilityMask", at="18", base="hex")
     fdr10_fec_mode_enabled = uint(16, "FDR10FECModeEnabled", at="20", base="hex")
     fdr10_fec_mode_supported = uint(16, "FDR10FECModeSupported", at="22", base="hex")
@@ -50,14 +59,17 @@ class MlnxExtPortInfo(Struct):
     edr_retran_supported = uint(8, "EDRRetranSupported", at="41", base="hex")
     edr20_retran_enabled = uint(8, "EDR20RetranEnabled", at="42", base="hex")
     edr20_retran_supported = uint(8, "EDR20RetranSupported", at="43", base="hex")
-    reserved6 = pad(16, at="44")
+    is_fnm_port = uint(8, "IsFNMPort", at="44", base="hex")
+    reserved6 = pad(8, at="45")
     special_port_capability_mask = uint(8, "SpecialPortCapabilityMask", at="46", base="hex")
     is_special_port = flag("IsSpecialPort", at="47")
     reserved7 = pad(3, at="47[1]")
     special_port_type = uint(4, "SpecialPortType", at="47[4]")
     hdr_fec_mode_enabled = uint(16, "HDRFECModeEnabled", at="48", base="hex")
     hdr_fec_mode_supported = uint(16, "HDRFECModeSupported", at="50", base="hex")
-    reserved8 = pad(96, at="52")
+    adaptive_timeout_sl_mask = uint(16, "AdaptiveTimeoutSLMask", at="52", base="hex")
+    ooo_sl_mask = uint(16, "OOOSLMask", at="54", base="hex")
+    reserved8 = pad(64, at="56")
 
 
 class GeneralInfoCapability(Struct):
@@ -99,31 +111,51 @@ class TempSensing(Struct):
     wts = flag("wts", at="15[7]")
 
 
-class QosConfigSLEntry(Struct):
-    """Bandwidth of one SL."""
+class ExtendedNodeInfo(Struct):
+    """Ways of SL to VL mapping, planes and kind of a node."""
 
-    key, section, size = "mlnxqosconfigsl", _SOURCE, 4
-    bandwidth_share = uint(12, "BandwidthShare", at="0")
-    rate_limit = uint(20, "RateLimit", at="1[4]")
-
-
-class QosConfigSL(Struct):
-    """Bandwidth of each of the 16 SLs."""
-
-    key, section, size = "mlnxqosconfigsl", _SOURCE, 64
-    carried_by = smp(0xFF82)
-    bandwidth_per_sl = array(16, nested(QosConfigSLEntry, "BandwidthPerSL", at="0"))
+    key, section, size = "mlnxextendednodeinfo", f"{_HEADER} ib_mlnx_ext_node_info_t; SL2VL: ibutils2 (2018-10)", 64
+    carried_by = smp(0xFF91)
+    num_oob = uint(8, "NumOOB", at="0")
+    num_pcie = uint(8, "NumPCIe", at="1")
+    reserved1 = pad(5, at="2")
+    sl2vl_act = uint(3, "SL2VLAct", at="2[5]")
+    reserved2 = pad(5, at="3")
+    sl2vl_cap = uint(3, "SL2VLCap", at="3[5]", base="hex")
+    reserved3 = pad(72, at="4")
+    anycast_lid_table_top = uint(8, "AnycastLIDTableTop", at="13")
+    anycast_lid_table_cap = uint(8, "AnycastLIDTableCap", at="14")
+    node_type_extended = enum(8, EXTENDED_NODE_TYPE, "NodeTypeExtended", at="15")
+    multiplane_asymmetry_enable = flag("MultiplaneAsymmetryEnable", at="16")
+    link_auto_retrain_enable = flag("LinkAutoRetrainEnable", at="16[1]")
+    reserved4 = pad(22, at="16[2]")
+    asic_max_planes = uint(8, "ASICMaxPlanes", at="19")
+    reserved5 = pad(44 * 8, at="20")
 
 
 class ExtendedSwitchInfo(Struct):
-    """Ways of SL to VL mapping that a switch has."""
+    """Turbo path and in-service upgrade of a switch."""
 
-    key, section, size = "mlnxextendedswitchinfo", _SOURCE, 4
-    carried_by = smp(0xFF91)
-    reserved1 = pad(22, at="0")
-    sl2vl_act = uint(2, "SL2VLAct", at="2[6]")
-    reserved2 = pad(6, at="3")
-    sl2vl_cap = uint(2, "SL2VLCap", at="3[6]")
+    key, section, size = "mlnxextendedswitchinfo", f"{_HEADER} ib_extended_switch_info_t", 14
+    carried_by = smp(0xFF92)
+    reserved1 = pad(26, at="0")
+    issu_approve = flag("ISSUApprove", at="3[2]")
+    issu_request = flag("ISSURequest", at="3[3]")
+    turbo_path_cap = flag("TurboPathCap", at="3[4]")
+    turbo_path_enable = uint(3, "TurboPathEnable", at="3[5]")
+    reserved2 = pad(4, at="4")
+    req_delay_cap = flag("ReqDelayCap", at="4[4]")
+    set_trigger_threshold_cap = flag("SetTriggerThresholdCap", at="4[5]")
+    reset_trigger_threshold_cap = flag("ResetTriggerThresholdCap", at="4[6]")
+    req_trigger_window_cap = flag("ReqTriggerWindowCap", at="4[7]")
+    reserved3 = pad(14, at="5")
+    req_delay = uint(10, "ReqDelay", at="6[6]")
+    reserved4 = pad(6, at="8")
+    set_trigger_threshold = uint(10, "SetTriggerThreshold", at="8[6]")
+    reserved5 = pad(6, at="10")
+    reset_trigger_threshold = uint(10, "ResetTriggerThreshold", at="10[6]")
+    reserved6 = pad(6, at="12")
+    req_trigger_window = uint(10, "ReqTriggerWindow", at="12[6]")
 
 
 class VirtualizationInfo(Struct):
@@ -195,45 +227,29 @@ class VPortPKeyTable(Struct):
     p_key_table_block = array(32, nested(PKeyEntry, "P_KeyTableBlock", at="0"))
 
 
-class RouterInfo(Struct):
-    """Table sizes of an InfiniBand router."""
+class VPortGUIDInfo(Struct):
+    """Eight GUIDs of a virtual port, in the form of GUIDInfo."""
 
-    key, section, size = "mlnxrouterinfo", _SOURCE, 20
-    carried_by = smp(0xFFD0)
-    capability_mask = uint(32, "CapabilityMask", at="0", base="hex")
-    next_hop_table_cap = uint(32, "NextHopTableCap", at="4")
-    next_hop_table_top = uint(32, "NextHopTableTop", at="8")
-    adj_change = flag("AdjChange", at="12")
-    nh_change = flag("NHChange", at="12[1]")
-    is_glb_sa = flag("IsGlbSA", at="12[2]")
-    reserved1 = pad(13, at="12[3]")
-    adj_site_local_subnets_table_top = uint(8, "AdjSiteLocalSubnetsTableTop", at="14")
-    adj_site_local_subnets_table_cap = uint(8, "AdjSiteLocalSubnetsTableCap", at="15")
-    reserved2 = pad(24, at="16")
-    max_multicast_ttl = uint(8, "MaxMulticastTTL", at="19")
+    key, section, size = "vportguidinfo", f"{_HEADER}: attribute id; layout that of GUIDInfo", 64
+    carried_by = smp(0xFFB5)
+    guid = array(8, guid("GUID", at="0"))
 
 
-class NextHopTable(Struct):
-    """Four records of a router's next hops, whose inner layout is not decoded."""
+class ChassisInfo(Struct):
+    """Which chassis a node is in."""
 
-    key, section, size = "mlnxnexthoptable", _SOURCE, 64
-    carried_by = smp(0xFFD1)
-    record = array(4, raw(16, "Record", at="0"))
-
-
-class AdjSiteLocalSubnetEntry(Struct):
-    """A neighbouring subnet of a router."""
-
-    key, section, size = "mlnxadjsitelocalsubnets", _SOURCE, 8
-    p_key = pkey("P_Key", at="0")
-    subnet_prefix = uint(16, "SubnetPrefix", at="2", base="hex")
-    reserved1 = pad(16, at="4")
-    master_sm_lid = lid("MasterSMLID", at="6")
+    key, section, size = "mlnxchassisinfo", f"{_HEADER} ib_chassis_info_t", 20
+    carried_by = smp(0xFF18)
+    reserved1 = pad(32, at="0")
+    chassis_id = raw(16, "ChassisID", at="4")
 
 
-class AdjSiteLocalSubnetsTable(Struct):
-    """Eight neighbouring subnets of a router."""
+class FabricManagerInfo(Struct):
+    """State of the fabric manager on an NVLink switch."""
 
-    key, section, size = "mlnxadjsitelocalsubnets", _SOURCE, 64
-    carried_by = smp(0xFFD2)
-    record = array(8, nested(AdjSiteLocalSubnetEntry, "Record", at="0"))
+    key, section, size = "mlnxfabricmanagerinfo", f"{_HEADER} ib_fabric_manager_info_t", 24
+    carried_by = smp(0xFF8E)
+    reserved1 = pad(56, at="0")
+    fm_state = uint(8, "FMState", at="7")
+    last_restart = uint(64, "LastRestart", at="8", base="hex")
+    since_last_restart = uint(64, "SinceLastRestart", at="16")

@@ -1,6 +1,6 @@
 """What do NVIDIA's adaptive routing, routing notification and private forwarding table attributes contain?
 
-Layouts as in the packet layouts of ibutils2 (2018-10).
+Layouts as in the packet layouts of ibutils2 (2018-10), newer ones as in the ib_types.h that trex-core carries (NVIDIA, 2021-2025).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from .places import smp
 from .spec import Struct, array, bit, enum, flag, nested, pad, raw, uint
 
 _SOURCE = "ibutils2 packets_layouts (2018-10), attribute id ibis_types"
+_HEADER = "trex-core ib_types.h"
 LID_STATE = {0: "Bounded", 1: "Free", 2: "Static"}
 RN_DECISION = {0: "Discard", 1: "Consume ARN", 2: "Consume ARN and FRN", 3: "Pass on"}
 
@@ -26,7 +27,7 @@ class PLFTMode(Struct):
 class PrivateLFTInfo(Struct):
     """Private forwarding tables of a switch."""
 
-    key, section, size = "mlnxplftinfo", _SOURCE, 12
+    key, section, size = "mlnxplftinfo", f"{_SOURCE}; seven modes: {_HEADER} ib_plft_info_t", 18
     carried_by = smp(0xFF10)
     reserved1 = pad(7, at="0")
     no_fallback = flag("NoFallback", at="0[7]")
@@ -35,7 +36,7 @@ class PrivateLFTInfo(Struct):
     mode_cap = uint(3, "ModeCap", at="2[5]")
     reserved3 = pad(5, at="3")
     active_mode = uint(3, "ActiveMode", at="3[5]")
-    description_mode = array(4, nested(PLFTMode, "DescriptionMode", at="4"))
+    description_mode = array(7, nested(PLFTMode, "DescriptionMode", at="4"))
 
 
 class PLFTDefEntry(Struct):
@@ -88,7 +89,7 @@ class PortSLToPrivateLFTMap(Struct):
 class AdaptiveRoutingInfo(Struct):
     """Adaptive routing of a switch: capabilities and settings."""
 
-    key, section, size = "mlnxarinfo", _SOURCE, 20
+    key, section, size = "mlnxarinfo", f"{_SOURCE}; from byte 20: {_HEADER} ib_ar_info_t", 64
     carried_by = smp(0xFF20)
     reserved1 = pad(1, at="0")
     dyn_cap_calc_sup = flag("DynCapCalcSup", at="0[1]")
@@ -123,6 +124,23 @@ class AdaptiveRoutingInfo(Struct):
     uc_disable = bit(by_transport_disable, 2, "UCDisable")
     dct_disable = bit(by_transport_disable, 3, "DCTDisable")
     ageing_time_value = uint(32, "AgeingTimeValue", at="16", unit="us")
+    is_hbf_supported = flag("IsHBFSupported", at="20")
+    is_whbf_supported = flag("IsWHBFSupported", at="20[1]")
+    reserved4 = pad(1, at="20[2]")
+    dceth_hash_supported = flag("DCETHHashSupported", at="20[3]")
+    bth_dqp_hash_supported = flag("BTHDQPHashSupported", at="20[4]")
+    is_nvl_hbf_supported = flag("IsNVLHBFSupported", at="20[5]")
+    is_pfrn_supported = flag("IsPFRNSupported", at="20[6]")
+    reserved5 = pad(9, at="20[7]")
+    hbf_enabled_by_sl = flag("HBFEnabledBySL", at="22")
+    whbf_enabled = flag("WHBFEnabled", at="22[1]")
+    reserved6 = pad(1, at="22[2]")
+    pfrn_enabled = flag("PFRNEnabled", at="22[3]")
+    reserved7 = pad(12, at="22[4]")
+    whbf_granularity = uint(8, "WHBFGranularity", at="24")
+    reserved8 = pad(8, at="25")
+    enable_by_sl_mask_hbf = uint(16, "EnableBySLMaskHBF", at="26", base="hex")
+    reserved9 = pad(36 * 8, at="28")
 
 
 class ARGroup(Struct):
@@ -247,3 +265,76 @@ class RNGenBySubGroupPriority(Struct):
     key, section, size = "mlnxrnbypriority", _SOURCE, 64
     carried_by = smp(0xFFBE)
     element = array(16, nested(RNSubGroupPriorityEntry, "Element", at="0"))
+
+
+class HBFConfig(Struct):
+    """How a switch hashes packets onto equal paths."""
+
+    key, section, size = "mlnxhbfconfig", f"{_HEADER} ib_hbf_config_t", 20
+    carried_by = smp(0xFF24)
+    hash_type = uint(4, "HashType", at="0")
+    reserved1 = pad(2, at="0[4]")
+    seed_type = uint(2, "SeedType", at="0[6]")
+    reserved2 = pad(56, at="1")
+    seed = uint(32, "Seed", at="8", base="hex")
+    fields_enable = uint(64, "FieldsEnable", at="12", base="hex")
+
+
+class HBFGroupWeight(Struct):
+    """Weights of the three subgroups of an adaptive routing group."""
+
+    key, section, size = "mlnxwhbfconfig", f"{_HEADER} ib_ar_group_weight", 4
+    reserved1 = pad(8, at="0")
+    subgroup_weight = array(3, uint(8, "SubgroupWeight", at="1"))
+
+
+class WeightedHBFConfig(Struct):
+    """Weights of 16 adaptive routing groups."""
+
+    key, section, size = "mlnxwhbfconfig", f"{_HEADER} ib_whbf_config_t", 64
+    carried_by = smp(0xFF25)
+    group_weight = array(16, nested(HBFGroupWeight, "GroupWeight", at="0"))
+
+
+class LFTSplit(Struct):
+    """How a switch divides its forwarding table among global, anycast and local-plane LIDs."""
+
+    key, section, size = "mlnxlftsplit", f"{_HEADER} ib_linear_forwarding_table_split_t", 36
+    carried_by = smp(0xFF26)
+    global_lid_range_start = uint(32, "GlobalLIDRangeStart", at="0")
+    global_lid_range_cap = uint(32, "GlobalLIDRangeCap", at="4")
+    global_lid_range_top = uint(32, "GlobalLIDRangeTop", at="8")
+    alid_range_start = uint(32, "ALIDRangeStart", at="12")
+    alid_range_cap = uint(32, "ALIDRangeCap", at="16")
+    alid_range_top = uint(32, "ALIDRangeTop", at="20")
+    local_plane_lid_range_start = uint(32, "LocalPlaneLIDRangeStart", at="24")
+    local_plane_lid_range_cap = uint(32, "LocalPlaneLIDRangeCap", at="28")
+    local_plane_lid_range_top = uint(32, "LocalPlaneLIDRangeTop", at="32")
+
+
+class NVLHBFConfig(Struct):
+    """How an NVLink switch hashes packets onto equal paths."""
+
+    key, section, size = "mlnxnvlhbfconfig", f"{_HEADER} ib_nvl_hbf_config_t", 28
+    carried_by = smp(0xFF27)
+    hash_type = uint(4, "HashType", at="0")
+    reserved1 = pad(84, at="0[4]")
+    packet_hash_bitmask = uint(8, "PacketHashBitmask", at="11", base="hex")
+    reserved2 = pad(32, at="12")
+    seed = uint(32, "Seed", at="16", base="hex")
+    fields_enable = uint(64, "FieldsEnable", at="20", base="hex")
+
+
+class PFRNConfig(Struct):
+    """How a switch treats port failure routing notifications."""
+
+    key, section, size = "mlnxpfrnconfig", f"{_HEADER} ib_pfrn_config_t", 16
+    carried_by = smp(0xFF61)
+    capability_mask = uint(32, "CapabilityMask", at="0", base="hex")
+    is_policy_supported = bit(capability_mask, 0, "IsPolicySupported", ws="+capabilitymask.policysupported")
+    reserved1 = pad(36, at="4")
+    sl = uint(4, "SL", at="8[4]")
+    reserved2 = pad(16, at="9")
+    policy = enum(8, {0: "Tree", 1: "Dragonfly+"}, "Policy", at="11")
+    mask_force_clear_timeout = uint(16, "MaskForceClearTimeout", at="12")
+    mask_clear_timeout = uint(16, "MaskClearTimeout", at="14")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from .convert import lid_text, rate_text, timeout_text
 from .names import MTU, NODE_TYPE
-from .places import Mad
+from .places import Mad, Parsed
 from .spec import Struct, bit, enum, flag, gid, guid, lid, pad, part, pkey, rest, secret, uint
 
 SELECTOR: Mapping[int, str] = {0: "greater than", 1: "less than", 2: "exactly", 3: "largest available"}
@@ -97,6 +97,20 @@ class MultiPathRecord(Struct):
     dgid_count = uint(8, "DGIDCount", at="16")
     service_id56_lsb = uint(56, "ServiceID56LSB", at="17", base="hex")
     sdgid = rest("SDGID", at="24")
+
+
+def _listed_gids(record: bytes) -> Iterator[int]:
+    """Where the GIDs of a MultiPathRecord stand: SGIDCount sources, then DGIDCount destinations."""
+    count = record[MultiPathRecord.sgid_count.span[0]] + record[MultiPathRecord.dgid_count.span[0]]
+    return iter(range(MultiPathRecord.size, MultiPathRecord.size + 16 * count, 16))
+
+
+class MultiPathGID(Struct):
+    """A source or destination of a MultiPathRecord, sources first."""
+
+    key, section, size = "multipathrecord", "IBA 15.2.5.20; opensm ib_multipath_rec_t", 16
+    carried_by = (Parsed(MultiPathRecord.sdgid, _listed_gids, whole=True),)
+    gid = gid("GID", at="0")
 
 
 class MCMemberRecord(Struct):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .convert import lifetime_text
 from .names import NODE_TYPE, SM_STATE
 from .places import MadFormat, smp
-from .spec import Struct, bit, enum, flag, guid, hole, lid, pad, part, raw, secret, text, uint
+from .spec import Struct, array, bit, enum, flag, guid, hole, lid, pad, part, raw, secret, text, uint
 
 DR_MAX_HOPS = 63
 """Longest directed route: 64 bytes of path, of which byte 0 is not used (IBA 14.2.1.2)."""
@@ -138,11 +138,16 @@ class VendorSpecificMadsTable(Struct):
 
 
 class HierarchyInfo(Struct):
-    """Where a port sits in its chassis; its layout stands in no public source."""
+    """Where a port sits in its chassis: numbers of levels, whose names the template lists."""
 
-    key, section, size = "hierarchyinfo", "attribute id: libibumad umad_sm.h", 64
+    key, section, size = "hierarchyinfo", "trex-core ib_types.h ib_hierarchy_info_t; attribute id: libibumad umad_sm.h", 64
     carried_by = smp(0x001E)
-    data = raw(64, "Data", at="0")
+    template_guid = guid("TemplateGUID", at="0")
+    max_supported_index = uint(8, "MaxSupportedIndex", at="8")
+    max_active_index = uint(8, "MaxActiveIndex", at="9")
+    active_levels = uint(4, "ActiveLevels", at="10")
+    reserved1 = pad(12, at="10[4]")
+    level = array(13, uint(32, "Level", at="12"))
 
 
 class CableInfo(Struct):

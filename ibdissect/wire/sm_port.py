@@ -8,11 +8,14 @@ from .convert import (
     lease_text,
     lid_text,
     lifetime_text,
+    speed_enabled_text,
+    speed_ext2_enabled_text,
     speed_ext2_mask_text,
     speed_ext_enabled_text,
     speed_ext_mask_text,
     speed_mask_text,
     timeout_text,
+    width_enabled_text,
     width_mask_text,
 )  # fmt: skip
 from .places import smp
@@ -87,7 +90,7 @@ class PortInfo(Struct):
     diag_code_universal = part(diag_code, 3, 0, "DiagCodeUniversal", values=names.DIAG_UNIVERSAL)
     m_key_lease_period = uint(16, "M_KeyLeasePeriod", at="26", show=lease_text)
     local_port_num = uint(8, "LocalPortNum", at="28")
-    link_width_enabled = uint(8, "LinkWidthEnabled", at="29", show=width_mask_text)
+    link_width_enabled = uint(8, "LinkWidthEnabled", at="29", show=width_enabled_text)
     link_width_supported = uint(8, "LinkWidthSupported", at="30", show=width_mask_text)
     link_width_active = enum(8, names.LINK_WIDTH, "LinkWidthActive", at="31")
     link_speed_supported = uint(4, "LinkSpeedSupported", at="32", show=speed_mask_text)
@@ -98,7 +101,7 @@ class PortInfo(Struct):
     reserved1 = pad(3, at="34[2]")
     lmc = uint(3, "LMC", at="34[5]")
     link_speed_active = enum(4, {0: "see LinkSpeedExtActive", **names.LINK_SPEED}, "LinkSpeedActive", at="35")
-    link_speed_enabled = uint(4, "LinkSpeedEnabled", at="35[4]", show=speed_mask_text)
+    link_speed_enabled = uint(4, "LinkSpeedEnabled", at="35[4]", show=speed_enabled_text)
     neighbor_mtu = enum(4, names.MTU, "NeighborMTU", at="36")
     master_smsl = uint(4, "MasterSMSL", at="36[4]")
     vl_cap = enum(4, names.VL_CAP, "VLCap", at="37")
@@ -130,7 +133,7 @@ class PortInfo(Struct):
     reserved3 = pad(1, at="56")
     link_speed_ext_active2 = enum(2, {0: "none", **names.LINK_SPEED_EXT2}, "LinkSpeedExtActive2", at="56[1]")
     link_speed_ext_supported2 = uint(2, "LinkSpeedExtSupported2", at="56[3]", show=speed_ext2_mask_text)
-    link_speed_ext_enabled2 = uint(3, "LinkSpeedExtEnabled2", at="56[5]", show=speed_ext2_mask_text)
+    link_speed_ext_enabled2 = uint(3, "LinkSpeedExtEnabled2", at="56[5]", show=speed_ext2_enabled_text)
     link_round_trip_latency = uint(24, "LinkRoundTripLatency", at="57")
     capability_mask2 = uint(16, "CapabilityMask2", at="60", base="hex")
     is_set_node_description_supported = bit(
@@ -154,6 +157,10 @@ class PortInfo(Struct):
         capability_mask2, 9, "IsEnhancedQoSArbiterSupported", ws="+capabilitymask2.enhancedqosarbitersupported"
     )
     is_link_speed_ndr_supported = bit(capability_mask2, 10, "IsLinkSpeedNDRSupported", ws="+capabilitymask2.linkspeedndrsupported")
+    is_extended_speeds2_supported = bit(
+        capability_mask2, 11, "IsExtendedSpeeds2Supported", ws="+capabilitymask2.extendedspeeds2supported"
+    )
+    is_link_speed_xdr_supported = bit(capability_mask2, 12, "IsLinkSpeedXDRSupported", ws="+capabilitymask2.linkspeedxdrsupported")
     link_speed_ext_active = enum(4, {0: "none", **names.LINK_SPEED_EXT}, "LinkSpeedExtActive", at="62")
     link_speed_ext_supported = uint(4, "LinkSpeedExtSupported", at="62[4]", show=speed_ext_mask_text)
     reserved4 = pad(3, at="63")

@@ -348,6 +348,8 @@ def _fields_of(cls: type[Struct]) -> list[Field[Any]]:
     for one in fields:
         if one.part_of is not None:
             one.part_of = copies.get(id(one.part_of[0]), one.part_of[0]), one.part_of[1]
+        if one.when is not None:
+            one.when = copies.get(id(one.when[0]), one.when[0]), one.when[1]
     return fields
 
 

@@ -18,7 +18,7 @@ def test_lifetime_is_infinite_from_20_on() -> None:
 
 
 def test_rate_text() -> None:
-    assert [convert.rate_text(code) for code in (0, 2, 15, 24)] == ["0 (unknown)", "2 (2.5 Gb/s)", "15 (25 Gb/s)", "24 (1200 Gb/s)"]
+    assert [convert.rate_text(code) for code in (0, 2, 15, 26)] == ["0 (unknown)", "2 (2.5 Gb/s)", "15 (25 Gb/s)", "26 (2400 Gb/s)"]
 
 
 @pytest.mark.parametrize(
@@ -36,11 +36,13 @@ def test_parse_guid_refuses(text: str) -> None:
 
 def test_masks_name_every_bit() -> None:
     assert convert.width_mask_text(3) == "3 (1x or 4x)"
-    assert convert.width_mask_text(255) == "255 (set to supported)"
+    assert [convert.width_enabled_text(value) for value in (255, 0)] == ["255 (set to supported)", "0 (no change)"]
+    assert [convert.width_mask_text(0), convert.speed_mask_text(0)] == ["0 (none)"] * 2
     assert convert.width_mask_text(0x23) == "35 (1x or 4x or unknown 0x20)"
     assert convert.speed_mask_text(7) == "7 (2.5 Gb/s (SDR) or 5 Gb/s (DDR) or 10 Gb/s (QDR))"
     assert convert.speed_ext_enabled_text(30) == "30 (extended speeds disabled)"
     assert convert.speed_ext2_mask_text(1) == "1 (212.5 Gb/s (XDR))"
+    assert convert.speed_ext2_enabled_text(7) == "7 (set to supported)"
 
 
 @pytest.mark.parametrize(("lid", "text"), [(4, "4"), (0xBFFF, "49151"), (0xC001, "0xc001 (multicast)"), (0xFFFF, "0xffff (permissive)")])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.mad import MAD, RMPP
-from ibdissect.wire.notice import Notice
+from ibdissect.wire.notice import Notice, OtherNotice, TrapBKey
 from ibdissect.wire.places import Inside
 from ibdissect.wire.spec import Struct
 from tests.conftest import REFERENCE
@@ -186,8 +186,9 @@ def trap_structs(attr: str) -> list[type[Struct]]:
         for struct in builtin().structs
         for place in struct.carried_by
         if isinstance(place, Inside)
-        and place.field is Notice.data_details
-        and any(field is Notice.trap_number and number in numbers for field, numbers in place.when)
+        and place.field in (Notice.data_details, OtherNotice.data_details)
+        and struct is not TrapBKey
+        and any(field in (Notice.trap_number, OtherNotice.trap_number) and number in numbers for field, numbers in place.when)
     ]
 
 

@@ -73,7 +73,7 @@ def broken_conventions(struct: type[Struct]) -> Iterator[str]:
         key = next((key for key, name in KEY_LABELS.items() if label == name or (label in TRAPS_TOO and key == "Q_Key")), None)
         if key is not None and field.kind in ("uint", "raw") and field.bits >= 32 and field.secret != key:
             yield f"{field.name} shows a {key}"
-    names = [field.filter_name for field in named]
+    names = [field.filter_name for field in named if field.part_of is None or field.part_of[0].when is None]  # else another reading of it
     for name in {name for name in names if names.count(name) > 1} - SAME_NAME:
         yield f"several fields are named {name}"
 

@@ -104,10 +104,11 @@ def test_congestion_log_starts_at_byte_32_and_depends_on_its_type() -> None:
 
 def test_general_info_of_old_and_new_devices_never_both() -> None:
     old, new = (
-        next(inside.when[0][1] for inside, inner in builtin().inside[GeneralInfo] if inner is struct)
+        [number for inside, inner in builtin().inside[GeneralInfo] if inner is struct for number in inside.when[0][1]]
         for struct in (SoftwareInfo, ExtendedFirmwareInfo)
     )
-    assert not old & new and 0xB924 in old and 0x1003 in new
+    assert sorted(old + new) == list(range(1 << 16))
+    assert 0xB924 in old and 0xBD36 in old and {0x1003, 0x0245, 0xC738, 0x1021} <= set(new)
 
 
 @pytest.mark.parametrize(("byte", "slots"), [(0x10, (1, 0)), (0x0F, (0, 15)), (0x1F, (1, 15))])

@@ -1,0 +1,221 @@
+"""What do the notices of NVIDIA's devices and managers contain? Their trap number stands in the last two bytes of the details.
+
+Layouts as in the ib_types.h that trex-core carries (NVIDIA, 2021-2025, GPL-2.0 or BSD).
+"""
+
+from __future__ import annotations
+
+from .mad import METHODS
+from .notice import Notice, TrapPKey, TrapQKey
+from .places import Inside
+from .spec import Struct, bit, enum, flag, gid, guid, hole, lid, pad, raw, secret, uint
+
+_SOURCE = "trex-core ib_types.h"
+NVIDIA = 0x0002C9
+"""VendorID of NVIDIA's (Mellanox's) notices: its first OUI."""
+
+TRAP = {
+    1144: "Virtual port changed", 1146: "Virtual port state changed", 1148: "Router data changed", 1257: "Bad P_Key of a virtual port",
+    1258: "Bad Q_Key of a virtual port", 1300: "Bad SA key", 1301: "Spoofed SGID", 1302: "SA rate limit exceeded",
+    1303: "Multicast joins exceeded", 1304: "Services exceeded", 1305: "Event subscriptions exceeded",
+    1306: "Unauthorized SM GUID found", 1307: "SMInfo set by unauthorized SM GUID", 1308: "Bad M_Key in an answer",
+    1309: "Bad SM_Key", 1310: "Duplicated node GUID", 1311: "Duplicated port GUID", 1312: "Node rebooted",
+    1313: "Router LID assignment failed", 1314: "Fast recovery", 1315: "Topology file cannot be read", 1316: "Link contradicts topology file",
+    1317: "Contain and drain: port state changed", 1318: "Unauthorized packets", 1319: "Upgrade state changed", 1320: "Port recovered",
+    1321: "Link flaps", 1322: "Cycle of key updates finished", 1600: "Bad key of a class",
+}  # fmt: skip
+"""Trap numbers of NVIDIA's notices."""
+
+
+class VendorDetails(Struct):
+    """Details of a notice of NVIDIA's."""
+
+    key, section, size = "trap", f"{_SOURCE} vendor_data_details", 54
+    carried_by = (Inside(Notice.data_details, ((Notice.is_generic, frozenset({0})), (Notice.vendor_id, frozenset({NVIDIA})))),)
+    details = hole(52, "Details", at="0")
+    vendor_trap_number = enum(16, TRAP, "VendorTrapNumber", at="52")
+
+
+def _of(*numbers: int) -> tuple[Inside, ...]:
+    return (Inside(VendorDetails.details, ((VendorDetails.vendor_trap_number, frozenset(numbers)),)),)
+
+
+class TrapVPortChange(Struct):
+    """Trap 1144: capabilities or name of a virtual port changed."""
+
+    key, section, size = "trap", f"{_SOURCE} ntc_1144, TRAP_1144_MASK", 14
+    carried_by = _of(1144)
+    reserved1 = pad(16, at="0")
+    lidaddr = lid("LIDADDR", at="2")
+    reserved2 = pad(15, at="4")
+    other_local_changes = flag("OtherLocalChanges", at="5[7]")
+    capability_mask = uint(16, "CAPABILITYMASK", at="6", base="hex")
+    change_flags = uint(16, "ChangeFlags", at="8", base="hex")
+    hierarchy_info_change = bit(change_flags, 4, "HierarchyInfoChange")
+    sm_priority_change = bit(change_flags, 3, "SMPriorityChange")
+    node_description_change = bit(change_flags, 0, "NodeDescriptionChange")
+    reserved3 = pad(16, at="10")
+    vport_index = uint(16, "VPortIndex", at="12")
+
+
+class TrapVPortState(Struct):
+    """Trap 1146: the state of a virtual port changed."""
+
+    key, section, size = "trap", f"{_SOURCE} ntc_1146", 4
+    carried_by = _of(1146)
+    reserved1 = pad(16, at="0")
+    lidaddr = lid("LIDADDR", at="2")
+
+
+class TrapVPortPKey(TrapPKey):
+    """Trap 1257: a packet with a wrong P_Key at a virtual port, and both its ends."""
+
+    key, section, size = "trap", f"{_SOURCE} ntc_1257", 52
+    carried_by = _of(1257)
+    vport_index = uint(16, "VPortIndex", at="50")
+
+
+class TrapVPortQKey(TrapQKey):
+    """Trap 1258: a packet with a wrong Q_Key at a virtual port, and both its ends."""
+
+    key, section, size = "trap", f"{_SOURCE} ntc_1258", 52
+    carried_by = _of(1258)
+    vport_index = uint(16, "VPortIndex", at="50")
+
+
+class TrapSALimit(Struct):
+    """Traps 1302 to 1305: a port asks the SA for too much."""
+
+    key, section, size = "trap", f"{_SOURCE} ntc_1302, ntc_1303_1305", 46
+    carried_by = _of(1302, 1303, 1304, 1305)
+    reserved1 = pad(48, at="0")
+    sgid = gid("SGID", at="6")
+    port_guid = guid("PortGUID", at="22")
+    target_guid = guid("TargetGUID", at="30")
+    target_port_guid = guid("TargetPortGUID", at="38")
+
+
+class TrapAnswerMKey(Struct):
+    """Trap 1308: an answer with a wrong M_Key, and the way to its sender."""
+
+    key, section, size = "trap", f"{_SOURCE} ntc_1308", 52
+    carried_by = _of(1308)
+    reserved1 = pad(16, at="0")
+    lidaddr = lid("LIDADDR", at="2")
+    attributeid = uint(16, "ATTRIBUTEID", at="4", base="hex")
+    reserved2 = pad(8, at="6")
+    method = enum(8, METHODS, "METHOD", at="7", base="hex")
+    port_guid = guid("PortGUID", at="8")
+    reserved3 = pad(24, at="16")
+    dr_notice = flag("DRNotice", at="19")
+    dr_path_truncated = flag("DRPathTruncated", at="19[1]")
+    dr_hop_count = uint(6, "DRHopCount", at="19[2]")
+    dr_initial_path = raw(24, "DRInitialPath", at="20", holds="ports")
+    mkey = secret(64, "M_Key", "MKEY", at="44")
+
+
+class TrapDuplicateNode(Struct):
+    """Trap 1310: two nodes with one GUID, and the neighbours that see them."""
+
+    key, section, size = "trap", f"{_SOURCE} ntc_1310", 28
+    carried_by = _of(1310)
+    reserved1 = pad(16, at="0")
+    node_guid = guid("NodeGUID", at="2")
+    peer_node_guid1 = guid("PeerNodeGUID1", at="10")
+    peer_node_guid2 = guid("PeerNodeGUID2", at="18")
+    peer_port1 = uint(8, "PeerPort1", at="26")
+    peer_port2 = uint(8, "PeerPort2", at="27")
+
+
+class TrapDuplicatePort(Struct):
+    """Trap 1311: two ports with one GUID, and their nodes."""
+
+    key, section, size = "trap", f"{_SOURCE} ntc_1311", 32
+    carried_by = _of(1311)
+    reserved1 = pad(16, at="0")
+    port_guid = guid("PortGUID", at="2")
+    node_guid1 = guid("NodeGUID1", at="10")
+    node_guid2 = guid("NodeGUID2", at="18")
+    port1 = uint(8, "Port1", at="26")
+    port2 = uint(8, "Port2", at="27")
+    vport_index1 = uint(16, "VPortIndex1", at="28")
+    vport_index2 = uint(16, "VPortIndex2", at="30")
+
+
+class TrapReboot(Struct):
+    """Trap 1312: a node restarted."""
+
+    key, section, size = "trap", f"{_SOURCE} ntc_1312", 20
+    carried_by = _of(1312)
+    reserved1 = pad(16, at="0")
+    port_guid = guid("PortGUID", at="2")
+    node_guid = guid("NodeGUID", at="10")
+    reserved2 = pad(8, at="18")
+    portno = uint(8, "PORTNO", at="19")
+
+
+class TrapFlap(Struct):
+    """Trap 1321: a link that comes and goes, by both its ends."""
+
+    key, section, size = "trap", f"{_SOURCE} ntc_1321", 22
+    carried_by = _of(1321)
+    reserved1 = pad(16, at="0")
+    node_guid1 = guid("NodeGUID1", at="2")
+    node_guid2 = guid("NodeGUID2", at="10")
+    port1 = uint(16, "Port1", at="18")
+    port2 = uint(16, "Port2", at="20")
+
+
+class TrapSpoofedSGID(Struct):
+    """Trap 1301: a request to the SA with a GID that is not its sender's."""
+
+    key, section, size = "trap", f"{_SOURCE} ntc_1301", 30
+    carried_by = _of(1301)
+    slid = lid("SLID", at="0")
+    attributeid = uint(16, "ATTRIBUTEID", at="2", base="hex")
+    method = enum(8, METHODS, "METHOD", at="4", base="hex")
+    reserved1 = pad(8, at="5")
+    sgid = gid("SGID", at="6")
+    port_guid = guid("PortGUID", at="22")
+
+
+class TrapSAKey(TrapSpoofedSGID):
+    """Trap 1300: a request to the SA with a wrong key."""
+
+    key, section, size = "trap", f"{_SOURCE} ntc_1300", 38
+    carried_by = _of(1300)
+    sa_key = secret(64, "SM_Key", "SA_Key", at="30")
+
+
+class TrapClassKey(TrapSpoofedSGID):
+    """Trap 1600: a MAD with a wrong key of its class, as a manager reports it."""
+
+    key, section, size = "trap", f"{_SOURCE} ntc_1600", 38
+    carried_by = _of(1600)
+    reserved1 = uint(8, "MgmtClass", at="5", base="hex")
+    key_value = secret(64, "V_Key", "KEY", at="30")
+
+
+class TrapSMGUID(Struct):
+    """Traps 1306 and 1307: a subnet manager whose GUID is not allowed, and the way to it."""
+
+    key, section, size = "trap", f"{_SOURCE} ntc_1306_1307", 44
+    carried_by = _of(1306, 1307)
+    reserved1 = pad(16, at="0")
+    lidaddr = lid("LIDADDR", at="2")
+    reserved2 = pad(32, at="4")
+    sm_guid = guid("UnauthorizedSMGUID", at="8")
+    reserved3 = pad(24, at="16")
+    dr_notice = flag("DRNotice", at="19")
+    dr_path_truncated = flag("DRPathTruncated", at="19[1]")
+    dr_hop_count = uint(6, "DRHopCount", at="19[2]")
+    dr_initial_path = raw(24, "DRInitialPath", at="20", holds="ports")
+
+
+class TrapSMKey(TrapSMGUID):
+    """Trap 1309: an SMInfo with a wrong SM_Key, and the way to its sender."""
+
+    key, section, size = "trap", f"{_SOURCE} ntc_1309", 52
+    carried_by = _of(1309)
+    sm_guid = guid("PortGUID", at="8")
+    sm_key = secret(64, "SM_Key", at="44")
