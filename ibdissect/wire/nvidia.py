@@ -11,7 +11,7 @@ from .convert import mlnx_speed_mask_text
 from .names import FEC_MODE, PORT_STATE
 from .places import smp
 from .sm_tables import PKeyEntry
-from .spec import Struct, array, enum, flag, guid, lid, nested, pad, pkey, raw, text, uint
+from .spec import Struct, array, enum, flag, guid, lid, nested, pad, raw, text, uint
 
 _SOURCE = "ibutils2 packets_layouts (2018-10), attribute id ibis_types"
 _HEADER = "trex-core ib_types.h"
@@ -136,7 +136,7 @@ class ExtendedNodeInfo(Struct):
 class ExtendedSwitchInfo(Struct):
     """Turbo path and in-service upgrade of a switch."""
 
-    key, section, size = "mlnxextendedswitchinfo", f"{_HEADER} ib_extended_switch_info_t", 14
+    key, section, size = "mlnxextendedswitchinfo", f"{_HEADER} ib_extended_switch_info_t", 16
     carried_by = smp(0xFF92)
     reserved1 = pad(26, at="0")
     issu_approve = flag("ISSUApprove", at="3[2]")
@@ -154,8 +154,8 @@ class ExtendedSwitchInfo(Struct):
     set_trigger_threshold = uint(10, "SetTriggerThreshold", at="8[6]")
     reserved5 = pad(6, at="10")
     reset_trigger_threshold = uint(10, "ResetTriggerThreshold", at="10[6]")
-    reserved6 = pad(6, at="12")
-    req_trigger_window = uint(10, "ReqTriggerWindow", at="12[6]")
+    reserved6 = pad(22, at="12")
+    req_trigger_window = uint(10, "ReqTriggerWindow", at="14[6]")
 
 
 class VirtualizationInfo(Struct):

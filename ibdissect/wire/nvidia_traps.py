@@ -20,9 +20,10 @@ TRAP = {
     1303: "Multicast joins exceeded", 1304: "Services exceeded", 1305: "Event subscriptions exceeded",
     1306: "Unauthorized SM GUID found", 1307: "SMInfo set by unauthorized SM GUID", 1308: "Bad M_Key in an answer",
     1309: "Bad SM_Key", 1310: "Duplicated node GUID", 1311: "Duplicated port GUID", 1312: "Node rebooted",
-    1313: "Router LID assignment failed", 1314: "Fast recovery", 1315: "Topology file cannot be read", 1316: "Link contradicts topology file",
-    1317: "Contain and drain: port state changed", 1318: "Unauthorized packets", 1319: "Upgrade state changed", 1320: "Port recovered",
-    1321: "Link flaps", 1322: "Cycle of key updates finished", 1600: "Bad key of a class",
+    1313: "Router LID assignment failed", 1314: "Fast recovery", 1315: "Topology file cannot be read",
+    1316: "Link contradicts topology file", 1317: "Contain and drain: port state changed", 1318: "Unauthorized packets",
+    1319: "Upgrade state changed", 1320: "Port recovered", 1321: "Link flaps", 1322: "Cycle of key updates finished",
+    1600: "Bad key of a class",
 }  # fmt: skip
 """Trap numbers of NVIDIA's notices."""
 

@@ -52,7 +52,7 @@ class Inside(Place, Record, frozen=True):
     """In the bytes of a field of another structure, if all conditions ((field, values), ...) hold."""
 
     field: Field[Any]
-    when: tuple[tuple[Field[int], Collection[int]], ...] = ()
+    when: tuple[tuple[Field[Any], Collection[int]], ...] = ()
     skip: tuple[Field[int], int, int] | None = None
     """(field, unit, add): the structure starts `value * unit + add` bytes into `field`, for example after a header with options."""
 

@@ -85,18 +85,24 @@ class EnhancedQoSArbiterInfoRecord(Struct):
     info = nested(EnhancedQoSArbiterInfo, "EnhancedQoSArbiterInfo", at="4")
 
 
-class VLArbiterRecord(Struct):
+class ArbiterRecord(Struct):
+    """How the arbiter records of a port begin."""
+
+    key, section, size = "arbiterrecord", f"{_SOURCE} ib_vl_arbiter_config_record_t", 4
+    lid = lid("LID", at="0")
+    output_port_num = uint(8, "OutputPortNum", at="2")
+    rate_bandwidth = uint(8, "RateBandwidth", at="3", base="hex")
+
+
+class VLArbiterRecord(ArbiterRecord):
     """Bandwidth of the VLs of a port."""
 
     key, section, size = "vlarbiterrecord", f"{_SOURCE} ib_vl_arbiter_config_record_t", 68
     carried_by = (Mad(0x03, 0x0052),)
-    lid = lid("LID", at="0")
-    output_port_num = uint(8, "OutputPortNum", at="2")
-    rate_bandwidth = uint(8, "RateBandwidth", at="3", base="hex")
     arbiter = nested(VLArbiter, "VLArbiter", at="4")
 
 
-class VLGroupsArbiterRecord(VLArbiterRecord):
+class VLGroupsArbiterRecord(ArbiterRecord):
     """Bandwidth of the VL groups of a port."""
 
     key, section, size = "vlgroupsarbiterrecord", f"{_SOURCE} ib_vl_groups_arbiter_config_record_t", 68
@@ -104,7 +110,7 @@ class VLGroupsArbiterRecord(VLArbiterRecord):
     arbiter = nested(VLGroupsArbiter, "VLGroupsArbiter", at="4")
 
 
-class EnhancedSLArbiterRecord(VLArbiterRecord):
+class EnhancedSLArbiterRecord(ArbiterRecord):
     """Bandwidth of the SLs of a port."""
 
     key, section, size = "enhancedslarbiterrecord", f"{_SOURCE} ib_enh_sl_arbiter_record_t", 68

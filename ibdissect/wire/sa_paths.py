@@ -108,7 +108,7 @@ def _listed_gids(record: bytes) -> Iterator[int]:
 class MultiPathGID(Struct):
     """A source or destination of a MultiPathRecord, sources first."""
 
-    key, section, size = "multipathrecord", "IBA 15.2.5.20; opensm ib_multipath_rec_t", 16
+    key, section, size = "multipathrecord", "IBA 15.2.5.20; opensm", 16
     carried_by = (Parsed(MultiPathRecord.sdgid, _listed_gids, whole=True),)
     gid = gid("GID", at="0")
 

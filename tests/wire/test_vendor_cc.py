@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from ibdissect.cli.show import command
 from ibdissect.wire.bm import BaseboardMgtFormat
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.cc import (
@@ -20,9 +22,11 @@ from ibdissect.wire.cc_log import CongestionLog, CongestionLogCA, CongestionLogS
 from ibdissect.wire.dm import IOUnitInfo
 from ibdissect.wire.pm_details import PortVLXmitFlowCtlUpdateErrors
 from ibdissect.wire.pm_samples import PortSamplesControl
+from ibdissect.wire.sa_paths import MultiPathRecord
 from ibdissect.wire.sa_service import ServiceRecord
 from ibdissect.wire.vendor import OUI_OPENIB, OpenIBPing, SystemStatCPUInfo, VendorOuiFormat, oui_text
 from ibdissect.wire.vendor_mlnx import ExtendedFirmwareInfo, GeneralInfo, SoftwareInfo
+from tests.craft import build, erf_pcap, gmp, smp
 
 
 def mads(path: Path, mgmt_class: int, method: int, attr_id: int) -> Iterator[bytes]:
@@ -132,3 +136,42 @@ def test_service_data_in_four_widths() -> None:
 
 def test_b_key_is_the_first_thing_in_a_baseboard_mad() -> None:
     assert BaseboardMgtFormat(bytes(24) + (7).to_bytes(8, "big") + bytes(224)).b_key == 7
+
+
+def shown(frame: bytes, tmp_path: Path, *options: str) -> str:
+    """What `show --format tree` prints of a frame, blanks collapsed."""
+    capture = tmp_path / "one.pcap"
+    capture.write_bytes(erf_pcap([frame]))
+    return " ".join(CliRunner().invoke(command, [str(capture), "--format", "tree", *options]).output.split())
+
+
+def notice(generic: bool, producer: int, trap: int, details: bytes = b"") -> bytes:
+    return bytes([generic << 7 | 3]) + producer.to_bytes(3, "big") + trap.to_bytes(2, "big") + bytes(4) + details.ljust(54, b"\0")
+
+
+@pytest.mark.parametrize("mgmt_class", [0x0A, 0x0B, 0x0C])
+def test_the_key_before_the_data_of_every_vendor_attribute_is_hidden(mgmt_class: int, tmp_path: Path) -> None:
+    frame = gmp(mgmt_class, 0x01, 0x4321, bytes.fromhex("1122334455667788"), at=24)
+    assert "V_Key#1" in shown(frame, tmp_path) and "1122334455667788" not in shown(frame, tmp_path).replace(" ", "")
+    assert "0x1122334455667788" in shown(frame, tmp_path, "--show-keys")
+
+
+def test_a_notice_of_a_vendor_has_no_generic_trap_number(tmp_path: Path) -> None:
+    details = (7).to_bytes(4, "big") + bytes(48) + (1146).to_bytes(2, "big")
+    text = shown(smp(0x05, 0x0002, notice(False, 0x0002C9, 257, details)), tmp_path)
+    assert "VendorID: 0x0002c9" in text and "DeviceID: 257" in text and "VendorTrapNumber: Virtual port state changed (1146)" in text
+    assert "Bad P_Key" not in text and "LIDADDR: 7" in text
+    text = shown(smp(0x05, 0x0002, notice(True, 2, 257)), tmp_path)
+    assert "Bad P_Key" in text and "Switch" in text and "DeviceID" not in text
+
+
+def test_trap_0_is_a_bad_cc_key_in_congestion_control_only(tmp_path: Path) -> None:
+    assert "CC_Key" in shown(gmp(0x21, 0x05, 0x0002, notice(True, 4, 0, bytes(16) + b"\1" * 8), at=64), tmp_path)
+    assert "CC_Key" not in shown(smp(0x05, 0x0002, notice(True, 4, 0, bytes(16) + b"\1" * 8)), tmp_path)
+
+
+def test_a_multipath_record_lists_as_many_gids_as_it_counts(tmp_path: Path) -> None:
+    gids = b"".join(b"\xfe\x80" + bytes(13) + bytes([number]) for number in range(1, 9))
+    record = build(MultiPathRecord, sgid_count=1, dgid_count=2) + gids
+    text = shown(gmp(0x03, 0x14, 0x003A, record, at=56), tmp_path)
+    assert [f"GID: fe80::{number}" in text for number in range(1, 9)] == [True] * 3 + [False] * 5
