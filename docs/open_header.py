@@ -39,8 +39,9 @@ def main() -> None:
                 members = types[name]
                 size = max((at + length for _, at, length in members), default=0)
                 faults = list(_faults(struct, members))
-                tail = "" if size == struct.size else "reserved bytes at the end" if _only_reserved(members, struct.size) else f"{size} bytes"
-                why = EXPLAINED.get(name, "; ".join([*faults, tail] if tail else faults))
+                if size != struct.size:
+                    faults.append("reserved bytes at the end" if _only_reserved(members, struct.size) else f"{size} bytes")
+                why = EXPLAINED.get(name, "; ".join(faults))
                 print(f"| {_place(struct)} | {struct.__name__} | {name} | {struct.size} | {size} | {len(members)} | {why} |")
 
 
