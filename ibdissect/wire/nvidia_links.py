@@ -26,7 +26,7 @@ class EndPortPlaneFilterConfig(Struct):
     key, section, size = "mlnxendportplanefilter", f"{_SOURCE} ib_end_port_plane_filter_config_t", 24
     carried_by = smp(0xFF54)
     reserved1 = pad(64, at="0")
-    plane_filter = array(4, uint(32, "PlaneFilter", at="8", holds="lid"))
+    plane_filter = array(4, uint(32, "PlaneFilter", at="8", holds="data"))
 
 
 class CreditWatchdogConfig(Struct):
