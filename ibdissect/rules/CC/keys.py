@@ -6,17 +6,15 @@ from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
-from msgspec import Struct as Record
 
-from ibdissect.bounded import BoundedDict, KeptDict
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import BoundedDict
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.queries import Queries
-from ibdissect.flow.transactions import AnsweredMany, Request, Transactions, Unanswered
+from ibdissect.flow.transactions import AnsweredMany
 from ibdissect.flow.visible_answers import VisibleAnswers
-from ibdissect.lint.finding import Span, value_of
-from ibdissect.lint.rule import ERROR, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
-from ibdissect.rules.shared.silence import PATIENCE_NS
+from ibdissect.lint.finding import value_of
+from ibdissect.lint.rule import ERROR, Context, Hit, Seen, on_chunk, on_end, on_event
+from ibdissect.rules.shared.silence import UnansweredRule
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.cc import CongestionControlFormat, CongestionKeyInfo
 from ibdissect.wire.mad import MAD, request_text
@@ -33,20 +31,7 @@ def rows_of_cc(table: ChunkTable) -> tuple[Queries, list[int]]:
     return asked, np.flatnonzero(asked.mgmt_class == CC_CLASS).tolist()
 
 
-class Suspect(Record):
-    """A request with another key than its target told."""
-
-    frame: int
-    time_ns: int
-    key: int
-    held: int
-    taught: int
-    at: int
-    what: str
-    place: int
-
-
-class CCKeyWrong(Rule):
+class CCKeyWrong(UnansweredRule):
     """A congestion control request has another CC_Key than its target, and the target does not do it.
 
     A node whose key is set and protected ignores requests with another one: the switch or adapter keeps its old settings. Where
@@ -61,16 +46,16 @@ class CCKeyWrong(Rule):
     message = "{what} with {key}, the target holds {held}; it was not done"
     example = "an accepted Set(CongestionKeyInfo) with CC_Key 7 and the protect bit, then two Gets with CC_Key 9 without an answer"
 
+    mgmt_class, remembers = CC_CLASS, "requests of congestion control"
+
     def __init__(self) -> None:
-        self.dropped = Dropped("requests of congestion control")
+        super().__init__()
         self.held = BoundedDict[int, tuple[int, int]](MAX_NODES, self.dropped)
         """Protected keys by address, and the frames that told them."""
-        self.suspects: dict[int, Suspect] = {}
-        """By frame."""
+        self.suspects: dict[int, tuple[Hit, tuple[int, int]]] = {}
+        """What would be said of requests with another key than their target told, and their target and key, by frame."""
         self.refused: set[int] = set()
         """Frames of requests that were answered with an error of this class."""
-        self.silent = KeptDict[int, Request](MAX_NODES, self.dropped)
-        """Requests that were not answered, by frame."""
         self.done: list[int] = []
         """Requests that were answered well in this chunk."""
         self.taken: set[tuple[int, int]] = set()
@@ -96,20 +81,12 @@ class CCKeyWrong(Rule):
                 if len(self.suspects) >= MAX_NODES:
                     self.dropped.add(seen.frame, seen.time_ns)
                     continue
+                way, at = (int(asked.destination[i]), head.cc_key), CongestionControlFormat.cc_key
                 what = request_text(CC_CLASS, int(asked.method[i]), int(asked.attribute[i]))
-                at = head.offset + CongestionControlFormat.cc_key.bit // 8
-                self.suspects[seen.frame] = Suspect(
-                    seen.frame, seen.time_ns, head.cc_key, held[0], held[1], at, what, int(asked.destination[i]),
-                )  # fmt: skip
-        for one in filter(None, map(self.suspects.get, self.done)):
-            self.taken.add((one.place, one.key))
+                arguments = {"what": what, "key": value_of(at, head.cc_key), "held": value_of(at, held[0])}
+                self.suspects[seen.frame] = seen.found(arguments, at, of=head, proof=[(held[1], "CongestionKeyInfo")], key=way[0]), way
+        self.taken.update(self.suspects[frame][1] for frame in self.done if frame in self.suspects)
         self.done.clear()
-
-    @on_event(Unanswered)
-    def nobody(self, event: Unanswered, _context: Context) -> None:
-        if event.request.mgmt_class != CC_CLASS:
-            return
-        self.silent.keep(event.request.frame, event.request, event.frame, event.time_ns)
 
     @on_event(AnsweredMany)
     def answered(self, event: AnsweredMany, _context: Context) -> None:
@@ -124,19 +101,9 @@ class CCKeyWrong(Rule):
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         """A node that did what it was asked with a key holds that key, whatever the capture showed of it."""
-        transactions, answers = context.get(Transactions), context.get(VisibleAnswers)
-        late = [request for request in transactions.open_requests() if transactions.last_ns - request.last_ns >= PATIENCE_NS]
-        self.silent.update((request.frame, request) for request in late if request.mgmt_class == CC_CLASS)
-        tries = Counter((one.place, one.key) for one in self.suspects.values())
-        for frame, suspect in self.suspects.items():
-            way = suspect.place, suspect.key
-            request = self.silent.get(frame)
-            ignored = request is not None and answers.would_show(request)
-            ignored &= tries[way] > 1 or context.get(CaptureLoss).proves_silence(suspect.time_ns)
+        silent = {request.frame for request in self.unanswered(context)}
+        tries = Counter(way for _, way in self.suspects.values())
+        for frame, (hit, way) in self.suspects.items():
+            ignored = frame in silent and (tries[way] > 1 or context.get(CaptureLoss).proves_silence(hit.time_ns))
             if way not in self.taken and (frame in self.refused or ignored):
-                value = value_of(CongestionControlFormat.cc_key, suspect.key)
-                yield fault(
-                    frame, suspect.time_ns, {"what": suspect.what, "key": value, "held": value_of(CongestionKeyInfo.cc_key, suspect.held)},
-                    CongestionControlFormat.cc_key, value, proof=[(suspect.taught, "CongestionKeyInfo")],
-                    spans=(Span(frame, suspect.at, 8),), key=suspect.place,
-                )  # fmt: skip
+                yield hit

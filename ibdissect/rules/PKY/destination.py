@@ -51,6 +51,12 @@ def refused_at_destination(event: ChunkFollowed) -> list[Refused]:
     return sorted(found, key=lambda refused: refused.row)
 
 
+def refused_at_source(event: ChunkFollowed) -> list[Refused]:
+    """What the tables of their own senders do not hold, by first row."""
+    found = refusals(event.table, event.subnet, event.table.once(Native), outbound=False)
+    return sorted(found, key=lambda refused: refused.row)
+
+
 def refusals(table: ChunkTable, subnet: Subnet, native: Native, *, outbound: bool) -> Iterator[Refused]:
     """Packets that the table of their destination refuses, or that of the switch port in front of it; not `outbound`: of their source."""
     if not subnet.lids or not subnet.partitioned:
@@ -146,32 +152,30 @@ def _answers(header: bytes) -> bool:
     return is_response(mad.method, mad.attribute_modifier, mad.mgmt_class)
 
 
-class _Destination(KnowledgeRule):
-    """What the rules about a destination's table share: one finding per sender, QP and P_Key."""
+class RefusingTable(KnowledgeRule):
+    """What the rules about the table of one end share: one finding per sender, QP and P_Key."""
 
-    verdict = Verdict.UNKNOWN
+    verdict = Verdict.ABSENT
+    side = RECEIVER
+    """Whose table it is: RECEIVER or SENDER."""
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         context.get(EarlyPackets).take(event)
-        for refused in event.once(refused_at_destination):
+        end, found = ("destination", refused_at_destination) if self.side == RECEIVER else ("sender", refused_at_source)
+        for refused in event.once(found):
             if refused.verdict is self.verdict:
-                yield hit_of(event.table, refused, "destination")
+                yield hit_of(event.table, refused, end)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        """Packets in front of what tells about their destination."""
-        yield from early_hits(context, self.verdict, RECEIVER)
-
-
-def early_hits(context: Context, verdict: Verdict, end: int) -> Iterator[Hit]:
-    """The findings about packets in front of what tells about an end; at the end of the capture."""
-    for early, flow, p_key, slid, port, taught, count in context.get(EarlyPackets).refused(verdict, end):
-        yield fault(
-            early.frame, early.time_ns, {"p_key": p_key, "slid": slid, "qp": early.dest_qp, "port": str(port)}, BTH.p_key, p_key,
-            proof=[(frame, "told later, and never otherwise in this capture") for frame in taught], evidence=INFERRED,
-            start=early.start, count=count, key=("earlier", port.node.slot, port.number, flow),
-        )  # fmt: skip
+        """Packets in front of what tells about that end."""
+        for early, flow, p_key, slid, port, taught, count in context.get(EarlyPackets).refused(self.verdict, self.side):
+            yield fault(
+                early.frame, early.time_ns, {"p_key": p_key, "slid": slid, "qp": early.dest_qp, "port": str(port)}, BTH.p_key, p_key,
+                proof=[(frame, "told later, and never otherwise in this capture") for frame in taught], evidence=INFERRED,
+                start=early.start, count=count, key=("earlier", port.node.slot, port.number, flow),
+            )  # fmt: skip
 
 
 def hit_of(table: ChunkTable, refused: Refused, end: str) -> Hit:
@@ -188,7 +192,7 @@ def hit_of(table: ChunkTable, refused: Refused, end: str) -> Hit:
     )  # fmt: skip
 
 
-class LimitedToLimited(_Destination):
+class LimitedToLimited(RefusingTable):
     """A limited member of a partition sends to another limited member.
 
     Limited members may talk to full members only. The destination has this partition as limited, so it drops the packet
@@ -204,7 +208,7 @@ class LimitedToLimited(_Destination):
     verdict = Verdict.LIMITED
 
 
-class NotInDestinationTable(_Destination):
+class NotInDestinationTable(RefusingTable):
     """A packet's partition is not in the P_Key table of its destination.
 
     The destination drops the packet silently, counts a P_Key violation and may send trap 257. Applications see timeouts.
@@ -220,7 +224,6 @@ class NotInDestinationTable(_Destination):
     reference = "IBA 10.9.3; seed002 QP1 section; seed000 P_KeyTable"
     message = "P_Key 0x{p_key:04x} from LID {slid} to QP 0x{qp:x} of {port}, whose P_Key table does not hold that partition"
     example = "NodeInfo and all P_KeyTable blocks of a port, then a packet with P_Key 0x9999 to it"
-    verdict = Verdict.ABSENT
 
     @on_chunk
     def site(self, table: ChunkTable, context: Context) -> Iterator[Hit]:

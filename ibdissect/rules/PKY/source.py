@@ -6,15 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.fabric.early_packets import SENDER, EarlyPackets
+from ibdissect.fabric.early_packets import SENDER
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.partitions import BASE, FULL, Verdict
-from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, Seen, on_end, on_event
-from ibdissect.rules.PKY.destination import early_hits, hit_of, refusals
+from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, Seen, on_event
+from ibdissect.rules.PKY.destination import RefusingTable
 from ibdissect.rules.shared.link_rule import pieces
-from ibdissect.rules.shared.silence import KnowledgeRule
-from ibdissect.table.native import Native
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import SA_CLASS
 from ibdissect.wire.sa_paths import PathRecord
@@ -22,7 +20,7 @@ from ibdissect.wire.sa_paths import PathRecord
 ANSWERS = (0x81, 0x92, 0x94)
 
 
-class NotInSourceTable(KnowledgeRule):
+class NotInSourceTable(RefusingTable):
     """A packet's partition is not in the P_Key table of its sender.
 
     A port can only send P_Keys of its own table: the table was changed under a running connection, or somebody forges the
@@ -38,19 +36,7 @@ class NotInSourceTable(KnowledgeRule):
     reference = "IBA 10.9.3; seed002 QP1 section; seed000 P_KeyTable"
     message = "P_Key 0x{p_key:04x} from {port} to QP 0x{qp:x}; the sender's P_Key table does not hold that partition"
     example = "NodeInfo and all P_KeyTable blocks of a port, then a packet from it with P_Key 0x9999"
-
-    @on_event(ChunkFollowed)
-    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        context.get(EarlyPackets).take(event)
-        native = event.table.once(Native)
-        for refused in sorted(refusals(event.table, event.subnet, native, outbound=False), key=lambda refused: refused.row):
-            if refused.verdict is Verdict.ABSENT:
-                yield hit_of(event.table, refused, "sender")
-
-    @on_end
-    def end(self, context: Context) -> Iterator[Hit]:
-        """Packets in front of what tells about their sender."""
-        yield from early_hits(context, Verdict.ABSENT, SENDER)
+    side = SENDER
 
 
 class PathNotShared(Rule):

@@ -8,11 +8,12 @@ import numpy as np
 
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, each, on_chunk
 from ibdissect.rules.shared.mad_conditions import BY_SA, SA_REQUEST, SA_TABLE, TABLE_ANSWERS
+from ibdissect.table.locate import Bool
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.rows import by_value
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.component_mask import components_of
+from ibdissect.wire.expr import Expr
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD, SA_STATUS
 from ibdissect.wire.numbers import GET, GET_RESP, GET_TABLE, P_KEY_TABLE_RECORD, SA_CLASS
@@ -27,11 +28,15 @@ OFFSETS = {0x0012: frozenset({8, 9}), 0x00F3: frozenset({8, 10})}
 """Lengths in 8-byte words where sources differ: PortInfoRecord (PortInfo of 60 or 64 bytes), InformInfoRecord (64 or 80)."""
 
 
-def record(catalog: Catalog, attr_id: int) -> type[Struct] | None:
-    """The structure of an SA record; None for common attributes and for those that are not fully known."""
-    if attr_id in COMMON | INCOMPLETE:
-        return None
-    return next((struct for place, struct in catalog.attributes.get((SA_CLASS, attr_id), ()) if place.base_version == 1), None)
+def of_records(table: ChunkTable, when: Expr) -> Iterator[tuple[int, type[Struct], Bool]]:
+    """SA attributes that are records and fully known, their structures, and which SA MADs are about each and meet a condition."""
+    found = table.occurrences(SAFormat)
+    some = occurrences_where(when, table, SAFormat)
+    attrs = table.of_rows(MAD.attribute_id)[0][found.rows]
+    for attr_id, _ in by_value(attrs[some]):
+        known = table.catalog.attributes.get((SA_CLASS, attr_id), ()) if attr_id not in COMMON | INCOMPLETE else ()
+        for struct in [struct for place, struct in known if place.base_version == 1][:1]:
+            yield attr_id, struct, some & (attrs == attr_id)
 
 
 class MaskBeyondRecord(Rule):
@@ -52,18 +57,10 @@ class MaskBeyondRecord(Rule):
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
         """Requests only: responses repeat the mask."""
-        found = table.occurrences(SAFormat)
-        if not len(found):
-            return
-        request = occurrences_where(SA_REQUEST, table, SAFormat)
-        attrs, masks = table.of_rows(MAD.attribute_id)[0][found.rows], table.values(SAFormat.component_mask)
-        for attr_id, _ in by_value(attrs[request]):
-            struct = record(table.catalog, attr_id)
-            known = len(components_of(struct)) if struct is not None else 0
-            if struct is None or not 0 < known < 64:
-                continue
-            beyond = request & (attrs == attr_id) & (masks >> np.uint64(known) != 0)
-            for _, seen, view in each(table, SAFormat, beyond):
+        for _, struct, requests in of_records(table, SA_REQUEST):
+            known = len(components_of(struct))
+            beyond = requests & (table.values(SAFormat.component_mask) >> np.uint64(known) != 0)
+            for _, seen, view in each(table, SAFormat, beyond) if 0 < known < 64 else ():
                 yield seen.found({"component_mask": view.component_mask, "record": struct.title, "known": known}, self.at, of=view)
 
 
@@ -119,18 +116,11 @@ class AttributeOffset(Rule):
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
         """First segments of tables that hold at least one record."""
-        found = table.occurrences(SAFormat)
-        if not len(found):
-            return
-        answer = occurrences_where(SA_TABLE, table, SAFormat)
-        attrs, offsets = table.of_rows(MAD.attribute_id)[0][found.rows], table.values(SAFormat.attribute_offset)
-        for attr_id, _ in by_value(attrs[answer]):
-            struct = record(table.catalog, attr_id)
-            if struct is None:
-                continue
+        offsets = table.values(SAFormat.attribute_offset)
+        for attr_id, struct, answers in of_records(table, SA_TABLE):
             expected = sorted(OFFSETS.get(attr_id, {-(-struct.size // 8)}))
             words = " or ".join(map(str, expected))
-            for _, seen, view in each(table, SAFormat, answer & (attrs == attr_id) & ~np.isin(offsets, expected)):
+            for _, seen, view in each(table, SAFormat, answers & ~np.isin(offsets, expected)):
                 yield seen.found({"words": view.attribute_offset, "record": struct.title, "expected": words}, self.at, of=view)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.flow.capture_loss import CaptureLoss
-from ibdissect.flow.transactions import AnsweredAgain, AnsweredMany, RepressAlone, Request, TrapAnswered
+from ibdissect.flow.transactions import AnsweredAgain, AnsweredMany, RepressAlone, TrapAnswered
 from ibdissect.flow.visible_answers import VisibleAnswers
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
@@ -53,18 +53,13 @@ class RequestUnanswered(UnansweredRule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        for request in self.unanswered(context, self.patience * SECOND):
-            yield self._hit(request, context)
-
-    @staticmethod
-    def _hit(request: Request, context: Context) -> Hit:
         loss = context.get(CaptureLoss)
-        sure = not loss.erf and loss.proves_silence(request.last_ns)
-        return fault(
-            request.frame, request.time_ns, {"what": request.what, "to": request.to, "tries": request.tries}, MAD.transaction_id,
-            proof=[(request.last_frame, "last try")] if request.tries > 1 else (), evidence=LEARNT,
-            severity=None if sure else INFO,
-        )  # fmt: skip
+        for request in self.unanswered(context, self.patience * SECOND):
+            yield fault(
+                request.frame, request.time_ns, {"what": request.what, "to": request.to, "tries": request.tries}, MAD.transaction_id,
+                proof=[(request.last_frame, "last try")] if request.tries > 1 else (), evidence=LEARNT,
+                severity=None if not loss.erf and loss.proves_silence(request.last_ns) else INFO,
+            )  # fmt: skip
 
 
 class AnswerTwice(Rule):
