@@ -88,6 +88,11 @@ class PKeys:
         for track in self.blocks:
             track.learn(None, frame)
 
+    def rewritten(self, frame: int) -> bool:
+        """Whether the table is next shown with other keys than at a frame, and nobody wrote it meanwhile: perhaps before that frame."""
+        later = (next((value for value, since in (*one.past, (one.now, one.since)) if since > frame), None) for one in self.blocks)
+        return any(value is not None and one.at(frame)[0] is not None for one, value in zip(self.blocks, later, strict=True))
+
     def changes(self) -> list[int]:
         """Frames at which the known table changed, ascending."""
         return sorted({frame for track in self.blocks for frame in track.changes()})

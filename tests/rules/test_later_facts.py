@@ -12,8 +12,8 @@ from ibdissect.cli.limits import Limits
 from ibdissect.lint.finding import Finding
 from ibdissect.rules import load
 from ibdissect.session.check import Options, check
-from tests.craft import erf_pcap
-from tests.fabric.made import SET, answer, ask, node, port_info, switch, switch_info
+from tests.craft import erf_pcap, native
+from tests.fabric.made import SET, answer, ask, node, p_keys, port_info, switch, switch_info
 from tests.rules.made.subnets import data, sweep
 
 NODE_INFO, SWITCH_INFO, PORT_INFO, SL_TO_VL, VL_ARB, LINEAR, LED_INFO = 0x11, 0x12, 0x15, 0x17, 0x18, 0x19, 0x31
@@ -89,3 +89,13 @@ def test_ports_that_differ_are_findings_of_their_own() -> None:
     found = [finding for finding in lint([SWITCH, TABLES, *wanted]) if finding.code == "SEM027"]
     assert [(finding.frame, finding.count) for finding in found] == [(3, 2), (4, 1)]
     assert "leaves by port 99" in found[0].message and "leaves by port 25" in found[1].message
+
+
+@pytest.mark.parametrize("rows", [None, 1])
+def test_a_table_that_was_rewritten_unseen_proves_little(rows: int | None) -> None:
+    """The next reading shows other keys: somebody wrote them where the capture does not see it, perhaps before the packet was sent."""
+    packet = native(0x04, bytes(8), slid=3, dlid=5, bth={"p_key": 0x9999, "destqp": 0x12})
+    shown, other = (answer(5, 0x16, p_keys(0xFFFF, key)) for key in (0x1234, 0x9999))
+    write = ask(5, 0x16, method=SET, body=p_keys(0xFFFF, 0x9999))
+    for later, severity in (([shown], "error"), ([other], "info"), ([write, other], "error")):
+        assert [str(one.severity) for one in lint([CA, shown, packet, *later], rows) if one.code == "PKY003"] == [severity]

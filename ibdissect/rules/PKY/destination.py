@@ -8,12 +8,14 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.capture.scattered import u16
+from ibdissect.fabric import Follower
 from ibdissect.fabric.early_packets import RECEIVER, EarlyPackets
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import ROUTER, SWITCH, Port, Subnet
 from ibdissect.fabric.partitions import BASE, FULL, PKeys, Verdict
+from ibdissect.lint.finding import Severity
 from ibdissect.lint.policy import SitePolicy
-from ibdissect.lint.rule import ERROR, INFERRED, LEARNT, Context, Hit, fault, on_chunk, on_end, on_event
+from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, Context, Hit, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.rules.shared.site_policy import forbidden_packets
 from ibdissect.table.locate import Int
@@ -167,6 +169,12 @@ class RefusingTable(KnowledgeRule):
             if refused.verdict is self.verdict:
                 yield hit_of(event.table, refused, end)
 
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """Also INFO where the table was rewritten unseen, as its next reading shows."""
+        node = context.get(Follower).subnet.by_slot(hit.key[0]) if hit.evidence is LEARNT else None
+        keys = node.ports[hit.key[1]].p_keys if node is not None and hit.key[1] in node.ports else None
+        return INFO if keys is not None and keys.rewritten(hit.frame) else super().severity_at_end(hit, context)
+
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         """Packets in front of what tells about that end."""
@@ -216,8 +224,8 @@ class NotInDestinationTable(RefusingTable):
     Compare the partitions of both ports (smpquery pkeys): either the destination is missing in partitions.conf, or the sender uses
     a wrong P_Key index. A switch port that checks P_Keys counts as the destination's; a site policy can forbid partitions altogether.
 
-    The whole table of the port with that LID. Only info where the capture missed a packet since it was read, as the table may
-    have changed unseen.
+    The whole table of the port with that LID. Only info where the table may have changed unseen: where the capture missed a packet
+    since it was read, or the next reading shows other keys that nobody wrote.
     """
 
     code, name, severity = "PKY003", "pkey-not-in-dest-table", ERROR

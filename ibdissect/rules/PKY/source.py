@@ -28,8 +28,8 @@ class NotInSourceTable(RefusingTable):
 
     Restart the connection after the table changed; else look at what is plugged in behind that LID.
 
-    The whole table of the port with that LID. Only info where the capture missed a packet since it was read, as the table may
-    have changed unseen.
+    The whole table of the port with that LID. Only info where the table may have changed unseen: where the capture missed a packet
+    since it was read, or the next reading shows other keys that nobody wrote.
     """
 
     code, name, severity = "PKY004", "pkey-not-in-source-table", ERROR
