@@ -99,3 +99,9 @@ def test_a_table_that_was_rewritten_unseen_proves_little(rows: int | None) -> No
     write = ask(5, 0x16, method=SET, body=p_keys(0xFFFF, 0x9999))
     for later, severity in (([shown], "error"), ([other], "info"), ([write, other], "error")):
         assert [str(one.severity) for one in lint([CA, shown, packet, *later], rows) if one.code == "PKY003"] == [severity]
+
+
+@pytest.mark.parametrize("rows", [None, 1])
+def test_a_lid_that_sends_was_assigned_to_somebody(rows: int | None) -> None:
+    for back, severity in (([], "warning"), ([native(0x04, bytes(8), slid=7, dlid=1)], "info")):
+        assert [str(one.severity) for one in lint([*sweep(), data(dlid=7), *back], rows) if one.code == "LNK020"] == [severity]

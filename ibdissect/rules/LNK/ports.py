@@ -9,9 +9,11 @@ import numpy as np
 
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import DOWN, ROUTER, STATE_AT, SWITCH, Subnet
-from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Seen, on_event
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Seen, on_event
 from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.rules.shared.link_rule import LIDS, NO_LIMIT, VLS_AT, Ends, LinkRule
+from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.rules.shared.site_policy import foreign_lids
 from ibdissect.table.locate import Int
 from ibdissect.table.native import Native
@@ -89,7 +91,7 @@ class VlNotOperational(LinkRule):
         return ({"vl": value, "vls": most}, tuple(proof)) if value >= most else None
 
 
-class UnassignedLid(LinkRule):
+class UnassignedLid(KnowledgeRule, LinkRule):
     """A packet goes to a LID that nobody in the subnet has.
 
     A switch drops it. A stale LID (after a restart of the subnet manager with other LIDs) or a wrong configuration does this.
@@ -98,7 +100,8 @@ class UnassignedLid(LinkRule):
 
     A sweep in front of the packet that left no link and no port unread, or a file given with --subnet that lists all ports, such as
     the output of ibnetdiscover; then a source LID that nobody has is reported as well. Silent in subnets with routers or with virtual ports
-    (IsVirtualizationSupported), whose LIDs no PortInfo tells.
+    (IsVirtualizationSupported), whose LIDs no PortInfo tells. Only info where that LID may have been assigned unseen: where it sends
+    packets itself, or the capture missed some since the sweep.
     """
 
     code, name, severity = "LNK020", "lid-not-assigned", WARNING
@@ -123,12 +126,23 @@ class UnassignedLid(LinkRule):
     def judge(self, event: ChunkFollowed, context: Context, slid: int, dlid: int, value: int, frame: int) -> Any:
         return {}, ((value, "the last port of the sweep"),)
 
+    def __init__(self) -> None:
+        self.heard = np.zeros(LIDS, np.bool_)
+        """LIDs that packets came from, bool[65536]."""
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """What the sweep proves."""
+        if hit.message:  # what the site or a file says needs no sweep
+            return None
+        return INFO if self.heard[hit.arguments["dlid"]] else super().severity_at_end(hit, context)
+
     def kind(self, value: int) -> int:
         return 0
 
     @on_event(ChunkFollowed)
     def site(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         """Also LIDs that the site policy has nobody assign."""
+        self.heard[event.table.once(Native).slids] = True
         yield from foreign_lids(event, context)
 
     @on_event(ChunkFollowed)
