@@ -6,11 +6,23 @@ Bad *wire data* never raises: it becomes a malformed node in the tree and a CAP 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
 
 def defined_in(kind: type) -> str:
     """The file that defines a class; the module's name if there is no file."""
     return str(getattr(sys.modules.get(kind.__module__), "__file__", None) or kind.__module__)
+
+
+def nearest(word: str, known: Iterable[str], otherwise: str | None = None) -> str:
+    """A hint: `did you mean ...?` if a known word is near; else `otherwise`, by default what is known."""
+    import difflib  # rarely needed
+
+    names = list(known)
+    near = difflib.get_close_matches(word, names, 1, 0.5)
+    if near:
+        return f"did you mean {near[0]}?"
+    return f"known are {', '.join(sorted(names))}" if otherwise is None else otherwise
 
 
 class IbdissectError(Exception):

@@ -8,7 +8,7 @@ from typing import Any
 from ibdissect.errors import ConfigError
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import Rule
-from ibdissect.lint.select import matches, select
+from ibdissect.lint.select import matches, nearest_rule, select
 from ibdissect.session.check import Declared, Options
 
 from .common import Common
@@ -67,12 +67,7 @@ def _known(config: Config, rules: list[type[Rule]]) -> None:
     for key, codes in places:
         for code in codes:
             if not any(matches(rule, code) for rule in rules):
-                names = [name for rule in rules for name in (rule.code, rule.name)]
-                import difflib
-
-                near = difflib.get_close_matches(code.upper(), names, 1, 0.5) or difflib.get_close_matches(code, names, 1, 0.5)
-                hint = f"did you mean {near[0]}?" if near else "`ibdissect rules` lists them"
-                raise ConfigError(config.source, key, f"no rule has the code or name {code}", hint=hint)
+                raise ConfigError(config.source, key, f"no rule has the code or name {code}", hint=nearest_rule(code, rules))
 
 
 def _severities(config: Config, rules: list[type[Rule]]) -> dict[str, Severity]:

@@ -10,7 +10,7 @@ from msgspec import Struct as Record
 from msgspec import field
 from msgspec.structs import replace
 
-from ibdissect.errors import ConfigError
+from ibdissect.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -165,11 +165,7 @@ def _checked(path: Path, table: dict[str, Any]) -> Config:
     for key, value in table.items():
         name = known.get(key)
         if name is None:
-            import difflib
-
-            near = difflib.get_close_matches(key, known, 1, 0.5)
-            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(known))}"
-            raise ConfigError(str(path), key, "there is no such key", hint=hint)
+            raise ConfigError(str(path), key, "there is no such key", hint=nearest(key, known))
         read: Reader = READERS.get(name, _codes)
         try:
             values[name] = read(value, path)

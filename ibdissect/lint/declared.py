@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import string
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 from ibdissect.dfilter.compile import Filter, compile_filter
-from ibdissect.errors import ConfigError, FilterError, PluginError
+from ibdissect.errors import ConfigError, FilterError, PluginError, nearest
 from ibdissect.table.locate import MALFORMED
 from ibdissect.wire.catalog import Catalog, builtin
 from ibdissect.wire.expr import Where
@@ -66,8 +65,7 @@ def rules_of(tables: Sequence[Any], where: str, catalog: Catalog | None = None) 
 def _rule(table: dict[str, Any], where: str, key: str, catalog: Catalog) -> type[Rule]:
     for name, value in table.items():
         if name not in KEYS:
-            near = difflib.get_close_matches(name, KEYS, 1, 0.5)
-            raise ConfigError(where, f"{key}, {name}", "there is no such key", hint=f"did you mean {near[0]}?" if near else ", ".join(KEYS))
+            raise ConfigError(where, f"{key}, {name}", "there is no such key", hint=nearest(name, KEYS))
         if not isinstance(value, str) or not value.strip():
             raise ConfigError(where, f"{key}, {name}", "must be a text")
     for name in NEEDED:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ibdissect.errors import ConfigError
+from ibdissect.errors import ConfigError, nearest
 
 PARTITION = 0x7FFF
 """The low 15 bits of a P_Key: the partition without the membership."""
@@ -55,11 +55,7 @@ class SitePolicy:
             raise ConfigError(where, "site", "must be a table")
         for key in table:
             if key not in KNOWN:
-                import difflib
-
-                near = difflib.get_close_matches(str(key), KNOWN, 1, 0.5)
-                hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(KNOWN))}"
-                raise ConfigError(where, f"site.{key}", "there is no such key", hint=hint)
+                raise ConfigError(where, f"site.{key}", "there is no such key", hint=nearest(str(key), KNOWN))
 
         def values(key: str, high: int, low: int = 0) -> frozenset[int]:
             return frozenset(_number(where, key, one, low, high) for one in _list(where, key, table.get(key, [])))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ibdissect.errors import ConfigError
+from ibdissect.errors import ConfigError, nearest
 
 from .rule import Rule
 
@@ -27,7 +27,7 @@ def select(
     for option, codes in ((source, wanted), (source.replace("select", "ignore"), unwanted)):
         for code in codes:
             if not any(matches(rule, code) for rule in known):
-                raise _unknown(option, code, known)
+                raise ConfigError(option, code, "no rule has this code or name", hint=nearest_rule(code, known))
     if not wanted and not unwanted:
         return [rule for rule in known if crc or not rule.needs_crc]
     result = []
@@ -44,10 +44,7 @@ def matches(rule: type[Rule], code: str) -> bool:
     return rule.code.startswith(code.upper()) or rule.name == code
 
 
-def _unknown(option: str, code: str, known: list[type[Rule]]) -> ConfigError:
-    names = [rule.code for rule in known] + [rule.name for rule in known]
-    import difflib
-
-    near = difflib.get_close_matches(code.upper(), names, 1, 0.5) or difflib.get_close_matches(code, names, 1, 0.5)
-    hint = f"did you mean {near[0]}?" if near else "`ibdissect rules` lists them"
-    return ConfigError(option, code, "no rule has this code or name", hint=hint)
+def nearest_rule(code: str, known: Iterable[type[Rule]]) -> str:
+    """A hint for a code or name that no rule has."""
+    names = [name for rule in known for name in (rule.code, rule.name)]
+    return nearest(code.upper(), names, "") or nearest(code, names, "`ibdissect rules` lists them")

@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from msgspec import Struct as Record
 
-from ibdissect.errors import ConfigError
+from ibdissect.errors import ConfigError, nearest
 
 from .rule import Rule
 
@@ -63,19 +63,13 @@ def checked_settings(table: Any, rules: dict[str, type[Rule]], where: str) -> di
         rule = rules.get(code.upper()) or by_name.get(code)
         known = settings_of(rule) if rule is not None else {}
         if rule is None:
-            raise ConfigError(where, key, "no rule has this code or name", hint=_nearest(code.upper(), sorted(rules)))
+            codes = f"known are {', '.join(sorted(rules)[:12])}"
+            raise ConfigError(where, key, "no rule has this code or name", hint=nearest(code.upper(), rules, codes))
         if not known:
             having = [one.code for one in rules.values() if settings_of(one)]
             raise ConfigError(where, key, "this rule has no options", hint=f"rules with options: {', '.join(having)}")
         for name, value in values.items():
             if name not in known:
-                raise ConfigError(where, f"{key}.{name}", "there is no such option", hint=_nearest(name, list(known)))
+                raise ConfigError(where, f"{key}.{name}", "there is no such option", hint=nearest(name, known))
             result.setdefault(rule.code, {})[known[name].name] = known[name].checked(value, where, f"{key}.{name}")
     return result
-
-
-def _nearest(word: str, known: list[str]) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(word, known, 1, 0.5)
-    return f"did you mean {near[0]}?" if near else f"known are {', '.join(known[:12])}"

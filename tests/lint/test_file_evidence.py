@@ -19,7 +19,7 @@ NOW = 2 * STALE_NS
         (KnownFile("pkeys", NOW - STALE_NS - 1), False, Severity.INFO, "says so; as of 1970-01-07, may be stale"),
         (KnownFile("pkeys", NOW - STALE_NS - 1, lasting=True), False, None, "says so"),
         (KnownFile("pkeys", 0), False, None, "says so"),
-        (KnownFile("pkeys", NOW), True, Severity.INFO, "says so; in doubt, as no file says what kind of port it is"),
+        (KnownFile("pkeys", NOW), True, Severity.INFO, "says so; in doubt, as the files do not say enough"),
     ],
 )
 def test_evidence(file: KnownFile, doubt: bool, severity: Severity | None, why: str) -> None:
