@@ -53,6 +53,8 @@ def contents_of(path: str, options: Options, subnet: Subnet) -> Contents:
 
     for kind in WIDTHS:
         for source, destination, frames, size in traffic.pairs(kind):
+            if source == destination == "LID 65535":  # directed routes name no ports
+                continue
             ends = end(source), end(destination)
             before = talks.get(ends, (0, 0))
             talks[ends] = before[0] + frames, before[1] + size

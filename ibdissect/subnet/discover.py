@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from ibdissect.fabric.model import CA, ROUTER, SWITCH
 
-from .facts import End, Fact, LinkFact, NodeFact, PortFact, WholeFact
+from .facts import End, Fact, LinkFact, NameFact, NodeFact, PortFact, WholeFact
 from .text import KIND_WORDS, LIDS, NODE_PORTS, Lines, guid, number
 
 LETTERS = {"S": SWITCH, "H": CA, "R": ROUTER}
@@ -28,6 +28,7 @@ PORT = re.compile(
     r"(?:\s+\( '(.*)' - '(.*)' \)|\s+'(.*)')?\s*"
 )
 LISTED = re.compile(r"(Ca|Switch|Rt)\s*: (0x[0-9a-fA-F]+) ports (\d+)(?: devid (0x[0-9a-fA-F]+) vendid (0x[0-9a-fA-F]+))? \"(.*)\"(.*)")
+NAMED = re.compile(r'(0x[0-9a-fA-F]+)\s+"([^"#]+)')
 LINK_HEAD = re.compile(r"(CA|Switch|RT|Router): (?:(0x[0-9a-fA-F]+) )?(.*):\s*")
 LINK = re.compile(
     r"\s*(?:(0x[0-9a-fA-F]+)\s+(?:\"(.*?)\"\s+)?)?(\d+)\s+(\d+)\[[^\]]*\] ==\((.*?)\)==>"
@@ -86,6 +87,17 @@ def ibnetdiscover(lines: Lines) -> Iterator[Fact]:
         yield LinkFact(lines.number, End(node=node, number=at), End(node=other, number=far))
     if blocks and cabled <= blocks and not lines.strange:
         yield WholeFact(0)
+
+
+def name_map(lines: Lines) -> Iterator[Fact]:
+    """A node name map: `0x<node guid> "name"`; the name ends at a quote or at `#`."""
+    for text in lines:
+        found, text = NAMED.match(text.strip()), text.split("#")[0].strip()
+        node = guid(found[1]) if found else None
+        if found and node:
+            yield NameFact(lines.number, node, found[2])
+        elif text:
+            lines.unknown("a NodeGUID and a name in quotes")
 
 
 def ports_of_ibnetdiscover(lines: Lines) -> Iterator[Fact]:

@@ -66,6 +66,32 @@ class InfoFact(Record, frozen=True, gc=False):
     body: bytes
 
 
+class LanesFact(Record, frozen=True, gc=False):
+    """The SL to VL table of an output port for packets from an input port, 8 bytes."""
+
+    line: int
+    end: End
+    entered: int
+    entries: bytes
+
+
+class WeightsFact(Record, frozen=True, gc=False):
+    """A block of a port's VL arbitration: 1 and 2 of low priority, 3 and 4 of high; 64 bytes."""
+
+    line: int
+    end: End
+    block: int
+    entries: bytes
+
+
+class NameFact(Record, frozen=True, gc=False):
+    """What an administrator calls a node."""
+
+    line: int
+    guid: int
+    name: str
+
+
 class LinkFact(Record, frozen=True, gc=False):
     """A cable."""
 
@@ -161,5 +187,5 @@ class WholeFact(Record, frozen=True, gc=False):
 
 Fact = (
     NodeFact | PortFact | TableFact | InfoFact | LinkFact | MKeyFact | SwitchFact | RouteFact | MulticastFact | GroupFact | ManagerFact
-    | OptionFact | DefinitionFact | WholeFact
+    | LanesFact | WeightsFact | NameFact | OptionFact | DefinitionFact | WholeFact
 )  # fmt: skip

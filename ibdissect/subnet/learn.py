@@ -14,7 +14,7 @@ from ibdissect.fabric.file_lines import KnownFile, doubtful, line_number
 from ibdissect.fabric.keys import Guard, MKey
 from ibdissect.fabric.model import SWITCH, Node, NodeFacts, Port, Subnet
 from ibdissect.fabric.partitions import PKeys
-from ibdissect.fabric.tables import BLOCK, MASKS, PORTS, UNREACHABLE, Forwarding
+from ibdissect.fabric.tables import BLOCK, MASKS, PORTS, UNREACHABLE, Forwarding, Qos
 from ibdissect.fabric.topology import connect
 from ibdissect.wire.numbers import FIRST_MULTICAST
 
@@ -24,16 +24,19 @@ from .facts import (
     Fact,
     GroupFact,
     InfoFact,
+    LanesFact,
     LinkFact,
     ManagerFact,
     MKeyFact,
     MulticastFact,
+    NameFact,
     NodeFact,
     OptionFact,
     PortFact,
     RouteFact,
     SwitchFact,
     TableFact,
+    WeightsFact,
     WholeFact,
 )
 from .partitions_conf import memberships
@@ -91,6 +94,9 @@ class _Learner:
         """All facts, in the order in which they need each other."""
         for line, node in self._of(NodeFact):
             self._node(line, node)
+        for _, name in self._of(NameFact):
+            if named := self.subnet.nodes.get(name.guid):
+                named.name = name.name.encode("utf-8", "surrogateescape")[:64]
         self._ports()
         for line, switch in self._of(SwitchFact):
             port = self.subnet.by_lid(switch.lid)
@@ -112,6 +118,16 @@ class _Learner:
                 connect(near, far, line)
         for line, table in self._of(TableFact):
             self._table(line, table)
+        for line, lanes in self._of(LanesFact):
+            port = self.port(lanes.end, line)
+            if port is not None and (port.node.kind == SWITCH or lanes.end.number < 0):
+                port.qos = port.qos or Qos()
+                port.qos.learn_map(lanes.entered, self.subnet.share(lanes.entries), line)
+        for line, weights in self._of(WeightsFact):
+            port = self.port(weights.end, line)
+            if port is not None:
+                port.qos = port.qos or Qos()
+                port.qos.learn_arbitration(weights.block, self.subnet.share(weights.entries), line)
         for line, key in self._of(MKeyFact):
             port = self.port(key.end, line)
             if port is not None:

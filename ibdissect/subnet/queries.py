@@ -15,6 +15,8 @@ from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.spec import Field
 
 from .facts import End, Fact, GroupFact, InfoFact, LinkFact, ManagerFact, NodeFact, PortFact, RouteFact, SwitchFact, TableFact
+from .lanes import VLS as VL_NUMBERS
+from .lanes import WEIGHTS, mapped, weighted
 from .text import KIND_WORDS, LIDS, NODE_PORTS, Lines, gid, guid, number
 
 Values = dict[str, tuple[str, int]]
@@ -216,6 +218,8 @@ def saquery(lines: Lines) -> Iterator[Fact]:
         name = head[1].removesuffix("Record").strip() + (f" {head[2]}" if head[2] else "")
         if name == "PKeyTable":
             tables += _p_key_record(lines)
+        elif name in ("SL2VLTable", "VLArbTable"):
+            yield from _lanes_record(lines)
         elif name == "LFT":
             yield from _forwarding_record(lines)
         elif name == "Path":
@@ -264,6 +268,28 @@ def _sized(tables: list[TableFact], lines: Lines) -> Iterator[TableFact]:
         mine = blocks[one.end]
         whole = not lines.strange and len(mine) == max(mine) + 1 and (len(mine) == most or one.end != tables[-1].end)
         yield TableFact(one.line, one.end, one.block, one.keys, ENTRIES * len(mine) if whole else 0)
+
+
+def _lanes_record(lines: Lines) -> Iterator[Fact]:
+    """SL to VL: a row of VLs; VL arbitration: rows of 16 VLs, and of their weights."""
+    values, rows = Values(), dict[str, list[str]]()
+    for text in lines:
+        name, dots, value = text.partition("..")
+        row = name.split(":")
+        if dots:
+            values[name.strip()] = (value.lstrip(".").strip(), lines.number)
+        elif len(row) == 2 and row[1].strip():
+            rows.setdefault(row[0].strip(), []).extend(word.strip() for word in row[1].split("|") if word.strip())
+        elif text.strip():
+            lines.back()
+            break
+    end = End(lid=_number(values, "LID", LIDS) or 0, number=-1 if (at := _number(values, "Port", NODE_PORTS)) is None else at)
+    if "OutPort" in values:
+        yield from mapped(lines, end, values.get("InPort", ("", 0))[0], values["OutPort"][0], rows.get("VL", []))
+    else:
+        vls = [number(word, VL_NUMBERS, 10) for word in rows.get("VL", [])]
+        weights = [number(word, WEIGHTS, 10) for word in rows.get("Weight", [])]
+        yield from weighted(lines, end, _number(values, "Block", range(1, 5)) or 1, vls, weights)
 
 
 def _forwarding_record(lines: Lines) -> Iterator[Fact]:

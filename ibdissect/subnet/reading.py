@@ -25,8 +25,9 @@ from ibdissect.table.services import Services
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import builtin
 
-from . import discover, dumps, host, ibdiagnet, opensm_files, queries
+from . import discover, dumps, host, ibdiagnet, lanes, opensm_files, queries
 from .described import described
+from .discovered_cache import MAGIC, ibnetdiscover_cache
 from .facts import Fact
 from .learn import SubnetFile
 from .partitions_conf import partitions_conf
@@ -36,7 +37,7 @@ HEAD, WIDTH = 400, 1000
 """Lines, and characters of each, that are looked at to recognize a kind."""
 MOST_BYTES = 1 << 30
 """Bytes read of a file; a device file may be endless."""
-MOST_JSON = 1 << 28
+MOST_BINARY = 1 << 28
 MOST_FILES = 100_000
 MOST_FACTS = 1 << 22
 TREE = tuple(["node_guid", *(f"ports/*/{name}" for name in ("pkeys/*", "gids/0", "lid", "lid_mask_count", "link_layer"))])
@@ -66,11 +67,14 @@ KINDS: dict[str, Kind] = {
     "capture": Kind(None),
     "json": Kind(None),
     "ibnetdiscover": Kind(_sign(r'(?:Switch|Ca|Rt)\s+\d+\s+"[SHR]-[0-9a-f]{16}"'), discover.ibnetdiscover),
+    "ibnetdiscover-cache": Kind(None),
     "ibnetdiscover-ports": Kind(_sign(r"(?:CA|SW|RT)\s+\d+\s+\d+ 0x[0-9a-f]{16} "), discover.ports_of_ibnetdiscover),
     "nodes": Kind(_sign(r"(?:Ca|Switch|Rt)\s*: 0x[0-9a-f]+ ports \d+ "), discover.nodes),
     "iblinkinfo": Kind(_sign(r".*\d\[[^\]]*\] ==\(.*\)==>"), discover.iblinkinfo),
     "saquery": Kind(_sign(r"\w[\w ]*(?:Record|member|group) dump:\s*$|PKeyTableRecord dump:"), queries.saquery),
     "smpquery": Kind(_sign(r"# (?:Port|Node|Switch) info:|\s*0:(?: 0x[0-9a-f]{4}){8}\s*$"), queries.smpquery),
+    "lanes": Kind(_sign(r"# (?:SL2VL table|VLArbitration tables): Lid |#in out : 0 "), lanes.lanes),
+    "node-name-map": Kind(_sign(r'0x[0-9a-fA-F]{1,16}\s+"[^"#]'), discover.name_map, lasting=True),
     "sminfo": Kind(_sign(r"sminfo: sm lid "), queries.sminfo),
     "subnet.lst": Kind(_sign(r"\{ (?:CA|SW|Rt|\*\*)\S* Ports:"), dumps.subnet_lst),
     "lfts": Kind(_sign(r"Unicast lids \[.*\] of switch "), dumps.forwarding),
@@ -220,7 +224,9 @@ class _Reader:
             facts, last = _captured(path)
             known = changed(known, time_ns=last, exact=True)
         elif kind == "json":
-            facts = list(islice(described(_loaded(path, head + file.read(MOST_JSON))), MOST_FACTS - self._facts))
+            facts = list(islice(described(_loaded(path, head + file.read(MOST_BINARY))), MOST_FACTS - self._facts))
+        elif kind == "ibnetdiscover-cache":
+            facts = list(islice(ibnetdiscover_cache(path, head + file.read(MOST_BINARY)), MOST_FACTS - self._facts))
         else:
             strange = Lines(path, _lines(head, file))
             parse = KINDS[kind].parse
@@ -279,6 +285,8 @@ def _kind(path: str, head: bytes) -> str:
     """The kind of a file by its first lines; empty: none."""
     if head[:4] in pcap.MAGICS or head[:4] == pcapng.MAGIC or path.lower().endswith(NAMES):
         return "capture"
+    if head[:4] == MAGIC:
+        return "ibnetdiscover-cache"
     if head.lstrip()[:1] == b"{" and b'"schema"' in head:
         return "json"
     if b"\0" in head:

@@ -191,5 +191,12 @@ Storage=0x0010, mtu=4 :
         mgid=ff12:401b::0707  # an IP group
         0x0002c903000000a1=limi, 0x2c903000000b1=full ;
 """,
+    "node-name-map": """# node GUID, name
+0x0002c90200400010 "edge 1" # the one by the door
+""",
+    "lanes": """# SL2VL table: Lid 3
+#                 SL: | 0| 1| 2| 3| 4| 5| 6| 7| 8| 9|10|11|12|13|14|15|
+ports: in  0, out  0: | 0| 1| 2| 3| 4| 5| 6| 7| 0| 1| 2| 3| 4| 5| 6| 7|
+""",
 }
 A, B, SWITCH = 0x0002C903000000A1, 0x0002C903000000B1, 0x0002C90200400010

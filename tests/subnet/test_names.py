@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import pickle
 from pathlib import Path
 
@@ -32,6 +33,13 @@ def test_columns_and_sentences(names: Names) -> None:
     ]  # fmt: skip
     text = "from LID 3 to QP 0x48 of 0x0002c903000000b0 port 1 (LID 4), 0x0002c90200400010 and LID 9"
     assert names.sentence(text) == f"from LID 3 ({HOST_A} port 1) to QP 0x48 of host B port 1 (LID 4), edge 1 and LID 9"
+
+
+def test_the_administrator_names_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "topology").write_text(SAMPLES["ibnetdiscover"])
+    (tmp_path / "map").write_text('0x0002c90200400010 "door"\n0x99 "gone"\n')
+    os.utime(tmp_path / "map", (1e9, 1e9))
+    assert sorted(names_of(read_files([str(tmp_path)])).nodes.values()) == ["door", "host A, \"fast\" lid 99", "host B"]
 
 
 def test_filters(names: Names) -> None:
