@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ibdissect.fabric.file_lines import is_doubtful
-from ibdissect.fabric.model import SWITCH, Subnet
+from ibdissect.fabric.model import ACTIVE, SWITCH, Subnet
 from ibdissect.lint.finding import Finding, Severity
 from ibdissect.session.capture import Capture
 from ibdissect.subnet import learn, read_files
@@ -40,11 +40,18 @@ def fields(subnet: Subnet) -> dict[Any, Any]:
             found["keys", lid] = {key for key in table.keys(1)[0] if key & 0x7FFF}
         elif table is not None and not table.blocks and table.intended is not None:
             found["keys", lid] = set(table.intended.keys)
+    for mgid, group in subnet.groups.by_mgid.items():
+        found["group", mgid] = (group.facts.now.mlid, group.facts.now.p_key) if group.facts.now is not None else None
     for node in subnet.nodes.values():
         found["kind", node.guid] = node.kind or None
         found["ports", node.guid] = node.num_ports or None
         found["size", node.guid] = node.partition_cap or None
         for port in node.ports.values():
+            if port.info is not None and port.state == ACTIVE:
+                found["mtu", node.guid, port.number] = port.info.neighbor_mtu
+                found["lmc", node.guid, port.number] = port.info.lmc
+            for entered in port.qos.numbers() if port.qos is not None else ():
+                found["lanes", node.guid, port.number, entered] = port.qos.map(entered) if port.qos is not None else None
             if port.peer is not None and port.peer.node.guid:
                 found["cable", node.guid, port.number] = port.peer.node.guid, port.peer.number
             if port.node.kind == SWITCH and port.number and port.p_keys is not None:
@@ -87,7 +94,7 @@ def test_each_file_and_all_together_agree_with_the_sweep(state: Path, shared: Pa
         assert not wrong, [path.name for path in paths]
         for file in known.files:
             kinds[file.kind] = kinds.get(file.kind, 0) + len(said.keys() & shown.keys())
-    assert {kind for kind, count in kinds.items() if not count} <= {"opensm.log", "opensm.conf", "sminfo", "sa.dump", "guid2mkey"}
+    assert {kind for kind, count in kinds.items() if not count} <= {"opensm.log", "opensm.conf", "sminfo", "sa.dump", "guid2mkey", "node-name-map"}
     assert not differences(fields(subnet_of(state)), shown)
     assert fields(subnet_of(state)).keys() >= shown.keys()
 
