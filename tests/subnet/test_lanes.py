@@ -12,7 +12,7 @@ ROW = "|".join(f"{vl:2}" for vl in VLS) + "|"
 SQUARE = "VL    : |0x0 |0x1 |\nWEIGHT: |0x40|0x4 |\n"
 TEXTS = {
     "smpquery": ("lanes", f"# SL2VL table: Lid 2\n#      SL: | 0| 1|\nports: in  1, out  2: |{ROW}\n"),
-    "opensm": ("lanes", f'Switch 0x0002c90200400010, base LID 2, "edge 1"\n#in out : 0  1\n1   2   : {" ".join(map(str, VLS))} \n'),
+    "opensm": ("lanes", 'Switch 0x0002c90200400010, base LID 2, "edge 1"\n#in out : 0  1\n1   2   : ' + "  ".join(map(str, VLS)) + "\n"),
     "saquery": ("saquery", f"SL2VLTableRecord dump:\n\t\tLID....2\n\t\tInPort....1\n\t\tOutPort....2\n\t\tSL: 0| 1|\n\t\tVL:{ROW}\n"),
 }
 LOW = "# VLArbitration tables: Lid 3 port 1 LowCap 2 HighCap 2\n# Low priority VL Arbitration Table:\n"
@@ -45,5 +45,6 @@ def test_arbitration(file: tuple[str, str]) -> None:
 
 
 def test_what_is_not_whole_is_counted() -> None:
-    for text in ("# SL2VL table: Lid 2\nports: in 1, out 2: | 0| 1|", f"{LOW}VL    : |0x0 |0x1 |\nWEIGHT: |0x40|", "# SL2VL table: Lid 2\nx"):
+    short = "# SL2VL table: Lid 2\nports: in 1, out 2: | 0| 1|"
+    for text in (short, f"{LOW}VL    : |0x0 |0x1 |\nWEIGHT: |0x40|", "# SL2VL table: Lid 2\nx"):
         assert parsed("lanes", text)[1].strange == 1
