@@ -10,9 +10,10 @@ from tests.subnet.samples import SAMPLES
 VLS = [0, 1, 2, 3] * 4
 ROW = "|".join(f"{vl:2}" for vl in VLS) + "|"
 SQUARE = "VL    : |0x0 |0x1 |\nWEIGHT: |0x40|0x4 |\n"
+COLUMNS = "  ".join(map(str, VLS)) + " "
 TEXTS = {
     "smpquery": ("lanes", f"# SL2VL table: Lid 2\n#      SL: | 0| 1|\nports: in  1, out  2: |{ROW}\n"),
-    "opensm": ("lanes", 'Switch 0x0002c90200400010, base LID 2, "edge 1"\n#in out : 0  1\n1   2   : ' + "  ".join(map(str, VLS)) + "\n"),
+    "opensm": ("lanes", f'Switch 0x0002c90200400010, base LID 2, "edge 1"\n#in out : 0  1\n1   2   : {COLUMNS}\n'),
     "saquery": ("saquery", f"SL2VLTableRecord dump:\n\t\tLID....2\n\t\tInPort....1\n\t\tOutPort....2\n\t\tSL: 0| 1|\n\t\tVL:{ROW}\n"),
 }
 LOW = "# VLArbitration tables: Lid 3 port 1 LowCap 2 HighCap 2\n# Low priority VL Arbitration Table:\n"
