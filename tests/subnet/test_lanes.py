@@ -20,7 +20,7 @@ LOW = "# VLArbitration tables: Lid 3 port 1 LowCap 2 HighCap 2\n# Low priority V
 SHARES = {
     "smpquery": ("lanes", f"{LOW}{SQUARE}# High priority VL Arbitration Table:\n{SQUARE}"),
     "saquery": ("saquery", "".join(
-        f"VLArbTableRecord dump:\n\t\tLID....3\n\t\tPort....1\n\t\tBlock....{block}\n\t\tVL    : 0| 1|\n\t\tWeight:64| 4|\n" for block in (1, 3)
+        f"VLArbTableRecord dump:\n\t\tLID....3\n\t\tPort....1\n\t\tBlock..{block}\n\t\tVL    : 0| 1|\n\t\tWeight:64| 4|\n" for block in "13"
     )),
 }  # fmt: skip
 
