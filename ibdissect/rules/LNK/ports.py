@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,17 +12,21 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import DOWN, ROUTER, STATE_AT, SWITCH, Subnet
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Seen, on_event
+from ibdissect.rules.LNK.packet import LOCAL
 from ibdissect.rules.shared.attribute_rule import VLS
-from ibdissect.rules.shared.link_rule import LIDS, NO_LIMIT, VLS_AT, Ends, LinkRule
+from ibdissect.rules.shared.link_rule import LIDS, NO_LIMIT, VLS_AT, Ends, LinkRule, pieces
 from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.rules.shared.site_policy import foreign_lids
 from ibdissect.table.locate import Int
 from ibdissect.table.native import Native
+from ibdissect.table.rows import groups
 from ibdissect.wire.link import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.sm_port import PortInfo
 
 MANAGEMENT_VL = 15
+MAX_PAIRS = 4096
+"""Pairs of ends in a chunk whose raw packets are looked at."""
 
 
 class MtuExceeded(LinkRule):
@@ -163,6 +168,46 @@ class UnassignedLid(KnowledgeRule, LinkRule):
                     {"lid": lid, "verb": verb}, field, lid, proof=[(subnet.listed, "lists all ports of the subnet")], count=len(rows),
                     key=("files", lid, verb), message="LID {lid} {verb}, but no port of the subnet has it",
                 )  # fmt: skip
+
+
+class RawFiltered(KnowledgeRule):
+    """A raw packet goes over a switch port that filters raw packets.
+
+    The port drops it: its sender waits for nothing. If the packet was captured behind the port, the filter does not work.
+
+    Keep the sender from raw packets, or switch the filter off (FilterRawInbound, FilterRawOutbound in PortInfo of the port).
+
+    The switch port in front of the sender or receiver, its link and its PortInfo as they were shown last. Only info where the
+    capture missed a packet since then.
+    """
+
+    code, name, severity = "LNK015", "raw-with-filter-enabled", WARNING
+    reference = "IBA 14.2.5.6; seed000 FilterRawInbound, FilterRawOutbound"
+    message = "raw packet from LID {slid} to LID {dlid} over {port}, which filters raw packets"
+    example = "PortInfo of a switch port with FilterRawInbound 1, and a packet with LNH 0 from the adapter behind it"
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        table, first = event.table, event.table.chunk.first
+        raw = np.flatnonzero(table.values(LRH.lnh) < LOCAL)
+        if not len(raw):
+            return
+        rows, slids, dlids = table.occurrences(LRH).rows[raw], table.values(LRH.slid)[raw], table.values(LRH.dlid)[raw]
+        start, which = groups((slids, dlids))
+        for i, at in enumerate(start.tolist()[:MAX_PAIRS]):
+            slid, dlid = int(slids[at]), int(dlids[at])
+            ends = ((slid, PortInfo.filter_raw_inbound), (dlid, PortInfo.filter_raw_outbound))
+            cuts = [change - first for lid, _ in ends for change in event.subnet.changes(lid)]
+            for (lid, filters), mine in product(ends, pieces(rows[which == i], cuts)):
+                frame = first + int(mine[0])
+                owner, since = event.subnet.owner(lid, frame)
+                near, faced = owner.facing_at(frame) if owner is not None and owner.node.kind != SWITCH else (None, 0)
+                info, shown = near.info_at(frame) if near is not None and near.node.kind == SWITCH else (None, 0)
+                if near is not None and info is not None and filters.__get__(info, PortInfo):
+                    yield Seen(table, int(mine[0])).found(
+                        {"slid": slid, "dlid": dlid, "port": near.name_at(frame)}, LRH.lnh, count=len(mine), key=(slid, dlid, lid),
+                        proof=[(shown, "the filter"), (faced, "the link"), (since, f"whose LID {lid} is")],
+                    )  # fmt: skip
 
 
 def complete_since(frames: Int, state: Callable[[int], tuple[bool, int]]) -> Int:

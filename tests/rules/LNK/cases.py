@@ -133,6 +133,11 @@ case("LNK020", [*sweep(), data(dlid=7)], [*sweep()[:-1], data(dlid=7)], frames=[
 # virtual ports have LIDs that no PortInfo tells
 VIRTUAL = back(PORT_INFO, port_info(5, operational_vls=1, capability_mask2=4), [1, 2])
 case("LNK020", [*sweep(), data(dlid=7)], [*sweep()[:-1], VIRTUAL, data(dlid=7)], frames=[10])
+FILTERING = [*sweep()[:5], back(PORT_INFO, port_info(0, operational_vls=1, filter_raw_inbound=1), [1], modifier=1), *sweep()[6:]]
+BARE = native(slid=1, dlid=5, lrh={"lnh": 0})
+case("LNK015", [*FILTERING, BARE], [*sweep(), BARE], frames=[10], also=["LNK014"], twin_also=["LNK014"])
+AGAINST = native(slid=5, dlid=1, lrh={"lnh": 0})  # from the port behind the other switch port: only what comes in is filtered
+case("LNK015", [*FILTERING, BARE], [*FILTERING, AGAINST], frames=[10], also=["LNK014"], twin_also=["LNK014"])
 packet("LNK021", data(dlid=5), data(dlid=2), sweep(top=4))
 case("LNK025", answer(5, PORT_INFO, port_info(5, lmc=1)), answer(6, PORT_INFO, port_info(6, lmc=1)))
 case("LNK025", answer(6, PORT_INFO, port_info(6, lmc=2)), answer(4, PORT_INFO, port_info(4, lmc=2)))
