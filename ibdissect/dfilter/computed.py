@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +10,7 @@ from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.capture.scattered import u16
-from ibdissect.dissect.named import ANSWER_NAMES
+from ibdissect.dissect.named import ANSWER_NAMES, frame_numbers
 from ibdissect.table.locate import Int
 from ibdissect.table.series import Blobs, Numbers, Series, blobs_of
 from ibdissect.table.table import ChunkTable
@@ -65,25 +65,9 @@ def values_of(name: str, table: ChunkTable, state: State) -> Series:
     if name == "_ws.malformed":
         rows = np.flatnonzero(table.located.malformed)
         return Numbers(rows, np.ones(len(rows), np.int64))
-    return Numbers(every, _FRAME[name](table, state))
-
-
-def _delta(table: ChunkTable, state: State) -> Int:
-    times = table.chunk.time_ns
-    before = times[:1] if state.before_ns is None else np.array([state.before_ns], np.int64)
-    return np.diff(times, prepend=before)
-
-
-_FRAME: Mapping[str, Callable[[ChunkTable, State], Int]] = {
-    "frame.number": lambda table, _: table.chunk.first + np.arange(len(table), dtype=np.int64),
-    "frame.len": lambda table, _: table.chunk.length,
-    "frame.cap_len": lambda table, _: table.chunk.caplen,
-    "frame.interface_id": lambda table, _: table.chunk.interface.astype(np.int64),
-    "frame.time": lambda table, _: table.chunk.time_ns,
-    "frame.time_epoch": lambda table, _: table.chunk.time_ns,
-    "frame.time_relative": lambda table, state: table.chunk.time_ns - (state.first_ns or 0),
-    "frame.time_delta": _delta,
-}
+    if name == "frame.time_delta":
+        return Numbers(every, np.diff(chunk.time_ns, prepend=chunk.time_ns[:1] if state.before_ns is None else state.before_ns))
+    return Numbers(every, frame_numbers(table, name, state.first_ns or 0))
 
 
 def _packet(table: ChunkTable) -> Blobs:

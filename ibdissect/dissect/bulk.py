@@ -241,7 +241,7 @@ class JsonLines:
         if item.kind == "nested":
             return 'null, "text": ' + _literal(item.title), []
         if isinstance(field, ComputedField):
-            return "%s", [[_computed_json(self.presenter, field, value) for value in rows.computed(item, field)]]
+            return "%s", [[_said(*self.presenter.present(field, value)) for value in rows.computed(item, field)]]
         if field in NAMES:
             return "%s", [self._in_context(field, item, rows)]
         if item.kind in BYTES and not field.secret:
@@ -265,7 +265,7 @@ class JsonLines:
             catalog = rows.catalog
 
             def make(key: tuple[Any, ...]) -> str:
-                return f'{json.dumps(plain_value(field, key[0]))}, "text": {quoted(context_text(catalog, field, key[0], key[1:]))}'
+                return _said(plain_value(field, key[0]), context_text(catalog, field, key[0], key[1:]))
 
             known = self._known[field] = _Known(make)
         matrix = rows.matrix(item.piece)
@@ -291,20 +291,16 @@ class JsonLines:
             template = f'%d, "text": "{shown}"'
             return lambda value: template % (value, value)
 
-        def make(value: Any) -> str:
-            plain, text = presenter.present(field, decode_text(value) if field.kind == "text" else value)
-            return f'{json.dumps(plain)}, "text": {quoted(text)}'
-
-        return make
+        return lambda value: _said(*presenter.present(field, decode_text(value) if field.kind == "text" else value))
 
 
 def _bytes_json(presenter: Presenter, item: Item, value: bytes) -> str:
     plain, text = presenter.present_bytes(item, value)
-    return f'{json.dumps(plain)}, "text": {quoted(item.title or text)}'
+    return _said(plain, item.title or text)
 
 
-def _computed_json(presenter: Presenter, field: ComputedField, value: int | str) -> str:
-    plain, text = presenter.present(field, value)
+def _said(plain: Any, text: str) -> str:
+    """The JSON of a value and its text."""
     return f'{json.dumps(plain)}, "text": {quoted(text)}'
 
 

@@ -9,7 +9,7 @@ from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.component_mask import components_set
 from ibdissect.wire.mad import MAD, status_text
 from ibdissect.wire.names import SM_CONTROL
-from ibdissect.wire.numbers import SET, SM_INFO
+from ibdissect.wire.numbers import SET, SM_INFO, SMP_CLASSES
 from ibdissect.wire.opa import STLSMPDirected
 from ibdissect.wire.sa import SAFormat, STLSAFormat
 from ibdissect.wire.sm import SMPDirected
@@ -38,7 +38,7 @@ def _attribute(catalog: Catalog, value: int, about: tuple[int, ...]) -> str:
 def _modifier(_catalog: Catalog, value: int, about: tuple[int, ...]) -> str:
     base_version, mgmt_class, method, attr_id, _ = about
     said = ""
-    if base_version == 1 and mgmt_class in (0x01, 0x81):
+    if base_version == 1 and mgmt_class in SMP_CLASSES:
         shown = MODIFIERS.get(attr_id)
         if shown is not None:
             said = shown(value).strip()

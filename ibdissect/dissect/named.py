@@ -124,20 +124,27 @@ def merged(parts: list[Run], take: Callable[[Run], list[Any]]) -> tuple[Int, lis
     return rows[order], [values[i] for i in order.tolist()]
 
 
-def frame_values(table: ChunkTable, name: str, first_ns: int) -> list[str]:
-    """A name of `FRAME_NAMES`, except the `_ws.col` ones, for every row as text."""
+def frame_numbers(table: ChunkTable, name: str, first_ns: int = 0) -> Int:
+    """A property of each frame, int64[n]; times in nanoseconds. `first_ns`: the time of the capture's first frame."""
     chunk = table.chunk
     if name == "frame.number":
-        return [str(chunk.first + i) for i in range(len(chunk))]
-    if name == "frame.time":
-        return [f"{text}Z" for text in np.datetime_as_string(chunk.time_ns.astype("M8[ns]"), unit="ns").tolist()]
-    if name in ("frame.time_epoch", "frame.time_relative"):
-        origin = first_ns if name == "frame.time_relative" else 0
-        return [seconds_text(value - origin) for value in chunk.time_ns.tolist()]
+        return chunk.first + np.arange(len(chunk), dtype=np.int64)
+    if name in ("frame.time", "frame.time_epoch"):
+        return chunk.time_ns
+    if name == "frame.time_relative":
+        return chunk.time_ns - first_ns
+    column: Int = {"frame.len": chunk.length, "frame.cap_len": chunk.caplen, "frame.interface_id": chunk.interface.astype(np.int64)}[name]
+    return column
+
+
+def frame_values(table: ChunkTable, name: str, first_ns: int) -> list[str]:
+    """A name of `FRAME_NAMES`, except the `_ws.col` ones, for every row as text."""
     if name == "_ws.malformed":
         return [MALFORMED[code] for code in table.located.malformed.tolist()]
-    column: Int = {"frame.len": chunk.length, "frame.cap_len": chunk.caplen, "frame.interface_id": chunk.interface.astype(np.int64)}[name]
-    return list(map(str, column.tolist()))
+    values = frame_numbers(table, name, first_ns)
+    if name == "frame.time":
+        return [f"{text}Z" for text in np.datetime_as_string(values.astype("M8[ns]"), unit="ns").tolist()]
+    return list(map(seconds_text if name.startswith("frame.time") else str, values.tolist()))
 
 
 def seconds_text(ns: int) -> str:

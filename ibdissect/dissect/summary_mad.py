@@ -9,6 +9,7 @@ from ibdissect.capture.scattered import gather
 from ibdissect.table.locate import Int
 from ibdissect.table.payloads import VENDOR_DATA_AT, VENDOR_OUI_AT
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire import numbers
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.cm import REJ
 from ibdissect.wire.cm_path import SIDRRep
@@ -16,7 +17,6 @@ from ibdissect.wire.component_mask import components_set
 from ibdissect.wire.mad import CLASS_VERSION, CLASSES, COMMON_ATTRIBUTES, RMPP, RMPP_TYPES, is_response, is_vendor, method_name, status_text
 from ibdissect.wire.names import SM_CONTROL, TRAP_NUMBER
 from ibdissect.wire.notice import Notice
-from ibdissect.wire.numbers import PM_CLASS, SET, SMP_CLASSES
 from ibdissect.wire.places import VendorOui
 from ibdissect.wire.sa import SAFormat
 from ibdissect.wire.spec import Field, Struct
@@ -28,7 +28,7 @@ from .value import Presenter
 if TYPE_CHECKING:
     from .summary import Summaries
 
-PROTOCOLS = {number: "SMP" if number in SMP_CLASSES else CLASSES[number].short for number in CLASS_VERSION}
+PROTOCOLS = {number: "SMP" if number in numbers.SMP_CLASSES else CLASSES[number].short for number in CLASS_VERSION}
 """Text of the protocol column by management class; `Vendor` or `MAD` for others."""
 
 CM_MESSAGES = {
@@ -91,10 +91,10 @@ def fill(table: ChunkTable, rows: Int, position: list[int], lines: Summaries, pr
         if known is None:
             known = heads[key] = _head(table.catalog, header)
         protocol, info = known
-        if header[1] != 0x01:
+        if header[1] != numbers.LID_ROUTED:
             info += _details(table, header, start, stop, presenter)
         elif header[16:18] == b"\0\x02":
-            info += _notice(table.catalog, table.chunk.data[start:stop].tobytes(), 0x01)
+            info += _notice(table.catalog, table.chunk.data[start:stop].tobytes(), numbers.LID_ROUTED)
         lines.protocol[place], lines.info[place] = protocol, info
 
 
@@ -111,7 +111,7 @@ def attribute_name(catalog: Catalog, mgmt_class: int, attr_id: int, method: int,
     struct = attribute_struct(catalog, mgmt_class, attr_id, method, base_version)
     if struct is not None:
         return struct.title
-    if mgmt_class not in (0x01, 0x81) and attr_id in COMMON_ATTRIBUTES:
+    if mgmt_class not in numbers.SMP_CLASSES and attr_id in COMMON_ATTRIBUTES:
         return COMMON_ATTRIBUTES[attr_id]
     return f"Attribute 0x{attr_id:04x}"
 
@@ -122,22 +122,22 @@ def _head(catalog: Catalog, header: bytes) -> tuple[str, str]:
     status = int.from_bytes(header[4:6], "big")
     attr_id, modifier = int.from_bytes(header[16:18], "big"), int.from_bytes(header[20:24], "big")
     protocol = PROTOCOLS.get(mgmt_class, "Vendor" if is_vendor(mgmt_class) else "MAD")
-    if mgmt_class == 0x07 and attr_id in CM_MESSAGES:
+    if mgmt_class == numbers.CM_CLASS and attr_id in CM_MESSAGES:
         info = CM_MESSAGES[attr_id]
     else:
         info = f"{method_name(mgmt_class, method)}({attribute_name(catalog, mgmt_class, attr_id, method, base_version)})"
-    if mgmt_class in (0x01, 0x81) and base_version == 1:
+    if mgmt_class in numbers.SMP_CLASSES and base_version == 1:
         shown = MODIFIERS.get(attr_id)
         if shown is not None:
             info += shown(modifier)
-        elif attr_id == 0x20 and method == SET:
+        elif attr_id == numbers.SM_INFO and method == numbers.SET:
             info += f" {SM_CONTROL.get(modifier, f'modifier {modifier}')}"
         elif modifier:
             info += f" modifier 0x{modifier:x}"
-    elif modifier and mgmt_class != 0x07:
+    elif modifier and mgmt_class != numbers.CM_CLASS:
         info += f" modifier 0x{modifier:x}"
     said = status_text(status, mgmt_class)
-    if said != "ok" and (is_response(method, modifier, mgmt_class) or mgmt_class != 0x81):
+    if said != "ok" and (is_response(method, modifier, mgmt_class) or mgmt_class != numbers.DIRECTED):
         info += f" status: {said}"
     return protocol, info
 
@@ -147,18 +147,18 @@ def _details(table: ChunkTable, header: bytes, start: int, stop: int, presenter:
     mgmt_class, method = header[1], header[3]
     attr_id = int.from_bytes(header[16:18], "big")
     data = table.chunk.data[start:stop].tobytes()
-    if mgmt_class == 0x81:
+    if mgmt_class == numbers.DIRECTED:
         path = _path(header, data)
-        return (_notice(table.catalog, data, mgmt_class) if attr_id == 2 else "") + path
-    if attr_id == 2:
+        return (_notice(table.catalog, data, mgmt_class) if attr_id == numbers.NOTICE else "") + path
+    if attr_id == numbers.NOTICE:
         return _notice(table.catalog, data, mgmt_class)
-    if mgmt_class == 0x03:
+    if mgmt_class == numbers.SA_CLASS:
         return _administration(table.catalog, data, method, attr_id, presenter)
-    if mgmt_class == PM_CLASS:
+    if mgmt_class == numbers.PM_CLASS:
         select = getattr(attribute_struct(table.catalog, mgmt_class, attr_id, method), "port_select", None)
         at = table.catalog.data_at(mgmt_class, header[0]) + select.bit // 8 if select is not None else len(data)
         return f" port {data[at]}" if at < len(data) else ""
-    if mgmt_class == 0x07:
+    if mgmt_class == numbers.CM_CLASS:
         return _connection(data, attr_id)
     if 0x30 <= mgmt_class <= 0x4F and len(data) >= VENDOR_DATA_AT:
         return _vendor(table.catalog, data, mgmt_class, attr_id)
@@ -192,7 +192,7 @@ def _notice(catalog: Catalog, data: bytes, mgmt_class: int) -> str:
         return f" vendor 0x{notice.producer_type:06x} device {notice.trap_number}"
     if notice.type == 0x7F:
         return " empty"
-    name = TRAP_NUMBER.get(notice.trap_number) if mgmt_class in (0x01, 0x81, 0x03) else None
+    name = TRAP_NUMBER.get(notice.trap_number) if mgmt_class in {*numbers.SMP_CLASSES, numbers.SA_CLASS} else None
     return f" trap {notice.trap_number}" + (f" ({name})" if name else "")
 
 
@@ -212,10 +212,10 @@ def _administration(catalog: Catalog, data: bytes, method: int, attr_id: int, pr
     if data[0] != 1 or len(data) < SAFormat.size:
         return ""
     rmpp, head = RMPP(data, 24), SAFormat(data, 0)
-    struct = attribute_struct(catalog, 0x03, attr_id, method)
+    struct = attribute_struct(catalog, numbers.SA_CLASS, attr_id, method)
     if rmpp.active and rmpp.rmpp_type not in (0, 1):
         return f" RMPP {RMPP_TYPES.get(rmpp.rmpp_type, 'unknown')} segment {rmpp.data1}"
-    if method & 0x80:
+    if method & numbers.RESPONSE_BIT:
         return _records(rmpp, head, method)
     segment = f" segment {rmpp.data1}" if rmpp.active and rmpp.data1 > 1 else ""
     if segment or struct is None or not head.component_mask or len(data) < 56 + struct.size:
@@ -225,7 +225,7 @@ def _administration(catalog: Catalog, data: bytes, method: int, attr_id: int, pr
 
 def _records(rmpp: Any, head: SAFormat, method: int) -> str:
     if not rmpp.active:
-        return " 1 record" if method == 0x81 and head.attribute_offset else " 0 records" if method != 0x81 else ""
+        return " 1 record" if method == numbers.GET_RESP and head.attribute_offset else " 0 records" if method != numbers.GET_RESP else ""
     if rmpp.data1 != 1:
         return f" segment {rmpp.data1}"
     # PayloadLength of the first segment counts 20 bytes of SA header in every segment (IBA 13.6.2.1, 15.2.1).

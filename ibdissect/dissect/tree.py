@@ -7,21 +7,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct as Record
 
 from ibdissect.table.addresses import End, ends_at
 from ibdissect.table.computed import value_of
 from ibdissect.table.locate import MALFORMED, Int
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.catalog import StructType
+from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.column import ComputedField
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.spec import Field
 
 from .context import ABOUT, NAMES, context_text
-from .layout import BYTES, Item, Layout, layout_of
+from .layout import BYTES, Item, Layout, Piece, items_of, layout_of
 from .summary import Summary, summaries
 from .value import Presenter
-from .walk import Walk
+from .walk import Placement, Walk
 
 
 @dataclass(slots=True)
@@ -105,8 +106,12 @@ def _one(row: int) -> Int:
 
 def tree_of(walk: Walk, layout: Layout, row: int, presenter: Presenter, summary: Summary) -> Tree:
     """The tree of a row of a shape."""
-    chunk = walk.table.chunk
-    maker = _Maker(walk, layout, row, presenter)
+    chunk, first = walk.table.chunk, int(walk.start[row])
+    at, stop = (ends[first : first + len(layout.pieces)].tolist() for ends in (walk.at, walk.stop))
+    frame = int(chunk.offset[row])
+    start = min([frame, *at])
+    buffer = chunk.data[start : frame + int(chunk.caplen[row])].tobytes()
+    maker = _Maker(layout, presenter, walk.table.catalog, at, stop, start, frame, buffer)
     layers = [node for layer in layout.layers for node in maker.nodes(layer)]
     reason = MALFORMED[int(walk.table.located.malformed[row])]
     tree = Tree(
@@ -119,7 +124,7 @@ def tree_of(walk: Walk, layout: Layout, row: int, presenter: Presenter, summary:
         ends=ends_at(walk.table, row),
         layers=layers,
         malformed=reason or None,
-        data=maker.buffer[maker.lead :],
+        data=buffer[frame - start :],
     )
     if not presenter.show_keys:
         tree.secret_bytes = tuple(
@@ -128,21 +133,27 @@ def tree_of(walk: Walk, layout: Layout, row: int, presenter: Presenter, summary:
     return tree
 
 
-class _Maker:
+def fields_of(struct: StructType, data: bytes, presenter: Presenter, catalog: Catalog) -> list[Node]:
+    """The fields of a structure on its own; offsets count from its start."""
+    layout = Layout([Piece(Placement(struct, None), 0, None)], items_of(struct))
+    maker = _Maker(layout, presenter, catalog, [0], [len(data)], 0, 0, data)
+    return [node for item in layout.layers for node in maker.nodes(item)]
+
+
+class _Maker(Record):
     """Reads the values of one row through views."""
 
-    def __init__(self, walk: Walk, layout: Layout, row: int, presenter: Presenter) -> None:
-        chunk = walk.table.chunk
-        self.layout, self.presenter, self.catalog = layout, presenter, walk.table.catalog
-        frame = int(chunk.offset[row])
-        first = int(walk.start[row])
-        self.at = [int(walk.at[first + i]) for i in range(len(layout.pieces))]
-        self.stop = [int(walk.stop[first + i]) for i in range(len(layout.pieces))]
-        start = min([frame, *self.at])
-        self.lead = frame - start
-        """Bytes of the ERF header before the frame."""
-        self.buffer = chunk.data[start : frame + int(chunk.caplen[row])].tobytes()
-        self.base, self.start = frame, start
+    layout: Layout
+    presenter: Presenter
+    catalog: Catalog
+    at: list[int]
+    """Start and end of each piece in the chunk's data."""
+    stop: list[int]
+    start: int
+    """Where `buffer` starts: at the frame, or at the ERF header before it."""
+    base: int
+    """Where the frame starts."""
+    buffer: bytes
 
     def nodes(self, item: Item) -> Iterator[Node]:
         """The node of an item; none if its condition fails."""

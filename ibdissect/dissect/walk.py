@@ -11,12 +11,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct as Record
 from msgspec.structs import replace
 
 from ibdissect.table.cut_keys import any_set, cut_keys, cut_messages, telltale, with_keys
 from ibdissect.table.locate import EXTENDED_STRUCTS, Int
+from ibdissect.table.rows import U64, mix
 from ibdissect.table.table import HEADERS, ChunkTable
 from ibdissect.table.unread import unread
 from ibdissect.wire import around
@@ -300,14 +300,8 @@ def _sorted(table: ChunkTable, kind: Int, rows: Int, at: Int) -> Int:
     return np.lexsort((kind, at, rows))
 
 
-def _row_keys(kind: Int, relative: Int, start: Int) -> npt.NDArray[np.uint64]:
-    """A hash of each row's pieces: a sum of mixed 64-bit words (splitmix64)."""
-    word = kind.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + relative.astype(np.uint64) * np.uint64(0xD1B54A32D192ED03)
-    word ^= word >> np.uint64(30)
-    word *= np.uint64(0xBF58476D1CE4E5B9)
-    word ^= word >> np.uint64(27)
-    word *= np.uint64(0x94D049BB133111EB)
-    word ^= word >> np.uint64(31)
-    total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(word, dtype=np.uint64)])
-    keys: npt.NDArray[np.uint64] = total[start[1:]] - total[start[:-1]]
+def _row_keys(kind: Int, relative: Int, start: Int) -> U64:
+    """A hash of each row's pieces."""
+    total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mix([kind, relative]), dtype=np.uint64)])
+    keys: U64 = total[start[1:]] - total[start[:-1]]
     return keys

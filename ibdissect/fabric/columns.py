@@ -15,31 +15,9 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.mads import Mads
 from ibdissect.table.rows import U64
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire import numbers
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import (
-    DIRECTED,
-    GET,
-    GET_RESP,
-    LID_ROUTED,
-    LINEAR,
-    MULTICAST,
-    NODE_DESCRIPTION,
-    NODE_INFO,
-    NOTICE,
-    P_KEY_TABLE,
-    PERMISSIVE,
-    PORT_INFO,
-    RANDOM,
-    SET,
-    SL_TO_VL,
-    SM_INFO,
-    SWITCH_INFO,
-    TRAP,
-    TRAP_REPRESS,
-    VENDOR_DIAG,
-    VL_ARBITRATION,
-)
 from ibdissect.wire.sm import NodeInfo, SMInfo, SMPDirected, SwitchInfo
 from ibdissect.wire.spec import Field
 from ibdissect.wire.transport import BTH
@@ -48,8 +26,11 @@ from .model import Node, SwitchFacts
 
 SMP_SIZE, DATA_AT = SMPDirected.size, SMPDirected.data.bit // 8
 PATH_AT = SMPDirected.initial_path.bit // 8
-TABLES = (SL_TO_VL, VL_ARBITRATION, LINEAR, RANDOM, MULTICAST)
-TEACHING = (NODE_DESCRIPTION, NODE_INFO, SWITCH_INFO, PORT_INFO, P_KEY_TABLE, *TABLES, SM_INFO, VENDOR_DIAG)
+TABLES = (numbers.SL_TO_VL, numbers.VL_ARBITRATION, numbers.LINEAR, numbers.RANDOM, numbers.MULTICAST)
+TEACHING = (
+    numbers.NODE_DESCRIPTION, numbers.NODE_INFO, numbers.SWITCH_INFO, numbers.PORT_INFO, numbers.P_KEY_TABLE, *TABLES, numbers.SM_INFO,
+    numbers.VENDOR_DIAG,
+)  # fmt: skip
 """Attributes whose answers the follower reads."""
 _TEACHES = np.zeros(1 << 16, np.bool_)
 _TEACHES[list(TEACHING)] = True
@@ -60,14 +41,14 @@ HOPS_AT, WAY_HEAD = 4, 5
 MAX_HOPS, WORD = 63, 8
 
 _READ: dict[int, tuple[Field[Any], ...]] = {
-    NODE_INFO: (
+    numbers.NODE_INFO: (
         NodeInfo.node_type, NodeInfo.num_ports, NodeInfo.system_image_guid, NodeInfo.node_guid, NodeInfo.port_guid,
         NodeInfo.partition_cap, NodeInfo.device_id, NodeInfo.local_port_num, NodeInfo.vendor_id,
     ),
-    SWITCH_INFO: (
+    numbers.SWITCH_INFO: (
         *(getattr(SwitchInfo, name) for name in SwitchFacts._fields), SwitchInfo.linear_fdb_top, SwitchInfo.port_state_change,
     ),
-    SM_INFO: (SMInfo.guid, SMInfo.priority, SMInfo.sm_state, SMInfo.act_count),
+    numbers.SM_INFO: (SMInfo.guid, SMInfo.priority, SMInfo.sm_state, SMInfo.act_count),
 }  # fmt: skip
 """Fields of an attribute in the order of `facts`."""
 
@@ -81,10 +62,10 @@ class Smps:
     def __init__(self, table: ChunkTable, *, keyed: bool = True) -> None:
         data, loc, mads = table.chunk.data, table.located, table.once(Mads)
         method, status, attribute = mads.method, mads.status, mads.attribute
-        directed = mads.mgmt_class == DIRECTED
-        answer = (method == GET_RESP) & ((status & np.where(directed, 0x7FFF, 0xFFFF).astype(np.uint16)) == 0)
-        trap = (method == TRAP) & (attribute == NOTICE)
-        asks = (method == GET) | (method == SET) | (method == TRAP_REPRESS)
+        directed = mads.mgmt_class == numbers.DIRECTED
+        answer = (method == numbers.GET_RESP) & ((status & np.where(directed, 0x7FFF, 0xFFFF).astype(np.uint16)) == 0)
+        trap = (method == numbers.TRAP) & (attribute == numbers.NOTICE)
+        asks = (method == numbers.GET) | (method == numbers.SET) | (method == numbers.TRAP_REPRESS)
         keep = _smps(table, mads, answer | asks | trap)
         rows, at, directed, answer, trap = mads.rows[keep], mads.at[keep], directed[keep], answer[keep], trap[keep]
         head = gather(data, at, DATA_AT)
@@ -102,7 +83,7 @@ class Smps:
         hops = column(SMPDirected.hop_count).astype(np.int64)
         slid, dlid = column(SMPDirected.dr_slid), column(SMPDirected.dr_dlid)
         self.dr_slid, self.dr_dlid = slid, dlid
-        self.pure: npt.NDArray[np.bool_] = directed & (slid == PERMISSIVE) & (dlid == PERMISSIVE)
+        self.pure: npt.NDArray[np.bool_] = directed & (slid == numbers.PERMISSIVE) & (dlid == numbers.PERMISSIVE)
         """Directed-route SMPs without a LID-routed part."""
         lrh = loc.at("lrh")[rows]
         near, far = u16(data, lrh + LRH.slid.bit // 8), u16(data, lrh + LRH.dlid.bit // 8)
@@ -121,7 +102,7 @@ class Smps:
         """What the follower does with each SMP, int64[n]."""
 
     def _first_key(self, answer: npt.NDArray[np.bool_]) -> int:
-        about_ports = np.flatnonzero((self.attribute == PORT_INFO) & (answer | (self.method == SET)))
+        about_ports = np.flatnonzero((self.attribute == numbers.PORT_INFO) & (answer | (self.method == numbers.SET)))
         shown = about_ports[self.bodies[about_ports, :8].any(axis=1)]
         return int(shown[0]) if len(shown) else len(self.rows)
 
@@ -130,7 +111,7 @@ class Smps:
         kind[trap] = COMPLAINS
         teaches = answer & _TEACHES[self.attribute]
         kind[teaches] = TEACHES
-        kind[((self.method == SET) & (self.attribute == P_KEY_TABLE)) | (self.method == TRAP_REPRESS)] = ASKS
+        kind[((self.method == numbers.SET) & (self.attribute == numbers.P_KEY_TABLE)) | (self.method == numbers.TRAP_REPRESS)] = ASKS
         kind[self.keyed_from :][~(answer | trap)[self.keyed_from :]] = ASKS
         for number, fields in _READ.items():
             index = np.flatnonzero(teaches & (self.attribute == number))
@@ -251,7 +232,7 @@ def _ways(data: npt.NDArray[np.uint8], at: Int, head: npt.NDArray[np.uint8], hop
 
 def _smps(table: ChunkTable, mads: Mads, wanted: Bool) -> Int:
     """Indices of the wanted MADs that are complete SMPs to QP0, with an LRH."""
-    wanted &= (mads.mgmt_class == LID_ROUTED) | (mads.mgmt_class == DIRECTED)
+    wanted &= (mads.mgmt_class == numbers.LID_ROUTED) | (mads.mgmt_class == numbers.DIRECTED)
     index = np.flatnonzero(wanted)
     rows = mads.rows[index]
     good = (mads.at[index] + SMP_SIZE <= table.located.payload_end[rows]) & (table.located.at("lrh")[rows] >= 0)

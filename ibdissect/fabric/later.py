@@ -12,6 +12,7 @@ import numpy as np
 
 from ibdissect.dropped import Dropped
 from ibdissect.table.locate import Bool, Int
+from ibdissect.table.rows import places_in
 from ibdissect.wire.numbers import GET
 
 from .events import ChunkFollowed
@@ -52,9 +53,7 @@ class FirstTold:
         if len(lost) and not self._blind:
             self._blind = int(told.frames[lost[0]])
         fresh = np.flatnonzero((told.sets | told.answers) & (told.key != NEVER))
-        if len(self._keys):
-            keys = told.key[fresh]
-            fresh = fresh[self._keys[np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)] != keys]
+        fresh = fresh[places_in(self._keys, told.key[fresh]) < 0]
         keys, first = np.unique(told.key[fresh], return_index=True)
         if not len(keys):
             return
@@ -71,23 +70,21 @@ class FirstTold:
 
     def asked(self, key: int) -> int:
         """Frame of the answer to a Get that first showed the attribute; NEVER if that is uncertain."""
-        at = int(np.searchsorted(self._keys, key))
-        return int(self._frames[at]) if at < len(self._keys) and self._keys[at] == key and self._good[at] else NEVER
+        at = int(places_in(self._keys, np.array([key]))[0])
+        return int(self._frames[at]) if at >= 0 and self._good[at] else NEVER
 
     def untold(self, keys: Int, frames: Int) -> Bool:
         """Which frames precede the first answer or Set of the attribute; bool[n]."""
-        if not len(self._keys):
-            return np.ones(len(keys), np.bool_)
-        at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        before: Bool = (self._keys[at] != keys) | (frames < self._frames[at])
+        at = places_in(self._keys, keys)
+        before: Bool = (at < 0) | (frames < np.append(self._frames, 0)[at])
         return before
 
 
 def _asked(ids: Int, frames: Int, asked: Int, at: Int) -> Bool:
     """Which transactions were asked for earlier: `asked` at the frames `at`."""
     known, first = np.unique(asked, return_index=True)
-    place = np.minimum(np.searchsorted(known, ids), len(known) - 1)
-    return (known[place] == ids) & (at[first[place]] < frames) if len(known) else np.zeros(len(ids), np.bool_)
+    place = places_in(known, ids)
+    return (place >= 0) & (np.append(at[first], 0)[place] < frames)
 
 
 class Later:

@@ -12,7 +12,7 @@ from ibdissect.capture.scattered import gather, u16
 from ibdissect.table.addresses import ENDS, GID_SIZE, LID_SIZE, NETWORK, End, by_header
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.mads import Mads
-from ibdissect.table.rows import U64
+from ibdissect.table.rows import U64, places_in
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD, RMPP, RMPP_CLASSES
 from ibdissect.wire.numbers import DIRECTED
@@ -108,10 +108,8 @@ class Datagrams:
 
     def among_directed(self, index: Int) -> tuple[Int, Int]:
         """Positions in `index` of directed-route SMPs, and their positions in `directed`."""
-        if not len(self.directed):
-            return self.directed, self.directed
-        place = np.minimum(np.searchsorted(self.directed, index), len(self.directed) - 1)
-        here = np.flatnonzero(self.directed[place] == index)
+        place = places_in(self.directed, index)
+        here = np.flatnonzero(place >= 0)
         return here, place[here]
 
     def keys(self, back: Bool) -> list[U64]:

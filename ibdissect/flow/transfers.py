@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ibdissect.dissect.layout import Item, items_of
 from ibdissect.dissect.summary_mad import attribute_name, attribute_struct
-from ibdissect.dissect.tree import Node
+from ibdissect.dissect.tree import Node, fields_of
 from ibdissect.dissect.value import Presenter
 from ibdissect.table.addresses import ends_at
 from ibdissect.table.locate import Int
@@ -146,31 +145,13 @@ def nodes(transfer: Reassembled, catalog: Catalog, presenter: Presenter) -> list
         node.raw = record.data
         if view is not None:
             node.struct = type(view)
-            node.children = [child for item in items_of(type(view)) for child in _fields(item, record.data, presenter)]
+            node.children = fields_of(type(view), record.data, presenter, catalog)
         found.append(node)
     return found
 
 
 def _places(spans: tuple[Span, ...]) -> str:
     return ", ".join(f"frame {span.frame} bytes {span.offset}-{span.offset + span.length - 1}" for span in spans)
-
-
-def _fields(item: Item, data: bytes, presenter: Presenter) -> Iterator[Node]:
-    field = item.field
-    assert field is not None
-    view = item.struct(data, item.view, len(data))
-    if field.when is not None and not field.applies(view):
-        return
-    length = item.length if item.kind != "rest" else max(len(data) - item.byte, 0)
-    node = Node(item.name, item.label, item.byte, length, item.bit % 8, item.bits or length * 8, None, item.title)
-    node.field = field
-    node.raw = data[item.byte : item.byte + length]
-    if item.kind != "nested":
-        node.value, node.text = presenter.present(field, field.read(view, item.bit))
-        if node.value is None:
-            node.masked = ((0, length),)
-    node.children = [child for below in item.children for child in _fields(below, data, presenter)]
-    yield node
 
 
 def outline(transfer: Reassembled, catalog: Catalog, presenter: Presenter) -> list[Node]:

@@ -9,7 +9,8 @@ from scapy.config import conf
 from scapy.fields import ConditionalField
 from scapy.packet import NoPayload, Packet, Padding
 
-from ibdissect.wire import mad
+from ibdissect.table.sa_tables import MAD_SIZE, RMPP_END
+from ibdissect.wire import mad, numbers
 from ibdissect.wire.places import Mad, MadFormat, VendorOui
 from ibdissect.wire.spec import Field, Struct
 
@@ -17,15 +18,8 @@ from .derive import MAKERS, Layer, StructType, layer, make
 from .fields import scapy_field, scapy_fields
 from .known import attribute_of, catalog, format_of
 
-MAD_SIZE, OPA_MAD_SIZE = 256, 2048
-"""Bytes of a MAD; for Omni-Path the maximum."""
 _COMPUTED = dict.fromkeys(("base_version", "mgmt_class", "class_version", "method", "attribute_id"))
-_SEND, _GET = 0x03, 0x01
-_SUBNET_ADM, _DEVICE_MGT, _VENDOR = 0x03, 0x06, range(0x30, 0x50)
-_RESPONSE, _TABLES = 0x80, (0x92, 0x93, 0x94)
-_FAILED = 0xFF1D
-"""Status bits of a response without data. A redirection is not among them: it carries ClassPortInfo (IBA 13.5.2)."""
-_DATA, _LAST, _RMPP_END = 1, 4, 36
+_VENDOR = range(0x30, 0x50)
 
 
 class MadLayer(Layer):
@@ -83,17 +77,17 @@ class MadLayer(Layer):
         rmpp, mgmt_class = self.fields.get("rmpp"), self.mgmt_class
         if rmpp is None:
             return size
-        segmented = rmpp.rmpp_type and (mgmt_class != _DEVICE_MGT or rmpp.rmpp_version)
-        if segmented and (rmpp.rmpp_type != _DATA or rmpp.data1 != 1):
+        segmented = rmpp.rmpp_type and (mgmt_class != numbers.DM_CLASS or rmpp.rmpp_version)
+        if segmented and (rmpp.rmpp_type != numbers.DATA or rmpp.data1 != 1):
             return 0
         if mgmt_class not in mad.RMPP_CLASSES or mgmt_class in _VENDOR:
             return size
-        if self.method & _RESPONSE and self.status & _FAILED:
+        if self.method & numbers.RESPONSE_BIT and self.status & numbers.NO_DATA:
             return 0
-        if mgmt_class == _SUBNET_ADM and self.method in _TABLES and not self.attribute_offset:
+        if mgmt_class == numbers.SA_CLASS and self.method in numbers.TABLE_RESPONSES and not self.attribute_offset:
             return 0
-        data = rmpp.data2 - (self.hole[0] - _RMPP_END)
-        return max(data, 0) if segmented and rmpp.rmpp_flags & _LAST and data <= size else size
+        data = rmpp.data2 - (self.hole[0] - RMPP_END)
+        return max(data, 0) if segmented and rmpp.rmpp_flags & numbers.LAST_SEGMENT and data <= size else size
 
     def do_dissect_payload(self, s: bytes) -> None:
         """Drop zero padding at the end of the MAD; building adds it again."""
@@ -119,12 +113,12 @@ class MadLayer(Layer):
         if version is None:
             version = place.base_version if isinstance(place, Mad) else self.version
         methods = place.methods if isinstance(place, Mad) else None
-        opa_smp = version == mad.BASE_VERSION_OPA and mgmt_class in (0x01, 0x81)
+        opa_smp = version == mad.BASE_VERSION_OPA and mgmt_class in numbers.SMP_CLASSES
         default = {
             "base_version": version,
             "mgmt_class": mgmt_class,
             "class_version": mad.BASE_VERSION_OPA if opa_smp else mad.CLASS_VERSION.get(mgmt_class, 1),
-            "method": min(methods) if methods else _SEND if mgmt_class == 0x07 else _GET,
+            "method": min(methods) if methods else numbers.SEND if mgmt_class == numbers.CM_CLASS else numbers.GET,
             "attribute_id": attr_id,
         }
         built = bytearray(header)
@@ -142,7 +136,7 @@ class _Bare(MadLayer):
     """A MAD of a class without its own format, or a truncated one: the common header, then data."""
 
     def full(self) -> int:
-        return OPA_MAD_SIZE if self.getfieldval("base_version") == mad.BASE_VERSION_OPA else MAD_SIZE
+        return MAD_SIZE[_version(self.getfieldval("base_version"))]
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
         if mad.MAD.size + len(payload) < self.full():

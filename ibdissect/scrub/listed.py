@@ -8,10 +8,12 @@ import numpy as np
 
 from ibdissect.capture.scattered import gather
 from ibdissect.table.locate import Int
+from ibdissect.table.rows import places_in
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.classport import InformInfo
 from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import SMP_CLASSES
 from ibdissect.wire.opa import STLSwitchInfo
 from ibdissect.wire.opa_notice import STLInformInfo
 from ibdissect.wire.opa_port import STLPortInfo
@@ -77,13 +79,13 @@ def _forwarding(table: ChunkTable, at: Int) -> tuple[Int, Int]:
     rows = np.searchsorted(table.chunk.offset, at, side="right") - 1
     mgmt_class, there = table.of_rows(MAD.mgmt_class)
     modifier = table.of_rows(MAD.attribute_modifier)[0].astype(np.int64)
-    blocks = np.where((there & np.isin(mgmt_class, (0x01, 0x81)))[rows], modifier[rows], -1)
+    blocks = np.where((there & np.isin(mgmt_class, list(SMP_CLASSES)))[rows], modifier[rows], -1)
     records = table.occurrences(LinearForwardingTableRecord)
     if len(records):
         order = np.argsort(records.at)
-        near = order[np.minimum(np.searchsorted(records.at[order], at - RECORD_TABLE), len(order) - 1)]
-        inside = records.at[near] == at - RECORD_TABLE
-        blocks[inside] = table.values(LinearForwardingTableRecord.block_num)[near[inside]]
+        place = places_in(records.at[order], at - RECORD_TABLE)
+        inside = place >= 0
+        blocks[inside] = table.values(LinearForwardingTableRecord.block_num)[order[place[inside]]]
     good = (blocks >= 0) & (blocks < UNICAST_BLOCKS)
     return at[good], blocks[good]
 

@@ -15,6 +15,7 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import SMP_CLASSES
 from ibdissect.wire.spec import Field
 
 from . import checksums
@@ -190,6 +191,6 @@ def _management(table: ChunkTable, data: Bytes) -> None:
     payload = located.at("payload")
     rows = np.flatnonzero(there & (lane == 15) & (located.at("mad") < 0) & (payload >= 0) & (payload + MAD.size <= located.end))
     start = payload[rows]
-    start = start[(before[start] == 1) & np.isin(before[start + 1], (0x01, 0x81))]
+    start = start[(before[start] == 1) & np.isin(before[start + 1], list(SMP_CLASSES))]
     for byte in (0, 1, 3):
         data[start + byte] = before[start + byte]

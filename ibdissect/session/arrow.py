@@ -112,23 +112,16 @@ class ArrowColumns:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _frame(self, table: ChunkTable, rows: Int, name: str, lines: Summaries | None) -> pa.Array:
-        chunk = table.chunk
         if name in named.ANSWER_NAMES:
             return self._answer(table, rows, name)
-        if name == "frame.number":
-            return pa.array(rows + chunk.first)
-        if name == "frame.time":
-            return pa.array(chunk.time_ns[rows], pa.int64()).cast(TIME)
-        if name in ("frame.time_epoch", "frame.time_relative"):
-            return _decimal(chunk.time_ns[rows] - (self.first_ns or 0) * (name == "frame.time_relative"))
+        if lines is not None and name.startswith("_ws.col."):
+            return pa.array(getattr(lines, name.removeprefix("_ws.col.")), pa.string())
         if name == "_ws.malformed":
             codes = table.located.malformed[rows]
             return pa.array(np.array(MALFORMED, object)[codes], pa.string(), mask=codes == 0)
-        if lines is not None and name.startswith("_ws.col."):
-            return pa.array(getattr(lines, name.removeprefix("_ws.col.")), pa.string())
-        if name == "frame.interface_id":
-            return pa.array(chunk.interface[rows].astype(np.int32))
-        return pa.array((chunk.length if name == "frame.len" else chunk.caplen)[rows])
+        values = named.frame_numbers(table, name, self.first_ns or 0)[rows]
+        kind = FRAME_TYPES[name]
+        return _decimal(values) if kind is SECONDS else pa.array(values, pa.int64()).cast(kind)
 
     def _answer(self, table: ChunkTable, rows: Int, name: str) -> pa.Array:
         """A column that depends on matching requests with answers; null where a row has none."""

@@ -114,20 +114,23 @@ def _exact(columns: Sequence[npt.NDArray[Any]]) -> tuple[Int, Int]:
 
 def common(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Int, Int]:
     """Intersect two strictly ascending arrays: the common values, and their indices in each. np.intersect1d imports numpy.ma (10 ms)."""
-    if not len(left) or not len(right):
-        return left[:0], left[:0], left[:0]
-    place = np.minimum(np.searchsorted(right, left), len(right) - 1)
-    index = np.flatnonzero(right[place] == left)
+    place = places_in(right, left)
+    index = np.flatnonzero(place >= 0)
     return left[index], index, place[index]
 
 
 def held(numbers: npt.NDArray[Any], some: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Which numbers are in `some`, bool[n]. np.isin may import numpy.ma (10 ms)."""
-    if not len(some):
-        return np.zeros(len(numbers), np.bool_)
-    known = np.sort(some)
-    found: npt.NDArray[np.bool_] = known[np.minimum(np.searchsorted(known, numbers), len(known) - 1)] == numbers
+    found: npt.NDArray[np.bool_] = places_in(np.sort(some), numbers) >= 0
     return found
+
+
+def places_in(ascending: npt.NDArray[Any], numbers: npt.NDArray[Any]) -> Int:
+    """Where each number first stands in an ascending array, int64[n]; -1 where it does not."""
+    if not len(ascending):
+        return np.full(len(numbers), -1, np.int64)
+    place = np.minimum(np.searchsorted(ascending, numbers), len(ascending) - 1)
+    return np.where(ascending[place] == numbers, place, -1)
 
 
 def slot(values: Int) -> Int:

@@ -13,7 +13,8 @@ from msgspec import Struct as Record
 
 from ibdissect.capture.scattered import u16
 from ibdissect.wire.catalog import StructType
-from ibdissect.wire.numbers import DATA, DM_CLASS, LAST_SEGMENT, RESPONSE_BIT, SA_CLASS
+from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA
+from ibdissect.wire.numbers import DATA, DM_CLASS, LAST_SEGMENT, NO_DATA, RESPONSE_BIT, SA_CLASS, TABLE_RESPONSES
 from ibdissect.wire.places import Mad
 
 from .locate import Bool, Int
@@ -22,14 +23,11 @@ from .unread import ASKING, unread
 if TYPE_CHECKING:
     from .table import ChunkTable
 
-MAD_SIZE = {1: 256, 0x80: 2048}
+MAD_SIZE = {BASE_VERSION_IB: 256, BASE_VERSION_OPA: 2048}
 """Bytes of a MAD by base version; RMPP segments are padded to it."""
 RMPP_END, HEADERS = 36, 46
 """Offsets of the end of the RMPP header, and of the end of AttributeOffset."""
 NONE = 0
-FAILED = 0xFF1D
-"""Status bits of a response without a record. Bit 1 is not among them: a redirection carries ClassPortInfo (IBA 13.5.2)."""
-TABLE_RESPONSES = (0x92, 0x93, 0x94)
 
 
 class Runs(Record, frozen=True, eq=False):
@@ -122,7 +120,9 @@ def starts_data(table: ChunkTable, rows: Int) -> Bool:
 def _segments(table: ChunkTable, rows: Int, place: Mad, data_at: int, size: int) -> _Segments:
     data, located = table.chunk.data, table.located
     mad = located.at("mad")[rows]
-    good = (mad + max(data_at, HEADERS) <= located.payload_end[rows]) & ((data[mad] == 0x80) == (place.base_version == 0x80))
+    good = (mad + max(data_at, HEADERS) <= located.payload_end[rows]) & (
+        (data[mad] == BASE_VERSION_OPA) == (place.base_version == BASE_VERSION_OPA)
+    )
     rows, mad = rows[good], mad[good]
     method, status = data[mad + 3], u16(data, mad + 4)
     response = (method & RESPONSE_BIT) != 0
@@ -131,7 +131,7 @@ def _segments(table: ChunkTable, rows: Int, place: Mad, data_at: int, size: int)
         kind = np.where(data[mad + 24] == 0, NONE, kind)
     number, length = _u32(table, mad + 28), _u32(table, mad + 32)
     segmented = kind == DATA
-    empty = (response & ((status & FAILED) != 0)) | ~(segmented | (kind == NONE))
+    empty = (response & ((status & NO_DATA) != 0)) | ~(segmented | (kind == NONE))
     stop = located.payload_end[rows]
     step, phase = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     room, header = MAD_SIZE[place.base_version] - data_at, data_at - RMPP_END

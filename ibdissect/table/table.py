@@ -16,7 +16,7 @@ from ibdissect.wire import around, link, network, transport
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.catalog import builtin as builtin_catalog
 from ibdissect.wire.column import ComputedField
-from ibdissect.wire.mad import MAD, RMPP_CLASSES
+from ibdissect.wire.mad import BASE_VERSION_OPA, MAD, RMPP_CLASSES
 from ibdissect.wire.places import Inside, Mad, MadFormat, Parsed
 from ibdissect.wire.spec import BYTE_KINDS, Field, Struct
 
@@ -234,7 +234,7 @@ class ChunkTable:
 
     def _fitting(self, rows: Int, at: Int, struct: StructType, base_version: int) -> Occurrences:
         good = at + struct.size <= self.located.payload_end[rows]
-        good &= (self.chunk.data[self.located.at("mad")[rows]] == 0x80) == (base_version == 0x80)
+        good &= (self.chunk.data[self.located.at("mad")[rows]] == BASE_VERSION_OPA) == (base_version == BASE_VERSION_OPA)
         rows, at = rows[good], at[good]
         has_rest = any(field.kind == "rest" for field in struct.fields)
         return Occurrences(rows, at, self.located.payload_end[rows] if has_rest else at + struct.size)

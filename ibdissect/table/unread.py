@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA
 from ibdissect.wire.numbers import FIRST_VENDOR, GET, GET_TABLE, SA_CLASS, SMP_CLASSES
 
 from .locate import Bool, Int
@@ -48,7 +49,7 @@ def unread_bytes(table: ChunkTable) -> tuple[Int, Int, Int]:
     heads = table.chunk.data[mad].astype(np.int64) << 8 | table.chunk.data[mad + 1]
     at = mad.copy()
     for head in np.unique(heads).tolist():
-        at[heads == head] += table.catalog.data_at(head & 0xFF, 0x80 if head >> 8 == 0x80 else 1)
+        at[heads == head] += table.catalog.data_at(head & 0xFF, BASE_VERSION_OPA if head >> 8 == BASE_VERSION_OPA else BASE_VERSION_IB)
     stop = table.located.payload_end[rows]
     there = at < stop
     return rows[there], at[there], stop[there]

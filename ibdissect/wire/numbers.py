@@ -19,6 +19,10 @@ GET, SET, SEND, TRAP, REPORT, TRAP_REPRESS = 0x01, 0x02, 0x03, 0x05, 0x06, 0x07
 GET_TABLE, GET_TRACE, DELETE, GET_RESP, DELETE_RESPONSE = 0x12, 0x13, 0x15, 0x81, 0x95
 RESPONSE_BIT = 0x80
 """Set in response methods, except TrapRepress."""
+TABLE_RESPONSES = (0x92, 0x93, 0x94)
+"""GetTableResp, GetTraceTableResp, GetMultiResp: a table of records, which may be empty."""
+NO_DATA = 0xFF1D
+"""Status bits of a response without data. Bit 1 is not among them: a redirection carries ClassPortInfo (IBA 13.5.2)."""
 
 # -- RMPP types (IBA 13.6.2.1)
 DATA, ACK, STOP, ABORT = 1, 2, 3, 4
