@@ -339,6 +339,8 @@ class _StructMeta(type):
 def _fields_of(cls: type[Struct]) -> list[Field[Any]]:
     """The fields of the structure that this one is derived from, copied, and its own: in place of those of the same name, or behind."""
     own = {name: value for name, value in vars(cls).items() if isinstance(value, Field)}
+    if not own:
+        return []  # it has the very fields of its base
     copies: dict[int, Field[Any]] = {}
     for field in cls.__mro__[1].fields:  # type: ignore[attr-defined]
         one = copies[id(field)] = own.pop(field.name) if field.name in own else copy(field)
