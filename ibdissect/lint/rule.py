@@ -235,36 +235,32 @@ class Rule:
         return seen.found(arguments, at, of=view) if view is not None else fault(seen.frame, seen.time_ns, arguments, at)
 
 
-def on_struct(*structs: type[Struct]) -> Callable[[H], H]:
-    """Call the method with (view, seen) for every occurrence of the structures; it yields hits. Only for management attributes."""
-
-    def mark(method: H) -> H:
-        method.listens_to = structs  # type: ignore[attr-defined]
+def _mark(mark: str, what: Any) -> Callable[[H], H]:
+    def marked(method: H) -> H:
+        setattr(method, mark, what)
         return method
 
-    return mark
+    return marked
+
+
+def on_struct(*structs: type[Struct]) -> Callable[[H], H]:
+    """Call the method with (view, seen) for every occurrence of the structures; it yields hits. Only for management attributes."""
+    return _mark("listens_to", structs)
 
 
 def on_event(*events: type[Any]) -> Callable[[H], H]:
     """Call the method with (event, context) for events of these classes; it yields hits."""
-
-    def mark(method: H) -> H:
-        method.listens_to_events = events  # type: ignore[attr-defined]
-        return method
-
-    return mark
+    return _mark("listens_to_events", events)
 
 
 def on_chunk(method: H) -> H:
     """Call the method with (table, context) for every chunk; it yields hits."""
-    method.listens_to_chunks = True  # type: ignore[attr-defined]
-    return method
+    return _mark("listens_to_chunks", True)(method)
 
 
 def on_end(method: H) -> H:
     """Call the method with (context) after the last chunk; it yields hits."""
-    method.listens_to_end = True  # type: ignore[attr-defined]
-    return method
+    return _mark("listens_to_end", True)(method)
 
 
 @lru_cache(maxsize=8)

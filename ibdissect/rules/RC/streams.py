@@ -7,7 +7,7 @@ from functools import partial
 
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.events import Exhausted, LengthWrong, MsnFell, MsnJumped, OrderWrong, Repeated, StreamEvent, Wrapped
-from ibdissect.flow.recovery import PSNS, distance
+from ibdissect.flow.recovery import PSNS, Hole, Stream, distance
 from ibdissect.flow.reliable import Streams
 from ibdissect.flow.unfinished import holes, open_reads
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Again, Context, Hit, Rule, fault, on_chunk, on_end, on_event
@@ -29,6 +29,14 @@ def of_stream(event: StreamEvent, proof: tuple[int, str] | None = None, count: i
     return fault(
         event.frame, event.time_ns, {"ends": event.ends.text, "psn": event.psn, **arguments}, BTH.psn, event.psn,
         proof=(proof,) if proof else (), evidence=LEARNT, count=count, key=event.ends,
+    )  # fmt: skip
+
+
+def of_hole(stream: Stream, hole: Hole, psn: int, *proof: tuple[int, str]) -> Hit:
+    """One finding per stream that misses packets."""
+    return fault(
+        hole.frame, hole.time_ns, {"ends": stream.ends.text, "missing": hole.count, "psn": psn}, BTH.psn, psn, proof=proof,
+        evidence=LEARNT, key=stream.ends,
     )  # fmt: skip
 
 
@@ -57,10 +65,7 @@ class RequestsLost(Rule):
         for stream, hole, acknowledged in holes(streams):
             late = streams.last_ns - hole.time_ns >= self.patience * SECOND
             if late and not acknowledged and loss.proves_silence(hole.time_ns):
-                yield fault(
-                    hole.frame, hole.time_ns, {"ends": stream.ends.text, "missing": hole.count, "psn": hole.start}, BTH.psn, hole.start,
-                    evidence=LEARNT, key=stream.ends,
-                )  # fmt: skip
+                yield of_hole(stream, hole, hole.start)
 
 
 class RequestsRepeated(Rule):
@@ -283,10 +288,7 @@ class NakIgnored(Rule):
                 open_ = distance(hole.start, int(streams.state["high"][peer])) > 0
                 late = streams.last_ns - hole.refused_ns >= self.patience * SECOND
                 if hole.refused and open_ and late and loss.proves_silence(hole.refused_ns):
-                    yield fault(
-                        hole.frame, hole.time_ns, {"ends": stream.ends.text, "missing": hole.count, "psn": hole.start}, BTH.psn,
-                        hole.start, evidence=LEARNT, key=stream.ends,
-                    )  # fmt: skip
+                    yield of_hole(stream, hole, hole.start)
 
 
 class MessageLost(Rule):
@@ -316,8 +318,6 @@ class MessageLost(Rule):
             return
         for stream in context.get(Streams).troubled.values():
             for hole in stream.holes if stream.ends.service == "UC" else ():
-                psn = (hole.start + hole.count) % PSNS
-                yield fault(
-                    hole.frame, hole.time_ns, {"ends": stream.ends.text, "missing": hole.count, "psn": psn}, BTH.psn, psn,
-                    proof=[(hole.before, "the packet in front of the gap")], key=stream.ends, severity=None if complete else INFO,
-                )  # fmt: skip
+                hit = of_hole(stream, hole, (hole.start + hole.count) % PSNS, (hole.before, "the packet in front of the gap"))
+                hit.severity = None if complete else INFO
+                yield hit
