@@ -6,10 +6,10 @@ from msgspec import Struct as Record
 
 from ibdissect.wire.notice import Notice
 
+from .describe import SM_STATES
 from .events import FabricEvent, LidAssigned, LinkFound, LinkLost, MKeyLearnt, PKeysLearnt, RepressSeen, SmSeen, TrapSeen
 from .model import Port
 
-SM_STATES = {0: "not active", 1: "discovering", 2: "standby", 3: "master"}
 MAX_KEPT = 20000
 """Changes remembered; later ones are only counted."""
 MAX_WAITING = 4096

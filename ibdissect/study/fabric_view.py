@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ibdissect.fabric.describe import SM_STATES, name_of
 from ibdissect.fabric.file_lines import KnownFile, place_text
 from ibdissect.fabric.model import CA, ROUTER, SWITCH, Node, Port, Sm, Subnet
 from ibdissect.wire.text import printable
 
 KINDS = {CA: "Channel adapter", SWITCH: "Switch", ROUTER: "Router"}
 STATES = {1: "Down", 2: "Init", 3: "Armed", 4: "Active"}
-SM_STATES = {0: "not active", 1: "discovering", 2: "standby", 3: "master"}
 MAX_NODES = 5000
 """Nodes shown; a bigger subnet says so."""
 
@@ -82,8 +82,7 @@ def _view(subnet: Subnet) -> FabricView:
 
 def node_name(node: Node) -> str:
     """NodeDescription, else the GUID."""
-    name = printable(node.name.split(b"\0")[0].decode("utf-8", "replace")).strip()
-    return name or (f"0x{node.guid:016x}" if node.guid else "node without NodeInfo")
+    return name_of(node) or (f"0x{node.guid:016x}" if node.guid else "node without NodeInfo")
 
 
 def port_name(port: Port) -> str:
