@@ -15,6 +15,7 @@ import pytest
 from ibdissect.capture import records
 from ibdissect.capture.opening import open_capture
 from ibdissect.lint.policy import SitePolicy
+from ibdissect.lint.sightings import Sightings
 from ibdissect.report import Run
 from ibdissect.report.json import json_text
 from ibdissect.rules import load
@@ -33,7 +34,7 @@ HEADER = 24
 PCAP = b"\xd4\xc3\xb2\xa1"
 
 
-def mixes() -> Iterator[tuple[str, bytes, SitePolicy | None]]:
+def mixes() -> Iterator[tuple[str, bytes, SitePolicy | Sightings | None]]:
     """Proofs in sequence: facts of the same ports change to those of the twin within one window, and back."""
     for case in (case for cases in CASES.values() for case in cases):
         bad, twin = case.bad, case.twin
@@ -63,7 +64,7 @@ class Pipe(io.RawIOBase):
         return len(piece)
 
 
-def findings(source: Any, policy: SitePolicy | None, window: int = 32 << 20) -> str:
+def findings(source: Any, policy: SitePolicy | Sightings | None, window: int = 32 << 20) -> str:
     """The report as JSON, without the source's name and the mark of a pipe."""
     reader = open_capture(source, window=window)
     report = check_reading(Reading(reader), Options(rules=RULES, max_findings=None, policy=policy))
@@ -85,7 +86,7 @@ def zstd(data: bytes) -> bytes:
     return packed
 
 
-def readings(data: bytes, policy: SitePolicy | None, folder: Path, rows: Sequence[int]) -> Iterator[tuple[str, str]]:
+def readings(data: bytes, policy: SitePolicy | Sightings | None, folder: Path, rows: Sequence[int]) -> Iterator[tuple[str, str]]:
     """The report of each way to read a capture, the usual one first; `rows`: frames per window."""
     yield "file", findings(io.BytesIO(data), policy)
     yield "pipe", findings(Pipe(data), policy)
@@ -98,7 +99,7 @@ def readings(data: bytes, policy: SitePolicy | None, folder: Path, rows: Sequenc
         records.ROWS = ROWS
 
 
-def check(name: str, data: bytes, policy: SitePolicy | None, folder: Path) -> None:
+def check(name: str, data: bytes, policy: SitePolicy | Sightings | None, folder: Path) -> None:
     data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
     few = (1, 7) if len(data) < 40_000 else (max(7, len(data) // 30_000),)
     (_, usual), *others = readings(data, policy, folder, few)
@@ -124,7 +125,7 @@ def test_samples(name: str, repo: Path, tmp_path: Path) -> None:
     check(name, (repo / "captures" / name).read_bytes(), None, tmp_path)
 
 
-def check_mix(name: str, data: bytes, policy: SitePolicy | None) -> None:
+def check_mix(name: str, data: bytes, policy: SitePolicy | Sightings | None) -> None:
     def steady(rows: int) -> Any:
         records.ROWS = rows
         return json.loads(findings(io.BytesIO(data), policy))["findings"]

@@ -6,34 +6,52 @@ import json
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ibdissect import report as formats
+from ibdissect.cli.checking import check_options
 from ibdissect.cli.common import Common, common_options, damage_text
+from ibdissect.cli.lint import RANKS, exit_status
 from ibdissect.cli.output import ending_of
 from ibdissect.cli.stats import table_lines
 from ibdissect.errors import ConfigError
+from ibdissect.lint.result import CaptureReport
+from ibdissect.lint.select import split_codes
+from ibdissect.lint.sightings import PointRule
+from ibdissect.report import text as text_report
+from ibdissect.report.json import finding_object
+from ibdissect.session.check import Options, check
 from ibdissect.wire.text import printable, visible_json
 
+if TYPE_CHECKING:
+    from ibdissect.points.comparison import Comparison
+
 SHOWN = 10
-"""Most lost packets and conversations that the text lists."""
+"""Most conversations that the text lists."""
 
 
 @click.command(short_help="Match several captures of the same traffic: loss, delay, reordering, change.")
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE CAPTURE...")
-@click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
+@click.option("--format", "format_", type=click.Choice(tuple(formats.FORMATS)), default="text", show_default=True)
+@click.option("--select", "selected", multiple=True, metavar="CODES", help="Only these rules of the family PTS.")
+@click.option("--ignore", "ignored", multiple=True, metavar="CODES", help="Not these rules.")
+@click.option("--fail-on", type=click.Choice(tuple(RANKS)), help="Exit 1 at this severity or worse.  [error]")
 @click.option("--packets", is_flag=True, help="List every packet with its frames, too (JSON only).")
 @click.option(
     "--write", "target", metavar="FILE", help="Write all frames to a pcapng: one timeline, an interface a point, verdicts as comments."
 )
 @common_options
-def command(captures: tuple[str, ...], format_: str, packets: bool, target: str | None, common: Common) -> int:
+def command(
+    captures: tuple[str, ...], format_: str, selected: tuple[str, ...], ignored: tuple[str, ...], fail_on: str | None, packets: bool,
+    target: str | None, common: Common,
+) -> int:  # fmt: skip
     """Match the packets of several capture points, align their clocks, and tell loss, delay, reordering and change between them.
 
-    A point is called what its file is called up to the first dot; times are those of the first one. Exit status 0: no loss is proved;
-    1: a packet was lost; 2: a capture could not be read, or shares no packet with the others.
+    A point is called what its file is called up to the first dot; times are those of the first one. Exit status 0: no loss is proved, and
+    nothing at or above --fail-on was found; 1: it was; 2: a capture could not be read, or shares no packet with the others.
     """
     common.refuse("filter", "frames", reason="packets are matched in whole captures", hint="cut the captures first")
     if len(captures) < 2:
@@ -44,6 +62,8 @@ def command(captures: tuple[str, ...], format_: str, packets: bool, target: str 
         ending_of(target, (".pcapng", ".ntar"), "--write")
     from ibdissect.points.comparison import Comparison
 
+    options = check_options(common, selected=split_codes(selected), ignored=split_codes(ignored))
+    options.rules = [rule for rule in options.rules if issubclass(rule, PointRule)]
     comparison = Comparison(captures)
     for point in comparison.points:
         for damage in point.damage:
@@ -51,18 +71,50 @@ def command(captures: tuple[str, ...], format_: str, packets: bool, target: str 
     if target is not None:
         _write(comparison, target, captures, common)
     result = comparison.result()
+    reports = _judged(comparison, result["lost"], options)
+    result["findings"] = [finding_object(finding) for report in reports for finding in report.findings]
+    fail_on = fail_on or common.settings.fail_on or "error"
     if format_ == "text":
-        click.echo("\n".join(lines(result, common.paint(sys.stdout))))
+        paint = common.paint(sys.stdout)
+        click.echo("\n".join([*lines(result, paint), ""]))
+        parts: Iterable[str] = [
+            *(text_report.capture_text(one, paint) for one in reports),
+            text_report.summary_text(reports, len(options.rules)),
+        ]
+    elif format_ == "json":
+        parts = _json(result, comparison.packets() if packets else None)
     else:
-        text = visible_json(json.dumps(result, ensure_ascii=False))
-        if packets:
-            text = text[:-1] + ', "packets": ['
-        click.echo(text, nl=not packets)
-        for i, row in enumerate(comparison.packets() if packets else ()):
-            click.echo((",\n" if i else "\n") + json.dumps(row), nl=False)
-        if packets:
-            click.echo("]}")
-    return int(bool(result["lost"]))
+        parts = [formats.render(format_, reports, formats.Run(rules=tuple(options.rules), fail_rank=RANKS[fail_on]))]
+    for part in parts:
+        click.echo(part, nl=False)
+    lost = result["lost"] and fail_on != "never" and any(rule.code == "PTS001" for rule in options.rules)
+    return max(int(bool(lost)), exit_status(reports, fail_on))
+
+
+def _json(result: dict[str, Any], packets: Iterable[Any] | None) -> Iterator[str]:
+    """The result as JSON, with a line for each packet."""
+    text = visible_json(json.dumps(result, ensure_ascii=False))
+    if packets is None:
+        yield text + "\n"
+        return
+    yield text[:-1] + ', "packets": ['
+    for i, row in enumerate(packets):
+        yield (",\n" if i else "\n") + json.dumps(row)
+    yield "]}\n"
+
+
+def _judged(comparison: Comparison, lost: list[dict[str, Any]], options: Options) -> list[CaptureReport]:
+    """What the rules say of each point's capture; one of which nothing is known is not read again."""
+    from ibdissect.points.findings import sightings
+
+    reports = []
+    for point, known in zip(comparison.points, sightings(comparison, lost), strict=True):
+        options.policy = known
+        if known.by_rule:
+            reports.append(check(point.path, options))
+        else:
+            reports.append(CaptureReport(path=point.path, frames=point.frames, checked=point.frames, infiniband=len(point)))
+    return reports
 
 
 def _write(comparison: Any, target: str, captures: tuple[str, ...], common: Common) -> None:
@@ -102,14 +154,12 @@ def lines(result: dict[str, Any], paint: Callable[[str, str], str]) -> Iterator[
         (printable(pair["from"]), printable(pair["to"]), ", ".join(f"{name} {count}" for name, count in pair["changed"].items()))
         for pair in pairs if pair["changed"]
     ], ("from", "to", "field and packets"), paint)  # fmt: skip
-    yield from table_lines(_first("Lost packets", result["lost"]), [
-        (printable(one["point"]), str(one["frame"]), printable(one["after"]), printable(one["before"] or "-"), one["why"])
-        for one in result["lost"][:SHOWN]
-    ], ("point", "frame", "seen last at", "not seen at", "proof"), paint)  # fmt: skip
-    yield from table_lines(_first("Conversations", result["conversations"]), [
+    conversations = result["conversations"]
+    title = "Conversations" if len(conversations) <= SHOWN else f"Conversations ({SHOWN} of {len(conversations)})"
+    yield from table_lines(title, [
         (f"{one['source']} > {one['destination']}", f"0x{one['dest_qp']:06x}", str(one["packets"]), str(one["lost"]),
          micro(one["latency_ns"]["p50"]), micro(one["latency_ns"]["p99"]), micro(one["jitter_ns"]))
-        for one in result["conversations"][:SHOWN]
+        for one in conversations[:SHOWN]
     ], ("from > to", "QP", "packets", "lost", "median us", "99 % us", "jitter us"), paint)  # fmt: skip
     doubt = result["ambiguous"]
     if doubt["matches"] or doubt["losses"]:
@@ -118,10 +168,6 @@ def lines(result: dict[str, Any], paint: Callable[[str, str], str]) -> Iterator[
     for note in result["notes"]:
         yield ""
         yield from textwrap.wrap(printable(note), 79)
-
-
-def _first(title: str, entries: list[Any]) -> str:
-    return title if len(entries) <= SHOWN else f"{title} ({SHOWN} of {len(entries)})"
 
 
 def micro(nanoseconds: int | None) -> str:

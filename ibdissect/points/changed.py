@@ -48,5 +48,5 @@ def _joined(matched: Matched, kept: Int, gone: Int) -> Matched:
     number[gone] = number[kept]
     return Matched(
         matched.rows[stays], matched.time[stays], matched.ambiguous[stays], matched.close[stays], matched.matches, matched.longest,
-        [number[of_row] for of_row in matched.number],
+        [number[of_row] for of_row in matched.number], matched.doubled,
     )  # fmt: skip

@@ -24,7 +24,7 @@ from ibdissect.wire.transport import BTH
 Bytes = npt.NDArray[np.uint8]
 FIELDS = ("vl", "fecn", "ecn", "ttl", "mac", "vlan", "hop_pointer", "sl", "address", "p_key", "payload")
 """What a network changes, then what it must not. Columns of `Point.fields`; -1: the packet does not have it."""
-HOP = FIELDS.index("hop_pointer")
+HOP, UNCHANGED = FIELDS.index("hop_pointer"), FIELDS.index("sl")
 LONGEST = 288
 """Bytes after the BTH that are compared; a MAD with all its headers is shorter."""
 ICRC_SIZE, MAX_LMC = 4, 7
@@ -185,9 +185,12 @@ def _clarify(points: Sequence[Point], flows: Flows) -> None:
 def _shortest(point: Point) -> int:
     """Bytes from the network header on that the shortest cut packet of a capture has; a large number without a snap length."""
     shortest = 1 << 30
+    once = CaptureError(point.path, "must be read twice; a pipe can be read only once")
+    if point.path == "-":
+        raise once
     with open_reading(point.path) as reading:
         if not reading.reader.again:
-            raise CaptureError(point.path, "must be read twice; a pipe can be read only once")
+            raise once
         for chunk in reading.chunks():
             point.frames += len(chunk)
             cut = np.flatnonzero(chunk.caplen < chunk.length)

@@ -56,6 +56,8 @@ class Matched(Record):
     """Most nanoseconds between two sightings of a packet."""
     number: list[npt.NDArray[np.int32]]
     """For each point: the transmission of each row."""
+    doubled: list[tuple[dict[int, int], list[tuple[int, int]]]]
+    """Packets that some points have once and points behind them twice: point -> row of the former, point and second row of the latter."""
 
     def __len__(self) -> int:
         return len(self.time)
@@ -92,10 +94,11 @@ def match(points: Sequence[Point], directions: Directions, clocks: Clocks) -> Ma
     first = np.cumsum(most, dtype=np.int64) - most
     number = first[seen.cluster] + np.where(most[seen.cluster] > 1, rank, 0)
     ambiguous: list[int] = []
+    doubled: list[tuple[dict[int, int], list[tuple[int, int]]]] = []
     total, apart = int(most.sum()), 0
     for cluster in np.flatnonzero(~alike).tolist():
         part = slice(*np.searchsorted(seen.cluster, (cluster, cluster + 1)).tolist())
-        found, doubtful = _resolve(seen, part, rank[part], points, delays, echo)
+        found, doubtful = _resolve(seen, part, rank[part], points, delays, echo, doubled)
         here = first[cluster] + found
         alone = np.flatnonzero(found < 0)
         here[alone] = total + np.arange(len(alone))
@@ -105,7 +108,7 @@ def match(points: Sequence[Point], directions: Directions, clocks: Clocks) -> Ma
         number[part] = here
     close = np.zeros(total, np.bool_)
     close[number[most[seen.cluster] > 1]] = True
-    return _table(points, seen, number, np.array(ambiguous, np.int64), close, apart, delays.longest)
+    return _table(points, seen, number, np.array(ambiguous, np.int64), close, apart, delays.longest, doubled)
 
 
 class _Delays:
@@ -192,9 +195,10 @@ def _echo(seen: Sightings, counts: npt.NDArray[np.int32], point: int, before: Bo
 
 
 def _resolve(
-    seen: Sightings, part: slice, rank: npt.NDArray[np.int32], points: Sequence[Point], delays: _Delays, echo: Sequence[int]
+    seen: Sightings, part: slice, rank: npt.NDArray[np.int32], points: Sequence[Point], delays: _Delays, echo: Sequence[int],
+    doubled: list[tuple[dict[int, int], list[tuple[int, int]]]],
 ) -> tuple[Int, list[int]]:
-    """Which copy each sighting of a cluster is (-1: unknown), and which copies are doubtful because of that."""
+    """Which copy each sighting of a cluster is (-1: unknown), and which copies are doubtful because of that. Adds to `doubled`."""
     place, time = seen.point[part], seen.time[part]
     found, doubtful = np.full(len(place), -1, np.int64), set()
     at = {int(i): np.flatnonzero(place == i) for i in np.unique(place)}
@@ -204,6 +208,9 @@ def _resolve(
     pivots = [i for i, count in copies.items() if count == most and echo[i] <= AT_MOST_NS]
     if all(any(delays.way(i, p, flow) > 0 for i in copies if i not in pivots) for p in pivots):
         doubtful |= set(range(most))  # more of them than at a point before: one that it missed, or one packet seen twice
+        rest = {i: int(seen.row[part][at[i][0]]) for i in copies if i not in pivots}
+        if most == 2 and all(copies[i] == 1 for i in rest) and all(echo[i] < 0 for i in copies):
+            doubled.append((rest, [(i, int(seen.row[part][at[i][1]])) for i in pivots]))
     first = {}
     for i in pivots:
         found[at[i]] = rank[at[i]]
@@ -242,7 +249,10 @@ def _resolve(
     return found, sorted(doubtful)
 
 
-def _table(points: Sequence[Point], seen: Sightings, number: Int, ambiguous: Int, close: Bool, apart: int, longest: int) -> Matched:
+def _table(
+    points: Sequence[Point], seen: Sightings, number: Int, ambiguous: Int, close: Bool, apart: int, longest: int,
+    doubled: list[tuple[dict[int, int], list[tuple[int, int]]]],
+) -> Matched:
     """The transmissions in order of time."""
     total = len(close)
     time = np.full(total, np.iinfo(np.int64).max)
@@ -263,4 +273,4 @@ def _table(points: Sequence[Point], seen: Sightings, number: Int, ambiguous: Int
         rows[of_row[known], i] = known
     doubtful = np.zeros(len(order), np.bool_)
     doubtful[new[ambiguous]] = True
-    return Matched(rows, time[order], doubtful, close[order], apart, longest, numbers)
+    return Matched(rows, time[order], doubtful, close[order], apart, longest, numbers, doubled)

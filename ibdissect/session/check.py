@@ -32,6 +32,7 @@ from .reading import Progress, Reading, open_reading
 if TYPE_CHECKING:
     from ibdissect.lint.paths import PathIgnores
     from ibdissect.lint.policy import SitePolicy
+    from ibdissect.lint.sightings import Sightings
     from ibdissect.subnet import SubnetFiles
     from ibdissect.subnet.names import Names
 
@@ -74,8 +75,8 @@ class Options(Record, kw_only=True):
     shown: Shown | None = None
     severities: dict[str, Severity] = field(default_factory=dict)
     """By rule code, where they differ from the rule's own."""
-    policy: SitePolicy | None = None
-    """What the site allows; None: no policy."""
+    policy: SitePolicy | Sightings | None = None
+    """What the site allows, or what captures of other points say of this one's packets; None: neither."""
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Values of rule settings, by code and attribute (`lint.setting`)."""
     subnet: SubnetFiles | None = None

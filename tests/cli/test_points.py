@@ -19,11 +19,24 @@ def written(folder: Path, **lost: dict[int, str]) -> list[str]:
 
 def test_text_and_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["points", *written(tmp_path)]) == 0
-    assert "Lost packets" not in capsys.readouterr().out
-    assert run(["points", *written(tmp_path, lost={7: "server"})]) == 1
+    assert "No findings" in capsys.readouterr().out
+    paths = written(tmp_path, lost={7: "server"})
+    assert run(["points", *paths]) == 1
     printed = capsys.readouterr().out
-    assert "Lost packets" in printed and "tap       15  tap           server       absent" in printed
-    assert max(map(len, printed.splitlines())) <= 80
+    tables, finding = printed.split(f"{paths[1]}:15: ")
+    assert "PTS001 lost-between-points: lost between tap and server" in finding
+    assert max(map(len, tables.splitlines())) <= 80
+
+
+def test_other_formats_and_chosen_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = written(tmp_path, lost={7: "server"})
+    for options, status, said in (
+        (["--format", "sarif"], 1, '"ruleId": "PTS001"'), (["--format", "junit"], 1, "frame 15: error: lost between tap and server"),
+        (["--format", "github"], 1, "::error file="), (["--format", "jsonl", "--fail-on", "never"], 0, '"code": "PTS001"'),
+        (["--ignore", "PTS001"], 0, "No findings"), (["--select", "PTS002,PTS003"], 0, "checked with 2 rules"),
+    ):  # fmt: skip
+        assert run(["points", *paths, *options]) == status, options
+        assert said in capsys.readouterr().out
 
 
 def test_json_has_the_documented_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -32,7 +45,7 @@ def test_json_has_the_documented_keys(tmp_path: Path, capsys: pytest.CaptureFixt
     short = json.loads(capsys.readouterr().out)
     assert run(["points", *paths, "--format", "json", "--packets", "--write", str(tmp_path / "all.pcapng")]) == 1
     long = json.loads(capsys.readouterr().out)
-    assert list(short) == ["schema", "reference", "points", "pairs", "lost", "not_captured", "ambiguous", "conversations", "notes"]
+    assert list(short) == ["schema", "reference", "points", "pairs", "lost", "not_captured", "ambiguous", "conversations", "notes", "findings"]
     assert {**short, "packets": long["packets"]} == long and long["packets"][0] == [1, 1, 1]
     assert (tmp_path / "all.pcapng").stat().st_size > 20_000
 

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ibdissect.capture.chunk import LINK_ETHERNET
 from ibdissect.capture.writing import CaptureWriter
@@ -34,16 +35,23 @@ class World:
     lost: dict[int, str] = field(default_factory=dict)
     """Number of each lost packet and the point in front of which it was lost."""
 
-    def packet(self, time: int, *, back: bool = False, before: str | None = None, missing: Collection[str] = (), **what: object) -> int:
-        """Send a packet; it is lost in front of point `before`, and not recorded by those in `missing`. The time of its arrival."""
+    def packet(
+        self, time: int, *, back: bool = False, before: str | None = None, missing: Collection[str] = (), twice: Collection[str] = (),
+        changed: dict[str, dict[str, Any]] | None = None, **what: Any,
+    ) -> int:  # fmt: skip
+        """Send a packet; it is lost in front of point `before`, and not recorded by those in `missing`. The time of its arrival.
+
+        Points in `twice` get it again 50 us later; `changed`: what is different from a point on.
+        """
         number, self.sent = self.sent, self.sent + 1
         for name in reversed(self.points) if back else self.points:
             if name == before:
                 self.lost[number] = name
                 break
             routed = (name == self.points[0]) == back
-            if name not in missing:
-                self.seen.setdefault(name, []).append((time, _frame(back, 63 if routed else 64, **what), number))
+            what |= (changed or {}).get(name, {})
+            for again in range(1 + (name in twice) if name not in missing else 0):
+                self.seen.setdefault(name, []).append((time + 50_000 * again, _frame(back, 63 if routed else 64, **what), number))
             time += 700 + int(self.random.expovariate(1 / 150))
         return time
 
@@ -87,12 +95,17 @@ class World:
         return [number for _, _, number in sorted(self.seen[name])]
 
 
-def _frame(back: bool, ttl: int, *, opcode: int = SEND_ONLY, psn: int = 0, payload: bytes = b"", syndrome: int | None = None) -> bytes:
+def _frame(
+    back: bool, ttl: int, *, opcode: int = SEND_ONLY, psn: int = 0, payload: bytes = b"", syndrome: int | None = None, p_key: int = 0xFFFF,
+    flipped: int = 0,
+) -> bytes:  # fmt: skip
+    """`flipped`: a mask for the last byte of the payload that the ICRC does not know of."""
     ends = {"source": SERVER, "destination": CLIENT} if back else {"source": CLIENT, "destination": SERVER}
     ext = {} if syndrome is None else {"AETH": {"syndrome": syndrome, "msn": psn}}
-    return roce2(
-        opcode, payload, ext=ext, bth={"psn": psn, "destqp": CLIENT_QP if back else SERVER_QP, "a": int(not back)}, ip={"ttl": ttl, **ends}
-    )
+    bth = {"psn": psn, "destqp": CLIENT_QP if back else SERVER_QP, "a": int(not back), "p_key": p_key}
+    frame = bytearray(roce2(opcode, payload, ext=ext, bth=bth, ip={"ttl": ttl, **ends}))
+    frame[-5] ^= flipped
+    return bytes(frame)
 
 
 def behind(offset: int, drift_ppm: float = 0.0, steps: dict[int, int] | None = None) -> Clock:

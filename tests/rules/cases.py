@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ibdissect.lint.policy import SitePolicy
+from ibdissect.lint.sightings import Sightings
 from ibdissect.subnet import SubnetFile
 from tests import craft
 
@@ -26,8 +27,8 @@ class Case:
     """Other rules that `bad` rightly triggers; any further finding fails the test."""
     twin_also: frozenset[str] = field(default_factory=frozenset)
     """Rules that the twin rightly triggers (never `code`)."""
-    policy: SitePolicy | None = None
-    """What the site allows, for both."""
+    policy: SitePolicy | Sightings | None = None
+    """What the site allows, or what captures of other points say, for both."""
     known: tuple[SubnetFile, ...] = ()
     """What files say of the subnet, for both."""
 
@@ -40,7 +41,7 @@ def case(
     frames: Sequence[int] = (),
     also: Sequence[str] = (),
     twin_also: Sequence[str] = (),
-    policy: SitePolicy | None = None,
+    policy: SitePolicy | Sightings | None = None,
     known: Sequence[SubnetFile] = (),
     file: Callable[[Sequence[bytes]], bytes] = craft.erf_pcap,
 ) -> None:

@@ -17,6 +17,7 @@ from ibdissect.lint.finding import Finding
 from ibdissect.lint.page import TO_DO, WHY, sections, summary
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import Rule
+from ibdissect.lint.sightings import Sightings
 from ibdissect.rules import load
 from ibdissect.subnet import SubnetFile, learn
 from ibdissect.table.table import ChunkTable
@@ -28,16 +29,16 @@ for path in sorted(Path(__file__).parent.glob("*/cases.py")):
     importlib.import_module(f"tests.rules.{path.parent.name}.cases")
 
 
-def inform(linter: Linter, policy: SitePolicy | None, known: Sequence[SubnetFile]) -> None:
+def inform(linter: Linter, policy: SitePolicy | Sightings | None, known: Sequence[SubnetFile]) -> None:
     """Tell a linter what the site allows and what files say."""
     if policy is not None:
-        linter.context.sources[SitePolicy] = policy
+        linter.context.sources[type(policy)] = policy
     if known:
         linter.know([file.known for file in known])
         learn(linter.context.get(Follower).subnet, known)
 
 
-def lint(capture: bytes, policy: SitePolicy | None = None, known: Sequence[SubnetFile] = ()) -> list[Finding]:
+def lint(capture: bytes, policy: SitePolicy | Sightings | None = None, known: Sequence[SubnetFile] = ()) -> list[Finding]:
     """Every finding of every rule on a capture held in memory."""
     reader = open_capture(io.BytesIO(capture))
     linter = Linter(RULES)

@@ -1,0 +1,85 @@
+"""What do rules about several points hear of the packets of each one?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ibdissect.lint.finding import Related
+from ibdissect.lint.sightings import Sighting, Sightings
+from ibdissect.wire.link import LRH
+from ibdissect.wire.spec import Field
+from ibdissect.wire.transport import BTH
+
+from .columns import FIELDS, HOP, UNCHANGED
+
+if TYPE_CHECKING:
+    from .comparison import Comparison
+
+CNP = 0x81
+PROOFS = {
+    "absent": "a later point that misses nothing lacks it", "absent-twice": "two later points lack it", "nak": "the receiver asks for it",
+}  # fmt: skip
+NAMES: dict[str, tuple[str, Field[Any] | None]] = {
+    "sl": ("the service level", LRH.sl), "address": ("an address", None), "p_key": ("the P_Key", BTH.p_key),
+    "payload": ("the payload", None),
+}  # fmt: skip
+
+
+def sightings(comparison: Comparison, lost: list[dict[str, Any]]) -> list[Sightings]:
+    """For each point what its packets prove, in order of frames. `lost`: as the JSON says it."""
+    found = [Sightings() for _ in comparison.points]
+    _lost(comparison, lost, found)
+    _changed(comparison, found)
+    _doubled(comparison, found)
+    for one in found:
+        for entries in one.by_rule.values():
+            entries.sort(key=lambda entry: entry.frame)
+    return found
+
+
+def _lost(comparison: Comparison, lost: list[dict[str, Any]], found: list[Sightings]) -> None:
+    index = {point.name: i for i, point in enumerate(comparison.points)}
+    for one in lost:
+        i = index[one["point"]]
+        point = comparison.points[i]
+        cnp = point.opcode[np.searchsorted(point.frame, one["frame"])] == CNP
+        arguments = {"after": one["after"], "before": one["before"] or "its receiver", "proof": PROOFS[one["why"]]}
+        entry = Sighting(one["frame"], arguments, sure=one["certainty"] == "proved")
+        found[i].by_rule.setdefault("PTS005" if cnp else "PTS001", []).append(entry)
+
+
+def _changed(comparison: Comparison, found: list[Sightings]) -> None:
+    """What differs from the point before, where the network must not change it."""
+    points, rows, journey = comparison.points, comparison.matched.rows, comparison.journey
+    for j, point in enumerate(points):
+        before = np.where(journey.seen & (journey.place < journey.place[:, [j]]), journey.place, -1)
+        both = journey.seen[:, j] & (before.max(axis=1) >= 0) & ~comparison.matched.ambiguous
+        nearest = before.argmax(axis=1)
+        for i, other in enumerate(points):
+            some = np.flatnonzero(both & (nearest == i))
+            left, right = other.fields[rows[some, i]], point.fields[rows[some, j]]
+            differs = (left != right) & (left >= 0) & (right >= 0) & (right[:, [HOP]] < 0)
+            for k, number in np.argwhere(differs[:, UNCHANGED:]).tolist():
+                name = FIELDS[UNCHANGED + number]
+                what, at = NAMES[name]
+                frame, there = int(point.frame[rows[some[k], j]]), int(other.frame[rows[some[k], i]])
+                elsewhere = (Related(0, "the packet before", other.path, there),)
+                arguments = {"what": what, "before": other.name, "point": point.name}
+                for code in ("PTS003", "PTS004") if name == "payload" else ("PTS003",):
+                    entry = Sighting(frame, arguments, elsewhere, at, sure=code == "PTS004" or name != "payload")
+                    found[j].by_rule.setdefault(code, []).append(entry)
+
+
+def _doubled(comparison: Comparison, found: list[Sightings]) -> None:
+    """Packets that pass a point once and those behind it twice."""
+    points = comparison.points
+    for once, twice in comparison.matched.doubled:
+        before = [i for i in once if comparison.journey.complete[i]]
+        for j, row in twice if before else ():
+            here, other = points[j], points[before[-1]]
+            arguments = {"before": other.name, "point": here.name}
+            elsewhere = (Related(0, "the packet before", other.path, int(other.frame[once[before[-1]]])),)
+            entry = Sighting(int(here.frame[row]), arguments, elsewhere, sure=len(twice) > 1)
+            found[j].by_rule.setdefault("PTS002", []).append(entry)

@@ -1,0 +1,53 @@
+"""Do captures of several points give the findings of the family PTS, and do their near misses give none?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibdissect.points.findings import sightings
+
+from .world import ACKNOWLEDGE, World
+
+CNP = 0x81
+
+
+def told(tmp_path: Path, points: tuple[str, ...] = ("client", "tap", "server"), **what: Any) -> dict[tuple[str, str, bool], int]:
+    """How often each (point, code, whether it is sure) is told when `what` happens to one packet in a hundred."""
+    world = World(points=points)
+    start = world.conversation(100)
+    for psn in range(500, 504):
+        arrived = world.packet(start + 100_000 * (psn - 499), psn=psn, payload=bytes(8), **(what if psn == 501 else {}))
+        world.packet(arrived + 500, back=True, opcode=ACKNOWLEDGE, psn=psn, syndrome=0x1F)
+    comparison = world.compare(tmp_path)
+    known = sightings(comparison, comparison.result()["lost"])
+    return {
+        (point, code, one.sure): len(entries)
+        for point, of_point in zip(points, known, strict=True) for code, entries in of_point.by_rule.items() for one in entries
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "expected"), [
+    ({"changed": {"tap": {"p_key": 0x8001}}}, {("tap", "PTS003", True): 1}),
+    ({"changed": {"server": {"flipped": 0x40}}}, {("server", "PTS003", False): 1, ("server", "PTS004", True): 1}),
+    ({"twice": ("tap", "server")}, {("tap", "PTS002", True): 1, ("server", "PTS002", True): 1}),
+    ({"twice": ("server",)}, {("server", "PTS002", False): 1}),
+    ({"twice": ("client", "tap", "server")}, {}),
+    ({"missing": ("tap",)}, {}),
+    ({}, {}),
+])  # fmt: skip
+def test_one_packet(tmp_path: Path, what: dict[str, Any], expected: dict[tuple[str, str, bool], int]) -> None:
+    assert told(tmp_path, **what) == expected
+
+
+def test_losses_and_lost_notifications(tmp_path: Path) -> None:
+    """CNPs on their way back to the client; what the tap lacks was not lost."""
+    world = World()
+    time = world.conversation(120, lost={20: "server"}, missing={30: ["tap"]})
+    for number in range(40):
+        world.packet(time + 300_000 * number, back=True, opcode=CNP, payload=bytes(16), before="tap" if number % 4 == 0 else None)
+    comparison = world.compare(tmp_path)
+    known = sightings(comparison, comparison.result()["lost"])
+    assert [{code: len(entries) for code, entries in one.by_rule.items()} for one in known] == [{}, {"PTS001": 1}, {"PTS005": 10}]
