@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.table.locate import Int
+from ibdissect.capture.scattered import u24
+from ibdissect.table.locate import EXTENDED_AT, Int
 from ibdissect.table.rows import common
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
-from ibdissect.wire.transport import BTH
+from ibdissect.wire.transport import BTH, DETH
 
 FIRST_OTHER_OPCODE = 0x80
 """Congestion notifications, XRC and vendor OpCodes: the sources do not say which P_Key table entry applies to them."""
@@ -37,6 +38,16 @@ class Native:
         )
         self.slids, self.dlids = lids_of(self.slid), lids_of(self.dlid)
         """Distinct LIDs, ascending."""
+
+
+def source_qps(table: ChunkTable, rows: Int, opcode: npt.NDArray[Any]) -> Int:
+    """Source QPs of datagrams, 0 for packets without."""
+    source = np.zeros_like(rows)
+    delta = EXTENDED_AT["DETH"][opcode].astype(np.int64)
+    at = table.located.at("bth")[rows] + BTH.size + delta + DETH.srcqp.bit // 8
+    good = (delta >= 0) & (at + 3 <= table.located.limit[rows])
+    source[good] = u24(table.chunk.data, at[good])
+    return source
 
 
 def _some(values: npt.NDArray[Any], index: Int | None) -> npt.NDArray[Any]:

@@ -101,13 +101,8 @@ def test_each_file_and_all_together_agree_with_the_sweep(state: Path, shared: Pa
 
 
 def answers(case: dict[str, Any], findings: list[Finding]) -> set[str]:
-    """Codes found at the frames of a case, or in a flow that began in front of them."""
-    keys = {int(key, 16) for key in case.get("p_keys", ())}
-    return {
-        finding.code
-        for finding in findings
-        if finding.frame in case["frames"] or (finding.count > 1 and finding.value in keys and finding.frame < case["frames"][0])
-    }
+    """Codes found at the frames of a case."""
+    return {finding.code for finding in findings if finding.frame in case["frames"]}
 
 
 OTHER_STATES = [

@@ -19,8 +19,8 @@ from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, Context, Hit, fau
 from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.rules.shared.site_policy import forbidden_packets
 from ibdissect.table.locate import Int
-from ibdissect.table.native import FIRST_OTHER_OPCODE, Native
-from ibdissect.table.rows import distinct_values
+from ibdissect.table.native import FIRST_OTHER_OPCODE, Native, source_qps
+from ibdissect.table.rows import distinct_values, groups
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD, is_response
@@ -41,6 +41,8 @@ class Refused(Record, frozen=True):
     """Frames that taught the LID and the table."""
     slid: int
     dest_qp: int
+    src_qp: int
+    """Of datagrams, as several processes may send from one port to one QP; else 0."""
     p_key: int
     row: int
     """The first of them."""
@@ -136,7 +138,7 @@ def _spans(table: ChunkTable, subnet: Subnet, rows: Int, combined: Int, combinat
 
 
 def _flows(table: ChunkTable, rows: Int, qp: Int, p_key: int, bad: Bad) -> Iterator[Refused]:
-    """One entry per sender and QP; answers to QP1 repeat the P_Key of their request and are left out."""
+    """One entry per sender, his QP where packets name it, and QP; answers to QP1 repeat the P_Key of their request and are left out."""
     data, loc = table.chunk.data, table.located
     gsi = np.flatnonzero(qp == 1)
     if len(gsi):
@@ -144,9 +146,10 @@ def _flows(table: ChunkTable, rows: Int, qp: Int, p_key: int, bad: Bad) -> Itera
         drop = [i for i in gsi.tolist() if mad[i] < 0 or _answers(data[int(mad[i]) : int(mad[i]) + MAD.size].tobytes())]
         rows, qp = np.delete(rows, drop), np.delete(qp, drop)
     slid = u16(data, loc.at("lrh")[rows] + LRH.slid.bit // 8)
-    keys, first, counts = np.unique((slid << 24) | qp, return_index=True, return_counts=True)
-    for key, i, count in zip(keys.tolist(), first.tolist(), counts.tolist(), strict=True):
-        yield Refused(*bad, key >> 24, key & 0xFFFFFF, p_key, int(rows[i]), count)
+    source = source_qps(table, rows, loc.opcode[rows]) * (qp > 1)
+    first, inverse = groups((slid, qp, source))
+    for i, count in zip(first.tolist(), np.bincount(inverse).tolist(), strict=True):
+        yield Refused(*bad, int(slid[i]), int(qp[i]), int(source[i]), p_key, int(rows[i]), count)
 
 
 def _answers(header: bytes) -> bool:
@@ -195,7 +198,7 @@ def hit_of(table: ChunkTable, refused: Refused, end: str) -> Hit:
         {"p_key": refused.p_key, "slid": refused.slid, "qp": refused.dest_qp, "port": refused.port.name_at(frame)}, BTH.p_key,
         refused.p_key, proof=[(number, f"taught the {end}'s LID or P_Key table") for number in sorted(set(refused.taught))],
         evidence=LEARNT, start=int(table.located.at("bth")[refused.row] - table.chunk.offset[refused.row]), count=refused.count,
-        key=(refused.port.node.slot, refused.port.number, refused.slid, refused.dest_qp, refused.p_key),
+        key=(refused.port.node.slot, refused.port.number, refused.slid, refused.dest_qp, refused.src_qp, refused.p_key),
         message=ENFORCED if enforced else "",
     )  # fmt: skip
 

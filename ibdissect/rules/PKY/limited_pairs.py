@@ -8,19 +8,18 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.capture.scattered import u24
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.partitions import BASE, FULL
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, INFERRED, LEARNT, SEEN, Context, Hit, Rule, fault, on_chunk, on_end
 from ibdissect.table.connection_events import Connection
 from ibdissect.table.connections import Connections
-from ibdissect.table.locate import EXTENDED_AT, Bool, Int
-from ibdissect.table.native import Native
+from ibdissect.table.locate import Bool, Int
+from ibdissect.table.native import Native, source_qps
 from ibdissect.table.rows import SLOTS, groups, slot
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.numbers import FIRST_MULTICAST
-from ibdissect.wire.transport import BTH, DETH
+from ibdissect.wire.transport import BTH
 
 MAX_FLOWS = 65536
 """Directions remembered of each kind; the oldest goes first."""
@@ -93,7 +92,7 @@ class BothLimited(Rule):
         index = np.flatnonzero(suspicious)
         if not len(index):
             return
-        source = self._sources(table, native.rows[index], native.opcode[index])
+        source = source_qps(table, native.rows[index], native.opcode[index])
         known = (source > 1) | connected[index]
         index, source = index[known], source[known]
         keys = (way[index], source, native.dest_qp[index], native.p_key[index])
@@ -107,16 +106,6 @@ class BothLimited(Rule):
             row = int(native.rows[index[first[i]]])
             pair = connections.at((flow[2], dest_qp), table.chunk.first + row) if not src_qp else None
             yield from self._direction(table, flow, key, row, int(counts[i]), pair)
-
-    @staticmethod
-    def _sources(table: ChunkTable, rows: Int, opcode: Int) -> Int:
-        """Source QPs of datagrams, 0 for packets without."""
-        source = np.zeros_like(rows)
-        delta = EXTENDED_AT["DETH"][opcode].astype(np.int64)
-        at = table.located.at("bth")[rows] + BTH.size + delta + DETH.srcqp.bit // 8
-        good = (delta >= 0) & (at + 3 <= table.located.limit[rows])
-        source[good] = u24(table.chunk.data, at[good])
-        return source
 
     def _destinations(self, ways: Int, place: Int, connected: Bool, frame: int, time_ns: int) -> None:
         """Learn the destination QPs of connected packets; a way is SLID, DLID and QP in one number, and has a place."""

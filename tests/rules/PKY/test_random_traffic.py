@@ -40,18 +40,18 @@ def verdict(table: Sequence[int], key: int) -> str:
 
 
 def expected(packets: dict[int, Packet], tables: dict[int, tuple[int, ...]], known: dict[int, int]) -> list[Outcome]:
-    """`known`: frame from which on a table is known; what comes earlier is judged by flow, what comes later by destination QP, too."""
+    """`known`: frame from which on a table is known; what comes earlier is judged by flow, what comes later by QPs, too."""
     never = 1 << 40
     ordinary = {frame: one for frame, one in packets.items() if one[0] < 0x80 and one[3] > 1}
     early = {frame: one for frame, one in ordinary.items() if frame < max(known.get(one[1], never), known.get(one[2], never))}
     ways = {(one[1], one[2], one[4]) for one in early.values()}
     groups: dict[tuple[object, ...], list[int]] = {}
-    for frame, (_, slid, dlid, qp, key) in ordinary.items():
+    for frame, (opcode, slid, dlid, qp, key) in ordinary.items():
         for end, code, what in ((dlid, "PKY001", "limited"), (dlid, "PKY003", "absent"), (slid, "PKY004", "absent")):
             if end not in tables or verdict(tables[end], key) != what:
                 continue
             if frame > known[end]:
-                groups.setdefault((code, "learnt", slid, dlid if end == dlid else 0, qp, key), []).append(frame)
+                groups.setdefault((code, "learnt", slid, dlid if end == dlid else 0, opcode == 0x64, qp, key), []).append(frame)
                 continue
             back = (dlid, slid, key & BASE | FULL) in ways or (what == "absent" and (dlid, slid, key & BASE) in ways)
             if not back:
