@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from ibdissect.bounded import BoundedDict
+from ibdissect.capture.scattered import gather, u16
 from ibdissect.dropped import Dropped
-from ibdissect.fabric.events import RepressSeen, TrapSeen, WrongMKey
+from ibdissect.fabric.events import ChunkFollowed, RepressSeen, TrapSeen, WrongMKey
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.lint.finding import Severity, value_of
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, fault, on_event
 from ibdissect.lint.setting import Setting
-from ibdissect.rules.shared.silence import doubtful
-from ibdissect.rules.shared.trap_rule import BAD_M_KEY, MAX_TRAPS, SECOND, Judged, TrapRule
-from ibdissect.rules.shared.violations import ViolationCounted
-from ibdissect.wire.notice import Notice
+from ibdissect.rules.shared.attribute_rule import DATA_AT
+from ibdissect.rules.shared.senders import senders_of
+from ibdissect.rules.shared.silence import doubtful, warm
+from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, MAX_TRAPS, SECOND, Judged, TrapRule
+from ibdissect.rules.shared.violations import LOOK_BACK, ViolationCounted
+from ibdissect.table.bits import extract
+from ibdissect.table.locate import Int
+from ibdissect.wire.link import LRH
+from ibdissect.wire.mad import METHODS
+from ibdissect.wire.notice import Notice, TrapMKey
 from ibdissect.wire.sm import SMP
 from ibdissect.wire.sm_port import PortInfo
 
@@ -104,6 +113,74 @@ class KeyGuessing(Rule):
                 SMP.m_key, value_of(SMP.m_key, event.presented), start=event.mad,
                 proof=[(event.taught, "showed the port's M_Key"), *others], key=key,
             )  # fmt: skip
+
+
+class TrapWithoutRequest(TrapRule):
+    """A port complains about a request that the LID it names did not send.
+
+    The manager with that LID is accused of what it did not do: the port's firmware fills in the trap wrongly, or somebody else uses
+    that LID.
+
+    Compare the trap with the requests in front of it; if they are right, look who else sends with this LID.
+
+    A trap 256 that names a LID from which the capture shows other SMPs to that port, ten seconds after the capture began. Requests by
+    directed route are not judged. Only info where the capture may have missed the request.
+    """
+
+    code, name, severity = "MKY010", "trap256-content-mismatch", WARNING
+    reference = "seed000 T29-1 Notice; python-rdma trap256"
+    message = "{port} complains about a Subn{method} of attribute 0x{attribute:04x} with a wrong M_Key from LID {lid}, which sent none such"
+    example = "SMPs of LID 1 to a port, and a trap 256 of it with another method, attribute, modifier or M_Key and LIDADDR 1"
+    waits = True
+    needs = (CaptureLoss,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropped = Dropped("traps about wrong M_Keys")
+        self.known = BoundedDict[tuple[int, bytes], None](MAX_TRAPS, self.dropped)
+        """Senders and contents of traps, which are repeated until they are repressed: only the first is looked into."""
+        self.waiting: list[tuple[TrapSeen, TrapMKey]] = []
+        """Traps of this chunk."""
+        self.latest: Int = np.empty((7, 0), np.int64)
+        """Frame, SLID, DLID, method, attribute, modifier and M_Key of the latest requests by LID, int64[7, n]."""
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """Certain where the capture misses nothing."""
+        return doubtful(context, hit.time_ns)
+
+    @on_event(TrapSeen)
+    def trap(self, event: TrapSeen, context: Context) -> Iterator[Hit]:
+        notice, bad = Notice(event.notice), TrapMKey(event.notice, DETAILS_AT)
+        key = event.slid, event.notice[DETAILS_AT:]
+        if notice.is_generic and notice.trap_number == BAD_M_KEY and not bad.dr_notice and key not in self.known:
+            self.known.put(key, None, event.frame, event.time_ns)
+            self.waiting.append((event, bad))
+        return iter(())
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        """The requests of this chunk and of those before, as far as they matter."""
+        waiting, self.waiting = self.waiting, []
+        asks, table = event.requests, event.table
+        some = slice(None) if waiting else slice(-LOOK_BACK, None)
+        rows, mad = asks.rows[some], asks.mad[some]
+        slids, hidden = senders_of(table, rows, mad)
+        keys = extract(gather(table.chunk.data, table.chunk.offset[rows] + mad + SMP.m_key.bit // 8, 8), 0, 64).astype(np.uint64)
+        dlids = u16(table.chunk.data, table.located.at("lrh")[rows] + LRH.dlid.bit // 8)
+        columns = rows + table.chunk.first, slids, dlids, asks.method[some], asks.attribute[some], asks.modifier[some], keys.view(np.int64)
+        smps = np.concatenate([self.latest, np.stack([column.astype(np.int64) for column in columns])[:, ~hidden]], axis=1)
+        self.latest = smps[:, -LOOK_BACK:].copy()
+        for trap, bad in waiting:
+            sent = smps[:, (smps[0] < trap.frame) & (smps[1] == bad.lidaddr)]
+            told = bad.method, bad.attributeid, bad.attributemodifier, int(np.uint64(bad.mkey).astype(np.int64))
+            to_it, such = sent[2] == trap.slid, (sent[3:] == np.array(told)[:, None]).all(axis=0)
+            if to_it.any() and not such.any() and warm(trap.time_ns, context):
+                yield fault(
+                    trap.frame, trap.time_ns,
+                    {"port": trap.sender, "method": METHODS.get(bad.method, bad.method), "lid": bad.lidaddr,
+                     "attribute": bad.attributeid}, TrapMKey.lidaddr, bad.lidaddr, start=trap.mad + DATA_AT + DETAILS_AT,
+                    proof=[(int(sent[0, to_it][-1]), "the latest request of that LID to the port")], key=(trap.slid, bad.lidaddr),
+                )  # fmt: skip
 
 
 class MKeyViolations(ViolationCounted):

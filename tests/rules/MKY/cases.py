@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from ibdissect.lint.policy import SitePolicy
-from tests.craft import erf_pcap, smp
+from tests.craft import erf_pcap, smp, ud
 from tests.fabric.made import ANSWER, REPRESS, SET, answer, ask, node, node_info, p_keys, port_info
 from tests.rules.cases import case
 from tests.rules.made.attributes import sm
@@ -162,3 +162,15 @@ case(
 case("MKY007", attribute_written(m_key_protect_bits=2), attribute_written())
 case("MKY014", sm(GET_RESP, sm_key=1), sm(GET_RESP))
 port_told("MKY012", PORT_INFO, port_info(5, m_key_violations=2), port_info(5, m_key_violations=5), port_info(5, m_key_violations=0))
+# what a trap says against what the LID that it names sent
+ACCUSED = [
+    ask(5, PORT_INFO, method=SET, body=written(m_key=9), m_key=9),
+    *[ud(b"idle", dest_qp=9, src_qp=7, q_key=5, slid=7, dlid=8, bth={"psn": psn}) for psn in range(10)],
+]
+case("MKY010", [*ACCUSED, trap(256, bad_key(attributeid=0x16))], [*ACCUSED, trap(256, bad_key())], frames=[12], also=["MKY005"],
+     twin_also=["MKY005"], file=SLOW)  # fmt: skip
+# another LID, of which the capture shows nothing to that port; a capture that began just before
+case("MKY010", [*ACCUSED, trap(256, bad_key(mkey=8))], [*ACCUSED, trap(256, bad_key(mkey=8, lidaddr=3))], frames=[12], also=["MKY005"],
+     twin_also=["MKY005"], file=SLOW)  # fmt: skip
+case("MKY010", [*ACCUSED, trap(256, bad_key(mkey=8))], [*ACCUSED[:3], trap(256, bad_key(mkey=8))], frames=[12], also=["MKY005"],
+     twin_also=["MKY005"], file=SLOW)  # fmt: skip
