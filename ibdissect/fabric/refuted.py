@@ -37,7 +37,10 @@ class Refuted:
     def feed(self, table: ChunkTable) -> Iterator[object]:
         """Remember who acknowledges; there are no events."""
         native = table.once(Native)
-        index = np.flatnonzero((native.opcode >= FIRST_RESPONSE) & (native.opcode <= LAST_RESPONSE))
+        told = (native.opcode >= FIRST_RESPONSE) & (native.opcode <= LAST_RESPONSE)
+        if "grh" in table.located.start:  # maybe of a virtual port, which shares a LID and not a table, or from beyond a router
+            told &= table.located.start["grh"][native.rows] < 0
+        index = np.flatnonzero(told)
         ends, rows = native.slid[index] << 16 | native.p_key[index], native.rows[index]
         fresh = ~np.isin(ends, np.fromiter(self.first, np.int64, len(self.first)))
         ends, rows = ends[fresh], rows[fresh]

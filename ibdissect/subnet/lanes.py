@@ -28,7 +28,8 @@ def lanes(lines: Lines) -> Iterator[Fact]:
             own = guid(head[4]) or 0
             end = End(own, own if head[3] == "Switch" else 0)
         elif head:
-            end = End(lid=number(head[1], LIDS, 10) or 0, number=int(head[2] or -1))
+            at = number(head[2] or "", NODE_PORTS, 10)
+            end = End(lid=number(head[1], LIDS, 10) or 0, number=-1 if at is None else at)
         elif row:
             yield from mapped(lines, end, row[1], row[2], re.findall(r"\d+", row[3]))
         elif shares and shares[1] == "VL":
@@ -55,7 +56,7 @@ def mapped(lines: Lines, end: End, entered: str, left: str, words: list[str]) ->
 def weighted(lines: Lines, end: End, first: int, vls: list[int | None], weights: list[int | None]) -> Iterator[Fact]:
     """VLs and their weights in blocks of 32; `first` is the number of the first block: 1 for low priority, 3 for high."""
     pairs = [(vl, weight) for vl, weight in zip(vls, weights, strict=False) if vl is not None and weight is not None]
-    if not pairs or len(pairs) != len(vls) or len(vls) != len(weights) or len(pairs) > 2 * HALF or not end.lid:
+    if not pairs or len(pairs) != len(vls) or len(vls) != len(weights) or len(pairs) > (5 - first) * HALF or not end.lid:
         lines.unknown("as many weights as VLs")
         return
     for start in range(0, len(pairs), HALF):

@@ -47,5 +47,8 @@ def test_arbitration(file: tuple[str, str]) -> None:
 
 def test_what_is_not_whole_is_counted() -> None:
     short = "# SL2VL table: Lid 2\nports: in 1, out 2: | 0| 1|"
+    beyond = "VLArbTableRecord dump:\n\t\tLID....3\n\t\tPort....1\n\t\tBlock....4\n" + "\t\tVL    : 0|\n\t\tWeight: 1|\n" * 33
+    assert parsed("saquery", beyond)[1].strange == 1
+    assert subnet_of(("lanes", f"{LOW.replace('port 1', 'port 999999')}{SQUARE}")).port_count <= 1
     for text in (short, f"{LOW}VL    : |0x0 |0x1 |\nWEIGHT: |0x40|", "# SL2VL table: Lid 2\nx"):
         assert parsed("lanes", text)[1].strange == 1

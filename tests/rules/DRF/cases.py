@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ibdissect.subnet import SubnetFile
-from tests.craft import rc, smp
+from tests.craft import headers_of, native, rc, smp
 from tests.fabric.made import ANSWER, GUID, SWITCH_GUID, answer, node, p_keys, port_info, switch
 from tests.rules.cases import case
 from tests.subnet.files import parsed
@@ -68,7 +68,9 @@ def sent(opcode: int, p_key: int) -> bytes:
 WHOLE = parsed("smpquery", f"$ smpquery pkeys 5 1\n   {ROWS.replace('0x8010', '0x0010')}\n32 pkeys capacity for this port")[0]
 case("DRF005", [sent(SEND, 0x8123), sent(ACK, 0x8010)], [sent(SEND, 0x8123), sent(ACK, 0x0010)], frames=[2], known=[host(5), WHOLE],
      also=["PKY004"], twin_also=["PKY004"])  # fmt: skip
-# a damaged packet proves nothing, nor does one that LID 5 sends by itself
+# a damaged packet proves nothing, nor does one that LID 5 sends by itself, and a GRH may mean a virtual port or another subnet
 INTACT = sent(ACK, 0x0010)
+ROUTED = native(ACK, slid=5, dlid=3, grh={}, headers=headers_of(ACK), bth={"p_key": 0x8010, "destqp": 9})
 DAMAGED = INTACT[:10] + b"\x80" + INTACT[11:]  # the upper byte of the P_Key
-case("DRF005", [sent(ACK, 0x8010)], [sent(SEND, 0x8010), DAMAGED], frames=[1], known=[host(5), WHOLE], twin_also=["ROC006", "ROC007"])
+case("DRF005", [sent(ACK, 0x8010)], [sent(SEND, 0x8010), DAMAGED, ROUTED], frames=[1], known=[host(5), WHOLE],
+     twin_also=["GRH006", "GRH007", "ROC006", "ROC007"])  # fmt: skip
