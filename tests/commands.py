@@ -8,12 +8,17 @@ import sys
 import traceback
 import warnings
 from contextlib import suppress
+from importlib.util import find_spec
 from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 from subprocess import CompletedProcess
 from tempfile import TemporaryFile
 from typing import Any, NoReturn
 
+import pytest
+
+NEEDS_DUCKDB = pytest.mark.skipif(find_spec("duckdb") is None, reason="needs duckdb")
+"""Not `importorskip`: at its exit, an interpreter that has loaded DuckDB prints what DuckDB leaked."""
 PATIENCE_S = 300
 """A command that takes longer is killed."""
 

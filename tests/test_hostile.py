@@ -139,8 +139,8 @@ def test_tables(paths: list[str], tmp_path: Path) -> None:
     harmless(target.read_text(encoding="utf-8"))
 
 
+@commands.NEEDS_DUCKDB
 def test_sql(paths: list[str]) -> None:
-    pytest.importorskip("duckdb")
     name = "nodedescription_nodestring"
     query = f"select {name} from packets where {name} is not null"
     ask = ("sql", paths[1], query, "-Y", ANSWERS, "-e", "infiniband.nodedescription.nodestring")

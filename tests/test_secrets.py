@@ -192,8 +192,8 @@ def test_no_table_holds_a_key(ending: str, capture: str, folder: Path, tmp_path:
     assert shown(said + target.read_bytes(), PLANTED) == []
 
 
+@commands.NEEDS_DUCKDB
 def test_no_query_gives_a_key(folder: Path) -> None:
-    pytest.importorskip("duckdb")
     for table in ("packets", "mads", "findings", "ports"):
         out = run("sql", str(folder / "whole.pcapng"), f"select * from {table}", "--format", "jsonl", *COLUMNS)
         assert out and shown(out, PLANTED) == []

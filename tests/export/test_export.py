@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,8 @@ from tests.dissect.frames import HOSTILE, M_KEY, R_KEY, all_frames, ethernet_fra
 pytestmark = pytest.mark.slow
 
 pa = pytest.importorskip("pyarrow")
-duckdb = pytest.importorskip("duckdb")
+if find_spec("duckdb") is None:
+    pytest.skip("needs duckdb", allow_module_level=True)
 
 NAMES = (
     "frame.number", "frame.time", "frame.time_relative", "infiniband.lrh.dlid", "infiniband.bth.opcode", "infiniband.bth.a",
@@ -76,8 +78,6 @@ def test_all_formats_say_the_same(native: Path, known: tuple[str, ...], tmp_path
         values = parquet[name].to_pylist()
         assert [line[name] for line in lines] == values
         assert [row[name] for row in rows] == ["" if value is None else str(value) for value in values]
-    count = duckdb.sql(f"select count(*) from '{tmp_path}/x.parquet' where \"infiniband.bth.opcode\" = 100").fetchall()[0]
-    assert count == (parquet["infiniband.bth.opcode"].to_pylist().count(100),)
 
 
 def test_values_are_those_of_show(native: Path, tmp_path: Path) -> None:
