@@ -156,12 +156,10 @@ class Streams:
                 return False  # it sent only NAKs, or acknowledges PSNs near these: it may respond to this stream
         return bool(answers or requests) or self.connections.speakers.get(ends.destination, frame) < frame
 
-    def requests_to(self, service: str, source: End, destination: End, dest_qp: int) -> int | None:
-        """Slot of the requests from one port to a queue pair of another; None if there is none."""
-        for slot in self.between.get((service, source, destination, False), ()):
-            if self.ends[slot].dest_qp == dest_qp:
-                return slot
-        return None
+    def requests(self) -> dict[tuple[str, End, End, int], int]:
+        """Slot of the first requests by service, source, destination and its queue pair."""
+        slots = (slot for (*_, response), each in self.between.items() if not response for slot in reversed(each))
+        return {(ends.service, ends.source, ends.destination, ends.dest_qp): slot for slot in slots for ends in (self.ends[slot],)}
 
     # -- clean traffic
 

@@ -42,7 +42,7 @@ def agreed(context: Context) -> Iterator[tuple[int, Connection, int, str, bool]]
     """
     connections, streams = context.get(Connections), context.get(Streams)
     found: dict[int, tuple[Connection, int, str]] = {}
-    later = set[int]()
+    later, requests = set[int](), streams.requests()
     for connection in connections.all:
         service = SERVICES.get(connection.service)
         if service is None or not connection.rep_frame:
@@ -51,7 +51,7 @@ def agreed(context: Context) -> Iterator[tuple[int, Connection, int, str, bool]]
             (connection.active, connection.passive, connection.passive_qpn, connection.passive_psn, "REP"),
             (connection.passive, connection.active, connection.active_qpn, connection.active_psn, "REQ"),
         ):
-            slot = streams.requests_to(service, source, destination, qpn)
+            slot = requests.get((service, source, destination, qpn))
             if slot is None:
                 continue
             if connection.rep_frame < int(streams.state["first_frame"][slot]):

@@ -16,7 +16,7 @@ from ibdissect.flow.queries import Queries
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, each, on_chunk, on_end, on_event
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST
 from ibdissect.rules.shared.refused_join import RefusedJoin
-from ibdissect.table.locate import Bool
+from ibdissect.table.locate import Bool, Int
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.rows import groups
 from ibdissect.table.table import ChunkTable
@@ -88,7 +88,7 @@ class PathLids(Rule):
         if not len(found):
             return
         good = occurrences_where(SA_ANSWER, table, PathRecord)
-        rows = table.matrix(PathRecord)
+        rows, edges = table.matrix(PathRecord), dict[int, Int]()
         for which, gid_at, field in (
             ("DLID", PathRecord.dgid.bit // 8, PathRecord.dlid),
             ("SLID", PathRecord.sgid.bit // 8, PathRecord.slid),
@@ -106,10 +106,10 @@ class PathLids(Rule):
                 if port is None or not 0 < lid < FIRST_MULTICAST or _held(port, lid, table.chunk.first + int(found.rows[index[first[k]]])):
                     continue
                 mine = by_pair[ends[k - 1] if k else 0 : ends[k]]
-                cuts = np.searchsorted(table.chunk.first + found.rows[mine], sorted(port.changes() | witness.cuts(port)))
-                for part in np.split(mine, cuts):
-                    if not len(part):
-                        continue
+                if guid not in edges:  # a port may have told its LID in most frames, and be wrong in as many records
+                    edges[guid] = np.sort(np.fromiter(port.changes() | witness.cuts(port), np.int64))
+                piece = np.searchsorted(edges[guid], table.chunk.first + found.rows[mine], "right")
+                for part in np.split(mine, np.flatnonzero(np.diff(piece)) + 1):
                     seen = Seen(table, int(found.rows[part[0]]))
                     told, (held, since) = witness.told(port, seen.frame), port.lids.at(seen.frame)
                     if not told or held is None or since >= seen.frame or _held(port, lid, seen.frame):

@@ -112,6 +112,5 @@ class LinkRule(Rule):
 
 def pieces(rows: Int, cuts: Iterable[int]) -> Iterator[Int]:
     """Ascending rows, cut in front of some rows; no empty pieces."""
-    for piece in np.split(rows, np.searchsorted(rows, sorted(cuts))):
-        if len(piece):
-            yield piece
+    which = np.searchsorted(np.sort(np.fromiter(cuts, np.int64)), rows, "right")
+    yield from np.split(rows, np.flatnonzero(np.diff(which)) + 1) if len(rows) else ()

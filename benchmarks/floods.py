@@ -1,0 +1,65 @@
+"""What does a packet cost in CPU time and memory, if every one brings new identities? The proofs and twins of all rules, again and again.
+
+    python benchmarks/floods.py --packets 100000 1000000 --what lid guid "lid guid qpn number key text address"
+
+Each line is a process of its own: CPU time a packet, memory, and the slowest chunk of eight copies as a multiple of the median. Time
+and memory that stay the same from line to line do not grow with the capture. There are 16384 identities of each kind.
+`--rules CODE...` runs these rules only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+WHAT = ("lid", "guid", "qpn", "number", "key", "text", "address", "lid guid qpn number key text address")
+
+
+def one(packets: int, what: str, rules: list[str]) -> None:
+    """Print CPU seconds and KB of memory of one flood, and the slowest chunk as a multiple of the median."""
+    from ibdissect.lint.engine import Linter
+    from ibdissect.rules import load
+    from ibdissect.table.table import ChunkTable
+    from tests.crowds import crowd, proofs
+
+    chosen = [rule for rule in load() if not rules or rule.code in rules]
+    linter = Linter(chosen, max_findings=10)
+    copies = max(1, packets // len(proofs()))
+    list(crowd(1, what=what))  # finding the places to change is no work of the linter
+    spent = []
+    for chunk in crowd(copies, what=what):
+        before = time.process_time()
+        linter.feed(ChunkTable(chunk))
+        spent.append(time.process_time() - before)
+    linter.finish()
+    middle = sorted(spent)[len(spent) // 2]
+    print(sum(spent), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, max(spent) / middle, copies * len(proofs()))
+
+
+def main() -> None:
+    """Run each flood in its own process."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--packets", type=int, nargs="+", default=[100_000, 1_000_000])
+    parser.add_argument("--what", nargs="+", default=list(WHAT), help="identities that differ from copy to copy")
+    parser.add_argument("--rules", nargs="*", default=[])
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:
+        one(given.packets[0], given.what[0], given.rules)
+        return
+    print(f"{'identities':44} {'packets':>9} {'us/packet':>9} {'RSS MB':>7} {'slowest chunk':>13}")
+    for what in given.what:
+        for packets in given.packets:
+            words = [sys.executable, __file__, "--one", "--packets", str(packets), "--what", what, "--rules", *given.rules]
+            said = subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()
+            seconds, memory, slowest, count = (float(word) for word in said)
+            print(f"{what:44} {count:9.0f} {seconds / count * 1e6:9.1f} {memory / 1024:7.0f} {slowest:12.1f}x", flush=True)
+
+
+if __name__ == "__main__":
+    main()
