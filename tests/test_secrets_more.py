@@ -173,9 +173,9 @@ def test_the_browser_and_its_log(capture: Path) -> None:
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
-            found = re.search(r"http://([0-9.]+):(\d+)/\?word=(\S+)", process.stderr.readline())
+            found = re.search(r"http://([0-9.]+):(\d+)/([\w-]+)/", process.stderr.readline())
             assert found is not None
-            status, page = fetch(found[1], int(found[2]), f"/?word={found[3]}")
+            status, page = fetch(found[1], int(found[2]), f"/{found[3]}/")
             drawn_there = asyncio.run(screen(found[1], int(found[2]), found[3]))
         finally:
             process.send_signal(signal.SIGTERM)

@@ -11,30 +11,33 @@ from textual_serve.server import Server
 
 DEFAULT_PORT = 80
 """Browsers omit this port from the Host and Origin headers."""
-
-
-OWN_STYLES = "style-src 'self' 'unsafe-inline'; font-src 'self' data:"
-"""Keeps the browser from fetching the external style sheet that textual-serve's page links to."""
+MAX_CELLS = 1000
+"""Largest width and height of a terminal: one of 100,000 by 100,000 cells would need gigabytes."""
 
 
 class LocalServer(Server):  # type: ignore[misc, unused-ignore]  # where textual-serve is not installed
-    """Serves one command on the loopback interface to clients that know the secret word in the address; a cookie keeps it.
+    """Serves one command on the loopback interface, below a path that is a secret word: whoever holds the page's address may ask.
 
-    The terminal UI can write files, so neither pages of other sites nor other users of this machine may open it.
+    The terminal UI can write files, so neither pages of other sites nor other users of this machine may open it. There is no
+    cookie: a browser would send it to every other server on this host, whatever its port.
     """
 
     def __init__(self, command: str, host: str, port: int, title: str) -> None:
+        self.word = secrets.token_urlsafe(16)
         super().__init__(command, host=host, port=port, title=title)
         self.allowed = frozenset({host} if port == DEFAULT_PORT else ()) | {f"{host}:{port}"}
-        self.word = secrets.token_urlsafe(16)
-        self._cookie = f"ibdissect-{port}"  # cookies are shared by all ports of a host
-        self.address = f"http://{host}:{port}/?word={self.word}"
+        self.address = f"http://{host}:{port}/{self.word}/"
         """The address to open, with the secret word."""
+        self.policy = (
+            "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; font-src 'self' data:; "
+            f"img-src 'self' data:; connect-src 'self' ws://{host}:{port}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        )
+        """Keeps the browser from fetching anything from elsewhere, such as the style sheet that textual-serve's page links to."""
         logging.getLogger("aiohttp.access").setLevel(logging.WARNING)  # the access log would contain the secret word
 
     async def _make_app(self) -> Any:
-        app = await super()._make_app()
-        app.middlewares.append(self._only_own_page)
+        app = web.Application(middlewares=[self._only_own_page])
+        app.add_subapp(f"/{self.word}", await super()._make_app())
         return app
 
     @web.middleware  # type: ignore[untyped-decorator, unused-ignore]  # where aiohttp is not installed
@@ -43,16 +46,32 @@ class LocalServer(Server):  # type: ignore[misc, unused-ignore]  # where textual
         origin = request.headers.get("Origin")
         if request.host not in self.allowed or (origin is not None and origin.removeprefix("http://") not in self.allowed):
             raise web.HTTPForbidden(text="This page is for this machine alone.")
-        entering = request.path == "/" and "word" in request.query
-        known = request.query["word"] if entering else request.cookies.get(self._cookie, "")
-        if not secrets.compare_digest(known.encode(), self.word.encode()):
+        if not secrets.compare_digest(request.path.split("/")[1].encode(errors="replace"), self.word.encode()):
             raise web.HTTPForbidden(text="Open the whole address that `ibdissect serve` printed.")
+        if any(_cells(request.query.get(side, "1")) is None for side in ("width", "height")):
+            raise web.HTTPBadRequest(text=f"A terminal has 1 to {MAX_CELLS} columns and lines.")
         response = await handler(request)
-        if request.path == "/":
-            response.headers["Content-Security-Policy"] = OWN_STYLES
-        if entering:
-            response.set_cookie(self._cookie, self.word, httponly=True, samesite="Strict")
+        if not response.prepared:
+            response.headers["Content-Security-Policy"] = self.policy
+            response.headers["Referrer-Policy"] = "no-referrer"
         return response
+
+    async def _process_messages(self, websocket: Any, app_service: Any) -> None:
+        resize = app_service.set_terminal_size
+
+        async def bounded(width: object, height: object) -> None:
+            columns, lines = _cells(width), _cells(height)
+            if columns is not None and lines is not None:
+                await resize(columns, lines)
+
+        app_service.set_terminal_size = bounded
+        await super()._process_messages(websocket, app_service)
 
     async def on_startup(self, app: Any) -> None:
         """Print nothing: the command has printed the address."""
+
+
+def _cells(said: object) -> int | None:
+    """A width or height of a terminal; None if it is none."""
+    text = str(said)
+    return int(text) if text.isdecimal() and len(text) < 5 and 0 < int(text) <= MAX_CELLS else None

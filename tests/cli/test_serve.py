@@ -34,7 +34,7 @@ def served(repo: Path, tmp_path: Path) -> Iterator[tuple[str, int, str]]:
     assert process.stderr is not None
     try:
         line = process.stderr.readline()
-        found = re.search(r"http://([0-9.]+):(\d+)/\?word=(\S+)", line)
+        found = re.search(r"http://([0-9.]+):(\d+)/([\w-]+)/", line)
         assert found is not None, line + process.stderr.read()
         yield found[1], int(found[2]), found[3]
     finally:
@@ -66,8 +66,8 @@ async def screen(host: str, port: int, word: str) -> bytes:
     import aiohttp
 
     async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
-        async with session.get(f"http://{host}:{port}/?word={word}") as page:
-            asked = re.search(r"ws://[0-9.:]+/ws", await page.text())
+        async with session.get(f"http://{host}:{port}/{word}/") as page:
+            asked = re.search(r"ws://[0-9.:]+/[\w-]+/ws", await page.text())
         assert asked is not None
         async with session.ws_connect(f"{asked[0]}?width=120&height=40") as socket:
             drawn = b""
@@ -83,7 +83,7 @@ async def screen(host: str, port: int, word: str) -> bytes:
 def test_the_page_and_the_screen_are_there(served: tuple[str, int, str]) -> None:
     host, port, word = served
     assert host == "127.0.0.1"
-    status, page = fetch(host, port, f"/?word={word}")
+    status, page = fetch(host, port, f"/{word}/")
     assert status == 200 and "textual" in page
     assert b"SMP" in asyncio.run(screen(*served))
 
@@ -92,7 +92,7 @@ def test_nothing_is_fetched_from_other_sites(served: tuple[str, int, str]) -> No
     host, port, word = served
     fetch(host, port, "/")  # it listens
     connection = http.client.HTTPConnection(host, port, timeout=10)
-    connection.request("GET", f"/?word={word}")
+    connection.request("GET", f"/{word}/")
     answer = connection.getresponse()
     policy, page = answer.headers["Content-Security-Policy"], answer.read().decode()
     connection.close()
@@ -104,14 +104,43 @@ def test_nothing_is_fetched_from_other_sites(served: tuple[str, int, str]) -> No
 @pytest.mark.parametrize("headers", [{"Host": "evil.example:80"}, {"Origin": "http://evil.example"}], ids=["rebinding", "other site"])
 def test_pages_of_others_are_not_let_in(served: tuple[str, int, str], headers: dict[str, str]) -> None:
     host, port, word = served
-    assert fetch(host, port, f"/?word={word}", headers) == (403, "This page is for this machine alone.")
+    assert fetch(host, port, f"/{word}/", headers) == (403, "This page is for this machine alone.")
 
 
-@pytest.mark.parametrize("path", ["/", "/?word=", "/?word=guessed", "/ws", "/ws?word=WORD", "/static/js/textual.js"])
+@pytest.mark.parametrize("path", ["/", "/guessed/", "/%ff/", "/x/WORD/", "/ws", "/guessed/ws", "/?word=WORD", "/static/js/textual.js"])
 def test_other_users_of_the_machine_are_not_let_in(served: tuple[str, int, str], path: str) -> None:
     host, port, word = served
-    for cookie in ("", f"ibdissect-{port}=guessed"):
-        assert fetch(host, port, path.replace("WORD", word), {"Cookie": cookie})[0] == 403
+    for cookie in ("", f"ibdissect-{port}={word}", 'odd=\xff"\x01; =;;'):
+        assert fetch(host, port, path.replace("WORD", word), {"Cookie": cookie})[0] in (403, 400)
+
+
+@pytest.mark.parametrize("size", ["width=100000&height=100000", "width=-1", "height=x", "width=0", "width=9" + "9" * 5000])
+def test_a_terminal_has_a_size(served: tuple[str, int, str], size: str) -> None:
+    host, port, word = served
+    status, said = fetch(host, port, f"/{word}/ws?{size}")
+    assert (status, said) == (400, "A terminal has 1 to 1000 columns and lines.")
+
+
+def test_a_size_told_later_is_bounded_too() -> None:
+    pytest.importorskip("textual_serve")
+    from ibdissect.cli.browser import _cells
+
+    assert [_cells(said) for said in (1, 1000, "80", 0, 1001, 1e5, None, -3, "٣" * 9, True)] == [1, 1000, 80, *[None] * 7]
+
+
+def test_no_cookie_is_set_and_nothing_but_the_page_is_allowed(served: tuple[str, int, str]) -> None:
+    host, port, word = served
+    fetch(host, port, "/")  # it listens
+    connection = http.client.HTTPConnection(host, port, timeout=10)
+    connection.request("GET", f"/{word}/")
+    headers = connection.getresponse().headers
+    connection.close()
+    policy = dict(part.split(" ", 1) for part in headers["Content-Security-Policy"].split("; "))
+    assert headers["Set-Cookie"] is None and headers["Referrer-Policy"] == "no-referrer"
+    assert policy["default-src"] == "'none'" and policy["connect-src"] == f"'self' ws://{host}:{port}"
+    assert not {source for sources in policy.values() for source in sources.split()} - {
+        "'none'", "'self'", "'unsafe-inline'", "data:", f"ws://{host}:{port}"
+    }  # fmt: skip
 
 
 def test_every_word_is_quoted() -> None:

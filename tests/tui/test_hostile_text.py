@@ -267,9 +267,9 @@ def test_the_page_in_a_browser(tmp_path: Path) -> None:
         try:
             assert process.stderr is not None
             said = process.stderr.readline().decode()
-            found = re.search(r"http://([0-9.]+):(\d+)/\?word=([\w-]+)", said)
+            found = re.search(r"http://([0-9.]+):(\d+)/([\w-]+)/", said)
             assert found is not None, said
-            status, page = fetch(found[1], int(found[2]), f"/?word={found[3]}")
+            status, page = fetch(found[1], int(found[2]), f"/{found[3]}/")
         finally:
             process.send_signal(signal.SIGTERM)
         out, rest = process.communicate(timeout=30)
