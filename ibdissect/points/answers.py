@@ -73,6 +73,7 @@ def proofs_of(packets: Packets, flows: Flows, merged: Int) -> Proofs:
     group = numbered(connection * span + position - position.min())
     once = np.bincount(group[asked], minlength=int(group.max()) + 1)[group] == 1
     found.answered[rows] |= asked & once & (later >= position - position.min())
+    del confirmed, level, later  # they are as long as the captures
     # The last request of that PSN before the NAK.
     order = np.argsort(group, kind="stable")
     place = np.arange(len(rows))

@@ -36,6 +36,9 @@ class Comparison:
         what = transmissions_of(self.points, matched, self.directions, self.flows)
         self.matched = join_changed(matched, what, self.flows, self.directions.ends)
         self.what = what if self.matched is matched else transmissions_of(self.points, self.matched, self.directions, self.flows)
+        for point in self.points:  # the transmissions have them
+            for name in ("flow", "port", "psn", "syndrome", "transaction", "asks"):
+                setattr(point, name, getattr(point, name)[:0].copy())
         self.journey = judge(self.points, self.matched, self.what, self.directions, self.clocks, self.flows)
 
     def result(self) -> dict[str, Any]:

@@ -42,8 +42,8 @@ class Journey(Record):
     """The point lies on the packet's route."""
     covered: Bool
     """The point was surely capturing."""
-    place: Int
-    """How many points lie before it on the way, int64[transmissions, points]."""
+    place: npt.NDArray[np.int16]
+    """How many points lie before it on the way, int16[transmissions, points]."""
     passed: Bool
     """Not seen there, but seen behind it."""
     proofs: Proofs
@@ -85,8 +85,8 @@ class Transmissions(Record):
 def transmissions_of(points: Sequence[Point], matched: Matched, directions: Directions, flows: Flows) -> Transmissions:
     """The columns of each transmission, from the first point that has it."""
     n = len(matched)
-    columns: dict[str, Any] = {name: np.zeros(n, np.int64) for name in ("flow", "psn", "syndrome", "port")}
-    columns |= {"opcode": np.zeros(n, np.uint8), "transaction": np.zeros(n, np.uint32), "asks": np.zeros(n, np.uint8)}
+    names = ("flow", "psn", "syndrome", "port", "opcode", "transaction", "asks")
+    columns: dict[str, Any] = {name: np.zeros(n, getattr(points[0], name).dtype) for name in names}
     for i, point in enumerate(points):
         there = np.flatnonzero(matched.rows[:, i] >= 0)
         for name, column in columns.items():
@@ -99,7 +99,7 @@ def judge(points: Sequence[Point], matched: Matched, what: Transmissions, direct
     """Say of each transmission where it was lost, as far as that is certain."""
     seen = matched.rows >= 0
     behind = np.moveaxis(directions.sign, 2, 0) > 0  # [source, i, j]: i comes before j
-    place = behind.sum(axis=1)[what.source]
+    place = behind.sum(axis=1, dtype=np.int16)[what.source]
     proofs = proofs_of(what.packets, flows, flows.merged())
     proofs.answered &= ~matched.ambiguous
     passed = np.zeros(seen.shape, np.bool_)
@@ -132,7 +132,7 @@ def judge(points: Sequence[Point], matched: Matched, what: Transmissions, direct
     why = np.select([told, proved | (likely & ~refused), refused], [1, 2, 3], 0).astype(np.uint8)
     unclear = int(((why > 0) & matched.ambiguous).sum())
     why[matched.ambiguous] = 0
-    nearest = np.where(lacking, place, np.iinfo(np.int64).max)
+    nearest = np.where(lacking, place, np.iinfo(np.int16).max)
     before = np.where(lacking.any(axis=1), nearest.argmin(axis=1), -1)
     likely = np.where(why == 1, ~((absent & complete & (some <= SHARE)).any(axis=1) | backed), likely & (why == 2))
     lost = why > 0
@@ -164,9 +164,9 @@ def _absent_twice(absent: Bool, due: Bool, miss: npt.NDArray[np.float64]) -> tup
     return proved, likely
 
 
-def _seen_behind(seen: Bool, place: Int) -> Bool:
+def _seen_behind(seen: Bool, place: npt.NDArray[np.int16]) -> Bool:
     """Whether a packet was seen at a point behind this one."""
-    last: Int = np.where(seen, place, -1).max(axis=1, keepdims=True)
+    last = np.where(seen, place, -1).max(axis=1, keepdims=True)
     found: Bool = place < last
     return found
 
