@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ibdissect.errors import CaptureError
+import numpy as np
 
+from ibdissect.errors import CaptureError
+from ibdissect.table.rows import common, mix
+
+from .anchors import FEW
 from .changed import join_changed
 from .clocks import Clocks
-from .columns import read_points
+from .columns import Point, read_points
 from .conversations import conversations
 from .directions import Directions
 from .matching import match
@@ -26,9 +30,7 @@ class Comparison:
         self.clocks = Clocks(self.points, self.directions)
         for point, segments in zip(self.points, self.clocks.segments, strict=True):
             if not segments:
-                apart = point.time.min() > self.points[0].time.max() or point.time.max() < self.points[0].time.min()
-                reason = f"shares no packet with {self.points[0].path}" + (", and their times do not overlap" if apart else "")
-                raise CaptureError(point.path, reason, hint="name captures of the same traffic")
+                raise self._unrelated(point)
         matched = match(self.points, self.directions, self.clocks)
         self.directions.anchors.clear()  # needed no more, nor are the keys
         for point in self.points:
@@ -40,6 +42,19 @@ class Comparison:
             for name in ("flow", "port", "psn", "syndrome", "transaction", "asks"):
                 setattr(point, name, getattr(point, name)[:0].copy())
         self.journey = judge(self.points, self.matched, self.what, self.directions, self.clocks, self.flows)
+
+    def _unrelated(self, point: Point) -> CaptureError:
+        """Why a point cannot be compared: it saw other traffic, at another time, or what it saw was rewritten on the way."""
+        first = self.points[0]
+        dest_qp = np.array([flow.dest_qp for flow in self.flows.known])
+        names = [np.unique(mix([dest_qp[one.flow], one.psn, one.opcode])) for one in (first, point)]
+        alike = len(common(*names)[0])
+        if alike >= FEW and 2 * alike > len(names[1]):
+            reason = f"{alike} packets have the PSN, OpCode and queue pair of one in {first.path}, but none the same bytes"
+            return CaptureError(point.path, reason, hint="if it is the same traffic, something between both points rewrites all of it")
+        apart = point.time.min() > first.time.max() or point.time.max() < first.time.min()
+        reason = f"shares no packet with {first.path}" + (", and their times do not overlap" if apart else "")
+        return CaptureError(point.path, reason, hint="name captures of the same traffic")
 
     def result(self) -> dict[str, Any]:
         """All but the packets, as the JSON says it."""

@@ -53,6 +53,14 @@ def test_a_pair_that_shares_nothing(tmp_path: Path) -> None:
         Comparison([*one.write(tmp_path), *other.write(tmp_path)])
 
 
+def test_a_pair_of_which_every_packet_was_changed(tmp_path: Path) -> None:
+    world = World(points=("client", "server"))
+    for psn in range(60):
+        world.packet(20_000 * psn, psn=psn, payload=bytes(8), changed={"server": {"p_key": 0x8001}})
+    with pytest.raises(CaptureError, match=r"60 packets have the PSN, OpCode and queue pair .* rewrites all of it"):
+        world.compare(tmp_path)
+
+
 def test_the_captures_of_the_tutorial(tmp_path: Path) -> None:
     """They are what the world writes, so that the page can be made again."""
     for path in lost_packets.write(tmp_path):
