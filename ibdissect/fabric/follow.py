@@ -169,13 +169,6 @@ class Follower:
                     smp = self._address(smps, i)
                     hop = smp.hop
                 if kind == c.TEACHES:
-                    if hop is not None and attribute == numbers.PORT_INFO and not keyed:
-                        node = hop.node
-                        port = node.ports.get(modifier & 0xFF if node.kind == SWITCH else hop.entered)
-                        if port is not None and port.guard is None and port.shown.now == smps.body(i):  # nothing new, as usual
-                            if not sure:
-                                places.put(i, hop)
-                            continue
                     if smp is None:
                         smp = self._made(smps, i, hop) if keyed or attribute == numbers.NODE_INFO else plain
                     smp.i, smp.hop, smp.frame, smp.time_ns, smp.modifier = i, hop, frame, time_ns, modifier
