@@ -22,7 +22,7 @@ from .columns import PlacedSmps, Smps
 from .events import ChunkFollowed, FabricEvent, RepressSeen, StateEvicted, SubnetsMixed, TrapSeen, WrongMKey
 from .keys import refuses
 from .learn import M_KEY_SIZE, Asked, Learner, Smp
-from .model import SWITCH, Node, Port, Subnet
+from .model import Node, Port, Subnet
 from .places import Places
 from .records import learn_records
 from .routes import Hop, Routes
