@@ -14,6 +14,7 @@ from ibdissect.capture.records import LONGEST
 from ibdissect.capture.writing import NANOSECONDS, CaptureWriter
 from ibdissect.session.reading import open_reading
 
+from .columns import FIELDS
 from .comparison import Comparison
 from .verdicts import WHY
 
@@ -66,11 +67,15 @@ def _verdicts(comparison: Comparison, i: int) -> dict[int, list[str]]:
     """The comment on each RDMA frame of a point."""
     points, matched, journey = comparison.points, comparison.matched, comparison.journey
     found = {}
-    for frame, number, time in zip(points[i].frame.tolist(), matched.number[i].tolist(), comparison.clocks.times[i].tolist(), strict=True):
+    columns = points[i].frame.tolist(), matched.number[i].tolist(), comparison.clocks.times[i].tolist(), points[i].fields
+    for frame, number, time, fields in zip(*columns, strict=True):
         text = f"packet {number + 1}"
         for j, row in enumerate(matched.rows[number].tolist()):
             if row >= 0 and j != i:
                 text += f"; {points[j].name} frame {points[j].frame[row]} {int(comparison.clocks.times[j][row]) - time:+d} ns"
+                pairs = zip(FIELDS, fields.tolist(), points[j].fields[row].tolist(), strict=True)
+                other = ", ".join(name for name, here, there in pairs if here != there and min(here, there) >= 0)
+                text += f" with other {other}" if other else ""
         if journey.lost[number]:
             after, before = int(journey.after[number]), int(journey.before[number])
             text += f"; lost after {points[after].name}" + (f", before {points[before].name}" if before >= 0 else "")

@@ -30,5 +30,6 @@ def test_written_and_read_again(tmp_path: Path) -> None:
     assert [points.count(names.index(name)) for name in world.points] == [len(world.seen[name]) for name in world.points]
     texts = [text for number, texts in sorted(comments.items()) for text in texts if number]
     assert len(texts) == count
+    assert sum("with other ttl" in text for text in texts) > count // 2
     assert sum("lost after tap, before server (absent)" in text for text in texts) == 2
     assert sum("tap did not capture it" in text for text in texts) == 2
