@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+
+import scapy.config
 from scapy.layers.inet import UDP
 from scapy.layers.l2 import CookedLinux, CookedLinuxV2, Dot1Q, Ether
-from scapy.packet import Packet, bind_layers
+from scapy.packet import Packet, bind_layers, split_layers
 
 from ibdissect.wire import around
 
@@ -20,7 +24,13 @@ from .transport import BTH, DETH
 
 for _below, _key in ((Ether, "type"), (Dot1Q, "type"), (CookedLinux, "proto"), (CookedLinuxV2, "proto")):
     bind_layers(_below, GRH, **{_key: around.ETHERTYPE_ROCE})
+_first = [upper for fields, upper in UDP.payload_guess if fields == {"dport": around.ROCE_PORT}]
+for _other in _first:  # scapy.contrib.roce was imported first: Scapy takes the first class that was bound
+    split_layers(UDP, _other, dport=around.ROCE_PORT)
+    _said = f"UDP port {around.ROCE_PORT} is ibdissect.layers.BTH from now on, not {_other.__module__}.BTH (back: docs/plugins.md)"
+    warnings.warn(_said, stacklevel=2)
 bind_layers(UDP, BTH, dport=around.ROCE_PORT)
+vars(scapy.config)["ibdissect"] = sys.modules["ibdissect"]  # `explore()` evaluates the names of all modules with layers there
 
 
 def __getattr__(name: str) -> type[Packet]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
-from scapy.fields import BitField, IP6Field, IPField, MACField, PacketField, StrField, StrFixedLenField
+from scapy.fields import BitEnumField, BitField, EnumField, IP6Field, IPField, MACField, PacketField, StrField, StrFixedLenField
 from scapy.fields import Field as ScapyField
 from scapy.packet import Packet
 
@@ -13,11 +14,9 @@ from ibdissect.wire.spec import Field as Declared
 from ibdissect.wire.spec import Struct
 from ibdissect.wire.text import hex_text, value_text
 
-_FORMATS = {8: "!B", 16: "!H", 32: "!I", 64: "!Q"}
 
-
-class _Shown:
-    """Accepts value names as input and shows the same text as the tree."""
+class Number:
+    """Numbers and flags: value names are accepted as input, and the text shown is that of the tree."""
 
     __slots__ = ()
     declared: Declared[Any]
@@ -36,25 +35,28 @@ class _Shown:
         return value_text(self.declared, x) if isinstance(x, int) else repr(x)
 
 
-class Number(_Shown, ScapyField):  # type: ignore[type-arg]
-    """An unsigned integer of 1, 2, 4 or 8 whole bytes."""
+_WIDTHS = {8: ("Byte", "B"), 16: ("Short", "H"), 32: ("Int", "I"), 64: ("Long", "Q")}
 
-    __slots__ = ["declared"]
 
-    def __init__(self, name: str, default: int | None, declared: Declared[Any]) -> None:
+@cache
+def _number_class(bits: int, little: bool, named: bool) -> type[Any]:
+    """A class of numbers of 1, 2, 4 or 8 whole bytes, or of any bits (0); `ls` tells width, byte order and enumeration by its name."""
+    if bits:
+        width, order = _WIDTHS[bits]
+        base: Any = EnumField if named else ScapyField
+    else:
+        width, base = "Bit", BitEnumField if named else BitField
+
+    def init(self: Any, name: str, default: int | None, declared: Declared[Any]) -> None:
         self.declared = declared
-        order = _FORMATS[declared.bits]
-        ScapyField.__init__(self, name, default, order.replace("!", "<") if declared.little else order)
+        names = (declared.values,) if named else ()
+        if bits:
+            base.__init__(self, name, default, *names, ("<" if little else "!") + order)
+        else:
+            base.__init__(self, name, default, declared.bits, *names)
 
-
-class Bits(_Shown, BitField):
-    """An unsigned integer or flag of any width at any bit."""
-
-    __slots__ = ["declared"]
-
-    def __init__(self, name: str, default: int | None, declared: Declared[Any]) -> None:
-        self.declared = declared
-        BitField.__init__(self, name, default, declared.bits)
+    title = f"{'LE' if little else ''}{width}{'Enum' if named else ''}Field"
+    return type(title, (Number, base), {"__slots__": ["declared"], "__init__": init, "__doc__": "A number of a declared structure."})
 
 
 class Text(StrFixedLenField):
@@ -176,8 +178,8 @@ def scapy_field(declared: Declared[Any], layer: Callable[[type[Struct]], type[Pa
     name, size = field_name(declared.name), declared.bits // 8
     entry: Any
     if declared.kind in ("uint", "flag", "pad"):
-        whole = declared.bit % 8 == 0 and declared.bits in _FORMATS
-        entry = Number(name, default, declared) if whole else Bits(name, default, declared)
+        whole = declared.bit % 8 == 0 and declared.bits in _WIDTHS
+        entry = _number_class(declared.bits if whole else 0, declared.little and whole, bool(declared.values))(name, default, declared)
     elif declared.kind == "nested":
         assert declared.of is not None
         entry = Nested(name, layer(declared.of), size)

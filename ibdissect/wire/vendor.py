@@ -28,16 +28,13 @@ class VendorFormat(Struct):
 
 
 class VendorKeyFormat(Struct):
-    """NVIDIA's use of vendor range 1: device access (0x0A), SHARP (0x0B), node to node (0x0C). A key stands before the data.
-
-    The data of an attribute whose place does not say `data_at` starts at byte 24, as in all of range 1: plugins declare the key themselves.
-    """
+    """NVIDIA's use of vendor range 1: device access (0x0A), SHARP (0x0B), node to node (0x0C). A key stands before the data."""
 
     key, section, size = "vendor", "trex-core ib_types.h ib_vs_mad_t, ib_n2n_mad_t; infiniband-diags vendstat", 256
     carried_by = (MadFormat(0x0A, 0x0B, 0x0C),)
     header = hole(24, "MAD header", at="0")
     v_key = secret(64, "V_Key", at="24")
-    vendor_data = hole(224, "Vendor Data", at="32")
+    data = hole(224, "Vendor Data", at="32")
 
 
 class VendorOuiFormat(Struct):

@@ -22,7 +22,7 @@ class GeneralInfo(Struct):
     """Hardware, firmware and software of a device; what follows the firmware depends on DeviceID."""
 
     key, section, size = "mlnxgeneralinfo", "infiniband-diags vendstat; python-rdma MlxGeneralInfo", 216
-    carried_by = (Mad(CLASS, 0x0017, data_at=32),)
+    carried_by = (Mad(CLASS, 0x0017),)
     hw_revision = uint(16, "HWRevision", at="0", base="hex")
     device_id = uint(16, "DeviceID", at="2", base="hex")
     reserved_32 = pad(192, at="4")
@@ -86,7 +86,7 @@ class ConfigSpaceAccess(Struct):
     """
 
     key, section, size = "mlnxconfigspaceaccess", "infiniband-diags vendstat; mstflint", 216
-    carried_by = (Mad(CLASS, 0x0050, data_at=32),)
+    carried_by = (Mad(CLASS, 0x0050),)
     record = array(18, nested(ConfigSpaceRecord, "Record", at="0"))
 
 
@@ -94,7 +94,7 @@ class AccessRegister(Struct):
     """Reads or writes 220 bytes of a device register, whose id is the attribute modifier."""
 
     key, section, size = "mlnxaccessregister", "mstflint mtcr_ib_ofed.c", 224
-    carried_by = (Mad(CLASS, 0x0051, data_at=32),)
+    carried_by = (Mad(CLASS, 0x0051),)
     block_number = uint(16, "BlockNumber", at="0")
     block_control = uint(16, "BlockControl", at="2", base="hex")
     register_data = raw(220, "RegisterData", at="4")
@@ -104,7 +104,7 @@ class CounterGroupInfo(Struct):
     """How many groups of counters a port has, and which of them each may hold."""
 
     key, section, size = "mlnxcountergroupinfo", "infiniband-diags vendstat", 12
-    carried_by = (Mad(CLASS, 0x0090, data_at=32),)
+    carried_by = (Mad(CLASS, 0x0090),)
     reserved_0 = pad(24, at="0")
     num_of_counter_groups = uint(8, "NumOfCounterGroups", at="3")
     group_mask = array(2, uint(32, "GroupMask", at="4", base="hex"))
@@ -122,7 +122,7 @@ class ConfigCounterGroup(Struct):
     """Chooses the counters of each group of a port."""
 
     key, section, size = "mlnxconfigcountergroup", "infiniband-diags vendstat", 12
-    carried_by = (Mad(CLASS, 0x0091, data_at=32),)
+    carried_by = (Mad(CLASS, 0x0091),)
     reserved_0 = pad(32, at="0")
     group = array(2, nested(CounterGroupSelect, "Group", at="4"))
 
@@ -131,7 +131,7 @@ class VendorKeyInfo(Struct):
     """The key that protects a device's vendor MADs, and for how long."""
 
     key, section, size = "mlnxvendorkeyinfo", "trex-core ib_types.h ib_vend_key_info_t", 14
-    carried_by = (Mad(CLASS, 0x000F, data_at=32),)
+    carried_by = (Mad(CLASS, 0x000F),)
     v_key = secret(64, "V_Key", at="0")
     v_key_protect_bit = flag("V_KeyProtectBit", at="8")
     reserved1 = pad(15, at="8[1]")
@@ -143,7 +143,7 @@ class NodeKeyInfo(Struct):
     """The key of the manager of node-to-node MADs, and for how long."""
 
     key, section, size = "mlnxn2nkeyinfo", "trex-core ib_types.h ib_n2n_key_info_t", 16
-    carried_by = (Mad(NODE_TO_NODE, 0x000F, data_at=32),)
+    carried_by = (Mad(NODE_TO_NODE, 0x000F),)
     n2n_manager_key = secret(64, "N2N_Key", "N2NManagerKey", at="0")
     n2n_key_protect_bit = flag("N2NKeyProtectBit", at="8")
     reserved1 = pad(15, at="8[1]")
@@ -167,5 +167,5 @@ class NeighborsInfo(Struct):
     """14 neighbours of a node."""
 
     key, section, size = "mlnxneighbors", "trex-core ib_types.h ib_neighbors_info_t", 224
-    carried_by = (Mad(NODE_TO_NODE, 0x0010, data_at=32),)
+    carried_by = (Mad(NODE_TO_NODE, 0x0010),)
     neighbor = array(14, nested(Neighbor, "Neighbor", at="0"))

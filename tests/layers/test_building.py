@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -130,3 +134,25 @@ def test_erf_records() -> None:
     assert (flow.types, flow[FlowControl].fccl) == (25, 9)
     frame = (ERF() / Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02", type=0x9000) / Raw(b"abc")).build()
     assert (frame[8], frame[16:18], ERF(frame)[Ether].type) == (2, bytes(2), 0x9000)
+
+
+@pytest.mark.slow
+def test_udp_port_4791_is_ours_whoever_came_first_and_can_be_given_back(repo: Path) -> None:
+    back = re.search(r"^```py\n(.*?)^```$", (repo / "docs/plugins.md").read_text(encoding="utf-8"), re.M | re.S)
+    assert back is not None
+    code = f"""
+import warnings
+from scapy.all import IP, UDP, conf, ls
+from scapy.contrib import roce
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    from ibdissect import layers
+packet = bytes(IP() / UDP(sport=50000, dport=4791) / bytes(16))
+assert layers.BTH in IP(packet) and roce.BTH not in IP(packet) and ["4791" in str(one.message) for one in said] == [True]
+ls(layers.PortInfo)
+assert any(name == "ibdissect.layers" for name, _ in conf.layers.layers())
+{back[1]}
+assert roce.BTH in IP(packet) and layers.BTH not in IP(packet)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "LongField" in done.stdout and "ByteEnumField" in done.stdout
