@@ -19,6 +19,8 @@ from ibdissect.wire.places import Inside, Mad
 from ibdissect.wire.spec import Struct
 
 WIDTH = {"uint8_t": 1, "uint16_t": 2, "uint32_t": 4, "uint64_t": 8, "ib_net16_t": 2, "ib_net32_t": 4, "ib_net64_t": 8, "ib_gid_t": 16}
+SHARED = {"ib_vend_key_info_t": 8, "ib_n2n_key_info_t": 8, "ib_neighbors_info_t": 8}
+"""Bytes of the MAD (its key) in front of the C structure."""
 RESERVED = re.compile(r"(resv|resvd|reserved|resesved|pad+ing)\d*$")
 EXPLAINED = {
     "ib_router_info_t": "MaxARGroupID and GlobalRouterLIDStart share a word of the header",
@@ -36,7 +38,8 @@ def main() -> None:
     for struct in builtin().structs:
         for name in re.findall(r"\b(?:_?ib_|rtr_|qos_|ntc_)\w+", struct.section):
             if name in types:
-                members = types[name]
+                before = SHARED.get(name, 0)
+                members = [(member, before + at, length) for member, at, length in types[name]]
                 size = max((at + length for _, at, length in members), default=0)
                 faults = list(_faults(struct, members))
                 if size != struct.size:

@@ -46,7 +46,7 @@ def frames() -> list[bytes]:
         message(b"\x80\x01\x05\x09" + b"\x01\x03abc" + b"\x02\x00" + b"\x03\x09cut"),
         message(b"\x00\x07\x08\x02", answer=True),
         message(b"\xff\xff\xff\xff", opcode=0x01),
-        gmp(0x0C, 0x81, 0x0101, b"\x00\x03\x00\x5a\x00\x50\x00\x01", at=24),
+        gmp(0x0D, 0x81, 0x0101, b"\x00\x03\x00\x5a\x00\x50\x00\x01", at=24),
         vendor(0x30, 0x0001, b"SN-17\0"),
         rc(0x04, BEACON, bth={"destqp": 0xACE}),
         rc(0x04, b"\x80\x01\x05\x09", bth={"destqp": 0x333}),

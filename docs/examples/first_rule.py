@@ -16,7 +16,7 @@ class Heat(Struct):
     """ACME's temperature attribute, as far as the rule needs it."""
 
     prefix, key, section, size = "acme", "heat", "ACME PRM 3", 6
-    carried_by = (Mad(0x0C, 0x0101),)
+    carried_by = (Mad(0x0D, 0x0101),)
     sensor = uint(16, "Sensor", at="0")
     celsius = uint(16, "Celsius", at="2", unit="°C")
     limit = uint(16, "Limit", at="4", unit="°C")

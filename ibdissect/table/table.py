@@ -216,8 +216,8 @@ class ChunkTable:
 
     def _format(self, struct: StructType, place: MadFormat) -> Occurrences:
         parts = []
-        for (mgmt_class, _), rows in self._mads().items():
-            if mgmt_class in place.classes:
+        for (mgmt_class, attr_id), rows in self._mads().items():
+            if mgmt_class in place.classes and not (place.unclaimed and (mgmt_class, attr_id) in self.catalog.attributes):
                 parts.append(self._fitting(rows, self.located.at("mad")[rows], struct, place.base_version))
         return _merge(parts)
 

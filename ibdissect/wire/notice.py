@@ -33,7 +33,7 @@ class GMPNotice(Struct):
     """An event, in the form of all other classes: with the issuer's GID behind."""
 
     key, section, size, title = "notice", "IBA 13.4.8.2; python-rdma; opensm ib_mad_notice_attr_t", 80, "Notice"
-    carried_by = tuple(Mad(mgmt_class, 0x0002) for mgmt_class in (0x03, 0x04, 0x06, 0x07, 0x08, 0x0A, 0x0C, 0x10, 0x12))
+    carried_by = tuple(Mad(mgmt_class, 0x0002) for mgmt_class in (0x03, 0x04, 0x06, 0x07, 0x08, 0x10, 0x12))
     notice = nested(Notice, "Notice", at="0")
     issuer_gid = gid("IssuerGID", at="64")
 

@@ -29,10 +29,13 @@ class MadFormat(Place):
     classes: frozenset[int]
     base_version: int
     """1 for InfiniBand, 0x80 for Omni-Path."""
+    unclaimed: bool
+    """Only of MADs whose attribute no structure claims."""
 
-    def __init__(self, *classes: int, base_version: int = 1) -> None:
+    def __init__(self, *classes: int, base_version: int = 1, unclaimed: bool = False) -> None:
         object.__setattr__(self, "classes", frozenset(classes))
         object.__setattr__(self, "base_version", base_version)
+        object.__setattr__(self, "unclaimed", unclaimed)
 
 
 class Mad(Place, Record, frozen=True):

@@ -22,19 +22,19 @@ class VendorFormat(Struct):
     """Vendor range 1 (0x09-0x0F): data right behind the common header."""
 
     key, section, size = "vendor", "IBA 16.5.1", 256
-    carried_by = (MadFormat(0x09, 0x0D, 0x0E, 0x0F),)
+    carried_by = (MadFormat(*range(0x09, 0x10)),)
     header = hole(24, "MAD header", at="0")
     data = hole(232, "Vendor Data", at="24")
 
 
 class VendorKeyFormat(Struct):
-    """NVIDIA's use of vendor range 1: device access (0x0A), SHARP (0x0B), node to node (0x0C). A key stands before the data."""
+    """NVIDIA's use of vendor range 1, where no structure says more: a key before the data in device access, SHARP and node to node."""
 
     key, section, size = "vendor", "trex-core ib_types.h ib_vs_mad_t, ib_n2n_mad_t; infiniband-diags vendstat", 256
-    carried_by = (MadFormat(0x0A, 0x0B, 0x0C),)
+    carried_by = (MadFormat(0x0A, 0x0B, 0x0C, unclaimed=True),)
     header = hole(24, "MAD header", at="0")
     v_key = secret(64, "V_Key", at="24")
-    data = hole(224, "Vendor Data", at="32")
+    vendor_data = hole(224, "Vendor Data", at="32")
 
 
 class VendorOuiFormat(Struct):

@@ -21,25 +21,26 @@ EXTENDED_FIRMWARE_DEVICES = (range(0, 0x5A00), range(0x6800, 0xB900), range(0xC0
 class GeneralInfo(Struct):
     """Hardware, firmware and software of a device; what follows the firmware depends on DeviceID."""
 
-    key, section, size = "mlnxgeneralinfo", "infiniband-diags vendstat; python-rdma MlxGeneralInfo", 216
+    key, section, size = "mlnxgeneralinfo", "infiniband-diags vendstat; python-rdma MlxGeneralInfo", 224
     carried_by = (Mad(CLASS, 0x0017),)
-    hw_revision = uint(16, "HWRevision", at="0", base="hex")
-    device_id = uint(16, "DeviceID", at="2", base="hex")
-    reserved_32 = pad(192, at="4")
-    uptime = uint(32, "Uptime", at="28", unit="s")
-    reserved_256 = pad(8, at="32")
-    fw_major = uint(8, "FWMajor", at="33")
-    fw_minor = uint(8, "FWMinor", at="34")
-    fw_sub_minor = uint(8, "FWSubMinor", at="35")
-    fw_build_id = uint(32, "FWBuildID", at="36", base="hex")
-    fw_month = uint(8, "FWMonth", at="40", base="hex")
-    fw_day = uint(8, "FWDay", at="41", base="hex")
-    fw_year = uint(16, "FWYear", at="42", base="hex")
-    reserved_352 = pad(16, at="44")
-    fw_hour = uint(16, "FWHour", at="46", base="hex")
-    fw_psid = text(16, "FWPSID", at="48")
-    fw_ini_file_version = uint(32, "FWIniFileVersion", at="64")
-    rest_info = hole(148, "General Info Rest", at="68")
+    v_key = secret(64, "V_Key", at="0")
+    hw_revision = uint(16, "HWRevision", at="8", base="hex")
+    device_id = uint(16, "DeviceID", at="10", base="hex")
+    reserved_96 = pad(192, at="12")
+    uptime = uint(32, "Uptime", at="36", unit="s")
+    reserved_320 = pad(8, at="40")
+    fw_major = uint(8, "FWMajor", at="41")
+    fw_minor = uint(8, "FWMinor", at="42")
+    fw_sub_minor = uint(8, "FWSubMinor", at="43")
+    fw_build_id = uint(32, "FWBuildID", at="44", base="hex")
+    fw_month = uint(8, "FWMonth", at="48", base="hex")
+    fw_day = uint(8, "FWDay", at="49", base="hex")
+    fw_year = uint(16, "FWYear", at="50", base="hex")
+    reserved_416 = pad(16, at="52")
+    fw_hour = uint(16, "FWHour", at="54", base="hex")
+    fw_psid = text(16, "FWPSID", at="56")
+    fw_ini_file_version = uint(32, "FWIniFileVersion", at="72")
+    rest_info = hole(148, "General Info Rest", at="76")
 
 
 class ExtendedFirmwareInfo(Struct):
@@ -85,29 +86,32 @@ class ConfigSpaceAccess(Struct):
     bytes behind the key are consecutive words from an address in the attribute modifier (mstflint).
     """
 
-    key, section, size = "mlnxconfigspaceaccess", "infiniband-diags vendstat; mstflint", 216
+    key, section, size = "mlnxconfigspaceaccess", "infiniband-diags vendstat; mstflint", 224
     carried_by = (Mad(CLASS, 0x0050),)
-    record = array(18, nested(ConfigSpaceRecord, "Record", at="0"))
+    v_key = secret(64, "V_Key", at="0")
+    record = array(18, nested(ConfigSpaceRecord, "Record", at="8"))
 
 
 class AccessRegister(Struct):
     """Reads or writes 220 bytes of a device register, whose id is the attribute modifier."""
 
-    key, section, size = "mlnxaccessregister", "mstflint mtcr_ib_ofed.c", 224
+    key, section, size = "mlnxaccessregister", "mstflint mtcr_ib_ofed.c", 232
     carried_by = (Mad(CLASS, 0x0051),)
-    block_number = uint(16, "BlockNumber", at="0")
-    block_control = uint(16, "BlockControl", at="2", base="hex")
-    register_data = raw(220, "RegisterData", at="4")
+    v_key = secret(64, "V_Key", at="0")
+    block_number = uint(16, "BlockNumber", at="8")
+    block_control = uint(16, "BlockControl", at="10", base="hex")
+    register_data = raw(220, "RegisterData", at="12")
 
 
 class CounterGroupInfo(Struct):
     """How many groups of counters a port has, and which of them each may hold."""
 
-    key, section, size = "mlnxcountergroupinfo", "infiniband-diags vendstat", 12
+    key, section, size = "mlnxcountergroupinfo", "infiniband-diags vendstat", 20
     carried_by = (Mad(CLASS, 0x0090),)
-    reserved_0 = pad(24, at="0")
-    num_of_counter_groups = uint(8, "NumOfCounterGroups", at="3")
-    group_mask = array(2, uint(32, "GroupMask", at="4", base="hex"))
+    v_key = secret(64, "V_Key", at="0")
+    reserved_64 = pad(24, at="8")
+    num_of_counter_groups = uint(8, "NumOfCounterGroups", at="11")
+    group_mask = array(2, uint(32, "GroupMask", at="12", base="hex"))
 
 
 class CounterGroupSelect(Struct):
@@ -121,35 +125,38 @@ class CounterGroupSelect(Struct):
 class ConfigCounterGroup(Struct):
     """Chooses the counters of each group of a port."""
 
-    key, section, size = "mlnxconfigcountergroup", "infiniband-diags vendstat", 12
+    key, section, size = "mlnxconfigcountergroup", "infiniband-diags vendstat", 20
     carried_by = (Mad(CLASS, 0x0091),)
-    reserved_0 = pad(32, at="0")
-    group = array(2, nested(CounterGroupSelect, "Group", at="4"))
+    v_key = secret(64, "V_Key", at="0")
+    reserved_64 = pad(32, at="8")
+    group = array(2, nested(CounterGroupSelect, "Group", at="12"))
 
 
 class VendorKeyInfo(Struct):
     """The key that protects a device's vendor MADs, and for how long."""
 
-    key, section, size = "mlnxvendorkeyinfo", "trex-core ib_types.h ib_vend_key_info_t", 14
+    key, section, size = "mlnxvendorkeyinfo", "trex-core ib_types.h ib_vend_key_info_t", 22
     carried_by = (Mad(CLASS, 0x000F),)
-    v_key = secret(64, "V_Key", at="0")
-    v_key_protect_bit = flag("V_KeyProtectBit", at="8")
-    reserved1 = pad(15, at="8[1]")
-    v_key_lease_period = uint(16, "V_KeyLeasePeriod", at="10", unit="s")
-    v_key_violations = uint(16, "V_KeyViolations", at="12")
+    mad_key = secret(64, "V_Key", "MADKey", at="0")
+    v_key = secret(64, "V_Key", at="8")
+    v_key_protect_bit = flag("V_KeyProtectBit", at="16")
+    reserved1 = pad(15, at="16[1]")
+    v_key_lease_period = uint(16, "V_KeyLeasePeriod", at="18", unit="s")
+    v_key_violations = uint(16, "V_KeyViolations", at="20")
 
 
 class NodeKeyInfo(Struct):
     """The key of the manager of node-to-node MADs, and for how long."""
 
-    key, section, size = "mlnxn2nkeyinfo", "trex-core ib_types.h ib_n2n_key_info_t", 16
+    key, section, size = "mlnxn2nkeyinfo", "trex-core ib_types.h ib_n2n_key_info_t", 24
     carried_by = (Mad(NODE_TO_NODE, 0x000F),)
-    n2n_manager_key = secret(64, "N2N_Key", "N2NManagerKey", at="0")
-    n2n_key_protect_bit = flag("N2NKeyProtectBit", at="8")
-    reserved1 = pad(15, at="8[1]")
-    n2n_key_lease_period = uint(16, "N2NKeyLeasePeriod", at="10", unit="s")
-    n2n_key_violations = uint(16, "N2NKeyViolations", at="12")
-    node_key_violations = uint(16, "NodeKeyViolations", at="14")
+    mad_key = secret(64, "N2N_Key", "MADKey", at="0")
+    n2n_manager_key = secret(64, "N2N_Key", "N2NManagerKey", at="8")
+    n2n_key_protect_bit = flag("N2NKeyProtectBit", at="16")
+    reserved1 = pad(15, at="16[1]")
+    n2n_key_lease_period = uint(16, "N2NKeyLeasePeriod", at="18", unit="s")
+    n2n_key_violations = uint(16, "N2NKeyViolations", at="20")
+    node_key_violations = uint(16, "NodeKeyViolations", at="22")
 
 
 class Neighbor(Struct):
@@ -166,6 +173,7 @@ class Neighbor(Struct):
 class NeighborsInfo(Struct):
     """14 neighbours of a node."""
 
-    key, section, size = "mlnxneighbors", "trex-core ib_types.h ib_neighbors_info_t", 224
+    key, section, size = "mlnxneighbors", "trex-core ib_types.h ib_neighbors_info_t", 232
     carried_by = (Mad(NODE_TO_NODE, 0x0010),)
-    neighbor = array(14, nested(Neighbor, "Neighbor", at="0"))
+    mad_key = secret(64, "N2N_Key", "MADKey", at="0")
+    neighbor = array(14, nested(Neighbor, "Neighbor", at="8"))

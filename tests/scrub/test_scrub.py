@@ -283,7 +283,7 @@ from ibdissect.wire.places import Mad
 from ibdissect.wire.spec import Struct, array, enum, flag, lid, pad, part, qpn, raw, secret, uint
 
 class AcmeRoute(Struct):
-    key, section, carried_by = "acmeroute", "test", (Mad(0x09, 0x0077),)
+    key, section, carried_by = "acmeroute", "test", (Mad(0x0A, 0x0077),)
     next_hop = uint(16, "NextHop")
     through = lid("Through")
     serial = uint(64, "Serial", base="hex")
@@ -310,7 +310,7 @@ def test_what_a_plugin_does_not_say_about_a_field_is_dropped(tmp_path: Path) -> 
         route, next_hop=77, through=77, serial=0x1122334455667788, halves=0x4142, seats=[5, 6], degrees=41, rounds=9, state=2, on=True,
         spare=0x55, peer=0xABCDE, opener=0xFEEDF00D, exits=b"\1\2\3\4", notes=b"mine",
     )  # fmt: skip
-    blob = erf_pcap([gmp(0x09, 0x81, 0x0077, given, at=24, slid=77), native(0x04, b"", bth={"destqp": 0xABCDE})])
+    blob = erf_pcap([gmp(0x0A, 0x81, 0x0077, given, at=24, slid=77), native(0x04, b"", bth={"destqp": 0xABCDE})])
     out = io.BytesIO()
     with Capture(io.BytesIO(blob), plugins=[str(path)]) as opened:
         write_scrubbed(opened, None, out, "pcap")
