@@ -10,7 +10,7 @@ class Temperature(Struct):
     """Temperature of a switch and the limit at which it turns itself off."""
 
     prefix, key, section, size = "acme", "temperature", "ACME PRM 3", 8
-    carried_by = (Mad(0x0C, 0x0101),)
+    carried_by = (Mad(0x0D, 0x0101),)
     sensor = uint(16, "Sensor", at="0")
     celsius = uint(16, "Celsius", at="2", unit="°C")
     limit = uint(16, "Limit", at="4", unit="°C")
