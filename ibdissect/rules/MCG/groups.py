@@ -41,8 +41,9 @@ class TooManyGroups(Rule):
                 switch, since = node.switch.at(frame)
                 number = in_use.at(frame)[0] or 0
                 if switch is not None and 0 < switch.multicast_fdb_cap < number:
-                    self.told.put(node.slot, True)
-                    yield Seen(event.table, frame - first).found(
+                    seen = Seen(event.table, frame - first)
+                    self.told.put(node.slot, True, seen.frame, seen.time_ns)
+                    yield seen.found(
                         {"groups": number, "switch": node.guid, "cap": switch.multicast_fdb_cap}, proof=[(since, "SwitchInfo")],
                         key=node.slot,
                     )  # fmt: skip
