@@ -16,7 +16,7 @@ from msgspec import Struct as Record
 
 from ibdissect.errors import ConfigError, IbdissectError, PluginError, defined_in
 from ibdissect.lint.rule import REGISTRY, Rule
-from ibdissect.table.foreign import complain
+from ibdissect.table.plugin_calls import complain
 from ibdissect.wire.catalog import Catalog, builtin, builtin_modules
 from ibdissect.wire.text import hex_text, printable
 
@@ -214,7 +214,7 @@ def _declared(path: Path) -> ModuleType:
     """A module with the rules that a TOML file declares (`[[rule]]`, in pyproject.toml `[[tool.ibdissect.rule]]`)."""
     import tomllib
 
-    from ibdissect.lint.declared import rules_of
+    from ibdissect.lint.toml_rules import rules_of
     from ibdissect.rules import load as load_rules
 
     try:

@@ -125,12 +125,12 @@ def _prepared(
     plugins: Iterable[str],
 ) -> tuple[int, Any, Any]:
     """Severity rank, options and baseline of a check. Raises ConfigError."""
+    from ibdissect.cli.baselines import Known
     from ibdissect.cli.checking import check_options
     from ibdissect.cli.common import Common
-    from ibdissect.cli.known import Known
     from ibdissect.cli.lint import RANKS
     from ibdissect.errors import ConfigError
-    from ibdissect.lint.select import split_codes
+    from ibdissect.lint.rule_selection import split_codes
 
     common = Common(config=os.fspath(config) if config is not None else None, plugins=tuple(plugins))
     chosen, left = (split_codes([codes] if isinstance(codes, str) else codes) for codes in (select, ignore))

@@ -186,7 +186,7 @@ def roce2(
     vlan: int | None = None, crc: bool = True,
 ) -> bytes:  # fmt: skip
     """A RoCE v2 frame over IPv4 with correct lengths and ICRC."""
-    from ibdissect.wire.around import UDP, IPv4
+    from ibdissect.wire.encapsulation import UDP, IPv4
 
     pad = -len(payload) % 4
     b = {"opcode": opcode, "m": 1, "padcnt": pad, "p_key": 0xFFFF, "destqp": 0x12, "psn": 1, **(bth or {})}

@@ -18,12 +18,12 @@ from msgspec import structs
 from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.opening import open_capture
 from ibdissect.dropped import Dropped
+from ibdissect.fabric.earlier_answers import Told
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.follow import Follower
 from ibdissect.fabric.groups import GroupFacts
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.tables import Forwarding
-from ibdissect.fabric.told import Told
 from ibdissect.flow.statistics import Statistics
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Finding

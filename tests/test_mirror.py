@@ -22,7 +22,7 @@ TESTED_BY_OTHERS = {
     ),
     "cli": (
         "tests/cli/test_main.py, test_refusals.py and tests/test_docs.py run the commands",
-        "annotate browser common export fields frames interrupted limits output scapy_text scrub sql tui",
+        "annotate browser common export fields frames interrupted frame_selection output scapy_text scrub sql tui",
     ),
     "dfilter": (
         "tests/dfilter/test_compile.py, test_corners.py, test_recorded.py and test_tshark.py put filters through all of it",
@@ -30,7 +30,7 @@ TESTED_BY_OTHERS = {
     ),
     "dissect": (
         "tests/dissect/test_walk.py, test_summary.py and tests/cli/test_show.py",
-        "bulk describe layout named printers summary_mad summary_other tree value",
+        "bulk describe layout named_values printers summary_mad summary_other tree value",
     ),
     "export": (
         "tests/export/test_export.py",
@@ -42,11 +42,11 @@ TESTED_BY_OTHERS = {
     ),
     "flow": (
         "tests/flow/test_flows.py and test_reliable.py",
-        "agents columns credits datagrams events missed multicast queries recovery requests rmpp summaries unfinished",
+        "agents credits datagrams events loss_times multicast queries recovery requests rmpp stream_packets summaries unfinished",
     ),
     "layers": (
         "tests/layers/test_captures.py and test_building.py",
-        "erf fields inner known link mad transport",
+        "erf fields inner link mad registry transport",
     ),
     "lint": (
         "tests/lint/test_engine.py and tests/rules",
@@ -59,15 +59,15 @@ TESTED_BY_OTHERS = {
     ),
     "scrub": (
         "tests/scrub/test_scrub.py",
-        "checksums copy kinds listed rewrite spots",
+        "checksums copy kinds listed occurrences rewrite",
     ),
     "study": (
         "tests/study/test_background.py and tests/tui drive them",
-        "findings_store flows rows threads",
+        "findings_store flows shown_frames threads",
     ),
     "table": (
         "tests/table/test_locate*.py and test_mask.py",
-        "bits compare computed foreign mads secrets series services table",
+        "bits compare computed mads plugin_calls secrets series services table",
     ),
     "tui": ("tests/tui/test_snapshots.py, and test_ending.py for the drivers", "drivers messages themes"),
     "tui/keys": ("tests/tui/screens/test_page.py shows all of them", "command"),
@@ -97,7 +97,7 @@ TOPICS = {
     "cli": "honest_ends main refusals",
     "dfilter": "corners keys recorded tshark",
     "export": "export",
-    "fabric": "known_tables sa_answers shared story_links",
+    "fabric": "known_tables sa_answers shared changes_of_links",
     "flow": "flows repetitions table",
     "fuzz": "agreement corpus declared screen",
     "layers": "building captures plugin_fields",

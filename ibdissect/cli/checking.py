@@ -8,7 +8,7 @@ from typing import Any
 from ibdissect.errors import ConfigError
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import Rule
-from ibdissect.lint.select import matches, nearest_rule, select
+from ibdissect.lint.rule_selection import matches, nearest_rule, select
 from ibdissect.session.check import Declared, Options
 
 from .common import Common

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ibdissect.subnet.names import Names
     from ibdissect.wire.catalog import Catalog
 
-    from .limits import Limits
+    from .frame_selection import Limits
 
 F = TypeVar("F", bound=Callable[..., Any])
 Paint = Callable[[str, str], str]
@@ -91,7 +91,7 @@ class Common(Record, dict=True):
             loaded = load(self.plugin_names)
             catalog, rules = loaded.catalog, loaded.rules
         if self.settings.rule:
-            from ibdissect.lint.declared import rules_of
+            from ibdissect.lint.toml_rules import rules_of
             from ibdissect.rules import load as load_rules
 
             load_rules()  # load built-in rules first, so that a duplicate code is blamed on the file
@@ -131,7 +131,7 @@ class Common(Record, dict=True):
         """The limits on frames, None without any. Raises FilterError or ConfigError if they are not valid."""
         if self.filter is None and self.frames is None:
             return None
-        from .limits import Limits
+        from .frame_selection import Limits
 
         names = self.known_names if self.filter is not None and ".node" in self.filter else None
         hosts = names.hosts if names is not None else None

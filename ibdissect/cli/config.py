@@ -48,7 +48,7 @@ class Config(Record, frozen=True, kw_only=True):
     site: dict[str, Any] | None = None
     """What the site allows (`lint.policy`)."""
     rule: tuple[dict[str, Any], ...] = ()
-    """Rules declared in the file (`lint.declared`)."""
+    """Rules declared in the file (`lint.toml_rules`)."""
     plugins: tuple[str, ...] = ()
     """Plugins: files (relative to the configuration file) and modules."""
     color: str | None = None

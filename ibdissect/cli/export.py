@@ -41,7 +41,7 @@ def command(capture: str, target: str, names: tuple[str, ...], first: bool, find
         raise ConfigError("-e", names[0], "findings have columns of their own")
     if ending in TABLE_ENDINGS:
         require_extra("pyarrow")
-    from ibdissect.dissect.named import ANSWER_NAMES
+    from ibdissect.dissect.named_values import ANSWER_NAMES
     from ibdissect.export.files import replacing
 
     with opened_capture(capture, common) as opened:

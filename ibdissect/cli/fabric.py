@@ -14,8 +14,8 @@ from ibdissect.errors import ConfigError
 from ibdissect.wire.text import printable
 
 if TYPE_CHECKING:
+    from ibdissect.fabric.changes import Story
     from ibdissect.fabric.model import Subnet
-    from ibdissect.fabric.story import Story
 
 Paint = Callable[[str, str], str]
 
@@ -61,8 +61,8 @@ def command(capture: str | None, format_: str, dot: bool, written: str | None, a
 def _learnt(path: str | None, at: int | None, common: Common) -> tuple[Subnet, dict[str, Any]]:
     """The subnet as learnt up to frame `at`, and its description."""
     from ibdissect.fabric import Follower
+    from ibdissect.fabric.changes import Story
     from ibdissect.fabric.describe import describe
-    from ibdissect.fabric.story import Story
     from ibdissect.table.secrets import Masker, is_secret
 
     follower, story, frames, files, masker = Follower(), Story(), 0, common.subnet_files, Masker()

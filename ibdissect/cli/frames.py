@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.dissect import named, printers
+from ibdissect.dissect import named_values, printers
 from ibdissect.dissect.bulk import JsonLines
 from ibdissect.dissect.layout import Layout, layout_of
 from ibdissect.dissect.summary import summaries
@@ -167,9 +167,9 @@ class FieldLines(_Plain):
     def __init__(self, opened: Capture, names: tuple[str, ...]) -> None:
         self.presenter = opened.presenter()
         self.names = names
-        plain = {*named.FRAME_NAMES, *named.ANSWER_NAMES}
-        self.fields = {name: named.fields_named(opened.catalog, name) for name in names if name.lower() not in plain}
-        self.answers = opened.answers() if any(name.lower() in named.ANSWER_NAMES for name in names) else None
+        plain = {*named_values.FRAME_NAMES, *named_values.ANSWER_NAMES}
+        self.fields = {name: named_values.fields_named(opened.catalog, name) for name in names if name.lower() not in plain}
+        self.answers = opened.answers() if any(name.lower() in named_values.ANSWER_NAMES for name in names) else None
         self.first_ns: int | None = None
 
     def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
@@ -184,25 +184,25 @@ class FieldLines(_Plain):
         if name.startswith("_ws.col."):
             found: list[str] = getattr(summaries(table, rows, self.presenter), name.removeprefix("_ws.col."))
             return [printable(text) for text in found]
-        if self.answers is not None and name in named.ANSWER_NAMES:
+        if self.answers is not None and name in named_values.ANSWER_NAMES:
             return answer_texts(self.answers, name, table.chunk.first, len(table), rows)
         if name not in self.fields:
-            values = named.frame_values(table, name, self.first_ns or 0)
+            values = named_values.frame_values(table, name, self.first_ns or 0)
             return [values[row] for row in rows.tolist()]
-        of_row, values = named.merged(list(named.runs(table, self.fields[name])), partial(self._texts, table))
+        of_row, values = named_values.merged(list(named_values.runs(table, self.fields[name])), partial(self._texts, table))
         line = [""] * len(table)
         for row, text in zip(of_row.tolist(), values, strict=True):
             line[row] = f"{line[row]},{text}" if line[row] else text
         return [line[row] for row in rows.tolist()]
 
-    def _texts(self, table: ChunkTable, run: named.Run) -> list[str]:
+    def _texts(self, table: ChunkTable, run: named_values.Run) -> list[str]:
         texts = self._shown(run)
         if self.presenter.show_keys:
             return texts
-        hidden = named.tells_key(table, run).tolist()
+        hidden = named_values.tells_key(table, run).tolist()
         return ["*" * len(text) if hide else text for text, hide in zip(texts, hidden, strict=True)]
 
-    def _shown(self, run: named.Run) -> list[str]:
+    def _shown(self, run: named_values.Run) -> list[str]:
         field = run.field
         if isinstance(run.values, list):
             return [value.hex() for value in run.values]
@@ -214,7 +214,7 @@ class FieldLines(_Plain):
 def answer_texts(answers: Answers, name: str, first: int, count: int, rows: Int) -> list[str]:
     """Values of one of ANSWER_NAMES for the given rows of the chunk that starts at frame `first`; empty if a row has none."""
     of_row, values = answers.values(name, first, count)
-    text = named.seconds_text if name.endswith("_time") else str
+    text = named_values.seconds_text if name.endswith("_time") else str
     known = dict(zip(of_row.tolist(), map(text, values.tolist()), strict=True))
     return [known.get(row, "") for row in rows.tolist()]
 

@@ -19,12 +19,12 @@ from ibdissect.cli.common import Common, common_options, grouped, progress_bar, 
 from ibdissect.cli.interrupted import INTERRUPTED, Interruptions
 from ibdissect.errors import CaptureError, ConfigError
 from ibdissect.lint.result import CaptureReport
-from ibdissect.lint.select import split_codes
+from ibdissect.lint.rule_selection import split_codes
 from ibdissect.report import text as text_report
 from ibdissect.session.check import check_many
 
 if TYPE_CHECKING:
-    from ibdissect.cli.limits import Limits
+    from ibdissect.cli.frame_selection import Limits
 
 RANKS = {"error": 3, "warning": 2, "info": 1, "never": 4}
 
@@ -122,7 +122,7 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> None:
     _judged_in_one_pass(options.shown)
     known = None
     if baseline or write_baseline:
-        from ibdissect.cli.known import Known
+        from ibdissect.cli.baselines import Known
 
         known = Known(baseline, write_baseline, options)
     written = wanted.format_ or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" and output is None else "text")

@@ -14,7 +14,7 @@ from ibdissect.cli.common import Common, damage_text, say
 from ibdissect.errors import CaptureError, ConfigError
 
 if TYPE_CHECKING:
-    from ibdissect.cli.limits import Limits
+    from ibdissect.cli.frame_selection import Limits
     from ibdissect.lint.result import CaptureReport
     from ibdissect.session.capture import Capture
 

@@ -19,7 +19,7 @@ from ibdissect.cli.output import ending_of
 from ibdissect.cli.stats import table_lines
 from ibdissect.errors import ConfigError
 from ibdissect.lint.result import CaptureReport
-from ibdissect.lint.select import split_codes
+from ibdissect.lint.rule_selection import split_codes
 from ibdissect.lint.sightings import PointRule
 from ibdissect.report import text as text_report
 from ibdissect.report.json import finding_object

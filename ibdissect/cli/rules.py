@@ -11,10 +11,10 @@ import click
 
 from ibdissect.cli.common import Common, common_options
 from ibdissect.errors import ConfigError, defined_in
-from ibdissect.lint import declared
+from ibdissect.lint import toml_rules
 from ibdissect.lint.page import markdown, page, summary
 from ibdissect.lint.rule import Rule
-from ibdissect.lint.select import select, split_codes
+from ibdissect.lint.rule_selection import select, split_codes
 from ibdissect.lint.setting import settings_of
 
 
@@ -44,7 +44,7 @@ def command(codes: tuple[str, ...], format_: str, common: Common) -> None:
 
 def file_of(rule: type[Rule]) -> str:
     """The file that defines a rule; for built-in rules relative to the root of the repository."""
-    path = Path(defined_in(rule).removeprefix(f"{declared.__name__}:"))  # the module name of a rule from TOML ends with that file
+    path = Path(defined_in(rule).removeprefix(f"{toml_rules.__name__}:"))  # the module name of a rule from TOML ends with that file
     package = Path(__file__).parents[1]
     return path.relative_to(package.parent).as_posix() if path.is_relative_to(package) else str(path)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ibdissect.dissect.named import ANSWER_NAMES
+from ibdissect.dissect.named_values import ANSWER_NAMES
 from ibdissect.errors import FilterError
 from ibdissect.table.locate import Bool
 from ibdissect.table.mask import rows_where

@@ -10,11 +10,11 @@ from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.capture.scattered import u16
-from ibdissect.dissect.named import ANSWER_NAMES, frame_numbers
+from ibdissect.dissect.named_values import ANSWER_NAMES, frame_numbers
 from ibdissect.table.locate import Int
 from ibdissect.table.series import Blobs, Numbers, Series, blobs_of
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.around import IPv4, IPv6
+from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.link import LRH
 from ibdissect.wire.ulp.ip import TCP as TcpHeader
 

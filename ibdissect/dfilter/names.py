@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from msgspec import Struct as Record
 
-from ibdissect.wire import around
+from ibdissect.wire import encapsulation
 from ibdissect.wire.catalog import BOTH, Catalog, StructType
 from ibdissect.wire.expr import Compare, Expr, Or, Present
 from ibdissect.wire.link import FlowControl
@@ -58,19 +58,19 @@ LABELS: Mapping[str, str] = {
 
 
 def _ethertype(number: int) -> Expr:
-    types = (around.Ethernet.type, around.VLAN.type, around.SLL.type, around.SLL2.type, IPoIB.type)
+    types = (encapsulation.Ethernet.type, encapsulation.VLAN.type, encapsulation.SLL.type, encapsulation.SLL2.type, IPoIB.type)
     return Or(tuple(Compare("==", field, number) for field in types))
 
 
 def _ip_protocol(number: int) -> Expr:
-    fields = (around.IPv4.protocol, around.IPv6.next_header, ip.InnerIPv4.protocol, ip.InnerIPv6.next_header)
+    fields = (encapsulation.IPv4.protocol, encapsulation.IPv6.next_header, ip.InnerIPv4.protocol, ip.InnerIPv6.next_header)
     return Or(tuple(Compare("==", field, number) for field in fields))
 
 
 MARKS: Mapping[str, Expr] = {
     "arp": _ethertype(0x0806), "tcp": _ip_protocol(6),
-    "icmp": Or((Compare("==", around.IPv4.protocol, 1), Compare("==", ip.InnerIPv4.protocol, 1))),
-    "icmpv6": Or((Compare("==", around.IPv6.next_header, 58), Compare("==", ip.InnerIPv6.next_header, 58))),
+    "icmp": Or((Compare("==", encapsulation.IPv4.protocol, 1), Compare("==", ip.InnerIPv4.protocol, 1))),
+    "icmpv6": Or((Compare("==", encapsulation.IPv6.next_header, 58), Compare("==", ip.InnerIPv6.next_header, 58))),
     "opa": Compare("==", MAD.base_version, BASE_VERSION_OPA),
     "infiniband_link": Present(FlowControl),
 }  # fmt: skip
@@ -117,7 +117,7 @@ class Names:
         for struct in catalog.structs:
             for name in (f"{struct.prefix}.{struct.key}", *(_WHOLE & {struct.key})):
                 structs.setdefault(name, []).append(struct)
-        structs["sll"] = [around.SLL, around.SLL2]
+        structs["sll"] = [encapsulation.SLL, encapsulation.SLL2]
         for name, inner in (("ip", ip.InnerIPv4), ("ipv6", ip.InnerIPv6), ("udp", ip.InnerUDP)):
             structs[name].append(inner)
         self._structs = {name: tuple(found) for name, found in structs.items()}

@@ -26,7 +26,7 @@ from ibdissect.wire.column import ComputedField
 from ibdissect.wire.spec import Field, decode_text
 from ibdissect.wire.text import plain_value
 
-from .context import ABOUT, NAMES, context_text
+from .dependent_names import ABOUT, NAMES, context_text
 from .layout import BYTES, OPAQUE, Item, Layout, layout_of
 from .summary import summaries
 from .value import Presenter

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ibdissect.wire import around, link, network, transport
+from ibdissect.wire import encapsulation, link, network, transport
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.mad import MAD, class_name
 
@@ -39,10 +39,10 @@ def _ends(source: str, destination: str, prefix: str = "") -> Callable[[dict[str
 _ABOUT: dict[StructType, Callable[[dict[str, Any]], str]] = {
     link.LRH: _ends("slid", "dlid", "LID "),
     network.GRH: _ends("sgid", "dgid"),
-    around.Ethernet: _ends("source", "destination"),
-    around.IPv4: _ends("source", "destination"),
-    around.IPv6: _ends("source", "destination"),
-    around.UDP: _ends("source_port", "destination_port"),
+    encapsulation.Ethernet: _ends("source", "destination"),
+    encapsulation.IPv4: _ends("source", "destination"),
+    encapsulation.IPv6: _ends("source", "destination"),
+    encapsulation.UDP: _ends("source_port", "destination_port"),
     transport.BTH: lambda values: values["opcode"].text.partition(" (")[0],
     MAD: lambda values: class_name(values["mgmt_class"].value),
 }

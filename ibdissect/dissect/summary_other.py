@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.around import ETHERTYPES, IP_PROTOCOLS
+from ibdissect.wire.encapsulation import ETHERTYPES, IP_PROTOCOLS
 from ibdissect.wire.text import gid_text, ip4_text
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from ibdissect.wire.column import ComputedField
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.spec import Field
 
-from .context import ABOUT, NAMES, context_text
+from .dependent_names import ABOUT, NAMES, context_text
 from .layout import BYTES, Item, Layout, Piece, items_of, layout_of
 from .summary import Summary, summaries
 from .value import Presenter

@@ -19,7 +19,7 @@ from ibdissect.table.locate import EXTENDED_STRUCTS, Int
 from ibdissect.table.rows import U64, mix
 from ibdissect.table.table import HEADERS, ChunkTable
 from ibdissect.table.unread import unread
-from ibdissect.wire import around
+from ibdissect.wire import encapsulation
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.link import VCRC
 from ibdissect.wire.places import Inside, MadFormat
@@ -288,7 +288,7 @@ class Walk:
 
 
 _EMPTY = np.empty(0, np.int64)
-ERF_HEADER: StructType = around.ERF
+ERF_HEADER: StructType = encapsulation.ERF
 """Precedes the frame; the offsets of its fields count from its own start."""
 
 

@@ -12,13 +12,13 @@ from msgspec import Struct as Record
 from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.native import FIRST_OTHER_OPCODE, Native
+from ibdissect.table.native_packets import FIRST_OTHER_OPCODE, Native
 from ibdissect.table.rows import SLOTS, slot
 from ibdissect.wire.numbers import FIRST_MULTICAST
 
 from .events import ChunkFollowed
 from .follow import Follower
-from .later import Later
+from .late_facts import Later
 from .model import ROUTER, Port, Subnet
 from .partitions import BASE, FULL, Verdict
 

@@ -14,7 +14,7 @@ from ibdissect.wire.numbers import SET, TRAP_REPRESS
 from .events import ChunkFollowed, WrongMKey
 from .follow import DIRECTED_SENDER, Follower
 from .keys import refuses
-from .later import NEVER, Later
+from .late_facts import NEVER, Later
 from .model import SWITCH
 
 MAX_WRITES = 4096

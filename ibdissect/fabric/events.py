@@ -14,9 +14,9 @@ from ibdissect.wire.numbers import GET_RESP, TRAP
 if TYPE_CHECKING:
     from ibdissect.table.table import ChunkTable
 
-    from .columns import PlacedSmps
     from .keys import MKey
     from .model import Node, Port, Sm, Subnet
+    from .smps import PlacedSmps
 
 T = TypeVar("T")
 

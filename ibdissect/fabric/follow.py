@@ -17,16 +17,16 @@ from ibdissect.wire import numbers
 from ibdissect.wire.notice import Notice, TrapMKey
 from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE
 
-from . import columns as c
-from .columns import PlacedSmps, Smps
+from . import smps as c
 from .events import ChunkFollowed, FabricEvent, RepressSeen, StateEvicted, SubnetsMixed, TrapSeen, WrongMKey
 from .keys import refuses
 from .learn import M_KEY_SIZE, Asked, Learner, Smp
 from .model import Node, Port, Subnet
-from .places import Places
 from .records import learn_records
 from .routes import Hop, Routes
-from .slmaps import SlMaps
+from .sl_to_vl import SlMaps
+from .smp_places import Places
+from .smps import PlacedSmps, Smps
 
 MAX_ASKED = 4096
 """PortInfo requests that wait for their answer."""

@@ -11,14 +11,14 @@ from ibdissect.wire import numbers
 from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.sm_port import PortInfo
 
-from . import columns as c
-from .columns import Smps
+from . import smps as c
 from .events import FabricEvent, LidAssigned, LinkFound, LinkLost, MKeyLearnt, MKeyShown, NodeFound, PKeysLearnt, PortStateChanged, SmSeen
 from .keys import Guard, MKey, hides
-from .mixed import KIND, SIZE
+from .mixed_subnets import KIND, SIZE
 from .model import ACTIVE, ARMED, DOWN, INIT, KEPT_PAGES, STATE_AT, SWITCH, Node, NodeFacts, Port, Subnet, SwitchFacts
 from .partitions import PKeys
 from .routes import Hop, Origin, Routes
+from .smps import Smps
 from .tables import Forwarding, Qos
 from .topology import connect, disconnect, forget_volatile
 

@@ -7,9 +7,9 @@ from typing import ClassVar
 import numpy as np
 
 from ibdissect.dropped import Dropped
+from ibdissect.fabric.earlier_answers import PortInfos, port_key
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Port
-from ibdissect.fabric.told import PortInfos, port_key
 
 MAX_PORTS = 131072
 LATEST = 1 << 40

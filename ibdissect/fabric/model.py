@@ -14,7 +14,7 @@ from ibdissect.wire.sm_port import PortInfo
 
 from .groups import Groups
 from .keys import Guard
-from .mixed import LID, Contradictions
+from .mixed_subnets import LID, Contradictions
 from .partitions import PKeys
 from .tables import Forwarding, Qos
 

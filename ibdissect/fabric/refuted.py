@@ -10,7 +10,7 @@ import numpy as np
 from ibdissect.bounded import KeptDict
 from ibdissect.dropped import Dropped
 from ibdissect.table.crcs import wrong_icrcs
-from ibdissect.table.native import Native
+from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import groups
 from ibdissect.table.table import ChunkTable
 

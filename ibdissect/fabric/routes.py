@@ -11,7 +11,7 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.table.history import Track
 from ibdissect.wire.numbers import PERMISSIVE
 
-from .mixed import ROUTE
+from .mixed_subnets import ROUTE
 from .model import CA, SWITCH, Node, Port, Subnet
 
 MAX_ORIGINS = 1024

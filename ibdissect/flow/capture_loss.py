@@ -10,11 +10,11 @@ import numpy as np
 
 from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.around import ERF
+from ibdissect.wire.encapsulation import ERF
 
-from .columns import cut_off
-from .missed import MAX_SECONDS, SECOND_NS, Missed
+from .loss_times import MAX_SECONDS, SECOND_NS, Missed
 from .reliable import Streams
+from .stream_packets import cut_off
 from .transactions import Transactions
 from .unfinished import holes, in_order
 

@@ -9,11 +9,11 @@ from msgspec import field
 from ibdissect.capture.scattered import looked_up
 from ibdissect.dropped import Dropped
 from ibdissect.table.addresses import End, ends_hash, ends_of
-from ibdissect.table.front import Place
+from ibdissect.table.first_bytes import Place
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import SLOTS, SPREAD, by_value, first_places
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.around import UDP, IPv4, IPv6
+from ibdissect.wire.encapsulation import UDP, IPv4, IPv6
 from ibdissect.wire.opcodes import CNP_OPCODE
 from ibdissect.wire.transport import BTH
 

@@ -9,8 +9,8 @@ from msgspec import field
 
 from ibdissect.dropped import Dropped
 
-from .columns import GOES_ON, LEAVES, OPERATION, READ, READ_REQUEST, STARTS_WRITE, UNKNOWN
 from .events import Ends, Exhausted, LengthWrong, MsnFell, MsnJumped, OrderWrong, Repeated, StreamEvent, Wrapped
+from .stream_packets import GOES_ON, LEAVES, OPERATION, READ, READ_REQUEST, STARTS_WRITE, UNKNOWN
 
 PSNS = 1 << 24
 FAR = 1 << 16

@@ -17,9 +17,9 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.opcodes import SERVICES
 
-from .columns import LEAVES, SERVICE, STARTS_WRITE, UNKNOWN, Packets, packets
 from .events import Ends, LengthWrong, Repeated, StreamEvent, Wrapped
 from .recovery import FAR, MAX_RETRIES, MTUS, NAK, PSNS, RNR, Packet, Stream, distance
+from .stream_packets import LEAVES, SERVICE, STARTS_WRITE, UNKNOWN, Packets, packets
 
 MAX_STREAMS = 65536
 """Streams remembered; the oldest is evicted first."""

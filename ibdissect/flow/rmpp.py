@@ -17,7 +17,7 @@ from ibdissect.table.addresses import End
 from ibdissect.wire.mad import TransferKey, transfer_key
 from ibdissect.wire.numbers import ABORT, ACK, DATA, LAST_SEGMENT, STOP
 
-from .missed import Missed
+from .loss_times import Missed
 
 MAX_TRANSFERS = 4096
 """Transfers kept in progress, and as many whose last segment was seen, to tell their repeated segments from new transfers."""

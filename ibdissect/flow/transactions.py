@@ -19,7 +19,7 @@ from ibdissect.wire.mad import RESPONSE_OF
 from ibdissect.wire.numbers import CM_CLASS, DATA, DIRECTED, RESPONSE_BIT, TRAP, TRAP_REPRESS
 
 from .datagrams import Datagrams, Listed
-from .missed import Missed
+from .loss_times import Missed
 from .pairs import ANSWERS, NOTHING, OTHER, Pairs, pair
 from .pairs import ASKS as ASKING
 from .requests import (

@@ -10,39 +10,39 @@ from scapy.layers.inet import UDP
 from scapy.layers.l2 import CookedLinux, CookedLinuxV2, Dot1Q, Ether
 from scapy.packet import Packet, bind_layers, split_layers
 
-from ibdissect.wire import around
+from ibdissect.wire import encapsulation
 
 from .component_mask import component_mask, sa_query
 from .derive import Layer, layer
 from .erf import ERF
 from .inner import IPoIB
-from .known import catalog, register, use_catalog
 from .link import GRH, LRH, RWH, FlowControl
 from .mad import MAD, MadLayer
 from .plugin import from_scapy
+from .registry import catalog, register, use_catalog
 from .transport import BTH, DETH
 
 for _below, _key in ((Ether, "type"), (Dot1Q, "type"), (CookedLinux, "proto"), (CookedLinuxV2, "proto")):
-    bind_layers(_below, GRH, **{_key: around.ETHERTYPE_ROCE})
-_first = [upper for fields, upper in UDP.payload_guess if fields == {"dport": around.ROCE_PORT}]
+    bind_layers(_below, GRH, **{_key: encapsulation.ETHERTYPE_ROCE})
+_first = [upper for fields, upper in UDP.payload_guess if fields == {"dport": encapsulation.ROCE_PORT}]
 for _other in _first:  # scapy.contrib.roce was imported first: Scapy takes the first class that was bound
-    split_layers(UDP, _other, dport=around.ROCE_PORT)
-    _said = f"UDP port {around.ROCE_PORT} is ibdissect.layers.BTH from now on, not {_other.__module__}.BTH (back: docs/plugins.md)"
+    split_layers(UDP, _other, dport=encapsulation.ROCE_PORT)
+    _said = f"UDP port {encapsulation.ROCE_PORT} is ibdissect.layers.BTH from now on, not {_other.__module__}.BTH (back: docs/plugins.md)"
     warnings.warn(_said, stacklevel=2)
-bind_layers(UDP, BTH, dport=around.ROCE_PORT)
+bind_layers(UDP, BTH, dport=encapsulation.ROCE_PORT)
 vars(scapy.config)["ibdissect"] = sys.modules["ibdissect"]  # `explore()` evaluates the names of all modules with layers there
 
 
 def __getattr__(name: str) -> type[Packet]:
     """The layer of the structure with this class name (for Ethernet, IP and UDP use Scapy's own)."""
     for struct in catalog().structs:
-        if struct.__name__ == name and struct.__module__ != around.__name__:
+        if struct.__name__ == name and struct.__module__ != encapsulation.__name__:
             return layer(struct)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *(struct.__name__ for struct in catalog().structs if struct.__module__ != around.__name__)})
+    return sorted({*globals(), *(struct.__name__ for struct in catalog().structs if struct.__module__ != encapsulation.__name__)})
 
 
 __all__ = [

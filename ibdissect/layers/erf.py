@@ -9,7 +9,7 @@ from scapy.fields import ConditionalField, StrField, XShortField
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
-from ibdissect.wire import around
+from ibdissect.wire import encapsulation
 
 from .derive import Layer, layer, make
 from .fields import scapy_fields
@@ -46,13 +46,13 @@ class _ERF(Layer):
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
         built = bytearray(pkt)
-        behind = len(pkt) - around.ERF.size + len(pay) + len(self.payload.build_padding())
+        behind = len(pkt) - encapsulation.ERF.size + len(pay) + len(self.payload.build_padding())
         if self.getfieldval("timestamp") is None:
             built[:8] = int(float(self.time) * 2**32).to_bytes(8, "little")
         if self.getfieldval("types") is None:
             built[8] = self.kind() | (0x80 if self.extensions else 0)
         if self.record_length is None:
-            built[10:12] = min(around.ERF.size + behind, 0xFFFF).to_bytes(2, "big")
+            built[10:12] = min(encapsulation.ERF.size + behind, 0xFFFF).to_bytes(2, "big")
         if self.wire_length is None:
             built[14:16] = min(len(pay), 0xFFFF).to_bytes(2, "big")
         return bytes(built) + pay
@@ -63,9 +63,9 @@ def _has_ethernet(pkt: Any) -> bool:
 
 
 def _fields() -> list[Any]:
-    own = scapy_fields(around.ERF.fields, layer, _COMPUTED)
+    own = scapy_fields(encapsulation.ERF.fields, layer, _COMPUTED)
     return [*own, _Extensions("extensions", b""), ConditionalField(XShortField("eth_pad", 0), _has_ethernet)]
 
 
-ERF = make(around.ERF, _ERF, fields=_fields())
+ERF = make(encapsulation.ERF, _ERF, fields=_fields())
 conf.l2types.register(197, ERF)

@@ -16,7 +16,7 @@ from ibdissect.wire.spec import Field, Struct
 
 from .derive import MAKERS, Layer, StructType, layer, make
 from .fields import scapy_field, scapy_fields
-from .known import attribute_of, catalog, format_of
+from .registry import attribute_of, catalog, format_of
 
 _COMPUTED = dict.fromkeys(("base_version", "mgmt_class", "class_version", "method", "attribute_id"))
 _VENDOR = range(0x30, 0x50)

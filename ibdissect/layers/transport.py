@@ -15,9 +15,9 @@ from ibdissect.wire.opcodes import OPCODES
 from .derive import LAYERS, Layer, layer, make
 from .fields import Trailer, scapy_fields, trailer_bytes
 from .inner import IPoIB, looks_like_ipoib
-from .known import payload_of_qp
 from .link import GRH, LRH, management_qp
 from .mad import mad_class
+from .registry import payload_of_qp
 
 _UDP, _ICRC, _SEND_ONLY, _WELL_KNOWN_Q_KEY = 8, 4, 0x04, 0x8001_0000
 _UD = (0x64, 0x65)

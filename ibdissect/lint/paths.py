@@ -10,7 +10,7 @@ from functools import lru_cache
 from msgspec import Struct as Record
 
 from .rule import Rule
-from .select import matches
+from .rule_selection import matches
 
 
 class PathIgnores(Record, frozen=True):

@@ -15,7 +15,7 @@ from ibdissect.capture.scattered import gather, looked_up, u16, u24
 from ibdissect.errors import CaptureError
 from ibdissect.session.reading import open_reading
 from ibdissect.table.addresses import LID_SIZE, End, address_text, ends_at, ends_hash
-from ibdissect.table.front import Place
+from ibdissect.table.first_bytes import Place
 from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE, Int
 from ibdissect.table.rows import SPREAD, U64, digest, groups, mix
 from ibdissect.table.table import ChunkTable

@@ -23,7 +23,7 @@ from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import LinearForwardingTable
 from ibdissect.wire.spec import Field
 
-from .spots import Bytes, Spot, integers, learn, replace
+from .occurrences import Bytes, Spot, integers, learn, replace
 from .substitutes import BLOCK, LIDS_16, Lids, unicast_lids
 
 Places = Callable[[StructType], Int]

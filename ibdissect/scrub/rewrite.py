@@ -22,7 +22,7 @@ from . import checksums
 from . import substitutes as subs
 from .kinds import IDENTITIES, Kind, kind_of, survivors
 from .listed import ByLid
-from .spots import Bytes, Map, Spot, gids, integers, learn, mark, never, replace
+from .occurrences import Bytes, Map, Spot, gids, integers, learn, mark, never, replace
 
 ERF_HEADER = 16
 TYPE_AT = 40

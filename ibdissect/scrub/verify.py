@@ -17,8 +17,8 @@ from ibdissect.export.frames import Shown, selected
 from ibdissect.session.capture import Capture
 from ibdissect.wire.text import gid_text
 
+from .occurrences import Bytes
 from .rewrite import Scrubber
-from .spots import Bytes
 
 SURE, SOME = 40, 16
 """Bits from the first to the last that is set: that many make a value unmistakable, or worth a look where nothing has changed."""

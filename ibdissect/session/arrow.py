@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ibdissect.dissect import named
+from ibdissect.dissect import named_values
 from ibdissect.dissect.summary import Summaries, summaries
 from ibdissect.dissect.value import Presenter
 from ibdissect.table.locate import EXTENDED_STRUCTS, MALFORMED, Bool, Int
@@ -59,10 +59,10 @@ def named_columns(catalog: Catalog, names: Iterable[str], *, first: bool = False
     found: dict[str, Named] = {}
     for name in names:
         short = name.lower()
-        if short in named.FRAME_NAMES or short in named.ANSWER_NAMES:
+        if short in named_values.FRAME_NAMES or short in named_values.ANSWER_NAMES:
             found[short] = Named(short, (), FRAME_TYPES.get(short, pa.string()), False)
             continue
-        fields = named.fields_named(catalog, name)
+        fields = named_values.fields_named(catalog, name)
         full = name if name in BOTH else fields[0].filter_name
         found[full] = Named(full, fields, _type(fields), not first and _repeats(fields))
     return list(found.values())
@@ -112,14 +112,14 @@ class ArrowColumns:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _frame(self, table: ChunkTable, rows: Int, name: str, lines: Summaries | None) -> pa.Array:
-        if name in named.ANSWER_NAMES:
+        if name in named_values.ANSWER_NAMES:
             return self._answer(table, rows, name)
         if lines is not None and name.startswith("_ws.col."):
             return pa.array(getattr(lines, name.removeprefix("_ws.col.")), pa.string())
         if name == "_ws.malformed":
             codes = table.located.malformed[rows]
             return pa.array(np.array(MALFORMED, object)[codes], pa.string(), mask=codes == 0)
-        values = named.frame_numbers(table, name, self.first_ns or 0)[rows]
+        values = named_values.frame_numbers(table, name, self.first_ns or 0)[rows]
         kind = FRAME_TYPES[name]
         return _decimal(values) if kind is SECONDS else pa.array(values, pa.int64()).cast(kind)
 
@@ -137,7 +137,7 @@ class ArrowColumns:
 
     def _fields(self, table: ChunkTable, rows: Int, column: Named) -> pa.Array:
         """All occurrences of a field, or the first one per row; null where there is none or a key is masked."""
-        parts = [run for run in named.runs(table, column.fields) if len(run.rows)]
+        parts = [run for run in named_values.runs(table, column.fields) if len(run.rows)]
         if not parts:
             return pa.nulls(len(rows), column.arrow.type)
         if len(parts) == 1 and not column.repeats and np.array_equal(parts[0].rows, rows):
@@ -162,7 +162,7 @@ class ArrowColumns:
         flat = pa.array(values[take], column.type, mask=hidden[take])
         return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), flat, mask=pa.array(counts == 0))
 
-    def _values(self, table: ChunkTable, run: named.Run, kind: pa.DataType) -> tuple[npt.NDArray[Any], Bool]:
+    def _values(self, table: ChunkTable, run: named_values.Run, kind: pa.DataType) -> tuple[npt.NDArray[Any], Bool]:
         """Values of one field in the column's type, and which of them to hide."""
         field = run.field
         hidden = self._hidden(table, run)
@@ -182,7 +182,7 @@ class ArrowColumns:
         texts[:] = [known[value] for value in raw]
         return texts, hidden
 
-    def _hidden(self, table: ChunkTable, run: named.Run) -> Bool:
+    def _hidden(self, table: ChunkTable, run: named_values.Run) -> Bool:
         """Which values are keys, or raw bytes that contain a key."""
         hidden = np.zeros(len(run.rows), np.bool_)
         field = run.field
@@ -192,7 +192,7 @@ class ArrowColumns:
             assert not isinstance(run.values, list)
             hidden = must_mask(field, run.values)
         else:
-            hidden = named.tells_key(table, run)
+            hidden = named_values.tells_key(table, run)
         self.masked += int(np.count_nonzero(hidden))
         return hidden
 

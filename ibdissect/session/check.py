@@ -119,7 +119,7 @@ def _options(codes: list[str], rest: dict[str, Any]) -> Options:
     load()
     catalog = load_plugins(rest["plugins"]).catalog if rest["plugins"] else None
     if rest["declared"] is not None:
-        from ibdissect.lint.declared import rules_of
+        from ibdissect.lint.toml_rules import rules_of
 
         rules_of(rest["declared"].tables, rest["declared"].where, catalog)
     return Options(rules=[REGISTRY[code] for code in codes], catalog=catalog, **rest)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.dissect import named
+from ibdissect.dissect import named_values
 from ibdissect.dissect.value import Presenter
 from ibdissect.errors import ConfigError
 from ibdissect.lint.finding import Finding
@@ -86,11 +86,11 @@ class Columns(Mapping[str, Column]):
     def read(self, names: Iterable[str]) -> None:
         """Read several columns in one pass. Raises FilterError for an unknown name."""
         wanted = [name for name in names if name not in self._found]
-        fields = {name: named.fields_named(self._capture.catalog, name) for name in wanted}
+        fields = {name: named_values.fields_named(self._capture.catalog, name) for name in wanted}
         parts: dict[str, list[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]]] = {name: [] for name in wanted}
         for table, chosen in self._chosen():
             for name in wanted:
-                found = list(named.runs(table, fields[name]))
+                found = list(named_values.runs(table, fields[name]))
                 if found:
                     rows, values = _joined(found)
                     if self._only is not None:
@@ -143,7 +143,7 @@ class Columns(Mapping[str, Column]):
                 "ibdissect[export]", str(error.name), "is not installed", hint="install it: python -m pip install 'ibdissect[export]'"
             ) from error
         columns = named_columns(self._capture.catalog, names or DEFAULT, first=first)
-        answers = self._capture.answers() if any(column.name in named.ANSWER_NAMES for column in columns) else None
+        answers = self._capture.answers() if any(column.name in named_values.ANSWER_NAMES for column in columns) else None
         return ArrowColumns(self._capture.catalog, columns, self._capture.presenter(), answers)
 
     def _chosen(self) -> Iterator[tuple[ChunkTable, npt.NDArray[np.int64]]]:
@@ -158,7 +158,7 @@ class Columns(Mapping[str, Column]):
             yield table, np.arange(len(table)) if only is None else np.flatnonzero(only.rows(table, codes, answers))
 
 
-def _joined(found: list[named.Run]) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+def _joined(found: list[named_values.Run]) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
     """Merge the runs of one name in frame order, in the widest of their types."""
     arrays = [_array(run) for run in found]
     if len(found) == 1:
@@ -171,7 +171,7 @@ def _joined(found: list[named.Run]) -> tuple[npt.NDArray[np.int64], npt.NDArray[
     return rows[order], np.concatenate(arrays)[order]
 
 
-def _array(run: named.Run) -> npt.NDArray[Any]:
+def _array(run: named_values.Run) -> npt.NDArray[Any]:
     if isinstance(run.values, list):
         return _objects(run.values)
     if run.field.kind == "text":

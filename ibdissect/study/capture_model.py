@@ -14,7 +14,7 @@ from ibdissect.capture.chunk import Chunk, Damage
 from ibdissect.capture.index import FrameIndex
 from ibdissect.capture.opening import open_capture
 from ibdissect.dfilter.answers import Answers
-from ibdissect.dissect.named import Run, fields_named, runs
+from ibdissect.dissect.named_values import Run, fields_named, runs
 from ibdissect.dissect.summary import summaries
 from ibdissect.dissect.tree import Tree, dissect_row
 from ibdissect.dissect.value import Presenter
@@ -27,8 +27,8 @@ from ibdissect.wire.text import printable
 from ibdissect.wire.transport import BTH
 
 from .findings_store import FindingsStore
-from .numbers import duration
-from .rows import AllRows, FilteredRows
+from .number_text import duration
+from .shown_frames import AllRows, FilteredRows
 
 PIECE = 4 << 20
 """Bytes of a window: the first one is there at once, and memory stays small."""

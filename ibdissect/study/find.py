@@ -12,7 +12,7 @@ import numpy as np
 from ibdissect.dissect.summary import summaries
 
 from .capture_model import CaptureModel, Matcher
-from .rows import Rows
+from .shown_frames import Rows
 
 STEP = 2048
 """Rows searched between two looks at whether to stop."""

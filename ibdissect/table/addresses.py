@@ -15,13 +15,13 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.capture.scattered import gather
-from ibdissect.wire.around import SLL, SLL2, Ethernet, IPv4, IPv6
+from ibdissect.wire.encapsulation import SLL, SLL2, Ethernet, IPv4, IPv6
 from ibdissect.wire.link import LRH
 from ibdissect.wire.network import GRH
 from ibdissect.wire.spec import Field
 from ibdissect.wire.text import gid_text, ip4_text
 
-from .front import Place
+from .first_bytes import Place
 from .locate import Int
 from .rows import SPREAD, U64, mix
 

@@ -11,7 +11,7 @@ from ibdissect.wire.column import ComputedField, evaluate
 from ibdissect.wire.expr import Arith
 from ibdissect.wire.spec import Struct
 
-from .foreign import complain
+from .plugin_calls import complain
 
 if TYPE_CHECKING:
     from .table import ChunkTable

@@ -34,7 +34,7 @@ from .locate import Bool, Int
 from .rows import SLOTS, slot
 
 if TYPE_CHECKING:
-    from .native import Native
+    from .native_packets import Native
     from .table import ChunkTable
 
 MESSAGES: tuple[type[Any], ...] = (cm.REQ, cm.MRA, cm.REJ, cm.REP, cm.RTU, cm.DREQ, cm.DREP, SIDRReq, SIDRRep, LAP, APR)

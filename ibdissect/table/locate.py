@@ -15,12 +15,12 @@ from msgspec import field
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_IPOIB, LINK_SLL, LINK_SLL2, Chunk
 from ibdissect.capture.scattered import looked_up, u16
-from ibdissect.wire import around, transport
+from ibdissect.wire import encapsulation, transport
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.spec import Struct
 
-from . import front
-from .front import Front, Place
+from . import first_bytes
+from .first_bytes import Front, Place
 
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
@@ -187,7 +187,7 @@ class _Finder:
         self.put("lrh", rows, at)
         head, end = Place(self.loc.front, rows, at), self.pick(self.loc.end, rows)
         lnh = head.part(0, 4)[:, 1] & 3
-        size = (front.u16(head.part(4, 4), 0) & 0x7FF) << 2
+        size = (first_bytes.u16(head.part(4, 4), 0) & 0x7FF) << 2
         stop = at + size
         large = stop > end
         if large.any():
@@ -251,7 +251,7 @@ class _Finder:
         if not rows.size:
             return
         self.put(name or "grh", rows, at)
-        ethertype = front.u16(self.loc.front.part(rows, at + type_at, 2), 0)
+        ethertype = first_bytes.u16(self.loc.front.part(rows, at + type_at, 2), 0)
         at = at + size
         for tag in ("vlan", "vlan2", "vlan3"):
             tagged = (ethertype == 0x8100) | (ethertype == 0x88A8)
@@ -263,7 +263,7 @@ class _Finder:
             self.loc.at(tag)[rows[tagged]] = at[tagged]
             ethertype[tagged] = u16(self.data, at[tagged] + 2)
             at = np.where(tagged, at + 4, at)
-        roce1 = ethertype == around.ETHERTYPE_ROCE
+        roce1 = ethertype == encapsulation.ETHERTYPE_ROCE
         if roce1.any():
             r, a = rows[roce1], at[roce1]
             fits = a + 40 <= self.loc.end[r]
@@ -293,7 +293,7 @@ class _Finder:
         rows, at, header, first, fragment, protocol = kept(good, rows, at, header, first, fragment, protocol)
         self.put("ip4", rows, at)
         datagram = (protocol == 17) & (fragment[:, 0] & 0x1F == 0) & (fragment[:, 1] == 0)  # UDP, not a later fragment
-        stop, at = at + front.u16(first, 2), at + header
+        stop, at = at + first_bytes.u16(first, 2), at + header
         rows, at, stop = kept(datagram, rows, at, stop)
         self.udp(rows, at, stop)
 
@@ -314,8 +314,8 @@ class _Finder:
             return
         self.put("udp", rows, at)
         head = Place(self.loc.front, rows, at)
-        size = front.u16(head.part(4, 4), 0)
-        roce = front.u16(head.part(0, 4), 2) == around.ROCE_PORT
+        size = first_bytes.u16(head.part(4, 4), 0)
+        roce = first_bytes.u16(head.part(0, 4), 2) == encapsulation.ROCE_PORT
         rows, at, stop, size = kept(roce, rows, at, stop, size)
         long = stop - self.pick(self.chunk.offset, rows) > self.pick(self.chunk.length, rows)
         if long.any():

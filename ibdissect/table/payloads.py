@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.wire.around import SLL, SLL2, UDP, VLAN, Ethernet
 from ibdissect.wire.catalog import StructType
+from ibdissect.wire.encapsulation import SLL, SLL2, UDP, VLAN, Ethernet
 from ibdissect.wire.link import RWH
 from ibdissect.wire.numbers import CM_CLASS
 from ibdissect.wire.places import Behind, CmPayload, CmService, DestQP, Ethertype, Parsed, QKey, SaPiece, UdpPort, VendorOui
@@ -17,8 +17,8 @@ from ibdissect.wire.spec import Field
 from ibdissect.wire.transport import BTH, DETH
 from ibdissect.wire.ulp.ipoib import IPoIB
 
-from .foreign import guarded
 from .locate import Bool, Int
+from .plugin_calls import guarded
 from .sa_tables import pieces, starts_data
 from .services import ACTIVE, PASSIVE
 

@@ -12,7 +12,7 @@ from msgspec import Struct as Record
 from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.scattered import looked_up, u16
 from ibdissect.table.rows import by_value
-from ibdissect.wire import around, link, network, transport
+from ibdissect.wire import encapsulation, link, network, transport
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.catalog import builtin as builtin_catalog
 from ibdissect.wire.column import ComputedField
@@ -23,7 +23,7 @@ from ibdissect.wire.spec import BYTE_KINDS, Field, Struct
 from . import sa_tables
 from .bits import extract
 from .computed import values_of
-from .front import Place, tight
+from .first_bytes import Place, tight
 from .locate import EXTENDED_AT, EXTENDED_STRUCTS, Bool, Int, Located, locate
 from .payloads import FINDERS, parsed
 from .services import Services
@@ -32,14 +32,14 @@ T = TypeVar("T")
 V = TypeVar("V", bound=Struct)
 
 HEADERS: dict[StructType, tuple[str, ...]] = {
-    around.ERF: ("erf",),
-    around.Ethernet: ("eth",),
-    around.VLAN: ("vlan", "vlan2", "vlan3"),
-    around.SLL: ("sll",),
-    around.SLL2: ("sll2",),
-    around.IPv4: ("ip4",),
-    around.IPv6: ("ip6",),
-    around.UDP: ("udp",),
+    encapsulation.ERF: ("erf",),
+    encapsulation.Ethernet: ("eth",),
+    encapsulation.VLAN: ("vlan", "vlan2", "vlan3"),
+    encapsulation.SLL: ("sll",),
+    encapsulation.SLL2: ("sll2",),
+    encapsulation.IPv4: ("ip4",),
+    encapsulation.IPv6: ("ip6",),
+    encapsulation.UDP: ("udp",),
     link.LRH: ("lrh",),
     link.RWH: ("rwh",),
     link.FlowControl: ("link",),

@@ -9,11 +9,11 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 
-from ibdissect.dissect.named import ANSWER_NAMES
+from ibdissect.dissect.named_values import ANSWER_NAMES
 from ibdissect.study import packet_columns
 from ibdissect.study.field_notes import FieldNotes
 from ibdissect.study.filters import checked, completions
-from ibdissect.study.numbers import number
+from ibdissect.study.number_text import number
 from ibdissect.wire.text import printable
 
 from .messages import ByteSelected, ExplainFinding, FilterEntered, FilterLeft, FrameSelected, JumpTo, NodeSelected

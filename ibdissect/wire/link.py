@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .around import ETHERTYPES
+from .encapsulation import ETHERTYPES
 from .spec import Struct, enum, pad, uint
 
 LNH = {0: "Raw (RWH, Ethertype)", 1: "Raw IPv6", 2: "IBA local", 3: "IBA global"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ibdissect.cli.config import Config, read_config
-from ibdissect.cli.limits import ENDLESS, parse_frames
+from ibdissect.cli.frame_selection import ENDLESS, parse_frames
 from ibdissect.errors import ConfigError
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from ibdissect.capture.opening import open_capture
 from ibdissect.fabric import Follower
+from ibdissect.fabric.changes import Happening, Story
 from ibdissect.fabric.events import FabricEvent, RepressSeen, TrapSeen, WrongMKey
 from ibdissect.fabric.keys import refuses
 from ibdissect.fabric.model import ACTIVE, CA, SWITCH, Node
-from ibdissect.fabric.story import Happening, Story
 from ibdissect.fabric.topology import links
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.notice import Notice

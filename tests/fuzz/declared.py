@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL, LINK_SLL2
 from ibdissect.wire import transport
-from ibdissect.wire.around import ERF, SLL, SLL2, UDP, VLAN, Ethernet, IPv4, IPv6
 from ibdissect.wire.catalog import builtin
+from ibdissect.wire.encapsulation import ERF, SLL, SLL2, UDP, VLAN, Ethernet, IPv4, IPv6
 from ibdissect.wire.link import LRH, RWH
 from ibdissect.wire.mad import CLASS_VERSION, MAD
 from ibdissect.wire.network import GRH

@@ -28,7 +28,7 @@ from ibdissect.layers.transport import ip_room
 from ibdissect.table.bits import extract
 from ibdissect.table.locate import EXTENDED_STRUCTS
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire import around, link, network, transport
+from ibdissect.wire import encapsulation, link, network, transport
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.places import MadFormat
@@ -350,7 +350,7 @@ def _over_ethernet(kinds: dict[Any, Any], layers: list[Any], wire: int) -> bool:
     if type_of is None:
         return False
     ethertype = type_of.fields.get("type", type_of.fields.get("proto"))
-    if ethertype == around.ETHERTYPE_ROCE:
+    if ethertype == encapsulation.ETHERTYPE_ROCE:
         grh = kinds.get(GRH)
         if grh is None:
             return True
@@ -358,7 +358,7 @@ def _over_ethernet(kinds: dict[Any, Any], layers: list[Any], wire: int) -> bool:
             return True
         return grh.nxt_hdr == 0x1B and _transport_of(kinds, layers)
     udp = kinds.get(ScapyUDP)
-    if udp is None or udp.fields.get("dport") != around.ROCE_PORT:
+    if udp is None or udp.fields.get("dport") != encapsulation.ROCE_PORT:
         return False
     ip = kinds.get(IP) or kinds.get(IPv6)
     if ip is None or not (ip.version == 4 and ip.ihl >= 5 if isinstance(ip, IP) else ip.version == 6):

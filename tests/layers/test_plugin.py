@@ -9,7 +9,7 @@ from scapy.fields import BitField, ByteEnumField, IntField, IP6Field, ShortField
 from scapy.packet import Packet
 
 from ibdissect.errors import SpecError
-from ibdissect.layers import BTH, DETH, LRH, SMP, from_scapy, known, layer, register
+from ibdissect.layers import BTH, DETH, LRH, SMP, from_scapy, layer, register, registry
 from ibdissect.wire.places import Mad, smp
 
 
@@ -23,7 +23,7 @@ class Gauge(Packet):
 
 @pytest.fixture
 def gauge(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(known, "_own", [])
+    monkeypatch.setattr(registry, "_own", [])
     struct = from_scapy(Gauge, carried_by=smp(0xFF42))
     register(struct)
     return struct
@@ -46,7 +46,7 @@ def test_registered_attribute_is_dissected_and_built(gauge: Any) -> None:
 
 
 def test_a_vendor_class_without_form_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known, "_own", [])
+    monkeypatch.setattr(registry, "_own", [])
     made = register(from_scapy(Gauge, carried_by=(Mad(0x0A, 0x0010),)))
     pkt = LRH((LRH() / BTH() / DETH() / layer_of_class() / made(low=3)).build())
     assert (pkt[made].low, pkt[BTH].destqp) == (3, 1)
@@ -54,7 +54,7 @@ def test_a_vendor_class_without_form_takes_it(monkeypatch: pytest.MonkeyPatch) -
 
 def layer_of_class() -> Packet:
     """The form of vendor range 1, for class 0x0A."""
-    form = known.format_of(0x0A, 1)
+    form = registry.format_of(0x0A, 1)
     assert form is not None
     return layer(form)(mgmt_class=0x0A)
 

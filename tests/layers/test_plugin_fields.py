@@ -25,7 +25,7 @@ from scapy.layers.l2 import Dot1Q, Ether
 from scapy.packet import Packet, split_layers
 
 from ibdissect.errors import SpecError
-from ibdissect.layers import BTH, LRH, from_scapy, known, layer, register
+from ibdissect.layers import BTH, LRH, from_scapy, layer, register, registry
 from ibdissect.layers.plugin import structures_of
 from ibdissect.wire.catalog import Catalog, builtin_modules
 from ibdissect.wire.places import DestQP, Ethertype, MadFormat, UdpPort
@@ -97,7 +97,7 @@ class Note(Struct):
 @pytest.fixture
 def bound(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Makes the layer and binds it; Scapy's own layers forget it again."""
-    monkeypatch.setattr(known, "_own", [])
+    monkeypatch.setattr(registry, "_own", [])
     kept: list[tuple[Any, ...]] = []
 
     def bind(*places: object) -> Any:
@@ -140,7 +140,7 @@ def test_a_queue_pair(bound: Any) -> None:
 
 def test_the_form_of_a_class(bound: Any) -> None:
     bound(MadFormat(0x0D))
-    assert known.format_of(0x0D, 1) is Note and known.format_of(0x04, 1) is not Note
+    assert registry.format_of(0x0D, 1) is Note and registry.format_of(0x04, 1) is not Note
 
 
 def test_a_catalog_of_a_plugin_binds_its_structures() -> None:
@@ -156,12 +156,12 @@ def test_a_catalog_of_a_plugin_binds_its_structures() -> None:
     module = ModuleType("plugin_of_a_test")
     Beacon.__module__ = module.__name__
     module.Beacon = Beacon  # type: ignore[attr-defined]
-    before = list(known._in_use)
+    before = list(registry._in_use)
     try:
-        known.use_catalog(Catalog([*builtin_modules(), module]))
+        registry.use_catalog(Catalog([*builtin_modules(), module]))
         made = layer(Beacon)
         assert IP(bytes(IP() / UDP(sport=1, dport=7412) / made(number=3)))[made].number == 3
     finally:
-        known._in_use[:] = before
+        registry._in_use[:] = before
         split_layers(UDP, layer(Beacon), dport=7412)
         split_layers(UDP, layer(Beacon), sport=7412)

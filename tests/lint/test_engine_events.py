@@ -17,7 +17,7 @@ from ibdissect.lint.engine import Context, Linter, Source
 from ibdissect.lint.finding import Evidence, Finding, Related, Span
 from ibdissect.lint.rule import INFO, REGISTRY, Hit, Rule, on_chunk, on_end, on_event
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.around import Ethernet
+from ibdissect.wire.encapsulation import Ethernet
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.network import GRH

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ibdissect.capture import records
-from ibdissect.cli.limits import Limits
+from ibdissect.cli.frame_selection import Limits
 from ibdissect.lint.finding import Finding
 from ibdissect.rules import load
 from ibdissect.session.check import Options, check

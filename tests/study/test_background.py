@@ -13,7 +13,7 @@ from ibdissect.lint.policy import SitePolicy
 from ibdissect.rules import load
 from ibdissect.session.check import Options, check
 from ibdissect.study.background import Study
-from ibdissect.study.rows import FilteredRows
+from ibdissect.study.shown_frames import FilteredRows
 from tests.study import made
 from tests.study.made import TOTAL, opened, studied
 

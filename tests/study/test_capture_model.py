@@ -11,7 +11,7 @@ import pytest
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.errors import CaptureError
 from ibdissect.study.capture_model import CaptureModel
-from ibdissect.study.rows import FilteredRows
+from ibdissect.study.shown_frames import FilteredRows
 from tests.study import made
 from tests.study.made import TOTAL, opened, studied
 

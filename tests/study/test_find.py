@@ -8,7 +8,7 @@ import pytest
 
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.study.find import FindKind, Query, find
-from ibdissect.study.rows import AllRows
+from ibdissect.study.shown_frames import AllRows
 from tests.study import made
 from tests.study.made import opened
 

@@ -10,7 +10,7 @@ import pytest
 
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.dissect.layout import layout_of
-from ibdissect.dissect.named import fields_named, runs, tells_key
+from ibdissect.dissect.named_values import fields_named, runs, tells_key
 from ibdissect.dissect.printers import dump
 from ibdissect.dissect.summary import Summary
 from ibdissect.dissect.tree import Tree, tree_of

@@ -10,7 +10,7 @@ import numpy as np
 
 from ibdissect.capture.opening import open_capture
 from ibdissect.table.connections import Connections
-from ibdissect.table.native import Native
+from ibdissect.table.native_packets import Native
 from ibdissect.table.table import ChunkTable
 from tests.craft import erf_pcap
 from tests.rules.made.connections import LEAVE, READY, data, reply, request

@@ -12,7 +12,7 @@ from ibdissect.rules.shared.connection_rule import SERVICE_SHIFT, SERVICES, Agre
 from ibdissect.table.connection_events import Connection, QueuePair
 from ibdissect.table.connections import MAX_CONNECTIONS
 from ibdissect.table.locate import Int
-from ibdissect.table.native import Native
+from ibdissect.table.native_packets import Native
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.transport import BTH
 

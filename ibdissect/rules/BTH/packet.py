@@ -11,7 +11,7 @@ from ibdissect.rules.LNK.packet import LID_MULTICAST_LAST
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule, gid_bytes, room_behind_headers
 from ibdissect.table import locate
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.around import IPv4, IPv6
+from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.link import LRH
 from ibdissect.wire.network import GRH

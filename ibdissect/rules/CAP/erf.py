@@ -8,7 +8,7 @@ import numpy as np
 
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, SEEN, Context, Hit, Rule, Seen, fault, on_chunk, on_end
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.around import ERF, ERF_TYPES
+from ibdissect.wire.encapsulation import ERF, ERF_TYPES
 
 ERF_INFINIBAND = (21, 25)
 ERF_BESIDE = frozenset({2, 11, 16, 20, *ERF_INFINIBAND, 27, 28, 29, 48})

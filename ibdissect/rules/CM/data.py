@@ -10,10 +10,10 @@ import numpy as np
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
-from ibdissect.flow.columns import GOES_ON
 from ibdissect.flow.events import Repeated
 from ibdissect.flow.recovery import FAR, distance
 from ibdissect.flow.reliable import Streams
+from ibdissect.flow.stream_packets import GOES_ON
 from ibdissect.lint.rule import LEARNT, WARNING, Context, Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.table.addresses import ends_of
 from ibdissect.table.connection_events import Connection

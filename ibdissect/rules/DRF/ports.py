@@ -9,12 +9,12 @@ import numpy as np
 
 from ibdissect.dropped import Dropped
 from ibdissect.fabric import Follower
+from ibdissect.fabric.earlier_answers import PKeyTables, PortInfos, Tellings
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.file_lines import file_and_line, is_doubtful
 from ibdissect.fabric.model import Port
 from ibdissect.fabric.partitions import BASE, BLOCK, Membership, PKeys
 from ibdissect.fabric.refuted import Refuted
-from ibdissect.fabric.told import PKeyTables, PortInfos, Tellings
 from ibdissect.lint.finding import Evidence, Related, Secret, Severity
 from ibdissect.lint.rule import WARNING, Context, Hit, Rule, on_end, on_event
 from ibdissect.table.history import Track

@@ -11,7 +11,7 @@ from ibdissect.lint.rule import ERROR, WARNING, Rule
 from ibdissect.rules.LNK.packet import GLOBAL, LID_MULTICAST_LAST, LOCAL, length_disagrees
 from ibdissect.rules.shared.packet_flows import IPOIB, gid_bytes
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.around import Ethernet
+from ibdissect.wire.encapsulation import Ethernet
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.link import LRH
 from ibdissect.wire.network import GRH

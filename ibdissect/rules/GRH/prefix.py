@@ -13,7 +13,7 @@ from ibdissect.lint.rule import INFO, Context
 from ibdissect.rules.shared.link_rule import Ends, LinkRule
 from ibdissect.table.bits import extract
 from ibdissect.table.locate import Int
-from ibdissect.table.native import Native
+from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import common
 from ibdissect.wire.network import GRH
 

@@ -13,7 +13,7 @@ from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, on_even
 from ibdissect.rules.LNK.ports import complete_since, swept
 from ibdissect.rules.shared.link_rule import pieces
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.native import Native
+from ibdissect.table.native_packets import Native
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST

@@ -18,7 +18,7 @@ from ibdissect.rules.shared.link_rule import LIDS, NO_LIMIT, VLS_AT, Ends, LinkR
 from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.rules.shared.site_policy import foreign_lids
 from ibdissect.table.locate import Int
-from ibdissect.table.native import Native
+from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import groups
 from ibdissect.wire.link import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST

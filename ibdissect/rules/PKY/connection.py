@@ -7,7 +7,7 @@ from ibdissect.lint.rule import ERROR
 from ibdissect.rules.shared.connection_rule import AgreedRule
 from ibdissect.table.connection_events import Connection, QueuePair
 from ibdissect.table.locate import Int
-from ibdissect.table.native import Native
+from ibdissect.table.native_packets import Native
 from ibdissect.wire.transport import BTH
 
 

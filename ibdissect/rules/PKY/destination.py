@@ -19,7 +19,7 @@ from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, Context, Hit, fau
 from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.rules.shared.site_policy import forbidden_packets
 from ibdissect.table.locate import Int
-from ibdissect.table.native import FIRST_OTHER_OPCODE, Native, source_qps
+from ibdissect.table.native_packets import FIRST_OTHER_OPCODE, Native, source_qps
 from ibdissect.table.rows import distinct_values, groups
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH

@@ -15,7 +15,7 @@ from ibdissect.lint.rule import ERROR, INFERRED, LEARNT, SEEN, Context, Hit, Rul
 from ibdissect.table.connection_events import Connection
 from ibdissect.table.connections import Connections
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.native import Native, source_qps
+from ibdissect.table.native_packets import Native, source_qps
 from ibdissect.table.rows import SLOTS, groups, slot
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.numbers import FIRST_MULTICAST

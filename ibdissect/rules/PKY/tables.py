@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ibdissect.fabric.earlier_answers import PKeyTables, PortInfos, Told
 from ibdissect.fabric.model import SWITCH
 from ibdissect.fabric.partitions import BASE, FULL
-from ibdissect.fabric.told import PKeyTables, PortInfos, Told
 from ibdissect.lint.rule import ERROR, INFO, Context
 from ibdissect.rules.shared.attribute_rule import Mask, TellingRule, switches
 from ibdissect.wire.sm_port import PortInfo

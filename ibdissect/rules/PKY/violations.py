@@ -9,7 +9,7 @@ from ibdissect.lint.rule import WARNING
 from ibdissect.rules.shared.trap_rule import DETAILS_AT
 from ibdissect.rules.shared.violations import ReportedPackets, ViolationCounted
 from ibdissect.table.locate import Int
-from ibdissect.table.native import Native
+from ibdissect.table.native_packets import Native
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.notice import TrapPKey
 from ibdissect.wire.sm_port import PortInfo

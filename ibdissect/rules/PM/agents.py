@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ibdissect.capture.scattered import u16
+from ibdissect.fabric.earlier_answers import NodeInfos
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import SWITCH
-from ibdissect.fabric.told import NodeInfos
 from ibdissect.flow.agents import Agents
 from ibdissect.flow.queries import Queries
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, on_chunk, on_event

@@ -13,7 +13,7 @@ from ibdissect.lint.rule import INFO, WARNING
 from ibdissect.rules.shared.trap_rule import DETAILS_AT
 from ibdissect.rules.shared.violations import ReportedPackets, ViolationCounted
 from ibdissect.table.locate import Int
-from ibdissect.table.native import Native
+from ibdissect.table.native_packets import Native
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.notice import TrapQKey
 from ibdissect.wire.sm_port import PortInfo

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ibdissect.flow.congestion import Congestion
 from ibdissect.lint.rule import INFERRED, INFO, LEARNT, Context, Hit, Rule, fault, on_chunk, on_end
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.around import UDP, IPv4
+from ibdissect.wire.encapsulation import UDP, IPv4
 
 ENOUGH = 8
 """Connections to one peer of which at least two should have different hashes."""

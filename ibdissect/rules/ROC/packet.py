@@ -9,7 +9,7 @@ from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
 from ibdissect.rules.QKY.packet import GSI_KEY
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.around import ETHERTYPE_ROCE, UDP, Ethernet, IPv4, IPv6
+from ibdissect.wire.encapsulation import ETHERTYPE_ROCE, UDP, Ethernet, IPv4, IPv6
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.link import LRH
 from ibdissect.wire.opcodes import CNP_OPCODE

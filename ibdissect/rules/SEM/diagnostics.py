@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ibdissect.dropped import Dropped
-from ibdissect.fabric.told import Told, others
+from ibdissect.fabric.earlier_answers import Told, others
 from ibdissect.lint.rule import ERROR, WARNING, Context, Rule
 from ibdissect.rules.shared.attribute_rule import Mask, TellingRule
 from ibdissect.rules.shared.mad_conditions import TELLING

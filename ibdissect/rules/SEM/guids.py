@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ibdissect.fabric.told import PortInfos, Told, others
+from ibdissect.fabric.earlier_answers import PortInfos, Told, others
 from ibdissect.lint.rule import ERROR, WARNING, Context
 from ibdissect.rules.shared.attribute_rule import Mask, TellingRule, adapters
 from ibdissect.wire.sm_port import PortInfo

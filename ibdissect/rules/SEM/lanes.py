@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.fabric.earlier_answers import Told, others
 from ibdissect.fabric.model import SWITCH, Port
-from ibdissect.fabric.told import Told, others
 from ibdissect.lint.rule import ERROR, WARNING, Context, Rule
 from ibdissect.rules.shared.attribute_rule import VLS, Mask, TellingRule
 from ibdissect.rules.shared.mad_conditions import TOLD

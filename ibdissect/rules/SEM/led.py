@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ibdissect.fabric.earlier_answers import Told, others
 from ibdissect.fabric.model import SWITCH
-from ibdissect.fabric.told import Told, others
 from ibdissect.lint.rule import INFO, WARNING, Context, Rule
 from ibdissect.rules.shared.attribute_rule import Mask, TellingRule
 from ibdissect.rules.shared.mad_conditions import TOLD

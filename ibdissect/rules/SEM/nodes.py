@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ibdissect.fabric.earlier_answers import Descriptions, NodeInfos, PortGuids, Told
 from ibdissect.fabric.model import SWITCH
-from ibdissect.fabric.told import Descriptions, NodeInfos, PortGuids, Told
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, each, on_chunk
 from ibdissect.rules.shared.attribute_rule import Mask, TellingRule
 from ibdissect.rules.shared.mad_conditions import READ, TOLD

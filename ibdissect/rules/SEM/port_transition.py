@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ibdissect.dropped import Dropped
+from ibdissect.fabric.earlier_answers import PortInfos, Told
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import ACTIVE, ARMED, INIT
-from ibdissect.fabric.told import PortInfos, Told
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.transactions import AnsweredMany
 from ibdissect.lint.rule import ERROR, Again, Context, Hit, on_chunk, on_end, on_event

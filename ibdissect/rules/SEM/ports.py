@@ -11,8 +11,8 @@ import numpy as np
 
 from ibdissect.bounded import KeptDict
 from ibdissect.dropped import Dropped
+from ibdissect.fabric.earlier_answers import NodeInfos, PortInfos, Told
 from ibdissect.fabric.events import ChunkFollowed, TrapSeen
-from ibdissect.fabric.told import NodeInfos, PortInfos, Told
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Seen, on_event
 from ibdissect.rules.shared.attribute_rule import Changed, Mask, TellingRule, switches
 from ibdissect.rules.shared.silence import KnowledgeRule

@@ -7,8 +7,8 @@ from typing import Any
 from ibdissect.bounded import KeptDict
 from ibdissect.dropped import Dropped
 from ibdissect.fabric import Follower
+from ibdissect.fabric.earlier_answers import SmInfos, Told
 from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.told import SmInfos, Told
 from ibdissect.fabric.topology import joined
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule

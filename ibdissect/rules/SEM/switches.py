@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.fabric.earlier_answers import SwitchInfos, Told, others
 from ibdissect.fabric.model import SWITCH
 from ibdissect.fabric.tables import PORTS, UNREACHABLE
-from ibdissect.fabric.told import SwitchInfos, Told, others
 from ibdissect.lint.rule import ERROR, WARNING, Context
 from ibdissect.rules.shared.attribute_rule import Mask, TellingRule
 from ibdissect.wire.numbers import FIRST_MULTICAST

@@ -9,8 +9,8 @@ import numpy as np
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
+from ibdissect.fabric.earlier_answers import Told, others
 from ibdissect.fabric.events import ChunkFollowed, RepressSeen, TrapSeen
-from ibdissect.fabric.told import Told, others
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import TellingRule
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS, TICK_NS, Judged, TrapRule

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ibdissect.fabric.earlier_answers import Tellings, Told
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import CA, ROUTER, SWITCH
-from ibdissect.fabric.told import Tellings, Told
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import Again, Context, Hit, Rule, fault, on_event
 from ibdissect.wire.mad import METHODS

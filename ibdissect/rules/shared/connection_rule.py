@@ -9,7 +9,7 @@ from ibdissect.lint.rule import Context, Hit, Rule, Seen, on_chunk
 from ibdissect.table.connection_events import Connection, QueuePair
 from ibdissect.table.connections import Connections
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.native import Native
+from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import distinct_values
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.spec import Field

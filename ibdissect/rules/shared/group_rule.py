@@ -13,7 +13,7 @@ from ibdissect.fabric.groups import GroupFacts
 from ibdissect.lint.rule import Context, Hit, Rule, Seen, on_event
 from ibdissect.rules.shared.link_rule import pieces
 from ibdissect.table.locate import Int
-from ibdissect.table.native import Native
+from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import by_value, mix
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH

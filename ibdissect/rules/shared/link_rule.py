@@ -12,7 +12,7 @@ from ibdissect.fabric.model import SWITCH, Port
 from ibdissect.lint.rule import Context, Hit, Rule, Seen, on_event
 from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.table.locate import Int
-from ibdissect.table.native import Native
+from ibdissect.table.native_packets import Native
 from ibdissect.wire.link import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.sm_port import PortInfo

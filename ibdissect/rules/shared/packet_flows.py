@@ -12,7 +12,7 @@ from ibdissect.capture.scattered import looked_up
 from ibdissect.lint.rule import Rule
 from ibdissect.table import locate
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.around import IPv4, IPv6
+from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.expr import Expr, Where
 from ibdissect.wire.link import LRH
 from ibdissect.wire.network import GRH

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ibdissect.fabric.earlier_answers import PKeyTables, PortInfos, port_key
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import SWITCH
-from ibdissect.fabric.told import PKeyTables, PortInfos, port_key
 from ibdissect.lint.finding import Span, value_of
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import Context, Hit, Seen, fault
@@ -19,7 +19,7 @@ from ibdissect.rules.shared.attribute_rule import DATA_AT, name_of
 from ibdissect.rules.shared.senders import senders_of
 from ibdissect.table.bits import extract
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.native import Native
+from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import by_value
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.fabric.earlier_answers import PortInfos, Told
 from ibdissect.fabric.events import ChunkFollowed, TrapSeen
-from ibdissect.fabric.told import PortInfos, Told
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import Context, Hit, fault, on_event
 from ibdissect.rules.shared.attribute_rule import DATA_AT, Changed, Mask
 from ibdissect.rules.shared.trap_rule import DETAILS_AT, TrapRule
 from ibdissect.table.locate import Int
-from ibdissect.table.native import Native
+from ibdissect.table.native_packets import Native
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.notice import Notice
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ibdissect.study.filters import as_filter, checked
-from ibdissect.study.rows import FilteredRows
+from ibdissect.study.shown_frames import FilteredRows
 from ibdissect.study.threads import Latest
 
 from .command import Command

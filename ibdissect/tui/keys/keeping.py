@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ibdissect.study import threads, writing
 from ibdissect.study.filters import as_filter
-from ibdissect.study.numbers import number
+from ibdissect.study.number_text import number
 
 from ..screens.choice import Choice
 from ..screens.prompt import Prompt

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ibdissect.study.filters import checked
 from ibdissect.study.find import FindKind, Query, find
-from ibdissect.study.numbers import number
+from ibdissect.study.number_text import number
 from ibdissect.study.threads import Latest
 
 from ..screens.prompt import Prompt

@@ -14,7 +14,7 @@ from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 
 from ibdissect.errors import FilterError
-from ibdissect.study.numbers import number
+from ibdissect.study.number_text import number
 from ibdissect.study.saved_state import FilterHistory
 from ibdissect.wire.text import printable
 

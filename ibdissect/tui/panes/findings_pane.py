@@ -11,7 +11,7 @@ from textual import events
 
 from ibdissect.lint.finding import Finding, Severity
 from ibdissect.study.findings_store import FindingsStore
-from ibdissect.study.numbers import number
+from ibdissect.study.number_text import number
 
 from ..messages import ExplainFinding, JumpTo
 from ..widgets.cells import SHAPES, line_of

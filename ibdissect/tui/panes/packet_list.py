@@ -13,11 +13,11 @@ from textual.cache import LRUCache
 from textual.message import Message
 from textual.timer import Timer
 
-from ibdissect.dissect.named import ANSWER_NAMES
+from ibdissect.dissect.named_values import ANSWER_NAMES
 from ibdissect.study import packet_columns
 from ibdissect.study.capture_model import CaptureModel, Line
 from ibdissect.study.packet_columns import BY_KEY, GUTTER, Column, TimeFormat
-from ibdissect.study.rows import Rows
+from ibdissect.study.shown_frames import Rows
 from ibdissect.wire.text import printable
 
 from ..messages import FrameSelected

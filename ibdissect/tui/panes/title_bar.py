@@ -8,7 +8,7 @@ from textual.widget import Widget
 
 from ibdissect.study.background import Study
 from ibdissect.study.capture_model import CaptureModel
-from ibdissect.study.numbers import duration, number
+from ibdissect.study.number_text import duration, number
 
 from ..widgets.cells import SHAPES, cut, width_of
 from .findings_pane import totals

@@ -16,7 +16,7 @@ from textual.widgets import Static
 from ibdissect.flow.exchanges import Exchange
 from ibdissect.study.background import Snapshot
 from ibdissect.study.conversations import Conversation, conversation_filter, exchange_filter
-from ibdissect.study.numbers import duration, number, octets, spark, squeeze
+from ibdissect.study.number_text import duration, number, octets, spark, squeeze
 
 from ..keys.command import Command
 from ..widgets.cells import fit, width_of

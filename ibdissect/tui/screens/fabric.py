@@ -12,7 +12,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from ibdissect.study.fabric_view import Entry, FabricView
-from ibdissect.study.numbers import number
+from ibdissect.study.number_text import number
 
 from ..keys.command import Command
 from ..widgets.cells import fit, line_of

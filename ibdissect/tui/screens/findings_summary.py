@@ -16,7 +16,7 @@ from textual.widgets import Static
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.rule import Rule
 from ibdissect.study.findings_store import FindingsStore
-from ibdissect.study.numbers import number
+from ibdissect.study.number_text import number
 
 from ..keys.command import Command
 from ..widgets.cells import SHAPES, cut, fit

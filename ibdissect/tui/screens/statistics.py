@@ -15,7 +15,7 @@ from ibdissect.dissect.summary_mad import attribute_name
 from ibdissect.flow.exchanges import FASTEST, OCTAVES, Exchange, Kind
 from ibdissect.study.background import Snapshot
 from ibdissect.study.conversations import Conversation
-from ibdissect.study.numbers import duration, number, octets
+from ibdissect.study.number_text import duration, number, octets
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.mad import method_name
 

@@ -8,7 +8,7 @@ from rich.style import Style
 from rich.text import Text
 from textual.widget import Widget
 
-from ibdissect.study.numbers import BLOCKS, number, octets, squeeze
+from ibdissect.study.number_text import BLOCKS, number, octets, squeeze
 
 from .cells import fit
 from .table_columns import GAP, MARGIN, Heading, fitting

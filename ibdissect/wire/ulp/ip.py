@@ -1,6 +1,6 @@
 """What do the packets inside IP over InfiniBand contain? IPv4, IPv6, TCP, UDP, ICMP, under Wireshark's usual names.
 
-IPv4, IPv6 and UDP are separate from the structures of `wire.around`, so that a rule about the headers around RoCE does not see
+IPv4, IPv6 and UDP are separate from the structures of `wire.encapsulation`, so that a rule about the headers around RoCE does not see
 them. TCP and ICMP are found in both.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..around import UDP, IPv4, IPv6
+from ..encapsulation import UDP, IPv4, IPv6
 from ..places import Behind, Inside
 from ..spec import Struct, bit, enum, rest, uint
 from .ipoib import IPoIB

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ibdissect.errors import ConfigError
-from ibdissect.lint.declared import rules_of
 from ibdissect.lint.rule import REGISTRY
+from ibdissect.lint.toml_rules import rules_of
 from ibdissect.session.check import Options, check
 from tests import commands
 from tests.craft import erf_pcap, native, rc, ud

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.fabric.columns import Smps
 from ibdissect.fabric.follow import Follower
-from ibdissect.fabric.places import Places
-from ibdissect.fabric.slmaps import SlMaps
+from ibdissect.fabric.sl_to_vl import SlMaps
+from ibdissect.fabric.smp_places import Places
+from ibdissect.fabric.smps import Smps
 from ibdissect.fabric.tables import Qos
 from ibdissect.table.table import ChunkTable
 from tests import craft

@@ -9,9 +9,9 @@ import pytest
 
 from ibdissect.capture.opening import open_capture
 from ibdissect.fabric import Follower
+from ibdissect.fabric.earlier_answers import PKeyTables, PortInfos
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.later import NEVER, Later
-from ibdissect.fabric.told import PKeyTables, PortInfos
+from ibdissect.fabric.late_facts import NEVER, Later
 from ibdissect.table.table import ChunkTable
 from tests import craft
 from tests.fabric.made import SET, answer, ask, node, p_keys, port_info

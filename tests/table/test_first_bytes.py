@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND, Chunk
-from ibdissect.table.front import WIDTH, Front, Place
+from ibdissect.table.first_bytes import WIDTH, Front, Place
 
 
 def _chunk(data: bytes, offsets: list[int], link: int) -> Chunk:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ibdissect.dissect.bulk import JsonLines
-from ibdissect.dissect.context import component_label
+from ibdissect.dissect.dependent_names import component_label
 from ibdissect.dissect.tree import dissect_row
 from ibdissect.dissect.value import Presenter
 from ibdissect.wire.catalog import builtin

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.table.native import Native
+from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import SLOTS, distinct_values, slot
 from ibdissect.table.table import ChunkTable
 from tests import craft

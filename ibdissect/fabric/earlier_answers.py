@@ -17,9 +17,9 @@ from ibdissect.table.locate import Int
 from ibdissect.wire import numbers
 from ibdissect.wire.spec import Field
 
-from .columns import PlacedSmps
 from .events import ChunkFollowed
 from .model import SWITCH, Node, SwitchFacts
+from .smps import PlacedSmps
 
 MAX_KEPT = 131072
 """Ports, switches or managers whose latest answer is remembered, per attribute (10 MB); the oldest are evicted first."""

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.fabric.columns import Smps
 from ibdissect.fabric.describe import describe
 from ibdissect.fabric.events import ChunkFollowed, FabricEvent
 from ibdissect.fabric.follow import Follower
-from ibdissect.fabric.places import Places
+from ibdissect.fabric.smp_places import Places
+from ibdissect.fabric.smps import Smps
 from ibdissect.table.table import ChunkTable
 from tests import craft
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.fabric.columns import ASKS, PLACE_ONLY, TEACHES, Smps
+from ibdissect.fabric.smps import ASKS, PLACE_ONLY, TEACHES, Smps
 from ibdissect.table.table import ChunkTable
 from tests import craft
 

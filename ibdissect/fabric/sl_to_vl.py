@@ -9,9 +9,9 @@ import numpy as np
 from ibdissect.table.locate import Bool
 from ibdissect.wire import numbers
 
-from .columns import Smps
 from .model import SWITCH, Subnet
-from .places import Places
+from .smp_places import Places
+from .smps import Smps
 from .tables import Qos
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct as Record
 
 from ibdissect.capture.scattered import looked_up
 from ibdissect.table.addresses import ends_hash
-from ibdissect.table.front import Place
+from ibdissect.table.first_bytes import Place
 from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE, Bool, Int
 from ibdissect.table.rows import SPREAD, U64, order_of
 from ibdissect.table.table import ChunkTable

@@ -8,8 +8,8 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import groups
 from ibdissect.wire import numbers
 
-from .columns import Smps
 from .routes import Hop, Routes
+from .smps import Smps
 
 
 class Places:

@@ -15,9 +15,9 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import places_in
 from ibdissect.wire.numbers import GET
 
+from .earlier_answers import MAX_KEPT, PKeyTables, PortInfos, Told
 from .events import ChunkFollowed
 from .model import Port, Subnet
-from .told import MAX_KEPT, PKeyTables, PortInfos, Told
 
 KEPT_TIDS = 4096
 """Latest requests whose answers may be in the next chunk."""

@@ -7,9 +7,9 @@ import io
 import pytest
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.fabric import Follower, told
+from ibdissect.fabric import Follower, earlier_answers
+from ibdissect.fabric.earlier_answers import PortInfos, Told
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.told import PortInfos, Told
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.sm_port import PortInfo
 from tests import craft
@@ -57,7 +57,7 @@ def test_unknown_nodes_teach_nothing() -> None:
 
 
 def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(told, "MAX_KEPT", 2)
+    monkeypatch.setattr(earlier_answers, "MAX_KEPT", 2)
     infos, follower = PortInfos(), Follower()
     names = [answer(lid, 0x11, node(lid)) for lid in (5, 6, 7)]
     feed(infos, follower, *names, counted(1, 5), counted(1, 6), counted(1, 7))

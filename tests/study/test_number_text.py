@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ibdissect.study.numbers import duration, octets, spark, squeeze
+from ibdissect.study.number_text import duration, octets, spark, squeeze
 
 
 def test_numbers_for_people() -> None:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.fabric import Follower, story
-from ibdissect.fabric.story import Happening, Story
+from ibdissect.fabric import Follower, changes
+from ibdissect.fabric.changes import Happening, Story
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.notice import Notice
 from tests import craft
@@ -62,7 +62,7 @@ def test_a_lid_that_moves() -> None:
 
 
 def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(story, "MAX_KEPT", 3)
+    monkeypatch.setattr(changes, "MAX_KEPT", 3)
     kept = Story()
     follower = Follower()
     for chunk in open_capture(io.BytesIO(craft.erf_pcap([*KNOWN, *[TRAP] * 5]))).chunks():

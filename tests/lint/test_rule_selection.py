@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.errors import ConfigError
-from ibdissect.lint.select import select, split_codes
+from ibdissect.lint.rule_selection import select, split_codes
 from ibdissect.rules import load
 
 RULES = load()

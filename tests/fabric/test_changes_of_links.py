@@ -7,7 +7,7 @@ from typing import Any
 from ibdissect.wire.sm import SMInfo
 from tests import craft
 from tests.fabric.made import ANSWER, answer, node, port_info, switch
-from tests.fabric.test_story import told
+from tests.fabric.test_changes import told
 
 NODE_INFO, PORT_INFO, SM_INFO = 0x11, 0x15, 0x20
 DOWN, ACTIVE = 1, 4

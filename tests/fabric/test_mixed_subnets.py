@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ibdissect.fabric.mixed import KIND, LID, ROUTE, Contradictions
+from ibdissect.fabric.mixed_subnets import KIND, LID, ROUTE, Contradictions
 
 
 def changes(*facts: tuple[str, object], back: int = 0) -> Contradictions:
