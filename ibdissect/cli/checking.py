@@ -24,15 +24,25 @@ def check_options(
     max_findings: int | None = 100,
     timing: bool = False,
     shown: Any = None,
+    points: bool = False,
 ) -> Options:
-    """The options of a check. `selected` replaces the file's selection, `ignored` adds to it. ConfigError, PluginError."""
+    """The options of a check. `selected` replaces the file's selection, `ignored` adds to it. ConfigError, PluginError.
+
+    Rules about several captures (the family PTS) run with `points` only, and then no others: the file's selection is meant for these.
+    """
+    from ibdissect.lint.sightings import PointRule
     from ibdissect.rules import load
 
     config = common.settings
     catalog, others = common.loaded()
     everything = [*load(), *others]
     _known(config, everything)
-    rules = select(everything, list(selected) or list(config.select), [*ignored, *config.ignore], crc=crc)
+    chosen = list(selected)
+    found = select(everything, chosen or (["PTS"] if points else list(config.select)), [*ignored, *config.ignore], crc=crc)
+    rules = [rule for rule in found if issubclass(rule, PointRule) == points]
+    if chosen and not rules and (points or found):
+        reason = "leaves no rule of the family PTS" if points else "needs several captures"
+        raise ConfigError("--select", ",".join(chosen), reason, hint="add PTS" if points else "run `ibdissect points`")
     options = Options(
         rules=rules,
         plugins=common.plugin_names,

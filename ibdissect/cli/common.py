@@ -142,7 +142,7 @@ class Common(Record, dict=True):
         for name in names:
             value = getattr(self, name)
             if value not in (None, ()):
-                raise ConfigError(f"--{name}", str(value), reason, hint=hint)
+                raise ConfigError(f"--{name}", " ".join(value) if isinstance(value, tuple) else str(value), reason, hint=hint)
 
     def paint(self, stream: IO[str]) -> Paint:
         """The painter chosen by command line or configuration."""

@@ -29,7 +29,7 @@ STYLES = {"+": "info", "-": "error", "~": "warning"}
 def command(before: str, after: str, format_: str, fail_on: str, on_screen: bool, common: Common) -> int:
     """Compare two descriptions of a subnet: captures, subnet files, or folders of them, in any combination.
 
-    Of two captures, also who talks to whom and the findings are compared.
+    Of two captures, also who talks to whom and the findings are compared, and the subnet if both have subnet management.
 
     Exit status 0: nothing changed; 1: something did; 2: a side cannot be read.
     """
@@ -37,6 +37,8 @@ def command(before: str, after: str, format_: str, fail_on: str, on_screen: bool
     from ibdissect.subnet.compare import KINDS, changes, texts
 
     common.refuse("filter", "frames", "subnet", reason="is of no use here: BEFORE and AFTER say all that is compared")
+    if common.name_ports:
+        raise ConfigError("--names", before, "is of no use here: ports have the names that each side gives them")
     kinds = (*KINDS, *contents.KINDS)
     chosen = {"any": kinds, "never": ()}
     counted = chosen[fail_on] if fail_on in chosen else tuple(filter(None, fail_on.split(",")))
@@ -46,13 +48,20 @@ def command(before: str, after: str, format_: str, fail_on: str, on_screen: bool
     if on_screen and not sys.stdout.isatty():
         raise ConfigError("--tui", before, "standard output is not a terminal", hint="leave it out to print the changes")
     sides = [_side(argument, common) for argument in (before, after)]
-    found = changes(sides[0][0], sides[1][0])
-    if all(capture for _, capture in sides):
+    nameless = [argument for argument, (subnet, _) in zip((before, after), sides, strict=True) if not any(True for _ in subnet.ports())]
+    captures = all(capture for _, capture in sides)
+    if nameless and not captures:
+        hint = "partitions.conf alone has no LIDs: put guid2lid beside it; a capture needs subnet management"
+        raise SubnetFileError(nameless[0], 0, "names no port of a subnet", hint=hint)
+    for argument in nameless:
+        common.tell(f"note: {argument}: without subnet management, so the subnets are not compared")
+    found = {} if nameless else changes(sides[0][0], sides[1][0])
+    if captures:
         from ibdissect.cli.checking import check_options
 
         options = check_options(common, max_findings=None)
         found |= contents.changes(*(contents.contents_of(capture, options, subnet) for subnet, capture in sides))
-    lines = [*texts(found), *contents.texts(found)]
+    lines = [*texts(found), *contents.texts(found, None if on_screen else contents.SHOWN)]
     total = sum(map(len, found.values()))
     title = f"{total or 'No'} change{'s' * (total != 1)} from {printable(before)} to {printable(after)}"
     if on_screen:
@@ -71,17 +80,14 @@ def command(before: str, after: str, format_: str, fail_on: str, on_screen: bool
 
 
 def _side(argument: str, common: Common) -> tuple[Subnet, str]:
-    """What is known of the subnet, and the path if it is a single capture. SubnetFileError if nothing can be compared."""
+    """What is known of the subnet, and the path if it is a single capture. SubnetFileError for files that cannot be read."""
     from ibdissect.fabric.model import Subnet
     from ibdissect.subnet import learn, read_files
 
     files = read_files([argument])
     capture = files.files[0].known.path if [file.kind for file in files.files] == ["capture"] else ""
     for note in () if capture else files.notes:
-        common.tell(f"note: {note}")
+        common.tell(f"note: {argument}: {note}")
     subnet = Subnet()
     learn(subnet, files.files)
-    if not capture and not any(True for _ in subnet.ports()):
-        hint = "partitions.conf alone has no LIDs: put guid2lid beside it"
-        raise SubnetFileError(argument, 0, "names no port of a subnet", hint=hint)
     return subnet, capture

@@ -20,7 +20,6 @@ from ibdissect.cli.stats import table_lines
 from ibdissect.errors import ConfigError
 from ibdissect.lint.result import CaptureReport
 from ibdissect.lint.rule_selection import split_codes
-from ibdissect.lint.sightings import PointRule
 from ibdissect.report import text as text_report
 from ibdissect.report.json import finding_object
 from ibdissect.session.check import Options, check
@@ -50,20 +49,19 @@ def command(
 ) -> int:  # fmt: skip
     """Match the packets of several capture points, align their clocks, and tell loss, delay, reordering and change between them.
 
-    A point is called what its file is called up to the first dot; times are those of the first one. Exit status 0: no loss is proved, and
-    nothing at or above --fail-on was found; 1: it was; 2: a capture could not be read, or shares no packet with the others.
+    A point is called what its file is called up to the first dot; times are those of the first one. Exit status 0: nothing at or above
+    --fail-on was found (a proved loss is an error); 1: it was; 2: a capture could not be read, or shares no packet with the others.
     """
     common.refuse("filter", "frames", reason="packets are matched in whole captures", hint="cut the captures first")
     if len(captures) < 2:
         raise ConfigError("CAPTURE", captures[0], "there is nothing to compare it with", hint="name two captures or more")
     if packets and format_ != "json":
-        raise ConfigError("--packets", format_, "is a list for programs", hint="add --format json")
+        raise ConfigError("--packets", format_, "is a list for programs", hint="use --format json")
     if target is not None:
         ending_of(target, (".pcapng", ".ntar"), "--write")
     from ibdissect.points.comparison import Comparison
 
-    options = check_options(common, selected=split_codes(selected), ignored=split_codes(ignored))
-    options.rules = [rule for rule in options.rules if issubclass(rule, PointRule)]
+    options = check_options(common, selected=split_codes(selected), ignored=split_codes(ignored), points=True)
     comparison = Comparison(captures)
     for point in comparison.points:
         for damage in point.damage:
@@ -87,8 +85,7 @@ def command(
         parts = [formats.render(format_, reports, formats.Run(rules=tuple(options.rules), fail_rank=RANKS[fail_on]))]
     for part in parts:
         click.echo(part, nl=False)
-    lost = result["lost"] and fail_on != "never" and any(rule.code == "PTS001" for rule in options.rules)
-    return max(int(bool(lost)), exit_status(reports, fail_on))
+    return exit_status(reports, fail_on)
 
 
 def _json(result: dict[str, Any], packets: Iterable[Any] | None) -> Iterator[str]:

@@ -51,8 +51,11 @@ class Refuted:
             self.first.keep(int(ends[i]), when, *when)
         yield from ()
 
-    def lines(self) -> Iterator[tuple[int, int, int, int, tuple[int, ...]]]:
-        """(first frame, its time, LID, P_Key, numbers of the lines in files that say that this cannot be) of each sender."""
+    def lines(self) -> Iterator[tuple[int, int, int, int | None, tuple[int, ...]]]:
+        """(first frame, its time, LID, P_Key, numbers of the lines in files that say that this cannot be) of each sender.
+
+        The P_Key is None if the files have no port with this LID.
+        """
         for end, (frame, time_ns) in self.first.items():
             lid, p_key = end >> 16, end & (FULL | BASE)
             port, since = self.subnet.owner(lid, frame)
@@ -65,4 +68,4 @@ class Refuted:
                 said = (*taught, since) if verdict in (Verdict.LIMITED, Verdict.ABSENT) else ()
             said = tuple(line for line in sorted(set(said)) if line < 0)
             if said:
-                yield frame, time_ns, lid, p_key, said
+                yield frame, time_ns, lid, p_key if port is not None else None, said

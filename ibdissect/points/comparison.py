@@ -58,18 +58,19 @@ class Comparison:
 
     def result(self) -> dict[str, Any]:
         """All but the packets, as the JSON says it."""
+        between = list(pairs(self.points, self.matched, self.what, self.journey, self.directions, self.clocks))
         return {
             "schema": 1, "reference": self.points[0].name,
             "points": [
                 {"name": point.name, "frames": point.frames, "clock": {"segments": self._segments(i)}}
                 for i, point in enumerate(self.points)
             ],
-            "pairs": list(pairs(self.points, self.matched, self.what, self.journey, self.directions, self.clocks)),
+            "pairs": between,
             "lost": list(lost_packets(self.points, self.matched, self.journey)),
             "not_captured": list(not_captured(self.points, self.matched, self.journey)),
             "ambiguous": {"matches": self.matched.matches, "losses": self.journey.unclear},
             "conversations": list(conversations(self.points, self.matched, self.what, self.journey, self.clocks, self.flows)),
-            "notes": list(notes(self)),
+            "notes": list(notes(self, between)),
         }  # fmt: skip
 
     def _segments(self, i: int) -> list[dict[str, Any]]:

@@ -45,8 +45,9 @@ def _lost(comparison: Comparison, lost: list[dict[str, Any]], found: list[Sighti
         i = index[one["point"]]
         point = comparison.points[i]
         cnp = point.opcode[np.searchsorted(point.frame, one["frame"])] == CNP
-        arguments = {"after": one["after"], "before": one["before"] or "its receiver", "proof": PROOFS[one["why"]]}
-        entry = Sighting(one["frame"], arguments, sure=one["certainty"] == "proved")
+        sure = one["certainty"] == "proved"
+        proof = ("" if sure else "most likely, as ") + PROOFS[one["why"]]
+        entry = Sighting(one["frame"], {"after": one["after"], "before": one["before"] or "its receiver", "proof": proof}, sure=sure)
         found[i].by_rule.setdefault("PTS005" if cnp else "PTS001", []).append(entry)
 
 

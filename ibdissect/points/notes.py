@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,8 +14,8 @@ FAR_NS = 60 * 10**9
 """Clocks further apart are mentioned."""
 
 
-def notes(comparison: Comparison) -> Iterator[str]:
-    """One sentence for each thing to know."""
+def notes(comparison: Comparison, pairs: list[dict[str, Any]]) -> Iterator[str]:
+    """One sentence for each thing to know. `pairs`: as the JSON says them."""
     points, clocks, directions, journey = comparison.points, comparison.clocks, comparison.directions, comparison.journey
     reference = points[0].name
     for point, segments in zip(points[1:], clocks.segments[1:], strict=True):
@@ -30,6 +30,15 @@ def notes(comparison: Comparison) -> Iterator[str]:
                 f"The packets that {point.name} shares bound its clock on one side only, as those of one direction do: latencies are "
                 "counted from the quickest packet."
             )
+    unsure = {
+        point.name: max(segment.uncertainty_ns for segment in segments) for point, segments in zip(points, clocks.segments, strict=True)
+    }
+    early = max(pairs, key=lambda pair: -(pair["latency_ns"]["min"] or 0), default=None)
+    if early is not None and -(early["latency_ns"]["min"] or 0) > unsure[early["from"]] + unsure[early["to"]]:
+        yield (
+            f"By their stamps, packets come to {early['to']} up to {-early['latency_ns']['min'] / 1000:.3f} us before they leave "
+            f"{early['from']}: stamps of one of them are late at times, and latencies and jitter are off by as much."
+        )
     for i, j in directions.assumed:
         yield f"Nothing shows whether packets pass {points[i].name} or {points[j].name} first; the order of the command line was taken."
     for i, point in enumerate(points):

@@ -20,7 +20,7 @@ from .reading import open_reading
 LEAST, TIMES = 100, 2
 """A conversation changed if its rate is so many times that of before or a fraction of it, and if it has so many frames on both sides."""
 SHOWN = 20
-"""Conversations of a kind that are printed."""
+"""Conversations of a kind that are printed; the screen has all."""
 KINDS = ("traffic_new", "traffic_gone", "traffic_changed", "findings_new", "findings_gone")
 Change = dict[str, Any]
 
@@ -108,18 +108,20 @@ def _fault(of: Contents, key: tuple[str, str]) -> Change:
     }  # fmt: skip
 
 
-def texts(found: dict[str, list[Change]]) -> Iterator[str]:
-    """The changes as lines: `+` came, `-` went, `~` changed."""
+def texts(found: dict[str, list[Change]], limit: int | None = SHOWN) -> Iterator[str]:
+    """The changes as lines: `+` came, `-` went, `~` changed. Of conversations, so many of each kind."""
     for kind in KINDS:
         sign = {"new": "+", "gone": "-"}.get(kind.partition("_")[2], "~")
-        some = found.get(kind, ())
-        for one in some if kind.startswith("findings") else some[:SHOWN]:
+        some = found.get(kind, [])
+        shown = some if kind.startswith("findings") else some[:limit]
+        for one in shown:
             if "code" in one:
                 yield f"{sign} finding  {one['code']} {one['name']}: {one['message']}"
             elif "before" in one:
                 rates = [f"{one[side]['bytes_per_second']} bytes/s" for side in ("before", "after")]
                 yield f"~ traffic  {one['source']} → {one['destination']}: was {rates[0]}, is {rates[1]}"
             else:
-                yield f"{sign} traffic  {one['source']} → {one['destination']}: {one['frames']} frames, {one['bytes']} bytes"
-        if kind.startswith("traffic") and len(some) > SHOWN:
-            yield f"{sign} traffic  {len(some) - SHOWN} more conversations"
+                frames = f"{one['frames']} frame{'s' * (one['frames'] != 1)}"
+                yield f"{sign} traffic  {one['source']} → {one['destination']}: {frames}, {one['bytes']} bytes"
+        if more := len(some) - len(shown):
+            yield f"{sign} traffic  {more} more conversation{'s' * (more != 1)}"

@@ -50,7 +50,7 @@ class ChangesApp(App[None]):
     def compose(self) -> ComposeResult:
         yield Static(f" {self.heading}", classes="screen-title", markup=False)
         yield Changes(self.lines)
-        yield Static(" ↑ ↓ PgUp PgDn move · q back", classes="screen-keys", markup=False)
+        yield Static(" ↑ ↓ PgUp PgDn move · q quit", classes="screen-keys", markup=False)
 
     def on_mount(self) -> None:
         for theme in themes.THEMES:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests import commands
 from tests.conftest import REPO
+from tests.craft import erf_pcap, rc
 from tests.subnet.samples import SAMPLES
 
 
@@ -32,3 +33,15 @@ def test_text_json_and_status(tmp_path: Path) -> None:
     wrong = diff(before, after, "--fail-on", "lids")
     assert (wrong.returncode, "lids: is no kind of change" in wrong.stderr) == (2, True)
     assert diff(before, str(tmp_path / "absent")).returncode == 2
+
+
+def test_a_capture_without_subnet_management_changes_no_subnet(tmp_path: Path) -> None:
+    known, traffic = tmp_path / "known", tmp_path / "traffic.pcap"
+    known.write_text(SAMPLES["guid2lid"])
+    traffic.write_bytes(erf_pcap([rc(0x04, bytes(8))]))
+    refused = diff(str(known), str(traffic))
+    assert (refused.returncode, "a capture needs subnet management" in refused.stderr) == (2, True)
+    captures = diff("captures/pkey-lab.pcap", str(traffic))
+    assert "the subnets are not compared" in captures.stderr
+    assert {line.split()[1] for line in captures.stdout.splitlines()[:-1]} == {"traffic", "finding"}
+    assert "of no use here" in diff(str(known), str(known), "--names").stderr

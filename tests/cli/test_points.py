@@ -30,10 +30,13 @@ def test_text_and_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_other_formats_and_chosen_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = written(tmp_path, lost={7: "server"})
+    config = tmp_path / "site.toml"
+    config.write_text('select = ["RC"]\nfail_on = "info"\nseverity = {PTS001 = "info"}')  # `select` is for lint
     for options, status, said in (
         (["--format", "sarif"], 1, '"ruleId": "PTS001"'), (["--format", "junit"], 1, "frame 15: error: lost between tap and server"),
         (["--format", "github"], 1, "::error file="), (["--format", "jsonl", "--fail-on", "never"], 0, '"code": "PTS001"'),
-        (["--ignore", "PTS001"], 0, "No findings"), (["--select", "PTS002,PTS003"], 0, "checked with 2 rules"),
+        (["--ignore", "PTS001"], 0, "No findings"), (["--select", "PTS002"], 0, "checked with 1 rule."),
+        (["--config", str(config)], 1, "Found 1 info: "),
     ):  # fmt: skip
         assert run(["points", *paths, *options]) == status, options
         assert said in capsys.readouterr().out
@@ -57,7 +60,8 @@ def test_json_has_the_documented_keys(tmp_path: Path, capsys: pytest.CaptureFixt
         (["{client}"], "nothing to compare it with"),
         (["{client}", "{client}x"], "no such file"),
         (["{client}", "-"], "a pipe can be read only once"),
-        (["{client}", "{tap}", "--packets"], "add --format json"),
+        (["{client}", "{tap}", "--packets"], "use --format json"),
+        (["{client}", "{tap}", "--select", "RC001"], "leaves no rule of the family PTS"),
         (["{client}", "{tap}", "-Y", "bth"], "whole captures"),
         (["{client}", "{tap}", "--write", "{tap}"], "--write: {tap}: unknown extension .pcap"),
     ],

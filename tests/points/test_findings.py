@@ -51,3 +51,7 @@ def test_losses_and_lost_notifications(tmp_path: Path) -> None:
     comparison = world.compare(tmp_path)
     known = sightings(comparison, comparison.result()["lost"])
     assert [{code: len(entries) for code, entries in one.by_rule.items()} for one in known] == [{}, {"PTS001": 1}, {"PTS005": 10}]
+    doubted = sightings(comparison, [{**one, "certainty": "likely"} for one in comparison.result()["lost"]])
+    assert [
+        (one.sure, one.arguments["proof"].partition(", as ")[0]) for one in doubted[1].by_rule["PTS001"]
+    ] == [(False, "most likely")]

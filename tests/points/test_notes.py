@@ -27,6 +27,15 @@ def test_one_direction_only(tmp_path: Path) -> None:
     assert "Nothing shows that server captures all that passes it" in said
 
 
+def test_a_host_that_stamps_late(tmp_path: Path) -> None:
+    world = World(points=("client", "server"), clocks={"client": lambda now: now + 60_000 * (now % 97 == 0)})
+    world.conversation(200)
+    assert "By their stamps, packets come to server up to 5" in notes(world, tmp_path)
+    exact = World(points=("client", "server"))
+    exact.conversation(200)
+    assert "By their stamps" not in notes(exact, tmp_path)
+
+
 def test_a_point_that_misses_packets(tmp_path: Path) -> None:
     world = World()
     world.conversation(100, missing={psn: ["tap"] for psn in range(10, 100, 20)})

@@ -201,7 +201,7 @@ class KeyDrift(_DriftRule):
 
 
 class Acknowledged(Rule):
-    """A port acknowledges packets of a partition that its P_Key table has not got according to a file, or has a LID that no port has.
+    """A port acknowledges packets of a partition that its P_Key table lacks according to a file, or uses a LID that no port has.
 
     The file describes the subnet as it was before or after the capture, or another subnet. So no finding that rests on this file, or on
     one that is not newer, is more than an info.
@@ -213,14 +213,16 @@ class Acknowledged(Rule):
 
     code, name, severity = "DRF005", "file-refuted-by-traffic", WARNING
     reference = "IBA 9.6.1, 10.9.3"
-    message = "LID {lid} acknowledges with P_Key 0x{p_key:04x}, so it is not as the files say"
+    message = "LID {lid} acknowledges{what}"
     example = "guid2lid and a P_Key table without 0x8010 for LID 5, then an ACK of LID 5 with P_Key 0x8010"
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         """Senders of acknowledgements that the files rule out."""
         for frame, time_ns, lid, p_key, lines in context.get(Refuted).lines() if context.files else ():
+            no_port = ", but according to the files no port has it"
+            what = no_port if p_key is None else f" with P_Key 0x{p_key:04x}, which its P_Key table lacks according to the files"
             yield Hit(
-                frame=frame, time_ns=time_ns, arguments={"lid": lid, "p_key": p_key}, evidence=Evidence.LEARNT, key=lid,
+                frame=frame, time_ns=time_ns, arguments={"lid": lid, "what": what}, evidence=Evidence.LEARNT, key=lid,
                 related=tuple(Related(line, "says otherwise") for line in lines),
             )  # fmt: skip

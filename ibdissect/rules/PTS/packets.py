@@ -12,7 +12,8 @@ class LostBetweenPoints(PointRule):
     """A packet that one point has never reached the next one.
 
     The network between the two points dropped it. The frame is that of the last point that has it. That a file lacks a packet does
-    not suffice: the point behind is known to miss none, or the receiver asked for this packet with a NAK.
+    not suffice: the point behind is known to miss none, two later points lack it, or the receiver asked for this packet with a NAK.
+    A loss that is most likely, but not proved, is an info.
 
     Look at the counters of switches and links between both points: PortXmitDiscards tell of congestion or a wrong virtual lane,
     PortRcvErrors of cables, PortXmitConstraintErrors of partitions. Record at a third point between them.
@@ -79,8 +80,8 @@ class DamagedBetweenPoints(PointRule):
 class NotificationLost(PointRule):
     """A congestion notification (CNP) was lost on its way to the sender.
 
-    The receiver saw marked packets and told the sender to slow down, but the sender never heard of it, and goes on at full rate
-    into the congestion.
+    The receiver saw marked packets and told the sender to slow down, but the sender never heard of it, and may go on sending
+    too fast.
 
     Give CNPs a strict priority of their own at the switches between both points, and check that no ACL or policer drops it.
     """
