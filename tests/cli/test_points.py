@@ -31,7 +31,7 @@ def test_text_and_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_other_formats_and_chosen_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = written(tmp_path, lost={7: "server"})
     config = tmp_path / "site.toml"
-    config.write_text('select = ["RC"]\nfail_on = "info"\nseverity = {PTS001 = "info"}')  # `select` is for lint
+    config.write_text('select = ["RC"]\nfail-on = "info"\nseverity = {PTS001 = "info"}')  # `select` is for lint
     for options, status, said in (
         (["--format", "sarif"], 1, '"ruleId": "PTS001"'), (["--format", "junit"], 1, "frame 15: error: lost between tap and server"),
         (["--format", "github"], 1, "::error file="), (["--format", "jsonl", "--fail-on", "never"], 0, '"code": "PTS001"'),

@@ -29,6 +29,8 @@ BROWSER = "textual.drivers.web_driver:WebDriver"
         (("lint", "-", LAB), "standard input cannot be checked together with files"),
         (("lint", LAB, "-Y", 'ibdissect.code == "PKY001"', "--format", "jsonl"), "choose rules with --select"),
         (("lint", LAB, "--baseline", "{folder}"), "is a directory"),
+        (("lint", LAB, "--select", "PTS001"), "needs several captures; run `ibdissect points`"),
+        (("diff", LAB, LAB, "--subnet", LAB), f"--subnet: {LAB}: is of no use here"),
         (("rules", "ZZZ999"), "ZZZ999"),
         (("serve", LAB, "--frames", "1"), "use -Y 'frame.number in {1..10}'"),
         (("serve", "-"), "a pipe can be read only once"),
