@@ -9,6 +9,7 @@ from ibdissect.subnet import SubnetFile
 from tests.craft import erf_pcap, rc
 from tests.rules.test_rules import lint
 from tests.subnet.files import parsed
+from tests.subnet.samples import SAMPLES
 
 DAY = 86400 * 10**9
 SEND, ACK = rc(0x04, bytes(8), slid=3, dlid=5, bth={"p_key": 0x1234}), 0x11
@@ -36,3 +37,13 @@ def test_a_file_that_traffic_refutes_accuses_nobody() -> None:
     assert found(SEND, rc(ACK, slid=7, dlid=3, bth={"p_key": 0x1234}))["PKY001"] is Severity.ERROR
     assert found(SEND, wrong)["PKY001"] is Severity.INFO, "whenever it was collected, it was together with the table of LID 7"
     assert found(SEND, wrong, newer=2 * DAY)["PKY001"] is Severity.ERROR
+
+
+def test_which_fact_is_refuted() -> None:
+    """LID 7 lacks the P_Key that it acknowledges with, and no port has LID 0x88."""
+    known = [table(7, "0x1234", DAY), parsed("guid2lid", SAMPLES["guid2lid"])[0]]
+    frames = [rc(ACK, slid=lid, dlid=3, bth={"p_key": 0x9234}) for lid in (7, 0x88)]
+    said = {one.arguments["lid"]: one.arguments["what"] for one in lint(erf_pcap(frames), known=known) if one.code == "DRF005"}
+    assert said == {
+        7: " with P_Key 0x9234, which its P_Key table lacks according to the files", 0x88: ", but according to the files no port has it",
+    }  # fmt: skip
