@@ -230,7 +230,7 @@ def test_members_are_bounded_over_all_groups(monkeypatch: pytest.MonkeyPatch) ->
             groups.join(group, k.to_bytes(16, "big"), 1, 1)
     assert groups.members == sum(len(group.members) for group in groups.by_mgid.values()) == 100 and groups.dropped == 50
     for mgid in list(groups.by_mgid):
-        groups.forget(mgid)
+        groups.forget(mgid, 1)
     assert groups.members == 0
 
 

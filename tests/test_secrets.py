@@ -171,7 +171,7 @@ def test_every_kind_of_key_is_planted(folder: Path) -> None:
     kinds = {field.secret for field in secret_fields(builtin())}
     assert {f.secret for f in secret_fields(builtin()) if f.filter_name in {key.field for key in PLANTED}} == kinds
     found = shown(run("show", str(folder / "whole.pcapng"), "--format", "jsonl", "--show-keys"), PLANTED)
-    assert len(found) == len(PLANTED) > 60
+    assert len(found) == len({(key.field, key.frame) for key in PLANTED}) > 60
 
 
 @pytest.mark.parametrize("capture", ["whole", "cut"])

@@ -8,7 +8,7 @@ from typing import Any
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL, LINK_SLL2
 from ibdissect.dissect.tree import Tree, dissect_row
-from ibdissect.dissect.value import Presenter
+from ibdissect.dissect.value import TELLS, Presenter
 from ibdissect.layers import ERF, LRH, layer
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.places import CmPayload, QKey
@@ -30,7 +30,7 @@ def shown(table: ChunkTable, row: int, presenter: Presenter) -> str:
     _conversed(packet, table, row)
     text: str = packet.show(dump=True)
     lines = [printable(line) for line in text.split("\n")]
-    return "\n".join(_named_keys(lines, tree) if tree.secret_bytes else lines)
+    return "\n".join(_named_keys(_without_checksums(lines, tree), tree) if tree.secret_bytes else lines)
 
 
 def _conversed(packet: Any, table: ChunkTable, row: int) -> None:
@@ -61,6 +61,21 @@ def _first(link: int, size: int) -> Any:  # Any: Scapy's classes have no useful 
     known = {LINK_ETHERNET: (Ether, 14), LINK_SLL: (CookedLinux, 16), LINK_SLL2: (CookedLinuxV2, 20)}
     first, least = known.get(link, (Raw, 0))
     return first if size >= least else Raw
+
+
+def _without_checksums(lines: list[str], tree: Tree) -> list[str]:
+    """Say so where a checksum is hidden because it tells the key; Scapy would show zeros."""
+    if not any(node.text == TELLS for node in tree.walk()):
+        return lines
+    out, layer_name = [], ""
+    for line in lines:
+        match = _LINE.match(line)
+        if "###[" in line:
+            layer_name = line.strip("|# []")
+        elif match is not None and (match["name"] in ("icrc", "vcrc") or (match["name"], layer_name) == ("chksum", "UDP")):
+            line = f"{match['indent']}{match['name']}{match['middle']}{TELLS}"
+        out.append(line)
+    return out
 
 
 def _named_keys(lines: list[str], tree: Tree) -> list[str]:

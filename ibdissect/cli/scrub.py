@@ -11,7 +11,7 @@ from ibdissect.cli.output import FRAME_ENDINGS, ending_of, opened_capture, shown
 @click.command(short_help="Make a capture fit for sharing.")
 @click.argument("capture", metavar="CAPTURE")
 @to_option
-@click.option("--verify", is_flag=True, help="Read the copy and look for every identity and key of CAPTURE, at every bit.")
+@click.option("--verify", is_flag=True, help="Read the copy and look for every key and identity (but LIDs, QPNs) of CAPTURE, at every bit.")
 @common_options
 def command(capture: str, target: str, verify: bool, common: Common) -> int:
     """Write CAPTURE without secrets and identities, so that it can be shared; lint reports the same findings.
@@ -32,6 +32,7 @@ def command(capture: str, target: str, verify: bool, common: Common) -> int:
                 from ibdissect.scrub.verify import verify as look_for_leftovers
 
                 look_for_leftovers(opened, shown, scrubber, file, target)
+                common.tell("verified: no key, GUID, GID, address or name of the capture is in the copy (LIDs and QPNs are not looked for)")
         common.tell("note: times, sizes, P_Keys, port numbers and service IDs are as they were; look before you share")
         common.tell(f"{count} frames written to {target}")
     return 0

@@ -38,7 +38,7 @@ def command(capture: str, port: int, follow: bool, common: Common) -> None:
             from ibdissect.dfilter.compile import compile_filter
 
             compile_filter(common.filter, opened.catalog, hide_keys=not common.show_keys)
-    if common.settings.judges:
+    if common.settings.judges or common.subnet:
         from ibdissect.cli.checking import check_options
 
         check_options(common)
@@ -62,11 +62,11 @@ def command_line(words: list[str]) -> str:
 
 def passed_on(common: Common) -> list[str]:
     """The common options as command-line words for the terminal UI."""
-    words = [f"--plugin={name}" for name in common.plugins]
-    for name in ("config", "filter", "color"):
+    words = [*(f"--plugin={name}" for name in common.plugins), *(f"--subnet={name}" for name in common.subnet)]
+    for name in ("config", "filter", "color", "subnet_time"):
         if value := getattr(common, name):
-            words.append(f"--{name}={value}")
-    return [*words, *(["--show-keys"] if common.show_keys else [])]
+            words.append(f"--{name.replace('_', '-')}={value}")
+    return [*words, *(["--names"] if common.name_ports else []), *(["--show-keys"] if common.show_keys else [])]
 
 
 def free_port(wanted: int) -> int:

@@ -70,12 +70,13 @@ class Named(Operand, frozen=True):
         return Blobs(found.rows, found.data, found.at, table.located.end[found.rows])
 
     def _shown(self, judge: Judge, field: Field[Any]) -> Series:
-        """The values of a field, without checksums that would tell a hidden key."""
+        """The values of a field, without checksums that would tell a hidden key; 0 is shown, it stands for none."""
         found = judge.series(field)
         if not self.state.hide_keys or field.holds != "checksum" or found.rows is None:
             return found
+        assert isinstance(found, Numbers)
         rows = found.rows if judge.rows is None else judge.rows[found.rows]
-        return found.pick(np.flatnonzero(~judge.table.once(telltale)[rows]))
+        return found.pick(np.flatnonzero(~judge.table.once(telltale)[rows] | (found.values == 0)))
 
 
 class Part(Operand, frozen=True):

@@ -50,7 +50,7 @@ def _forms(scrubber: Scrubber) -> tuple[Forms, Forms, Forms]:
     for kind, values in scrubber.replaced():
         for value in values:
             number = int.from_bytes(value, "big")
-            bits = number.bit_length() - (number & -number).bit_length() if number else 0
+            bits = number.bit_length() - (number & -number).bit_length() + 1 if number else 0
             if bits >= SURE:
                 anywhere[value] = kind
             elif bits >= SOME:

@@ -318,9 +318,10 @@ class NVLHBFConfig(Struct):
     key, section, size = "mlnxnvlhbfconfig", f"{_HEADER} ib_nvl_hbf_config_t", 28
     carried_by = smp(0xFF27)
     hash_type = uint(4, "HashType", at="0")
-    reserved1 = pad(84, at="0[4]")
+    reserved1 = pad(4, at="0[4]")
+    reserved2 = pad(80, at="1")
     packet_hash_bitmask = uint(8, "PacketHashBitmask", at="11", base="hex")
-    reserved2 = pad(32, at="12")
+    reserved3 = pad(32, at="12")
     seed = uint(32, "Seed", at="16", base="hex")
     fields_enable = uint(64, "FieldsEnable", at="20", base="hex")
 

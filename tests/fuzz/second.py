@@ -28,6 +28,7 @@ from ibdissect.layers.transport import ip_room
 from ibdissect.table.bits import extract
 from ibdissect.table.locate import EXTENDED_STRUCTS
 from ibdissect.table.table import ChunkTable
+from ibdissect.table.unread import unread
 from ibdissect.wire import encapsulation, link, network, transport
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.opcodes import OPCODES
@@ -162,7 +163,7 @@ class Dissected:
             if form is not MadOnly:
                 yield from self._form(form, mine[of_form], values)
         for what in self.table.catalog.structs:
-            if any(isinstance(place, MadFormat) for place in what.carried_by):
+            if any(isinstance(place, MadFormat) and not place.unclaimed for place in what.carried_by):
                 ours = set(self.table.occurrences(what).rows.tolist()) & set(self.rows)
                 theirs = {row for row, kind, _ in self.forms if kind.declared is what}
                 if ours != theirs:
@@ -183,8 +184,9 @@ class Dissected:
         found = self.table.occurrences(what)
         index = np.minimum(np.searchsorted(found.at, at), max(len(found) - 1, 0))
         missing = np.ones(len(rows), np.bool_) if not len(found) else (found.at[index] != at)
-        if missing.any():
-            yield Disagreement(f"{what.__name__}: in Scapy, not in the columns", rows[missing].tolist())
+        lost = missing & ~self.table.once(unread)[rows]  # Scapy reads the data of requests that nobody reads
+        if lost.any():
+            yield Disagreement(f"{what.__name__}: in Scapy, not in the columns", rows[lost].tolist())
         if len(found):
             values = [fields for (_, _, fields), gone in zip(seen, missing.tolist(), strict=True) if not gone]
             yield from _values(what, self.table.matrix(what)[index[~missing]], values, rows[~missing])

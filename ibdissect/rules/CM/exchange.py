@@ -166,7 +166,7 @@ class ReusedTooSoon(Rule):
 
     Let the application destroy the queue pair and take a new one, or check the connection manager of its node.
 
-    Two connections of one queue pair, the second requested or accepted sooner behind the DREQ of the first than the Local ACK
+    Two connections of one queue pair, the second requested or accepted sooner after the DREQ of the first than the Local ACK
     Timeout of the first one's REQ, which is about the time in TimeWait. Only info, as senders round that timeout up.
     """
 
@@ -192,7 +192,7 @@ class ReusedTooSoon(Rule):
         end, qpn = (new.active, new.active_qpn) if asks else (new.passive, new.passive_qpn)
         old, frame, left_ns = self.left.get((end, qpn), (new, 0, 0))
         took, allowed = event.time_ns - left_ns, timeout_ns(old.ack_timeout)
-        if old is not new and 0 <= took < allowed:
+        if qpn and old is not new and 0 <= took < allowed:  # 0: not said
             del self.left[end, qpn]
             yield fault(
                 event.frame, event.time_ns,

@@ -129,7 +129,7 @@ class TrapWithoutRequest(TrapRule):
 
     code, name, severity = "MKY010", "trap256-content-mismatch", WARNING
     reference = "seed000 T29-1 Notice; python-rdma trap256"
-    message = "{port} complains about a Subn{method} of attribute 0x{attribute:04x} with a wrong M_Key from LID {lid}, which sent none such"
+    message = "{port} complains of a Subn{method} of attribute 0x{attribute:04x} with a wrong M_Key from LID {lid}, which sent none"
     example = "SMPs of LID 1 to a port, and a trap 256 of it with another method, attribute, modifier or M_Key and LIDADDR 1"
     waits = True
     needs = (CaptureLoss,)
