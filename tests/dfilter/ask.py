@@ -29,6 +29,8 @@ end
 
 Answer = list[int] | None
 """Frame numbers; None: the filter is refused."""
+UNREAD = "infiniband.mad.method == 1 && infiniband.mad.mgmtclass in {0x01, 0x81}"
+"""tshark shows the data of a SubnGet, which nobody reads, as the attribute that is asked for."""
 
 
 def tshark(capture: Path, filters: Sequence[str], folder: Path) -> list[Answer]:

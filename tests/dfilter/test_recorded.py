@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .ask import Answer, ibdissect, tshark
+from .ask import UNREAD, Answer, ibdissect, tshark
 from .differences import reason
 from .test_tshark import WRITTEN
 
@@ -28,10 +28,6 @@ HERE: dict[str, str] = {
     "infiniband.cm.req.private contains 00:00": "tshark shows the bytes only where they are not of the IP CM service",
 }
 """Differences that these captures show beside those of differences.py."""
-
-
-UNREAD = "infiniband.mad.method == 1 && infiniband.mad.mgmtclass in {0x01, 0x81}"
-"""tshark shows the data of a SubnGet, which nobody reads, as the attribute that is asked for."""
 
 
 def frames_of(text: str) -> set[int]:
