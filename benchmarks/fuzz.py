@@ -30,8 +30,6 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from ibdissect.dissect.transfers import Transfers, records  # noqa: E402
-
 from ibdissect.dfilter.compile import compile_filter  # noqa: E402
 from ibdissect.dissect.printers import dotted, dump, outline  # noqa: E402
 from ibdissect.dissect.summary import summaries  # noqa: E402
@@ -40,6 +38,7 @@ from ibdissect.dissect.value import Presenter  # noqa: E402
 from ibdissect.errors import CaptureError  # noqa: E402
 from ibdissect.fabric.follow import Follower  # noqa: E402
 from ibdissect.flow.statistics import Statistics  # noqa: E402
+from ibdissect.flow.transfers import Transfers, records  # noqa: E402
 from ibdissect.rules import load  # noqa: E402
 from ibdissect.session.capture import Capture  # noqa: E402
 from ibdissect.session.check import Options, check  # noqa: E402

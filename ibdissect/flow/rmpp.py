@@ -187,7 +187,7 @@ class Transfers(Generic[T]):
         transfer.last_ns, transfer.next = time_ns, max(transfer.next, segment + 1)
         if segment == 1:
             transfer.announced = message.length
-        if message.flags & LAST_SEGMENT and not transfer.last:
+        if message.flags & LAST_SEGMENT and key in self.open:
             transfer.last = segment
             found = (segment - 1) * ROOM + message.length
             if not transfer.missing and transfer.announced and segment > 1 and found != transfer.announced:
@@ -195,7 +195,7 @@ class Transfers(Generic[T]):
             del self.open[key]
             self._put(self.sent, key, transfer, message)
         else:
-            (self.sent if transfer.last else self.open).move_to_end(key)
+            (self.open if key in self.open else self.sent).move_to_end(key)
         self.held(transfer, message)
 
     def _ack(self, message: Message) -> Iterator[TransferEvent]:

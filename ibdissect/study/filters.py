@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ibdissect.dissect.tree import Node
 from ibdissect.dissect.walk import LEFT_OVER
 from ibdissect.errors import FilterError
-from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.catalog import Catalog, builtin
 from ibdissect.wire.transport import Payload
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ def as_filter(node: Node | None) -> str | None:
             return f"frame[{node.offset}:{len(node.raw)}] == {node.raw.hex(':')}"
         if node.bits > 64:
             return name  # filters compare numbers of up to 64 bits
+        if any(field.secret for field in builtin().names.get(name, ())):
+            return name  # another structure has a key under this name (KEY of traps 257 and 258), which may not be compared
         wide = node.field is not None and node.field.base in ("hex", "guid")
         return f"{name} == {f'0x{value:0{(node.bits + 3) // 4}x}' if wide else value}"
     if kind in ("gid", "mac", "ip4"):
