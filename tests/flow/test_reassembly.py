@@ -133,6 +133,15 @@ def test_transfers_of_other_transactions_and_directions_do_not_mix() -> None:
     assert [t.frames for t in ended] == [[1, 2, 3], [10, 11, 12]]
 
 
+def test_a_last_segment_with_number_0_ends_its_transfer_once() -> None:
+    """The standard counts from 1: such a number is nobody's, and must not be taken for a transfer that goes on."""
+    transfers = rmpp.Transfers(rmpp.Transfer)
+    wrong = replace(segments()[-1], number=0)
+    for _ in range(3):
+        list(transfers.take(wrong))
+    assert (len(transfers.open), len(transfers.sent)) == (0, 1)
+
+
 def test_memory_is_bounded_by_transfers_and_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rmpp, "MAX_TRANSFERS", 2)
     few = Reassembler()
