@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.table.compare import Network, computed
-from ibdissect.table.cut_keys import telltale, without_keys
+from ibdissect.table.cut_keys import tells, without_keys
 from ibdissect.table.mask import Judge
 from ibdissect.table.series import Blobs, Numbers, Series, Values, alike, blobs_of, constant, joined, pairs
 from ibdissect.wire.spec import Field
@@ -70,13 +70,13 @@ class Named(Operand, frozen=True):
         return Blobs(found.rows, found.data, found.at, table.located.end[found.rows])
 
     def _shown(self, judge: Judge, field: Field[Any]) -> Series:
-        """The values of a field, without checksums that would tell a hidden key; 0 is shown, it stands for none."""
+        """The values of a field, without checksums that would tell a hidden key."""
         found = judge.series(field)
         if not self.state.hide_keys or field.holds != "checksum" or found.rows is None:
             return found
         assert isinstance(found, Numbers)
         rows = found.rows if judge.rows is None else judge.rows[found.rows]
-        return found.pick(np.flatnonzero(~judge.table.once(telltale)[rows] | (found.values == 0)))
+        return found.pick(np.flatnonzero(~tells(judge.table, rows, found.values)))
 
 
 class Part(Operand, frozen=True):

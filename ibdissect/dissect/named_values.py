@@ -10,7 +10,7 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.errors import FilterError
-from ibdissect.table.cut_keys import cut_keys, telltale, with_keys
+from ibdissect.table.cut_keys import cut_keys, tells, with_keys
 from ibdissect.table.locate import MALFORMED, Bool, Int
 from ibdissect.table.secrets import keys_of, secret_fields
 from ibdissect.table.table import ChunkTable
@@ -76,8 +76,7 @@ def tells_key(table: ChunkTable, run: Run) -> Bool:
     """Which entries contain bytes of a key that another field shows, or may contain some (cut record), or tell one. bool[k]"""
     field = run.field
     if field.holds == "checksum":
-        told: Bool = table.once(telltale)[run.rows] & (np.asarray(run.values) != 0)
-        return told
+        return tells(table, run.rows, np.asarray(run.values))
     if field.kind not in ("raw", "rest", "pad"):
         return np.zeros(len(run.rows), np.bool_)
     starts, stops = table.once(_key_bytes)

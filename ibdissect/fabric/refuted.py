@@ -13,18 +13,20 @@ from ibdissect.table.crcs import wrong_icrcs
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import groups
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.opcodes import FIRST_RESPONSE, LAST_RESPONSE
 
 from .follow import Follower
 from .partitions import BASE, FULL, Verdict
 
 MAX_ENDS = 65536
 """Combinations of LID and P_Key that are remembered."""
-FIRST_RESPONSE, LAST_RESPONSE = 0x0D, 0x12
-"""OpCodes of RC that a responder sends: it took a packet of that partition, so its table and that of the sender hold it (IBA 9.6.1)."""
 
 
 class Refuted:
-    """Who acknowledged packets with which P_Key; fed only where there are files."""
+    """Who acknowledged packets with which P_Key; fed only where there are files.
+
+    A responder that answers took a packet of that partition, so its table and that of the sender hold it (IBA 9.6.1).
+    """
 
     after: ClassVar = (Follower,)
 

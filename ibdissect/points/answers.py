@@ -10,10 +10,10 @@ from msgspec import Struct as Record
 
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import groups
+from ibdissect.wire.opcodes import FIRST_RESPONSE, LAST_RESPONSE
 
 from .columns import Flows
 
-ACKNOWLEDGE, FIRST_RESPONSE, LAST_RESPONSE = 0x11, 0x0D, 0x12
 RNR, NAK = 1, 3
 """The upper bits of AETH.Syndrome (IBA 9.7.5.2.1): receiver not ready, negative acknowledgement."""
 SEQUENCE_ERROR = NAK << 5

@@ -9,6 +9,7 @@ import numpy as np
 from ibdissect.lint.finding import Related
 from ibdissect.lint.sightings import Sighting, Sightings
 from ibdissect.wire.link import LRH
+from ibdissect.wire.opcodes import CNP_OPCODE
 from ibdissect.wire.spec import Field
 from ibdissect.wire.transport import BTH
 
@@ -17,7 +18,6 @@ from .columns import FIELDS, HOP, UNCHANGED
 if TYPE_CHECKING:
     from .comparison import Comparison
 
-CNP = 0x81
 PROOFS = {
     "absent": "a later point that misses nothing lacks it", "absent-twice": "two later points lack it", "nak": "the receiver asks for it",
 }  # fmt: skip
@@ -44,7 +44,7 @@ def _lost(comparison: Comparison, lost: list[dict[str, Any]], found: list[Sighti
     for one in lost:
         i = index[one["point"]]
         point = comparison.points[i]
-        cnp = point.opcode[np.searchsorted(point.frame, one["frame"])] == CNP
+        cnp = point.opcode[np.searchsorted(point.frame, one["frame"])] == CNP_OPCODE
         sure = one["certainty"] == "proved"
         proof = ("" if sure else "most likely, as ") + PROOFS[one["why"]]
         entry = Sighting(one["frame"], {"after": one["after"], "before": one["before"] or "its receiver", "proof": proof}, sure=sure)

@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.link import VCRC
+from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA
+from ibdissect.wire.numbers import SA_CLASS
 from ibdissect.wire.sa import SARecordPiece
 from ibdissect.wire.spec import Field
 from ibdissect.wire.transport import ICRC
@@ -62,6 +64,12 @@ def telltale(table: ChunkTable) -> Bool:
     return found
 
 
+def tells(table: ChunkTable, rows: Int, values: npt.NDArray[Any]) -> Bool:
+    """Which checksums of these rows are hidden, bool[k]; 0 is shown, it stands for none."""
+    hidden: Bool = table.once(telltale)[rows] & (values != 0)
+    return hidden
+
+
 @cache
 def checksum_fields(catalog: Catalog) -> tuple[Field[Any], ...]:
     """All checksums of packets."""
@@ -95,9 +103,6 @@ def any_set(data: npt.NDArray[np.uint8], at: Int, stop: Int) -> Bool:
     return result
 
 
-_SUBNET_ADM, _OPA, _IB = 0x03, 0x80, 1
-
-
 def cut_keys(table: ChunkTable) -> Bool:
     """Rows that may hold part of a structure with a key: malformed rows, and rows cut off inside such a structure. bool[n]"""
     return table.once(_cut)
@@ -120,8 +125,8 @@ def _cut(table: ChunkTable) -> Bool:
     found |= (bth >= 0) & (bth + 12 + EXTENDED_SIZE[located.opcode] > located.limit)
     for (mgmt_class, attr_id), rows in table.attributes().items():
         mad = located.at("mad")[rows]
-        room, opa = located.payload_end[rows] - mad, table.chunk.data[mad] == _OPA
-        least = [_needed(table.catalog, mgmt_class, attr_id, version) for version in (_IB, _OPA)]
+        room, opa = located.payload_end[rows] - mad, table.chunk.data[mad] == BASE_VERSION_OPA
+        least = [_needed(table.catalog, mgmt_class, attr_id, version) for version in (BASE_VERSION_IB, BASE_VERSION_OPA)]
         found[rows[room < np.where(opa, least[1], least[0])]] = True
     return found
 
@@ -137,7 +142,7 @@ def _messages(table: ChunkTable) -> Bool:
 def _records(table: ChunkTable) -> Bool:
     found = np.zeros(len(table), np.bool_)
     for (mgmt_class, attr_id), rows in table.attributes().items():
-        if mgmt_class == _SUBNET_ADM:
+        if mgmt_class == SA_CLASS:
             structs = (struct for _, struct in table.catalog.attributes.get((mgmt_class, attr_id), ()))
             found[rows] = any(_holds_key(table.catalog, struct) for struct in structs)
     return found

@@ -13,6 +13,7 @@ import numpy as np
 
 from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA
 from ibdissect.wire.numbers import FIRST_VENDOR, GET, GET_TABLE, SA_CLASS, SMP_CLASSES
+from ibdissect.wire.sa import SAFormat
 
 from .locate import Bool, Int
 
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
 
 ASKING = SMP_CLASSES | {SA_CLASS}
 """Classes with such requests."""
-MASK_AT, MASK_END = 48, 56
-"""ComponentMask in a MAD of the SA (IBA 15.2.1.1)."""
+MASK_AT, MASK_END = SAFormat.component_mask.span
 
 
 def unread(table: ChunkTable) -> Bool:

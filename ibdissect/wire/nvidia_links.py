@@ -29,11 +29,10 @@ class EndPortPlaneFilterConfig(Struct):
     plane_filter = array(4, uint(32, "PlaneFilter", at="8", holds="data"))
 
 
-class CreditWatchdogConfig(Struct):
-    """When a port without credits is reported or closed."""
+class LinkWatch(Struct):
+    """How the settings of what watches a link begin: which traps it sends, and what it does at the threshold of errors."""
 
-    key, section, size = "mlnxcreditwatchdog", f"{_SOURCE} ib_credit_watchdog_config_t", 32
-    carried_by = smp(0xFF71)
+    key, section, size = "mlnxcreditwatchdog", f"{_SOURCE}: the same bytes of both settings", 12
     reserved1 = pad(64, at="0")
     error_trap_enable = flag("ErrorTrapEnable", at="8")
     warning_trap_enable = flag("WarningTrapEnable", at="8[1]")
@@ -42,6 +41,13 @@ class CreditWatchdogConfig(Struct):
     error_threshold_action = uint(2, "ErrorThresholdAction", at="11[2]")
     reserved3 = pad(2, at="11[4]")
     threshold_enable = uint(2, "ThresholdEnable", at="11[6]", base="hex")
+
+
+class CreditWatchdogConfig(LinkWatch):
+    """When a port without credits is reported or closed."""
+
+    key, section, size = "mlnxcreditwatchdog", f"{_SOURCE} ib_credit_watchdog_config_t", 32
+    carried_by = smp(0xFF71)
     reserved4 = pad(24, at="12")
     error_threshold = uint(8, "ErrorThreshold", at="15")
     reserved5 = pad(24, at="16")
@@ -63,19 +69,11 @@ class BERThreshold(Struct):
     exponent = uint(8, "Exponent", at="3")
 
 
-class BERConfig(Struct):
+class BERConfig(LinkWatch):
     """When a port with bit errors is reported or closed."""
 
     key, section, size = "mlnxberconfig", f"{_SOURCE} ib_ber_config_t", 32
     carried_by = smp(0xFF72)
-    reserved1 = pad(64, at="0")
-    error_trap_enable = flag("ErrorTrapEnable", at="8")
-    warning_trap_enable = flag("WarningTrapEnable", at="8[1]")
-    normal_trap_enable = flag("NormalTrapEnable", at="8[2]")
-    reserved2 = pad(23, at="8[3]")
-    error_threshold_action = uint(2, "ErrorThresholdAction", at="11[2]")
-    reserved3 = pad(2, at="11[4]")
-    threshold_enable = uint(2, "ThresholdEnable", at="11[6]", base="hex")
     error_threshold = nested(BERThreshold, "ErrorThreshold", at="12")
     warning_threshold = nested(BERThreshold, "WarningThreshold", at="16")
     normal_threshold = nested(BERThreshold, "NormalThreshold", at="20")

@@ -10,6 +10,8 @@ from msgspec import Struct as Record
 RC, UC, RD, UD, CNP_SERVICE, XRC = 0x00, 0x20, 0x40, 0x60, 0x80, 0xA0
 SERVICES = {RC: "RC", UC: "UC", RD: "RD", UD: "UD", CNP_SERVICE: "CNP", XRC: "XRC", 0xE0: "Manufacturer"}
 CNP_OPCODE = 0x81
+FIRST_RESPONSE, LAST_RESPONSE = 0x0D, 0x12
+"""The range of RC OpCodes that a responder sends (IBA table 38)."""
 
 
 class Opcode(Record, frozen=True, eq=False):

@@ -88,7 +88,7 @@ class EnhancedQoSArbiterInfoRecord(Struct):
 class ArbiterRecord(Struct):
     """How the arbiter records of a port begin."""
 
-    key, section, size = "arbiterrecord", f"{_SOURCE} ib_vl_arbiter_config_record_t", 4
+    key, section, size = "vlarbiterrecord", f"{_SOURCE}: the same bytes of the three records", 4
     lid = lid("LID", at="0")
     output_port_num = uint(8, "OutputPortNum", at="2")
     rate_bandwidth = uint(8, "RateBandwidth", at="3", base="hex")
