@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 Paint = Callable[[str, str], str]
 
+OPTIONS = {"filter": "-Y", "name_ports": "--names"}
+"""Options that are not called like their fields in `Common`."""
 STYLES = {
     "error": "bold red", "warning": "yellow", "info": "blue", "path": "bold", "faint": "dim", "layer": "bold cyan", "label": "",
     "malformed": "bold red", "number": "dim", "protocol": "cyan",
@@ -103,6 +105,7 @@ class Common(Record, dict=True):
         """What the files of --subnet say, or else those of the configuration; None without any. SubnetFileError, ConfigError."""
         arguments = self.subnet or self.settings.subnet
         if not arguments:
+            self.refuse("subnet_time", reason="does nothing without files about the subnet", hint="name them with --subnet")
             return None
         from ibdissect.subnet import read_files
 
@@ -141,8 +144,14 @@ class Common(Record, dict=True):
         """Raise ConfigError for a given option that makes no sense with a command."""
         for name in names:
             value = getattr(self, name)
-            if value not in (None, ()):
-                raise ConfigError(f"--{name}", " ".join(value) if isinstance(value, tuple) else str(value), reason, hint=hint)
+            if value not in (None, (), False):
+                option = OPTIONS.get(name, f"--{name.replace('_', '-')}")
+                given = "given" if value is True else " ".join(value) if isinstance(value, tuple) else str(value)
+                raise ConfigError(option, given, reason, hint=hint)
+
+    def refuse_capture_options(self) -> None:
+        """Raise ConfigError for options that only a command on captures can obey."""
+        self.refuse("filter", "frames", "subnet", "subnet_time", "name_ports", "show_keys", reason="does nothing here: no capture is read")
 
     def paint(self, stream: IO[str]) -> Paint:
         """The painter chosen by command line or configuration."""
@@ -158,7 +167,7 @@ common_options = grouped(
     Common, "common",
     click.option("-Y", "--filter", "filter", metavar="FILTER", help="Only frames that match this display filter."),
     click.option("--frames", "frames", metavar="LIST", help="Only these frames: 1-10,17,100-."),
-    click.option("-q", "--quiet", is_flag=True, help="Say less."),
+    click.option("-q", "--quiet", is_flag=True, help="Say less: no summary, notes or progress."),
     click.option("--color", type=click.Choice(("auto", "always", "never")), help="Colour on a terminal, always, or never.  [auto]"),
     click.option("--config", "config", metavar="FILE", help="Configuration file (default: ibdissect.toml, pyproject.toml)."),
     click.option("--plugin", "plugins", multiple=True, metavar="FILE|MODULE", help="Load structures and rules; may be repeated."),

@@ -16,8 +16,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Reader = Callable[[Any, "Path"], Any]
-"""(value of a key, file) -> value of the field; raises ValueError that says what is wrong."""
+"""(value of a key, file) -> value of the field; raises Wrong."""
 NAME = "ibdissect.toml"
+MOST_SHOWN = 60
+"""Most characters of a wrong value that an error shows."""
+
+
+class Wrong(Exception):
+    """A value that a key of the file cannot have; `inside` is the key in the value of the outer key that has it."""
+
+    def __init__(self, wanted: str, value: Any, inside: str = "") -> None:
+        text = repr(value)
+        text = text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+        self.inside = inside
+        super().__init__(f"{text} is {wanted}" if wanted.startswith("none of") else f"must be {wanted}, not {text}")
 
 
 def _below(folder: str, name: str) -> str:
@@ -169,16 +181,16 @@ def _checked(path: Path, table: dict[str, Any]) -> Config:
         read: Reader = READERS.get(name, _codes)
         try:
             values[name] = read(value, path)
-        except ValueError as error:
-            raise ConfigError(str(path), key, str(error)) from error
+        except Wrong as wrong:
+            raise ConfigError(str(path), f"{key}.{wrong.inside}" if wrong.inside else key, str(wrong)) from wrong
     return Config(source=str(path), **values)
 
 
-def _codes(value: Any, _path: Path) -> tuple[str, ...]:
+def _codes(value: Any, _path: Path, inside: str = "") -> tuple[str, ...]:
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ValueError("must be a list of strings")
+        raise Wrong("a list of strings", value, inside)
     return tuple(code.strip() for item in value for code in item.split(",") if code.strip())
 
 
@@ -188,37 +200,41 @@ def _plugins(value: Any, path: Path) -> tuple[str, ...]:
 
 def _per_path(value: Any, path: Path) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if not isinstance(value, dict):
-        raise ValueError("must be a table of glob = list of rule codes")
-    return tuple((glob, _codes(codes, path)) for glob, codes in value.items())
+        raise Wrong("a table of glob = list of rule codes", value)
+    return tuple((glob, _codes(codes, path, glob)) for glob, codes in value.items())
 
 
 def _severity(value: Any, _path: Path) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(name in SEVERITIES for name in value.values()):
-        raise ValueError(f"must be a table of rule code = {', '.join(SEVERITIES)}")
-    return value
+    table = _table(value, _path)
+    for code, severity in table.items():
+        if severity not in SEVERITIES:
+            raise Wrong(f"none of {', '.join(SEVERITIES)}", severity, code)
+    return table
 
 
 def _options(value: Any, _path: Path) -> dict[str, dict[str, Any]]:
-    if not isinstance(value, dict) or not all(isinstance(inner, dict) for inner in value.values()):
-        raise ValueError("must be tables of option = value, one a rule: [options.TXN001]")
-    return value
+    table = _table(value, _path)
+    for code, inner in table.items():
+        if not isinstance(inner, dict):
+            raise Wrong("a table of option = value, one a rule: [options.TXN001]", inner, code)
+    return table
 
 
 def _table(value: Any, _path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError("must be a table")
+        raise Wrong("a table", value)
     return value
 
 
 def _tables(value: Any, _path: Path) -> tuple[dict[str, Any], ...]:
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise ValueError("must be an array of tables: [[rule]]")
+        raise Wrong("an array of tables: [[rule]]", value)
     return tuple(value)
 
 
 def _file(value: Any, path: Path) -> str:
     if not isinstance(value, str) or not value:
-        raise ValueError("must be the name of a file")
+        raise Wrong("the name of a file", value)
     from pathlib import Path
 
     full = path.parent / value
@@ -228,7 +244,7 @@ def _file(value: Any, path: Path) -> str:
 def _choice(name: str) -> Reader:
     def read(value: Any, _path: Path) -> str:
         if value not in CHOICES[name]:
-            raise ValueError(f"{value!r} is none of {', '.join(CHOICES[name])}")
+            raise Wrong(f"none of {', '.join(CHOICES[name])}", value)
         return str(value)
 
     return read

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ibdissect.cli.common import Common, common_options, progress_bar, write_json
+from ibdissect.cli.common import Common, common_options, progress_bar, say, write_json
 from ibdissect.cli.output import opened_capture
 from ibdissect.errors import ConfigError
 from ibdissect.wire.text import printable
@@ -22,8 +22,8 @@ Paint = Callable[[str, str], str]
 
 @click.command(short_help="The subnet as learnt from a capture.")
 @click.argument("capture", metavar="[CAPTURE]", required=False)
-@click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
-@click.option("--dot", is_flag=True, help="A graph of nodes and links for Graphviz.")
+@click.option("--format", "format_", type=click.Choice(("text", "json", "dot")), default="text", show_default=True)
+@click.option("--dot", is_flag=True, help="The same as --format dot: a graph of nodes and links for Graphviz.")
 @click.option(
     "--write",
     "written",
@@ -41,6 +41,7 @@ def command(capture: str | None, format_: str, dot: bool, written: str | None, a
     common.refuse("filter", "frames", reason="the subnet is learnt from all frames", hint="--at FRAME shows what was known then")
     if dot and format_ == "json":
         raise ConfigError("--dot", "--format json", "a graph is not JSON")
+    dot = dot or format_ == "dot"
     if written is not None and (dot or format_ == "json"):
         raise ConfigError("--write", written, "says the format", hint="leave out --dot and --format")
     if capture is None and common.subnet_files is None:
@@ -77,6 +78,8 @@ def _learnt(path: str | None, at: int | None, common: Common) -> tuple[Subnet, d
                     story.take(event)
                 frames += len(table)
         masker = opened.masker
+        if at is not None and at > frames:
+            say(f"note: {path} ends with frame {frames}, before --at {at}")
 
     def key_text(kind: str, value: int) -> str | None:
         return None if common.show_keys or not is_secret(kind, value) else masker.name(kind, value)

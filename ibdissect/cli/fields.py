@@ -22,6 +22,7 @@ def command(prefix: str, format_: str, common: Common) -> None:
     """List all filter names that start with PREFIX (`infiniband.` is optional), with type, label, place and bits."""
     from ibdissect.wire.catalog import builtin
 
+    common.refuse_capture_options()
     catalog = common.loaded()[0] or builtin()
     extra = catalog.computed
     found = [row for struct in catalog.structs for row in _rows(struct, extra.get(struct, ())) if matches(row["name"], prefix)]

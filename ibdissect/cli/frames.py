@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from ibdissect.dissect import named_values, printers
 from ibdissect.dissect.bulk import JsonLines
@@ -127,7 +126,7 @@ class Trees(_Plain):
         ended = self.transfers.feed(table) if self.transfers is not None else {}
         if not len(rows):
             return
-        walk, others = Walk(table), without_infiniband(table)
+        walk, others = Walk(table), table.located.without_infiniband
         for start in range(0, len(rows), BATCH):
             some = rows[start : start + BATCH]
             shapes = {row: shape for shape in walk.shapes(some) for row in shape.rows.tolist()}
@@ -145,12 +144,6 @@ class Trees(_Plain):
                 if self.transfers is not None and others[row]:
                     yield _by_scapy(table, row, self.presenter)
                 self.blank = "\n"
-
-
-def without_infiniband(table: ChunkTable) -> npt.NDArray[np.bool_]:
-    """Rows with neither an InfiniBand nor a RoCE packet, bool[n]."""
-    located = table.located
-    return (located.at("bth") < 0) & (located.at("lrh") < 0) & (located.at("grh") < 0) & (located.at("link") < 0)
 
 
 def _by_scapy(table: ChunkTable, row: int, presenter: Presenter) -> str:

@@ -134,7 +134,7 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> None:
             if known is not None:
                 known.apply(report)
             reports.append(report)
-            if stream and not common.quiet:
+            if stream:
                 click.echo(text_report.capture_text(report, paint), nl=False)
         if asked.stop():
             reports += [CaptureReport(path=path, status="interrupted") for path in files[len(reports) :]]

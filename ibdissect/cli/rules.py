@@ -26,6 +26,7 @@ def command(codes: tuple[str, ...], format_: str, common: Common) -> None:
     """List the rules, or explain those named by code, prefix or name: what, why it matters, what to do, reference, example."""
     from ibdissect.rules import load
 
+    common.refuse_capture_options()
     _, plugin_rules = common.loaded()
     rules = select([*load(), *plugin_rules], split_codes(codes), source="CODE")
     if not rules:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ibdissect.cli.common import Common, common_options
+from ibdissect.cli.common import Common, common_options, progress_bar
 from ibdissect.cli.output import FRAME_ENDINGS, ending_of, opened_capture, shown_of, to_option
 
 
@@ -27,7 +27,8 @@ def command(capture: str, target: str, verify: bool, common: Common) -> int:
     with opened_capture(capture, common) as opened:
         shown = shown_of(opened, common)
         with replacing(target, capture) as file:
-            count, scrubber = write_scrubbed(opened, shown, file, FRAME_ENDINGS[ending])
+            with progress_bar([capture, capture], quiet=common.quiet) as progress:  # which reads it twice
+                count, scrubber = write_scrubbed(opened, shown, file, FRAME_ENDINGS[ending], progress)
             if verify:
                 from ibdissect.scrub.verify import verify as look_for_leftovers
 

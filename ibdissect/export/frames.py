@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ibdissect.errors import CaptureError
 from ibdissect.session.capture import Capture
+from ibdissect.session.reading import Progress
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 
@@ -23,15 +24,18 @@ class Shown(Protocol):
     def last(self) -> int: ...
 
 
-def selected(opened: Capture, shown: Shown | None, *, number_keys: bool = False) -> Iterator[tuple[ChunkTable, Int]]:
+def selected(
+    opened: Capture, shown: Shown | None, *, number_keys: bool = False, progress: Progress | None = None
+) -> Iterator[tuple[ChunkTable, Int]]:
     """Tables with their selected rows, up to the last frame that may be selected. `number_keys`: number masked keys."""
-    for table in opened.tables(keys=number_keys, until=None if shown is None else shown.last):
+    for table in opened.tables(keys=number_keys, until=None if shown is None else shown.last, progress=progress):
         yield table, np.arange(len(table)) if shown is None else np.flatnonzero(shown.rows(table))
 
 
 def write_frames(
-    opened: Capture, shown: Shown | None, file: IO[bytes], container: str, added: Mapping[int, Sequence[str]] | None = None
-) -> int:
+    opened: Capture, shown: Shown | None, file: IO[bytes], container: str, added: Mapping[int, Sequence[str]] | None = None,
+    progress: Progress | None = None,
+) -> int:  # fmt: skip
     """Write the selected frames unchanged and return their number; `added` are more comments by frame number.
 
     Raises CaptureError if the container cannot store a frame (a pcap has one link type) or comments were lost.
@@ -40,7 +44,7 @@ def write_frames(
 
     added = added or {}
     with CaptureWriter(file, container=container) as writer:
-        for table, rows in selected(opened, shown):
+        for table, rows in selected(opened, shown, progress=progress):
             comments = opened.reader.comments
             writer.interfaces, writer.comments = opened.reader.interfaces, comments.get(0, ())
             for row in rows.tolist():

@@ -42,9 +42,9 @@ class Setting(Record, Generic[N], eq=False):
         """A value from a configuration file. Raises ConfigError if its type is wrong or it is too small."""
         kind = type(self.default)
         if isinstance(value, bool) or not isinstance(value, (int, kind)):
-            raise ConfigError(where, key, f"must be {'a whole number' if kind is int else 'a number'} ({self.meaning})")
+            raise ConfigError(where, key, f"must be {'a whole number' if kind is int else 'a number'}, not {value!r} ({self.meaning})")
         if not self.minimum <= value < float("inf"):  # also rejects NaN
-            raise ConfigError(where, key, f"must be at least {self.minimum} ({self.meaning})")
+            raise ConfigError(where, key, f"must be at least {self.minimum}, not {value!r} ({self.meaning})")
         return kind(value)
 
 

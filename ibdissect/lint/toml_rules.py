@@ -67,7 +67,7 @@ def _rule(table: dict[str, Any], where: str, key: str, catalog: Catalog) -> type
         if name not in KEYS:
             raise ConfigError(where, f"{key}, {name}", "there is no such key", hint=nearest(name, KEYS))
         if not isinstance(value, str) or not value.strip():
-            raise ConfigError(where, f"{key}, {name}", "must be a text")
+            raise ConfigError(where, f"{key}, {name}", f"must be a text, not {value!r}")
     for name in NEEDED:
         if name not in table:
             raise ConfigError(where, f"{key}, {name}", "is missing")

@@ -8,11 +8,14 @@ from ibdissect.capture.writing import CaptureWriter
 from ibdissect.errors import CaptureError
 from ibdissect.export.frames import Shown, selected
 from ibdissect.session.capture import Capture
+from ibdissect.session.reading import Progress
 
 from .rewrite import Scrubber
 
 
-def write_scrubbed(opened: Capture, shown: Shown | None, file: IO[bytes], container: str) -> tuple[int, Scrubber]:
+def write_scrubbed(
+    opened: Capture, shown: Shown | None, file: IO[bytes], container: str, progress: Progress | None = None
+) -> tuple[int, Scrubber]:
     """Write the selected frames scrubbed; returns their number and the scrubber, for `verify`.
 
     Substitutes are assigned over all frames up to the last selected one, so that they do not depend on the selection. Raises
@@ -21,10 +24,10 @@ def write_scrubbed(opened: Capture, shown: Shown | None, file: IO[bytes], contai
     if not opened.reader.again:
         raise CaptureError(opened.path, "must be read twice, first for what its LIDs belong to; a pipe can be read only once")
     scrubber = Scrubber(opened.catalog)
-    for table in opened.tables(keys=False):
+    for table in opened.tables(keys=False, progress=progress):
         scrubber.survey(table)
     with CaptureWriter(file, container=container) as writer:
-        for table, rows in selected(opened, shown):
+        for table, rows in selected(opened, shown, progress=progress):
             known = opened.reader.interfaces
             if known is not None:
                 writer.interfaces = known.without_options()

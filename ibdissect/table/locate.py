@@ -95,6 +95,11 @@ class Located(Record, eq=False):
             found = self.start[name] = np.full(self.n, -1, np.int64)
         return found
 
+    @property
+    def without_infiniband(self) -> Bool:
+        """Rows with neither an InfiniBand nor a RoCE packet, bool[n]."""
+        return (self.at("bth") < 0) & (self.at("lrh") < 0) & (self.at("grh") < 0) & (self.at("link") < 0)
+
 
 def locate(chunk: Chunk) -> Located:
     """Find the headers of every row. Never raises, whatever the bytes."""

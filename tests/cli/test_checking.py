@@ -109,7 +109,7 @@ def test_site_policy_and_own_rules(project: Path) -> None:
         ),
         ('rule = "x"', "rule: must be an array of tables"),
         ("per-path-ignores = 3", "per-path-ignores: must be a table"),
-        ('[options]\nTXN001 = "x"', "options: must be tables"),
+        ('[options]\nTXN001 = "x"', "options.TXN001: must be a table"),
         ("site = 1", "site: must be a table"),
         ("baseline = 1", "baseline: must be the name of a file"),
     ],

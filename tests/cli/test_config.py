@@ -33,8 +33,8 @@ def test_nothing_is_fine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("text", "key", "hint"),
     [
-        ("selct = ['PKY']", "selct", "did you mean select?"), ("select = 3", "select", ""), ("fail-on = 'bad'", "fail-on", ""),
-        ("severity = 'error'", "severity", ""), ("severity = {PKY001 = 'loud'}", "severity", ""), ("=", "file", ""),
+        ("selct = ['PKY']", "selct", "did you mean select?"), ("select = 3", "select", "not 3"), ("fail-on = 'bad'", "fail-on", ""),
+        ("severity = 'error'", "severity", ""), ("severity = {PKY001 = 'loud'}", "severity.PKY001", "'loud' is none of"), ("=", "file", ""),
     ],
 )  # fmt: skip
 def test_mistakes_are_named(tmp_path: Path, text: str, key: str, hint: str) -> None:

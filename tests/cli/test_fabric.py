@@ -69,6 +69,7 @@ def test_at_frame(tmp_path: Path) -> None:
 
 def test_graph(tmp_path: Path) -> None:
     graph = run(written(tmp_path, frames()), "--dot")
+    assert graph == run(written(tmp_path, frames()), "--format", "dot")
     assert graph.startswith("graph fabric {") and graph.count(" -- ") == 1 and graph.count("shape=box") == 1
     assert r"a \"switch\"" in graph and "\x1b" not in graph
 
@@ -94,3 +95,10 @@ def test_events(tmp_path: Path) -> None:
     events = json.loads(run(path, "--format", "json"))["events"]
     assert [(event["frame"], event["kind"]) for event in events] == [(9, "m-key")]
     assert json.loads(run(path, "--format", "json", "--at", "8"))["events"] == []
+
+
+def test_a_frame_behind_the_end_is_told(tmp_path: Path) -> None:
+    path = written(tmp_path, frames())
+    beyond = CliRunner().invoke(command, [path, "--at", "9999"])
+    assert beyond.exit_code == 0 and f"{path} ends with frame 8, before --at 9999" in beyond.stderr
+    assert CliRunner().invoke(command, [path, "--at", "8"]).stderr == ""

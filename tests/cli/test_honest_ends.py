@@ -103,7 +103,7 @@ def test_sql_under_a_file_limit(folder: Path) -> None:
 )
 def test_a_capture_that_was_not_understood_says_so(data: bytes, said: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "odd.pcap").write_bytes(data)
-    assert lint("odd.pcap", "--fail-on", "never") == 0
+    assert lint("odd.pcap", "--ignore", "CAP018", "--fail-on", "never") == 0
     warned = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")]
     assert warned == ([f"warning: odd.pcap: {said}"] if said else [])
     assert lint("odd.pcap", "-q", "--fail-on", "never") == 0

@@ -177,3 +177,9 @@ def test_help_loads_neither_scapy_nor_textual() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_quiet_hides_the_summary_and_not_the_findings(files: Path) -> None:
+    loud, quiet = run("bad.pcap", cwd=files), run("bad.pcap", "-q", cwd=files)
+    assert b"AM001" in quiet.stdout and b"Found 1 error" in loud.stdout and b"Found" not in quiet.stdout
+    assert loud.stdout.startswith(quiet.stdout) and quiet.stderr == b"" and quiet.returncode == 1

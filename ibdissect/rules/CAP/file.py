@@ -250,6 +250,44 @@ class FrameMalformed(Rule):
         return fault(chunk.first + row, int(chunk.time_ns[row]), {"reason": reason}, spans=spans)
 
 
+class NoInfiniBand(Rule):
+    """The capture holds neither InfiniBand nor RoCE packets.
+
+    Nothing in it could be checked, so the silence of the other rules means nothing. The capture was taken on another interface or
+    with a filter that leaves RoCE out, or the adapter handles RDMA traffic without showing it to the host.
+
+    Capture with a tool that sees RDMA traffic: `ibdump`, a sniffer rule of the adapter (`tcpdump -i mlx5_0`), or a mirror port.
+
+    Frames that cannot be decoded may have been RoCE: a capture with one of those is left alone.
+    """
+
+    code, name, severity = "CAP018", "no-infiniband", WARNING
+    reference = "headers of InfiniBand (LRH, GRH, BTH) and RoCE"
+    message = "no InfiniBand or RoCE in this capture: nothing was checked"
+    example = "a capture of ARP and ICMP"
+
+    def __init__(self) -> None:
+        self.found = False
+        self.frames = 0
+        self.first_ns = 0
+
+    @on_chunk
+    def look(self, table: ChunkTable, _: Context) -> None:
+        """Look for any InfiniBand header."""
+        if self.found or not len(table):
+            return
+        located = table.located
+        self.found = bool((~located.without_infiniband | (located.malformed != 0)).any())
+        self.first_ns = self.first_ns or int(table.chunk.time_ns[0])
+        self.frames += len(table)
+
+    @on_end
+    def end(self, _: Context) -> Iterator[Hit]:
+        """One finding a capture."""
+        if self.frames and not self.found:
+            yield fault(1, self.first_ns, {}, count=self.frames)
+
+
 class StateWasEvicted(Rule):
     """The capture holds more nodes or conversations than are remembered, and some were forgotten.
 

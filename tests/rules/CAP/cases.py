@@ -106,3 +106,6 @@ def subnet(maker: int, asker: int | None = None) -> list[bytes]:
 
 # In the twin, the adapter that asks was moved to another subnet.
 case("CAP017", subnet(0x2C9) + subnet(0x255), subnet(0x2C9) + subnet(0x255, asker=0x2C9), frames=[10])
+
+ARP = b"\xff" * 6 + bytes(6) + b"\x08\x06" + bytes(46)
+case("CAP018", ethernet_pcap([ARP, ARP[:-1] + b"\1"]), ethernet_pcap([ARP, roce2()]), file=None, frames=[1])
