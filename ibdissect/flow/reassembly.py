@@ -14,7 +14,9 @@ from msgspec import field
 from .rmpp import Message, Transfer, Transfers
 
 MAX_BYTES = 64 << 20
-"""Bytes of segments kept at once."""
+"""Memory of the segments kept at once, in bytes."""
+SEGMENT, REPEAT = 256, 40
+"""What a segment takes beside its data, and what a repetition takes."""
 
 
 class Segment(Record, frozen=True):
@@ -48,6 +50,8 @@ class Reassembled(Transfer, eq=False):
     """RMPPStatus of the STOP or ABORT."""
     end_frame: int = 0
     """Frame of the message that ended it; 0 if evicted."""
+    room: int = 0
+    """Memory that its segments take, in bytes."""
 
     def replaced_by(self, first: Message) -> bool:
         """Also if the first segment differs."""
@@ -150,20 +154,26 @@ class Reassembler(Transfers[Reassembled]):
         known = transfer.segments.get(message.number)
         if known is not None:
             (transfer.repeated if known.data == message.data else transfer.contradicting).append(message.frame)
+            self._grow(transfer, REPEAT)
             return
         if not message.number:
             return  # invalid: the rules report it
         transfer.segments[message.number] = Segment(message.frame, message.offset, message.data)
-        self._bytes += len(message.data)
         if transfer.complete:
             self._end(transfer, "complete", message)
+        self._grow(transfer, SEGMENT + len(message.data))
+
+    def _grow(self, transfer: Reassembled, room: int) -> None:
+        """Account for memory; the oldest transfers go if there is too much."""
+        transfer.room += room
+        self._bytes += room
         while self._bytes > MAX_BYTES:
             _, oldest = (self.sent or self.open).popitem(last=False)
             self.over(oldest, "evicted", None)
 
     def over(self, transfer: Reassembled, how: str, message: Message | None) -> None:
         """Forget the bytes of a transfer."""
-        self._bytes -= sum(len(segment.data) for segment in transfer.segments.values())
+        self._bytes -= transfer.room
         self._end(transfer, how, message)
 
     def _end(self, transfer: Reassembled, how: str, message: Message | None) -> None:

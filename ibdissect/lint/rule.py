@@ -108,7 +108,7 @@ class Seen(Record, frozen=True, eq=False):
     def found(
         self, arguments: dict[str, Any], at: Field[Any] | None = None, value: Any = None, *, start: int | None = None,
         of: Struct | None = None, spans: tuple[Span, ...] = (), proof: Iterable[tuple[int, str]] = (), evidence: Evidence | None = None,
-        count: int = 1, key: Any = None, message: str = "",
+        count: int = 1, key: Any = None, message: str = "", severity: Severity | None = None,
     ) -> Hit:  # fmt: skip
         """A fault in this frame. `at` is the faulty field, `start` the offset of its structure (default: first occurrence).
 
@@ -121,7 +121,7 @@ class Seen(Record, frozen=True, eq=False):
             start = self.start(at.owner)
         return fault(
             self.frame, self.time_ns, arguments, at, value, start=start, spans=spans, proof=proof, evidence=evidence, count=count,
-            key=key, message=message,
+            key=key, message=message, severity=severity,
         )  # fmt: skip
 
     def value(self, field: Field[Any]) -> int:

@@ -149,10 +149,17 @@ def test_memory_is_bounded_by_transfers_and_by_bytes(monkeypatch: pytest.MonkeyP
     assert [(t.first.tid, t.ended) for t in ended] == [(0, "evicted"), (1, "evicted"), (2, "evicted")]
     assert [t.first.tid for t in few.unfinished()] == [3, 4]
     monkeypatch.setattr(rmpp, "MAX_TRANSFERS", 9)
-    monkeypatch.setattr(reassembly, "MAX_BYTES", 3 * SIZE)
+    monkeypatch.setattr(reassembly, "MAX_BYTES", 3 * (SIZE + reassembly.SEGMENT))
     small = Reassembler()
     ended = fed([message for tid in range(5) for message in segments(tid=tid)[:2]], small)
     assert [t.first.tid for t in ended] == [0, 1, 2, 3]
+    # Segments without data, each before the other and each the last one, and their repetitions take memory, too.
+    for numbers in (range(900, 0, -1), [9] * 900):
+        empty = Reassembler()
+        for frame, number in enumerate(numbers):
+            empty.put(Message(frame, 0, End(), End(), 3, 1, 0x92, 0x11, DATA, LAST, 0, number, 0, 0, 84, b""))
+        kept = [(len(t.segments), len(t.repeated)) for t in empty.unfinished()]
+        assert sum(reassembly.SEGMENT * many + reassembly.REPEAT * again for many, again in kept) <= reassembly.MAX_BYTES
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 7), st.integers(0, 2**32 - 1), st.binary(max_size=220), st.integers(0, 65535))))

@@ -31,6 +31,8 @@ class Case:
     """What the site allows, or what captures of other points say, for both."""
     known: tuple[SubnetFile, ...] = ()
     """What files say of the subnet, for both."""
+    severity: str = ""
+    """Severity that the findings of `bad` must have; empty: not compared."""
 
 
 def case(
@@ -43,6 +45,7 @@ def case(
     twin_also: Sequence[str] = (),
     policy: SitePolicy | Sightings | None = None,
     known: Sequence[SubnetFile] = (),
+    severity: str = "",
     file: Callable[[Sequence[bytes]], bytes] = craft.erf_pcap,
 ) -> None:
     """Register a proof. `bad` and `twin`: one frame, a list of frames (made a capture by `file`), or `file=None` for whole files."""
@@ -53,5 +56,5 @@ def case(
             return what
         return file([what] if isinstance(what, bytes) else what)
 
-    made = Case(code, whole(bad), whole(twin), tuple(frames), frozenset(also), frozenset(twin_also), policy, tuple(known))
+    made = Case(code, whole(bad), whole(twin), tuple(frames), frozenset(also), frozenset(twin_also), policy, tuple(known), severity)
     CASES.setdefault(code, []).append(made)

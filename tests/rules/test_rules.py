@@ -77,6 +77,8 @@ def test_proof(proof: Case) -> None:
     assert mine, f"silent; found {[f.code for f in found]}"
     if proof.frames:
         assert tuple(f.frame for f in mine) == proof.frames
+    if proof.severity:
+        assert {str(f.severity) for f in mine} == {proof.severity}
     assert {f.code for f in found} - {proof.code} == proof.also
     silent = lint(proof.twin, proof.policy, proof.known)
     twin = {f.code for f in silent}

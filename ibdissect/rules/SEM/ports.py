@@ -89,7 +89,8 @@ class ExtSpeedsNotOffered(TellingRule):
 
     Correct the subnet manager or the tool that sent the Set.
 
-    For 16 to 29 the Set alone. For 1 to 15 the LinkSpeedExtSupported that the port itself told before; silent where it told none.
+    For 16 to 29 the Set alone. For 1 to 15 the LinkSpeedExtSupported that the port itself told before; silent where it told none,
+    and where the Set repeats what the port itself had enabled.
     """
 
     code, name, severity = "SEM010", "linkspeedext-enabled", WARNING
@@ -102,7 +103,8 @@ class ExtSpeedsNotOffered(TellingRule):
 
     def suspicious(self, told: Told, context: Context) -> Mask:
         enabled, supported = told.now(PortInfo.link_speed_ext_enabled), told.was(PortInfo.link_speed_ext_supported)
-        lacking = (told.since > 0) & (supported > 0) & (enabled < RESERVED_SPEEDS[0]) & ((enabled & ~supported) != 0)
+        lacking = (told.since > 0) & (enabled < RESERVED_SPEEDS[0]) & ((enabled & ~supported) != 0)
+        lacking &= enabled != told.was(PortInfo.link_speed_ext_enabled)
         return told.sets & (np.isin(enabled, RESERVED_SPEEDS) | lacking)
 
     def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:

@@ -6,33 +6,40 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ibdissect.fabric.earlier_answers import PortInfos, Told
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.lint.policy import SitePolicy
-from ibdissect.lint.rule import WARNING, Context, Hit, Rule, Seen, on_event
+from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, on_event
+from ibdissect.rules.shared.attribute_rule import name_of
 from ibdissect.rules.shared.senders import port_of_sender, senders_of
 from ibdissect.wire.link import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, SET
+from ibdissect.wire.sm_port import PortInfo
 
 
 class SetFromNonMaster(Rule):
-    """Somebody writes into the subnet who is none of the managers that the site allows.
+    """Somebody writes into the subnet who is not its manager.
 
     Only the subnet manager should write LIDs, keys, partitions and forwarding tables. A second writer is a forgotten manager, a
     diagnostic tool, or an intruder.
 
     Find the host by its LID or GUID. If it may write, add it to `managers` of the site policy; else stop it and protect the subnet
     with an M_Key.
+
+    With `managers` in the site policy: any SubnSet from another port. Without: only info, for a LID-routed Set(PortInfo) that leaves
+    the port's MasterSMLID as the port last told it, and comes from another LID; diagnostic tools do that on purpose.
     """
 
     code, name, severity = "SMP025", "set-from-non-master", WARNING
-    reference = "seed000 SMInfo, MasterSMLID; the site policy says who may write"
+    reference = "IBA 14.2.5.6 MasterSMLID, 14.4.1; the site policy says who may write"
     message = "SubnSet from {sender}, which the site's policy does not name as a manager"
-    example = "the policy `managers = [1]`, and a SubnSet from LID 7; silent without a policy"
+    example = "the policy `managers = [1]`, and a SubnSet from LID 7"
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         policy: SitePolicy = context.get(SitePolicy)
         if not policy.manages:
+            yield from _beside_the_master(context.get(PortInfos).of(event))
             return
         asks = event.requests
         index = np.flatnonzero(asks.method == SET)
@@ -55,6 +62,25 @@ class SetFromNonMaster(Rule):
                 count=count,
                 key=(int(sender[j]), bool(hidden[j])),
             )
+
+
+def _beside_the_master(told: Told) -> Iterator[Hit]:
+    """Sets of PortInfo that keep another LID than the sender's as that of the subnet manager."""
+    table = told.event.table
+    manager, mask = told.now(PortInfo.master_sm_lid).astype(np.int64), -1 << told.was(PortInfo.lmc).astype(np.int64)
+    slid = table.of_rows(LRH.slid)[0][told.rows].astype(np.int64)
+    unicast = (slid > 0) & (slid < FIRST_MULTICAST) & (manager > 0)
+    kept = told.sets & (told.since > 0) & (manager == told.was(PortInfo.master_sm_lid))
+    for i in np.flatnonzero(kept & unicast & ((slid & mask) != (manager & mask))).tolist():
+        yield Seen(table, int(told.rows[i])).found(
+            {"sender": f"LID {slid[i]}", "port": name_of(told, i), "manager": int(manager[i])},
+            LRH.slid,
+            int(slid[i]),
+            proof=[(int(told.since[i]), "its MasterSMLID")],
+            key=int(slid[i]),
+            severity=INFO,
+            message="Set(PortInfo) of {port} from {sender}, but its subnet manager has LID {manager}",
+        )
 
 
 def _writer(event: ChunkFollowed, context: Context, policy: SitePolicy, sender: int, hidden: bool, frame: int) -> tuple[str, int] | None:

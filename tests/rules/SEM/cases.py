@@ -82,6 +82,11 @@ OFFERS = answer(5, PORT_INFO, port_info(5, link_speed_ext_supported=3))
 port_written("SEM010", [CA, OFFERS], PORT_INFO, set_port(link_speed_ext_enabled=4), set_port(link_speed_ext_enabled=2))
 # what the Set itself says of the supported speeds is nothing
 port_written("SEM010", [CA, OFFERS], PORT_INFO, set_port(link_speed_ext_enabled=4), set_port(link_speed_ext_enabled=31))
+EXT_4 = ask(5, PORT_INFO, method=SET, body=set_port(link_speed_ext_enabled=4))
+NO_EXTENDED = answer(5, PORT_INFO, port_info(5, link_speed_ext_supported=0, link_speed_ext_enabled=0))
+STALE = answer(5, PORT_INFO, port_info(5, link_speed_ext_supported=0, link_speed_ext_enabled=4))
+port_written("SEM010", [CA, NO_EXTENDED], PORT_INFO, set_port(link_speed_ext_enabled=4), set_port(link_speed_ext_enabled=0))
+case("SEM010", [CA, NO_EXTENDED, EXT_4], [CA, STALE, EXT_4], frames=[3])  # it repeats what the port itself says
 case("SEM010", written(link_speed_ext_enabled=16), written(link_speed_ext_enabled=4))
 case("SEM011", written(port_state=2), written(port_state=4))
 case("SEM011", written(port_state=4, port_physical_state=2), written(port_state=1, port_physical_state=2))

@@ -74,6 +74,18 @@ BY_GUID = SitePolicy(manager_guids=frozenset({GUID_OF_3}))
 KNOWN = [node_info(3), node_info(4)]
 case("SMP025", [*KNOWN, ask(5, PORT_INFO, method=SET, body=WRITES, slid=4)], [*KNOWN, ask(5, PORT_INFO, method=SET, body=WRITES, slid=3)],
      frames=[3], policy=BY_GUID)  # fmt: skip
+# without a policy: who is not the manager that the port named and that the Set itself names
+MANAGED = [node_info(5), answer(5, PORT_INFO, port_info(5, master_sm_lid=1), header={"transaction_id": 9})]
+
+
+def write(slid: int, manager: int) -> bytes:
+    """Set(PortInfo) of node 5 with a MasterSMLID."""
+    return ask(5, PORT_INFO, method=SET, body=written(master_sm_lid=manager), slid=slid)
+
+
+case("SMP025", [*MANAGED, write(7, 1)], [*MANAGED, write(1, 1)], frames=[3], severity="info")
+case("SMP025", [*MANAGED, write(7, 1)], [*MANAGED, write(7, 7)], frames=[3], severity="info")  # a new manager takes over
+case("SMP025", [*MANAGED, write(7, 1)], [write(7, 1)], frames=[3], severity="info")  # nobody knows who manages the port
 ASKED = smp(QUIET_GET, NODE_INFO, slid=1, dlid=2)
 
 
