@@ -28,7 +28,8 @@ def check_options(
 ) -> Options:
     """The options of a check. `selected` replaces the file's selection, `ignored` adds to it. ConfigError, PluginError.
 
-    Rules about several captures (the family PTS) run with `points` only, and then no others: the file's selection is meant for these.
+    Rules about several captures (the family PTS) run with `points` only, and then no others. Codes of the file's selection that are not
+    among the rules of the command do not count.
     """
     from ibdissect.lint.sightings import PointRule
     from ibdissect.rules import load
@@ -37,9 +38,11 @@ def check_options(
     catalog, others = common.loaded()
     everything = [*load(), *others]
     _known(config, everything)
+    mine = [rule for rule in everything if issubclass(rule, PointRule) == points]
     chosen = list(selected)
-    found = select(everything, chosen or (["PTS"] if points else list(config.select)), [*ignored, *config.ignore], crc=crc)
-    rules = [rule for rule in found if issubclass(rule, PointRule) == points]
+    of_file = [code for code in config.select if any(matches(rule, code) for rule in mine)]
+    found = select(everything, chosen or of_file, [*ignored, *config.ignore], crc=crc)
+    rules = [rule for rule in found if rule in mine]
     if chosen and not rules and (points or found):
         reason = "leaves no rule of the family PTS" if points else "needs several captures"
         raise ConfigError("--select", ",".join(chosen), reason, hint="add PTS" if points else "run `ibdissect points`")

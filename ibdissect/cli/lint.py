@@ -92,7 +92,7 @@ class Wanted(Record):
     ),
 )
 @common_options
-def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> None:
+def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
     """Check captures against the rules: files, directories (recursive), globs, `-` for standard input.
 
     Exit status 0: nothing at or above --fail-on; 1: findings; 2: a capture could not be read, or an option is wrong. Findings in the
@@ -158,10 +158,10 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> None:
         for doubt in report.doubts:
             common.tell(f"warning: {report.path}: {doubt}")
     if asked.stop():
-        sys.exit(INTERRUPTED)
+        return INTERRUPTED
     for line in known.lines() if known is not None else ():
         common.tell(line)
-    sys.exit(exit_status(reports, "never" if write_baseline is not None else fail_on))
+    return exit_status(reports, "never" if write_baseline is not None else fail_on)
 
 
 def _judged_in_one_pass(shown: Limits | None) -> None:
