@@ -41,8 +41,8 @@ def test_other_formats_and_chosen_rules(tmp_path: Path, capsys: pytest.CaptureFi
     ):  # fmt: skip
         assert run(["points", *paths, *options]) == status, options
         assert said in capsys.readouterr().out
-    config.write_text('select = ["PTS002"]')
-    for command, rules in (["points", *paths], 1), (["lint", paths[0]], "[0-9]{3}"):  # the choice among rules of points is no choice for lint
+    config.write_text('select = ["PTS002"]')  # no choice for `lint`
+    for command, rules in (["points", *paths], 1), (["lint", paths[0]], "[0-9]{3}"):
         run([*command, "--config", str(config)])
         assert re.search(f"checked with {rules} rule", capsys.readouterr().out)
 
