@@ -74,7 +74,7 @@ MODIFIERS: dict[int, Callable[[int], str]] = {
     0x0030: lambda m: f" index {m}",
     0xFF90: _port,
 }
-"""What the attribute modifier of a subnet management attribute selects (FACTS, section on SM attributes)."""
+"""What the attribute modifier of a subnet management attribute selects."""
 
 
 def fill(table: ChunkTable, rows: Int, position: list[int], lines: Summaries, presenter: Presenter) -> None:

@@ -21,7 +21,7 @@ class MKey(NamedTuple):
 
 
 def refuses(held: MKey, method: int, presented: int) -> bool:
-    """Whether a port with this M_Key drops the request (FACTS A2: protect-bits table; opensm man, kernel qib check_mkey)."""
+    """Whether a port with this M_Key drops the request (opensm man page, kernel qib check_mkey)."""
     if held.key == 0 or presented == held.key or method not in CHECKED:
         return False
     return method != GET or held.protect >= 2

@@ -10,10 +10,10 @@ from ibdissect.table.history import Track
 from .file_lines import is_doubtful
 
 BLOCK = 32
-"""P_Keys per block of the table (seed000: P_KeyTable)."""
+"""P_Keys per block of the table."""
 FULL, BASE = 0x8000, 0x7FFF
 MAX_BLOCKS = 1024
-"""Blocks of the largest table (seed000: 32K entries)."""
+"""Blocks of the largest table (32768 entries)."""
 KEPT_BLOCKS = 16
 """Blocks remembered per port: 512 keys, more than adapters have; for a longer table ABSENT is never concluded."""
 
@@ -24,7 +24,7 @@ class Verdict(Enum):
     UNKNOWN = "unknown"
     ALLOWED = "allowed"
     LIMITED = "limited"
-    """All entries of this partition are limited members, and so is the packet (seed002 Table 16-2)."""
+    """All entries of this partition are limited members, and so is the packet."""
     ABSENT = "absent"
     """The whole table is known and lacks the partition."""
 
@@ -123,7 +123,7 @@ class PKeys:
         if not size or any(block not in known for block in range(min(-(-size // BLOCK), MAX_BLOCKS))):
             return Verdict.UNKNOWN, taught
         if not any(key & BASE for key in keys) and base == BASE:
-            return Verdict.ALLOWED, taught  # an empty table acts as if it held the default key (seed002: NV memory)
+            return Verdict.ALLOWED, taught  # an empty table acts as if it held the default key
         return Verdict.ABSENT, taught
 
     @staticmethod

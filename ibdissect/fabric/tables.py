@@ -13,7 +13,7 @@ BLOCK = 64
 LINEAR_BLOCKS = 768
 """Blocks for all unicast LIDs."""
 UNREACHABLE = 255
-"""Port number in the linear table for LIDs without route (opensm, seed004)."""
+"""Port number in the linear table for LIDs without route (opensm)."""
 MASKS = 32
 """Multicast LIDs per block."""
 PORTS = 16

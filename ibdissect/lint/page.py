@@ -1,15 +1,15 @@
-"""What does a rule's page say? Its docstring: the fault, why it matters, what to do, the evidence, and what else has a heading."""
+"""What does a rule's page say? The fault, why it matters, what to do, what the rule must see, and the docstring's own headings."""
 
 from __future__ import annotations
 
 import inspect
 import re
 
-from .rule import Rule
+from .rule import REGISTRY, Rule, handlers
 from .setting import settings_of
 
-TITLES = WHY, TO_DO, _ = "Why it matters", "What to do", "Evidence"
-"""Headings of the first paragraphs behind the first line; the last is for those behind them, too."""
+TITLES = WHY, TO_DO, EVIDENCE = "Why it matters", "What to do", "Evidence"
+"""Headings of the paragraphs after the first line; the last one holds all further paragraphs."""
 
 
 def summary(rule: type[Rule]) -> str:
@@ -18,7 +18,7 @@ def summary(rule: type[Rule]) -> str:
 
 
 def sections(rule: type[Rule]) -> dict[str, str]:
-    """Text by title. Paragraphs behind the first line need no heading: why it matters, what to do, and how it is known (`TITLES`)."""
+    """The docstring's text by title. Paragraphs after the first line need no heading: they are `TITLES`, in that order."""
     found: dict[str, str] = {}
     title = ""
     _, _, body = inspect.cleandoc(rule.__doc__ or "").partition("\n")
@@ -32,10 +32,28 @@ def sections(rule: type[Rule]) -> dict[str, str]:
     return found
 
 
+def evidence(rule: type[Rule]) -> str:
+    """What the rule must see, and what silences it: the words of its docstring or base class, then what its declarations imply."""
+    own = sections(rule).get(EVIDENCE) or rule.evidence or ("" if rule.when is None else "One packet is enough.")
+    code = getattr(rule, "code", None)
+    causes = " or ".join(sorted(other.code for other in REGISTRY.values() if code in other.explains))
+    events = [event for _, mark, listens, _ in handlers((rule,)) if mark == "listens_to_events" for event in listens]
+    implied = [
+        f"Silent at a frame where {causes} reports the cause." if causes else "",
+        "Silent if the capture mixes packets of two subnets." if any(getattr(event, "concludes", False) for event in events) else "",
+        "`--no-crc` switches it off." if rule.needs_crc else "",
+    ]
+    return "\n".join(text for text in (own, *implied) if text)
+
+
 def page(rule: type[Rule]) -> dict[str, str]:
-    """All sections: those of the documentation, its options, example and reference."""
+    """All sections: those of the docstring, the evidence, the rule's options, example and reference."""
+    known = evidence(rule)
     options = "\n".join(f"`{key} = {one.default}`: {one.meaning}" for key, one in settings_of(rule).items())
-    return sections(rule) | ({"Options": options} if options else {}) | {"Example": rule.example, "Reference": rule.reference}
+    texts = sections(rule)
+    others = {title: texts.pop(title) for title in tuple(texts) if title not in TITLES}
+    texts |= {EVIDENCE: known} if known else {}
+    return texts | others | ({"Options": options} if options else {}) | {"Example": rule.example, "Reference": rule.reference}
 
 
 def markdown(texts: dict[str, str], level: str = "##") -> str:

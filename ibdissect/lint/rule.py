@@ -172,8 +172,8 @@ class Context(Record, eq=False):
 class Rule:
     """One fault that a capture can show.
 
-    The docstring says in its first line what the fault is, and in further paragraphs why it matters, what to do, and, where that
-    is not plain, how it is known. `lint.page` adds the headings.
+    The docstring says in its first line what the fault is, and in further paragraphs why it matters, what to do, and what the rule
+    must see and what silences it. `lint.page` adds the headings.
     """
 
     code: ClassVar[str]
@@ -202,6 +202,8 @@ class Rule:
     """Codes of rules that report only a consequence of this fault; they do not report at frames where this rule does."""
     example: ClassVar[str] = ""
     """What a capture that triggers it contains."""
+    evidence: ClassVar[str] = ""
+    """For base classes: what their rules must see and what silences them, for pages of rules whose docstring does not say it."""
 
     def __init_subclass__(cls, **kw: Any) -> None:
         super().__init_subclass__(**kw)

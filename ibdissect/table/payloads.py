@@ -31,7 +31,7 @@ Room = tuple[Int, Int, Int]
 MOST_PARSED = 4096
 """How many structures a parsing function may find in one field."""
 VENDOR_OUI_AT = 37
-"""Offset of the OUI in a MAD of vendor range 2 (FACTS A1)."""
+"""Offset of the OUI in a MAD of vendor range 2."""
 VENDOR_DATA_AT = 40
 
 

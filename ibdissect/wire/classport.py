@@ -14,7 +14,7 @@ GENERAL_CLASSES = (0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x10, 0x11, 0x12, 0x21)
 class ClassPortInfo(Struct):
     """What a class agent can do, where its services moved to, and where its traps go."""
 
-    key, section, size = "classportinfo", "IBA 13.4.8.1; seed004 MADClassPortInfo; opensm ib_class_port_info_t", 72
+    key, section, size = "classportinfo", "IBA 13.4.8.1; python-rdma MADClassPortInfo; opensm ib_class_port_info_t", 72
     carried_by = tuple(Mad(mgmt_class, 0x0001) for mgmt_class in GENERAL_CLASSES)
     base_version = uint(8, "BaseVersion", at="0")
     class_version = uint(8, "ClassVersion", at="1")
@@ -46,7 +46,7 @@ class ClassPortInfo(Struct):
 class InformInfo(Struct):
     """A subscription to events, or its end."""
 
-    key, section, size = "informinfo", "IBA 13.4.8.3; seed004 MADInformInfo; opensm ib_inform_info_t", 36
+    key, section, size = "informinfo", "IBA 13.4.8.3; python-rdma MADInformInfo; opensm ib_inform_info_t", 36
     carried_by = tuple(Mad(mgmt_class, 0x0003) for mgmt_class in GENERAL_CLASSES)
     gid = gid("GID", at="0")
     lid_range_begin = lid("LIDRangeBegin", at="16", show=lambda lid: "0xffff (all)" if lid == 0xFFFF else lid_text(lid))

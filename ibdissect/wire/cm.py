@@ -17,7 +17,7 @@ _IP_CM = frozenset({cn.IP_CM_PREFIX >> 24})
 class CMFormat(Struct):
     """Communication management MAD: the message behind the common header."""
 
-    key, section, size, title = "cm", "IBA 16.7.1; seed004 CMFormat", 256, "CM"
+    key, section, size, title = "cm", "IBA 16.7.1; python-rdma CMFormat", 256, "CM"
     carried_by = (MadFormat(CLASS),)
     header = hole(24, "MAD header", at="0")
     data = hole(232, "CM Data", at="24", ws="infiniband.smplid.smpdata")
@@ -30,7 +30,7 @@ class REQ(Struct):
     reserved bits and packet rate from the flow label's first byte (bytes 72 55 a0 00 give 0x725, 1 and 0x32 there).
     """
 
-    key, section, size = "cm.req", "IBA 12.6.5; kernel ibta_vol1_c12.h table 106; seed004 CMREQ", 232
+    key, section, size = "cm.req", "IBA 12.6.5; kernel ibta_vol1_c12.h table 106; python-rdma CMREQ", 232
     carried_by = (Mad(CLASS, REQ_ID),)
     local_communication_id = uint(32, "Local Communication ID", at="0", base="hex", ws="infiniband.cm.req")
     reserved1 = pad(8, at="4")
@@ -126,7 +126,7 @@ class PrimaryRemoteIPv4(Struct):
 class MRA(Struct):
     """Message receipt acknowledgement: the answer will take longer."""
 
-    key, section, size = "cm.mra", "IBA 12.6.6; kernel ibta_vol1_c12.h table 107; FACTS A2b 4 (222 bytes of private data)", 232
+    key, section, size = "cm.mra", "IBA 12.6.6; kernel ibta_vol1_c12.h table 107 (222 bytes of private data)", 232
     carried_by = (Mad(CLASS, MRA_ID),)
     local_communication_id = uint(32, "Local Communication ID", at="0", base="hex", ws="localcommid")
     remote_communication_id = uint(32, "Remote Communication ID", at="4", base="hex", ws="remotecommid")
@@ -140,7 +140,7 @@ class MRA(Struct):
 class REJ(Struct):
     """Rejection of a request, a reply or a connection."""
 
-    key, section, size = "cm.rej", "IBA 12.6.7; kernel ibta_vol1_c12.h table 108; seed004 CMREJ", 232
+    key, section, size = "cm.rej", "IBA 12.6.7; kernel ibta_vol1_c12.h table 108; python-rdma CMREJ", 232
     carried_by = (Mad(CLASS, REJ_ID),)
     local_communication_id = uint(32, "Local Communication ID", at="0", base="hex", ws="localcommid")
     remote_communication_id = uint(32, "Remote Communication ID", at="4", base="hex", ws="remotecommid")
@@ -180,7 +180,7 @@ class PortRedirect(Struct):
 class REP(Struct):
     """Reply to a request for communication: the responder's side of the connection."""
 
-    key, section, size = "cm.rep", "IBA 12.6.8; kernel ibta_vol1_c12.h table 110; seed004 CMREP", 232
+    key, section, size = "cm.rep", "IBA 12.6.8; kernel ibta_vol1_c12.h table 110; python-rdma CMREP", 232
     carried_by = (Mad(CLASS, REP_ID),)
     local_communication_id = uint(32, "Local Communication ID", at="0", base="hex", ws="infiniband.cm.rep")
     remote_communication_id = uint(32, "Remote Communication ID", at="4", base="hex", ws="remotecommid")
@@ -206,7 +206,7 @@ class REP(Struct):
 class RTU(Struct):
     """Ready to use: the connection stands."""
 
-    key, section, size = "cm.rtu", "IBA 12.6.9; kernel ibta_vol1_c12.h table 111; seed004 CMRTU", 232
+    key, section, size = "cm.rtu", "IBA 12.6.9; kernel ibta_vol1_c12.h table 111; python-rdma CMRTU", 232
     carried_by = (Mad(CLASS, RTU_ID),)
     local_communication_id = uint(32, "Local Communication ID", at="0", base="hex", ws="localcommid")
     remote_communication_id = uint(32, "Remote Communication ID", at="4", base="hex", ws="remotecommid")
@@ -216,7 +216,7 @@ class RTU(Struct):
 class DREQ(Struct):
     """Request to end a connection."""
 
-    key, section, size = "cm.dreq", "IBA 12.6.10; kernel ibta_vol1_c12.h table 112; seed004 CMDREQ", 232
+    key, section, size = "cm.dreq", "IBA 12.6.10; kernel ibta_vol1_c12.h table 112; python-rdma CMDREQ", 232
     carried_by = (Mad(CLASS, DREQ_ID),)
     local_communication_id = uint(32, "Local Communication ID", at="0", base="hex", ws="localcommid")
     remote_communication_id = uint(32, "Remote Communication ID", at="4", base="hex", ws="remotecommid")
@@ -228,7 +228,7 @@ class DREQ(Struct):
 class DREP(Struct):
     """Reply to a request to end a connection."""
 
-    key, section, size = "cm.drsp", "IBA 12.6.11; kernel ibta_vol1_c12.h table 113; seed004 CMDREP", 232
+    key, section, size = "cm.drsp", "IBA 12.6.11; kernel ibta_vol1_c12.h table 113; python-rdma CMDREP", 232
     carried_by = (Mad(CLASS, DREP_ID),)
     local_communication_id = uint(32, "Local Communication ID", at="0", base="hex", ws="localcommid")
     remote_communication_id = uint(32, "Remote Communication ID", at="4", base="hex", ws="remotecommid")

@@ -68,7 +68,7 @@ SERVICE_RANGES: tuple[tuple[int, int, str], ...] = (
     (IPOIB_CM_PREFIX, IPOIB_CM_MASK, "IPoIB connected mode"),
     (0x0200_0000_0000_0000, 0xFF00_0000_0000_0000, "OS administered"),
 )
-"""(service id, mask, purpose); the first match counts (FACTS A2; kernel ib_cm.h, cma.c, ipoib_cm.c; RFC 4755)."""
+"""(service id, mask, purpose); the first match counts (kernel ib_cm.h, cma.c, ipoib_cm.c; RFC 4755)."""
 
 IP_PROTOCOLS: Mapping[int, str] = {0x01: "ICMP", 0x06: "TCP", 0x11: "UDP"}
 """RDMA port space of a service id of RDMA IP CM: 0x06 connections, 0x11 datagrams, 0x01 IPoIB (kernel rdma_user_cm.h: 0x0106, 0x0111)."""

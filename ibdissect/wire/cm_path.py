@@ -16,7 +16,7 @@ _IP_CM = frozenset({cn.IP_CM_PREFIX >> 24})
 class SIDRReq(Struct):
     """Request for the queue pair behind a service id."""
 
-    key, section, size, title = "cm.sidrreq", "IBA 12.11.1; kernel ibta_vol1_c12.h table 119; seed004 CMSIDR_REQ", 232, "SIDR_REQ"
+    key, section, size, title = "cm.sidrreq", "IBA 12.11.1; kernel ibta_vol1_c12.h table 119; python-rdma CMSIDR_REQ", 232, "SIDR_REQ"
     carried_by = (Mad(CLASS, SIDR_REQ_ID),)
     request_id = uint(32, "Request ID", at="0", base="hex")
     partition_key = pkey("Partition Key", at="4", ws="pkey")
@@ -33,7 +33,7 @@ class SIDRReq(Struct):
 class SIDRRep(Struct):
     """The queue pair behind a service id, or why there is none."""
 
-    key, section, size, title = "cm.sidrrep", "IBA 12.11.2; kernel ibta_vol1_c12.h table 120 (FACTS A2b 3)", 232, "SIDR_REP"
+    key, section, size, title = "cm.sidrrep", "IBA 12.11.2; kernel ibta_vol1_c12.h table 120", 232, "SIDR_REP"
     carried_by = (Mad(CLASS, SIDR_REP_ID),)
     request_id = uint(32, "Request ID", at="0", base="hex")
     status = enum(8, cn.SIDR_STATUS, "Status", at="4")
@@ -50,7 +50,7 @@ class SIDRRep(Struct):
 class SIDRRedirect(Struct):
     """What a SIDR_REP adds that sends the asker elsewhere."""
 
-    key, section, size, title = "cm.sidrrep.redirect", "IBA 12.11.2; seed004 CMSIDR_REP", 72, "Redirection"
+    key, section, size, title = "cm.sidrrep.redirect", "IBA 12.11.2; python-rdma CMSIDR_REP", 72, "Redirection"
     carried_by = (Inside(SIDRRep.additional_information, ((SIDRRep.status, frozenset({cn.SIDR_REDIRECT})),)),)
     class_port_info = nested(ClassPortInfo, "ClassPortInfo", at="0")
 
@@ -58,7 +58,7 @@ class SIDRRedirect(Struct):
 class LAP(Struct):
     """Load alternate path: another way for an existing connection."""
 
-    key, section, size = "cm.lap", "IBA 12.8.1; kernel ibta_vol1_c12.h table 115; seed004 CMLAP", 232
+    key, section, size = "cm.lap", "IBA 12.8.1; kernel ibta_vol1_c12.h table 115; python-rdma CMLAP", 232
     carried_by = (Mad(CLASS, LAP_ID),)
     local_communication_id = uint(32, "Local Communication ID", at="0", base="hex", ws="localcommid")
     remote_communication_id = uint(32, "Remote Communication ID", at="4", base="hex", ws="remotecommid")
@@ -88,7 +88,7 @@ class LAP(Struct):
 class APR(Struct):
     """Alternate path response."""
 
-    key, section, size = "cm.apr", "IBA 12.8.2; kernel ibta_vol1_c12.h table 116; seed004 CMAPR", 232
+    key, section, size = "cm.apr", "IBA 12.8.2; kernel ibta_vol1_c12.h table 116; python-rdma CMAPR", 232
     carried_by = (Mad(CLASS, APR_ID),)
     local_communication_id = uint(32, "Local Communication ID", at="0", base="hex", ws="localcommid")
     remote_communication_id = uint(32, "Remote Communication ID", at="4", base="hex", ws="remotecommid")

@@ -108,7 +108,7 @@ def opa_lid_text(lid: int) -> str:
 
 
 def p_key_text(value: int) -> str:
-    """A P_Key as partition and membership: bit 15 is full membership, the rest the partition (seed002)."""
+    """A P_Key as partition and membership: bit 15 is full membership, the rest the partition."""
     return f"0x{value:04x} ({'full' if value & 0x8000 else 'limited'} member of partition 0x{value & 0x7FFF:04x})"
 
 

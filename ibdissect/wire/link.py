@@ -12,7 +12,7 @@ FLOW_CONTROL_OPS = {0: "Normal", 1: "Initialization"}
 class LRH(Struct):
     """Local Route Header."""
 
-    key, section, size, title = "lrh", "IBA 7.7; seed004 HdrLRH", 8, "LRH"
+    key, section, size, title = "lrh", "IBA 7.7; python-rdma HdrLRH", 8, "LRH"
     vl = uint(4, "Virtual Lane", at="0")
     lver = uint(4, "Link Version", at="0[4]")
     sl = uint(4, "Service Level", at="1")
@@ -27,7 +27,7 @@ class LRH(Struct):
 class RWH(Struct):
     """Raw Header: what a raw (non-IBA) packet carries."""
 
-    key, section, size, title = "rwh", "IBA 5.3; seed004 HdrRWH", 4, "RWH"
+    key, section, size, title = "rwh", "IBA 5.3; python-rdma HdrRWH", 4, "RWH"
     reserved = pad(16, at="0")
     etype = enum(16, ETHERTYPES, "Ethertype", at="2", base="hex", ws="etype")
 
@@ -35,7 +35,7 @@ class RWH(Struct):
 class FlowControl(Struct):
     """Link flow-control packet."""
 
-    key, section, size, title = "link", "IBA 7.9.4; seed004 HdrFlowControl", 6, "Flow control"
+    key, section, size, title = "link", "IBA 7.9.4; python-rdma HdrFlowControl", 6, "Flow control"
     op = enum(4, FLOW_CONTROL_OPS, "Operand", at="0", ws="infiniband_link.op")
     fctbs = uint(12, "Flow Control Total Blocks Sent", at="0[4]", ws="infiniband_link.fctbs")
     vl = uint(4, "Virtual Lane", at="2", ws="infiniband_link.vl")

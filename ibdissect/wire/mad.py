@@ -14,7 +14,7 @@ BASE_VERSION_IB, BASE_VERSION_OPA = 1, 0x80
 
 
 class ManagementClass(Record, frozen=True):
-    """What a management class is called (seed004, kernel ib_mad.h), and its version today (FACTS A1: kernel, libibmad, opensm)."""
+    """The name of a management class (python-rdma, kernel ib_mad.h), and the version in use (kernel, libibmad, opensm)."""
 
     name: str
     short: str
@@ -74,7 +74,7 @@ SA_STATUS: Mapping[int, str] = {
 """Class-specific status of subnet administration (IBA 15.2.3; 8: opensm)."""
 
 DM_STATUS: Mapping[int, str] = {1: "no response from IOC", 2: "no service entries", 0x80: "IOC failure"}
-"""Class-specific status of device management (FACTS A1)."""
+"""Class-specific status of device management."""
 
 CLASS_STATUS: Mapping[int, Mapping[int, str]] = {0x03: SA_STATUS, 0x06: DM_STATUS}
 
@@ -179,7 +179,7 @@ def transfer_key(mgmt_class: int, tid: int, source: bytes, destination: bytes, m
 class MAD(Struct):
     """Common header of every management datagram."""
 
-    key, section, size, title = "mad", "IBA 13.4.3; seed004 MADHeader; kernel ib_mad.h", 24, "MAD"
+    key, section, size, title = "mad", "IBA 13.4.3; python-rdma MADHeader; kernel ib_mad.h", 24, "MAD"
     base_version = enum(8, {BASE_VERSION_IB: "InfiniBand", BASE_VERSION_OPA: "Omni-Path"}, "BaseVersion", at="0", base="hex")
     mgmt_class = uint(8, "MgmtClass", at="1", base="hex", show=class_text)
     class_version = uint(8, "ClassVersion", at="2", base="hex")
@@ -202,7 +202,7 @@ _DATA, _ACK = frozenset({1}), frozenset({2})
 class RMPP(Struct):
     """Header of the Reliable Multi-Packet Transaction Protocol, behind the common header of the classes that use it."""
 
-    key, section, size = "rmpp", "IBA 13.6.2.1; seed004 RMPPHeader; libibmad", 12
+    key, section, size = "rmpp", "IBA 13.6.2.1; python-rdma RMPPHeader; libibmad", 12
     rmpp_version = uint(8, "RMPPVersion", at="0")
     rmpp_type = enum(8, RMPP_TYPES, "RMPPType", at="1")
     r_resp_time = uint(5, "RRespTime", at="2", show=lambda code: "31 (not supplied)" if code == 31 else timeout_text(code))

@@ -67,7 +67,7 @@ TRAP_NUMBER: Mapping[int, str] = {
     144: "Local change", 145: "SystemImageGUID changed", 256: "Bad M_Key", 257: "Bad P_Key", 258: "Bad Q_Key",
     259: "Bad P_Key at switch external port", 0xFFFF: "All",
 }  # fmt: skip
-"""Trap numbers of the subnet management class (opensm, seed000)."""
+"""Trap numbers of the subnet management class (opensm)."""
 
 OTHER_TRAP_NUMBER: Mapping[int, str] = {0: "Bad CC_Key", 259: "Bad B_Key"}
 """Trap numbers of congestion control (0) and baseboard management (259)."""

@@ -10,7 +10,7 @@ NEXT_HEADERS = {0x1B: "IBA transport", 0x06: "TCP", 0x11: "UDP", 0x3A: "ICMPv6",
 class GRH(Struct):
     """Global Route Header."""
 
-    key, section, size, title = "grh", "IBA 8.3; seed004 HdrGRH", 40, "GRH"
+    key, section, size, title = "grh", "IBA 8.3; python-rdma HdrGRH", 40, "GRH"
     ipver = uint(4, "IP Version", at="0")
     tclass = uint(8, "Traffic Class", at="0[4]", base="hex")
     flow_label = uint(20, "Flow Label", at="1[4]", base="hex")

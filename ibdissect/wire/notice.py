@@ -13,7 +13,7 @@ from .spec import Field, Struct, bit, enum, flag, gid, guid, lid, nested, pad, p
 class Notice(Struct):
     """An event, in the form of subnet management: no issuer GID."""
 
-    key, section, size = "notice", "IBA 13.4.8.2; seed004; python-rdma; opensm ib_mad_notice_attr_t", 64
+    key, section, size = "notice", "IBA 13.4.8.2; python-rdma; opensm ib_mad_notice_attr_t", 64
     carried_by = smp(0x0002)
     is_generic = flag("IsGeneric", at="0")
     type = enum(7, NOTICE_TYPE, "Type", at="0[1]")

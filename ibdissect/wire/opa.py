@@ -87,7 +87,7 @@ class STLNodeInfo(Struct):
 class STLSwitchInfo(Struct):
     """What a switch can forward, how far its tables reach, and its adaptive routing."""
 
-    prefix, key, section, size = "opa", "switchinfo", f"seed003; {_SOURCE} STL_SWITCH_INFO; Wireshark packet-opa-mad", 84
+    prefix, key, section, size = "opa", "switchinfo", f"Omni-Path manual; {_SOURCE} STL_SWITCH_INFO; Wireshark packet-opa-mad", 84
     carried_by = opa_smp(0x0012)
     linear_fdb_cap = uint(32, "LinearFDBCap", at="0")
     port_group_fdb_cap = uint(32, "PortGroupFDBCap", at="4")

@@ -18,7 +18,7 @@ class SAFormat(Struct):
     In a table that RMPP carries, the fields from SM_Key to ComponentMask belong to the first segment; the others repeat them.
     """
 
-    key, section, size = "sa", "IBA 15.2.1.1; seed004 SAFormat", 256
+    key, section, size = "sa", "IBA 15.2.1.1; python-rdma SAFormat", 256
     carried_by = (MadFormat(0x03),)
     header = hole(24, "MAD header", at="0")
     rmpp = nested(RMPP, "RMPP", at="24")

@@ -17,7 +17,7 @@ LIFETIME_SELECTOR: Mapping[int, str] = {**SELECTOR, 3: "smallest available"}
 """PacketLifeTimeSelector."""
 
 SCOPE: Mapping[int, str] = {1: "interface-local", 2: "link-local", 5: "site-local", 8: "organization-local", 0xE: "global"}
-"""Scope of a multicast group, as in its GID (FACTS MCMemberRecord; IBA 4.1.1)."""
+"""Scope of a multicast group, as in its GID (IBA 4.1.1)."""
 
 PATH_PARAMETERS = (
     "t_class", "reversible", "numb_path", "p_key", "qos_class", "sl", "mtu_selector", "mtu", "rate_selector", "rate",
@@ -29,7 +29,7 @@ PATH_PARAMETERS = (
 class PathRecord(Struct):
     """How to reach one port from another."""
 
-    key, section, size = "pathrecord", "IBA 15.2.5.16; seed004 SAPathRecord; bytes 58: python-rdma iba_15.xml", 64
+    key, section, size = "pathrecord", "IBA 15.2.5.16; python-rdma SAPathRecord; bytes 58: python-rdma iba_15.xml", 64
     carried_by = (Mad(0x03, 0x0035),)
     components: ClassVar[tuple[str, ...]] = (
         "service_id8_msb", "service_id56_lsb", "dgid", "sgid", "dlid", "slid", "raw_traffic", "", "flow_label", "hop_limit",
@@ -50,7 +50,7 @@ class PathRecord(Struct):
     reversible = flag("Reversible", at="49")
     numb_path = uint(7, "NumbPath", at="49[1]")
     p_key = pkey("P_Key", at="50")
-    # Wireshark 4.0 shows these 12 bits as reserved; in IBA 1.2.1, OpenSM and seed004 they are the QoS class
+    # Wireshark 4.0 shows these 12 bits as reserved; in IBA 1.2.1, OpenSM and python-rdma they are the QoS class
     qos_class = uint(12, "QoSClass", at="52")
     sl = uint(4, "SL", at="53[4]")
     mtu_selector = enum(2, SELECTOR, "MTUSelector", at="54")
@@ -119,7 +119,7 @@ class MCMemberRecord(Struct):
     ProxyJoin is the most significant bit of its byte; OpenSM's C bit-field makes it the least on little-endian hosts.
     """
 
-    key, section, size = "mcmemberrecord", "IBA 15.2.5.17; seed004 SAMCMemberRecord", 52
+    key, section, size = "mcmemberrecord", "IBA 15.2.5.17; python-rdma SAMCMemberRecord", 52
     carried_by = (Mad(0x03, 0x0038),)
     components: ClassVar[tuple[str, ...]] = (
         "mgid", "port_gid", "q_key", "mlid", "mtu_selector", "mtu", "t_class", "p_key", "rate_selector", "rate",
@@ -153,7 +153,7 @@ class MCMemberRecord(Struct):
 class LinkRecord(Struct):
     """Which port is at the other end of a link."""
 
-    key, section, size = "linkrecord", "IBA 15.2.5.13; seed004 SALinkRecord", 8
+    key, section, size = "linkrecord", "IBA 15.2.5.13; python-rdma SALinkRecord", 8
     carried_by = (Mad(0x03, 0x0020),)
     components: ClassVar[tuple[str, ...]] = ("from_lid", "from_port", "to_port", "to_lid", "")
     from_lid = lid("FromLID", at="0")
@@ -166,7 +166,7 @@ class LinkRecord(Struct):
 class TraceRecord(Struct):
     """One node on the way of a path; ids are the manager's choice, not GUIDs that a requester may rely on."""
 
-    key, section, size = "tracerecord", "IBA 15.2.5.19; seed004 SATraceRecord", 48
+    key, section, size = "tracerecord", "IBA 15.2.5.19; python-rdma SATraceRecord", 48
     carried_by = (Mad(0x03, 0x0039),)
     components: ClassVar[tuple[str, ...]] = (
         "gid_prefix", "id_generation", "", "node_type", "node_id", "chassis_id", "entry_port_id", "exit_port_id", "entry_port",

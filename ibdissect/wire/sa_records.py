@@ -27,7 +27,7 @@ BLOCK8_WS, BLOCK16_WS = "infiniband.sa.blocknum_eightbit", "infiniband.sa.blockn
 class NodeRecord(Struct):
     """NodeInfo and NodeDescription of a node, by the LID of one of its ports."""
 
-    key, section, size = "noderecord", "IBA 15.2.5.2; seed004 SANodeRecord", 108
+    key, section, size = "noderecord", "IBA 15.2.5.2; python-rdma SANodeRecord", 108
     carried_by = (Mad(0x03, 0x0011),)
     components: ClassVar[tuple[str, ...]] = (
         "lid", "", "node_info.base_version", "node_info.class_version", "node_info.node_type", "node_info.num_ports",
@@ -43,7 +43,7 @@ class NodeRecord(Struct):
 class PortInfoRecord(Struct):
     """PortInfo of a port, by its LID and number. Options asks for extended speeds in older requesters' place of a reserved byte."""
 
-    key, section, size = "portinforecord", "IBA 15.2.5.3; seed004 SAPortInfoRecord; Options: opensm", 68
+    key, section, size = "portinforecord", "IBA 15.2.5.3; python-rdma SAPortInfoRecord; Options: opensm", 68
     carried_by = (Mad(0x03, 0x0012),)
     components: ClassVar[tuple[str, ...]] = (
         "end_port_lid", "port_num", "options", "port_info.m_key", "port_info.gid_prefix", "port_info.lid", "port_info.master_sm_lid",
@@ -83,7 +83,7 @@ class PortInfoExtendedRecord(Struct):
 class SwitchInfoRecord(Struct):
     """SwitchInfo of a switch, by its LID."""
 
-    key, section, size = "switchinforecord", "IBA 15.2.5.5; seed004 SASwitchInfoRecord", 24
+    key, section, size = "switchinforecord", "IBA 15.2.5.5; python-rdma SASwitchInfoRecord", 24
     carried_by = (Mad(0x03, 0x0014),)
     components: ClassVar[tuple[str, ...]] = (
         "lid", "", "switch_info.linear_fdb_cap", "switch_info.random_fdb_cap", "switch_info.multicast_fdb_cap",
@@ -101,7 +101,7 @@ class SwitchInfoRecord(Struct):
 class SMInfoRecord(Struct):
     """SMInfo of a subnet manager, by the LID of its port."""
 
-    key, section, size = "sminforecord", "IBA 15.2.5.10; seed004 SASMInfoRecord", 28
+    key, section, size = "sminforecord", "IBA 15.2.5.10; python-rdma SASMInfoRecord", 28
     carried_by = (Mad(0x03, 0x0018),)
     components: ClassVar[tuple[str, ...]] = (
         "lid", "", "sm_info.guid", "sm_info.sm_key", "sm_info.act_count", "sm_info.priority", "sm_info.sm_state",
@@ -114,7 +114,7 @@ class SMInfoRecord(Struct):
 class SLtoVLMappingTableRecord(Struct):
     """The SL to VL mapping between two ports of a switch, or of a channel adapter port."""
 
-    key, section, size = "sltovlmappingtablerecord", "IBA 15.2.5.4; seed004 SASLToVLMappingTableRecord", 16
+    key, section, size = "sltovlmappingtablerecord", "IBA 15.2.5.4; python-rdma SASLToVLMappingTableRecord", 16
     carried_by = (Mad(0x03, 0x0013),)
     components: ClassVar[tuple[str, ...]] = ("lid", "input_port_num", "output_port_num", "", "sl_to_vl_mapping_table")
     lid = lid("LID", at="0", ws=LID_WS)
@@ -127,7 +127,7 @@ class SLtoVLMappingTableRecord(Struct):
 class LinearForwardingTableRecord(Struct):
     """A block of 64 LIDs of a switch's linear forwarding table."""
 
-    key, section, size = "linearforwardingtablerecord", "IBA 15.2.5.6; seed004 SALinearForwardingTableRecord", 72
+    key, section, size = "linearforwardingtablerecord", "IBA 15.2.5.6; python-rdma SALinearForwardingTableRecord", 72
     carried_by = (Mad(0x03, 0x0015),)
     components: ClassVar[tuple[str, ...]] = ("lid", "block_num", "", "linear_forwarding_table")
     lid = lid("LID", at="0", ws=LID_WS)
@@ -139,7 +139,7 @@ class LinearForwardingTableRecord(Struct):
 class RandomForwardingTableRecord(Struct):
     """A block of 16 entries of a switch's random forwarding table."""
 
-    key, section, size = "randomforwardingtablerecord", "IBA 15.2.5.7; seed004 SARandomForwardingTableRecord", 72
+    key, section, size = "randomforwardingtablerecord", "IBA 15.2.5.7; python-rdma SARandomForwardingTableRecord", 72
     carried_by = (Mad(0x03, 0x0016),)
     components: ClassVar[tuple[str, ...]] = ("lid", "block_num", "", "random_forwarding_table")
     lid = lid("LID", at="0", ws=LID_WS)
@@ -151,7 +151,7 @@ class RandomForwardingTableRecord(Struct):
 class MulticastForwardingTableRecord(Struct):
     """16 ports of 32 multicast LIDs of a switch.
 
-    Position in the upper 4 bits, block in the lower 9 as OpenSM and Wireshark have it; seed004 prints position at bits 2-5.
+    Position in the upper 4 bits, block in the lower 9 as OpenSM and Wireshark have it; python-rdma prints position at bits 2-5.
     """
 
     key, section, size = "multicastforwardingtablerecord", "IBA 15.2.5.8; opensm ib_mft_record_t", 72
@@ -168,7 +168,7 @@ class MulticastForwardingTableRecord(Struct):
 class VLArbitrationTableRecord(Struct):
     """A block of a port's VL arbitration table."""
 
-    key, section, size = "vlarbitrationtablerecord", "IBA 15.2.5.9; seed004 SAVLArbitrationTableRecord", 72
+    key, section, size = "vlarbitrationtablerecord", "IBA 15.2.5.9; python-rdma SAVLArbitrationTableRecord", 72
     carried_by = (Mad(0x03, 0x0036),)
     components: ClassVar[tuple[str, ...]] = ("lid", "output_port_num", "block_num", "", "vl_arbitration_table")
     lid = lid("LID", at="0", ws=LID_WS)
@@ -181,7 +181,7 @@ class VLArbitrationTableRecord(Struct):
 class PKeyTableRecord(Struct):
     """A block of a port's partition keys."""
 
-    key, section, size, title = "p_keytablerecord", "IBA 15.2.5.11; seed004 SAPKeyTableRecord", 72, "P_KeyTableRecord"
+    key, section, size, title = "p_keytablerecord", "IBA 15.2.5.11; python-rdma SAPKeyTableRecord", 72, "P_KeyTableRecord"
     carried_by = (Mad(0x03, 0x0033),)
     components: ClassVar[tuple[str, ...]] = ("lid", "block_num", "port_num", "", "p_key_table")
     lid = lid("LID", at="0", ws=LID_WS)
@@ -194,7 +194,7 @@ class PKeyTableRecord(Struct):
 class GuidInfoRecord(Struct):
     """A block of 8 of a port's GUIDs; the components after the reserved ones are the single GUIDs."""
 
-    key, section, size = "guidinforecord", "IBA 15.2.5.18; seed004 SAGUIDInfoRecord; single GUIDs: opensm", 72
+    key, section, size = "guidinforecord", "IBA 15.2.5.18; python-rdma SAGUIDInfoRecord; single GUIDs: opensm", 72
     carried_by = (Mad(0x03, 0x0030),)
     components: ClassVar[tuple[str, ...]] = ("lid", "block_num", "", "", *(f"guid_info.guid_block[{i}]" for i in range(8)))
     lid = lid("LID", at="0", ws=LID_WS)

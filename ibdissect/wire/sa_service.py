@@ -20,7 +20,7 @@ def service_lease_text(seconds: int) -> str:
 class ServiceRecord(Struct):
     """A service, the port that offers it and 64 bytes of its own, which may be taken as numbers of four widths."""
 
-    key, section, size = "servicerecord", "IBA 15.2.5.14; seed004 SAServiceRecord", 176
+    key, section, size = "servicerecord", "IBA 15.2.5.14; python-rdma SAServiceRecord", 176
     carried_by = (Mad(0x03, 0x0031),)
     components: ClassVar[tuple[str, ...]] = (
         "service_id", "service_gid", "service_p_key", "", "service_lease", "service_key", "service_name",
@@ -72,7 +72,7 @@ class ServiceRecord(Struct):
 class ServiceAssociationRecord(Struct):
     """Which service a service key stands for."""
 
-    key, section, size = "serviceassociationrecord", "IBA 15.2.5.15; seed004 SAServiceAssociationRecord", 80
+    key, section, size = "serviceassociationrecord", "IBA 15.2.5.15; python-rdma SAServiceAssociationRecord", 80
     carried_by = (Mad(0x03, 0x003B),)
     components: ClassVar[tuple[str, ...]] = ("service_key", "service_name")
     service_key = raw(16, "ServiceKey", at="0", secret="ServiceKey")
@@ -80,9 +80,9 @@ class ServiceAssociationRecord(Struct):
 
 
 class InformInfoRecord(Struct):
-    """A subscription that the SA holds, by its subscriber. OpenSM sends 64 bytes of it, seed004 prints 80; the rest is reserved."""
+    """A subscription that the SA holds, by its subscriber. OpenSM sends 64 bytes of it, python-rdma prints 80; the rest is reserved."""
 
-    key, section, size = "informinforecord", "IBA 15.2.5.12; seed004 SAInformInfoRecord; opensm", 60
+    key, section, size = "informinforecord", "IBA 15.2.5.12; python-rdma SAInformInfoRecord; opensm", 60
     carried_by = (Mad(0x03, 0x00F3),)
     components: ClassVar[tuple[str, ...]] = (
         "subscriber_gid", "enumeration", "", "inform_info.gid", "inform_info.lid_range_begin", "inform_info.lid_range_end", "",

@@ -14,7 +14,7 @@ DR_MAX_HOPS = 63
 class SMP(Struct):
     """LID-routed subnet management packet."""
 
-    key, section, size = "smplid", "IBA 14.2.1.1; seed004 SMPFormat", 256
+    key, section, size = "smplid", "IBA 14.2.1.1; python-rdma SMPFormat", 256
     carried_by = (MadFormat(0x01),)
     header = hole(24, "MAD header", at="0")
     m_key = secret(64, "M_Key", at="24", ws="mkey")
@@ -26,7 +26,7 @@ class SMP(Struct):
 class SMPDirected(Struct):
     """Directed-route subnet management packet: the paths lie behind the attribute."""
 
-    key, section, size = "smpdirected", "IBA 14.2.1.2; seed004 SMPFormatDirected", 256
+    key, section, size = "smpdirected", "IBA 14.2.1.2; python-rdma SMPFormatDirected", 256
     carried_by = (MadFormat(0x81),)
     header = hole(4, "MAD header", at="0")
     smp_status = uint(16, "SMPStatus", at="4", base="hex")
@@ -47,7 +47,7 @@ class SMPDirected(Struct):
 class NodeDescription(Struct):
     """Name of the node, for people."""
 
-    key, section, size = "nodedescription", "IBA 14.2.5.2; seed004 SMPNodeDescription", 64
+    key, section, size = "nodedescription", "IBA 14.2.5.2; python-rdma SMPNodeDescription", 64
     carried_by = smp(0x0010)
     node_string = text(64, "NodeString", at="0")
 
@@ -55,7 +55,7 @@ class NodeDescription(Struct):
 class NodeInfo(Struct):
     """Identity of the node, and of the port that the SMP came in by."""
 
-    key, section, size = "nodeinfo", "IBA 14.2.5.3; seed004 SMPNodeInfo; opensm ib_types", 40
+    key, section, size = "nodeinfo", "IBA 14.2.5.3; python-rdma SMPNodeInfo; opensm ib_types", 40
     carried_by = smp(0x0011)
     base_version = uint(8, "BaseVersion", at="0")
     class_version = uint(8, "ClassVersion", at="1")
@@ -74,7 +74,7 @@ class NodeInfo(Struct):
 class SwitchInfo(Struct):
     """What a switch can forward and how far its tables reach."""
 
-    key, section, size = "switchinfo", "IBA 14.2.5.4; seed004 SMPSwitchInfo; MulticastFDBTop: opensm, libibmad", 20
+    key, section, size = "switchinfo", "IBA 14.2.5.4; python-rdma SMPSwitchInfo; MulticastFDBTop: opensm, libibmad", 20
     carried_by = smp(0x0012)
     linear_fdb_cap = uint(16, "LinearFDBCap", at="0")
     random_fdb_cap = uint(16, "RandomFDBCap", at="2")
@@ -101,7 +101,7 @@ class SwitchInfo(Struct):
 class SMInfo(Struct):
     """State of a subnet manager, which others poll."""
 
-    key, section, size = "sminfo", "IBA 14.2.5.13; seed004 SMPSMInfo", 24
+    key, section, size = "sminfo", "IBA 14.2.5.13; python-rdma SMPSMInfo", 24
     carried_by = smp(0x0020)
     guid = guid("GUID", at="0")
     sm_key = secret(64, "SM_Key", at="8")
@@ -114,7 +114,7 @@ class SMInfo(Struct):
 class VendorDiag(Struct):
     """A page of a port's vendor diagnostics."""
 
-    key, section, size = "vendordiag", "IBA 14.2.5.14; seed000 VendorDiag; Wireshark 4.0 (seed004: 2 reserved bytes, 60 of data)", 64
+    key, section, size = "vendordiag", "IBA 14.2.5.14; Wireshark 4.0 (python-rdma: 2 reserved bytes, 60 of data)", 64
     carried_by = smp(0x0030)
     next_index = uint(16, "NextIndex", at="0")
     diag_data = raw(62, "DiagData", at="2")
@@ -123,7 +123,7 @@ class VendorDiag(Struct):
 class LedInfo(Struct):
     """The locator LED of a port."""
 
-    key, section, size = "ledinfo", "IBA 14.2.5.15; seed004 SMPLedInfo", 4
+    key, section, size = "ledinfo", "IBA 14.2.5.15; python-rdma SMPLedInfo", 4
     carried_by = smp(0x0031)
     led_mask = flag("LedMask", at="0")
     reserved1 = pad(31, at="0[1]")
@@ -153,6 +153,6 @@ class HierarchyInfo(Struct):
 class CableInfo(Struct):
     """Bytes of the cable's memory map; its layout stands in no public source."""
 
-    key, section, size = "cableinfo", "attribute id: FACTS attributes.csv; capability: opensm IB_PORT_CAP_HAS_CABLE_INFO", 64
+    key, section, size = "cableinfo", "attribute id: attributes.csv; capability: opensm IB_PORT_CAP_HAS_CABLE_INFO", 64
     carried_by = smp(0x0032)
     data = raw(64, "Data", at="0")

@@ -26,7 +26,7 @@ class PortInfo(Struct):
     """Per-port state and limits, as the subnet manager sees and sets them."""
 
     key, size = "portinfo", 64
-    section = "IBA 14.2.5.6; seed004 SMPPortInfo (60 bytes); opensm, libibmad (bytes 56 and 60-63, CapabilityMask bits 13-15, 28-31)"
+    section = "IBA 14.2.5.6; python-rdma SMPPortInfo (60 bytes); opensm, libibmad (bytes 56 and 60-63, CapabilityMask bits 13-15, 28-31)"
     carried_by = smp(0x0015)
     m_key = secret(64, "M_Key", at="0")
     gid_prefix = guid("GidPrefix", at="8", ws="guid", holds="prefix")

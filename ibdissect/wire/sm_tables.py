@@ -11,7 +11,7 @@ from .spec import Struct, array, flag, guid, lid, nested, pad, part, pkey, raw, 
 class GUIDInfo(Struct):
     """Eight of a port's GUIDs; Wireshark files them under SwitchInfo."""
 
-    key, section, size = "guidinfo", "IBA 14.2.5.5; seed004 SMPGUIDInfo", 64
+    key, section, size = "guidinfo", "IBA 14.2.5.5; python-rdma SMPGUIDInfo", 64
     carried_by = smp(0x0014)
     guid_block = array(8, guid("GUIDBlock", at="0", ws="infiniband.switchinfo.guid"))
 
@@ -19,7 +19,7 @@ class GUIDInfo(Struct):
 class PKeyEntry(Struct):
     """One entry of a P_Key table."""
 
-    key, section, size = "p_keytable", "IBA 14.2.5.7; seed002", 2
+    key, section, size = "p_keytable", "IBA 14.2.5.7", 2
     p_key = pkey("P_Key", at="0")
     membership_type = part(p_key, 15, 15, "MembershipType", values=MEMBERSHIP)
     p_key_base = part(p_key, 14, 0, "P_KeyBase", base="hex")
@@ -28,7 +28,7 @@ class PKeyEntry(Struct):
 class PKeyTable(Struct):
     """32 of a port's partition keys."""
 
-    key, section, size, title = "p_keytable", "IBA 14.2.5.7; seed004 SMPPKeyTable", 64, "P_KeyTable"
+    key, section, size, title = "p_keytable", "IBA 14.2.5.7; python-rdma SMPPKeyTable", 64, "P_KeyTable"
     carried_by = smp(0x0016)
     p_key_table_block = array(32, nested(PKeyEntry, "P_KeyTableBlock", at="0"))
 
@@ -36,7 +36,7 @@ class PKeyTable(Struct):
 class SLtoVLEntry(Struct):
     """VLs of an even SL and the next odd one."""
 
-    key, section, size = "sltovlmappingtable", "IBA 14.2.5.8; seed004 SMPSLToVLMappingTable", 1
+    key, section, size = "sltovlmappingtable", "IBA 14.2.5.8; python-rdma SMPSLToVLMappingTable", 1
     even_sl_to_vl = uint(4, "Even SL to VL", at="0", ws="sltovlhighbits")
     odd_sl_to_vl = uint(4, "Odd SL to VL", at="0[4]", ws="sltovllowbits")
 
@@ -44,7 +44,7 @@ class SLtoVLEntry(Struct):
 class SLtoVLMappingTable(Struct):
     """The VL of each SL; VL 15 drops."""
 
-    key, section, size = "sltovlmappingtable", "IBA 14.2.5.8; seed004 SMPSLToVLMappingTable; opensm", 8
+    key, section, size = "sltovlmappingtable", "IBA 14.2.5.8; python-rdma SMPSLToVLMappingTable; opensm", 8
     carried_by = smp(0x0017)
     sl_to_vl = array(8, nested(SLtoVLEntry, "SLtoVL", at="0"))
 
@@ -52,7 +52,7 @@ class SLtoVLMappingTable(Struct):
 class VLArbitrationEntry(Struct):
     """A VL and how much it may send in its turn (64-byte units; 0 skips it)."""
 
-    key, section, size = "vlarbitrationtable", "IBA 14.2.5.9; seed004 SMPVLArbitrationTable", 2
+    key, section, size = "vlarbitrationtable", "IBA 14.2.5.9; python-rdma SMPVLArbitrationTable", 2
     reserved1 = pad(4, at="0")
     vl = uint(4, "VL", at="0[4]")
     weight = uint(8, "Weight", at="1")
@@ -61,7 +61,7 @@ class VLArbitrationEntry(Struct):
 class VLArbitrationTable(Struct):
     """32 entries of a port's high or low priority arbitration table."""
 
-    key, section, size = "vlarbitrationtable", "IBA 14.2.5.9; seed004 SMPVLArbitrationTable", 64
+    key, section, size = "vlarbitrationtable", "IBA 14.2.5.9; python-rdma SMPVLArbitrationTable", 64
     carried_by = smp(0x0018)
     vl_weight_block = array(32, nested(VLArbitrationEntry, "VLWeightBlock", at="0"))
 
@@ -69,7 +69,7 @@ class VLArbitrationTable(Struct):
 class LinearForwardingTable(Struct):
     """Output ports of 64 consecutive LIDs; 255 drops."""
 
-    key, section, size = "linearforwardingtable", "IBA 14.2.5.10; seed004 SMPLinearForwardingTable", 64
+    key, section, size = "linearforwardingtable", "IBA 14.2.5.10; python-rdma SMPLinearForwardingTable", 64
     carried_by = smp(0x0019)
     port = array(64, uint(8, "Port", at="0"))
 
@@ -77,7 +77,7 @@ class LinearForwardingTable(Struct):
 class LIDPortEntry(Struct):
     """Output port of a LID range in a random forwarding table."""
 
-    key, section, size = "randomforwardingtable", "IBA 14.2.5.11; seed004 SMPLIDPortBlock", 4
+    key, section, size = "randomforwardingtable", "IBA 14.2.5.11; python-rdma SMPLIDPortBlock", 4
     lid = lid("LID", at="0")
     valid = flag("Valid", at="2")
     lmc = uint(3, "LMC", at="2[1]")
@@ -88,7 +88,7 @@ class LIDPortEntry(Struct):
 class RandomForwardingTable(Struct):
     """16 entries of a switch that forwards by lookup."""
 
-    key, section, size = "randomforwardingtable", "IBA 14.2.5.11; seed004 SMPRandomForwardingTable", 64
+    key, section, size = "randomforwardingtable", "IBA 14.2.5.11; python-rdma SMPRandomForwardingTable", 64
     carried_by = smp(0x001A)
     lid_port_block = array(16, nested(LIDPortEntry, "LIDPortBlock", at="0"))
 
@@ -96,7 +96,7 @@ class RandomForwardingTable(Struct):
 class MulticastForwardingTable(Struct):
     """Output ports, 16 of them, of 32 consecutive multicast LIDs."""
 
-    key, section, size = "multicastforwardingtable", "IBA 14.2.5.12; seed004 SMPMulticastForwardingTable; opensm", 64
+    key, section, size = "multicastforwardingtable", "IBA 14.2.5.12; python-rdma SMPMulticastForwardingTable; opensm", 64
     carried_by = smp(0x001B)
     port_mask = array(32, uint(16, "PortMask", at="0", base="hex"))
 

@@ -25,7 +25,7 @@ def rnr_timer_text(code: int) -> str:
 class BTH(Struct):
     """Base Transport Header."""
 
-    key, section, size, title = "bth", "IBA 9.2; seed004 HdrBTH", 12, "BTH"
+    key, section, size, title = "bth", "IBA 9.2; python-rdma HdrBTH", 12, "BTH"
     opcode = enum(8, OPCODE_NAMES, "OpCode", at="0")
     se = flag("Solicited Event", at="1")
     m = flag("MigReq", at="1[1]", ws="m")
@@ -44,7 +44,7 @@ class BTH(Struct):
 class RDETH(Struct):
     """Reliable Datagram Extended Transport Header."""
 
-    key, section, size, title = "rdeth", "IBA 9.3.1; seed004 HdrRDETH", 4, "RDETH"
+    key, section, size, title = "rdeth", "IBA 9.3.1; python-rdma HdrRDETH", 4, "RDETH"
     reserved8 = pad(8, at="0", ws="+reserved8")
     eecnxt = qpn("E2E Context", at="1")
 
@@ -52,7 +52,7 @@ class RDETH(Struct):
 class DETH(Struct):
     """Datagram Extended Transport Header."""
 
-    key, section, size, title = "deth", "IBA 9.3.2; seed004 HdrDETH", 8, "DETH"
+    key, section, size, title = "deth", "IBA 9.3.2; python-rdma HdrDETH", 8, "DETH"
     q_key = secret(32, "Q_Key", "Queue Key", at="0", ws="q_key")
     reserved8 = pad(8, at="4", ws="+reserved8")
     srcqp = qpn("Source QP", at="5")
@@ -61,7 +61,7 @@ class DETH(Struct):
 class RETH(Struct):
     """RDMA Extended Transport Header."""
 
-    key, section, size, title = "reth", "IBA 9.3.3; seed004 HdrRETH", 16, "RETH"
+    key, section, size, title = "reth", "IBA 9.3.3; python-rdma HdrRETH", 16, "RETH"
     va = uint(64, "Virtual Address", at="0", base="hex")
     r_key = secret(32, "R_Key", "Remote Key", at="8", ws="r_key")
     dmalen = uint(32, "DMA Length", at="12", unit="bytes")
@@ -70,7 +70,7 @@ class RETH(Struct):
 class AtomicETH(Struct):
     """Atomic Extended Transport Header."""
 
-    key, section, size = "atomiceth", "IBA 9.3.4; seed004 HdrAtomicETH", 28
+    key, section, size = "atomiceth", "IBA 9.3.4; python-rdma HdrAtomicETH", 28
     va = uint(64, "Virtual Address", at="0", base="hex", ws="infiniband.reth.va")
     r_key = secret(32, "R_Key", "Remote Key", at="8", ws="infiniband.reth.r_key")
     swapdt = uint(64, "Swap (or Add) Data", at="12", base="hex", holds="data")
@@ -88,7 +88,7 @@ class XRCETH(Struct):
 class AETH(Struct):
     """ACK Extended Transport Header."""
 
-    key, section, size, title = "aeth", "IBA 9.3.5; seed004 HdrAETH", 4, "AETH"
+    key, section, size, title = "aeth", "IBA 9.3.5; python-rdma HdrAETH", 4, "AETH"
     syndrome = uint(8, "Syndrome", at="0", base="hex")
     reserved = bit(syndrome, 7, "Reserved", ws="syndrome.reserved")
     syndrome_opcode = part(syndrome, 6, 5, "OpCode", values=AETH_KINDS, ws="syndrome.opcode")
@@ -102,21 +102,21 @@ class AETH(Struct):
 class AtomicAckETH(Struct):
     """Atomic ACK Extended Transport Header."""
 
-    key, section, size = "atomicacketh", "IBA 9.3.5.3; seed004 HdrAtomicAckETH", 8
+    key, section, size = "atomicacketh", "IBA 9.3.5.3; python-rdma HdrAtomicAckETH", 8
     origremdt = uint(64, "Original Remote Data", at="0", base="hex", holds="data")
 
 
 class ImmDt(Struct):
     """Immediate data extended header."""
 
-    key, section, size = "immdt", "IBA 9.3.6; seed004 HdrImmDt", 4
+    key, section, size = "immdt", "IBA 9.3.6; python-rdma HdrImmDt", 4
     immdt = uint(32, "Immediate Data", at="0", base="hex", ws="infiniband.immdt", holds="data")
 
 
 class IETH(Struct):
     """Invalidate Extended Transport Header."""
 
-    key, section, size, title = "ieth", "IBA 9.3.7; seed004 HdrIETH", 4, "IETH"
+    key, section, size, title = "ieth", "IBA 9.3.7; python-rdma HdrIETH", 4, "IETH"
     r_key = secret(32, "R_Key", "RKey", at="0", ws="infiniband.ieth")
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from ibdissect.lint.page import markdown, page, sections, summary
-from ibdissect.lint.rule import Rule
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.lint.page import EVIDENCE, evidence, markdown, page, sections, summary
+from ibdissect.lint.rule import Rule, on_event
+from ibdissect.rules import load
+from ibdissect.wire.transport import BTH
 
 
 class Plain(Rule):
@@ -45,3 +48,35 @@ def test_headings_of_plugins() -> None:
     assert list(page(Headed)) == ["Why it matters", "Source", "Example", "Reference"]
     assert markdown(sections(Headed)).startswith("## Why it matters\nIt hurts.")
     assert sections(Rule) != {} and sections(type("Bare", (Rule,), {"__doc__": "Only this."})) == {}
+
+
+class Base(Rule):
+    """What some rules share."""
+
+    evidence = "Two packets."
+
+
+class Derived(Base):
+    """A fault of two packets."""
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: object) -> None: ...
+
+
+class Condition(Rule):
+    """A fault of one packet."""
+
+    when = BTH.psn == 1
+    needs_crc = True
+
+
+def test_evidence_of_bases_and_declarations() -> None:
+    assert evidence(Derived) == "Two packets.\nSilent if the capture mixes packets of two subnets."
+    assert evidence(Condition) == "One packet is enough.\n`--no-crc` switches it off."
+    assert evidence(Plain) == "Seen.\n\nTwice." and evidence(Rule) == ""
+    assert list(page(Plain))[:3] == ["Why it matters", "What to do", "Evidence"]
+
+
+def test_evidence_names_the_rules_that_report_the_cause() -> None:
+    unanswered = next(rule for rule in load() if rule.code == "TXN001")
+    assert "Silent at a frame where MKY001 or MKY002 or MKY003 or SA006 reports the cause." in page(unanswered)[EVIDENCE]

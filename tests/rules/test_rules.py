@@ -14,7 +14,7 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.fabric import Follower
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Finding
-from ibdissect.lint.page import TO_DO, WHY, sections, summary
+from ibdissect.lint.page import EVIDENCE, TO_DO, WHY, page, sections, summary
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import Rule
 from ibdissect.lint.sightings import Sightings
@@ -55,6 +55,7 @@ def lint(capture: bytes, policy: SitePolicy | Sightings | None = None, known: Se
 def test_documented(rule: type[Rule]) -> None:
     assert len(summary(rule)) > 15, "the first line says what the fault is"
     assert {WHY, TO_DO} <= sections(rule).keys()
+    assert EVIDENCE in page(rule), "what it must see, and what silences it"
     assert rule.reference and rule.message and rule.name == rule.name.lower()
     assert rule.example, "how a capture looks that triggers it"
     assert rule.when is None or rule.on is not None

@@ -29,14 +29,14 @@ class ModifierRule(Rule):
 class NodeDescriptionModifier(ModifierRule):
     """A NodeDescription SMP has an attribute modifier.
 
-    The attribute exists once per node, so the modifier selects nothing. A sender that sets it has mixed up attributes or left
-    a field over from the packet before; a strict SMA may answer with status 7.
+    The attribute exists once per node, so the modifier selects nothing. A sender that sets it has mixed up attributes or reused a
+    field of an earlier packet; a strict SMA may answer with status 7.
 
     Look at the tool or SM that sent the request (its LID or directed route is in the frame) and correct or update it.
     """
 
     code, name, severity = "AM001", "nodedescription-am", ERROR
-    reference = "IBA 14.2.5.1; seed000 table 29-1"
+    reference = "IBA 14.2.5.1"
     when = smp_modifier(0x0010, MAD.attribute_modifier != 0)
     message = "NodeDescription takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
     example = "SubnGet(NodeDescription) with AttributeModifier 1"
@@ -45,14 +45,14 @@ class NodeDescriptionModifier(ModifierRule):
 class NodeInfoModifier(ModifierRule):
     """A NodeInfo SMP has an attribute modifier.
 
-    NodeInfo tells which port the request came in by; it is not selected by a port number. A tool that puts one there will
-    take the answer for that of another port.
+    NodeInfo says by which port the request came in; it cannot be selected by a port number. A tool that sends one will take the
+    answer for that of another port.
 
-    Send NodeInfo with modifier 0 and read LocalPortNum of the answer; for another port's state ask for PortInfo.
+    Send NodeInfo with modifier 0 and read LocalPortNum of the answer; read another port's state from its PortInfo.
     """
 
     code, name, severity = "AM002", "nodeinfo-am", ERROR
-    reference = "IBA 14.2.5.1; seed000 NodeInfo"
+    reference = "IBA 14.2.5.1"
     when = smp_modifier(0x0011, MAD.attribute_modifier != 0)
     message = "NodeInfo takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
     example = "SubnGet(NodeInfo) with AttributeModifier 3"
@@ -68,7 +68,7 @@ class SwitchInfoModifier(ModifierRule):
     """
 
     code, name, severity = "AM003", "switchinfo-am", ERROR
-    reference = "IBA 14.2.5.1; seed000 SwitchInfo"
+    reference = "IBA 14.2.5.1"
     when = smp_modifier(0x0012, MAD.attribute_modifier != 0)
     message = "SwitchInfo takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
     example = "SubnGet(SwitchInfo) with AttributeModifier 2"
@@ -84,7 +84,7 @@ class PortInfoReservedBits(ModifierRule):
     """
 
     code, name, severity = "AM006", "portinfo-am-reserved-bits", ERROR
-    reference = "IBA 14.2.5.1; seed000; opensm osm_link_mgr (bit 31)"
+    reference = "IBA 14.2.5.1; opensm osm_link_mgr (bit 31)"
     when = smp_modifier(0x0015, (MAD.attribute_modifier & 0x7FFFFF00) != 0)
     message = "PortInfo modifier 0x{attribute_modifier:08x} uses reserved bits 30-8"
     example = "SubnGet(PortInfo) with AttributeModifier 0x00000100"
@@ -93,8 +93,8 @@ class PortInfoReservedBits(ModifierRule):
 class PortInfoSpeedBit(ModifierRule):
     """A sender of PortInfo SMPs sets bit 31 of the attribute modifier (SMSupportsExtendedSpeeds).
 
-    It is legal in newer versions of the standard and OpenSM does it for ports that support extended speeds; an old SMA that
-    does not know the bit may take it for part of the port number.
+    It is legal in newer versions of the standard, and OpenSM does it for ports that support extended speeds. An old SMA that does
+    not know the bit may take it for part of the port number.
 
     Nothing, unless the port answers with an error status.
     """
@@ -110,14 +110,14 @@ class PortInfoSpeedBit(ModifierRule):
 class PKeyTableBlock(ModifierRule):
     """A P_KeyTable SMP names a block beyond the largest table.
 
-    A port holds at most 32768 P_Keys, which are 1024 blocks of 32. A higher block number exists on no port; on a switch the
-    port number belongs in bits 31-16, and a sender that confused the halves reads or writes the wrong table.
+    A port holds at most 32768 P_Keys, which is 1024 blocks of 32. No port has a higher block. On a switch the port number belongs
+    in bits 31-16; a sender that swaps the halves reads or writes the wrong table.
 
     Check the block number (bits 15-0) against PartitionCap in NodeInfo (PartitionEnforcementCap for a switch's ports).
     """
 
     code, name, severity = "AM010", "pkey-block-gt-1023", ERROR
-    reference = "IBA 14.2.5.7; seed000 P_KeyTable"
+    reference = "IBA 14.2.5.7"
     when = smp_modifier(0x0016, (MAD.attribute_modifier & 0xFFFF) > 1023)
     message = "P_KeyTable modifier 0x{attribute_modifier:08x}: its block (bits 15-0) is above 1023"
     example = "SubnGet(P_KeyTable) with AttributeModifier 2000"
@@ -133,7 +133,7 @@ class VLArbitrationSelector(ModifierRule):
     """
 
     code, name, severity = "AM014", "vlarb-selector", ERROR
-    reference = "IBA 14.2.5.9; seed000 VLArbitration"
+    reference = "IBA 14.2.5.9"
     when = smp_modifier(0x0018, ~((MAD.attribute_modifier >> 16).between(1, 4)))
     message = "VLArbitrationTable modifier 0x{attribute_modifier:08x}: bits 31-16 select none of the four parts (1-4)"
     example = "SubnGet(VLArbitrationTable) with AttributeModifier 0x00050001"
@@ -142,8 +142,8 @@ class VLArbitrationSelector(ModifierRule):
 class MulticastTableReservedBits(ModifierRule):
     """A MulticastForwardingTable SMP uses reserved bits of the attribute modifier.
 
-    The block (bits 8-0) and the port position (bits 31-28) are all there is. Bits between them are an overflowing block
-    number, so the entries go to other multicast LIDs than the sender believes.
+    Only the block (bits 8-0) and the port position (bits 31-28) are used. Bits between them come from a block number that
+    overflowed, so the entries go to other multicast LIDs than the sender believes.
 
     Check how the sender computes the block: (MLID - 0xC000) / 32, at most 511.
     """
@@ -156,16 +156,16 @@ class MulticastTableReservedBits(ModifierRule):
 
 
 class SMInfoControl(ModifierRule):
-    """A Set(SMInfo) commands none of the five state changes.
+    """A Set(SMInfo) requests none of the five state changes.
 
     The modifier is the command: 1 HANDOVER, 2 ACKNOWLEDGE, 3 DISABLE, 4 STANDBY, 5 DISCOVER. The receiving SM refuses any
     other, so a handover that depends on it does not happen and two SMs may both stay master.
 
-    Find the SM or tool that sent it; `sminfo` sets the modifier to the value given on its command line.
+    Find the SM or tool that sent it; `sminfo` takes the modifier from its command line.
     """
 
     code, name, severity = "AM023", "sminfo-set-control", ERROR
-    reference = "IBA 14.2.5.13; seed000 SMInfo"
+    reference = "IBA 14.2.5.13"
     when = smp_modifier(0x0020, (MAD.method == SET) & ~MAD.attribute_modifier.between(1, 5))
     message = "Set(SMInfo) with modifier 0x{attribute_modifier:08x}, which is no command (1-5)"
     example = "SubnSet(SMInfo) with AttributeModifier 7"
@@ -174,14 +174,13 @@ class SMInfoControl(ModifierRule):
 class SMInfoGetModifier(ModifierRule):
     """A Get(SMInfo) has an attribute modifier, which means nothing there.
 
-    The modifier is a command only in a Set. A Get with one is harmless, but it shows a sender that leaves the field of the
-    last Set standing.
+    The modifier is a command only in a Set. A Get with one is harmless, but its sender left the field of its last Set in place.
 
     Nothing urgent; report it to the maker of the SM.
     """
 
     code, name, severity = "AM024", "sminfo-get-am", INFO
-    reference = "IBA 14.2.5.13; seed000 SMInfo"
+    reference = "IBA 14.2.5.13"
     when = smp_modifier(0x0020, (MAD.method == GET) & (MAD.attribute_modifier != 0))
     flow = (LRH.slid, LRH.dlid, MAD.attribute_modifier)
     message = "Get(SMInfo) with modifier 0x{attribute_modifier:08x}, which is not used"
@@ -191,14 +190,14 @@ class SMInfoGetModifier(ModifierRule):
 class LedInfoModifier(ModifierRule):
     """A LedInfo SMP has an attribute modifier.
 
-    LedInfo switches the locator light of the port that receives the SMP; the modifier selects nothing. A tool that expects
-    it to choose a port lights the wrong one.
+    LedInfo switches the locator light of the port that receives the SMP; the modifier selects nothing. A tool that tries to choose
+    a port with it lights the wrong one.
 
     Send the SMP to the port whose light is meant, with modifier 0.
     """
 
     code, name, severity = "AM026", "ledinfo-am", ERROR
-    reference = "IBA 14.2.5.1; seed000 table 29-1"
+    reference = "IBA 14.2.5.1"
     when = smp_modifier(0x0031, MAD.attribute_modifier != 0)
     message = "LedInfo takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
     example = "SubnSet(LedInfo) with AttributeModifier 1"
@@ -207,14 +206,14 @@ class LedInfoModifier(ModifierRule):
 class NoticeModifier(ModifierRule):
     """A Notice or Trap of subnet management has an attribute modifier.
 
-    The notice says everything in its data; the modifier is not used. An SM that compares traps to find repetitions may not
-    recognise one with a changing modifier, and floods of traps go unsuppressed.
+    Everything about the event is in the notice; the modifier is not used. An SM that compares traps to recognise repetitions may
+    miss one whose modifier changes, and floods of traps go unsuppressed.
 
     Find the agent by the issuer's LID and update its firmware.
     """
 
     code, name, severity = "AM027", "notice-am", WARNING
-    reference = "IBA 14.2.5.1; seed000 table 29-1"
+    reference = "IBA 14.2.5.1"
     when = smp_modifier(0x0002, (MAD.attribute_modifier != 0) & (MAD.method != TRAP_REPRESS))  # a repress is a copy of its trap
     message = "Notice takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
     example = "SubnTrap(Notice) with AttributeModifier 5"
@@ -226,11 +225,11 @@ class VendorModifier(ModifierRule):
     The standard gives attributes 0xFF00-0xFFFF modifiers up to 0xFFFF. Some vendors pack more into them; a device of another
     vendor that uses the same attribute id will misread it.
 
-    Nothing, when sender and receiver are of the vendor that defined the attribute.
+    Nothing, if sender and receiver are from the vendor that defined the attribute.
     """
 
     code, name, severity = "AM028", "vendor-am", INFO
-    reference = "IBA 14.2.5.1; seed000 table 29-1"
+    reference = "IBA 14.2.5.1"
     when = (
         (MAD.attribute_id >= 0xFF00) & (MAD.attribute_modifier > 0xFFFF) & MAD.mgmt_class.isin(SMP_CLASSES)
         & (MAD.base_version == BASE_VERSION_IB) & ACCEPTED
@@ -241,7 +240,7 @@ class VendorModifier(ModifierRule):
 
 
 class ControllerSlot(ModifierRule):
-    """An IOControllerProfile is asked for in a slot that no I/O unit has.
+    """An IOControllerProfile request names a slot that no I/O unit has.
 
     I/O controllers sit in slots 1 to 255. Slot 0 or a larger number is answered with an error, and the host does not find
     its storage target.
@@ -250,7 +249,7 @@ class ControllerSlot(ModifierRule):
     """
 
     code, name, severity = "AM030", "dm-slot", WARNING
-    reference = "seed004 ControllerList"
+    reference = "python-rdma ControllerList"
     when = (
         (MAD.mgmt_class == DEVICE_MANAGEMENT) & (MAD.attribute_id == 0x0011) & (MAD.base_version == BASE_VERSION_IB) & ACCEPTED
         & ~MAD.attribute_modifier.between(1, 255)
@@ -281,8 +280,8 @@ class CongestionBlock(ModifierRule):
 class PortInfoExtendedModifier(ModifierRule):
     """A PortInfoExtended SMP has more than a port number in its attribute modifier.
 
-    Tools send the port number alone (bits 7-0). Nothing public gives the other bits a meaning, so a device may ignore them or
-    answer for another port.
+    Tools send the port number alone (bits 7-0). No public document defines the other bits, so a device may ignore them or answer
+    for another port.
 
     Compare with what `smpquery portinfoext` sends for the same port.
     """

@@ -11,24 +11,26 @@ from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GUID_INFO, P_KEY_TABLE, PORT_INFO, SET, SL_TO_VL, VENDOR_DIAG, VL_ARBITRATION
 
 GUID_BLOCK = 8
-"""GUIDs of a block (attributes.csv)."""
+"""GUIDs of a block."""
 VLARB_HALF = 32
 PAGE_MAX = 0xFFFF
 COUNTERS = frozenset({0x12, *range(0x15, 0x1E), 0x1F, *range(0x30, 0x38)})
-"""Performance attributes that hold counters (FACTS A3)."""
+"""Performance attributes that hold counters."""
 
 
 class GuidBlockRange(ModifierRule):
     """A GUIDInfo request names a block that the port does not have.
 
-    GUIDs come in blocks of eight, at most 32 of them, and a port has GUIDCap GUIDs. A block behind that reads as zeros or as
-    an error, and what is written there is lost.
+    GUIDs come in blocks of eight, at most 32 of them, and a port has GUIDCap GUIDs. A block beyond that reads as zeros or as an
+    error, and what is written there is lost.
 
     Let the sender read PortInfo.GUIDCap first.
+
+    The request; for blocks up to 31 also the port's GUIDCap, answered before.
     """
 
     code, name, severity = "AM005", "guidinfo-block", ERROR
-    reference = "IBA 14.2.5.5; seed000 GUIDInfo"
+    reference = "IBA 14.2.5.5"
     message = "{method}(GUIDInfo) of block {modifier} at {node}: the last block is {last}"
     example = "SubnGet(GUIDInfo) with AttributeModifier 40"
     attributes = frozenset({GUID_INFO})
@@ -50,7 +52,7 @@ class PortInfoRange(ModifierRule):
     """
 
     code, name, severity = "AM007", "portinfo-am-port-range", ERROR
-    reference = "IBA 14.2.5.6; seed000 PortInfo modifier"
+    reference = "IBA 14.2.5.6"
     message = "{method}(PortInfo) of port {port} at {node}, which has {ports} ports"
     example = "NodeInfo says 36 ports, then SubnGet(PortInfo) with AttributeModifier 40"
     attributes = frozenset({PORT_INFO})
@@ -67,15 +69,15 @@ class PortInfoRange(ModifierRule):
 
 
 class PortInfoOtherPort(ModifierRule):
-    """A Set(PortInfo) reaches an adapter by one port and selects another one.
+    """A Set(PortInfo) reaches an adapter through one port but selects another.
 
-    Through one port of an adapter or router the PortInfo of its other ports can only be read; the Set has no effect.
+    Through one port of an adapter or router, the PortInfo of its other ports can be read but not written; the Set has no effect.
 
     Send the Set to the port itself, with modifier 0 or its own number.
     """
 
     code, name, severity = "AM008", "portinfo-set-other-port", ERROR
-    reference = "IBA 14.2.5.6; seed000 PortInfo modifier"
+    reference = "IBA 14.2.5.6"
     message = "Set(PortInfo) of port {port} came in by {node}"
     example = "Set(PortInfo) with AttributeModifier 2 to port 1 of a channel adapter"
     attributes, methods = frozenset({PORT_INFO}), frozenset({SET})
@@ -92,16 +94,16 @@ class PortInfoOtherPort(ModifierRule):
 
 
 class PKeyTablePort(ModifierRule):
-    """A P_KeyTable request selects a switch port at a node that is no switch.
+    """A P_KeyTable request selects a switch port, but the node is not a switch.
 
-    An adapter or router ignores bits 31-16 and answers for the port that the request came in by. The sender may think it has
+    An adapter or router ignores bits 31-16 and answers for the port through which the request arrived. The sender may think it has
     read the table of another port.
 
-    Nothing when the sender is OpenSM or smpquery, which do so on purpose; else use modifier bits 15-0 only.
+    Nothing if the sender is OpenSM or smpquery, which do so on purpose; otherwise use modifier bits 15-0 only.
     """
 
     code, name, severity = "AM011", "pkey-switch-port-on-ca", INFO
-    reference = "IBA 14.2.5.7; seed000 P_KeyTable"
+    reference = "IBA 14.2.5.7"
     message = "{method}(P_KeyTable) with port {port} in the modifier to {node}, which ignores it"
     example = "SubnGet(P_KeyTable) with AttributeModifier 0x10000 to a channel adapter"
     attributes, bits = frozenset({P_KEY_TABLE}), 0xFFFF0000
@@ -114,7 +116,7 @@ class PKeyTablePort(ModifierRule):
 
 
 class SlToVlReserved(ModifierRule):
-    """An SLtoVLMappingTable request has bits in the modifier that mean nothing to the switch.
+    """An SLtoVLMappingTable request sets modifier bits that mean nothing to the switch.
 
     Bits 17 and 16 (all input ports, all output ports) need a switch with OptimizedSLtoVLMappingProgramming; bits 31-18 are
     reserved. A switch that ignores them changes one table where the sender meant many.
@@ -143,14 +145,14 @@ class SlToVlReserved(ModifierRule):
 class SlToVlOnAdapter(ModifierRule):
     """An SLtoVLMappingTable request to an adapter or router has a modifier, which the node ignores.
 
-    The table belongs to the port that the request came in by. OpenSM and smpquery fill the modifier with port numbers all the
-    same, so this says nothing about the fabric; it helps whoever writes such a tool.
+    The table belongs to the port through which the request arrived. OpenSM and smpquery still fill the modifier with port numbers,
+    so this says nothing about the fabric; it only helps the author of such a tool.
 
     Nothing.
     """
 
     code, name, severity = "AM013", "sl2vl-ca-am", INFO
-    reference = "IBA 14.2.5.8; seed000 SLtoVLMappingTable"
+    reference = "IBA 14.2.5.8"
     message = "{method}(SLtoVLMappingTable) with modifier 0x{modifier:08x} to {node}, which ignores it"
     example = "SubnGet(SLtoVLMappingTable) with AttributeModifier 0x0101 to a channel adapter"
     attributes, wrong_at = frozenset({SL_TO_VL}), ADAPTERS
@@ -159,14 +161,14 @@ class SlToVlOnAdapter(ModifierRule):
 class VlArbHalf(ModifierRule):
     """A VLArbitrationTable request selects a half of the table that the port does not have.
 
-    A table of 32 entries or less has no upper half, and a port with capacity 0 has no table: what is written there is lost
-    and the weights the subnet manager believes in are not in force.
+    A table of 32 entries or fewer has no upper half, and a port with capacity 0 has no table: what is written there is lost, and
+    the weights that the subnet manager believes in are not in force.
 
     Compare with VLArbitrationLowCap and VLArbitrationHighCap in PortInfo.
     """
 
     code, name, severity = "AM015", "vlarb-selector-vs-cap", WARNING
-    reference = "IBA 14.2.5.9; seed000 VLArbitration; opensm vlarb_update"
+    reference = "IBA 14.2.5.9; opensm vlarb_update"
     message = "{method}(VLArbitrationTable) selects {half} of port {port} at {node}, whose table has {cap} entries"
     example = "PortInfo.VLArbitrationLowCap 8, then SubnSet(VLArbitrationTable) with AttributeModifier 0x00020001"
     attributes = frozenset({VL_ARBITRATION})
@@ -197,26 +199,28 @@ class VlArbSwitchBits(ModifierRule):
 
     A switch takes the port from bits 7-0 and wants zeros above; with other bits it may refuse the request or take the wrong port.
 
-    Correct the sender: (half << 16) | port.
+    Correct the sender: the modifier is (half << 16) | port.
     """
 
     code, name, severity = "AM016", "vlarb-switch-bits", ERROR
-    reference = "IBA 14.2.5.9; seed000 VLArbitration"
+    reference = "IBA 14.2.5.9"
     message = "{method}(VLArbitrationTable) with modifier 0x{modifier:08x} to {node}: bits 15-8 must be zero at a switch"
     example = "SubnGet(VLArbitrationTable) with AttributeModifier 0x00010100 to a switch"
     attributes, bits, wrong_at = frozenset({VL_ARBITRATION}), 0xFF00, frozenset({SWITCH})
 
 
 class VendorDiagPage(ModifierRule):
-    """A VendorDiag request names a page that no earlier page and no DiagCode leads to.
+    """A VendorDiag request names a page that neither DiagCode nor an earlier page leads to.
 
     The pages are a chain: DiagCode names the first, NextIndex the following. Another index reads whatever the vendor keeps there.
 
-    Nothing when a vendor's tool scans on purpose; else follow the chain.
+    Nothing if a vendor's tool scans the pages on purpose; otherwise follow the chain.
+
+    The PortInfo of the port and at least one page of the chain, answered before; for pages above 65535 the request alone.
     """
 
     code, name, severity = "AM025", "vendordiag-am", ERROR
-    reference = "IBA 14.2.5.14; seed000 VendorDiag"
+    reference = "IBA 14.2.5.14"
     message = "{method}(VendorDiag) of page {modifier} at {node}: {reason}"
     example = "SubnGet(VendorDiag) with AttributeModifier 0x10000"
     attributes = frozenset({VENDOR_DIAG})

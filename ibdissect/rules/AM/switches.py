@@ -8,15 +8,15 @@ from ibdissect.rules.AM.targets import ADAPTERS, Asked, Many, Mask, ModifierRule
 from ibdissect.wire.numbers import LINEAR, MULTICAST, RANDOM, SWITCH_INFO
 
 LFT_BLOCK, MFT_BLOCK, MFT_PORTS = 64, 32, 16
-"""Entries of a block: LIDs, multicast LIDs, ports of a position (attributes.csv)."""
+"""Entries of a block: LIDs, multicast LIDs, ports of a position."""
 
 
 class LftBlockRange(ModifierRule):
-    """A LinearForwardingTable request names a block behind the end of the table.
+    """A LinearForwardingTable request names a block beyond the end of the table.
 
-    The switch has LinearFDBCap entries; LIDs behind that cannot be routed by it, and what is written there is lost.
+    The switch has LinearFDBCap entries; it cannot route LIDs beyond that, and what is written there is lost.
 
-    If the LIDs are really that high, the subnet is too large for this switch: assign lower LIDs (opensm: reset the guid2lid file).
+    If the LIDs really are that high, assign lower ones (opensm: reset the guid2lid file); otherwise correct the sender.
     """
 
     code, name, severity = "AM017", "lft-block-range", ERROR
@@ -34,15 +34,15 @@ class LftBlockRange(ModifierRule):
 
 
 class MftBlockRange(ModifierRule):
-    """A MulticastForwardingTable request names a block behind the end of the table.
+    """A MulticastForwardingTable request names a block beyond the end of the table.
 
-    The switch has MulticastFDBCap entries; groups behind that are not forwarded by it.
+    The switch has MulticastFDBCap entries; it does not forward groups beyond that.
 
     Limit the multicast LIDs of the subnet manager to what the smallest switch holds (opensm: `max_multicast_lid`).
     """
 
     code, name, severity = "AM021", "mft-block-range", ERROR
-    reference = "IBA 14.2.5.12; seed000 MFT"
+    reference = "IBA 14.2.5.12"
     message = "{method}(MulticastForwardingTable) of block {block} at {node}, whose table has {cap} entries"
     example = "SwitchInfo.MulticastFDBCap 1024, then SubnGet(MulticastForwardingTable) with AttributeModifier 511"
     attributes, bits = frozenset({MULTICAST}), 0x1FF
@@ -58,7 +58,7 @@ class MftBlockRange(ModifierRule):
 class MftPositionRange(ModifierRule):
     """A MulticastForwardingTable request names ports that the switch does not have.
 
-    Each position stands for 16 ports. A position behind the last port holds nothing.
+    Each position stands for 16 ports. A position beyond the last port holds nothing.
 
     Compare the number of ports that the sender assumes with NodeInfo.NumPorts.
     """
@@ -81,45 +81,45 @@ class MftPositionRange(ModifierRule):
 
 
 class SwitchInfoToAdapter(ModifierRule):
-    """SwitchInfo is asked of a node that is no switch.
+    """A SwitchInfo request goes to a node that is not a switch.
 
     Only a switch's management port has a SwitchInfo; an adapter or router answers with an error status or not at all.
 
-    The sender takes the node for a switch: look for an old topology file, or a LID or route that now leads elsewhere.
+    The sender takes the node for a switch: look for an outdated topology file, or a LID or route that now leads to another node.
     """
 
     code, name, severity = "AM004", "switchinfo-nonswitch", WARNING
-    reference = "IBA 14.2.5.4; seed000 SwitchInfo"
+    reference = "IBA 14.2.5.4"
     message = "{method}(SwitchInfo) to {node}, which is no switch"
     example = "NodeInfo says channel adapter, then SubnGet(SwitchInfo) to it"
     attributes, bits, wrong_at = frozenset({SWITCH_INFO}), 0, ADAPTERS
 
 
 class ForwardingToAdapter(ModifierRule):
-    """A forwarding table is asked of a node that is no switch.
+    """A forwarding table is requested from a node that is not a switch.
 
-    Only switches forward. The request comes back with an error status or not at all.
+    Only switches forward. The request is answered with an error status or not at all.
 
-    The sender takes the node for a switch: look for an old topology file, or a LID or route that now leads elsewhere.
+    The sender takes the node for a switch: look for an outdated topology file, or a LID or route that now leads to another node.
     """
 
     code, name, severity = "AM018", "lft-to-ca", WARNING
-    reference = "IBA 14.2.5.10; seed000"
+    reference = "IBA 14.2.5.10"
     message = "{method}({attribute}) to {node}, which is no switch"
     example = "NodeInfo says channel adapter, then SubnGet(LinearForwardingTable) to it"
     attributes, bits, wrong_at = frozenset({LINEAR, RANDOM, MULTICAST}), 0, ADAPTERS
 
 
 class WrongForwardingTable(ModifierRule):
-    """A switch is asked for the kind of unicast forwarding table that it does not have.
+    """A request is for the kind of unicast forwarding table that the switch does not have.
 
     A switch has either a linear or a random forwarding table, as SwitchInfo says. Writing the other one has no effect.
 
-    Let the sender look at LinearFDBCap and RandomFDBCap.
+    Let the sender read LinearFDBCap and RandomFDBCap first.
     """
 
     code, name, severity = "AM019", "rft-unsupported", ERROR
-    reference = "IBA 14.2.5.4; seed000"
+    reference = "IBA 14.2.5.4"
     message = "{method}({attribute}) to {node}, which has LinearFDBCap {linear} and RandomFDBCap {random}"
     example = "SwitchInfo.LinearFDBCap 1024, then SubnGet(RandomForwardingTable)"
     attributes = frozenset({LINEAR, RANDOM})

@@ -80,6 +80,10 @@ Proof = tuple[dict[str, Any], tuple[tuple[int, str], ...]]
 class ModifierRule(Rule):
     """What the rules share: requests of some attributes, judged alone where `suspicious` says so; one finding per node and modifier."""
 
+    evidence = (
+        "The request, and the NodeInfo, SwitchInfo or PortInfo that its target answered before. Silent for targets that the "
+        "capture has not shown."
+    )
     attributes: frozenset[int] = frozenset()
     methods: frozenset[int] = frozenset({GET, SET})
     bits = 0xFFFFFFFF

@@ -18,16 +18,18 @@ from ibdissect.wire.transport import BTH
 
 
 class OtherService(AgreedRule):
-    """A packet of a connection is of another transport service than the connection was set up for.
+    """A packet uses another transport service than its connection was set up for.
 
-    A queue pair knows one service; it drops all packets of another one. RC data to a UC queue pair is never acknowledged.
+    A queue pair supports one service; it drops all packets of another. RC data to a UC queue pair is never acknowledged.
 
-    Compare the queue pair types that both programs create with the TransportServiceType of the REQ. Only the first packets of
-    a direction are judged: later ones may belong to a queue pair that got the same number.
+    Compare the queue pair types that both programs create with the TransportServiceType of the REQ.
+
+    The first packets of a direction, after REQ and REP. Silent once the direction used the right service: later packets may belong
+    to a queue pair that got the same number.
     """
 
     code, name, severity = "BTH018", "opcode-header-vs-service", ERROR
-    reference = "IBA 9.2.1, 12.6.5; seed004 CMREQ"
+    reference = "IBA 9.2.1, 12.6.5; python-rdma CMREQ"
     message = "{service} packet from LID {slid} to QP 0x{qp:x} of LID {dlid}; the connection was set up for {asked}"
     example = "REQ for UC and its REP, then an RC packet of the connection"
     field = BTH.opcode

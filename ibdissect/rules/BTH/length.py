@@ -16,7 +16,7 @@ from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.transport import BTH, RETH
 
 MTUS = (256, 512, 1024, 2048, 4096)
-"""Path MTUs (seed000: NeighborMTU)."""
+"""Path MTUs in bytes, as in NeighborMTU."""
 _WHOLE_WRITE = np.array([code in OPCODES and OPCODES[code].operation.startswith("RDMA WRITE Only") for code in range(256)])
 
 
@@ -37,16 +37,16 @@ def _no_mtu(table: ChunkTable) -> npt.NDArray[np.bool_]:
 
 
 class NotPathMtu(PacketRule):
-    """A packet that is followed by more of its message is not filled up to a path MTU.
+    """A packet that is not the last of its message is not filled to a path MTU.
 
     First and middle packets carry exactly the path MTU, which is 256, 512, 1024, 2048 or 4096. The responder answers anything
     else with a NAK for an invalid request.
 
-    Check the ICRC: wrong, and the packet was damaged; right, and the sender's transport is at fault.
+    Check the ICRC: if it is wrong, the packet was damaged; otherwise the sender's transport is at fault.
     """
 
     code, name, severity = "BTH007", "first-middle-not-pmtu", ERROR
-    reference = "IBA 9.4, 9.7.4.1.6; seed000 NeighborMTU"
+    reference = "IBA 9.4, 9.7.4.1.6"
     when = Where(BTH, _no_mtu)
     at = BTH.opcode
     message = "OpCode 0x{opcode:02x} announces more of the message, and its payload is no path MTU"
@@ -72,11 +72,11 @@ class WriteNotDmaLen(PacketRule):
 
     The responder answers with a NAK for an invalid request and ends the connection.
 
-    Check the ICRC: wrong, and the packet was damaged; right, and the sender's transport is at fault.
+    Check the ICRC: if it is wrong, the packet was damaged; otherwise the sender's transport is at fault.
     """
 
     code, name, severity = "BTH006", "bth-padcnt-vs-ulplen", WARNING
-    reference = "IBA 9.4.3; seed004 RETH"
+    reference = "IBA 9.4.3; python-rdma RETH"
     when = Where(BTH, _other_length)
     at = BTH.padcnt
     message = "an RDMA WRITE of one packet announces {RETH.dmalen} bytes and carries another number"

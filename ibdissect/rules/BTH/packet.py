@@ -73,13 +73,14 @@ def _immediate_cut(table: ChunkTable) -> Bool:
 
 
 class OpcodeUnknown(Rule):
-    """The OpCode means nothing.
+    """The OpCode is not defined.
 
-    The receiver cannot know which headers follow and drops the packet. Newer OpCodes than this program knows look the same.
+    The receiver cannot know which headers follow and drops the packet. An OpCode newer than this program looks the same.
 
-    Check the ICRC: wrong, and the packet was damaged; right, and the sender uses an extension that the receiver must know too.
+    Check the ICRC: if it is wrong, the packet was damaged; otherwise the sender uses an extension that the receiver must support
+    too.
 
-    The packet alone. OpCodes from 0xC0 on (class bits 110 and 111) belong to manufacturers and are not reported.
+    One packet is enough. OpCodes from 0xC0 on (class bits 110 and 111) belong to manufacturers and are not reported.
     """
 
     code, name, severity = "BTH001", "opcode-unknown", ERROR
@@ -91,12 +92,12 @@ class OpcodeUnknown(Rule):
 
 
 class OpcodeDynamic(PacketRule):
-    """The OpCode is one of reliable datagrams, which hardware uses for another transport today.
+    """The OpCode belongs to reliable datagrams, whose numbers hardware uses for another transport today.
 
-    Reliable datagrams were never built; NVIDIA's dynamically connected transport took their OpCodes, with other headers
-    behind the BTH. What is shown of those headers may be wrong.
+    Reliable datagrams were never built; NVIDIA's dynamically connected transport (DC) took their OpCodes, with other headers after
+    the BTH. What is shown of those headers may be wrong.
 
-    Nothing, when the adapters are NVIDIA's and the application uses DC.
+    Nothing, if the adapters are NVIDIA's and the application uses DC.
     """
 
     code, name, severity = "BTH002", "opcode-rd-or-dc", INFO
@@ -109,9 +110,9 @@ class OpcodeDynamic(PacketRule):
 class TransportVersion(PacketRule):
     """The version of the transport header is not 0.
 
-    There is only version 0; a receiver drops others.
+    Only version 0 exists; a receiver drops others.
 
-    Check the ICRC: wrong, and the packet was damaged; right, and the sender is faulty.
+    Check the ICRC: if it is wrong, the packet was damaged; otherwise the sender is faulty.
     """
 
     code, name, severity = "BTH003", "bth-tver", ERROR
@@ -127,7 +128,7 @@ class TransportReservedBits(PacketRule):
     Receivers ignore them. A sender that sets them fills headers from memory it did not clear, or uses them for something
     that others do not know.
 
-    Report it to the maker of the sender; nothing fails by it today.
+    Report it to the vendor of the sender; it breaks nothing today.
     """
 
     code, name, severity = "BTH004", "bth-reserved", WARNING
@@ -139,12 +140,12 @@ class TransportReservedBits(PacketRule):
 
 
 class PadCount(Rule):
-    """The pad count cannot be true.
+    """The pad count is impossible.
 
-    Pad bytes fill the last packet of a message up to four bytes. More of them than the packet has payload, or any in a First
-    or Middle packet, make the receiver drop it or write a message of the wrong length.
+    Pad bytes fill the last packet of a message up to a multiple of four bytes. More of them than the packet has payload, or any in
+    a First or Middle packet, make the receiver drop it or write a message of the wrong length.
 
-    Look at the sender's driver or firmware; on soft implementations at how the last fragment is built.
+    Look at the sender's driver or firmware; in software implementations at how the last fragment is built.
     """
 
     code, name, severity = "BTH005", "bth-padcnt-unaligned", ERROR
@@ -176,26 +177,26 @@ class HeadersCut(Rule):
 class ConnectedToManagement(PacketRule):
     """A packet of a connected service goes to queue pair 0 or 1.
 
-    Those two are the management queue pairs and take datagrams only. The packet is dropped; the sender retries until its
+    Those two are the management queue pairs and accept only datagrams. The packet is dropped; the sender retries until its
     connection fails.
 
-    Check how the sender learnt its peer's queue pair number: 0 or 1 is an unset field.
+    Check how the sender learnt its peer's queue pair number: 0 or 1 may be an unset field.
     """
 
     code, name, severity = "BTH010", "destqp-zero-rc", ERROR
-    reference = "IBA 3.9; seed002"
+    reference = "IBA 3.9"
     when = (BTH.destqp <= 1) & BTH.opcode.isin(CONNECTED)
     message = "OpCode 0x{opcode:02x} of a connected service to management queue pair {destqp}"
     example = "an RC SEND to queue pair 1"
 
 
 class MulticastQpUnicast(PacketRule):
-    """The multicast queue pair is addressed in a unicast packet.
+    """A unicast packet addresses the multicast queue pair.
 
     0xFFFFFF means "all queue pairs of the group". A port that receives it with a unicast address has no group to look up and
     drops it.
 
-    Check the sender's address handle: the LID, GID or IP address is that of one port.
+    Check the sender's address handle: its LID, GID or IP address is that of a single port.
     """
 
     code, name, severity = "BTH011", "destqp-multicast-unicast-dlid", ERROR
@@ -208,7 +209,7 @@ class MulticastQpUnicast(PacketRule):
 class MulticastLidOtherQp(PacketRule):
     """A packet to a multicast LID names a single queue pair.
 
-    Receivers of a group take packets for queue pair 0xFFFFFF only, and drop this one.
+    Receivers of a group accept packets for queue pair 0xFFFFFF only, and drop this one.
 
     Set the queue pair to 0xFFFFFF in the sender's work request.
     """
@@ -221,7 +222,7 @@ class MulticastLidOtherQp(PacketRule):
 
 
 class MulticastNotDatagram(PacketRule):
-    """A packet to a multicast LID is no datagram.
+    """A packet to a multicast LID is not a datagram.
 
     Only unreliable datagrams can be multicast: a connection has two ends. The packet is dropped.
 
@@ -238,9 +239,11 @@ class MulticastNotDatagram(PacketRule):
 class AckRequestUnreliable(PacketRule):
     """A packet of an unreliable service asks for an acknowledgement.
 
-    There is none in UC and UD; the bit has no effect. It points to a sender that mixes up its transport services.
+    UC and UD have none; the bit has no effect. It points to a sender that mixes up its transport services.
 
-    Look at the sender's driver. Management datagrams of soft-RoCE have the bit set and are not reported.
+    Look at the sender's driver.
+
+    One packet is enough. Management datagrams of soft-RoCE have the bit set and are not reported.
     """
 
     code, name, severity = "BTH014", "ackreq-on-ud", WARNING
@@ -253,7 +256,7 @@ class AckRequestUnreliable(PacketRule):
 class SolicitedResponse(PacketRule):
     """An acknowledgement or read response has the solicited-event bit.
 
-    The bit wakes the receiver of a message. A response completes no receive, so the bit has no effect there.
+    The bit wakes the receiver of a message. A response completes no receive request, so the bit has no effect there.
 
     Look at the responder's driver or firmware.
     """
@@ -268,7 +271,7 @@ class SolicitedResponse(PacketRule):
 class ImmediateCut(Rule):
     """A packet ends inside its immediate data.
 
-    The OpCode promises four bytes of immediate data that are not there; the receiver drops the packet.
+    The OpCode promises four bytes of immediate data that are missing; the receiver drops the packet.
 
     Check the ICRC, then the sender.
     """
@@ -285,7 +288,7 @@ class ImmediateCut(Rule):
 class CongestionMark(PacketRule):
     """A packet carries a congestion mark in its transport header.
 
-    FECN says that a switch was congested on the way, BECN that the other side saw such a mark. The flow is being slowed down.
+    FECN means that a switch on the path was congested, BECN that the other side saw such a mark. The flow is being slowed down.
 
     Look for the congested port: PortXmitWait, or the congestion log of the switches.
     """

@@ -18,12 +18,14 @@ BURST, BURST_NS = 4096, 4_000_000
 
 
 class ErfRecordLength(Rule):
-    """The length in an ERF header cannot be true.
+    """The length in an ERF header is impossible.
 
-    A record holds its header of 16 bytes, extension headers and at most the frame, padded to 8 bytes. Another length means
-    that the file was put together by a faulty tool, and other readers will lose their way in it.
+    A record holds its header of 16 bytes, extension headers and at most the frame, padded to 8 bytes. Another length means that a
+    faulty tool wrote the file, and other readers will misread what follows.
 
-    Take the tool that wrote the capture under suspicion; check the same traffic with another one.
+    Suspect the tool that wrote the capture; compare the same traffic captured with another one.
+
+    One ERF header is enough.
     """
 
     code, name, severity = "CAP002", "erf-rlen-odd", INFO
@@ -53,12 +55,14 @@ class ErfRecordLength(Rule):
 
 
 class BurstMayDrop(Rule):
-    """More packets arrived at once than ibdump buffers.
+    """More packets arrived in one burst than ibdump buffers.
 
     ibdump keeps 4096 packets between card and disk unless told otherwise, and does not say when it loses some. After a burst
     of that size, gaps in sequence numbers and missing answers may be losses of the capture, not of the fabric.
 
     Capture with a larger buffer (`ibdump --max-burst 16` and more), to a RAM disk, or with a filter on the port.
+
+    4096 packets within 4 ms in a file as ibdump writes it: ERF records without padding and with loss counter 0.
     """
 
     code, name, severity = "CAP003", "ibdump-drop-risk", INFO
@@ -93,8 +97,8 @@ class BurstMayDrop(Rule):
 class ErfLoss(Rule):
     """The capture card counted packets that it could not deliver.
 
-    Packets are missing in front of this one. Gaps in sequence numbers and requests without answer near it may be the
-    capture's fault, not the fabric's.
+    Packets are missing before this one. Gaps in sequence numbers and unanswered requests near it may be the capture's fault, not
+    the fabric's.
 
     Treat findings about missing packets around this frame with care; capture again to a faster disk.
     """
@@ -107,17 +111,19 @@ class ErfLoss(Rule):
 
 
 class TwoInterfaces(Rule):
-    """Packets of two capture interfaces stand in one file.
+    """The file holds packets of two capture interfaces.
 
-    The capture shows both directions of a link, or two links. Each card port has its own delay, so an answer may stand in
-    front of its request, and one packet may appear twice.
+    The capture shows both directions of a link, or two links. Each card port has its own delay, so an answer may appear before its
+    request, and one packet may appear twice.
 
     Filter by interface where order matters.
+
+    Two records with different interface numbers.
     """
 
     code, name, severity = "CAP006", "interface-direction", INFO
     reference = "Endace ERF: capture-interface bits"
-    message = "from here on packets of capture interface {interface} stand between those of interface {other}"
+    message = "from here on packets of capture interface {interface} are mixed with those of interface {other}"
     example = "two ERF records, of interface 0 and interface 1"
 
     def __init__(self) -> None:
@@ -149,11 +155,13 @@ class TwoInterfaces(Rule):
 
 
 class ErfType(Rule):
-    """A capture of InfiniBand holds ERF records of a type that does not belong there.
+    """An InfiniBand capture contains ERF records of an unexpected type.
 
-    Such records cannot be read; they are damage, or a tool wrote the wrong type. Packets are missing from the analysis.
+    Such records cannot be read: they are damaged, or a tool wrote the wrong type. Their packets are missing from the analysis.
 
-    Look at the bytes of the record; when they start with a Local Route Header, correct the type to 21.
+    Look at the bytes of the record; if they start with a Local Route Header, correct the type to 21.
+
+    One such record, in a file with ERF records of InfiniBand.
     """
 
     code, name, severity = "CAP010", "erf-type", ERROR

@@ -19,12 +19,14 @@ from ibdissect.wire.link import LRH
 
 
 class PacketTruncated(Rule):
-    """Frames were captured only in part (snap length).
+    """Frames were only partly captured (snap length).
 
-    What was cut off cannot be checked: CRCs, payload lengths and, below 300 bytes, management attributes. Silence of the
-    rules about such frames says nothing.
+    What was cut off cannot be checked: CRCs, payload lengths and, below 300 bytes, management attributes. If rules report nothing
+    about such frames, that proves nothing.
 
-    Capture again without a snap length (`tcpdump -s 0`), or with one of at least 300 bytes when only management counts.
+    Capture again without a snap length (`tcpdump -s 0`), or with at least 300 bytes if only management matters.
+
+    One frame whose record says that it was cut.
     """
 
     code, name, severity = "CAP001", "packet-truncated", WARNING
@@ -48,10 +50,12 @@ class PacketTruncated(Rule):
 class TimeRegression(Rule):
     """Time goes backwards between two packets.
 
-    Response times, retransmission timers and the order of events across such a place mean nothing. It happens when captures
-    are merged without sorting, or when the host's clock was set while capturing.
+    Response times, retransmission timers and the order of events across such a place are meaningless. It happens when captures are
+    merged without sorting, or when the host's clock is set during the capture.
 
     Sort the capture by time (`reordercap`), or keep the parts apart.
+
+    Two records, the later one with the earlier time. Records without a time are not compared.
     """
 
     code, name, severity = "CAP005", "timestamp-regression", INFO
@@ -87,14 +91,16 @@ class TimeRegression(Rule):
 class LinkTypeUnsupported(Rule):
     """The capture has link type 247, which Wireshark before 4.2 cannot open.
 
-    The packets are fine, but whoever you send the file to may see only raw bytes.
+    The packets are fine, but whoever receives the file may see only raw bytes.
 
     Convert it: `ibdissect export` writes link type 197 (ERF), which every Wireshark dissects.
+
+    The link type of the file.
     """
 
     code, name, severity = "CAP009", "linktype-unsupported", INFO
     reference = "tshark 4.0.17"
-    message = "link type 247 (InfiniBand): Wireshark 4.0 does not open it, link type 197 (ERF) it does"
+    message = "link type 247 (InfiniBand): Wireshark 4.0 cannot open it, but it opens link type 197 (ERF)"
     example = "a pcap file of link type 247"
 
     @on_chunk
@@ -108,16 +114,16 @@ class LinkTypeUnsupported(Rule):
 
 
 class DuplicateFrames(Rule):
-    """Frames stand in the capture twice, within three microseconds.
+    """The capture contains frames twice, within three microseconds.
 
-    A port that is mirrored twice (once on entry, once on exit) delivers every packet twice. The second copies are no packets: other
-    rules leave them out, so that they do not look like retransmissions or second answers.
+    A port that is mirrored twice (on entry and on exit) delivers every packet twice. The second copies are not packets: other rules
+    ignore them, so that they do not look like retransmissions or second answers.
 
     Check the mirror's configuration, or remove the copies (`editcap -d`). A network that really duplicates packets, as a
     test setup may do, looks the same.
 
-    The same bytes up to eight frames later. Within one microsecond that is always a copy; within three, only where so far at
-    least every 32nd frame was repeated, because retransmissions come that fast, too, but seldom.
+    The same bytes up to eight frames later. Within one microsecond that is always a copy; within three, only where so far at least
+    every 32nd frame was repeated, because retransmissions can be that fast, but rarely are.
     """
 
     code, name, severity = "CAP012", "duplicate-frames", INFO
@@ -175,10 +181,12 @@ class _Damaged(Rule):
 class FileCutOff(_Damaged):
     """The capture file ends inside a record.
 
-    The last packet is not there; the capture was cut by a full disk, an interrupted copy, or a tool that was killed. What
-    came behind is unknown.
+    The last packet is incomplete: the capture was cut by a full disk, an interrupted copy, or a tool that was killed. What followed
+    is unknown.
 
-    Compare the size with the original's. Everything up to the cut was checked.
+    Compare the size with that of the original. Everything up to the cut was checked.
+
+    The end of the file.
     """
 
     code, name, severity = "CAP013", "file-cut-off", WARNING
@@ -189,12 +197,14 @@ class FileCutOff(_Damaged):
 
 
 class FileDamaged(_Damaged):
-    """Bytes between the records of the capture file are no records.
+    """The capture file contains bytes that are not records.
 
-    Packets are lost at this place, so gaps and missing answers near it are the file's. Most other tools stop here without
-    reading the rest.
+    Packets are lost at this place, so gaps and missing answers near it may be caused by the file. Most other tools stop reading
+    here.
 
-    Fetch the capture again from where it was made. `ibdissect export` writes the readable packets to a sound file.
+    Copy the capture again from where it was made. `ibdissect export` writes the readable packets to an intact file.
+
+    The bytes between two readable records.
     """
 
     code, name, severity = "CAP014", "file-damaged", ERROR
@@ -205,12 +215,14 @@ class FileDamaged(_Damaged):
 
 
 class FrameMalformed(Rule):
-    """A frame is too short for the headers or the management datagram that its own fields announce.
+    """A frame is too short for the headers or the management datagram that it announces.
 
-    A receiver drops it. It was damaged on the way, built by a faulty tool, or is not what it claims to be (a UDP packet to
-    port 4791 that is no RoCE).
+    A receiver drops it. It was damaged on the way, built by a faulty tool, or is not what it seems to be (a UDP packet to port 4791
+    that is not RoCE).
 
-    Look at the frame's bytes from the place named on. One such frame is chance, a series has a sender.
+    Look at the frame's bytes from the marked place on. One such frame may be chance; a series comes from one sender.
+
+    One whole frame. Silent where LNK003, LNK004, BTH009, BTH019 or SMP001 reports the wrong length.
     """
 
     code, name, severity = "CAP015", "frame-malformed", WARNING
@@ -289,11 +301,13 @@ class NoInfiniBand(Rule):
 
 
 class StateWasEvicted(Rule):
-    """The capture holds more nodes or conversations than are remembered, and some were forgotten.
+    """The capture holds more nodes or conversations than ibdissect remembers, and some were forgotten.
 
-    Rules that need the forgotten state stay silent about its packets. Findings are still true, but some are missing.
+    Rules that need the forgotten state say nothing about its packets. Findings are still true, but some are missing.
 
-    Split the capture (`editcap -c`), or limit it to the nodes in question.
+    Split the capture (`editcap -c`), or limit it to the nodes of interest.
+
+    More entries than the bound of some state.
     """
 
     code, name, severity = "CAP016", "state-evicted", INFO
@@ -316,14 +330,14 @@ class StateWasEvicted(Rule):
 class SubnetsAreMixed(Rule):
     """The capture holds packets of two subnets.
 
-    LIDs and directed routes mean something else in each subnet, and nothing in a packet says in which one it was sent. What is
-    learnt about ports from one subnet would be held against packets of the other, so the rules that know the subnet are silent.
+    LIDs and directed routes mean different things in each subnet, and nothing in a packet says in which one it was sent. Facts
+    about ports of one subnet would be applied to packets of the other, so the rules that rely on the subnet's state report nothing.
 
     Capture each subnet alone, or split the file by interface (`-Y frame.interface_id`), and check the parts one by one.
 
-    At least four facts that a subnet does not change by itself (the port with a LID, the node at the end of a directed route,
-    the size of a node), of two kinds at least, contradict what other packets showed, and one returns to what it was before. Two
-    subnet managers of one subnet whose directed routes cannot be told apart look the same.
+    At least four facts of at least two kinds contradict earlier packets, and one returns to its earlier value. They are facts that
+    a subnet does not change by itself: the port with a LID, the node at the end of a directed route, the size of a node. Two subnet
+    managers of one subnet whose directed routes cannot be told apart look the same.
     """
 
     code, name, severity = "CAP017", "subnets-mixed", WARNING

@@ -32,12 +32,14 @@ def rows_of_cc(table: ChunkTable) -> tuple[Queries, list[int]]:
 
 
 class CCKeyWrong(UnansweredRule):
-    """A congestion control request has another CC_Key than its target, and the target does not do it.
+    """A congestion control request has another CC_Key than its target, which ignores it.
 
-    A node whose key is set and protected ignores requests with another one: the switch or adapter keeps its old settings. Where
-    the capture may have missed an answer, two requests without one count.
+    A node whose key is set and protected ignores requests with another one: the switch or adapter keeps its old settings.
 
     Give the tool the key (`ibccconfig -c`, opensm `cc_key`), or look for a second manager.
+
+    The protected key in a CongestionKeyInfo of the target, and a request with another key that is refused or not answered. Two such
+    requests are needed where the capture may have missed an answer. Silent if the target does what any request with that key asks.
     """
 
     code, name, severity = "CC001", "cc-key-mismatch", ERROR

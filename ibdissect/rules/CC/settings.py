@@ -18,11 +18,13 @@ CONTROL_TABLE = 0x0017
 
 
 class ControlTableBeyond(Rule):
-    """A block of a congestion control table is beyond what the adapter can hold.
+    """A congestion control table block is beyond the adapter's capacity.
 
-    The adapter refuses the block or drops it; delays for heavy congestion are missing.
+    The adapter refuses or drops the block; the delays for heavy congestion are missing.
 
-    Ask the adapter for CongestionInfo first; ControlTableCap is the number of blocks of 64 entries.
+    Read CongestionInfo from the adapter first; ControlTableCap is the number of blocks of 64 entries.
+
+    The adapter's CongestionInfo before the Set. Silent if its ControlTableCap is 0.
     """
 
     code, name, severity = "CC003", "cct-beyond-cap", WARNING
@@ -56,12 +58,14 @@ class ControlTableBeyond(Rule):
 
 
 class CongestionInert(Rule):
-    """An adapter is told to react to congestion by nothing.
+    """An adapter is set not to react to congestion at all.
 
     With CCTI_Increase 0 a notification (BECN) does not move the index into the table of delays, and with CCTI_Limit 0 the index
-    cannot leave 0: marking of packets goes on without any effect.
+    cannot leave 0: packets are marked, but nobody slows down.
 
     Set CCTI_Increase and the length of the table, or leave the service level out of Control_Map.
+
+    One Set is enough.
     """
 
     code, name, severity = "CC004", "cn-settings", INFO

@@ -63,20 +63,20 @@ def agreed(context: Context) -> Iterator[tuple[int, Connection, int, str, bool]]
 
 
 class StartingPSN(Rule):
-    """A connection does not begin with the PSN that was agreed.
+    """A connection does not begin with the agreed PSN.
 
     Each side starts with the PSN that its peer announced (in the REP for the requester's packets, in the REQ for the
     responder's). The receiver drops packets with any other, and the connection ends after the retries.
 
-    Look at how the application moves its queue pair to RTS: send and receive PSN may be swapped.
+    Check how the application moves its queue pair to RTS: send and receive PSN may be swapped.
 
-    REQ and REP in front of the first packet. Where that is at most 1024 PSNs behind the agreed one, the capture may have missed
-    some: then an acknowledgement must count it as the first message (MSN 1), or the responder asks for the agreed PSN and the
-    requester goes back to its own first one twice.
+    REQ and REP before the first packet. If its PSN is at most 1024 above the agreed one, the capture may have missed packets: then
+    an acknowledgement must count it as the first message (MSN 1), or the responder asks for the agreed PSN and the requester goes
+    back to its own first one twice.
     """
 
     code, name, severity = "CM008", "cm-psn-mismatch", WARNING
-    reference = "IBA 12.7.31, 9.7.7.1; seed004 REQ, REP"
+    reference = "IBA 12.7.31, 9.7.7.1; python-rdma REQ, REP"
     needs = (Connections, Streams)
     message = "{ends}: begins with PSN {psn}, the {what} said {wanted}"
     example = "a REQ with starting PSN 100, a REP with 200, and a SEND of the requester with PSN 100"
@@ -148,14 +148,14 @@ class AgreedMTU(Rule):
 
     Switches and the receiver may drop them; the message never arrives.
 
-    Set the path MTU of the queue pair to what the REQ says.
+    Set the path MTU of the queue pair to the value in the REQ.
 
-    REQ and REP in front of the first packet, and one packet of any kind that is longer. Silent where a later connection has the
-    same queue pair.
+    REQ and REP before the first packet, and one packet of any kind that is longer. Silent where a later connection has the same
+    queue pair.
     """
 
     code, name, severity = "CM009", "cm-mtu", WARNING
-    reference = "IBA 12.7.14; seed004 REQ"
+    reference = "IBA 12.7.14; python-rdma REQ"
     needs = (Connections, Streams)
     message = "{ends}: packets with {found} bytes, the REQ said {agreed}"
     example = "a REQ with path MTU 256, and a SEND First with 512 bytes"

@@ -31,12 +31,13 @@ def timeout_ns(code: int) -> int:
 
 
 class RejectAlone(Rule):
-    """A connection was rejected whose request the capture does not show.
+    """A connection was rejected, but the capture does not show its request.
 
-    The REQ was lost or took another way, or a side answers messages of a connection that it has forgotten. The first minute
-    of a capture is not judged.
+    The REQ was lost or took another path, or one side answers messages of a connection that it has forgotten.
 
     Look at the reason: 4 (invalid communication id) means that the two sides disagree about the connection.
+
+    A REJ without its REQ. The first minute of a capture is not judged.
     """
 
     code, name, severity = "CM003", "cm-unexpected-rej", INFO
@@ -56,13 +57,15 @@ class RejectAlone(Rule):
 class TooManyRequests(Rule):
     """A REQ or REP was sent more often than the connection's Max CM Retries.
 
-    The other side does not answer, or its answers are lost; who repeats beyond the limit does not keep its own word.
+    The other side does not answer, or its answers are lost; a sender that repeats beyond the limit breaks its own promise.
 
-    Check that the other side is alive and listens on QP1, then the CM of the sender.
+    Check that the other side is alive and listens on QP1, then look at the sender's CM.
+
+    The REQs of a connection, or the REPs to one REQ.
     """
 
     code, name, severity = "CM005", "cm-retransmit-count", WARNING
-    reference = "IBA 12.7.27, 12.9.8.7; seed004 REQ"
+    reference = "IBA 12.7.27, 12.9.8.7; python-rdma REQ"
     message = "{ends}: {what} number {sent}, Max CM Retries is {allowed}"
     example = "three REQs with the same communication id and Max CM Retries 1"
 
@@ -88,13 +91,15 @@ class TooManyRequests(Rule):
 class ReplyLate(Rule):
     """A REP came later than the REQ allowed.
 
-    The requester repeats the REQ meanwhile, and gives up when this goes on. Slow applications should send an MRA first.
+    The requester repeats the REQ meanwhile, and finally gives up. Slow applications should send an MRA first.
 
     Accept connections faster, or raise the CM response timeout of the requester.
+
+    The first REQ and the first REP. Silent after an MRA.
     """
 
     code, name, severity = "CM006", "cm-response-timeout", INFO
-    reference = "IBA 12.7.4, 12.9.8.7; seed004 REQ"
+    reference = "IBA 12.7.4, 12.9.8.7; python-rdma REQ"
     message = "{ends}: REP after {milliseconds} ms, the REQ allowed {allowed} ms"
     example = "a REQ with a response timeout of 4.2 s, and a REP ten seconds later"
 
@@ -110,11 +115,13 @@ class ReplyLate(Rule):
 
 
 class NoListener(Rule):
-    """A connection was refused because nobody listens.
+    """A connection was refused because nobody listens on its service.
 
     The service id (for RDMA-CM: the port) of the REQ has no listener at this node.
 
     Start the service, or correct the address or port.
+
+    The REQ, and its REJ with reason 8.
     """
 
     code, name, severity = "CM012", "cm-serviceid-invalid-rej", INFO
@@ -134,13 +141,16 @@ class NoListener(Rule):
 class DisconnectUnanswered(Rule):
     """A DREQ was never answered.
 
-    The other side may still think that it is connected; its queue pair stays allocated until a timer runs out.
+    The other side may still believe that it is connected; its queue pair stays allocated until a timer expires.
 
     Check whether the other side is alive, or forgot the connection.
+
+    The REQ and the DREQ, messages of both sides, and no DREP until the capture has gone on for ten seconds. An `info` where the
+    capture may have missed it.
     """
 
     code, name, severity = "CM017", "cm-drep-missing", WARNING
-    reference = "IBA 12.6.11, 12.6.12; seed004"
+    reference = "IBA 12.6.11, 12.6.12; python-rdma"
     needs = (CaptureLoss, Connections)
     message = "{ends}: DREQ without DREP"
     example = "REQ, REP, RTU, DREQ, and ten seconds of silence"
@@ -159,15 +169,15 @@ class DisconnectUnanswered(Rule):
 
 
 class ReusedTooSoon(Rule):
-    """A queue pair is in a new connection while packets of its last one may still be under way.
+    """A queue pair is reused while packets of its last connection may still be under way.
 
-    A late packet of the old connection that happens to fit is taken for one of the new connection. That is what the TimeWait
-    state behind a DREQ is for; connection managers that keep it refuse such a REQ as stale (reason 10).
+    A late packet of the old connection that happens to fit is taken for one of the new connection. The TimeWait state after a DREQ
+    exists to prevent that; connection managers that observe it refuse such a REQ as stale (reason 10).
 
-    Let the application destroy the queue pair and take a new one, or check the connection manager of its node.
+    Let the application destroy the queue pair and create a new one, or check the connection manager of its node.
 
     Two connections of one queue pair, the second requested or accepted sooner after the DREQ of the first than the Local ACK
-    Timeout of the first one's REQ, which is about the time in TimeWait. Only info, as senders round that timeout up.
+    Timeout in the first one's REQ, which is about the time in TimeWait. Only an `info`, as senders round that timeout up.
     """
 
     code, name, severity = "CM018", "cm-reuse-timewait", INFO
@@ -202,13 +212,13 @@ class ReusedTooSoon(Rule):
 
 
 class WrongTurn(Rule):
-    """A message of connection management comes from the wrong side, or behind a rejection by its own sender.
+    """A connection management message comes from the wrong side, or after its own sender rejected the connection.
 
     The receiver drops it, or answers that it does not know the connection; the two sides disagree about its state.
 
     Look at the sender's connection manager.
 
-    The messages themselves. A request that was sent again is not judged, nor is one that the capture may have missed: in ERF
+    The messages of the connection. A request that was sent again is not judged, nor is one that the capture may have missed: in ERF
     captures whose traffic does not show that nothing is missing, and where packets are missing within ten seconds.
     """
 

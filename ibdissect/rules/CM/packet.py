@@ -14,25 +14,25 @@ REASONS = frozenset({*range(1, 34), 35})
 class QPNZero(Rule):
     """A connection request names queue pair 0.
 
-    QP0 belongs to subnet management; no connection can end there. Only with XRC (an extended transport type) the number may
-    be left out.
+    QP0 belongs to subnet management; no connection can end there. Only with XRC (an extended transport type) may the number be
+    omitted.
 
     Correct the requester: it sends the request before it has created its queue pair.
     """
 
     code, name, severity = "CM001", "req-qpn-zero", ERROR
-    reference = "IBA 12.6.5, 3.9; seed004 CMREQ"
+    reference = "IBA 12.6.5, 3.9; python-rdma CMREQ"
     when = (REQ.local_qpn == 0) & (REQ.extended_transport_type == 0) & (MAD.method == SEND)
     message = "REQ with local QPN 0"
     example = "a REQ with Local QPN 0 and Extended Transport Type 0"
 
 
 class RejectReason(Rule):
-    """A rejection gives a reason that is not defined.
+    """A rejection has a reason that is not defined.
 
     The requester cannot tell whether to retry, to use another path or to give up. Reasons are 1 to 33 and 35.
 
-    Correct the rejecting side; an application's own reason belongs into the private data, with reason 28.
+    Correct the rejecting side; an application's own reason belongs in the private data, with reason 28.
     """
 
     code, name, severity = "CM002", "rej-reason-unknown", WARNING
@@ -43,16 +43,16 @@ class RejectReason(Rule):
 
 
 class AckTimeoutInfinite(Rule):
-    """A connection request gives its path no ACK timeout.
+    """A connection request has no ACK timeout.
 
-    A Local ACK Timeout of 0 means to wait for ever: a lost packet at the end of a message is never sent again, and the
-    connection hangs instead of failing.
+    A Local ACK Timeout of 0 means to wait forever: a lost packet at the end of a message is never sent again, and the connection
+    hangs instead of failing.
 
-    Set a timeout (14 is about 67 ms), unless the application watches its connections itself.
+    Set a timeout (14 is about 67 ms), unless the application monitors its connections itself.
     """
 
     code, name, severity = "CM015", "cm-localack-timeout", INFO
-    reference = "IBA 12.7.34, 9.7.6.1.3; seed004"
+    reference = "IBA 12.7.34, 9.7.6.1.3; python-rdma"
     when = (REQ.primary_local_ack_timeout == 0) & (REQ.transport_service_type == 0) & (MAD.method == SEND)
     message = "REQ with primary Local ACK Timeout 0 (infinite)"
     example = "a REQ for RC with Primary Local ACK Timeout 0"

@@ -30,6 +30,10 @@ Drift = tuple[int, int, dict[str, Any], object]
 class _DriftRule(Rule):
     """What the rules share: they compare what held at the capture's end, so that a subnet manager at work has done its work."""
 
+    evidence = (
+        "What the port showed last in the capture. An `info` where the file is the output of a tool, which may just be older "
+        "than a change."
+    )
     source: ClassVar[type[Tellings]] = PortInfos
     needs = (Follower,)
 
@@ -78,15 +82,15 @@ def told_otherwise(track: Track[V]) -> tuple[V, int] | None:
 
 
 class TableDrift(_DriftRule):
-    """The P_Key table of a port is not what a file says.
+    """A port's P_Key table differs from a file.
 
-    With partitions.conf as the file: the subnet manager did not put into the port what the administrator wrote. It did not read the file
-    again, refused it, or another manager is the master. With the output of a tool: somebody changed the table since.
+    If the file is partitions.conf, the subnet manager did not write to the port what the administrator configured: it did not read
+    the file again, refused it, or another manager is the master. If it is the output of a tool, somebody changed the table since.
 
     Look for errors of partitions.conf in opensm.log, send opensm a SIGHUP, and read the table again (smpquery pkeys).
 
-    The table as the capture showed it last, whole where it is compared with partitions.conf. An info where the file is the output of a
-    tool, which may just be older than a change.
+    The latest table in the capture, complete if it is compared with partitions.conf. An `info` if the file is the output of a tool,
+    which may just be older than a change.
     """
 
     code, name, severity = "DRF001", "pkey-table-drift", WARNING
@@ -141,11 +145,11 @@ def _listed(keys: set[int]) -> str:
 
 
 class LidDrift(_DriftRule):
-    """A port has other LIDs than a file says.
+    """A port's LIDs differ from a file.
 
-    What rests on the file - scripts, static routes, this program's findings - is about another port.
+    Whatever relies on the file - scripts, static routes, these findings - is about another port.
 
-    Collect the file again. If it is guid2lid, look why the subnet manager did not honor it (opensm: `honor_guid2lid_file`).
+    Collect the file again. If it is guid2lid, find out why the subnet manager did not honor it (opensm: `honor_guid2lid_file`).
     """
 
     code, name, severity = "DRF002", "lid-drift", WARNING
@@ -163,7 +167,7 @@ class LidDrift(_DriftRule):
 class CableDrift(_DriftRule):
     """A port's cable leads to another port than a file says.
 
-    Somebody moved a cable: what is plugged in there now has the rights and routes that the port was given for its neighbour.
+    Somebody moved a cable: what is plugged in there now has the rights and routes meant for the previous neighbour.
 
     Compare with the cabling plan and collect the file again.
     """
@@ -180,11 +184,11 @@ class CableDrift(_DriftRule):
 
 
 class KeyDrift(_DriftRule):
-    """A port has another M_Key than a file says.
+    """A port's M_Key differs from a file.
 
     A subnet manager that starts with the file (guid2mkey) cannot write to the port.
 
-    Look which subnet manager set the key; let the master write the file anew.
+    Find out which subnet manager set the key; let the master write the file anew.
     """
 
     code, name, severity = "DRF004", "m-key-drift", WARNING
@@ -201,14 +205,15 @@ class KeyDrift(_DriftRule):
 
 
 class Acknowledged(Rule):
-    """A port acknowledges packets of a partition that its P_Key table lacks according to a file, or uses a LID that no port has.
+    """The traffic contradicts a file: a port acknowledges packets that the file rules out.
 
-    The file describes the subnet as it was before or after the capture, or another subnet. So no finding that rests on this file, or on
-    one that is not newer, is more than an info.
+    The file describes the subnet before or after the capture, or another subnet. No finding that relies on this file, or on one
+    that is not newer, is more than an `info`.
 
-    Collect the files again, or take those of the time of the capture.
+    Collect the files again, or use those from the time of the capture.
 
-    An RC responder acknowledges only what its port accepted, with a P_Key of its own table.
+    An acknowledgement of an RC responder, which acknowledges only what its port accepted: in a partition that its P_Key table lacks
+    according to the file, or from a LID that no port has there.
     """
 
     code, name, severity = "DRF005", "file-refuted-by-traffic", WARNING

@@ -12,15 +12,15 @@ from ibdissect.wire.spec import Field
 
 
 class WrongMlid(GroupRule):
-    """A multicast packet goes to another LID than its group has.
+    """A multicast packet goes to another LID than its group's.
 
     Switches forward by the LID: the packet reaches the members of another group, or nobody.
 
-    The sender has an old record of the group; let it join again.
+    The sender has an outdated record of the group; let it join again.
     """
 
     code, name, severity = "GRH009", "mgid-mlid-mismatch", ERROR
-    reference = "IBA 10.5, 15.2.5.17; seed004 MCMemberRecord"
+    reference = "IBA 10.5, 15.2.5.17; python-rdma MCMemberRecord"
     message = "packet to group {group} with LID 0x{dlid:04x}, the group has LID 0x{mlid:04x}"
     example = "GetResp(MCMemberRecord) with MLID 0xc001, then a packet to that MGID with DLID 0xc002"
 

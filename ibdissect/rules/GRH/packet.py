@@ -54,9 +54,9 @@ class GidRule(Rule):
 class IpVersion(GidRule):
     """The IP version of the global route header is not 6.
 
-    The GRH has the form of an IPv6 header. Routers and receivers drop a packet with another version.
+    The GRH has the format of an IPv6 header. Routers and receivers drop a packet with another version.
 
-    Check the CRCs: right, and the sender is faulty; wrong, and the packet was damaged.
+    Check the CRCs: if they are right, the sender is faulty; otherwise the packet was damaged.
     """
 
     code, name, severity = "GRH001", "grh-ipver", ERROR
@@ -72,7 +72,7 @@ class NextHeader(GidRule):
     With LNH 3 the next header must be 0x1B, or the receiver does not know the transport and drops the packet. Plain IPv6
     over the link is LNH 1.
 
-    Find the sender; something put an IPv6 packet on the link with the wrong LNH.
+    Find the sender: something put an IPv6 packet on the link with the wrong LNH.
     """
 
     code, name, severity = "GRH002", "grh-nxthdr", ERROR
@@ -83,11 +83,11 @@ class NextHeader(GidRule):
 
 
 class PayloadLength(Rule):
-    """The length in the global route header is not that of the packet.
+    """The length in the global route header does not match the packet.
 
     PayLen counts from the BTH to the ICRC. Routers forward by it, and a receiver drops a packet whose two lengths disagree.
 
-    Find the sender; senders that count the GRH itself are 40 bytes off.
+    Find the sender; one that counts the GRH itself is 40 bytes off.
     """
 
     code, name, severity = "GRH003", "grh-paylen", ERROR
@@ -101,11 +101,10 @@ class PayloadLength(Rule):
 class HopLimit(GidRule):
     """A packet to another subnet may not pass a router.
 
-    A router takes one from the hop limit and drops the packet at 0. With 0 or 1 at the sender it never gets out of the
-    subnet.
+    A router decrements the hop limit and drops the packet at 0. With 0 or 1 at the sender, it never leaves the subnet.
 
-    Let the sender take the hop limit from the path record (OpenSM gives 255 between subnets). Captured behind the last
-    router, a limit of 1 may be right.
+    Let the sender take the hop limit from the path record (OpenSM gives 255 between subnets). After the last router, a limit of 1
+    may be right.
     """
 
     code, name, severity = "GRH004", "grh-hoplimit-zero-routed", WARNING
@@ -120,7 +119,7 @@ class SourceGidMulticast(GidRule):
 
     A packet comes from one port. Nobody can answer this one, and access rules by GID do not apply.
 
-    Find the sender by its LID; its address handle was filled with source and destination exchanged.
+    Find the sender by its LID; its address handle has source and destination swapped.
     """
 
     code, name, severity = "GRH005", "grh-sgid-multicast", ERROR
@@ -140,7 +139,7 @@ class SourceGidZero(GidRule):
     """
 
     code, name, severity = "GRH006", "grh-sgid-zero", ERROR
-    reference = "IBA 4.1.1; seed004 ZERO_GID"
+    reference = "IBA 4.1.1; python-rdma ZERO_GID"
     when = (GRH.sgid == ZERO) & REAL
     message = "the source GID is zero"
     example = "a packet with source GID ::"
@@ -151,11 +150,11 @@ class DestinationGidZero(GidRule):
 
     The zero GID is reserved; receivers and routers drop the packet.
 
-    Check how the sender resolved its peer; a path record that was never filled gives this.
+    Check how the sender resolved its peer; a path record that was never filled in causes this.
     """
 
     code, name, severity = "GRH007", "grh-dgid-zero", ERROR
-    reference = "IBA 4.1.1; seed004 ZERO_GID"
+    reference = "IBA 4.1.1; python-rdma ZERO_GID"
     when = (GRH.dgid == ZERO) & REAL
     message = "the destination GID is zero"
     example = "a packet with destination GID ::"
@@ -181,8 +180,8 @@ class MulticastWithoutGrh(Rule):
 class MulticastFlags(GidRule):
     """A multicast GID uses reserved flags.
 
-    Of the four flags only the last (transient) has a meaning. A subnet manager refuses to make a group with others, so
-    nobody can have joined this one.
+    Of the four flags only the last (transient) has a meaning. A subnet manager refuses to create a group with others, so nobody can
+    have joined this one.
 
     Compare the group with those of `saquery -g`; correct the application that composed it.
     """

@@ -22,15 +22,15 @@ MAX_PREFIXES = 1024
 
 
 class OtherPrefix(LinkRule):
-    """A packet's source GID has another subnet prefix than the port that sends it.
+    """A packet's source GID has another subnet prefix than its sender's port.
 
     Answers to that GID are routed to the other subnet, or nowhere.
 
-    Compare `subnet_prefix` of the subnet manager with what the sender still uses: it was changed while the host was up.
+    Compare `subnet_prefix` of the subnet manager with the prefix that the sender still uses: it was changed while the host was up.
     """
 
     code, name, severity = "GRH013", "grh-unicast-loopback-gid", INFO
-    reference = "IBA 4.1.1; seed000 GidPrefix"
+    reference = "IBA 4.1.1"
     message = "LID {slid} sends with subnet prefix 0x{prefix:016x}, its port has 0x{own:016x}"
     example = "GetResp(PortInfo) with GidPrefix fe80::, then a packet of that port with SGID prefix fe81::"
 

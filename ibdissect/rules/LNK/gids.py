@@ -21,17 +21,19 @@ MAX_FLOWS = 4096
 
 
 class OtherPortsLid(Rule):
-    """A packet's source LID is none of the LIDs of the port that its source GID names.
+    """A packet's source LID does not belong to the port that its source GID names.
 
-    The GID is made of the port's GUID. Answers go to the LID, so another host gets them: somebody uses a LID that is not its
-    own, or goes on with an old one after the subnet manager gave it to another port.
+    The GID contains the port's GUID. Answers go to the LID, so another host gets them: somebody uses a LID that is not its own, or
+    still uses an old one after the subnet manager gave it to another port.
 
-    Compare both ports (smpquery PortInfo). Only GUIDs that NodeInfo showed count, and LIDs of other systems: alias GUIDs move
-    between the ports of a host. Ports are judged that the capture shows being written to, or that told their LIDs before and after.
+    Compare both ports (smpquery PortInfo).
+
+    The GUID in a NodeInfo, and the LIDs of both ports: the capture shows them being written to, or they answered the same LIDs
+    before and after the packet. Only LIDs of other systems count, since alias GUIDs move between the ports of a host.
     """
 
     code, name, severity = "LNK019", "slid-lmc-range", WARNING
-    reference = "IBA 4.1.1, 4.1.3; seed000 LMC"
+    reference = "IBA 4.1.1, 4.1.3"
     message = "LID {slid} of {owner} sends with the GID of {port}"
     example = "PortInfo of two hosts with LIDs 3 and 5, set and told, then a packet from LID 5 with the GID of the first"
 

@@ -29,11 +29,13 @@ MAX_KEPT = 256
 class MappedToNothing(Rule):
     """A packet has a service level that its sender's own table drops.
 
-    An SL mapped to VL 15 is switched off: the port drops such packets before they leave. Who sends one uses another table than
-    the subnet manager wrote, or another port's LID.
+    An SL mapped to VL 15 is switched off: the port drops such packets before they leave. A port that still sends one uses another
+    table than the subnet manager wrote, or the packet carries another port's LID.
 
     Compare the SL of the path (PathRecord) with the SL to VL table of the port (smpquery sl2vl); opensm's `qos_*_sl2vl` options
     may have switched the SL off while the connection was open.
+
+    The packet, and the latest SL to VL table of the adapter or router with its source LID.
     """
 
     code, name, severity = "LNK018", "sl-mapped-to-vl15", INFO
@@ -80,12 +82,13 @@ class UnmappedLane(Rule):
 
     It travels in a lane with other credits and another share than the subnet manager planned, which may end in a deadlock.
 
-    Compare the SL to VL tables on the way (smpquery sl2vl): one of the ports does not use what it was given. Judged only when
-    all ports of the subnet and the tables of all cabled ones are known.
+    Compare the SL to VL tables along the path (smpquery sl2vl): one of the ports does not use the table it was given.
+
+    The packet; all ports of the subnet, and the SL to VL tables of all that are cabled. Silent while any of them is unknown.
     """
 
     code, name, severity = "LNK017", "sl-vl-mapping-mismatch", WARNING
-    reference = "IBA 7.6.6; seed000 SLtoVLMappingTable"
+    reference = "IBA 7.6.6"
     message = "SL {sl} on VL {vl} from LID {slid} to LID {dlid}; no port of the subnet maps that SL to that VL"
     example = "SL to VL tables of all ports of a subnet that map SL 0 to VL 0, then a packet with SL 0 on VL 1"
 

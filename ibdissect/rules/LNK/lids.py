@@ -18,16 +18,16 @@ MAX_LMC = 7
 
 
 class LidUnaligned(Rule):
-    """A port with several LIDs has a base LID that is no multiple of their number.
+    """The base LID of a port with several LIDs is not a multiple of their number.
 
-    The port owns LID to LID + 2^LMC - 1 and compares only the upper bits: with an unaligned base it does not take some of the
-    packets meant for it, or takes those of its neighbour.
+    The port owns LID to LID + 2^LMC - 1 and compares only the upper bits: with an unaligned base it rejects some of the packets
+    meant for it, or accepts those of its neighbour.
 
-    Let the subnet manager assign LIDs anew (opensm: `reassign_lids`), and report it to the maker.
+    Let the subnet manager reassign LIDs (opensm: `reassign_lids`), and report the fault to its vendor.
     """
 
     code, name, severity = "LNK025", "lid-unaligned-lmc", ERROR
-    reference = "IBA 4.1.3, 14.2.5.6; seed000 LID, LMC"
+    reference = "IBA 4.1.3, 14.2.5.6"
     message = "PortInfo with LID {lid} and LMC {lmc}: the LID is no multiple of 2^{lmc}"
     example = "PortInfo with LID 5 and LMC 1"
     when = MAD.method.isin(TELLING) & reduce(
@@ -42,14 +42,14 @@ class LidConflict(Rule):
     Packets to that LID reach one of them, depending on where they come from. It happens when two subnets are joined, or when
     two subnet managers assign LIDs.
 
-    Find the second subnet manager, let one of them reassign all LIDs (opensm: `-r`).
+    Find the second subnet manager, and let one of them reassign all LIDs (opensm: `-r`).
 
-    PortInfos of two active ports with cables. Nothing is said where a directed route that led to the first node leads to another
-    one now: the node may have been replaced.
+    PortInfo of two active, cabled ports. Silent where the directed route that led to the first node now leads to another: the node
+    may have been replaced.
     """
 
     code, name, severity = "LNK024", "lid-conflict", ERROR
-    reference = "IBA 14.2.5.6; seed000 LID, LMC"
+    reference = "IBA 14.2.5.6"
     message = "{port} has LIDs {lid} to {last}; {other} has one of them and is active"
     example = "GetResp(PortInfo) of two active ports, both with LID 5"
     at = PortInfo.lid

@@ -17,7 +17,7 @@ VL_MANAGEMENT = 15
 RAW, RAW_IPV6, LOCAL, GLOBAL = range(4)
 LID_MULTICAST_LAST = 0xFFFE
 MAX_WORDS = 0x41F
-"""LRH (8), GRH (40), BTH and extended headers, payload of 4096, ICRC: 1055 words (seed004)."""
+"""LRH (8), GRH (40), BTH and extended headers, payload of 4096, ICRC: 1055 words."""
 LINK_FLOW = (LRH.slid, LRH.dlid)
 Bool = npt.NDArray[np.bool_]
 
@@ -48,9 +48,9 @@ class HeaderRule(Rule):
 class LinkVersion(HeaderRule):
     """The link version of the local route header is not 0.
 
-    There is only version 0. A port that receives another drops the packet, so this is a damaged header, or not InfiniBand.
+    Only version 0 exists. A port that receives another drops the packet, so the header is damaged, or this is not InfiniBand.
 
-    Check whether the VCRC is right (ROC007): if it is, the sender built the header; if not, the link damaged it.
+    Check the VCRC (ROC007): if it is right, the sender built the header; otherwise the link damaged it.
     """
 
     code, name, severity = "LNK001", "lrh-version", ERROR
@@ -66,7 +66,7 @@ class LinkReservedBits(Rule):
     Receivers ignore them, so nothing fails today. A sender that sets them fills the header from memory it did not clear, or
     a capture device uses the bits for itself.
 
-    When all packets of a capture show it, suspect the capture device; when those of one sender do, its firmware.
+    If all packets of a capture show it, suspect the capture device; if only those of one sender do, suspect its firmware.
     """
 
     code, name, severity = "LNK002", "lrh-reserved-bits", WARNING
@@ -79,16 +79,16 @@ class LinkReservedBits(Rule):
 
 
 class LengthDisagrees(Rule):
-    """The length in the local route header is not that of the frame.
+    """The length in the local route header does not match the frame.
 
-    PktLen says where the packet ends. With a wrong one the receiver takes the CRCs from the wrong place and drops the packet,
-    and everything that this program reads from its end is wrong too.
+    PktLen says where the packet ends. With a wrong one the receiver takes the CRCs from the wrong place and drops the packet, and
+    everything that is read from the packet's end here is wrong too.
 
-    Compare with the wire length of the frame: a difference of a few bytes is a faulty sender or capture tool, a large one a
-    damaged header.
+    Compare with the frame's length on the wire: a difference of a few bytes points to a faulty sender or capture tool, a large one
+    to a damaged header.
 
-    A whole frame whose length does not fit PktLen, with or without a VCRC. What follows from a wrong PktLen is not told again: a
-    management datagram of the wrong size (CAP015), a PayLen that does not agree (GRH003).
+    A whole frame whose length does not fit PktLen, with or without a VCRC. Consequences of a wrong PktLen are not reported again: a
+    management datagram of the wrong size (CAP015), or a PayLen that does not agree (GRH003).
     """
 
     code, name, severity = "LNK003", "lrh-pktlen-vs-capture", ERROR
@@ -105,7 +105,7 @@ class LengthTooSmall(Rule):
 
     No valid packet is that short; a port drops it and counts a receive error.
 
-    Check the VCRC: right, and the sender is faulty; wrong, and the link damaged the header.
+    Check the VCRC: if it is right, the sender is faulty; otherwise the link damaged the header.
     """
 
     code, name, severity = "LNK004", "lrh-pktlen-minimum", ERROR
@@ -117,15 +117,15 @@ class LengthTooSmall(Rule):
 
 
 class LengthTooLarge(HeaderRule):
-    """The length in the local route header is above the largest packet.
+    """The length in the local route header exceeds the largest packet.
 
-    4096 bytes of payload with all headers make 1055 words. Nothing larger fits a link's buffers; the packet is dropped.
+    4096 bytes of payload with all headers make 1055 words. Nothing larger fits a link's buffers, so the packet is dropped.
 
     Look for a sender that confuses bytes and words, or a capture of another kind of link.
     """
 
     code, name, severity = "LNK005", "lrh-pktlen-maximum", ERROR
-    reference = "IBA 7.7; seed004 MAX_PKT_WORDS"
+    reference = "IBA 7.7; python-rdma MAX_PKT_WORDS"
     when = LRH.pktlen > MAX_WORDS
     message = "PktLen of {pktlen} words, the largest packet has 1055"
     example = "a packet with PktLen 0x500"
@@ -134,25 +134,25 @@ class LengthTooLarge(HeaderRule):
 class DestinationLidZero(HeaderRule):
     """The destination LID is 0.
 
-    LID 0 is reserved: no switch has an entry for it, so the packet is dropped at the first one. The sender learnt its path
-    before the subnet manager gave the other side a LID, or never resolved it.
+    LID 0 is reserved: no switch has an entry for it, so the first switch drops the packet. The sender learnt its path before the
+    subnet manager gave the other side a LID, or never resolved it.
 
     Check the port state and LID of both ends, and where the sender's address handle got its LID from.
     """
 
     code, name, severity = "LNK006", "lrh-dlid-reserved", ERROR
-    reference = "IBA 4.1.3; seed004 LID_RESERVED"
+    reference = "IBA 4.1.3; python-rdma LID_RESERVED"
     when = (LRH.dlid == 0) & (LRH.lnh >= LOCAL)
     message = "the destination LID is 0, which is reserved"
     example = "a packet with DLID 0"
 
 
 class SourceLidZero(HeaderRule):
-    """The source LID of a packet other than a subnet management packet is 0.
+    """A packet with source LID 0 is not a subnet management packet.
 
-    A port without a LID may send subnet management packets only. Nobody can answer this packet.
+    A port without a LID may send only subnet management packets. Nobody can answer this packet.
 
-    Check whether the port was active when it sent, and whether the subnet manager reached it.
+    Check whether the port was active when it sent the packet, and whether the subnet manager reached it.
     """
 
     code, name, severity = "LNK007", "lrh-slid-reserved", WARNING
@@ -171,7 +171,7 @@ class SourceLidMulticast(HeaderRule):
     """
 
     code, name, severity = "LNK008", "lrh-slid-multicast", ERROR
-    reference = "IBA 4.1.3; seed004 LID_MULTICAST"
+    reference = "IBA 4.1.3; python-rdma LID_MULTICAST"
     when = LRH.slid.between(FIRST_MULTICAST, LID_MULTICAST_LAST)
     message = "the source LID 0x{slid:04x} is a multicast LID"
     example = "a packet with SLID 0xC001"
@@ -183,11 +183,11 @@ class PermissiveLid(Rule):
     0xFFFF means "whoever is at the end of this link" and belongs to directed-route management packets. A switch does not
     forward other packets with it, so they never arrive.
 
-    Look at how the sender got its LID: 0xFFFF is a common filling for "not known" in path records and CM requests.
+    Check how the sender got its LID: 0xFFFF is a common placeholder in path records and CM requests.
     """
 
     code, name, severity = "LNK009", "lrh-permissive-non-smp", ERROR
-    reference = "seed001 step 2; seed004 LID_PERMISSIVE"
+    reference = "Shanley, SMP handling; python-rdma LID_PERMISSIVE"
     when = ((LRH.dlid == PERMISSIVE) | (LRH.slid == PERMISSIVE)) & ((BTH.destqp != 0) | (present(MAD) & ~MAD.mgmt_class.isin(SMP_CLASSES)))
     flow = (*LINK_FLOW, BTH.destqp)
     message = "permissive LID (0x{slid:04x} to 0x{dlid:04x}) in a packet that is no subnet management packet"
@@ -197,14 +197,14 @@ class PermissiveLid(Rule):
 class NotManagementOnVl15(Rule):
     """A packet on virtual lane 15 is no subnet management packet.
 
-    VL15 is for subnet management alone. A port drops anything else on it; and VL15 has no flow control, so such traffic
-    would push out real management packets.
+    VL15 is for subnet management only. A port drops anything else on it. VL15 has no flow control, so such traffic would also push
+    out real management packets.
 
     Check the sender's SL-to-VL table and driver. Headers damaged on the way show up as bad VCRCs.
     """
 
     code, name, severity = "LNK010", "vl15-not-smp", ERROR
-    reference = "seed001 (SMPs use VL15 buffers)"
+    reference = "Shanley, SMP handling (SMPs use VL15 buffers)"
     when = (LRH.vl == VL_MANAGEMENT) & (
         (LRH.lnh < LOCAL) | (BTH.opcode != 0x64) | (BTH.destqp != 0) | (present(MAD) & ~MAD.mgmt_class.isin(SMP_CLASSES))
     )
@@ -214,16 +214,16 @@ class NotManagementOnVl15(Rule):
 
 
 class ManagementNotOnVl15(HeaderRule):
-    """A subnet management packet travels on another virtual lane than 15.
+    """A subnet management packet travels on a virtual lane other than 15.
 
     Receivers take subnet management from VL15 only. On another lane the packet is dropped, or stuck behind data while the
     subnet manager waits.
 
-    Find the sender; some capture devices rewrite the lane, then all packets show the same one.
+    Find the sender. Some capture devices rewrite the lane; then all packets show the same one.
     """
 
     code, name, severity = "LNK011", "smp-not-vl15", ERROR
-    reference = "seed001 steps 1 and 5"
+    reference = "Shanley, SMP handling"
     on = MAD
     when = MAD.mgmt_class.isin(SMP_CLASSES) & (LRH.vl != VL_MANAGEMENT) & (BTH.destqp == 0)
     at = LRH.vl
@@ -234,14 +234,14 @@ class ManagementNotOnVl15(HeaderRule):
 class ManagementServiceLevel(Rule):
     """A subnet management packet has a service level other than 0.
 
-    It is legal: a trap carries the SL that the master SM asked for, and some routing engines use one. On VL15 the level has
-    no effect, so a surprising one only shows where the sender took it from.
+    It is legal: a trap carries the SL that the master SM asked for, and some routing engines use one. On VL15 the level has no
+    effect, so an unexpected one only hints at where the sender took it from.
 
-    Nothing, unless packets on VL15 are being sorted by service level.
+    Nothing, unless packets on VL15 are sorted by service level.
     """
 
     code, name, severity = "LNK012", "vl15-sl-nonzero", INFO
-    reference = "seed000 table 29-5 (MasterSMSL)"
+    reference = "Shanley, table 29-5 (MasterSMSL)"
     when = (LRH.vl == VL_MANAGEMENT) & (LRH.sl != 0)
     at = LRH.sl
     flow = (*LINK_FLOW, LRH.sl)
@@ -271,11 +271,11 @@ class RawPacket(Rule):
     They carry another protocol without InfiniBand's transport: no P_Key, no queue pair. Partitions do not separate them, and
     ports may be set to filter them.
 
-    Check that raw traffic is meant (Ethernet gateways, older storage bridges); FilterRaw in PortInfo switches it off.
+    Check that raw traffic is intended (Ethernet gateways, older storage bridges); FilterRaw in PortInfo switches it off.
     """
 
     code, name, severity = "LNK014", "raw-packet-seen", INFO
-    reference = "seed002, raw queue pairs; seed000 FilterRawInbound"
+    reference = "Shanley, raw queue pairs, FilterRawInbound"
     when = LRH.lnh < LOCAL
     flow = (*LINK_FLOW, LRH.lnh)
     message = "a raw packet (LNH {lnh})"
@@ -283,9 +283,9 @@ class RawPacket(Rule):
 
 
 class FlowControlOperand(Rule):
-    """A flow-control packet has an operand that means nothing.
+    """A flow-control packet has a reserved operand.
 
-    0 gives credits, 1 starts the link. A receiver ignores others, and without credits the sender stops.
+    0 gives credits, 1 starts the link. A receiver ignores any other, and without credits the sender stops.
 
     Check the link's error counters; a damaged operand shows in the packet's CRC as well.
     """

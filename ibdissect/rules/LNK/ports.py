@@ -32,13 +32,13 @@ MAX_PAIRS = 4096
 class MtuExceeded(LinkRule):
     """A packet's payload is larger than the MTU of a link that it passes.
 
-    The port drops it. Connections stand still as soon as they send large messages, while small ones pass.
+    The port drops it. Connections hang as soon as they send large messages, while small ones pass.
 
     Compare the path MTU of the connection (PathRecord, CM REQ) with NeighborMTU of both ports.
     """
 
     code, name, severity = "LNK022", "mtu-exceeded", ERROR
-    reference = "IBA 7.7.9; seed000 NeighborMTU"
+    reference = "IBA 7.7.9"
     message = "{size} bytes of payload from LID {slid} to LID {dlid}; NeighborMTU of {port} is {mtu}"
     example = "GetResp(PortInfo) with NeighborMTU 1 (256), then a packet with 512 bytes of payload to that port"
 
@@ -66,10 +66,12 @@ class VlNotOperational(LinkRule):
     The receiver has no buffer for that lane and drops the packet.
 
     Compare OperationalVLs of the ports with the SL to VL tables on the way.
+
+    The packet, and OperationalVLs in PortInfo of both its ports and of every other port shown to be up.
     """
 
     code, name, severity = "LNK016", "vl-beyond-operational", ERROR
-    reference = "IBA 7.6.2; seed000 OperationalVLs"
+    reference = "IBA 7.6.2"
     message = "VL {vl} from LID {slid} to LID {dlid}; no known port of the subnet uses more than {vls} data VLs"
     example = "GetResp(PortInfo) of two ports with OperationalVLs 1 (VL0), then a packet between them on VL 3"
 
@@ -99,18 +101,19 @@ class VlNotOperational(LinkRule):
 class UnassignedLid(KnowledgeRule, LinkRule):
     """A packet goes to a LID that nobody in the subnet has.
 
-    A switch drops it. A stale LID (after a restart of the subnet manager with other LIDs) or a wrong configuration does this.
+    A switch drops it. The usual cause is an outdated LID (after a restart of the subnet manager with other LIDs) or a wrong
+    configuration.
 
-    Let the sender ask for the path again. With a site policy, LIDs outside of its ranges are reported as well.
+    Let the sender query the path again.
 
-    A sweep in front of the packet that left no link and no port unread, or a file given with --subnet that lists all ports, such as
-    the output of ibnetdiscover; then a source LID that nobody has is reported as well. Silent in subnets with routers or with virtual ports
-    (IsVirtualizationSupported), whose LIDs no PortInfo tells. Only info where that LID may have been assigned unseen: where it sends
-    packets itself, or the capture missed some since the sweep.
+    A sweep before the packet that left no link and no port unread, or a file given with --subnet that lists all ports, such as the
+    output of ibnetdiscover; then a source LID that nobody has is reported as well. Silent in subnets with routers or with virtual
+    ports (IsVirtualizationSupported), whose LIDs appear in no PortInfo. An `info` where that LID may have been assigned unseen: it
+    sends packets itself, or the capture missed some since the sweep. With a site policy, LIDs outside its ranges are reported too.
     """
 
     code, name, severity = "LNK020", "lid-not-assigned", WARNING
-    reference = "IBA 4.1.3; seed000 LID"
+    reference = "IBA 4.1.3"
     message = "LID {slid} sends to LID {dlid}, which no port of the swept subnet has"
     example = "a complete sweep of a subnet, then a packet to LID 0x7777"
 
@@ -173,16 +176,17 @@ class UnassignedLid(KnowledgeRule, LinkRule):
 class RawFiltered(KnowledgeRule):
     """A raw packet goes over a switch port that filters raw packets.
 
-    The port drops it: its sender waits for nothing. If the packet was captured behind the port, the filter does not work.
+    The port drops it, so it never arrives. If the packet was captured after passing that port, the filter does not work.
 
-    Keep the sender from raw packets, or switch the filter off (FilterRawInbound, FilterRawOutbound in PortInfo of the port).
+    Stop the sender from sending raw packets, or switch the filter off (FilterRawInbound, FilterRawOutbound in PortInfo of the
+    port).
 
-    The switch port in front of the sender or receiver, its link and its PortInfo as they were shown last. Only info where the
-    capture missed a packet since then.
+    The switch port next to the sender or receiver, its link and its latest PortInfo. An `info` where the capture missed a packet
+    since then.
     """
 
     code, name, severity = "LNK015", "raw-with-filter-enabled", WARNING
-    reference = "IBA 14.2.5.6; seed000 FilterRawInbound, FilterRawOutbound"
+    reference = "IBA 14.2.5.6"
     message = "raw packet from LID {slid} to LID {dlid} over {port}, which filters raw packets"
     example = "PortInfo of a switch port with FilterRawInbound 1, and a packet with LNH 0 from the adapter behind it"
 
@@ -256,11 +260,11 @@ class LidAboveTop(LinkRule):
 
     The switch drops packets to LIDs above LinearFDBTop, whatever its table says.
 
-    Look at the subnet manager: it assigned the LID and did not raise the top, or the sender has a stale LID.
+    Look at the subnet manager: it assigned the LID but did not raise the top, or the sender has an outdated LID.
     """
 
     code, name, severity = "LNK021", "dlid-above-lft-top", WARNING
-    reference = "IBA 14.2.5.4, 18.2.4.3; seed003 LinearFDBTop"
+    reference = "IBA 14.2.5.4, 18.2.4.3; Omni-Path manual LinearFDBTop"
     message = "LID {slid} sends to LID {dlid}; LinearFDBTop of {switch} is {top}"
     example = "a sweep with SwitchInfo.LinearFDBTop 10, then a packet to LID 11"
 

@@ -30,8 +30,10 @@ class OtherAttribute(Rule):
     The requester matches answers by transaction id and reads the data as what it asked for: it gets numbers that mean
     something else.
 
-    Correct the responder. Judged where request and answer follow each other with nothing of that transaction in between; a
-    request for MultiPathRecords may be answered with PathRecords, a redirection is a ClassPortInfo.
+    Correct the responder.
+
+    A request and its answer, with nothing else of that transaction in between. A MultiPathRecord request answered with PathRecords
+    and a redirection (ClassPortInfo) are in order.
     """
 
     code, name, severity = "MAD005", "method-response-attr-mod", WARNING
@@ -73,18 +75,20 @@ class OtherAttribute(Rule):
 
 
 class AnswerAlone(Rule):
-    """An answer has no request in the capture, which shows other requests of its receiver.
+    """An answer has no request in the capture.
 
-    The capture missed the request, somebody else asked in the receiver's name, or the answer is forged. The receiver drops
-    answers to questions that it did not ask.
+    The capture missed the request, somebody else asked in the receiver's name, or the answer is forged. The receiver drops answers
+    to requests that it did not send.
 
-    Believe other findings about missing packets in this capture less. If nothing else is missing, look who else uses this address.
+    Rely less on other findings about missing packets in this capture. If nothing else is missing, find out who else uses this
+    address.
 
-    Answers from the eleventh second of the capture on; requests recorded just behind their answer count.
+    The capture shows other requests of the receiver and has run for ten seconds. A request that was recorded just after its answer
+    counts.
     """
 
     code, name, severity = "MAD004", "response-bit-without-request", INFO
-    reference = "IBA 13.4.2, 13.4.5; seed001"
+    reference = "IBA 13.4.2, 13.4.5"
     message = "{what} to {receiver} answers no request of this capture"
     example = "a PerformanceGet and its answer, and eleven seconds later an answer alone"
     needs = (Transactions,)

@@ -42,9 +42,9 @@ def _versions() -> Expr:
 class BaseVersion(Rule):
     """A MAD has a base version that neither InfiniBand nor Omni-Path uses.
 
-    Receivers answer with status 1 (bad version) or discard the datagram. Random values mean that the bytes are no MAD at all.
+    Receivers answer with status 1 (bad version) or discard the datagram. Random values mean that the bytes are not a MAD at all.
 
-    Correct the sender; when the ICRC is wrong too, look for the damage on the link instead.
+    Correct the sender; if the ICRC is wrong too, look for the damage on the link instead.
     """
 
     code, name, severity = "MAD001", "base-version", ERROR
@@ -55,12 +55,12 @@ class BaseVersion(Rule):
 
 
 class ClassVersion(Rule):
-    """A MAD has a class version other than the one its class is used with.
+    """A MAD has a class version that is not in use for its class.
 
-    The receiver answers with status 1 or reads the fields of another layout. Subnet administration of the first standard
-    (version 1) for example has its fields in other places.
+    The receiver answers with status 1 or reads the fields in another layout. Subnet administration version 1, for example, has its
+    fields in other places.
 
-    Bring both ends to the same version of the class; find the old or broken sender by its LID.
+    Bring both ends to the same version of the class; find the outdated or faulty sender by its LID.
     """
 
     code, name, severity = "MAD002", "class-version", ERROR
@@ -73,8 +73,8 @@ class ClassVersion(Rule):
 class MethodOfClass(Rule):
     """A general-services MAD has a method that its class does not define.
 
-    Nobody will answer it, or only with status 2 (method not supported). A well-known method in a wrong class means that
-    the class or the method byte is wrong.
+    Nobody answers it, or only with status 2 (method not supported). A well-known method in the wrong class means that the class or
+    the method byte is wrong.
 
     Compare with the method set of the class (`ibdissect fields mad`) and correct the sender.
     """
@@ -89,12 +89,12 @@ class MethodOfClass(Rule):
 
 
 class StatusReservedBits(Rule):
-    """Reserved bits 7-5 of a response's status are set.
+    """A response's status has reserved bits 7-5 set.
 
-    A receiver that compares the whole status with zero takes the answer for an error, one that looks at the code alone does not.
-    The two then disagree about whether a Set was done.
+    A receiver that compares the whole status with zero takes the answer for an error; one that looks only at the code does not. The
+    two then disagree about whether a Set was done.
 
-    Correct the responder; compare with what it writes for the same error in other classes.
+    Correct the responder; compare with the status it sends for the same error in other classes.
     """
 
     code, name, severity = "MAD006", "status-reserved-bits", WARNING
@@ -105,9 +105,9 @@ class StatusReservedBits(Rule):
 
 
 class StatusUnknownCode(Rule):
-    """A response's status holds one of the reserved codes 4, 5 or 6.
+    """A response has one of the reserved status codes 4, 5 and 6.
 
-    The requester knows that something failed but not what, and may retry for nothing.
+    The requester learns that something failed but not what, and may retry in vain.
 
     Correct the responder; the codes are 0 (fine), 1 (version), 2 (method), 3 (method and attribute), 7 (invalid value).
     """
@@ -123,14 +123,14 @@ class StatusUnknownCode(Rule):
 class HeaderReserved(Rule):
     """The reserved bytes 18-19 of a MAD header are not zero.
 
-    They lie between attribute and modifier: a sender that took the attribute for 32 bits wide, or forgot to clear its
-    buffer, leaves traces there. A strict receiver may refuse the MAD.
+    They lie between attribute and modifier: a sender that takes the attribute for 32 bits, or does not clear its buffer, leaves
+    data there. A strict receiver may refuse the MAD.
 
     Correct the sender.
     """
 
     code, name, severity = "MAD009", "mad-reserved-field", WARNING
-    reference = "IBA 13.4.3; seed004 MADHeader"
+    reference = "IBA 13.4.3; python-rdma MADHeader"
     when = (MAD.reserved != 0) & _IB
     message = "reserved bytes 18-19 hold 0x{reserved:04x}"
     example = "a SubnGet with 0x0001 behind the attribute id"
@@ -139,13 +139,14 @@ class HeaderReserved(Rule):
 class ClassSpecificReserved(Rule):
     """The class-specific bytes 6-7 of an SA or performance management MAD are not zero.
 
-    These classes do not use them; directed-route SMPs keep their hop pointer and count there. Values are leftovers of such a packet.
+    These classes do not use them; directed-route SMPs keep their hop pointer and count there. The values are left over from such a
+    packet.
 
-    Clear the header before it is used for another class.
+    Clear the header before reusing it for another class.
     """
 
     code, name, severity = "MAD010", "class-specific-reserved", INFO
-    reference = "IBA 13.4.3, 15.2.1.1, 16.1.1; seed004"
+    reference = "IBA 13.4.3, 15.2.1.1, 16.1.1; python-rdma"
     when = (MAD.class_specific != 0) & MAD.mgmt_class.isin({0x03, 0x04}) & _IB
     flow = (LRH.slid, MAD.mgmt_class)
     message = "bytes 6-7 hold 0x{class_specific:04x}, class 0x{mgmt_class:02x} does not use them"
@@ -155,10 +156,12 @@ class ClassSpecificReserved(Rule):
 class UnknownAttribute(Rule):
     """A MAD names an attribute that its class does not define.
 
-    Nodes answer with status 3, if at all. Ids from 0xff00 on are the vendors' and not reported; an id unknown here may also
-    stem from a newer standard.
+    Nodes answer with status 3, if at all.
 
-    Check the sender: a wrong class with a right attribute is the usual cause. A plugin can declare the attribute.
+    Check the sender: the usual cause is a wrong class with a right attribute. A plugin can declare the attribute.
+
+    One packet is enough. Ids from 0xff00 on belong to vendors and are not reported; an id unknown here may also come from a newer
+    standard.
     """
 
     code, name, severity = "MAD011", "attr-unknown-for-class", WARNING
@@ -186,10 +189,10 @@ class UnknownAttribute(Rule):
 class TransactionZero(Rule):
     """A request has transaction id 0.
 
-    Zero is legal, but managers avoid it, because an answer can then hardly be told from a cleared buffer, and several senders
-    of zero behind one LID cannot be told apart.
+    Zero is legal, but managers avoid it, because such an answer can hardly be told from a cleared buffer, and several senders of
+    zero behind one LID cannot be told apart.
 
-    Nothing, unless answers go to the wrong requester; then number the requests.
+    Nothing, unless answers go to the wrong requester; then let the sender number its requests.
     """
 
     code, name, severity = "MAD012", "tid-zero", INFO

@@ -22,7 +22,7 @@ class RMPPVersion(Rule):
 
     The receiver aborts the transfer with status 125 (unsupported version). A version of 0 in a MAD that does not use RMPP is legal.
 
-    Correct the sender; the version is 1 since RMPP exists.
+    Correct the sender; the version has always been 1.
     """
 
     code, name, severity = "MAD015", "rmpp-short-rmpp-version", ERROR
@@ -35,9 +35,11 @@ class RMPPVersion(Rule):
 class RMPPInOtherClass(Rule):
     """A performance management MAD has an active RMPP header in its reserved bytes.
 
-    The class does not use RMPP: a receiver reads one MAD and ignores that the sender meant a transfer of several.
+    The class does not use RMPP: a receiver reads one MAD and does not notice that the sender meant a transfer of several.
 
-    Look at the sender's MAD library; it takes the class for one with RMPP.
+    Look at the sender's MAD library; it assumes that the class uses RMPP.
+
+    One packet is enough.
     """
 
     code, name, severity = "MAD016", "rmpp-flags-not-rmpp-mad", INFO

@@ -19,10 +19,12 @@ class TooManyGroups(Rule):
     The switch cannot forward the last groups: it drops their packets or floods them, and the subnet manager refuses joins.
 
     Let groups share multicast LIDs (opensm: `consolidate_ipv6_snm_req`), or replace the switch.
+
+    The MulticastFDBCap in SwitchInfo, and the multicast LIDs in MCMemberRecords.
     """
 
     code, name, severity = "MCG006", "mft-cap-exceeded", WARNING
-    reference = "IBA 14.2.5.4; seed000, seed003 MulticastFDBCap"
+    reference = "IBA 14.2.5.4; Omni-Path manual MulticastFDBCap"
     message = "{groups} multicast LIDs in use, switch 0x{switch:016x} has {cap} entries"
     example = "SwitchInfo.MulticastFDBCap 2, then MCMemberRecords with three multicast LIDs"
 

@@ -50,12 +50,15 @@ class Wish(Record):
 
 
 class BroadcastOutside(Rule):
-    """A port sends to the broadcast group of IPoIB after it has left the group, or was refused.
+    """A port sends to the IPoIB broadcast group after leaving it or being refused.
 
-    An interface must be a full member of the broadcast group before it works (RFC 4391). Switches may not forward its packets,
-    and it gets no answers. Ports whose join the capture does not show are not judged, nor is one that has asked to join again.
+    An interface must be a full member of the broadcast group before it works (RFC 4391). Switches may not forward its packets, and
+    it gets no answers.
 
-    Look at why the join was refused (partition, rate or MTU of the group), and at the interface's state.
+    Find out why the join was refused (partition, rate or MTU of the group), and check the interface's state.
+
+    The refused join, or a join and an accepted leave, and a packet at least a second later. A port that has asked to join again in
+    between is not judged.
     """
 
     code, name, severity = "MCG005", "ipoib-broadcast-not-joined", WARNING

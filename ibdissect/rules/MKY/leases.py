@@ -20,16 +20,18 @@ MAX_PORTS = 65536
 
 
 class LeaseExpired(Rule):
-    """The M_Key lease of a port ran out: it may be read and written by everybody.
+    """The M_Key lease of a port expired: everybody may read and write it.
 
-    After a request with a wrong key the port waits for the lease period for one with the right key, then it sets its protect
-    bits to 0, so that a new subnet manager can take over. From here on the key protects nothing.
+    After a request with a wrong key, the port waits for one lease period for a request with the right key. Then it sets its protect
+    bits to 0, so that a new subnet manager can take over. From then on the key protects nothing.
 
     Find out why the subnet manager did not reach the port in time; choose a lease longer than its sweep interval.
+
+    The port's lease in PortInfo, a request with a wrong key, and no request with the right key until the lease is over.
     """
 
     code, name, severity = "MKY008", "mkey-lease-expiry", WARNING
-    reference = "IBA 14.2.4; seed000 M_KeyLeasePeriod; opensm manual"
+    reference = "IBA 14.2.4; opensm manual"
     message = "the M_Key lease of {port} ({lease} s) ran out {after:.1f} s after a request with a wrong key"
     example = "a port with M_KeyLeasePeriod 1, a Set with a wrong key, and nothing with the right key for a second"
 
@@ -69,15 +71,17 @@ class LeaseExpired(Rule):
 class LeaseTooShort(Rule):
     """A port's M_Key lease is shorter than the time between two visits of its manager.
 
-    A request with a wrong key starts the lease; only one with the right key stops it. When the manager comes by more seldom
-    than that, anybody can open the port by asking once and waiting.
+    A request with a wrong key starts the lease; only one with the right key stops it. If the manager visits less often than that,
+    anybody can open the port by sending one request and waiting.
 
-    Choose a lease longer than the sweep interval, or 0 (it never runs out). Light sweeps do not visit hosts. Only ports are judged
-    that the capture shows being written to: elsewhere it may not see their manager.
+    Choose a lease longer than the sweep interval, or 0 (it never expires). Light sweeps do not visit hosts.
+
+    The lease in PortInfo, and two requests with the key that are further apart. Only ports that the capture shows being written to
+    with their key are judged, since otherwise it may not show their manager.
     """
 
     code, name, severity = "MKY009", "mkey-lease-less-than-sweep", INFO
-    reference = "IBA 14.2.4; seed000 M_KeyLeasePeriod; opensm osm_subnet.c"
+    reference = "IBA 14.2.4; opensm osm_subnet.c"
     message = "{port} has a lease of {lease} s, and got nothing with its M_Key for {gap:.0f} s"
     example = "a port with M_Key and M_KeyLeasePeriod 1, a Set with the key, and a Get with it 2 s later"
 

@@ -15,10 +15,10 @@ from ibdissect.wire.sm_port import PortInfo
 class MKeyVisible(Rule):
     """An M_Key can be read in the capture.
 
-    Who has the M_Key controls the ports that it protects: LIDs, partitions, link state. A capture with it is as secret as the
-    key; protection levels 1 and 2 exist to keep it off the wire.
+    Whoever has the M_Key controls the ports that it protects: LIDs, partitions, link state. The capture is now as secret as the
+    key; protect bits 1 and 2 exist to keep it off the wire.
 
-    Share the capture only after `ibdissect scrub`; change the key if the capture has already left the house.
+    Share the capture only after `ibdissect scrub`; change the key if the capture has already left your organisation.
     """
 
     code, name, severity = "MKY005", "mkey-plaintext", INFO
@@ -32,9 +32,9 @@ class MKeyVisible(Rule):
 class MKeyProtect3(Rule):
     """A port's M_KeyProtectBits are 3.
 
-    Level 3 protects exactly as level 2 does; who chose it may have expected more.
+    Level 3 protects exactly as level 2 does; whoever chose it may have expected more.
 
-    Set level 2, which says the same without doubt.
+    Set level 2, which says the same without ambiguity.
     """
 
     code, name, severity = "MKY006", "mkey-protect-3", INFO
@@ -50,8 +50,9 @@ class ProtectionWithoutKey(Rule):
 
     An M_Key of 0 switches the check off: the port stays open to everybody, whatever the protect bits say.
 
-    Set m_key in the configuration of the subnet manager, or the protection level to 0. Where a site policy names M_Keys, every Set
-    that takes the key away is reported.
+    Set m_key in the configuration of the subnet manager, or the protection level to 0.
+
+    One Set is enough. With a site policy that names M_Keys, every Set that removes a port's key is reported.
     """
 
     code, name, severity = "MKY007", "mkey-zero-with-protection", WARNING
@@ -68,17 +69,17 @@ class ProtectionWithoutKey(Rule):
 
 
 class SMKeyTold(Rule):
-    """A subnet manager tells its SM_Key in an answer.
+    """A subnet manager reveals its SM_Key in an answer.
 
-    The key authenticates managers to each other and trusted users of the SA. It should be 0 unless the requester proved that
-    it knows the key.
+    The key authenticates managers to each other and trusted clients to the SA. It should be 0 unless the requester proved that it
+    knows the key.
 
-    Check that the asking side is a manager of your own; treat the capture as secret.
+    Check that the requester is one of your own managers; treat the capture as secret.
     """
 
     code, name, severity = "MKY014", "sm-key-in-smp-unexpected", INFO
-    reference = "IBA 14.2.5.13; seed000 table 29-6"
+    reference = "IBA 14.2.5.13"
     when = (SMInfo.sm_key != 0) & READ
     flow = (SMInfo.guid, SMInfo.sm_key)
-    message = "SM 0x{guid:016x} tells its key, {sm_key}"
+    message = "SM 0x{guid:016x} reveals its key, {sm_key}"
     example = "SubnGetResp(SMInfo) with SM_Key 1"

@@ -43,6 +43,10 @@ def _attribute(number: int) -> str:
 class _WrongKey(KnowledgeRule):
     """What the rules about requests with a wrong M_Key share: one finding per sender and port, with the trap that it led to."""
 
+    evidence = (
+        "The M_Key that the port showed in PortInfo, and no good answer to the request. An `info` where the capture may have "
+        "missed a packet since that PortInfo."
+    )
     def __init__(self) -> None:
         self.refused: list[WrongMKey] = []
         """Requests of the present chunk; a trap is looked for among its frames."""
@@ -140,10 +144,10 @@ class _WrongWrite(_WrongKey):
 
 
 class SetWithoutMKey(_WrongWrite):
-    """A Set or TrapRepress without M_Key goes to a port that has one.
+    """A Set or TrapRepress carries no M_Key, but its port has one.
 
-    Whatever the protect bits are, a port drops a SubnSet or SubnTrapRepress that does not carry its M_Key, counts a violation
-    and may send trap 256. The sender waits for an answer that never comes, and its change does not happen.
+    Whatever its protect bits are, a port drops a SubnSet or SubnTrapRepress that does not carry its M_Key, counts a violation and
+    may send trap 256. The sender waits for an answer that never comes, and its change does not happen.
 
     Give the subnet manager or the tool the key of the subnet (opensm: `m_key`; infiniband-diags: `-y`). If it should not
     change anything in this subnet, find out who runs it.
@@ -151,7 +155,7 @@ class SetWithoutMKey(_WrongWrite):
 
     code, name, severity = "MKY001", "mkey-set-without-key", ERROR
     explains = ("TXN001",)
-    reference = "IBA 14.2.4; seed000 M_Key; kernel qib check_mkey"
+    reference = "IBA 14.2.4; kernel qib check_mkey"
     message = "{request} without M_Key to {port}, which holds {held}: the port drops it"
     example = "GetResp(PortInfo) with an M_Key, then SubnSet to the same port with SMP M_Key 0"
 
@@ -167,15 +171,15 @@ class SetWithoutMKey(_WrongWrite):
 class MKeyMismatch(_WrongWrite):
     """A Set or TrapRepress carries another M_Key than the port holds.
 
-    The port drops it whatever its protect bits are, counts a violation and may send trap 256. Typical reasons are two subnet
-    managers with different keys, a stale key file, or somebody who guesses.
+    The port drops it whatever its protect bits are, counts a violation and may send trap 256. Typical causes are two subnet
+    managers with different keys, an outdated key file, or somebody who guesses.
 
     Compare the configured keys of all subnet managers (opensm: `m_key` and the guid2mkey file), and find the sender.
     """
 
     code, name, severity = "MKY002", "mkey-mismatch", ERROR
     explains = ("TXN001",)
-    reference = "IBA 14.2.4; seed000 M_Key; kernel qib check_mkey"
+    reference = "IBA 14.2.4; kernel qib check_mkey"
     message = "{request} with {presented} to {port}, which holds {held}: the port drops it"
     example = "GetResp(PortInfo) with an M_Key, then SubnSet to the same port with another one"
 
@@ -189,10 +193,10 @@ class MKeyMismatch(_WrongWrite):
 
 
 class ProtectedGet(_WrongKey):
-    """A Get without the right M_Key goes to a port whose protect bits forbid reading.
+    """A Get without the right M_Key goes to a port that only answers those who know it.
 
-    At protect bits 2 or 3 a port answers only those who know its M_Key: the Get is dropped, the sender sees a timeout and
-    takes the port for dead.
+    At protect bits 2 or 3 a port answers only requests with its M_Key: the Get is dropped, the sender sees a timeout and takes the
+    port for dead.
 
     Give the tool the key (infiniband-diags: `-y`), or lower `m_key_protection_level` if everybody may read.
     """
@@ -208,16 +212,18 @@ class ProtectedGet(_WrongKey):
 
 
 class MKeyExposed(Rule):
-    """A port shows its M_Key to somebody who does not know it, although its protect bits hide it.
+    """A port shows its M_Key in answer to a Get without that key, although its protect bits hide it.
 
-    At protect bits 1 an answer to a Get without the right key must show M_Key 0. A port that shows it gives the right to
-    reconfigure it to everybody who asks.
+    At protect bits 1, an answer to a Get without the right key must show M_Key 0. A port that shows the key lets everybody who asks
+    reconfigure it.
 
     Update the firmware of the device; until then treat the key as known, and use protect bits 2 with a new one.
+
+    A Get without the key, and its answer with a non-zero M_Key and protect bits 1.
     """
 
     code, name, severity = "MKY004", "mkey-exposed", WARNING
-    reference = "IBA 14.2.4; seed000 M_Key; kernel subn_get_portinfo"
+    reference = "IBA 14.2.4; kernel subn_get_portinfo"
     message = "{port} shows {held} at protect bits 1 to a Get that came with {presented}"
     example = "SubnGet(PortInfo) with SMP M_Key 0, answered with a non-zero PortInfo.M_Key and M_KeyProtectBits 1"
 

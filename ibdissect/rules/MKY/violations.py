@@ -29,17 +29,17 @@ from ibdissect.wire.sm_port import PortInfo
 
 
 class BadMKeyStorm(TrapRule):
-    """A port sends one bad M_Key trap after the other and nobody tells it to stop.
+    """A port keeps sending bad M_Key traps and nobody tells it to stop.
 
-    Somebody tries M_Keys, or a manager without the key does its work in vain; the traps themselves load the master.
+    Somebody tries M_Keys, or a manager without the key works in vain; the traps themselves load the master.
 
-    Look at the sender that the trap names, and why the subnet manager does not answer with TrapRepress.
+    Look at the sender that the trap names, and at why the subnet manager does not answer with TrapRepress.
 
-    The traps, and no TrapRepress between them. Only info where the capture may have missed it, or shows none to that port at all.
+    The traps, and no TrapRepress between them. An `info` where the capture may have missed it, or shows none to that port at all.
     """
 
     code, name, severity = "MKY011", "trap256-storm", WARNING
-    reference = "IBA 14.2.5.1; seed000 TrapRepress"
+    reference = "IBA 14.2.5.1"
     message = "{port} sent {count} bad M_Key traps within a second without TrapRepress"
     example = "four SubnTrap 256 of one port within a second"
     numbers = (BAD_M_KEY,)
@@ -77,14 +77,16 @@ class BadMKeyStorm(TrapRule):
 class KeyGuessing(Rule):
     """Somebody tries one M_Key after the other.
 
-    Three or more different wrong keys within a minute are no stale configuration: somebody guesses, or a manager tries all
-    keys it ever knew. With 64 bits guessing is hopeless, unless keys are chosen badly.
+    Three or more different wrong keys within a minute are not an outdated configuration: somebody guesses, or a manager tries all
+    keys that it ever knew. Guessing 64 bits is hopeless, unless keys are badly chosen.
 
     Find the sender (LID, or the directed route and its transaction ids), and look at the violation counter of the port.
+
+    The M_Key that the port showed in PortInfo, and requests of one sender with different other keys within the window.
     """
 
     code, name, severity = "MKY015", "mkey-guessing", WARNING
-    reference = "IBA 14.2.4; seed000 M_KeyViolations; kernel qib check_mkey; the threshold is a choice"
+    reference = "IBA 14.2.4; kernel qib check_mkey; the threshold is a choice"
     message = "{count} different wrong M_Keys for {port} within {window} s"
     example = "GetResp(PortInfo) with an M_Key, then three Sets with different other keys"
     window = Setting(60, "seconds that wrong keys of one sender are remembered", 1)
@@ -118,17 +120,17 @@ class KeyGuessing(Rule):
 class TrapWithoutRequest(TrapRule):
     """A port complains about a request that the LID it names did not send.
 
-    The manager with that LID is accused of what it did not do: the port's firmware fills in the trap wrongly, or somebody else uses
+    The manager with that LID is accused wrongly: either the port's firmware fills in the trap incorrectly, or somebody else uses
     that LID.
 
-    Compare the trap with the requests in front of it; if they are right, look who else sends with this LID.
+    Compare the trap with the requests before it; if they are right, look for another sender with this LID.
 
-    A trap 256 that names a LID from which the capture shows other SMPs to that port, ten seconds after the capture began. Requests by
-    directed route are not judged. Only info where the capture may have missed the request.
+    A trap 256 that names a LID from which the capture shows other SMPs to that port, at least ten seconds after the capture began.
+    Requests by directed route are not judged. An `info` where the capture may have missed the request.
     """
 
     code, name, severity = "MKY010", "trap256-content-mismatch", WARNING
-    reference = "seed000 T29-1 Notice; python-rdma trap256"
+    reference = "Shanley, table 29-1 (Notice); python-rdma trap256"
     message = "{port} complains of a Subn{method} of attribute 0x{attribute:04x} with a wrong M_Key from LID {lid}, which sent none"
     example = "SMPs of LID 1 to a port, and a trap 256 of it with another method, attribute, modifier or M_Key and LIDADDR 1"
     waits = True
@@ -186,13 +188,13 @@ class TrapWithoutRequest(TrapRule):
 class MKeyViolations(ViolationCounted):
     """A port counted SMPs with a wrong M_Key between two readings.
 
-    Somebody without the key manages this port, or tries to. With the port's protect bits at 2 or 3 such requests are dropped.
+    Somebody without the key manages this port, or tries to.
 
     Look at the sender of the SMPs with a wrong key (MKY001, MKY002), or at the port's trap 256.
     """
 
     code, name, severity = "MKY012", "mkey-violations-increment", WARNING
-    reference = "IBA 14.2.4; seed000 T29-5"
+    reference = "IBA 14.2.4"
     message = "{port} counts {now} M_Key violations, {before} before"
     example = "two GetResp(PortInfo) of a port, M_KeyViolations 0 and 3"
     at = PortInfo.m_key_violations

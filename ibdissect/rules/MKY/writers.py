@@ -41,16 +41,15 @@ class TwoWriters(Rule):
 
     Two subnet managers that do not know of each other fight for the port; the one whose key is in force locks the other out.
 
-    Give all subnet managers the same key (opensm: `m_key`), or keep the second one out of the subnet. Where a site policy names
-    M_Keys, any other is reported, whoever wrote it.
+    Give all subnet managers the same key (opensm: `m_key`), or keep the second one out of the subnet.
 
-    Two Sets from different LIDs, or from different ports as NodeInfo and PortInfo told them. A directed route names no sender:
-    its origin must be known from a NodeInfo of the manager's own port, as one manager that was restarted, or that changes from
-    directed routes to LIDs, looks like two.
+    Two Sets from different LIDs, or from different ports as NodeInfo and PortInfo showed them. A directed route names no sender:
+    its origin must be known from a NodeInfo of the manager's own port, because one manager that restarts, or that changes from
+    directed routes to LIDs, looks like two. With a site policy that names M_Keys, any other key is reported, whoever wrote it.
     """
 
     code, name, severity = "MKY013", "mkey-changed-by-second-sm", WARNING
-    reference = "IBA 14.2.4; seed000 M_Key"
+    reference = "IBA 14.2.4"
     message = "Set(PortInfo) of {port} writes {key}, another sender wrote {before}"
     example = "SubnSet(PortInfo) of a port from LID 1 with an M_Key, then from LID 2 with another one"
 

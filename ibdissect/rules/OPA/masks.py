@@ -23,11 +23,13 @@ class OpaMasksFixed(Rule):
     MulticastMask and CollectiveMask say where multicast and collective addresses begin. A switch without
     IsAddrRangeConfigSupported keeps its own, so manager and switch disagree about which LIDs are multicast.
 
-    Let all switches of the fabric support other masks, or leave the manager at the masks that the switch shows.
+    Use switches that all support other masks, or leave the manager at the masks that the switch shows.
+
+    The Set, and the SwitchInfo that the switch answered before.
     """
 
     code, name, severity = "OPA005", "opa-addrrange-unsupported", WARNING
-    reference = "seed003; opa-ff STL_SWITCH_INFO"
+    reference = "Omni-Path manual; opa-ff STL_SWITCH_INFO"
     message = "Set(SwitchInfo) with {field} {asked}; the switch shows {shown} and IsAddrRangeConfigSupported 0"
     example = "an Omni-Path SwitchInfo with MulticastMask 4 and CapabilityMask 0, then a Set with MulticastMask 3"
 

@@ -13,7 +13,7 @@ class OmniPath(Rule):
 
     They have up to 2048 bytes, wider LIDs and layouts of their own; rules for InfiniBand attributes do not judge them.
 
-    Nothing, in an Omni-Path fabric. In an InfiniBand one, look for the sender: nobody there understands it.
+    Nothing, in an Omni-Path fabric. In an InfiniBand fabric, find the sender: nobody there understands these MADs.
     """
 
     code, name, severity = "OPA001", "opa-baseversion", INFO
@@ -29,11 +29,11 @@ class PortGroupTop(Rule):
 
     PortGroupTop is the highest group in use, PortGroupCap the number of groups; adaptive routing to groups beyond loses packets.
 
-    Correct the fabric manager; PortGroupTop has to stay at or below PortGroupCap.
+    Correct the fabric manager; PortGroupTop must not exceed PortGroupCap.
     """
 
     code, name, severity = "OPA004", "opa-port-group-top", WARNING
-    reference = "seed003; opa-ff stl_sm_types.h"
+    reference = "Omni-Path manual; opa-ff stl_sm_types.h"
     when = (STLSwitchInfo.port_group_top > STLSwitchInfo.port_group_cap) & (SMP_SET | SMP_ANSWER)
     message = "PortGroupTop {port_group_top} above PortGroupCap {port_group_cap}"
     example = "SubnSet(SwitchInfo) of Omni-Path with PortGroupTop 99 and PortGroupCap 8"

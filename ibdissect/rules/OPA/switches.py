@@ -7,21 +7,21 @@ from ibdissect.rules.shared.mad_conditions import SMP_ANSWER, SMP_SET
 from ibdissect.wire.opa import STLSwitchInfo
 
 FIRST_16, FIRST_32 = 0xC000, 0xF0000000
-"""First multicast LID in the 16-bit form (seed003) and in the 32-bit form (opa-ff stl_types.h)."""
+"""First multicast LID in the 16-bit form (Omni-Path manual) and in the 32-bit form (opa-ff stl_types.h)."""
 NONE_16, NONE_32 = 0xBFFF, 0xEFFFFFFF
 NO_GROUPS = (0, NONE_16, NONE_32)
 
 
 class OpaLinearTop(Rule):
-    """An Omni-Path switch's LinearFDBTop lies behind the end of its table.
+    """An Omni-Path switch's LinearFDBTop is beyond the end of its table.
 
-    LIDs up to the top are looked up in the table; it has no entries for the last of them.
+    LIDs up to the top are looked up in the table, but it has no entries for the highest of them.
 
     Compare the fabric manager's LID range with LinearFDBCap.
     """
 
     code, name, severity = "OPA002", "opa-switchinfo-lft-top", ERROR
-    reference = "seed003; opa-ff STL_SWITCH_INFO"
+    reference = "Omni-Path manual; opa-ff STL_SWITCH_INFO"
     message = "LinearFDBTop 0x{linear_fdb_top:x} with LinearFDBCap {linear_fdb_cap}"
     example = "an Omni-Path SwitchInfo with LinearFDBCap 0x1000 and LinearFDBTop 0x8000"
     when = (STLSwitchInfo.linear_fdb_cap > 0) & (STLSwitchInfo.linear_fdb_top >= STLSwitchInfo.linear_fdb_cap) & (SMP_SET | SMP_ANSWER)
@@ -29,7 +29,7 @@ class OpaLinearTop(Rule):
 
 
 class OpaMulticastTop(Rule):
-    """An Omni-Path switch's MulticastFDBTop is no entry of its multicast table.
+    """An Omni-Path switch's MulticastFDBTop is not in its multicast table.
 
     Groups above the top are treated as not in the table; a top beyond the table means nothing.
 
@@ -37,7 +37,7 @@ class OpaMulticastTop(Rule):
     """
 
     code, name, severity = "OPA003", "opa-mcast-top", WARNING
-    reference = "seed003; opa-ff stl_types.h"
+    reference = "Omni-Path manual; opa-ff stl_types.h"
     message = "MulticastFDBTop 0x{multicast_fdb_top:x} with MulticastFDBCap {multicast_fdb_cap}"
     example = "an Omni-Path SwitchInfo with MulticastFDBCap 16 and MulticastFDBTop 0xc010"
     when = (

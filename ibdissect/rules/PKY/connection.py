@@ -14,15 +14,14 @@ from ibdissect.wire.transport import BTH
 class OtherPartition(AgreedRule):
     """A packet of a connection is in another partition than the connection was set up in.
 
-    Both queue pairs were bound to one P_Key when they were set up, and each accepts that one only. The receiver drops the
-    packet and counts a P_Key violation; the connection dies of retries.
+    Both queue pairs were bound to one P_Key at set-up and accept only that one. The receiver drops the packet and counts a P_Key
+    violation; the connection fails after its retries.
 
-    Look whether the subnet manager moved entries in the sender's P_Key table: queue pairs hold an index, not the key. Only
-    connections whose REQ and REP are in the capture are judged, as long as they last.
+    Check whether the subnet manager moved entries in the sender's P_Key table: queue pairs hold an index, not the key.
     """
 
     code, name, severity = "PKY005", "pkey-connection-mismatch", ERROR
-    reference = "IBA 10.9, 12.6.5; seed002 (RC, UC, UD)"
+    reference = "IBA 10.9, 12.6.5"
     message = "P_Key 0x{seen:04x} from LID {slid} to QP 0x{qp:x} of LID {dlid}; the connection was set up with 0x{agreed:04x}"
     example = "REQ with Partition Key 0x8001 and its REP, then a SEND of the connection with P_Key 0x8002"
     field = BTH.p_key

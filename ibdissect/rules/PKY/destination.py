@@ -66,7 +66,7 @@ def refusals(table: ChunkTable, subnet: Subnet, native: Native, *, outbound: boo
     if not subnet.lids or not subnet.partitioned:
         return
     lids = native.dlid if outbound else native.slid
-    keep = (native.opcode < FIRST_OTHER_OPCODE) & (native.dest_qp != 0)  # QP0 is a member of all partitions and checks nothing (seed002)
+    keep = (native.opcode < FIRST_OTHER_OPCODE) & (native.dest_qp != 0)  # QP0 does not check P_Keys
     known = np.zeros(1 << 16, np.bool_)
     for lid in (native.dlids if outbound else native.slids).tolist():
         known[lid] = 0 < lid < FIRST_MULTICAST and any(keys is not None for port in subnet.owners(lid) for keys in _tables(port))
@@ -102,7 +102,7 @@ def _judge(subnet: Subnet, lid: int, p_key: int, frame: int, outbound: bool) -> 
     near, proof = found if found is not None else (None, ())
     if near is None or near.p_keys is None:
         return None
-    verdict, taught = near.p_keys.judge(p_key | FULL, frame, near.p_key_capacity(frame))  # a switch compares the partition (seed002)
+    verdict, taught = near.p_keys.judge(p_key | FULL, frame, near.p_key_capacity(frame))  # a switch compares only the partition
     return (verdict, near, (*taught, since, *proof)) if verdict is Verdict.ABSENT else None
 
 
@@ -160,6 +160,10 @@ def _answers(header: bytes) -> bool:
 class RefusingTable(KnowledgeRule):
     """What the rules about the table of one end share: one finding per sender, QP and P_Key."""
 
+    evidence = (
+        "The whole P_Key table of the port. An `info` where the table may have changed unseen: the capture missed a packet since "
+        "it was read, or the next reading shows keys that nobody wrote."
+    )
     verdict = Verdict.ABSENT
     side = RECEIVER
     """Whose table it is: RECEIVER or SENDER."""
@@ -184,7 +188,7 @@ class RefusingTable(KnowledgeRule):
         for early, flow, p_key, slid, port, taught, count in context.get(EarlyPackets).refused(self.verdict, self.side):
             yield fault(
                 early.frame, early.time_ns, {"p_key": p_key, "slid": slid, "qp": early.dest_qp, "port": str(port)}, BTH.p_key, p_key,
-                proof=[(frame, "told later, and never otherwise in this capture") for frame in taught], evidence=INFERRED,
+                proof=[(frame, "learnt later; never contradicted in this capture") for frame in taught], evidence=INFERRED,
                 start=early.start, count=count, key=("earlier", port.node.slot, port.number, flow),
             )  # fmt: skip
 
@@ -206,14 +210,14 @@ def hit_of(table: ChunkTable, refused: Refused, end: str) -> Hit:
 class LimitedToLimited(RefusingTable):
     """A limited member of a partition sends to another limited member.
 
-    Limited members may talk to full members only. The destination has this partition as limited, so it drops the packet
-    silently, counts a P_Key violation and may send trap 257. Applications see timeouts.
+    Limited members may talk to full members only. The destination is a limited member, so it drops the packet silently, counts a
+    P_Key violation and may send trap 257. Applications see timeouts.
 
-    Make one of the two ports a full member (opensm: `full` in partitions.conf), or do not let them talk to each other.
+    Make one of the two ports a full member (opensm: `full` in partitions.conf), or stop them from talking to each other.
     """
 
     code, name, severity = "PKY001", "limited-to-limited", ERROR
-    reference = "IBA 10.9.3; seed002 table 16-2"
+    reference = "IBA 10.9.3"
     message = "P_Key 0x{p_key:04x} (limited) from LID {slid} to QP 0x{qp:x} of {port}, which is a limited member of that partition too"
     example = "GetResp(P_KeyTable) of a port with entry 0x1234 only, then a packet with P_Key 0x1234 to it"
     verdict = Verdict.LIMITED
@@ -225,14 +229,15 @@ class NotInDestinationTable(RefusingTable):
     The destination drops the packet silently, counts a P_Key violation and may send trap 257. Applications see timeouts.
 
     Compare the partitions of both ports (smpquery pkeys): either the destination is missing in partitions.conf, or the sender uses
-    a wrong P_Key index. A switch port that checks P_Keys counts as the destination's; a site policy can forbid partitions altogether.
+    a wrong P_Key index.
 
-    The whole table of the port with that LID. Only info where the table may have changed unseen: where the capture missed a packet
-    since it was read, or the next reading shows other keys that nobody wrote.
+    The whole P_Key table of the destination, or of the switch port before it if that port checks P_Keys. An `info` where the table
+    may have changed unseen: the capture missed a packet since it was read, or the next reading shows keys that nobody wrote. With a
+    site policy, partitions that it does not allow are reported as well.
     """
 
     code, name, severity = "PKY003", "pkey-not-in-dest-table", ERROR
-    reference = "IBA 10.9.3; seed002 QP1 section; seed000 P_KeyTable"
+    reference = "IBA 10.9.3"
     message = "P_Key 0x{p_key:04x} from LID {slid} to QP 0x{qp:x} of {port}, whose P_Key table does not hold that partition"
     example = "NodeInfo and all P_KeyTable blocks of a port, then a packet with P_Key 0x9999 to it"
 

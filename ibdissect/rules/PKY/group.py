@@ -13,15 +13,15 @@ from ibdissect.wire.transport import BTH
 
 
 class WrongGroupPKey(GroupRule):
-    """A multicast packet has another P_Key than its group.
+    """A multicast packet has a P_Key that is not its group's.
 
     A group belongs to one partition; members that are not in the packet's partition drop it.
 
-    Look at how the sender chose its P_Key index: the partition of the interface and of the group differ.
+    Check how the sender chose its P_Key index: its interface and the group are in different partitions.
     """
 
     code, name, severity = "PKY017", "mcast-member-pkey", ERROR
-    reference = "IBA 10.5, 15.2.5.17; seed004 MCMemberRecord"
+    reference = "IBA 10.5, 15.2.5.17; python-rdma MCMemberRecord"
     message = "packet to group {group} with P_Key 0x{p_key:04x}, the group is in partition 0x{held:04x}"
     example = "GetResp(MCMemberRecord) with P_Key 0x8123, then a packet to that MGID with P_Key 0xffff"
 

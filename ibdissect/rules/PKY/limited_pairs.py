@@ -45,14 +45,17 @@ class Direction(Record):
 class BothLimited(Rule):
     """Both ends of a queue pair send with the same limited P_Key.
 
-    A sender inserts its own table's entry, so both ends are limited members of the partition, and both drop what the other
-    sends. The connection was set up, but no data will pass.
+    A sender uses an entry of its own table, so both ends are limited members of the partition, and each drops what the other sends.
+    The connection was set up, but no data will pass.
 
     Make one of the two ports a full member (opensm: `full` in partitions.conf), or choose a partition in which one of them is.
+
+    Packets in both directions of one queue pair: datagrams, which name both queue pairs, connections with REQ and REP in the
+    capture, or the only connected queue pair between two LIDs. A full P_Key in one direction clears it.
     """
 
     code, name, severity = "PKY021", "limited-both-directions", ERROR
-    reference = "IBA 10.9.3; seed002 table 16-2"
+    reference = "IBA 10.9.3"
     message = "P_Key 0x{p_key:04x} (limited) in both directions between LID {near} and LID {far}, QPs 0x{far_qp:x} and 0x{near_qp:x}"
     needs = (Connections,)
     example = "an RC SEND with P_Key 0x0123, and an ACK with P_Key 0x0123 in the other direction"

@@ -69,8 +69,8 @@ SHOWN_OR_SET = MAD.method.isin({SET, GET_RESP}) & ((MAD.status & 0x7FFF) == 0)
 class PKeyZero(PacketRule):
     """A packet belongs to no partition: its P_Key is 0x0000 or 0x8000.
 
-    Partition 0 does not exist, and no port's table holds it, so every receiver drops the packet and counts a P_Key
-    violation. Queue pair 0 alone does not check P_Keys.
+    Partition 0 does not exist and is in no port's table, so every receiver drops the packet and counts a P_Key violation. Only
+    queue pair 0 does not check P_Keys.
 
     Check the P_Key index of the sender's queue pair: it points to an empty entry of its table.
     """
@@ -83,16 +83,16 @@ class PKeyZero(PacketRule):
 
 
 class ManagementPKey(Rule):
-    """A subnet management packet carries another P_Key than the default.
+    """A subnet management packet carries a P_Key other than the default.
 
-    It is legal, since subnet management does not check P_Keys. An unusual one shows that the sender chooses partitions for
-    its management traffic as well.
+    It is legal, since subnet management does not check P_Keys. An unusual one shows that the sender selects partitions even for its
+    management traffic.
 
     Nothing.
     """
 
     code, name, severity = "PKY006", "smp-pkey-nondefault", INFO
-    reference = "seed002, queue pair 0"
+    reference = "Shanley, queue pair 0"
     on = MAD
     when = (BTH.destqp == 0) & ~BTH.p_key.isin(DEFAULT)
     at = BTH.p_key
@@ -102,16 +102,16 @@ class ManagementPKey(Rule):
 
 
 class GeneralManagementPKey(Rule):
-    """A general management datagram carries another P_Key than the default.
+    """A general management datagram carries a P_Key other than the default.
 
-    It is legal and used where nodes are not members of the default partition. Both sides need the partition in their tables,
-    or the datagram is dropped.
+    It is legal, and used where nodes are not members of the default partition. Both sides need the partition in their tables, or
+    the datagram is dropped.
 
     Nothing, unless the datagram goes unanswered; then compare the P_Key tables of both ports.
     """
 
     code, name, severity = "PKY007", "gmp-pkey-unusual", INFO
-    reference = "seed002, queue pair 1; infiniband-diags --pkey-idx"
+    reference = "Shanley, queue pair 1; infiniband-diags --pkey-idx"
     on = MAD
     when = (BTH.destqp == 1) & ~BTH.p_key.isin(DEFAULT) & ((BTH.p_key & 0x7FFF) != 0)
     at = BTH.p_key
@@ -123,14 +123,14 @@ class GeneralManagementPKey(Rule):
 class DefaultPartitionMissing(Rule):
     """The first entry of a P_Key table holds no partition, though others do.
 
-    Software takes index 0 when it is told nothing else, and expects the default partition there. With an empty entry, its
-    packets leave with P_Key 0 and are dropped.
+    Software uses index 0 by default and expects the default partition there. With an empty entry its packets leave with P_Key 0 and
+    are dropped.
 
-    Let the subnet manager put the default partition (0xFFFF or 0x7FFF) first; see `pkeys` options of its configuration.
+    Let the subnet manager put the default partition (0xFFFF or 0x7FFF) first; see the `pkeys` options of its configuration.
     """
 
     code, name, severity = "PKY008", "default-table-missing", WARNING
-    reference = "seed002, non-volatile memory"
+    reference = "Shanley, non-volatile memory"
     on = PKeyTable
     when = ((MAD.attribute_modifier & 0xFFFF) == 0) & SHOWN_OR_SET & Where(PKeyTable, _no_default)
     flow = (LRH.slid, LRH.dlid, MAD.attribute_modifier, SMPDirected.initial_path)
@@ -139,19 +139,21 @@ class DefaultPartitionMissing(Rule):
 
 
 class PartitionTwice(Rule):
-    """The same P_Key stands twice in one block of a P_Key table.
+    """The same P_Key is in one block of a P_Key table twice.
 
-    Software looks for the index of a key and may find either; a later change to one of the entries then breaks half of the
-    connections. Both membership forms of one partition side by side are legal and not reported.
+    Software that looks up the index of a key may find either; a later change to one of the entries then breaks half of the
+    connections.
 
     Look for the partition in the subnet manager's configuration: it is probably defined twice.
+
+    One block is enough. Both membership forms of one partition side by side are legal and not reported.
     """
 
     code, name, severity = "PKY009", "pkey-table-duplicate", WARNING
-    reference = "seed002, membership; kernel qib add_pkey"
+    reference = "Shanley, membership; kernel qib add_pkey"
     on = PKeyTable
     when = SHOWN_OR_SET & Where(PKeyTable, _twice)
-    message = "a P_Key stands twice in this block of the table"
+    message = "a P_Key occurs twice in this block of the table"
     example = "SubnSet(P_KeyTable) with 0xFFFF, 0x8001, 0x8001"
 
 
@@ -160,8 +162,9 @@ class FullMemberOfNothing(Rule):
 
     Partition 0 does not exist; an empty entry is 0x0000. Ports may refuse the whole block, or count the entry as used.
 
-    Look for a partition with number 0 in the subnet manager's configuration. With a site policy, partitions that it does not allow
-    are reported as well.
+    Look for a partition with number 0 in the subnet manager's configuration.
+
+    One Set is enough. With a site policy, partitions that it does not allow are reported as well.
     """
 
     code, name, severity = "PKY010", "pkey-set-invalid-value", WARNING
@@ -179,10 +182,10 @@ class FullMemberOfNothing(Rule):
 class SwitchPKeyTrap(Rule):
     """A switch reports a packet whose P_Key it did not let through (trap 259).
 
-    Two ends try to talk across a partition boundary that the switch enforces. Their connection will not work, or someone
+    Two ports try to talk across a partition boundary that the switch enforces. Their connection will not work, or one of them
     probes for other partitions.
 
-    Look up both LIDs; then either give them a common partition, or find out who sent it.
+    Look up both LIDs; then either give them a common partition, or find out who sent the packet.
     """
 
     code, name, severity = "PKY014", "trap259-pkey", WARNING
@@ -197,14 +200,14 @@ class SwitchPKeyTrap(Rule):
 class IpoibLimited(Rule):
     """A limited member of a partition sends to a group of IP over InfiniBand.
 
-    Limited members cannot hear each other, so address resolution works with full members only. It is the usual reason when
-    some hosts of a partition cannot ping each other.
+    Limited members cannot hear each other, so address resolution works with full members only. This is the usual reason why some
+    hosts of a partition cannot ping each other.
 
-    Make the hosts full members in the subnet manager's partition configuration, unless the isolation is meant.
+    Make the hosts full members in the subnet manager's partition configuration, unless the isolation is intended.
     """
 
     code, name, severity = "PKY019", "ipoib-limited-membership", INFO
-    reference = "seed002; opensm partition configuration"
+    reference = "Shanley, partitions; opensm partition configuration"
     on = GRH
     when = gid_bytes(GRH, GRH.dgid, _is_ipoib) & ((BTH.p_key & FULL) == 0)
     at = BTH.p_key
@@ -218,9 +221,9 @@ class IpoibOtherPartition(Rule):
 
     The group's GID names its partition. Members have a queue pair in that partition and drop the packet.
 
-    Check the sender's interface: its P_Key and the broadcast address it was given must agree.
+    Check the sender's interface: its P_Key and its broadcast address must agree.
 
-    The packet alone. A GID with P_Key 0 names no partition and is not judged, nor is the membership bit.
+    One packet is enough. A GID with P_Key 0 names no partition and is not judged, nor is the membership bit.
     """
 
     code, name, severity = "PKY020", "p-key-bth-vs-mgid", ERROR

@@ -23,17 +23,14 @@ ANSWERS = (0x81, 0x92, 0x94)
 class NotInSourceTable(RefusingTable):
     """A packet's partition is not in the P_Key table of its sender.
 
-    A port can only send P_Keys of its own table: the table was changed under a running connection, or somebody forges the
-    sender's LID.
+    A port can only send P_Keys of its own table: either the table was changed while a connection was running, or somebody forges
+    the sender's LID.
 
-    Restart the connection after the table changed; else look at what is plugged in behind that LID.
-
-    The whole table of the port with that LID. Only info where the table may have changed unseen: where the capture missed a packet
-    since it was read, or the next reading shows other keys that nobody wrote.
+    Restart the connection if the table changed; otherwise find out what is plugged in behind that LID.
     """
 
     code, name, severity = "PKY004", "pkey-not-in-source-table", ERROR
-    reference = "IBA 10.9.3; seed002 QP1 section; seed000 P_KeyTable"
+    reference = "IBA 10.9.3"
     message = "P_Key 0x{p_key:04x} from {port} to QP 0x{qp:x}; the sender's P_Key table does not hold that partition"
     example = "NodeInfo and all P_KeyTable blocks of a port, then a packet from it with P_Key 0x9999"
     side = SENDER
@@ -42,9 +39,11 @@ class NotInSourceTable(RefusingTable):
 class PathNotShared(Rule):
     """The SA answers with a path whose ends may not talk in its partition.
 
-    Who asked sets up a connection with this P_Key, and its first packet is dropped silently at the other end.
+    Whoever asked sets up a connection with this P_Key, and its first packet is silently dropped at the other end.
 
-    Compare the P_Key tables of both ports with partitions.conf: the subnet manager's picture differs from what the ports hold.
+    Compare the P_Key tables of both ports with partitions.conf: the subnet manager's view differs from what the ports hold.
+
+    The path in an answer, and the P_Key tables of its ports, read before it.
     """
 
     code, name, severity = "PKY018", "path-record-pkey-not-shared", WARNING

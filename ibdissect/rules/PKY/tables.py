@@ -14,15 +14,15 @@ from ibdissect.wire.sm_tables import PKeyTable
 
 
 class BlockPastTable(TellingRule):
-    """A P_KeyTable request is about a block that the port does not have.
+    """A P_KeyTable request names a block that the port does not have.
 
-    Writing there has no effect and reading gives zeros: P_Keys that the subnet manager wrote are not in force.
+    A write there has no effect and a read gives zeros: P_Keys that the subnet manager wrote are not in force.
 
     Compare with PartitionCap (NodeInfo) or PartitionEnforcementCap (SwitchInfo, for external ports).
     """
 
     code, name, severity = "PKY011", "block-past-capability", ERROR
-    reference = "IBA 14.2.5.7; seed000 P_KeyTable"
+    reference = "IBA 14.2.5.7"
     message = "{method}(P_KeyTable) of block {block} of {port}, whose table has {cap} entries"
     example = "NodeInfo with PartitionCap 64, then SubnGet(P_KeyTable) with AttributeModifier 5"
     source = PKeyTables
@@ -55,13 +55,13 @@ class BlockPastTable(TellingRule):
 class MembershipChanged(TellingRule):
     """A Set changes a port's membership of a partition from limited to full, or back.
 
-    Nothing is wrong; from here on other ports may or may not talk to this one.
+    Nothing is wrong by itself, but from here on this port may or may not talk to other ports than before.
 
-    Compare with partitions.conf when nobody changed it.
+    Compare with partitions.conf if nobody changed it.
     """
 
     code, name, severity = "PKY012", "membership-upgrade", INFO
-    reference = "IBA 10.9; seed002"
+    reference = "IBA 10.9"
     message = "Set(P_KeyTable) of {port} makes it a {kind} member of partition 0x{base:04x}"
     example = "GetResp(P_KeyTable) with 0x1234, then SubnSet(P_KeyTable) with 0x9234 in its place"
     source = PKeyTables
@@ -80,18 +80,18 @@ class MembershipChanged(TellingRule):
 
 
 class EnforcementWithoutCap(TellingRule):
-    """A Set switches partition enforcement on at a switch that cannot enforce.
+    """A Set switches partition enforcement on at a switch that cannot enforce it.
 
     The administrator believes that the switch keeps partitions apart; it passes everything.
 
     Let the subnet manager read PartitionEnforcementCap first (opensm: `part_enforce off` for such switches).
 
-    The SwitchInfo in front of the Set: PartitionEnforcementCap 0, or just one of the two directions offered and the other asked
-    for. Switches that offer neither direction beside a capacity leave these bits empty, and are not judged.
+    The SwitchInfo before the Set: PartitionEnforcementCap 0, or only one of the two directions offered and the other asked for.
+    Switches that offer neither direction but show a capacity leave these bits empty, and are not judged.
     """
 
     code, name, severity = "PKY016", "switch-pkey-enforce-without-cap", ERROR
-    reference = "IBA 14.2.5.4; seed000 P_Key checking"
+    reference = "IBA 14.2.5.4"
     message = "Set(PortInfo) of {port} enforces partitions on {direction} packets, which SwitchInfo does not offer"
     example = "SwitchInfo with PartitionEnforcementCap 0, then SubnSet(PortInfo) with PartitionEnforcementInbound 1"
     source = PortInfos

@@ -24,7 +24,7 @@ class BadPKeyReported(ReportedPackets):
     """
 
     code, name, severity = "PKY013", "trap257-crossref", WARNING
-    reference = "IBA 14.2.5.1; seed002; opensm ntc_257_258"
+    reference = "IBA 14.2.5.1; opensm ntc_257_258"
     message = "trap 257 from {port}: P_Key {key} from LID {slid} to LID {dlid} QP 0x{qp:x}, last in frame {packet}"
     example = "a packet with P_Key 0x1234, then SubnTrap 257 that names both its ends and that P_Key"
     numbers = (257,)
@@ -45,11 +45,11 @@ class PKeyViolations(ViolationCounted):
 
     Somebody sends to this port in a partition that it is not a member of; those packets are dropped silently.
 
-    Compare the partitions of the port and of those who talk to it; trap 257 of the port names both ends of such a packet.
+    Compare the partitions of the port with those of its peers; trap 257 of the port names both ends of such a packet.
     """
 
     code, name, severity = "PKY015", "pkey-violations-increment", WARNING
-    reference = "IBA 14.2.5.6; seed000 T29-5"
+    reference = "IBA 14.2.5.6"
     message = "{port} counts {now} P_Key violations, {before} before"
     example = "two GetResp(PortInfo) of a port, P_KeyViolations 0 and 3"
     at = PortInfo.p_key_violations

@@ -35,6 +35,7 @@ ALL_PORTS = 255
 class AgentRule(Rule):
     """What the rules share: requests to agents that announced what they can do."""
 
+    evidence = "The ClassPortInfo that the agent answered before the request. Silent for agents without one."
     needs = (Agents,)
     lacks = 0
     """The capability that such an agent does not have."""
@@ -76,7 +77,7 @@ def _held(table: ChunkTable, field: Field[Any], rows: Int) -> Int:
 
 
 class AllPortsUnsupported(AgentRule):
-    """A request is for all ports at once, to an agent that cannot add them up.
+    """A request for all ports at once goes to an agent that cannot add them up.
 
     Such an agent refuses port 255 or answers for a port of its choice: the numbers mean something else than the reader thinks.
 
@@ -95,7 +96,7 @@ class AllPortsUnsupported(AgentRule):
 
 
 class XmitWaitUnsupported(AgentRule):
-    """A request clears the counter PortXmitWait at an agent that does not have it.
+    """A request clears PortXmitWait at an agent that does not count it.
 
     Nothing is lost, but zeros read from such an agent do not mean that there was no congestion.
 
@@ -103,7 +104,7 @@ class XmitWaitUnsupported(AgentRule):
     """
 
     code, name, severity = "PM007", "xmitwait-unsupported", INFO
-    reference = "IBA 16.1.3.5; kernel ib_pma.h; seed004 portCountersXmitWaitSupported"
+    reference = "IBA 16.1.3.5; kernel ib_pma.h; python-rdma portCountersXmitWaitSupported"
     message = "PortXmitWait selected at an agent that does not count it (CapabilityMask 0x{mask:04x})"
     example = "GetResp(ClassPortInfo) with CapabilityMask 0, then PerformanceSet(PortCounters) with CounterSelect2 1"
     lacks, asks = XMIT_WAIT, (PortCounters.counter_select2,)
@@ -114,18 +115,18 @@ class XmitWaitUnsupported(AgentRule):
 
 
 class NoSuchPort(Rule):
-    """Counters are asked of a port that the node does not have.
+    """A request is for counters of a port that the node does not have.
 
     Ports are numbered from 1 to NumPorts, and only switches have a port 0; the agent answers with an error or with nothing useful.
 
     Ask for a port that NodeInfo counts, or for 255 (all ports).
 
-    The NodeInfo that the node told last before the request. Silent for LIDs whose node is not known.
+    The NodeInfo that the node answered before the request. Silent for LIDs whose node is not known.
     """
 
     code, name, severity = "PM001", "portselect-zero", WARNING
-    reference = "IBA 16.1.3.5; seed004; kernel ib_pma.h"
-    message = "{attribute} of port {number} is asked of {port}, {why}"
+    reference = "IBA 16.1.3.5; python-rdma; kernel ib_pma.h"
+    message = "request for {attribute} of port {number} to {port}, {why}"
     example = "NodeInfo of a channel adapter with LID 5, then PerfGet(PortCounters) to LID 5 with PortSelect 0"
 
     @on_event(ChunkFollowed)

@@ -36,18 +36,18 @@ COUNTERS = (*WIDE, *NARROW, C.port_xmit_data, C.port_rcv_data, C.port_xmit_pkts,
 
 
 class ErrorCountersFull(Rule):
-    """An error counter of 8 or 16 bits has reached its end.
+    """An error counter of 8 or 16 bits reached its maximum.
 
     It stays there until it is cleared: errors since then are not counted, and a port that gets worse looks stable.
 
     Clear the counters and watch how fast they grow; read PortCountersExtended where the agent counts errors in 64 bits.
 
-    One good answer. It is a note: when the counter was cleared last is not known, and normal multicast alone fills
+    One good answer is enough. Only an `info`: when the counter was last cleared is not known, and normal multicast alone fills
     PortRcvSwitchRelayErrors.
     """
 
     code, name, severity = "PM005", "saturation-16", INFO
-    reference = "IBA 16.1.3.5; seed004"
+    reference = "IBA 16.1.3.5; python-rdma"
     when = Or((*(counter == 0xFFFF for counter in WIDE), *(counter == 0xFF for counter in NARROW))) & _TOLD
     flow = (LRH.slid, PortCounters.port_select)
     message = (
@@ -58,16 +58,18 @@ class ErrorCountersFull(Rule):
 
 
 class CountersFell(Rule):
-    """A counter fell although nobody was seen to clear it.
+    """A counter fell although no packet cleared it.
 
-    Counters stop at their end and do not wrap: the port or its node was restarted, or somebody cleared them by a way that the
-    capture does not show. Rates that were computed over this moment are wrong.
+    Counters stop at their maximum and do not wrap: the port or its node restarted, or somebody cleared them in a way that the
+    capture does not show. Rates computed across this moment are wrong.
 
-    Look for a restart of the node, or a second monitoring tool. Answers with a GRH are not compared.
+    Look for a restart of the node, or a second monitoring tool.
+
+    Two readings of the same port's counters, and no PerformanceSet to it in between. Answers with a GRH are not compared.
     """
 
     code, name, severity = "PM010", "counter-jump", INFO
-    reference = "IBA 16.1.3.5; seed004"
+    reference = "IBA 16.1.3.5; python-rdma"
     message = "port {port} of {owner}: {counter} fell from {before} to {now}, and no PerformanceSet was seen"
     example = "two GetResp(PortCounters) of a port, SymbolErrorCounter 5 and 3"
 

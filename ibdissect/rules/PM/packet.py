@@ -33,12 +33,12 @@ _ERRORS = (
 
 
 class CountersCleared(Rule):
-    """Somebody writes the counters of a port, which normally clears them.
+    """Somebody writes a port's counters, which normally clears them.
 
-    Differences between two readings mean nothing when a third party clears the counters in between; monitoring then shows
-    negative rates or misses errors.
+    Differences between two readings mean nothing if a third party clears the counters in between; monitoring then shows negative
+    rates or misses errors.
 
-    Let one tool clear counters, and the others only read (`perfquery` without -R).
+    Let one tool clear the counters, and all others only read them (`perfquery` without -R).
     """
 
     code, name, severity = "PM004", "set-clears-counters", INFO
@@ -51,17 +51,17 @@ class CountersCleared(Rule):
 
 
 class CountersFull(Rule):
-    """A 32-bit traffic counter has reached its end.
+    """A 32-bit traffic counter reached its maximum.
 
     It stays at 0xffffffff until it is cleared: traffic since then is not counted. At 100 Gb/s PortXmitData is full after 1.4 seconds.
 
     Read PortCountersExtended, whose counters have 64 bits.
 
-    One good answer. It is a note: any busy port fills these counters within seconds.
+    One good answer is enough. Only an `info`: any busy port fills these counters within seconds.
     """
 
     code, name, severity = "PM006", "saturation-32", INFO
-    reference = "IBA 16.1.3.5; seed004"
+    reference = "IBA 16.1.3.5; python-rdma"
     when = (
         (PortCounters.port_xmit_data == FULL)
         | (PortCounters.port_rcv_data == FULL)
@@ -96,7 +96,7 @@ class ErrorsCounted(Rule):
     Symbol errors and link recoveries point to the cable, discards and relay errors to routing or congestion, constraint
     errors to partitions.
 
-    Read the counters twice: only growth matters. For a growing symbol error counter check the cable first.
+    Read the counters twice: only growth matters. If the symbol errors grow, check the cable first.
     """
 
     code, name, severity = "PM011", "extended-error-counters", INFO

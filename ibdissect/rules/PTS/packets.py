@@ -9,14 +9,15 @@ from ibdissect.table.table import ChunkTable
 
 
 class LostBetweenPoints(PointRule):
-    """A packet that one point has never reached the next one.
+    """A packet that passed one point never reached the next.
 
-    The network between the two points dropped it. The frame is that of the last point that has it. That a file lacks a packet does
-    not suffice: the point behind is known to miss none, two later points lack it, or the receiver asked for this packet with a NAK.
-    A loss that is most likely, but not proved, is an info.
+    The network between the two points dropped it.
 
-    Look at the counters of switches and links between both points: PortXmitDiscards tell of congestion or a wrong virtual lane,
-    PortRcvErrors of cables, PortXmitConstraintErrors of partitions. Record at a third point between them.
+    Look at the counters of switches and links between both points: PortXmitDiscards point to congestion or a wrong virtual lane,
+    PortRcvErrors to cables, PortXmitConstraintErrors to partitions. Record at a third point between them.
+
+    The frame at the last point that has it. That a file lacks a packet is not enough: the next point is known to miss nothing, two
+    later points lack it, or the receiver asked for this packet with a NAK. A likely loss that is not proved is an `info`.
     """
 
     code, name, severity = "PTS001", "lost-between-points", ERROR
@@ -28,11 +29,12 @@ class LostBetweenPoints(PointRule):
 class DuplicatedBetweenPoints(PointRule):
     """The network delivered a packet twice.
 
-    A point that misses nothing has it once, and points behind it have it twice. No switch may do that: a receiver of datagrams
-    takes both, and duplicates of connected traffic cost it time. It is an info where one point only has it twice, as that point's
-    mirror may have doubled it.
+    No switch may do that: a receiver of datagrams accepts both, and duplicates of connected traffic cost it time.
 
     Look for loops and for mirrors that feed their copies back into the network between both points.
+
+    A point that misses nothing has the packet once, and later points have it twice. An `info` where only one point has it twice, as
+    that point's mirror may have doubled it.
     """
 
     code, name, severity = "PTS002", "duplicated-between-points", WARNING
@@ -44,12 +46,13 @@ class DuplicatedBetweenPoints(PointRule):
 class ChangedBetweenPoints(PointRule):
     """The P_Key, the service level, an address or the payload of a packet changed on the way.
 
-    Nothing between two points of a subnet may change these: they are covered by the ICRC. Two captures that show the same packet
-    with different values name the part of the network that rewrites it. It is an info where only the payload differs, as two
-    packets with the same PSN could be taken for one.
+    The ICRC covers them, so nothing between two points of a subnet may change them. The receiver drops such a packet, unless the
+    ICRC was computed again.
 
-    Look for a gateway, a middlebox or a faulty switch between both points. The receiver drops such a packet, unless the ICRC
-    was computed again.
+    Look for a gateway, a middlebox or a faulty switch between both points.
+
+    Two captures that show the same packet with different values. An `info` where only the payload differs, as two packets with the
+    same PSN could be taken for one.
     """
 
     code, name, severity = "PTS003", "changed-between-points", ERROR
@@ -59,12 +62,14 @@ class ChangedBetweenPoints(PointRule):
 
 
 class DamagedBetweenPoints(PointRule):
-    """A packet's payload changed between two points, and its ICRC is wrong behind them.
+    """A packet's payload changed between two points, and its ICRC is wrong afterwards.
 
-    Link errors would show in the VCRC or the Ethernet checksum, and the port would have dropped the packet. So a device between both
-    points damaged it in its memory and sent it on with new link checksums. The receiver drops it, and the sender sends it again.
+    Link errors would show in the VCRC or the Ethernet checksum, and the port would have dropped the packet. So a device between
+    both points damaged it in its memory and sent it on with new link checksums. The receiver drops it, and the sender repeats it.
 
-    Replace the switch or card between both points; look whether all damaged packets pass the same one.
+    Replace the switch or card between both points; check whether all damaged packets pass the same one.
+
+    The same packet at two points, the second time with another payload and a wrong ICRC.
     """
 
     code, name, severity = "PTS004", "damaged-between-points", ERROR
@@ -80,10 +85,11 @@ class DamagedBetweenPoints(PointRule):
 class NotificationLost(PointRule):
     """A congestion notification (CNP) was lost on its way to the sender.
 
-    The receiver saw marked packets and told the sender to slow down, but the sender never heard of it, and may go on sending
-    too fast.
+    The receiver saw marked packets and told the sender to slow down. The sender never heard of it and may go on sending too fast.
 
     Give CNPs a strict priority of their own at the switches between both points, and check that no ACL or policer drops it.
+
+    A marked flow whose CNP one point has and the next one lacks, as in PTS001. An `info` where the loss is likely but not proved.
     """
 
     code, name, severity = "PTS005", "cnp-lost-between-points", WARNING

@@ -26,19 +26,20 @@ SERVICE = "packet to QP 0x{qp:x} with {q_key}, the service there told {held} (SI
 
 
 class WrongGroupQKey(GroupRule):
-    """A datagram has another Q_Key than its group, or the service that it goes to.
+    """A datagram has another Q_Key than its multicast group or the service it goes to.
 
-    Members took the group's Q_Key when they joined; they drop the packet and count a violation. So does a service whose queue
-    pair and Q_Key were asked for (SIDR).
+    Members got the group's Q_Key when they joined; they drop the packet and count a violation. So does a service whose queue pair
+    and Q_Key were looked up (SIDR).
 
-    The sender has an old record of the group; let it join again. For a service, let it ask again: the queue pair may be another's now.
+    The sender has an outdated record of the group; let it join again. For a service, let it look up the queue pair again, which may
+    now belong to another.
 
-    The record of the group, which is certain. Or the latest SIDR_REP of the port that names this queue pair: only a warning, as
-    the service may have ended since.
+    The record of the group, which is certain. Or the latest SIDR_REP of the port that names this queue pair: then a warning, as the
+    service may have ended since.
     """
 
     code, name, severity = "QKY004", "qkey-mismatch-group", ERROR
-    reference = "IBA 10.5, 15.2.5.17; seed004 MCMemberRecord"
+    reference = "IBA 10.5, 15.2.5.17; python-rdma MCMemberRecord"
     message = "packet to group {group} with {q_key}, the group has {held}"
     example = "GetResp(MCMemberRecord) with Q_Key 0x0b1b, then a packet to that MGID with Q_Key 0x1111"
 

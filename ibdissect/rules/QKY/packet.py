@@ -18,14 +18,13 @@ PRIVILEGED = 0x80000000
 class ManagementQKey(Rule):
     """A datagram to queue pair 1 does not carry the well-known Q_Key.
 
-    Queue pair 1 accepts Q_Key 0x80010000 only. The packet is dropped and a bad-Q_Key trap may follow; the request behind it
-    times out.
+    Queue pair 1 accepts only Q_Key 0x80010000. The packet is dropped and a bad-Q_Key trap may follow; the request in it times out.
 
-    Correct the sender. A redirected management service may use another key, but then not on queue pair 1.
+    Correct the sender. A redirected management service may use another key, but not on queue pair 1.
     """
 
     code, name, severity = "QKY001", "qp1-qkey-value", ERROR
-    reference = "seed004 IB_DEFAULT_QP1_QKEY"
+    reference = "python-rdma IB_DEFAULT_QP1_QKEY"
     when = (DETH.q_key != GSI_KEY) & (BTH.destqp == 1) & present(LRH)
     flow = (*PACKET_FLOW, DETH.q_key)
     message = "Q_Key {q_key} to queue pair 1, which accepts 0x80010000 only"
@@ -35,14 +34,14 @@ class ManagementQKey(Rule):
 class SubnetManagementQKey(PacketRule):
     """A datagram to queue pair 0 carries a Q_Key.
 
-    Queue pair 0 does not check it and senders leave it 0. A value there shows a sender that treats subnet management like
-    other datagrams.
+    Queue pair 0 does not check it, and senders leave it 0. Another value shows a sender that treats subnet management like other
+    datagrams.
 
-    Nothing urgent; report it to the maker of the sender.
+    Nothing urgent; report it to the vendor of the sender.
     """
 
     code, name, severity = "QKY002", "qp0-qkey-nonzero", WARNING
-    reference = "seed004 IB_DEFAULT_QP0_QKEY; public captures"
+    reference = "python-rdma IB_DEFAULT_QP0_QKEY; public captures"
     when = (DETH.q_key != 0) & (BTH.destqp == 0)
     message = "Q_Key {q_key} to queue pair 0, where it is not used"
     example = "SubnGet(NodeInfo) with Q_Key 5"
@@ -51,12 +50,13 @@ class SubnetManagementQKey(PacketRule):
 class PrivilegedQKey(Rule):
     """An ordinary queue pair sends with a privileged Q_Key.
 
-    Q_Keys with the highest bit set are for the operating system: an application can only use one that its privileged side
-    put into the queue pair. Seen between ordinary queue pairs, it may be a service that pretends to be management.
+    Q_Keys with the highest bit set are reserved for the operating system: an application can use one only if its privileged side
+    put it into the queue pair. Between ordinary queue pairs it may be a service that poses as management.
 
     Find the process that owns the source queue pair.
 
-    One packet. It is a note: services of the kernel use such keys rightly, and a packet does not tell who owns a queue pair.
+    One packet is enough. Only an `info`: services of the kernel use such keys legitimately, and a packet does not show who owns a
+    queue pair.
     """
 
     code, name, severity = "QKY003", "privileged-qkey-user", INFO
@@ -72,7 +72,7 @@ class DatagramReserved(Rule):
 
     Receivers ignore it. A sender that fills it takes the source queue pair for 32 bits, or did not clear its buffer.
 
-    Look at the sender's driver: the byte belongs to no queue pair number.
+    Look at the sender's driver: the byte is not part of the queue pair number.
     """
 
     code, name, severity = "QKY006", "srcqp-reserved-bits", WARNING
@@ -84,16 +84,16 @@ class DatagramReserved(Rule):
 
 
 class SubnetManagementSource(Rule):
-    """A subnet management packet does not come from queue pair 0, or does not go there.
+    """A subnet management packet is not sent from queue pair 0 to queue pair 0.
 
-    Subnet management runs between queue pairs 0, which only privileged software can open. A packet to one from elsewhere is
-    forged or built wrongly; the receiver's answer goes to the wrong place.
+    Subnet management runs between queue pairs 0, which only privileged software can open. A packet from or to another one is forged
+    or faulty; the receiver's answer goes to the wrong place.
 
     Find the sender. Take it seriously: subnet management can reconfigure any port.
     """
 
     code, name, severity = "QKY007", "qp0-srcqp", ERROR
-    reference = "IBA 3.9; seed001 step 5"
+    reference = "IBA 3.9"
     when = ((BTH.destqp == 0) & (DETH.srcqp != 0)) | ((DETH.srcqp == 0) & (BTH.destqp != 0) & MAD.mgmt_class.isin(SMP_CLASSES))
     at = DETH.srcqp
     flow = (*PACKET_FLOW, DETH.srcqp)

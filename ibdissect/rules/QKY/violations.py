@@ -25,7 +25,7 @@ class BadQKeyReported(ReportedPackets):
 
     The port dropped it: the queue pair has another Q_Key than the sender believes.
 
-    Look at where the sender learnt the Q_Key: a multicast group made anew, a restarted service.
+    Check where the sender learnt the Q_Key: a recreated multicast group, or a restarted service.
     """
 
     code, name, severity = "QKY008", "bad-qkey-trap-flow", INFO
@@ -55,13 +55,13 @@ class BadQKeyReported(ReportedPackets):
 class QKeyViolations(ViolationCounted):
     """A port counted datagrams with a wrong Q_Key between two readings.
 
-    Somebody sends to a queue pair of this port with a Q_Key that it does not have; those datagrams are dropped silently.
+    Somebody sends to a queue pair of this port with a wrong Q_Key; those datagrams are dropped silently.
 
-    Look for a sender that knows an old Q_Key: multicast groups that were made anew, restarted services; trap 258 names both ends.
+    Look for a sender with an outdated Q_Key: recreated multicast groups, restarted services. Trap 258 names both ends.
     """
 
     code, name, severity = "QKY005", "qkey-violations-increment", WARNING
-    reference = "IBA 14.2.5.6; seed000 T29-5"
+    reference = "IBA 14.2.5.6"
     message = "{port} counts {now} Q_Key violations, {before} before"
     example = "two GetResp(PortInfo) of a port, Q_KeyViolations 0 and 3"
     at = PortInfo.q_key_violations

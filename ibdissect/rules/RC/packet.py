@@ -35,7 +35,7 @@ class NakReceived(Rule):
     A sequence error says that packets were lost on the way; the sender repeats them. Every other NAK ends the connection: an
     R_Key without permission, a length that does not fit, or an error of the responder.
 
-    Sequence errors: look for drops and bad ICRCs on the path. Others: compare R_Key, address and length of the request with
+    For sequence errors, look for drops and bad ICRCs on the path. For others, compare R_Key, address and length of the request with
     what the application registered.
     """
 
@@ -48,9 +48,9 @@ class NakReceived(Rule):
 
 
 class NakReservedCode(Rule):
-    """A NAK has a code that means nothing.
+    """A NAK has a reserved code.
 
-    The requester cannot tell what failed; most end the connection.
+    The requester cannot tell what failed; most requesters end the connection.
 
     Check the ICRC, then the responder's firmware.
     """
@@ -64,9 +64,9 @@ class NakReservedCode(Rule):
 
 
 class SyndromeReserved(Rule):
-    """An acknowledgement is neither ACK nor NAK.
+    """The syndrome of an acknowledgement is reserved: it is neither ACK nor NAK.
 
-    The requester drops it and waits until its timer runs out.
+    The requester drops it and waits until its timer expires.
 
     Check the ICRC, then the responder's firmware.
     """
@@ -82,9 +82,9 @@ class SyndromeReserved(Rule):
 class AtomicLength(PacketRule):
     """An atomic operation, or its acknowledgement, carries payload.
 
-    The operands and the result stand in the headers; there is nothing else to send. The receiver drops the packet.
+    The operands and the result are in the headers; there is nothing else to send. The receiver drops the packet.
 
-    Check the sender; operations on more than 8 bytes are another (vendor's) extension.
+    Check the sender; atomic operations on more than 8 bytes are a vendor's extension.
     """
 
     code, name, severity = "RC016", "atomic-length", ERROR
@@ -98,10 +98,10 @@ class AtomicLength(PacketRule):
 class RKeyZero(PacketRule):
     """An RDMA request names no memory: its R_Key is 0.
 
-    Memory regions do not get the key 0, so the responder refuses access and the connection ends. Requests of length 0 may
-    have it.
+    Memory regions do not get the key 0, so the responder refuses access and the connection ends. Only requests of length 0 may have
+    it.
 
-    Check how the application told its peer the R_Key; it was probably never sent or filled in.
+    Check how the application sent the R_Key to its peer; it was probably never sent or filled in.
     """
 
     code, name, severity = "RC018", "rkey-zero", WARNING
@@ -112,7 +112,7 @@ class RKeyZero(PacketRule):
 
 
 class LengthZeroWrite(PacketRule):
-    """An RDMA WRITE says that it writes nothing, and carries payload.
+    """An RDMA WRITE of length 0 carries payload.
 
     The responder writes by the length in the header; the payload is lost or the request refused.
 

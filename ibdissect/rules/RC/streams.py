@@ -41,19 +41,19 @@ def of_hole(stream: Stream, hole: Hole, psn: int, *proof: tuple[int, str]) -> Hi
 
 
 class RequestsLost(Rule):
-    """Requests of a connection are missing, and nothing was done about it.
+    """Requests of a connection were lost, and nobody recovered them.
 
-    The responder did not acknowledge them, asked for nothing, and the requester did not send them again: data is lost until a
-    timer runs out, if it does.
+    The responder neither acknowledged them nor asked for them, and the requester did not send them again: data is missing until a
+    timer expires, if one does.
 
-    Look for drops between the capture and the responder, and whether the responder is alive.
+    Look for drops between the capture and the responder, and check whether the responder is alive.
 
-    The capture goes on for ten seconds, and shows that it misses nothing: in ERF by its traffic (a thousand packets that follow each
+    The capture goes on for ten seconds and shows that it misses nothing: in ERF by its traffic (a thousand packets that follow each
     other or were answered), elsewhere no packet is missing within ten seconds.
     """
 
     code, name, severity = "RC001", "psn-gap", WARNING
-    reference = "IBA 9.7.5.1.2; seed004 BTH.PSN"
+    reference = "IBA 9.7.5.1.2; python-rdma BTH.PSN"
     needs = (CaptureLoss, Streams)
     message = "{ends}: {missing} requests from PSN {psn} on never came, and were neither asked for nor acknowledged"
     example = "SENDs with PSN 1, 2 and 4, acknowledged up to 2, and ten seconds of silence"
@@ -71,14 +71,17 @@ class RequestsLost(Rule):
 class RequestsRepeated(Rule):
     """Requests were sent again.
 
-    Something was lost on the way there or back, or an answer took longer than the requester's timer. Every repetition costs
-    bandwidth; the time-out before it costs much more.
+    Something was lost in either direction, or an answer took longer than the requester's timer. Every repetition costs bandwidth;
+    the timeout before it costs much more.
 
-    Few: ignore. Many: look for NAKs (RC004), drops and bad ICRCs, and compare the Local ACK Timeout with the response times.
+    If there are few, ignore them. If there are many, look for NAKs (RC004), drops and bad ICRCs, and compare the Local ACK Timeout
+    with the response times.
+
+    A request with a PSN that was already sent. A late packet that fills a gap is not one.
     """
 
     code, name, severity = "RC002", "psn-duplicate", INFO
-    reference = "IBA 9.7.5.1.1, 9.7.6.1; seed004 BTH.PSN"
+    reference = "IBA 9.7.5.1.1, 9.7.6.1; python-rdma BTH.PSN"
     message = "{ends}: PSN {psn} was sent before; the requester repeats"
     example = "two SENDs with the same PSN"
 
@@ -88,16 +91,18 @@ class RequestsRepeated(Rule):
 
 
 class Wrap(Rule):
-    """The packet sequence numbers of a connection passed their end.
+    """The packet sequence numbers of a connection wrapped around.
 
-    Nothing is wrong: 24 bits are used up after 16.8 million packets, less when the first PSN was drawn at random. Tools that
-    compare PSNs as plain numbers fail here.
+    Nothing is wrong: 24 bits are used up after 16.8 million packets, earlier if the first PSN was random. Tools that compare PSNs
+    as plain numbers fail here.
 
-    Nothing; look here first when another tool reports loss at this frame.
+    Nothing; look here first if another tool reports loss at this frame.
+
+    One request whose packets reach PSN 0xffffff.
     """
 
     code, name, severity = "RC003", "psn-wrap", INFO
-    reference = "IBA 9.7.2; seed004 BTH.PSN"
+    reference = "IBA 9.7.2; python-rdma BTH.PSN"
     message = "{ends}: the PSN wraps from 0xffffff to 0"
     example = "a SEND with PSN 0xffffff and one with PSN 0"
 
@@ -109,8 +114,8 @@ class Wrap(Rule):
 class ReceiverNotReady(PacketRule):
     """A responder had no receive buffer (RNR NAK).
 
-    The requester waits for the time in the NAK and tries again; throughput falls to a message per timer. After the RNR retry
-    count of the connection is used up (7 means never), the connection ends.
+    The requester waits for the time in the NAK and tries again; throughput falls to one message per timer. After the connection's
+    RNR retry count is used up (7 means never), the connection ends.
 
     Post receives earlier or more of them, use a shared receive queue, or shorten the minimum RNR timer.
     """
@@ -126,14 +131,15 @@ class ReceiverNotReady(PacketRule):
 class MsnRegression(Rule):
     """The message number of a responder fell.
 
-    The number counts completed messages. A requester that believes it takes completed messages for open ones, or the other
-    way round.
+    The number counts completed messages. A requester that trusts it takes completed messages for open ones, or the other way round.
 
-    Check whether two connections share the queue pair numbers in this capture; else look at the responder's firmware.
+    Check whether two connections use the same queue pair numbers in this capture; otherwise look at the responder's firmware.
+
+    Two acknowledgements of one connection, the second of a later PSN.
     """
 
     code, name, severity = "RC009", "msn-regression", ERROR
-    reference = "IBA 9.7.7.1; seed004 AETH.MSN"
+    reference = "IBA 9.7.7.1; python-rdma AETH.MSN"
     message = "{ends}: MSN {msn} with PSN {psn}, after MSN {before} with an earlier PSN"
     example = "acknowledgements of PSN 5 with MSN 3, and of PSN 6 with MSN 2"
 
@@ -143,16 +149,18 @@ class MsnRegression(Rule):
 
 
 class MsnJump(Rule):
-    """The message number of a responder rose by more than there were packets.
+    """The message number of a responder rose by more than the number of packets.
 
     Every message has at least one packet, so the number cannot run ahead of the PSN: one of the two acknowledgements is wrong,
     or belongs to another connection.
 
-    Check whether two connections share the queue pair numbers in this capture; else look at the responder's firmware.
+    Check whether two connections use the same queue pair numbers in this capture; otherwise look at the responder's firmware.
+
+    Two acknowledgements of one connection, the second of a later PSN.
     """
 
     code, name, severity = "RC010", "msn-jump", INFO
-    reference = "IBA 9.7.7.1; seed004 AETH.MSN"
+    reference = "IBA 9.7.7.1; python-rdma AETH.MSN"
     message = "{ends}: MSN rose from {before} to {msn} over {packets} packets"
     example = "acknowledgements of PSN 5 with MSN 3, and of PSN 6 with MSN 100"
 
@@ -162,18 +170,18 @@ class MsnJump(Rule):
 
 
 class ReadUnanswered(Rule):
-    """An RDMA READ did not get all of its data.
+    """An RDMA READ did not get all its data.
 
-    The responder did not answer to the end, and the requester does not ask again any more: its work request hangs or failed.
+    The responder did not answer in full, and the requester does not ask again: its work request hangs or failed.
 
-    Look whether the responder's queue pair went to the error state, or whether its answers are lost behind the capture.
+    Check whether the responder's queue pair went to the error state, or whether its answers are lost after the capture point.
 
-    The capture goes on for ten seconds, and shows that it misses nothing: in ERF by its traffic (a thousand packets that follow each
+    The capture goes on for ten seconds and shows that it misses nothing: in ERF by its traffic (a thousand packets that follow each
     other or were answered), elsewhere no packet is missing within ten seconds.
     """
 
     code, name, severity = "RC012", "read-response-missing", WARNING
-    reference = "IBA 9.7.5.1.9; seed004 RETH"
+    reference = "IBA 9.7.5.1.9; python-rdma RETH"
     needs = (CaptureLoss, Streams)
     message = "{ends}: RDMA READ up to PSN {psn} was not answered to its end"
     example = "a READ of 3000 bytes, its first two responses, and ten seconds of silence"
@@ -194,10 +202,12 @@ class WriteLength(Rule):
     The responder refuses the message with an invalid request NAK, and the connection ends.
 
     Compare the path MTU that both sides use; look at the sender's driver.
+
+    All packets of the message, with consecutive PSNs.
     """
 
     code, name, severity = "RC014", "write-length-mismatch", ERROR
-    reference = "IBA 9.7.4.1.6; seed004 RETH.DMALen"
+    reference = "IBA 9.7.4.1.6; python-rdma RETH.DMALen"
     message = "{ends}: RDMA WRITE of {claimed} bytes (DMALen) carries {found}"
     example = "a WRITE First with DMALen 600 and 256 bytes, and a WRITE Last with 256 bytes"
 
@@ -208,12 +218,14 @@ class WriteLength(Rule):
 
 
 class OpcodeOrder(Rule):
-    """A message has its packets in an order that is not possible.
+    """The packets of a message are in an impossible order.
 
-    First, Middle and Last make a message, Only is one. Anything else is refused with an invalid request NAK (RC) or dropped
-    (UC). The PSNs follow each other, so nothing was lost in between.
+    A message is First, Middle and Last, or Only. Anything else is refused with an invalid request NAK (RC) or dropped (UC). The
+    PSNs are consecutive, so nothing was lost in between.
 
     Look at the sender's driver or firmware.
+
+    Two packets with consecutive PSNs.
     """
 
     code, name, severity = "RC015", "write-sequence-error", ERROR
@@ -229,18 +241,18 @@ class OpcodeOrder(Rule):
 class RetriesExhausted(Rule):
     """A packet was sent more often than its connection's retry counter allows.
 
-    After as many time-outs as the REQ's Retry Count says, a connection has to end; one that goes on hides a dead path. Where the
-    capture does not show the REQ, seven retries are allowed: the counter has three bits.
+    After as many timeouts as the REQ's Retry Count, a connection has to end; one that goes on hides a dead path.
 
     Look at the responder, which does not answer, and at the requester's driver, which does not give up.
 
-    Repetitions of one packet a millisecond or more apart, without a NAK in between. The capture must show the other direction: of
-    this connection, or other packets or CM messages of a responder that says nothing of this one at all. RoCE is not judged:
-    adapters with adaptive retransmission start with short timers and count the time, not the tries.
+    Repetitions of one packet a millisecond or more apart, without a NAK in between. If the capture does not show the REQ, seven
+    retries are allowed, since the counter has three bits. The capture must show the other direction: of this connection, or packets
+    of the responder that belong to others. RoCE is not judged: adapters with adaptive retransmission start with short timers and
+    limit the time, not the number of tries.
     """
 
     code, name, severity = "RC019", "retry-exhausted", ERROR
-    reference = "IBA 9.9.2.1.1, 12.7.38; seed004 REQ.RetryCount; NVIDIA Adaptive Retransmission (roce_adp_retrans_en)"
+    reference = "IBA 9.9.2.1.1, 12.7.38; python-rdma REQ.RetryCount; NVIDIA Adaptive Retransmission (roce_adp_retrans_en)"
     message = "{ends}: PSN {psn} was sent {sent} times, {allowed} repetitions are allowed"
     example = "a SEND that is sent nine times, 100 ms apart, without a NAK in between"
 
@@ -263,12 +275,12 @@ class RetriesExhausted(Rule):
 class NakIgnored(Rule):
     """A responder asked for a packet again, and the requester never sent it again.
 
-    A NAK with a PSN sequence error tells the requester where to go on. One that stays silent has given up: its retry counter
-    was used up, or its queue pair went to the error state.
+    A NAK with a PSN sequence error tells the requester where to resume. A requester that does not react has given up: its retry
+    counter was used up, or its queue pair went to the error state.
 
     Look at the requester's completion errors.
 
-    The capture goes on for ten seconds, and shows that it misses nothing: in ERF by its traffic (a thousand packets that follow each
+    The capture goes on for ten seconds and shows that it misses nothing: in ERF by its traffic (a thousand packets that follow each
     other or were answered), elsewhere no packet is missing within ten seconds.
     """
 
@@ -294,18 +306,18 @@ class NakIgnored(Rule):
 class MessageLost(Rule):
     """Packets of an unreliable connection are missing.
 
-    UC does not repeat: the messages they belonged to are lost, and nobody is told.
+    UC does not repeat: the messages that they belonged to are lost, and nobody is told.
 
     Look for drops on the path (congestion, bad ICRCs), or use RC.
 
-    Nobody acknowledges packets of UC, so their loss looks the same whether the network or the capture lost them. A finding is a
-    warning where the rest of the traffic shows that the capture misses nothing (a thousand packets that follow each other or were
-    answered, and none that did not), and `info` elsewhere; captures of ibdump are not judged then. A packet that comes late was
-    recorded out of order.
+    Nobody acknowledges packets of UC, so their loss looks the same whether the network or the capture lost them. A warning where
+    the rest of the traffic shows that the capture misses nothing (a thousand packets that follow each other or were answered, and
+    none that did not), an `info` elsewhere; captures of ibdump are not judged then. A packet that arrives late was recorded out of
+    order.
     """
 
     code, name, severity = "RC021", "uc-message-gap", WARNING
-    reference = "IBA 9.8.2.2; seed004 BTH.PSN"
+    reference = "IBA 9.8.2.2; python-rdma BTH.PSN"
     needs = (CaptureLoss, Streams)
     message = "{ends}: {missing} packets are missing in front of PSN {psn}"
     example = "UC SENDs with PSN 1 and 3"

@@ -28,11 +28,13 @@ def _bad_vcrc(table: ChunkTable) -> npt.NDArray[np.bool_]:
 class RoceIcrcBad(Rule):
     """The ICRC of a RoCE packet is wrong.
 
-    Something between sender and capture changed bytes that nobody may change: a faulty cable, card or switch memory, or a
-    middlebox that rewrites packets. The receiver drops the packet without a word and the sender retransmits after a timeout.
+    Something between sender and capture changed bytes that must not change: a faulty cable, card or switch memory, or a middlebox
+    that rewrites packets. The receiver silently drops the packet, and the sender retransmits after a timeout.
 
-    Look where wrong packets come from: one link points to hardware, all flows through one device to that device. A capture
-    taken on the sender itself may show packets from before the card wrote the checksum; see ROC005.
+    Find out where wrong packets come from: if they come over one link, suspect its hardware; if all flows pass one device, suspect
+    that.
+
+    One whole packet. A capture taken on the sender itself may show packets before the card wrote the checksum; see ROC005.
     """
 
     code, name, severity = "ROC004", "roce-icrc-bad", ERROR
@@ -49,7 +51,7 @@ class IcrcMissing(Rule):
 
     They were captured on the sending host, before the hardware computed the checksum. Damage to such packets cannot be seen.
 
-    Nothing, when the capture was taken on the sender. On a mirror port it is damage.
+    Nothing, if the capture was taken on the sender. On a mirror port it is damage.
     """
 
     code, name, severity = "ROC005", "icrc-zero", INFO
@@ -65,10 +67,10 @@ class IcrcMissing(Rule):
 class IcrcBad(Rule):
     """The ICRC of an InfiniBand packet is wrong.
 
-    The ICRC covers all that no switch changes, from sender to receiver. A wrong one with a right VCRC means that a device on
-    the way damaged the packet and sealed it again. The receiver drops it.
+    The ICRC covers everything that no switch changes, from sender to receiver. If it is wrong but the VCRC is right, a device on
+    the way damaged the packet and computed a new VCRC. The receiver drops it.
 
-    Compare captures in front of and behind each switch on the path; look at the symbol and link error counters of the ports.
+    Compare captures before and after each switch on the path; look at the symbol and link error counters of the ports.
     """
 
     code, name, severity = "ROC006", "ib-icrc-bad", ERROR
@@ -83,10 +85,12 @@ class IcrcBad(Rule):
 class VcrcBad(Rule):
     """The VCRC of an InfiniBand packet is wrong.
 
-    The VCRC protects one link. A wrong one means bit errors on the link that was captured, or a capture device that changes
-    headers (virtual lane) without computing it again. The port at the end of the link drops the packet.
+    The VCRC protects one link. A wrong one means bit errors on the captured link, or a capture device that changes headers (virtual
+    lane) without computing it again. The port at the end of the link drops the packet.
 
-    Read the error counters of both ports of the link; replace the cable when they grow. A zero VCRC counts as not captured.
+    Read the error counters of both ports of the link; replace the cable if they grow.
+
+    One whole packet. A zero VCRC counts as not captured.
     """
 
     code, name, severity = "ROC007", "vcrc-bad", WARNING

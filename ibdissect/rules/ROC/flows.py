@@ -25,11 +25,13 @@ class _PairRule(Rule):
 class OneSourcePort(_PairRule):
     """All connections from one host to another have the same UDP source port.
 
-    Switches spread flows over parallel links by a hash of addresses and ports. With one port for all connections everything
-    takes one link, while others are idle. Linux takes the port from the flow label or the queue pair numbers; older drivers have one
-    port for all. It is no fault: with a single path between the hosts nothing is lost.
+    Switches spread flows over parallel links by a hash of addresses and ports. With one port for all connections everything takes
+    one link, while others are idle. With a single path between the hosts nothing is lost.
 
-    Update the driver, or set a flow label for each connection.
+    Update the driver, or set a flow label for each connection. Linux derives the port from the flow label or the queue pair
+    numbers; older drivers use one port for all.
+
+    Packets to at least eight queue pairs of one host, all from one port.
     """
 
     code, name, severity = "ROC002", "roce-srcport-entropy", INFO
@@ -51,13 +53,15 @@ class OneSourcePort(_PairRule):
 
 
 class CongestionUntold(_PairRule):
-    """Switches marked packets, and the receiver did not tell the sender.
+    """Switches marked packets, and the receiver did not notify the sender.
 
     Congestion control of RoCE (DCQCN) works by notification packets (CNP). Without them senders go on at full rate until
     buffers overflow or priority flow control stops the link.
 
     Enable ECN for RoCE at the receiver (notification point), and check that CNPs are not dropped: they often have a priority of
-    their own. Nothing, where the senders go by round-trip times, or where CNPs take another link of a bond than the one captured.
+    their own. Nothing, if the senders rely on round-trip times, or if CNPs take another link of a bond than the captured one.
+
+    A marked packet and a second without a CNP, in a capture that shows both directions between the hosts.
     """
 
     code, name, severity = "ROC008", "roce-ecn-without-cnp", INFO

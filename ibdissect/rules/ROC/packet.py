@@ -40,10 +40,10 @@ def _far_apart_6(table: ChunkTable) -> Bool:
 class SourcePort(Rule):
     """The UDP source port of a RoCE packet is outside the dynamic range.
 
-    Senders put a hash of the flow into 0xC000 to 0xFFFF, by which switches spread flows over links. Another port works but
-    may collide with rules of firewalls and counters that know the range.
+    Senders put a hash of the flow into 0xC000 to 0xFFFF, by which switches spread flows over links. Another port works but may not
+    match firewall rules and counters that expect the range.
 
-    Nothing, unless load spreads badly; then look at how the sender's driver chooses the port.
+    Nothing, unless the load is spread badly; then check how the sender's driver chooses the port.
     """
 
     code, name, severity = "ROC003", "roce-srcport-range", INFO
@@ -55,10 +55,10 @@ class SourcePort(Rule):
 
 
 class CongestionNotification(PacketRule):
-    """A congestion notification packet is not formed as one.
+    """A congestion notification packet is malformed.
 
-    The card finds the flow to slow down by the queue pair, and takes a PSN of 0 and the BECN bit as the mark of a
-    notification. One that differs may be ignored, and the congestion goes on.
+    The card finds the flow to slow down by the queue pair, and recognises a notification by a PSN of 0 and the BECN bit. It may
+    ignore a packet that differs, and the congestion goes on.
 
     Look at the firmware of the card that sent it.
     """
@@ -73,11 +73,11 @@ class CongestionNotification(PacketRule):
 class TimeToLive(PacketRule):
     """A RoCE packet to another network may not pass a router.
 
-    A router drops a packet whose time to live (hop limit) runs out. With 0 or 1 from the sender it works between neighbours
-    only; connections to other networks fail after retries.
+    A router drops a packet whose time to live (hop limit) expires. With 0 or 1 from the sender, packets reach only neighbours;
+    connections to other networks fail after retries.
 
-    Set the hop limit in the application's address handle or queue pair (64 or more). Captured behind the last router, a
-    value of 1 may be right.
+    Set the hop limit in the application's address handle or queue pair (64 or more). After the last router, a value of 1 may be
+    right.
     """
 
     code, name, severity = "ROC010", "roce-ttl-1", WARNING
@@ -97,7 +97,7 @@ class RoceManagementQKey(Rule):
     """
 
     code, name, severity = "ROC011", "roce-ud-qkey", INFO
-    reference = "seed004 IB_DEFAULT_QP1_QKEY"
+    reference = "python-rdma IB_DEFAULT_QP1_QKEY"
     when = (DETH.q_key != GSI_KEY) & (BTH.destqp == 1) & IS_ROCE
     flow = (*PACKET_FLOW, DETH.q_key)
     message = "Q_Key {q_key} to queue pair 1, which accepts 0x80010000 only"
@@ -105,16 +105,15 @@ class RoceManagementQKey(Rule):
 
 
 class RocePKey(Rule):
-    """A RoCE packet carries another P_Key than the default.
+    """A RoCE packet carries a P_Key other than the default.
 
-    RoCE ports hold the default partition 0xFFFF only; VLANs separate traffic instead. A receiver drops a packet with another
-    P_Key.
+    RoCE ports hold only the default partition 0xFFFF; VLANs separate traffic instead. A receiver drops a packet with another P_Key.
 
     Check the P_Key index in the application; it must be 0.
     """
 
     code, name, severity = "ROC012", "roce-pkey", WARNING
-    reference = "seed002, default P_Key; soft-RoCE captures"
+    reference = "Shanley, default P_Key; soft-RoCE captures"
     when = IS_ROCE & (BTH.p_key != DEFAULT_PKEY) & ((BTH.p_key & 0x7FFF) != 0)
     flow = (*PACKET_FLOW, BTH.p_key)
     message = "P_Key 0x{p_key:04x}, RoCE uses 0xffff"
@@ -124,8 +123,7 @@ class RocePKey(Rule):
 class Fragmented(Rule):
     """A RoCE packet was fragmented by IP.
 
-    Cards do not put fragments together: the packet is lost, and the sender retransmits the same size again until the
-    connection fails.
+    Cards do not reassemble fragments: the packet is lost, and the sender retransmits the same size until the connection fails.
 
     Make the path MTU of the queue pairs fit the smallest Ethernet MTU on the way, with 60 to 80 bytes to spare for headers.
     """
@@ -141,9 +139,9 @@ class Fragmented(Rule):
 class RoceVersion1(Rule):
     """The capture holds RoCE version 1.
 
-    Version 1 (Ethertype 0x8915) cannot be routed. Peers that speak version 2 only do not hear it.
+    Version 1 (Ethertype 0x8915) cannot be routed. Peers that support only version 2 do not receive it.
 
-    Let the application or `cma_roce_mode` choose a GID of type RoCE v2, where both sides can.
+    Let the application or `cma_roce_mode` choose a GID of type RoCE v2, if both sides support it.
     """
 
     code, name, severity = "ROC015", "rocev1-ethertype", INFO

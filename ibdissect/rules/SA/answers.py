@@ -36,13 +36,13 @@ _SERVICE_P_KEY = mask_for(ServiceRecord, ("service_p_key",))
 
 
 class SendOnlyNoGroup(RefusedJoin):
-    """A send-only or non-member join was refused, because nobody had made the group.
+    """A send-only or non-member join was refused, because the group did not exist.
 
     Only a full member creates a group. The sender's packets go nowhere until somebody joins to receive them.
 
-    Nothing, if no receiver is there yet: the sender must try again. Else compare the MGIDs of both.
+    Nothing, if there is no receiver yet: the sender must try again. Otherwise compare the MGIDs of both.
 
-    A Set of MCMemberRecord without FullMember, refused with an error of the SA, while no record of the group was seen before.
+    A Set of MCMemberRecord without FullMember, refused with an error of the SA, and no record of the group before it.
     """
 
     code, name, severity = "SA014", "mcmember-join-nonexisting-sendonly", INFO
@@ -59,16 +59,18 @@ class SendOnlyNoGroup(RefusedJoin):
 
 
 class PathLids(Rule):
-    """A path leads to another LID than the port of its GID has.
+    """A path contains a LID that the port with its GID does not have.
 
     Packets on this path reach another port or none; connections time out.
 
-    The SA works with old LIDs, or a client cached the record: restart the sweep and clear path caches. Ports are judged that the
-    capture shows being written to, or that told their LID before and after.
+    The SA works with outdated LIDs, or a client cached the record: restart the sweep and clear path caches.
+
+    The GUID in a NodeInfo, and the port's LID: the capture shows the port being written to, or it answered the same LID before and
+    after the path.
     """
 
     code, name, severity = "SA015", "path-record-lid-mismatch", WARNING
-    reference = "IBA 15.2.5.16; seed004 PathRecord"
+    reference = "IBA 15.2.5.16; python-rdma PathRecord"
     message = "{which} {lid} for port GUID 0x{guid:016x}, which had LID {held} and never that one"
     example = "PortInfo with LID 5 of a port, set and told, and a PathRecord with DLID 9 for its GID"
 
@@ -147,11 +149,11 @@ def _held(port: Port, lid: int, frame: int) -> bool:
 
 
 class NoPathsAsked(Rule):
-    """A query for paths wants none: NumbPath is 0.
+    """A query for paths asks for none: NumbPath is 0.
 
-    NumbPath is the greatest number of paths to answer for each pair of ports. With 0 the answer is empty.
+    NumbPath is the largest number of paths to return for each pair of ports. With 0 the answer is empty.
 
-    Set NumbPath to what is wanted (127 for all), or leave it out of the component mask.
+    Set NumbPath to the number wanted (127 for all), or leave it out of the component mask.
     """
 
     code, name, severity = "SA016", "path-record-numpath-zero", WARNING
@@ -163,11 +165,13 @@ class NoPathsAsked(Rule):
 
 
 class NotReversible(Rule):
-    """A reversible path was asked for, and the answer is one that is not.
+    """A request for a reversible path got one that is not reversible.
 
     Responders answer along the reverse of the path; on one that is not reversible the answer may not arrive.
 
-    Look at the routing engine of the subnet manager, and whether the answer belongs to an old query.
+    Look at the routing engine of the subnet manager, and check whether the answer belongs to an earlier query.
+
+    A request that selects Reversible, and its answer.
     """
 
     code, name, severity = "SA017", "path-record-reversible-zero", INFO
@@ -217,10 +221,12 @@ class ServicePartition(Rule):
     The SA refuses the registration; clients of that partition could not reach the service anyway.
 
     Correct the ServiceP_Key of the client, or add the port to the partition.
+
+    A native request without GRH that selects ServiceP_Key, and the whole P_Key table of the port before it.
     """
 
     code, name, severity = "SA023", "servicerecord-pkey", WARNING
-    reference = "IBA 15.2.5.14; opensm osm_sa_service_record; seed004"
+    reference = "IBA 15.2.5.14; opensm osm_sa_service_record; python-rdma"
     message = "ServiceP_Key 0x{p_key:04x} from {port}, whose P_Key table has no such partition"
     example = "GetResp(P_KeyTable) of a port with 0xffff only, and its SubnAdmSet(ServiceRecord) with ServiceP_Key 0x8123"
 

@@ -42,10 +42,12 @@ def of_records(table: ChunkTable, when: Expr) -> Iterator[tuple[int, type[Struct
 class MaskBeyondRecord(Rule):
     """A component mask chooses components that the record does not have.
 
-    The SA refuses the query or ignores the bits, and answers more than was asked for. A mask that was not swapped to
-    network byte order looks like this.
+    The SA refuses the query, or ignores the bits and returns more than was asked for. A mask that was not converted to network byte
+    order looks like this.
 
     Correct the client: bit 0 is the first field of the record, counted from the least significant bit of the mask.
+
+    One request is enough.
     """
 
     code, name, severity = "SA001", "compmask-beyond-attr", ERROR
@@ -65,11 +67,11 @@ class MaskBeyondRecord(Rule):
 
 
 class MaskEmpty(Rule):
-    """A SubnAdmGet chooses no component.
+    """A SubnAdmGet selects no component.
 
-    It asks for any record at all. As Get has room for one, the SA answers "too many records", or with the one it likes.
+    It asks for any record at all. As Get has room for one, the SA answers "too many records", or with any one of them.
 
-    Name a component in the mask, or ask with GetTable if the whole table is wanted.
+    Select a component in the mask, or use GetTable if the whole table is wanted.
     """
 
     code, name, severity = "SA002", "compmask-multiple-instances", INFO
@@ -81,12 +83,12 @@ class MaskEmpty(Rule):
 
 
 class ClassStatus(Rule):
-    """The SA refuses a SubnAdmGet or SubnAdmSet with a status of its class.
+    """The SA refuses a SubnAdmGet or SubnAdmSet with a class-specific status.
 
     The requester does not get what it asked for: 1 no resources, 2 request invalid, 3 no records, 4 too many records,
     5 invalid GID, 6 insufficient components, 7 denied.
 
-    No records is often no fault. For too many records use GetTable; for the others compare the request with what the SA needs.
+    "No records" is often no fault. For "too many records" use GetTable; for the others compare the request with what the SA needs.
     """
 
     code, name, severity = "SA003", "get-multiple-records", INFO
@@ -99,16 +101,18 @@ class ClassStatus(Rule):
 
 
 class AttributeOffset(Rule):
-    """The distance between the records of an SA table does not fit the record.
+    """The AttributeOffset of an SA table does not fit its records.
 
-    The requester steps through the table by AttributeOffset (in words of 8 bytes); with a wrong one every record behind the
-    first is read from the wrong place.
+    The requester steps through the table by AttributeOffset (in words of 8 bytes); with a wrong one it reads every record after the
+    first from the wrong place.
 
-    Correct the SA, or look for two ends that follow different versions of the record.
+    Correct the SA, or check whether both ends use different versions of the record.
+
+    The first segment of a table that holds at least one record.
     """
 
     code, name, severity = "SA004", "sa-attr-offset", ERROR
-    reference = "IBA 15.2.1.1; opensm ib_get_attr_offset; seed004"
+    reference = "IBA 15.2.1.1; opensm ib_get_attr_offset; python-rdma"
     at = SAFormat.attribute_offset
     message = "AttributeOffset {words} words for {record}, which takes {expected}"
     example = "SubnAdmGetTableResp(NodeRecord) with AttributeOffset 3"
@@ -127,7 +131,7 @@ class AttributeOffset(Rule):
 class ClassStatusUnknown(Rule):
     """An SA response has a class status that is not defined.
 
-    The requester knows that it failed but not why. Codes are 1 to 7, and 8 in OpenSM.
+    The requester learns that it failed but not why. Codes are 1 to 7, and 8 in OpenSM.
 
     Correct or update the SA; check for a status written in the wrong byte order.
     """
@@ -143,7 +147,7 @@ class ClassStatusUnknown(Rule):
 class KeyInResponse(Rule):
     """An SA response carries an SM_Key.
 
-    The key proves that a request is trusted; a response needs none, and one that repeats it gives the key to everybody on the way.
+    The key proves that a request is trusted; a response needs none, and one that repeats it shows the key to everybody on the way.
 
     Update the SA; treat the capture as secret.
     """
@@ -157,9 +161,9 @@ class KeyInResponse(Rule):
 
 
 class UntrustedPKeyQuery(Rule):
-    """Somebody asks for partition tables without an SM_Key.
+    """A request for partition tables carries no SM_Key.
 
-    The SA gives them to trusted requesters only: the answer is empty or an error, which looks as if there were no partitions.
+    The SA gives them only to trusted requesters: the answer is empty or an error, as if there were no partitions.
 
     Give the tool the key (`saquery --smkey`), or do not rely on the answer.
     """
@@ -173,16 +177,16 @@ class UntrustedPKeyQuery(Rule):
 
 
 class Redirected(Rule):
-    """The SA redirects a requester to another place.
+    """The SA redirects a requester to another address.
 
-    The request is not done; the requester has to read ClassPortInfo and ask at the address there. Clients that do not know
+    The request is not done; the requester has to read ClassPortInfo and ask at the address there. Clients that do not support
     redirection just fail.
 
     Check that the client follows: a Get(ClassPortInfo) should be next.
     """
 
     code, name, severity = "SA025", "sm-redirect", INFO
-    reference = "IBA 13.5.2, 13.4.7; seed004"
+    reference = "IBA 13.5.2, 13.4.7; python-rdma"
     when = (MAD.status_redirect == 1) & BY_SA & ((MAD.method & 0x80) != 0)
     at = MAD.status
     flow = (LRH.slid, LRH.dlid)

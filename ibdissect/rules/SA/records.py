@@ -33,7 +33,7 @@ def _one_subnet(table: ChunkTable) -> Bool:
 
 
 class JoinIncomplete(Rule):
-    """A join of a multicast group lacks a component without which there is no join.
+    """A request to join a multicast group lacks a required component.
 
     A join has to name the group (MGID), the port (PortGID) and the kind of membership (JoinState). The SA refuses anything
     less with "insufficient components", and the port gets no multicast traffic.
@@ -51,9 +51,9 @@ class JoinIncomplete(Rule):
 
 
 class JoinStateNone(Rule):
-    """A join of a multicast group asks for no kind of membership.
+    """A request to join a multicast group asks for no kind of membership.
 
-    With JoinState 0 the port would be neither full, nor non, nor send-only member. The SA refuses it.
+    With JoinState 0 the port would be neither a full, nor a non-member, nor a send-only member. The SA refuses it.
 
     Set JoinState to 1 (full member), 2 (non member), 4 or 8 (send only).
     """
@@ -66,17 +66,17 @@ class JoinStateNone(Rule):
 
 
 class MLIDRange(Rule):
-    """A multicast group has a LID that is no multicast LID.
+    """A multicast group has a LID outside the multicast range.
 
     Multicast LIDs run from 0xc000 to 0xfffe. Packets to any other LID go to one port or to none.
 
-    Correct the SA that told it, or the client that asked for it.
+    Correct the SA that assigned it, or the client that asked for it.
 
-    A good answer, or a request that selects MLID in its component mask; a query for MLID 0 finds nothing and harms nobody.
+    A good answer, or a request that selects MLID in its component mask; a query for MLID 0 finds nothing and does no harm.
     """
 
     code, name, severity = "SA011", "mcmember-mlid-range", WARNING
-    reference = "IBA 4.1.3, 15.2.5.17; seed004"
+    reference = "IBA 4.1.3, 15.2.5.17; python-rdma"
     when = ~MCMemberRecord.mlid.between(0xC000, 0xFFFE) & (
         SA_ANSWER | (((SAFormat.component_mask & mask_for(MCMemberRecord, ["mlid"])) != 0) & SA_REQUEST)
     )
@@ -87,10 +87,13 @@ class MLIDRange(Rule):
 class ScopeMismatch(Rule):
     """The scope of a multicast group contradicts its MGID.
 
-    The scope stands twice, as a field and in the second byte of the MGID. Ends that look at different places create two groups
-    or none. A scope of 0 is not judged: OpenSM repeats it when the creator of the group gave none.
+    The scope is stored twice, as a field and in the second byte of the MGID. Clients that look at different places create two
+    groups or none.
 
     Correct the client (for IPoIB, the scope of the broadcast address) or the SA's group file.
+
+    One answer, or one request that selects both components. A scope of 0 is not judged: OpenSM repeats it if the creator of the
+    group gave none.
     """
 
     code, name, severity = "SA012", "mcmember-scope-mismatch", WARNING
@@ -114,9 +117,9 @@ class ScopeMismatch(Rule):
 
 
 class LargestWithValue(Rule):
-    """A join asks for the largest MTU or rate and names a value all the same.
+    """A join asks for the largest MTU or rate but also names a value.
 
-    Selector 3 means the largest available, and the value beside it is not looked at. The sender probably meant "exactly" (2).
+    Selector 3 means the largest available, and the value beside it is ignored. The sender probably meant "exactly" (2).
 
     Use selector 2 with a value, or leave the value out of the component mask.
     """
@@ -142,7 +145,8 @@ class LargestWithValue(Rule):
 class HopLimitInSubnet(Rule):
     """A path inside one subnet has a hop limit above 1.
 
-    Nothing on the path decrements it. The SA takes the path for one through a router, and clients will send a GRH that is not needed.
+    Nothing on the path decrements it. The SA treats the path as one through a router, and clients will send a GRH that is not
+    needed.
 
     Nothing, if a router is set up; otherwise check the SA's answers for paths between these ports.
     """
@@ -156,16 +160,16 @@ class HopLimitInSubnet(Rule):
 
 
 class SubscriptionRange(Rule):
-    """A subscription to events is contradictory.
+    """A subscription to events contradicts itself.
 
     A LID range that ends before it begins matches no port; IsGeneric and Subscribe are 0 or 1. The SA refuses the
     subscription, or keeps it and never reports anything.
 
-    Correct the client: 0xffff as the beginning means all LIDs, an end of 0 means one LID.
+    Correct the client: 0xffff as the beginning means all LIDs, and an end of 0 means one LID.
     """
 
     code, name, severity = "SA021", "informinfo-range", ERROR
-    reference = "IBA 13.4.8.3; opensm osm_sa_informinfo; seed004"
+    reference = "IBA 13.4.8.3; opensm osm_sa_informinfo; python-rdma"
     when = (
         (
             (InformInfo.lid_range_begin > InformInfo.lid_range_end)
@@ -183,8 +187,8 @@ class SubscriptionRange(Rule):
 class LeaseZero(Rule):
     """A service is registered with a lease of 0 seconds.
 
-    The lease is over at once: the SA drops the service, and nobody finds it. All ones (or no lease in the component mask)
-    would keep it for ever.
+    The lease expires at once: the SA drops the service, and nobody finds it. All ones (or no lease in the component mask) keep it
+    forever.
 
     Give a lease in seconds or 0xffffffff; to remove a service, use Delete.
     """

@@ -36,12 +36,14 @@ class Keyed(Record):
 
 
 class SmKeyWrong(UnansweredRule):
-    """A request to the SA carries another SM_Key than the SA takes, and is not answered.
+    """A request to the SA carries another SM_Key than the SA accepts, and is not answered.
 
-    The SA drops requests with a wrong SM_Key silently; the requester runs into its timeout. Requests with another key were
-    answered, so the SA is there, and none with this key.
+    The SA silently drops requests with a wrong SM_Key; the requester runs into its timeout.
 
-    Give the requester the SA's key (opensm: `sa_key`), or none for what needs no trust.
+    Give the requester the SA's key (opensm: `sa_key`), or none for requests that need no trust.
+
+    The SA answers requests with another key, so it is there, and none with this key. The capture goes on for a second after the
+    request and shows other answers to its sender.
     """
 
     code, name, severity = "SA006", "sa-smkey-wrong", WARNING
@@ -104,11 +106,14 @@ class SmKeyWrong(UnansweredRule):
 
 
 class AskedStandby(UnansweredRule):
-    """A request of subnet administration goes to a manager that is not master, and is not answered.
+    """An SA request to a manager that is not master goes unanswered.
 
     Only the master's SA serves; a standby drops the request, and the requester waits in vain.
 
-    The requester knows an old master: it must read MasterSMLID of its port again. Nothing during a handover.
+    The requester uses an old master: it must read MasterSMLID of its port again. Nothing during a handover.
+
+    SMInfo with state Standby before the request, and no other state in the next one. The capture goes on for a second after the
+    request and shows other answers to its sender.
     """
 
     code, name, severity = "SA024", "sa-request-nonmaster", INFO

@@ -24,13 +24,14 @@ MAX_RECEIVERS, MAX_TRAPS = 65536, 256
 
 
 class ReportUnwanted(Rule):
-    """The SA reports an event to somebody who has cancelled the subscription to it.
+    """The SA reports an event to a receiver that cancelled its subscription.
 
-    The receiver does not expect the report and answers with an error or not at all; the SA repeats it. Only subscriptions
-    whose beginning and end the capture shows are judged, and only reports that nobody accepts: several programs of a host may
-    subscribe.
+    The receiver does not expect the report and answers with an error or not at all; the SA repeats it.
 
-    Look at the SA; a restart of opensm with `--subnet-database` may bring old subscriptions back.
+    Look at the SA; a restart of opensm with `--subnet-database` may restore old subscriptions.
+
+    The capture shows the beginning and the end of all the receiver's subscriptions, and nobody at that address accepts the report:
+    several programs of a host may subscribe.
     """
 
     code, name, severity = "SA020", "report-without-subscription", INFO

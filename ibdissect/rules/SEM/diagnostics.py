@@ -20,13 +20,15 @@ MAX_CHAINS = 4096
 class DiagChainLoop(TellingRule):
     """The diagnostic pages of a port form a ring.
 
-    Each page names the next one, 0 ends the chain; a reader that follows the ring never ends.
+    Each page names the next one, and 0 ends the chain; a reader that follows the ring never stops.
 
-    Update the firmware; give the tool a limit.
+    Update the firmware; limit the number of pages that the tool reads.
+
+    The pages of the ring, in answers of the port.
     """
 
     code, name, severity = "SEM030", "vendordiag-chain-loop", ERROR
-    reference = "IBA 14.2.5.14; seed000 VendorDiag"
+    reference = "IBA 14.2.5.14"
     message = "VendorDiag page {page} of {port} names {following} as the next one, which leads back to it"
     example = "GetResp(VendorDiag) of page 7 with NextIndex 7"
     source = others(0x30)
@@ -56,7 +58,7 @@ class DiagChainLoop(TellingRule):
 
 
 class DiagFailure(Rule):
-    """A port says that its diagnostics failed.
+    """A port reports that its diagnostics failed.
 
     DiagCode 3 is a failure that needs attention, 4 a fatal one: the port may lose or damage packets.
 
@@ -64,7 +66,7 @@ class DiagFailure(Rule):
     """
 
     code, name, severity = "SEM058", "diagcode-failure", WARNING
-    reference = "IBA 14.2.5.6.1; seed000 DiagCode"
+    reference = "IBA 14.2.5.6.1"
     message = "PortInfo with DiagCode 0x{diag_code:04x}"
     example = "GetResp(PortInfo) with DiagCode 4"
     when = (PortInfo.diag_code & 0xF).isin({3, 4}) & MAD.method.isin(TELLING - {SET})

@@ -12,15 +12,15 @@ from ibdissect.wire.sm_tables import GUIDInfo
 
 
 class FirstGuidWritten(TellingRule):
-    """A Set(GUIDInfo) writes another first GUID than the port's own.
+    """A Set(GUIDInfo) writes a first GUID that is not the port's own.
 
-    The first entry is the PortGUID and read-only. The Set is refused or ignored, with the other GUIDs in it.
+    The first entry is the PortGUID and read-only. The Set is refused or ignored, including its other GUIDs.
 
-    Repeat the PortGUID in entry 0.
+    Write the PortGUID into entry 0.
     """
 
     code, name, severity = "SEM047", "guidinfo-entry0-write", ERROR
-    reference = "IBA 14.2.5.5; seed000 GUIDInfo"
+    reference = "IBA 14.2.5.5"
     message = "Set(GUIDInfo) of {port} with 0x{guid:016x} in entry 0, the PortGUID is 0x{own:016x}"
     example = "NodeInfo of a port, then SubnSet(GUIDInfo) of block 0 with another GUID in entry 0"
     source = others(0x14)
@@ -38,15 +38,15 @@ class FirstGuidWritten(TellingRule):
 
 
 class NoGuids(TellingRule):
-    """An adapter or router port says that it has room for no GUID.
+    """An adapter or router port shows GUIDCap 0.
 
-    Every port has at least one GUID, its PortGUID, and GUIDCap counts it; tools that trust it do not ask for GUIDs at all.
+    Every port has at least one GUID, its PortGUID, and GUIDCap counts it; tools that rely on GUIDCap do not read the GUIDs at all.
 
     Update the firmware.
     """
 
     code, name, severity = "SEM016", "guidcap-zero", WARNING
-    reference = "IBA 14.2.5.6; seed000 GUIDCap"
+    reference = "IBA 14.2.5.6"
     message = "{port} shows GUIDCap 0"
     example = "NodeInfo of a channel adapter, then its GetResp(PortInfo) with GUIDCap 0"
     source = PortInfos

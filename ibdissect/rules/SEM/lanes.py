@@ -48,7 +48,7 @@ class VlOutOfRange(_QosRule):
     """
 
     code, name, severity = "SEM026", "sl2vl-vl-range", WARNING
-    reference = "IBA 14.2.5.8; seed000; opensm masks with the operational VLs"
+    reference = "IBA 14.2.5.8; opensm masks with the operational VLs"
     message = "Set(SLtoVLMappingTable) of {port} maps an SL to VL {vl}, {output} uses {vls} data VLs"
     example = "GetResp(PortInfo) with OperationalVLs 2 (VL0-VL1), then SubnSet(SLtoVLMappingTable) with VL 9"
     source = others(0x17)
@@ -91,15 +91,15 @@ class VlOutOfRange(_QosRule):
 
 
 class ArbitrationBeyond(_QosRule):
-    """A Set gives weight to entries of a VL arbitration table that the port does not have.
+    """A Set gives weight to VL arbitration entries that the port does not have.
 
-    What stands behind the capacity is lost, and the weights that the subnet manager believes in are not in force.
+    Entries beyond the capacity are lost, and the weights that the subnet manager believes in are not in force.
 
     Shorten `qos_vlarb_low` and `qos_vlarb_high` to the capacities in PortInfo.
     """
 
     code, name, severity = "SEM024", "vlarb-gt-cap-nonzero", WARNING
-    reference = "IBA 14.2.5.9; seed000 VLArbitration capacities"
+    reference = "IBA 14.2.5.9"
     message = "Set(VLArbitrationTable) of {port}: entry {entry} has weight {weight}, the table of {output} has {cap} entries"
     example = "GetResp(PortInfo) with VLArbitrationLowCap 8, then SubnSet(VLArbitrationTable) with weight in entry 20"
     source = others(0x18)
@@ -123,15 +123,15 @@ class ArbitrationBeyond(_QosRule):
 
 
 class ArbitrationEmpty(_QosRule):
-    """A Set makes all weights of a port's low-priority VL arbitration table 0.
+    """A Set makes all weights in a port's low-priority VL arbitration table 0.
 
-    A VL without weight may never send: traffic that is not in the high-priority table stands still.
+    A VL without weight may never send: traffic that is not in the high-priority table stops.
 
     Give every VL in use a weight (opensm: `qos_vlarb_low`).
     """
 
     code, name, severity = "SEM025", "vlarb-all-zero", WARNING
-    reference = "IBA 14.2.5.9; seed000 VL arbitration"
+    reference = "IBA 14.2.5.9"
     message = "Set(VLArbitrationTable) of {port}: no entry of the low-priority table has a weight, {output} uses {vls} data VLs"
     example = "GetResp(PortInfo) with 4 operational VLs, then SubnSet(VLArbitrationTable) of the first half, all zero"
     source = others(0x18)
@@ -150,16 +150,16 @@ class ArbitrationEmpty(_QosRule):
 
 
 class ArbitrationOfVL15(Rule):
-    """A VL arbitration table gives VL15 a weight.
+    """A VL arbitration table gives a weight to VL15.
 
-    VL15 carries management, has absolute priority and takes no part in arbitration. A port may refuse the table, or waste
-    turns on a lane that never sends by it.
+    VL15 carries management, has absolute priority and takes no part in arbitration. A port may refuse the table, or waste turns on
+    a lane that never sends in them.
 
     Correct the QoS settings of the subnet manager (qos_vlarb_high, qos_vlarb_low); only data lanes belong there.
     """
 
     code, name, severity = "SEM023", "vlarb-vl15", ERROR
-    reference = "IBA 14.2.5.9, 7.6.9; seed000"
+    reference = "IBA 14.2.5.9, 7.6.9"
     when = (VLArbitrationEntry.vl == 15) & (VLArbitrationEntry.weight > 0) & TOLD
     message = "an arbitration entry for VL15 with weight {weight}"
     example = "SubnSet(VLArbitrationTable) with an entry 15:32"

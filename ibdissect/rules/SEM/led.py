@@ -19,13 +19,15 @@ LED_SUPPORTED = 1 << 9
 class LedUnsupported(TellingRule):
     """A Set(LedInfo) goes to a port that has no LED to switch.
 
-    The port answers with an error status or nothing; whoever looks for the blinking port looks in vain.
+    The port answers with an error status or not at all; nobody will see its LED blink.
 
-    Nothing; the port's CapabilityMask says whether it has one.
+    Nothing; the port's CapabilityMask says whether it has an LED.
+
+    The Set, and the CapabilityMask in PortInfo of the port before it.
     """
 
     code, name, severity = "SEM055", "ledinfo-unsupported", WARNING
-    reference = "IBA 14.2.5.15; seed000 LedInfo"
+    reference = "IBA 14.2.5.15"
     message = "Set(LedInfo) to {port}, whose CapabilityMask 0x{mask:08x} lacks IsLEDInfoSupported"
     example = "GetResp(PortInfo) with CapabilityMask bit 9 clear, then SubnSet(LedInfo)"
     source = others(0x31)
@@ -48,13 +50,14 @@ class LedUnsupported(TellingRule):
 class LedInfoReserved(Rule):
     """A LedInfo has reserved bits set.
 
-    Only the most significant bit switches the LED; a 1 in the last bit does nothing, though the sender believes that the lamp is on.
+    Only the most significant bit switches the LED. A 1 in the last bit does nothing, although the sender believes that the LED is
+    on.
 
     Write 0x80000000 for on and 0 for off.
     """
 
     code, name, severity = "SEM054", "ledinfo-reserved", INFO
-    reference = "IBA 14.2.5.15; seed000 table 29-2"
+    reference = "IBA 14.2.5.15"
     when = (LedInfo.reserved1 != 0) & TOLD
     flow = (LRH.slid,)
     message = "LedInfo has reserved bits 0x{reserved1:08x}; only the first bit counts"

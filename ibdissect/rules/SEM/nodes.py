@@ -18,35 +18,35 @@ SAME = (
     NodeInfo.base_version, NodeInfo.class_version, NodeInfo.node_type, NodeInfo.num_ports, NodeInfo.system_image_guid,
     NodeInfo.partition_cap, NodeInfo.device_id, NodeInfo.revision, NodeInfo.vendor_id,
 )  # fmt: skip
-"""What all ports of a node say alike (seed000 table 29-3)."""
+"""Fields that are the same in the NodeInfo of all ports of a node."""
 
 
 class NodeTypeReserved(Rule):
-    """A node tells a type that does not exist.
+    """A node reports a type that does not exist.
 
-    Only channel adapters, switches and routers exist; a manager leaves anything else out of the subnet, and what is behind it.
+    Only channel adapters, switches and routers exist; a manager ignores any other node and everything behind it.
 
     Update the firmware of the node.
     """
 
     code, name, severity = "SEM032", "nodetype-reserved", ERROR
-    reference = "IBA 14.2.5.3; seed000 table 29-3"
+    reference = "IBA 14.2.5.3"
     when = ~NodeInfo.node_type.isin({1, 2, 3}) & READ
     message = "node 0x{node_guid:016x} has NodeType {node_type}"
     example = "SubnGetResp(NodeInfo) with NodeType 9"
 
 
 class NodeInfoVersion(Rule):
-    """A node tells a base or class version other than 1.
+    """A node reports a base or class version other than 1.
 
-    The manager would have to speak another version of subnet management to it, which no manager does. Omni-Path nodes answer
-    in another format and are not meant.
+    The manager would have to speak another version of subnet management to it, which no manager does. Omni-Path nodes, which answer
+    in another format, are not judged.
 
     Update the firmware of the node.
     """
 
     code, name, severity = "SEM033", "nodeinfo-version", ERROR
-    reference = "IBA 14.2.5.3; seed000 table 29-3"
+    reference = "IBA 14.2.5.3"
     when = ((NodeInfo.base_version != 1) | (NodeInfo.class_version != 1)) & READ
     message = "node 0x{node_guid:016x} has BaseVersion {base_version} and ClassVersion {class_version}, both must be 1"
     example = "SubnGetResp(NodeInfo) with BaseVersion 3"
@@ -55,13 +55,13 @@ class NodeInfoVersion(Rule):
 class GUIDZero(Rule):
     """A node has no NodeGUID or no PortGUID.
 
-    Managers tell nodes and ports apart by GUID; two nodes without one become one node, and no GID can be formed.
+    Managers identify nodes and ports by GUID; two nodes without one become one node, and no GID can be formed.
 
     Program the GUIDs of the device (for example with the vendor's flash tool) and restart it.
     """
 
     code, name, severity = "SEM036", "portguid-zero", ERROR
-    reference = "IBA 14.2.5.3; seed000; kernel: GUID 0 is illegal"
+    reference = "IBA 14.2.5.3; kernel: GUID 0 is illegal"
     when = ((NodeInfo.node_guid == 0) | (NodeInfo.port_guid == 0)) & READ
     at = NodeInfo.port_guid
     message = "NodeGUID 0x{node_guid:016x}, PortGUID 0x{port_guid:016x}: zero is no GUID"
@@ -69,16 +69,16 @@ class GUIDZero(Rule):
 
 
 class NumPortsImpossible(Rule):
-    """A node claims to have no port, or 255 of them.
+    """A node claims to have no ports, or 255 of them.
 
-    Ports are numbered from 1 to at most 254; 255 is the number that discards. A manager would explore nothing, or a port that
-    cannot be.
+    Ports are numbered from 1 to at most 254; as an output port, 255 means discard. A manager would explore nothing, or a port that
+    cannot exist.
 
     Update the firmware of the node.
     """
 
     code, name, severity = "SEM039", "numports-zero", ERROR
-    reference = "IBA 14.2.5.3, 3.5; seed000"
+    reference = "IBA 14.2.5.3, 3.5"
     when = NodeInfo.num_ports.isin({0, 255}) & READ
     message = "node 0x{node_guid:016x} has NumPorts {num_ports}"
     example = "SubnGetResp(NodeInfo) with NumPorts 0"
@@ -87,14 +87,14 @@ class NumPortsImpossible(Rule):
 class PartitionCapZero(Rule):
     """A node claims to have no room for a partition key.
 
-    Each port holds at least one P_Key; without any, the port could not take part in any traffic, and the manager does not know
-    where to write the default one.
+    Each port holds at least one P_Key; without any, the port could take part in no traffic, and the manager does not know where to
+    write the default one.
 
     Update the firmware of the node.
     """
 
     code, name, severity = "SEM040", "partitioncap-zero", ERROR
-    reference = "IBA 14.2.5.3; seed000 (at least 1)"
+    reference = "IBA 14.2.5.3"
     when = (NodeInfo.partition_cap == 0) & READ
     message = "node 0x{node_guid:016x} has PartitionCap 0"
     example = "SubnGetResp(NodeInfo) with PartitionCap 0"
@@ -103,14 +103,16 @@ class PartitionCapZero(Rule):
 class NodeDescriptionText(Rule):
     """A NodeDescription is not valid UTF-8.
 
-    Tools show it, log it and match names with it; bytes that are no text break scripts and make two nodes look alike. A
-    text cut in the middle of a character counts too.
+    Tools show it, log it and match names with it; invalid bytes break scripts and can make two nodes look alike. A text cut in the
+    middle of a character counts too.
 
     Set the description of the node again (on Linux: node_desc in sysfs, written by the rdma-ndd service).
+
+    One packet is enough.
     """
 
     code, name, severity = "SEM061", "nodedesc-not-utf8", WARNING
-    reference = "IBA 14.2.5.2; seed000 (UTF-8)"
+    reference = "IBA 14.2.5.2"
     at = NodeDescription.node_string
     message = "NodeDescription has bytes that are no UTF-8: {text}"
     example = "SubnGetResp(NodeDescription) that begins with the bytes ff fe"
@@ -130,19 +132,19 @@ class NodeDescriptionText(Rule):
 
 
 class NodeInconsistent(TellingRule):
-    """Two ports of a node do not agree about the node.
+    """Two ports of a node disagree about the node.
 
-    NodeInfo is the same at all ports but for PortGUID and LocalPortNum. Two nodes with one NodeGUID (cloned firmware) look like
+    NodeInfo is the same at all ports except for PortGUID and LocalPortNum. Two nodes with one NodeGUID (cloned firmware) look like
     this, and the subnet manager takes them for one.
 
-    Compare the GUIDs that are burnt into both adapters.
+    Compare the GUIDs burnt into both adapters.
 
-    Two answers with one NodeGUID. Only info where a switch has another number of ports: it may have been restarted in another
-    split mode.
+    Two answers with one NodeGUID. An `info` where a switch has another number of ports: it may have been restarted in another split
+    mode.
     """
 
     code, name, severity = "SEM034", "nodeinfo-inconsistent-ports", ERROR
-    reference = "IBA 14.2.5.3; seed000 table 29-3"
+    reference = "IBA 14.2.5.3"
     message = "NodeInfo of 0x{guid:016x}: {what} is {now}, {before} before"
     example = "two GetResp(NodeInfo) with one NodeGUID and different DeviceID"
     source = NodeInfos
@@ -172,16 +174,16 @@ class NodeInconsistent(TellingRule):
 class PortGuidTwice(TellingRule):
     """Two ports have the same PortGUID.
 
-    GIDs are made of it, and the subnet manager keeps ports by it: one of the two ports gets no LID, or both fight for one.
+    GIDs are built from it, and the subnet manager identifies ports by it: one of the two ports gets no LID, or both fight for one.
 
-    Compare the GUIDs that are burnt into both devices.
+    Compare the GUIDs burnt into both devices.
 
     Two NodeInfos with one PortGUID, of different nodes, or of different ports of an adapter or router. All ports of a switch
     rightly show the PortGUID of its port 0.
     """
 
     code, name, severity = "SEM035", "portguid-not-unique-ca", ERROR
-    reference = "IBA 14.2.5.3; seed000 table 29-3"
+    reference = "IBA 14.2.5.3"
     message = "PortGUID 0x{guid:016x} is at port {number} of node 0x{node:016x} and at port {other_number} of node 0x{other:016x}"
     example = "two GetResp(NodeInfo) of channel adapters with different NodeGUID and the same PortGUID"
     source = PortGuids
@@ -203,11 +205,13 @@ class PortGuidTwice(TellingRule):
 
 
 class DescriptionChanged(TellingRule):
-    """A node goes by another name than before.
+    """The name of a node changed.
 
-    Nothing is wrong; tools and logs speak of the node by its new NodeDescription from here on.
+    Nothing is wrong by itself; tools and logs use the new NodeDescription from here on.
 
-    Nothing when the host was just named; a name that flips between two nodes points to a wrong cable map or cloned hosts.
+    Nothing if the host was just renamed; a name that flips between two nodes points to a wrong cable map or cloned hosts.
+
+    Two answers of the node with different names.
     """
 
     code, name, severity = "SEM060", "nodedesc-change", INFO

@@ -16,14 +16,14 @@ LONGEST = 19
 class ViolationsSaturated(Rule):
     """A violation counter of a port has reached its maximum.
 
-    The counters stop at 65535: how many packets with a wrong M_Key, P_Key or Q_Key really came is no longer known, and new
-    ones go unnoticed.
+    The counters stop at 65535: how many packets with a wrong M_Key, P_Key or Q_Key really arrived is no longer known, and new ones
+    go unnoticed.
 
     Find the senders (traps 256 to 259 name them), then write 0 to the counters.
     """
 
     code, name, severity = "SEM015", "violation-counter-clamped", INFO
-    reference = "IBA 14.2.5.6; seed000 clamp rule"
+    reference = "IBA 14.2.5.6"
     when = (
         (PortInfo.m_key_violations == SATURATED) | (PortInfo.p_key_violations == SATURATED) | (PortInfo.q_key_violations == SATURATED)
     ) & READ
@@ -33,16 +33,16 @@ class ViolationsSaturated(Rule):
 
 
 class HOQLifeInfinite(Rule):
-    """A Set of PortInfo lets packets wait at the head of a switch port's queue for ever.
+    """A Set of PortInfo lets packets wait at the head of a switch port's queue forever.
 
-    HOQLife is what dissolves a deadlock: with an infinite life a credit loop, or a host that stops receiving, blocks all
-    traffic behind it until somebody resets a port.
+    HOQLife is what breaks a deadlock: with an infinite lifetime a credit loop, or a host that stops receiving, blocks all traffic
+    behind it until somebody resets a port.
 
     Set head_of_queue_lifetime to 19 or less, unless the routing is known to be free of loops and this is intended.
     """
 
     code, name, severity = "SEM018", "hoqlife-infinite", INFO
-    reference = "IBA 14.2.5.6, 18.2.5.4; seed000 HOQLife"
+    reference = "IBA 14.2.5.6, 18.2.5.4"
     when = (PortInfo.hoq_life > LONGEST) & SMP_SET
     flow = (PortInfo.hoq_life, LRH.slid)
     message = "HOQLife {hoq_life} means infinite"
@@ -52,14 +52,14 @@ class HOQLifeInfinite(Rule):
 class LifeTimeInfinite(Rule):
     """A switch keeps packets for an unlimited time.
 
-    LifeTimeValue above 19 switches the time limit of packets inside the switch off. A packet may then arrive after its sender
-    has given it up, and a blocked port holds its buffers for ever.
+    LifeTimeValue above 19 disables the time limit of packets inside the switch. A packet may then arrive after its sender has given
+    up on it, and a blocked port holds its buffers forever.
 
     Set packet_life_time to 19 or less (the default of OpenSM is 18).
     """
 
     code, name, severity = "SEM019", "lifetime-infinite", WARNING
-    reference = "IBA 14.2.5.4, 18.2.5.4; seed000 LifeTimeValue"
+    reference = "IBA 14.2.5.4, 18.2.5.4"
     when = (SwitchInfo.life_time_value > LONGEST) & TOLD
     flow = (SwitchInfo.life_time_value, LRH.slid)
     message = "LifeTimeValue {life_time_value} means infinite"
@@ -72,11 +72,11 @@ class PortInfoReserved(Rule):
     Managers copy what they have read, so the bits may be the port's own; otherwise they come from a newer layout than the
     port knows, or from a mistake in the sender.
 
-    Compare with the last response of the port. If it has the same bits, nothing; else correct the sender.
+    Compare with the last response of the port. If it has the same bits, do nothing; otherwise correct the sender.
     """
 
     code, name, severity = "SEM020", "portinfo-set-reserved-fields", INFO
-    reference = "IBA 14.2.5.6; seed000 Reserved"
+    reference = "IBA 14.2.5.6"
     when = (
         ((PortInfo.reserved1 != 0) & (PortInfo.is_m_key_protect_bits_ext_supported == 0))
         | (PortInfo.reserved2 != 0)
@@ -92,11 +92,11 @@ class MasterLIDZero(Rule):
 
     Traps and SA requests of the port go to MasterSMLID; with 0 they go nowhere. Right after a boot it is normal for a moment.
 
-    Check that a later Set(PortInfo) gives the port a MasterSMLID; otherwise look for why the manager skips it.
+    Check that a later Set(PortInfo) gives the port a MasterSMLID; otherwise find out why the manager skips it.
     """
 
     code, name, severity = "SEM021", "masterlid-zero", INFO
-    reference = "IBA 14.2.5.6; seed000 MasterSMLID"
+    reference = "IBA 14.2.5.6"
     when = (PortInfo.master_sm_lid == 0) & (PortInfo.lid != 0) & TOLD
     flow = (PortInfo.lid,)
     message = "port with LID {lid} has MasterSMLID 0"
@@ -106,8 +106,8 @@ class MasterLIDZero(Rule):
 class CapabilityReserved(Rule):
     """A port sets bit 0 of its CapabilityMask, which is reserved.
 
-    A mask shifted by one bit, or counted from 1, says the wrong thing in every other bit too: a port without a manager would
-    claim to have one.
+    A mask that is shifted by one bit, or counted from 1, is wrong in every other bit too: a port without a manager would claim to
+    have one.
 
     Update the firmware of the port, or compare its other capability bits with its data sheet.
     """
@@ -124,9 +124,10 @@ class ExtSpeedsClaimed(Rule):
     """A port claims extended speeds but supports none.
 
     The manager asks such a port again with the extended-speeds bit in the modifier, and computes rates from empty fields.
-    Port 0 of a switch, which speaks for the whole switch, is not judged.
 
     Update the firmware of the port.
+
+    One answer is enough. Port 0 of a switch, which speaks for the whole switch, is not judged.
     """
 
     code, name, severity = "SEM063", "capmask-ext-but-no-capmask2", WARNING
@@ -147,14 +148,14 @@ class ExtSpeedsClaimed(Rule):
 class FDBExclusive(Rule):
     """A switch claims both kinds of forwarding table, or none.
 
-    A switch forwards by a linear or by a random table. With both capacities the manager fills the one that is not used, with
-    none it can program no route at all.
+    A switch forwards by a linear or by a random table. With both capacities the manager fills the one that is not used; with none
+    it can program no route at all.
 
     Update the firmware of the switch.
     """
 
     code, name, severity = "SEM051", "fdb-exclusive", ERROR
-    reference = "IBA 14.2.5.4; seed000 table 29-4"
+    reference = "IBA 14.2.5.4"
     when = (
         ((SwitchInfo.random_fdb_cap != 0) & (SwitchInfo.linear_fdb_cap != 0))
         | ((SwitchInfo.linear_fdb_cap == 0) & (SwitchInfo.random_fdb_cap == 0))

@@ -25,15 +25,16 @@ MAX_PORTS = 131072
 
 
 class ActiveWithoutArmed(TellingRule):
-    """A manager sets a port Active that it never armed.
+    """A manager sets a port Active that was never armed.
 
     A link goes from Initialize to Armed to Active. A port in Initialize refuses to become Active, and the link carries no data.
 
-    Set the port, and the one it faces, to Armed first. Ports that were armed once are not judged, nor are other steps: a port goes
-    down and comes up by itself, unseen.
+    Set the port, and the one it faces, to Armed first.
 
     The port showed Initialize, and the answer to the Set is an error: a port that accepts it was armed. A port that does not answer
-    refuses where the capture shows that it misses nothing: in ERF by its traffic, elsewhere no packet is missing within ten seconds.
+    counts as refusing where the capture shows that it misses nothing: in ERF by its traffic, elsewhere no packet is missing within
+    ten seconds. Ports that were armed once are not judged, nor are other steps, since a port goes down and comes up by itself,
+    unseen.
     """
 
     code, name, severity = "SEM012", "portstate-transition", ERROR

@@ -31,16 +31,16 @@ MAX_PORTS = 65536
 
 
 class LmcOnSwitchPort(TellingRule):
-    """An external port of a switch, or a base port 0, shows or gets an LMC.
+    """An external port of a switch, or a base port 0, has an LMC.
 
-    LIDs of a switch belong to its port 0, and only an enhanced port 0 may have several. An LMC elsewhere means nothing, and
-    whoever wrote it may believe in LIDs that do not exist.
+    The LIDs of a switch belong to its port 0, and only an enhanced port 0 may have several. An LMC elsewhere means nothing, and
+    whoever wrote it may rely on LIDs that do not exist.
 
     Look at the subnet manager's `lmc` and `lmc_esp0` options.
     """
 
     code, name, severity = "SEM001", "portinfo-lmc-switch", ERROR
-    reference = "IBA 14.2.5.6; seed000 LMC"
+    reference = "IBA 14.2.5.6"
     message = "{method}(PortInfo) of {port}: LMC {lmc}, which only an adapter, a router or an enhanced port 0 may have"
     example = "SubnSet(PortInfo) of port 0 of a switch without EnhancedPortZero, LMC 2"
     source = PortInfos
@@ -61,13 +61,13 @@ class LmcOnSwitchPort(TellingRule):
 class WidthNotSupported(TellingRule):
     """A Set enables link widths that the port does not have.
 
-    The port ignores the Set or answers with an error; when the link is trained anew it may not come up.
+    The port ignores the Set or answers with an error; the link may not come up when it is trained again.
 
-    Enable widths that LinkWidthSupported names, or 255 for all of them.
+    Enable widths from LinkWidthSupported, or 255 for all of them.
     """
 
     code, name, severity = "SEM008", "linkwidth-enabled-not-supported", ERROR
-    reference = "IBA 14.2.5.6; seed000 LinkWidthSupported; kernel qib"
+    reference = "IBA 14.2.5.6; kernel qib"
     message = "Set(PortInfo) of {port} enables widths 0x{enabled:02x}, it supports 0x{supported:02x}"
     example = "GetResp(PortInfo) with LinkWidthSupported 3, then SubnSet(PortInfo) with LinkWidthEnabled 8"
     source = PortInfos
@@ -84,13 +84,13 @@ class WidthNotSupported(TellingRule):
 class ExtSpeedsNotOffered(TellingRule):
     """A Set of PortInfo enables extended link speeds that are reserved, or that the port does not have.
 
-    Bits 0 to 3 stand for 14 to 106 Gb/s, 30 disables extended speeds, 31 enables all that are supported. What a port makes of
-    16 to 29, or of a speed that it lacks, is its own affair; links may come up slower than they could.
+    Bits 0 to 3 stand for 14 to 106 Gb/s, 30 disables extended speeds, 31 enables all that are supported. How a port handles 16 to
+    29, or a speed that it lacks, is undefined; links may come up slower than they could.
 
     Correct the subnet manager or the tool that sent the Set.
 
-    For 16 to 29 the Set alone. For 1 to 15 the LinkSpeedExtSupported that the port itself told before; silent where it told none,
-    and where the Set repeats what the port itself had enabled.
+    For 16 to 29 the Set alone. For 1 to 15 the LinkSpeedExtSupported that the port itself showed before; silent where it showed
+    none, and where the Set repeats what the port itself had enabled.
     """
 
     code, name, severity = "SEM010", "linkspeedext-enabled", WARNING
@@ -120,13 +120,13 @@ class ExtSpeedsNotOffered(TellingRule):
 class SubnetTimeoutHigh(TellingRule):
     """A Set of PortInfo raises the port's SubnetTimeOut above two seconds.
 
-    It is added to every timeout computed from it: traps and requests take seconds or minutes to be repeated, and a lost
-    packet stalls whatever waits for it. The default of OpenSM is 18 (1 s).
+    It is part of every timeout computed from it: traps and requests take seconds or minutes to be repeated, and a lost packet
+    stalls whatever waits for it. The default of OpenSM is 18 (1 s).
 
-    Lower the manager's subnet timeout, unless the fabric is really that slow.
+    Lower the manager's subnet timeout, unless the fabric really is that slow.
 
-    The value that the port itself told before. Silent where it told none, and where the Set repeats it, as managers do. External
-    ports of a switch have no such timer.
+    The value that the port itself showed before. Silent where it showed none, and where the Set repeats it, as managers do.
+    External ports of a switch have no such timer.
     """
 
     code, name, severity = "SEM017", "subnettimeout-high", WARNING
@@ -143,15 +143,17 @@ class SubnetTimeoutHigh(TellingRule):
 
 
 class CounterWritten(KnowledgeRule, TellingRule):
-    """A Set writes a number into a violation counter that is neither 0 nor what the port showed last.
+    """A Set writes a violation counter with a value that is neither 0 nor what the port last showed.
 
-    Writing 0 clears the counter; anything else falsifies it, and alarms built on it.
+    Writing 0 clears the counter; anything else falsifies it, and the alarms that rely on it.
 
-    Nothing when the sender copies an older PortInfo (as OpenSM does); else repair the tool.
+    Nothing if the sender copies an older PortInfo (as OpenSM does); otherwise correct the tool.
+
+    The Set, and the PortInfo that the port answered before. An `info` where the capture may have missed a packet in between.
     """
 
     code, name, severity = "SEM014", "violation-counter-nonzero-set", WARNING
-    reference = "IBA 14.2.5.6; seed000 T29-5; opensm copies the whole PortInfo"
+    reference = "IBA 14.2.5.6; opensm copies the whole PortInfo"
     message = "Set(PortInfo) of {port} writes {counter} {now}, the port showed {before}"
     example = "GetResp(PortInfo) with P_KeyViolations 3, then SubnSet(PortInfo) with P_KeyViolations 7"
     source = PortInfos
@@ -176,9 +178,9 @@ class LocalPortRange(TellingRule):
 
     LocalPortNum is the port that the request came in by; OpenSM discards such a PortInfo, and the port stays unmanaged.
 
-    Update the firmware.
+    Update the firmware of the node.
 
-    A NodeInfo whose LocalPortNum is above its own NumPorts, or a PortInfo against the NumPorts of its node.
+    A NodeInfo whose LocalPortNum is above its own NumPorts, or a PortInfo compared with the NumPorts of its node.
     """
 
     code, name, severity = "SEM038", "localportnum-range", WARNING
@@ -208,16 +210,17 @@ class LocalPortRange(TellingRule):
 
 
 class CapabilityChanged(Changed):
-    """A port shows another CapabilityMask than before and sent no trap 144 about it.
+    """A port's CapabilityMask changed without a trap 144.
 
-    What a port can do is read once by the subnet manager; a change that it is not told about it does not notice. The bit that
-    says 'a subnet manager runs here' is left out.
+    The subnet manager reads once what a port can do, and does not notice a change that nobody reports to it.
 
     Look for a firmware change or a tool that configures the adapter; restart the sweep of the subnet manager.
+
+    Two answers of the port, and no trap 144 of it in between. The bit IsSM is not compared.
     """
 
     code, name, severity = "SEM056", "capmask-changed", INFO
-    reference = "IBA 14.2.5.6; seed000 T29-5"
+    reference = "IBA 14.2.5.6"
     message = "{port} shows CapabilityMask 0x{now:08x}, 0x{before:08x} before, without trap 144"
     example = "two GetResp(PortInfo) of a port with different CapabilityMask"
     source = PortInfos

@@ -24,28 +24,28 @@ MAX_MASTERS = 64
 
 
 class SMStateReserved(Rule):
-    """A subnet manager tells a state that does not exist.
+    """A subnet manager reports a state that does not exist.
 
-    Other managers decide by the state whether to take over, to wait or to hand over; with a reserved one two masters or none
-    may remain.
+    Other managers decide by the state whether to take over, wait or hand over; with a reserved one there may be two masters or
+    none.
 
     Correct or update that subnet manager.
     """
 
     code, name, severity = "SEM042", "smstate-reserved", ERROR
-    reference = "IBA 14.2.5.13; seed000 table 29-6"
+    reference = "IBA 14.2.5.13"
     when = (SMInfo.sm_state > MASTER) & TOLD
     message = "SM 0x{guid:016x} has SMState {sm_state}, states are 0 to 3"
     example = "SubnGetResp(SMInfo) with SMState 7"
 
 
 class SMControlState(Rule):
-    """A control packet between subnet managers comes from one in the wrong state.
+    """A control packet between subnet managers comes from a manager in the wrong state.
 
     Only a Standby may acknowledge, only a Master may hand over, disable, wake or restart another. The receiver answers with
     status 7, and the handover does not take place.
 
-    Compare the states of both managers in the frames before; two masters that each want the other to stop are the usual cause.
+    Compare the states of both managers in earlier frames; the usual cause is two masters that each want the other to stop.
     """
 
     code, name, severity = "SEM045", "sminfo-ack-state", WARNING
@@ -59,15 +59,17 @@ class SMControlState(Rule):
 
 
 class PriorityChanged(TellingRule):
-    """A subnet manager has another priority than before.
+    """A subnet manager's priority changed.
 
-    The manager with the highest priority becomes master: a change may move the mastership.
+    The manager with the highest priority becomes master: a change may move mastership.
 
-    Nothing when an administrator did it (opensm: `sm_priority`, or `master_sm_priority` while it is master).
+    Nothing if an administrator changed it (opensm: `sm_priority`, or `master_sm_priority` while it is master).
+
+    Two answers of the same manager with different priorities.
     """
 
     code, name, severity = "SEM041", "sm-priority-change", INFO
-    reference = "IBA 14.4.1; seed000 SMInfo"
+    reference = "IBA 14.4.1"
     message = "subnet manager 0x{guid:016x} has priority {now}, {before} before"
     example = "two GetResp(SMInfo) of one GUID with priorities 1 and 14"
     source = SmInfos
@@ -80,18 +82,18 @@ class PriorityChanged(TellingRule):
 
 
 class TwoMasters(TellingRule):
-    """Two subnet managers say that they are master, in turns.
+    """Two subnet managers claim to be master, in turns.
 
     Both assign LIDs and program switches; packets get lost while they undo each other's work.
 
     Find out why they do not see each other: different M_Keys or SM_Keys, or two subnets that were joined.
 
-    Answers of both as master, in turns. Only info unless the capture shows how cables lead from one to the other: it may hold
+    Answers of both as master, in turns. An `info` unless the capture shows that cables lead from one to the other: it may hold
     packets of two subnets.
     """
 
     code, name, severity = "SEM044", "two-masters", ERROR
-    reference = "IBA 14.4; seed000 Multiple SMs"
+    reference = "IBA 14.4"
     message = "subnet manager 0x{guid:016x} is master, and so is 0x{other:016x}"
     example = "GetResp(SMInfo) with state Master of one GUID, of another, and of the first again"
     source = SmInfos
@@ -134,15 +136,18 @@ class TwoMasters(TellingRule):
 
 
 class CountFellBack(TellingRule):
-    """The activity counter of a subnet manager went back.
+    """The activity counter of a subnet manager fell.
 
-    ActCount grows with all the manager does; a standby takes over when it stands still. A lower number means a restart.
+    ActCount grows with everything that the manager does; a standby takes over when it stops growing. A lower number means a
+    restart.
 
-    Nothing when the manager was restarted.
+    Nothing if the manager was restarted.
+
+    Two answers of the same manager, the later one with a lower count.
     """
 
     code, name, severity = "SEM046", "actcount-not-increasing", INFO
-    reference = "IBA 14.4.1; seed000 ActCount"
+    reference = "IBA 14.4.1"
     message = "subnet manager 0x{guid:016x} shows ActCount {now}, {before} before"
     example = "two GetResp(SMInfo) of one GUID with ActCount 9 and 2"
     source = SmInfos

@@ -45,11 +45,12 @@ class LinearPortRange(_PortRange):
 
     Packets to that LID are dropped at this switch.
 
-    Look at the subnet manager that wrote the block (MAD source), or at the switch firmware when it came back changed.
+    Look at the subnet manager that wrote the block (the source of the MAD), or at the switch firmware if it answers with another
+    block.
     """
 
     code, name, severity = "SEM027", "lft-port-range", ERROR
-    reference = "IBA 14.2.5.10; seed004; opensm OSM_NO_PATH 255"
+    reference = "IBA 14.2.5.10; python-rdma; opensm OSM_NO_PATH 255"
     message = "{method}(LinearForwardingTable) of {port}: LID {lid} leaves by port {number}, the switch has {ports}"
     example = "NodeInfo of a switch with 8 ports, then SubnSet(LinearForwardingTable) with an entry 99"
     source = others(0x19)
@@ -68,13 +69,13 @@ class LinearPortRange(_PortRange):
 class MulticastPortRange(_PortRange):
     """A multicast forwarding table sends a group to a port that the switch does not have.
 
-    The bit is ignored or refused; the member behind the port that was meant gets nothing.
+    The bit is ignored or refused; the member behind the intended port gets nothing.
 
     Look at the subnet manager: the position in the modifier may be off by one (16 ports each).
     """
 
     code, name, severity = "SEM029", "mft-port-mask-range", WARNING
-    reference = "IBA 14.2.5.12; seed000 multicast forwarding table"
+    reference = "IBA 14.2.5.12"
     message = "{method}(MulticastForwardingTable) of {port}: LID 0x{lid:04x} leaves by port {number}, the switch has {ports}"
     example = "NodeInfo of a switch with 8 ports, then SubnSet(MulticastForwardingTable) with bit 15 of a mask"
     source = others(0x1B)
@@ -113,7 +114,7 @@ class _SwitchInfoRule(TellingRule):
 
 
 class MulticastTop(_SwitchInfoRule):
-    """A Set writes a MulticastFDBTop that is no entry of the switch's table.
+    """A Set writes a MulticastFDBTop that is not in the switch's table.
 
     Groups above the top are treated as not in the table; a top beyond the table means nothing.
 
@@ -121,7 +122,7 @@ class MulticastTop(_SwitchInfoRule):
     """
 
     code, name, severity = "SEM049", "mcastfdbtop", WARNING
-    reference = "IBA 14.2.5.4; seed003 MulticastFDBTop"
+    reference = "IBA 14.2.5.4; Omni-Path manual MulticastFDBTop"
     message = "Set(SwitchInfo) of {port} with MulticastFDBTop 0x{top:04x}, the table has {cap} entries"
     example = "GetResp(SwitchInfo) with MulticastFDBCap 1024, then SubnSet with MulticastFDBTop 0xd000"
     at = SwitchInfo.multicast_fdb_top
@@ -133,15 +134,15 @@ class MulticastTop(_SwitchInfoRule):
 
 
 class LinearTop(_SwitchInfoRule):
-    """A Set writes a LinearFDBTop that the switch's table does not reach.
+    """A Set writes a LinearFDBTop beyond the switch's table.
 
-    LIDs up to the top are looked up in the table; it has no entries for the last of them.
+    LIDs up to the top are looked up in the table, but it has no entries for the highest of them.
 
     Let the subnet manager read LinearFDBCap first, or assign smaller LIDs.
     """
 
     code, name, severity = "SEM050", "linearfdbtop", ERROR
-    reference = "IBA 14.2.5.4; seed003; seed000"
+    reference = "IBA 14.2.5.4; Omni-Path manual"
     message = "Set(SwitchInfo) of {port} with LinearFDBTop {top}, the table has {cap} entries"
     example = "GetResp(SwitchInfo) with LinearFDBCap 1024, then SubnSet with LinearFDBTop 1024"
     at = SwitchInfo.linear_fdb_top
@@ -161,7 +162,7 @@ class DefaultPortRange(_SwitchInfoRule):
     """
 
     code, name, severity = "SEM053", "defaultport-range", WARNING
-    reference = "IBA 14.2.5.4; seed000 table 29-4"
+    reference = "IBA 14.2.5.4"
     message = "Set(SwitchInfo) of {port} with {what} {number}, the switch has {ports} ports"
     example = "NodeInfo of a switch with 8 ports, then SubnSet(SwitchInfo) with DefaultPort 99"
     at = SwitchInfo.default_port

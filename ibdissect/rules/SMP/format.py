@@ -24,14 +24,16 @@ SMP_SIZE = 256
 class SMPSize(Rule):
     """A subnet management packet does not hold 256 bytes.
 
-    SMPs have one size. A receiver discards a shorter or longer one without an answer, or reads the path of a directed route
-    from where there is none.
+    Every SMP has this size. A receiver discards a shorter or longer one without an answer, or reads the path of a directed route
+    from the wrong place.
 
-    Correct the sender; when only some captures show it, check the capture tool (a snap length is recognised and not reported).
+    Correct the sender; if only some captures show it, check the capture tool.
+
+    One packet that was captured whole; packets cut by a snap length are not judged.
     """
 
     code, name, severity = "SMP001", "smp-length", ERROR
-    reference = "IBA 13.4.2; seed001 (256-byte MAD)"
+    reference = "IBA 13.4.2"
     message = "an SMP of {length} bytes, 256 are required"
     example = "a SubnGet whose packet ends behind the attribute"
 
@@ -47,15 +49,15 @@ class SMPSize(Rule):
 
 
 class SMPMethod(Rule):
-    """An SMP has a method that subnet management does not know.
+    """An SMP has a method that subnet management does not define.
 
-    Subnet management has Get, Set, GetResp, Trap and TrapRepress. Anything else is answered with status 2 or not at all.
+    Subnet management has Get, Set, GetResp, Trap and TrapRepress. Any other is answered with status 2 or not at all.
 
     Correct the sender; a general-services method in an SMP usually means that the management class is wrong.
     """
 
     code, name, severity = "SMP002", "smp-method-invalid", ERROR
-    reference = "IBA 14.2.4; seed001"
+    reference = "IBA 14.2.4"
     when = BY_SMP & ~MAD.method.isin({GET, SET, GET_RESP, TRAP, TRAP_REPRESS}) & (MAD.base_version == 1)
     at = MAD.method
     message = "method 0x{method:02x} does not exist in subnet management"
@@ -63,16 +65,18 @@ class SMPMethod(Rule):
 
 
 class LIDRoutedLeftovers(Rule):
-    """A LID-routed SMP has something in the bytes that only directed routes use.
+    """A LID-routed SMP has data in bytes that only directed routes use.
 
-    Bytes 32-63 and 128-255 are reserved in class 0x01. Data there are mostly the leftovers of an earlier directed-route packet:
+    Bytes 32-63 and 128-255 are reserved in class 0x01. Data there are mostly left over from an earlier directed-route packet:
     harmless, but they leak memory, and a strict receiver may discard the packet.
 
-    Clear the buffer before the packet is built; for firmware, report it to the vendor.
+    Clear the buffer before building the packet; if it is firmware, report it to the vendor.
+
+    One packet is enough.
     """
 
     code, name, severity = "SMP009", "dr-fields-on-lid-routed", WARNING
-    reference = "IBA 14.2.1.1; seed004 SMPFormat"
+    reference = "IBA 14.2.1.1; python-rdma SMPFormat"
     flow = (LRH.slid,)
     message = "reserved bytes of a LID-routed SMP are not zero, first byte {byte}"
     example = "a class 0x01 SubnGet whose bytes 128-191 hold an InitialPath"
@@ -98,10 +102,12 @@ class ResponseToOtherQP(Rule):
     Only QP0 serves subnet management; a response to another QP never reaches the manager, which then retries and gives up.
 
     Correct the responder: it must answer to QP0. (An SMP to QP1 is reported as SMP024.)
+
+    One packet is enough.
     """
 
     code, name, severity = "SMP017", "response-destqp0", ERROR
-    reference = "IBA 3.9, 14.2.3; seed001 step 5"
+    reference = "IBA 3.9, 14.2.3"
     at = BTH.destqp
     message = "an SMP response (method 0x{method:02x}) to QP {qp}, only QP0 takes it"
     example = "a SubnGetResp on VL15 with DestQP 5"
@@ -129,14 +135,14 @@ class ResponseToOtherQP(Rule):
 class SMPOnQP1(Rule):
     """A subnet management MAD is sent to QP1.
 
-    Classes 0x01 and 0x81 belong to QP0 and VL15, where only privileged software can send. On QP1 they are discarded; who sends
-    them there may be trying to reach the SMA without the privilege.
+    Classes 0x01 and 0x81 belong to QP0 and VL15, where only privileged software can send. On QP1 they are discarded; their sender
+    may be trying to reach the SMA without the privilege.
 
-    Find the sender by its LID. A broken tool needs the right QP, anything else a closer look.
+    Find the sender by its LID. If it is not just a broken tool that uses the wrong QP, treat it as an intrusion attempt.
     """
 
     code, name, severity = "SMP024", "mad-1-class-as-gmp", ERROR
-    reference = "IBA 3.9, 14.2.3; seed001"
+    reference = "IBA 3.9, 14.2.3"
     when = BY_SMP & (BTH.destqp == 1)
     message = "management class 0x{mgmt_class:02x} on QP1, subnet management belongs to QP0"
     example = "a SubnGet with DestQP 1 and Q_Key 0x80010000"

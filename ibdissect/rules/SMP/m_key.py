@@ -11,12 +11,14 @@ from ibdissect.wire.sm import SMP
 
 
 class ReversedMKey(Rule):
-    """A request carries the M_Key of its port with the bytes in reverse order.
+    """A request carries its port's M_Key with the bytes reversed.
 
-    Keys are big-endian on the wire. The port drops the request and counts a violation, although its sender knows the key: a
-    mistake of a program on a little-endian machine.
+    Keys are big-endian on the wire. The port drops the request and counts a violation although the sender knows the key; the usual
+    cause is a program on a little-endian machine that does not swap the bytes.
 
     Swap the bytes in the tool or in its key file.
+
+    The M_Key that the port showed in PortInfo before, and the request.
     """
 
     code, name, severity = "SMP023", "smp-mkey-bytes-endianness", WARNING

@@ -18,16 +18,16 @@ from ibdissect.wire.sm_port import PortInfo
 
 
 class SetFromNonMaster(Rule):
-    """Somebody writes into the subnet who is not its manager.
+    """A port that is not the manager writes to the subnet.
 
     Only the subnet manager should write LIDs, keys, partitions and forwarding tables. A second writer is a forgotten manager, a
     diagnostic tool, or an intruder.
 
-    Find the host by its LID or GUID. If it may write, add it to `managers` of the site policy; else stop it and protect the subnet
-    with an M_Key.
+    Find the host by its LID or GUID. If it may write, add it to `managers` of the site policy; otherwise stop it and protect the
+    subnet with an M_Key.
 
-    With `managers` in the site policy: any SubnSet from another port. Without: only info, for a LID-routed Set(PortInfo) that leaves
-    the port's MasterSMLID as the port last told it, and comes from another LID; diagnostic tools do that on purpose.
+    With `managers` in the site policy: any SubnSet from another port. Without: an `info` for a LID-routed Set(PortInfo) that comes
+    from another LID than the MasterSMLID that the port last showed, and leaves it unchanged; diagnostic tools do that on purpose.
     """
 
     code, name, severity = "SMP025", "set-from-non-master", WARNING

@@ -18,11 +18,13 @@ from ibdissect.wire.sm import SMPDirected
 
 
 class EndsAtLid(Rule):
-    """A directed route ends at an adapter or router and still names a LID to go on to.
+    """A directed route ends at an adapter or router but still names a LID to go on to.
 
-    Behind the last hop only a switch passes the packet on by DrDLID; an adapter or router drops it.
+    After the last hop only a switch passes the packet on by DrDLID; an adapter or router drops it.
 
-    Let the sender use the permissive LID for DrDLID when the route ends at the node it means.
+    Let the sender use the permissive LID as DrDLID if the route ends at the intended node.
+
+    The SMP at its last hop, and a NodeInfo from the end of that route before it.
     """
 
     code, name, severity = "SMP005", "dr-outbound-end-dlid", WARNING
@@ -63,11 +65,14 @@ class EndsAtLid(Rule):
 
 
 class NoReturnPath(Rule):
-    """A returning directed SMP has a hole in the path that leads it back.
+    """A returning directed-route SMP has a gap in its return path.
 
-    Every node on the way out writes the port the packet came in by; ports count from 1. The switch with the hole drops the answer.
+    On the way out, every node writes the port through which the packet came in; ports count from 1. The switch at the gap drops the
+    answer.
 
     Update the firmware of the switch that left the entry empty.
+
+    One returning SMP is enough; hops that it has already passed on its way back are not judged.
     """
 
     code, name, severity = "SMP010", "dr-return-path-port", INFO

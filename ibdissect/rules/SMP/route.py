@@ -16,10 +16,12 @@ from ibdissect.wire.sm import DR_MAX_HOPS, SMPDirected
 class InitialPathZero(Rule):
     """Byte 0 of a directed route's InitialPath is not zero.
 
-    The path is indexed from 1; byte 0 is not used and must be zero. A sender that fills it has most likely shifted the whole
-    route by one, so that the packet leaves by wrong ports.
+    The path is indexed from 1; byte 0 is not used and must be zero. A sender that fills it has most likely shifted the whole route
+    by one, so the packet leaves by the wrong ports.
 
-    Check how the sender builds its paths: the first output port belongs into byte 1.
+    Check how the sender builds its paths: the first output port belongs in byte 1.
+
+    One packet is enough.
     """
 
     code, name, severity = "SMP003", "dr-initialpath0", ERROR
@@ -38,12 +40,12 @@ class InitialPathZero(Rule):
 
 
 class HopPointerRange(Rule):
-    """The hop pointer of a directed-route SMP lies more than one behind the hop count.
+    """The hop pointer of a directed-route SMP is more than one above the hop count.
 
     The pointer walks from 0 to HopCount+1 and back; anything beyond points outside the route, and the next node discards the
     packet. The request then looks as if the node were dead.
 
-    Look for a sender or a switch that counts hops wrongly; compare the frame before and behind the last switch.
+    Look for a sender or a switch that miscounts hops; compare the packet before and after the last switch.
     """
 
     code, name, severity = "SMP004", "dr-hoppointer-range", ERROR
@@ -54,9 +56,9 @@ class HopPointerRange(Rule):
 
 
 class HopCountTooLarge(Rule):
-    """A directed-route SMP counts more than 63 hops.
+    """A directed-route SMP has a hop count above 63.
 
-    The path has room for 63 hops; what comes behind would be read from the return path. Nodes discard such packets.
+    The path has room for 63 hops; what follows would be read from the return path. Nodes discard such packets.
 
     Correct the sender. If the whole header looks odd, the MAD may have been built for another format (Omni-Path, vendor).
     """
@@ -104,7 +106,7 @@ class CombinedRoute(Rule):
 class DirectedRouteByLID(Rule):
     """A purely directed-route SMP carries real LIDs in its LRH.
 
-    With DrSLID and DrDLID permissive the whole way is directed, and each hop sends with permissive LIDs. A switch that sees a
+    With DrSLID and DrDLID permissive the whole route is directed, and each hop sends with permissive LIDs. A switch that sees a
     unicast DLID forwards the packet by its table instead, past the SMA that should have handled it.
 
     Correct the sender, or set DrSLID/DrDLID to the LIDs if a combined route was meant.

@@ -22,13 +22,16 @@ from ibdissect.wire.sm_port import PortInfo
 class TrapRepeated(TrapRule):
     """A port repeats a trap earlier than its SubnetTimeOut allows.
 
-    A trap is repeated until it is answered, but not faster than the subnet manager can be expected to answer.
+    A trap is repeated until it is answered, but no faster than the subnet manager can be expected to answer.
 
-    Nothing, unless the traps load the subnet manager: update the firmware then.
+    Nothing, unless the traps load the subnet manager; then update the firmware of the port.
+
+    The same notice twice from one LID with the same transaction id, without any TrapRepress in between, and the port's
+    SubnetTimeOut.
     """
 
     code, name, severity = "SMP020", "trap-retransmit-rate", INFO
-    reference = "IBA 13.4.9; seed000 SubnetTimeOut"
+    reference = "IBA 13.4.9"
     message = "{port} repeats trap {trap} after {after:.0f} us; SubnetTimeOut is {allowed:.0f} us"
     example = "GetResp(PortInfo) with SubnetTimeOut 18, then the same SubnTrap twice within a millisecond"
 
@@ -56,16 +59,18 @@ class TrapRepeated(TrapRule):
 
 
 class RepressUnknown(Rule):
-    """A TrapRepress has the transaction id of no trap that the port sent, and the port goes on repeating its trap.
+    """A TrapRepress does not carry the transaction id of its trap, and the port repeats the trap.
 
-    The port does not recognise the answer.
+    The port does not recognise the answer, so it goes on repeating the trap and loads the subnet manager.
 
-    Let the subnet manager copy the transaction id of the trap. Judged where the trap is repeated later and no TrapRepress for
-    it comes: else the answer may be one to a trap that the capture missed.
+    Let the subnet manager copy the transaction id of the trap.
+
+    The trap, a TrapRepress with another transaction id, and then the same trap again. Silent if a matching TrapRepress comes as
+    well, or if the port sent no trap of that number before: the answer may be to a trap that the capture missed.
     """
 
     code, name, severity = "SMP019", "sm-trap-repress-tid", WARNING
-    reference = "IBA 13.4.9; seed001"
+    reference = "IBA 13.4.9"
     message = "TrapRepress to {port} for trap {trap} with transaction id 0x{tid:016x}, its trap had 0x{sent:016x}"
     example = "SubnTrap with transaction id 7, then SubnTrapRepress to that port with transaction id 8, then the trap again"
 
@@ -127,13 +132,15 @@ MAX_FRAMES = 16
 class RepressAnswered(TellingRule):
     """A port answers a TrapRepress.
 
-    TrapRepress ends an exchange; an answer to it finds nobody who waits, and may be taken for that of another request.
+    TrapRepress ends an exchange; nobody waits for an answer to it, and another requester may take it for its own.
 
     Update the firmware of the port.
+
+    The TrapRepress, and later a response of that port with the same transaction id. A Get with that id in between accounts for it.
     """
 
     code, name, severity = "SMP018", "sm-trap-repress-no-response", WARNING
-    reference = "IBA 13.4.9; kernel qib o14-3.a4; seed001"
+    reference = "IBA 13.4.9; kernel qib o14-3.a4"
     message = "{port} answers the TrapRepress with transaction id 0x{tid:016x}"
     example = "SubnTrapRepress with transaction id 7, then GetResp(Notice) of that port with transaction id 7"
     source = others(0x02)
@@ -165,16 +172,18 @@ class RepressAnswered(TellingRule):
 
 
 class MasterSmLid(TrapRule):
-    """A trap goes to another LID than the master subnet manager that the port knows.
+    """A trap goes to a LID other than the MasterSMLID of its port.
 
-    The trap does not reach the master; the port repeats it, and what it says is not acted upon.
+    The trap does not reach the master; the port repeats it, and nobody acts on it.
 
-    Nothing around a handover; else update the firmware of the sender. A LID that some PortInfo of the capture names as its
-    master is never wrong: the port may have been told so out of sight.
+    Nothing around a handover; otherwise update the firmware of the sender.
+
+    The trap, and the PortInfo that its port answered before. Silent for a LID that any PortInfo of the capture names as its master,
+    since the port may have been told so unseen.
     """
 
     code, name, severity = "SMP014", "trap-dlid-mastersmlid", WARNING
-    reference = "IBA 14.2.2.1; seed001; seed000 MasterSMLID"
+    reference = "IBA 14.2.2.1"
     message = "trap {trap} from {port} goes to LID {dlid}, its MasterSMLID is {master}"
     example = "GetResp(PortInfo) with MasterSMLID 1, then SubnTrap of that port to LID 9"
 

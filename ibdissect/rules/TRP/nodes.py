@@ -11,15 +11,17 @@ from ibdissect.wire.numbers import PERMISSIVE
 
 
 class IssuerLid(TrapRule):
-    """A trap names another issuer than the port that sends it.
+    """A trap names an issuer other than the port that sends it.
 
-    The subnet manager looks the sender up by this LID and answers for the wrong port, or discards the trap.
+    The subnet manager looks up the sender by this LID and answers for the wrong port, or discards the trap.
 
     Update the firmware of the sender.
+
+    One LID-routed trap, and the port's LIDs where they are known.
     """
 
     code, name, severity = "TRP001", "trap-issuerlid", WARNING
-    reference = "IBA 13.4.8.2; seed001; kernel qib"
+    reference = "IBA 13.4.8.2; kernel qib"
     message = "trap {trap} from {port} names LID {issuer} as its issuer"
     example = "SubnTrap with SLID 5 and IssuerLID 9"
 
@@ -34,9 +36,9 @@ class IssuerLid(TrapRule):
 
 
 class LinkTrapLid(TrapRule):
-    """Trap 128 is about a port that is no switch.
+    """Trap 128 is about a port that does not belong to a switch.
 
-    Trap 128 says that a link of a switch changed; the subnet manager sweeps the switch it names.
+    Trap 128 reports that a link of a switch changed; the subnet manager sweeps the switch that it names.
 
     Update the firmware of the sender.
     """
@@ -58,7 +60,7 @@ class LinkTrapLid(TrapRule):
 class ThresholdPort(TrapRule):
     """A trap about link errors names a port that the node does not have.
 
-    Whoever follows the trap finds no such port; the link that loses packets stays unfound.
+    Nobody finds the port that the trap names; the link that loses packets stays undetected.
 
     Update the firmware of the sender.
     """
@@ -79,11 +81,13 @@ class ThresholdPort(TrapRule):
 
 
 class PathNotMarked(TrapRule):
-    """Trap 256 repeats a directed route of more than 30 hops and does not say that it was cut.
+    """Trap 256 shortens a directed route of more than 30 hops without marking it.
 
-    The notice has room for 30 ports; whoever follows the route ends at another node.
+    The notice has room for 30 ports; whoever follows the route ends up at another node.
 
     Update the firmware of the sender.
+
+    One trap is enough.
     """
 
     code, name, severity = "TRP008", "trap256-drpath", WARNING

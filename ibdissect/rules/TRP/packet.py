@@ -29,8 +29,8 @@ _GENERIC = (Notice.is_generic == 1) & _EVENT
 class ProducerType(Rule):
     """A generic notice comes from a producer type that does not exist.
 
-    Producers are channel adapters, switches, routers and class managers. Subscribers filter by producer, so that a notice with
-    another type reaches nobody.
+    Producers are channel adapters, switches, routers and class managers. Subscribers filter by producer, so a notice with another
+    type reaches nobody.
 
     Correct the firmware or manager that sent it.
     """
@@ -44,10 +44,10 @@ class ProducerType(Rule):
 
 
 class TypeOfTrap(Rule):
-    """A generic trap has the type of another kind of event.
+    """The type of a generic trap does not match its number.
 
-    Type and number belong together: 64-67 subnet management, 128-131 urgent, 144-145 informational, 256-259 security.
-    Who subscribed to security events misses a key violation that comes as information.
+    Type and number belong together: 64-67 subnet management, 128-131 urgent, 144-145 informational, 256-259 security. A subscriber
+    to security events misses a key violation that is sent as information.
 
     Correct the firmware or manager that sent it.
     """
@@ -61,11 +61,11 @@ class TypeOfTrap(Rule):
 
 
 class UnknownTrap(Rule):
-    """A generic trap has a number that is not known.
+    """A generic trap has an unknown number.
 
-    Its details cannot be read. It stems from a newer standard, or a vendor's trap is marked as generic by mistake.
+    Its details cannot be read. It comes from a newer standard, or a vendor's trap is marked as generic by mistake.
 
-    Look up the number in the documents of the device; a vendor's trap should have IsGeneric 0.
+    Look up the number in the device's documentation; a vendor's trap should have IsGeneric 0.
     """
 
     code, name, severity = "TRP004", "trap-unknown", INFO
@@ -77,9 +77,9 @@ class UnknownTrap(Rule):
 
 
 class ChangeOfNothing(Rule):
-    """Trap 144 says that something changed locally, but not what.
+    """Trap 144 reports a local change, but not which.
 
-    Without a new CapabilityMask and without a change flag the manager has to read everything again, or ignores the trap.
+    Without a new CapabilityMask and without a change flag, the manager has to read everything again, or ignores the trap.
 
     Update the firmware of the port that sent it.
     """
@@ -100,12 +100,12 @@ class ChangeOfNothing(Rule):
 
 
 class ManagerTrapAsSMP(Rule):
-    """Trap 64, 65, 66 or 67 arrives as a SubnTrap.
+    """A node sends trap 64, 65, 66 or 67 as a SubnTrap.
 
-    These events are noticed by the subnet manager itself, which reports them through the SA to subscribers. A node that sends
-    one as an SMP makes the manager believe in ports and groups that came or went.
+    The subnet manager itself notices these events, and reports them to subscribers through the SA. A node that sends one as an SMP
+    makes the manager believe in ports and groups that came or went.
 
-    Find the sender by its LID; if it is no manager of yours, take it for a forgery.
+    Find the sender by its LID; if it is not one of your managers, treat the trap as a forgery.
     """
 
     code, name, severity = "TRP009", "trap64-as-smp", WARNING

@@ -33,15 +33,14 @@ FITS = _fits()
 class RequestUnanswered(UnansweredRule):
     """A management request was never answered.
 
-    The target is gone, does not speak the class, or refuses silently (a wrong M_Key does that); or requests are lost. The
-    requester waits for its timer, several times over.
+    The target is gone, does not support the class, or refuses silently (as with a wrong M_Key); or requests are lost. The requester
+    waits for its timer, several times over.
 
-    See whether one target or one attribute stands out. Check that the node is alive, its keys, and drops on VL15, which
-    switches may discard at any time.
+    Check whether one target or one attribute stands out. Check that the node is alive, its keys, and drops on VL15, which switches
+    may discard at any time.
 
-    The capture goes on for a second and shows answers to the same requester. A finding is `info` in ERF captures and where the
-    capture shows within ten seconds that it misses packets. Silent where the answer was recorded just in front of the request, and
-    where MKY001, MKY002, MKY003 or SA006 says why nobody answered.
+    The capture goes on for a second and shows answers to the same requester. An `info` in ERF captures, and where the capture shows
+    within ten seconds that it misses packets. Silent where the answer was recorded just before the request.
     """
 
     code, name, severity = "TXN001", "request-unanswered", WARNING
@@ -65,10 +64,12 @@ class RequestUnanswered(UnansweredRule):
 class AnswerTwice(Rule):
     """A request was answered twice.
 
-    Either the request was sent again while its answer was on the way, so the requester's timeout is too short, or the capture
-    shows the same packet at two places.
+    Either the request was repeated while its answer was on the way, so the requester's timeout is too short, or the capture shows
+    the same packet at two places.
 
     Compare the response times with the requester's timeout; look for mirrored ports.
+
+    A request and two answers to it.
     """
 
     code, name, severity = "TXN003", "duplicate-response", INFO
@@ -86,34 +87,36 @@ class AnswerTwice(Rule):
 
 
 class AnswerFromElsewhere(Elsewhere):
-    """An answer comes from another address than the request went to.
+    """The answer comes from a different address than the request went to.
 
-    The requester's stack matches answers by transaction and address: it drops this one and waits until its timer runs out.
+    The requester's stack matches answers by transaction and address: it drops this one and waits until its timer expires.
 
-    Look at the responder: it must swap the LIDs of the request. Redirection needs an answer with status 2 first.
+    Look at the responder: it must swap the LIDs of the request. Redirection requires an answer with status 2 first.
 
-    A request, and an answer with its transaction id from another LID. LIDs of one block of 128 may be those of one port: they are
-    told apart only where the port that was asked told its LID and LMC itself and kept them, as its Sets or a later answer show.
-    Silent for answers with a GRH, which may come through another router.
+    A request, and an answer with its transaction id from another LID. LIDs within one block of 128 may belong to one port: they are
+    told apart only where the port that was asked answered its LID and LMC itself, and Sets or a later answer show that it kept
+    them. Silent for answers with a GRH, which may come through another router.
     """
 
     code, name, severity = "TXN005", "response-tid-mismatch-direction", ERROR
-    reference = "IBA 13.5.4; seed001"
+    reference = "IBA 13.5.4"
     message = "{what} went to {to}, the answer comes from {sender}"
     example = "a PerformanceGet to LID 2, answered by LID 9 with the same transaction id"
 
 
 class AnswerOfOtherMethod(Rule):
-    """A request is answered with a method that does not answer it.
+    """A request is answered with the wrong method.
 
-    Get and Set are answered with GetResp, GetTable with GetTableResp, Report with ReportResp. The requester takes anything
-    else for an answer to something it never asked.
+    Get and Set are answered with GetResp, GetTable with GetTableResp, Report with ReportResp. The requester takes any other method
+    for an answer to something it never asked.
 
     Correct the responder.
+
+    A request and its answer. A GetResp with an error may refuse any request.
     """
 
     code, name, severity = "TXN006", "response-method-mismatch", WARNING
-    reference = "IBA 13.4.5; seed001"
+    reference = "IBA 13.4.5"
     message = "{what} is answered with {answer}"
     example = "a PerformanceGet answered with ReportResp"
 
@@ -134,11 +137,13 @@ class TrapWithResponse(Rule):
 
     Only TrapRepress tells a sender that its trap has arrived; it ignores anything else and repeats the trap.
 
-    Correct the manager that answers.
+    Correct the manager that sent the answer.
+
+    The trap and the answer with its transaction id.
     """
 
     code, name, severity = "TXN008", "response-to-trap", ERROR
-    reference = "IBA 13.4.9, 14.2.5; seed001"
+    reference = "IBA 13.4.9, 14.2.5"
     message = "{answer} to the Trap in frame {trap}: only TrapRepress may answer it"
     example = "a SubnTrap, and a SubnGetResp with its transaction id"
 
@@ -154,13 +159,15 @@ class TrapWithResponse(Rule):
 class RepressWithoutTrap(Rule):
     """A TrapRepress answers a trap that the capture does not show.
 
-    The capture missed packets, or a manager represses what was not sent. The first ten seconds of a capture are not judged.
+    The capture missed packets, or a manager represses a trap that nobody sent.
 
-    Believe other findings about missing packets in this capture less.
+    Rely less on other findings about missing packets in this capture.
+
+    One TrapRepress without its trap. The first ten seconds of a capture are not judged.
     """
 
     code, name, severity = "TXN009", "unmatched-trap-repress", INFO
-    reference = "IBA 13.4.9; seed001"
+    reference = "IBA 13.4.9"
     message = "TrapRepress to {to} without its Trap"
     example = "a SubnTrapRepress alone, in the eleventh second"
 

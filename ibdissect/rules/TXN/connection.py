@@ -20,19 +20,19 @@ OF_REQ, OF_LAP = 0, 2
 
 
 class PatienceExceeded(Rule):
-    """A side asked for patience (MRA) and did not answer in the time that it asked for.
+    """One side asked for more time (MRA) and did not answer within it.
 
     The other side gives up when the ServiceTimeout of the MRA is over: the connection fails although both are alive.
 
     Look at what the application does before it accepts; give the MRA a longer ServiceTimeout.
 
-    Both sides are heard, and the answer is late or never comes. Silence counts only where the capture shows that it misses nothing:
-    in ERF by its traffic, elsewhere no packet is missing within ten seconds. Silent where the clock of the capture was set back, as
-    then it may have been set forward, too.
+    Packets of both sides, and the answer is late or never comes. Silence counts only where the capture shows that it misses
+    nothing: in ERF by its traffic, elsewhere no packet is missing within ten seconds. Silent where the clock of the capture was set
+    back, as then it may have been set forward, too.
     """
 
     code, name, severity = "TXN010", "mra-timer-exceeded", WARNING
-    reference = "IBA 12.6.6, 12.9.8.7; seed004 MRA"
+    reference = "IBA 12.6.6, 12.9.8.7; python-rdma MRA"
     message = "{ends}: MRA for {allowed} ms, {what} after {milliseconds} ms"
     example = "a REQ, an MRA with ServiceTimeout 18 (1.07 s), and the REP four seconds later"
     needs = (CaptureLoss, Connections)

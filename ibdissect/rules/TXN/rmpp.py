@@ -32,16 +32,15 @@ def of_transfer(event: TransferEvent, **arguments: object) -> Hit:
 
 
 class SegmentOrphan(Rule):
-    """A segment of a multi-packet transfer came without the beginning.
+    """A segment of a multi-packet transfer appears without the beginning.
 
-    Segments were lost, or the sender made an error; the data of this transfer cannot be read in full. The first ten seconds of
-    a capture are not judged.
+    Segments were lost, or the sender is faulty; the data of this transfer cannot be read in full.
 
-    Look for lost packets in front of it, then at the sender.
+    Look for lost packets before it, then at the sender.
 
-    The capture has run for ten seconds. A finding is `info` where the capture may have missed the beginning: in ERF captures whose
-    traffic does not show that nothing is missing, and where packets are missing within ten seconds, which an acknowledgement of
-    this very segment shows, too.
+    The capture has run for ten seconds. An `info` where the capture may have missed the beginning: in ERF captures whose traffic
+    does not show that nothing is missing, and where packets are missing within ten seconds, which an acknowledgement of this
+    segment shows, too.
     """
 
     code, name, severity = "TXN011", "orphan-rmpp-segment", WARNING
@@ -64,18 +63,17 @@ class SegmentOrphan(Rule):
 class SegmentGap(Rule):
     """A segment of a multi-packet transfer was skipped.
 
-    The receiver does not acknowledge what follows, and the sender has to repeat from there; when it does not, the transfer
-    is aborted.
+    The receiver does not acknowledge what follows, so the sender has to repeat from there; if it does not, the transfer is aborted.
 
     Look for drops between the sender and the capture; a window that is too large for the receiver has the same effect.
 
-    The sender goes back: it sends what is missing, then again what came behind the gap. Without that, the capture must show that it
-    misses nothing: in ERF by its traffic, elsewhere a packet that is missing within ten seconds silences the rule, and so does an
-    acknowledgement of what was skipped. A segment that comes late and alone was recorded out of order.
+    The sender goes back: it sends what is missing, then again what followed the gap. Otherwise the capture must show that it misses
+    nothing: in ERF by its traffic; elsewhere a packet missing within ten seconds silences the rule, and so does an acknowledgement
+    of the skipped segment. A segment that arrives late and alone was recorded out of order.
     """
 
     code, name, severity = "TXN012", "rmpp-gap", ERROR
-    reference = "IBA 13.6.3; seed004 RMPP"
+    reference = "IBA 13.6.3; python-rdma RMPP"
     message = "{ends}: segment {segment} came where {expected} was due"
     example = "segments 1, 3, 2 and 3 of a SubnAdmGetTableResp"
 
@@ -114,11 +112,14 @@ class SegmentGap(Rule):
 
 
 class TransferLength(Rule):
-    """The last segment of a transfer ends it at another length than the first announced.
+    """The length of a transfer differs from what its first segment announced.
 
     The receiver aborts with status 119 (inconsistent last and PayloadLength), or reads records that are not there.
 
-    Correct the sender: the first segment holds the length of all, headers of the class included, the last its own.
+    Correct the sender: the first segment holds the length of the whole transfer including the class headers, the last segment its
+    own.
+
+    All segments of the transfer.
     """
 
     code, name, severity = "TXN013", "rmpp-payloadlength", ERROR
@@ -132,11 +133,13 @@ class TransferLength(Rule):
 
 
 class WindowTooSmall(Rule):
-    """An acknowledgement takes back the window: it allows fewer segments than it acknowledges.
+    """An acknowledgement shrinks the window below what it acknowledges.
 
     The sender aborts with status 122 (NewWindowLast too small).
 
     Correct the receiver of the transfer.
+
+    One acknowledgement is enough.
     """
 
     code, name, severity = "TXN017", "rmpp-newwindow-behind", WARNING
@@ -152,9 +155,11 @@ class WindowTooSmall(Rule):
 class TransferAbandoned(Rule):
     """A multi-packet transfer stopped before its last segment.
 
-    The requester never gets its table, and starts over after its timer.
+    The requester never gets its table, and starts over when its timer expires.
 
-    Look at the last acknowledgement: without one the receiver is gone, behind one the sender is.
+    Look at the last acknowledgement: if there is none, the receiver is gone; otherwise the sender is.
+
+    The beginning of the transfer, and ten seconds without another segment.
     """
 
     code, name, severity = "TXN020", "rmpp-abandoned", INFO
@@ -175,13 +180,13 @@ class TransferAbandoned(Rule):
 class RMPPAbort(Rule):
     """One end of an RMPP transfer aborted it.
 
-    The table or request that was under way is lost, and the requester has to start again. The status says why.
+    The table or request is lost, and the requester has to start again. The status says why.
 
-    Read the status: 118 and 126 point to loss or a slow receiver, 119-124 to a broken implementation, 125 to versions.
+    Read the status: 118 and 126 point to loss or a slow receiver, 119-124 to a faulty implementation, 125 to different versions.
     """
 
     code, name, severity = "TXN014", "rmpp-abort-code", INFO
-    reference = "IBA 13.6.2.4; seed004"
+    reference = "IBA 13.6.2.4; python-rdma"
     when = (RMPP.rmpp_type == ABORT) & RMPP.rmpp_status.isin(ABORT_CODES) & IN_USE
     at = RMPP.rmpp_status
     message = "RMPP ABORT, status {rmpp_status}"
@@ -193,7 +198,7 @@ class RMPPStop(Rule):
 
     The transfer ends without its data. A subnet administrator that runs out of memory answers nobody in full.
 
-    Ask again later or for less; look at memory and load of the end that sent the STOP.
+    Ask again later or for less; check memory and load of the end that sent the STOP.
     """
 
     code, name, severity = "TXN015", "rmpp-stop", WARNING
@@ -204,7 +209,7 @@ class RMPPStop(Rule):
 
 
 class RMPPStatus(Rule):
-    """An RMPP status does not exist, or stands in a segment that may have none.
+    """An RMPP status is undefined, or appears in a segment that must not have one.
 
     DATA and ACK carry status 0; a receiver aborts on anything else with 124 (illegal status). Codes between 2 and 117 and
     above 127 are reserved.

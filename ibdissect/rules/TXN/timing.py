@@ -50,12 +50,15 @@ def _what(request: dict[str, int]) -> str:
 
 
 class TransactionReused(Rule):
-    """A requester gives two requests under way the same transaction id.
+    """A requester uses one transaction id for two outstanding requests.
 
-    Answers are matched by this number: the requester takes the answer to one question for the answer to the other. Linux
-    refuses to send such a request. Two different requests of one sender to one receiver within 50 ms count, with no answer in between.
+    Answers are matched by this number: the requester takes the answer to one request for the answer to the other. Linux refuses to
+    send such a request.
 
-    Correct the tool: it must count the id up with every request.
+    Correct the tool: it must increment the id with every request.
+
+    Two different requests of one sender to one receiver within 50 ms, with no answer in between. In ERF captures, which may miss
+    packets, two answers must follow. Directed routes are not judged.
     """
 
     code, name, severity = "TXN002", "duplicate-tid-different-payload", WARNING
@@ -126,16 +129,18 @@ class TransactionReused(Rule):
 
 
 class AnswerLate(Rule):
-    """An answer took longer than its sender said it would.
+    """An answer took longer than its sender announced.
 
-    Requesters derive their timer from the RespTimeValue that ports (PortInfo) and agents (ClassPortInfo) announce, and twice the
-    packet lifetime of the subnet. Answers behind that are thrown away, and the request is repeated.
+    Requesters derive their timeout from the RespTimeValue that ports (PortInfo) and agents (ClassPortInfo) announce, plus twice the
+    packet lifetime of the subnet. Later answers are discarded, and the request is repeated.
 
-    Look at the load of the node that answers, or at the firmware that announces too little.
+    Look at the load of the answering node, or at the firmware that announces too little.
+
+    The request and its answer, and the RespTimeValue in an earlier PortInfo or ClassPortInfo. Directed routes are not judged.
     """
 
     code, name, severity = "TXN004", "late-response", INFO
-    reference = "IBA 13.4.6.2, 13.4.8.1, 14.2.5.6; seed000 RespTimeValue"
+    reference = "IBA 13.4.6.2, 13.4.8.1, 14.2.5.6"
     needs = (Agents,)
     message = "{what} was answered after {took} ms; {limit} ms were announced, the way there and back included"
     example = "a PerformanceGet answered after 9 s by an agent with RespTimeValue 8 (1 ms)"
@@ -193,12 +198,13 @@ class AnswerLate(Rule):
 
 
 class Flood(Rule):
-    """The same question is asked more than 100 times within a second.
+    """The same request is sent more than 100 times within a second.
 
-    Agents answer some thousand requests a second at best; a flood keeps others from being answered, and VL15 drops what is
-    too much.
+    Agents answer some thousand requests a second at best; a flood keeps others from being answered, and VL15 drops the excess.
 
     Find the sender: a tool without a pause between its requests, a retry timer that is far too short, or `ibping -f`.
+
+    Requests that agree in sender, receiver and all their contents except the low half of the transaction id.
     """
 
     code, name, severity = "TXN018", "mad-flood", WARNING
@@ -260,14 +266,16 @@ class Flood(Rule):
 class TwoManagers(Rule):
     """Two subnet managers set attributes of one port at the same time.
 
-    Each overwrites what the other has set: LIDs, partitions and routes flap. The first writes again after the second did: a manager
-    that takes over from a dead one is not judged, nor is a handover.
+    Each overwrites what the other has set: LIDs, partitions and routes flap.
 
-    See SEM044: both believe to be master. Check their priorities, their SM_Keys and whether they see each other.
+    Check their priorities, their SM_Keys and whether they see each other: both believe to be master (SEM044).
+
+    SMInfo of both managers, and LID-routed Sets of the first, the second and the first again within a second. A manager that takes
+    over from a dead one is not judged, nor is a handover.
     """
 
     code, name, severity = "TXN019", "mixed-sm-senders", WARNING
-    reference = "IBA 14.4; seed000 SMs"
+    reference = "IBA 14.4"
     message = "SubnSet to LID {dlid} from the managers at LID {one} and LID {two}, {milliseconds} ms apart"
     example = "SMInfos that show two managers, and SubnSets of the first, the second and the first again to one LID within a second"
 

@@ -27,6 +27,7 @@ Mask = Any
 class TellingRule(Rule):
     """Judges the SMPs of one attribute; one finding per port, or what `flow_of` names."""
 
+    evidence = "The SMP, and what the same port or node answered before it. Silent where the capture does not show that."
     source: ClassVar[type[Tellings]] = Tellings
     why = "said otherwise"
     """What the earlier frame has to do with it."""

@@ -23,6 +23,10 @@ SERVICE_SHIFT = 5
 class AgreedRule(Rule):
     """What the rules share: packets from one end of a connection to the other, one finding per direction and value."""
 
+    evidence = (
+        "A packet between the REP of its connection and the connection's end. Silent for connections whose REQ and REP are not "
+        "in the capture."
+    )
     needs = (Connections,)
     field: ClassVar[Field[int]]
 

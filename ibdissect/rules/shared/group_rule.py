@@ -55,6 +55,7 @@ def _datagrams(table: ChunkTable, native: Native) -> Iterator[tuple[bytes, int, 
 class GroupRule(Rule):
     """What the rules share: each kind of datagram against the group that its GID, or its LID, names."""
 
+    evidence = "The group's record (MCMemberRecord), seen before the packet. Silent for groups without one."
     def wrong(self, group: GroupFacts, gid: bytes, dlid: int, p_key: int, q_key: int) -> tuple[Field[Any], Any, dict[str, Any]] | None:
         """The field at fault, its value and what else the message says; None when the datagram is in order."""
         raise NotImplementedError

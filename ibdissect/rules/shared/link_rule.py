@@ -63,6 +63,7 @@ class Ends:
 class LinkRule(Rule):
     """What the rules share: suspicious packets of one source, destination and value; the first since something changed is judged."""
 
+    evidence = "The packet, and what the ports of its LIDs and their switches answered before it. Silent for LIDs whose port is not known."
     def suspicious(self, event: ChunkFollowed, native: Native, ends: Ends) -> tuple[Int, Int]:
         """Indices into `native` of suspicious packets, and a small number (the value at fault) for each."""
         raise NotImplementedError

@@ -47,6 +47,7 @@ class KnowledgeRule(Rule):
 class UnansweredRule(Rule):
     """What rules about requests without an answer share: they judge at the end, when it is known whose answers the capture shows."""
 
+    evidence = "The request is never answered, the capture goes on for a second, and it shows answers to the same requester."
     needs: ClassVar[tuple[type[Any], ...]] = (VisibleAnswers,)
     mgmt_class: ClassVar[int | None] = None
     """Only requests of this class."""

@@ -25,6 +25,7 @@ Judged = tuple[dict[str, Any], Sequence[tuple[int, str]]]
 class TrapRule(Rule):
     """What the rules about a single trap share: one finding per sender and trap number."""
 
+    evidence = "The trap, and what the port or node that it names answered before. Silent where the capture does not show that."
     numbers: tuple[int, ...] = ()
     """Trap numbers that it looks at; none: all generic ones."""
     at = Notice.trap_number

@@ -25,6 +25,7 @@ LOOK_BACK = 8192
 class ReportedPackets(TrapRule):
     """A port complains about a packet that the capture holds: the trap is linked with it."""
 
+    evidence = "The trap, and among the 8192 packets before it one with the ends and the key that it names."
     def __init__(self) -> None:
         super().__init__()
         self.waiting: list[tuple[TrapSeen, int, int, int, int]] = []
@@ -78,6 +79,7 @@ class ReportedPackets(TrapRule):
 class ViolationCounted(Changed):
     """What the rules about violation counters share."""
 
+    evidence = "Two answers of the port, the later one with a higher count."
     source = PortInfos
     why = "showed a lower count"
 

@@ -251,7 +251,7 @@ def test_managers_that_tell_their_keys() -> None:
     def told_key(guid: int, key: int) -> bytes:
         return answer(5, SM_INFO, guid.to_bytes(8, "big") + key.to_bytes(8, "big") + bytes(48))
 
-    message = "SM 0x000000000000000a tells its key, 0x0000000000000001"
+    message = "SM 0x000000000000000a reveals its key, 0x0000000000000001"
     frames = [told_key(10, 1), told_key(10, 0), told_key(10, 2), told_key(11, 1), told_key(10, 1)]
     assert facts_of(frames, "MKY014") == [
         Facts(1, message, f"{1:016x}", 1, times=2),

@@ -14,7 +14,7 @@ from tests.rules.PKY.cases import early_send as sent_early
 
 NODE_INFO, PORT_INFO, P_KEY_TABLE = 0x11, 0x15, 0x16
 PORT = "0x0002c90300001050 port 1 (LID 5)"
-LATER = "told later, and never otherwise in this capture"
+LATER = "learnt later; never contradicted in this capture"
 
 
 def taught(end: str, *frames: int) -> tuple[tuple[int, str], ...]:

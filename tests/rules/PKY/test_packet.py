@@ -73,7 +73,7 @@ def test_a_table_without_its_first_entry() -> None:
 
 
 def test_the_same_key_twice_in_a_block() -> None:
-    assert facts_of([block(0xFFFF, 0x8001, 0x8001)], "PKY009") == [Facts(1, "a P_Key stands twice in this block of the table", "", None)]
+    assert facts_of([block(0xFFFF, 0x8001, 0x8001)], "PKY009") == [Facts(1, "a P_Key occurs twice in this block of the table", "", None)]
     assert found([block(1, *range(2, 32), 1), block(7, 7, method=ANSWER), block(7, 7, method=GET)], "PKY009") == [(1, 1), (2, 1)]
     assert found([block(7, 7, method=ANSWER, status=0x1C), block(7, 7, method=ANSWER, status=0x8000)], "PKY009") == [(2, 1)]
     assert found([block(7, 7), block(7), block(7, 7, slid=4), block(0)], "PKY009") == [(1, 1), (3, 1)], "each block by itself"
