@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,7 +16,7 @@ from ibdissect.dissect.summary import summaries
 from ibdissect.dissect.tree import Tree, tree_of
 from ibdissect.dissect.value import Presenter
 from ibdissect.dissect.walk import Walk
-from ibdissect.flow.transfers import Transfers
+from ibdissect.flow.transfers import Transfers, as_json
 from ibdissect.flow.transfers import outline as reassembled
 from ibdissect.session.capture import Capture
 from ibdissect.table.locate import Int
@@ -88,11 +89,12 @@ def seconds(ns: int) -> str:
 
 
 class Json:
-    """One JSON object per frame: one per line, or all in one array."""
+    """One JSON object per frame: one per line, or all in one array. The frame that ends an RMPP transfer has its records, too."""
 
     def __init__(self, presenter: Presenter, *, lines: bool) -> None:
         self.lines, self.first = lines, True
         self.json = JsonLines(presenter)
+        self.transfers = Transfers()
 
     def head(self) -> str:
         """The array's opening bracket."""
@@ -100,7 +102,11 @@ class Json:
 
     def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
         """Objects, each with its line end, or preceded by a comma."""
-        for line in self.json.lines(table, rows):
+        ended = self.transfers.feed(table)
+        for frame, line in zip((rows + table.chunk.first).tolist(), self.json.lines(table, rows), strict=True):
+            if frame in ended and len(ended[frame].segments) > 1:
+                whole = json.dumps(as_json(ended[frame], table.catalog, self.json.presenter))
+                line = f'{line[:-1]}, "reassembled": {whole}}}'
             if self.lines:
                 yield line + "\n"
             else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -152,6 +153,23 @@ def nodes(transfer: Reassembled, catalog: Catalog, presenter: Presenter) -> list
 
 def _places(spans: tuple[Span, ...]) -> str:
     return ", ".join(f"frame {span.frame} bytes {span.offset}-{span.offset + span.length - 1}" for span in spans)
+
+
+def as_json(transfer: Reassembled, catalog: Catalog, presenter: Presenter) -> dict[str, Any]:
+    """The records of a transfer, each with the bytes of the frames that it came from; docs/contract.md describes the keys."""
+    shown = []
+    for record, node in zip(records(transfer, catalog), nodes(transfer, catalog, presenter), strict=True):
+        pieces = [{"frame": span.frame, "offset": span.offset, "length": span.length} for span in record.spans]
+        name = type(record.view).title if record.view is not None else "Record"
+        shown.append({"record": record.number, "layer": name, "pieces": pieces, "fields": [_plain(child) for child in node.children]})
+    return {"text": headline(transfer, catalog), "frames": transfer.frames, "records": shown}
+
+
+def _plain(node: Node) -> dict[str, Any]:
+    """A field as `show --format json` writes it."""
+    keys = ("name", "label", "offset", "length", "bit", "bits", "value", "text")
+    below = {"fields": [_plain(child) for child in node.children]} if node.children else {}
+    return {key: getattr(node, key) for key in keys} | below
 
 
 def outline(transfer: Reassembled, catalog: Catalog, presenter: Presenter) -> list[Node]:

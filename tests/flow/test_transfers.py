@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import struct
 from pathlib import Path
 from typing import Any
@@ -91,3 +92,12 @@ def test_show_prints_the_records_behind_the_frame_that_completed_them(tmp_path: 
     assert "Reassembled  SubnAdmGetTableResp(NodeRecord), 5 records in 3 segments, frames 1-4" in out
     assert "NodeRecord[4]:" in out
     assert "Reassembled" not in CliRunner().invoke(show, [str(path), "--format", "tree", "--frames", "1-3"], standalone_mode=False).output
+    for form in ("json", "jsonl"):
+        text = CliRunner().invoke(show, [str(path), "--format", form], standalone_mode=False).output
+        shown = json.loads(text if form == "json" else f"[{','.join(text.splitlines())}]")
+        assert [one["frame"] for one in shown if "reassembled" in one] == [4]
+        whole = shown[3]["reassembled"]
+        assert whole["frames"] == [1, 4, 2] and [record["layer"] for record in whole["records"]] == ["NodeRecord"] * 5
+        assert whole["records"][1]["pieces"] == [{"frame": 1, "offset": 196, "length": 88}, {"frame": 4, "offset": 84, "length": 24}]
+        lids = [field["value"] for record in whole["records"] for field in record["fields"] if field["name"] == "infiniband.sa.lid"]
+        assert lids == [1, 2, 3, 4, 5]
