@@ -118,10 +118,29 @@ def test_the_action_installs(checkout: Path, tmp_path: Path) -> None:
 
 
 def test_the_github_example_gives_inputs_that_exist(repo: Path) -> None:
-    steps = load("docs/examples/github-ci.yml")["jobs"]["lint"]["steps"]
+    (job,) = load("docs/examples/github-ci.yml")["jobs"].values()
+    steps = job["steps"]
     ours = next(step for step in steps if "ibdissect@" in step["uses"])
     assert ours["with"].keys() <= load("action.yml")["inputs"].keys()
     assert next(step for step in steps if "upload-sarif" in step["uses"])["with"]["sarif_file"] == ours["with"]["report"]
+
+
+@pytest.mark.parametrize("path", ["action.yml", "docs/examples/github-ci.yml", ".github/workflows/ci.yml"])
+def test_actions_are_pinned_and_may_do_little(path: str) -> None:
+    text = (REPO / path).read_text(encoding="utf-8")
+    used = re.findall(r"uses: *(\S+)", text)
+    assert used and all(re.search("@[0-9a-f]{40}$", one) for one in used)
+    for job in load(path).get("jobs", {}).values():
+        assert load(path)["permissions"] in ({}, {"contents": "read"})
+        assert job.get("permissions", {}) in ({}, {"contents": "read", "security-events": "write"})
+
+
+def test_nothing_is_installed_by_a_name_that_somebody_else_may_own() -> None:
+    """The name stands in no index yet: what is installed is named by its place, except extras of what is installed already."""
+    pages = [REPO / "README.md", REPO / "action.yml", *(REPO / "docs").rglob("*.md"), *(REPO / "docs/examples").glob("*ci*")]
+    for page in pages:
+        for line in page.read_text(encoding="utf-8").splitlines():
+            assert not re.search(r"(?:pipx?|uv\w*) (?:install|run|tool install)[^`|]*[\s'\"]ibdissect(?:[=<>'\"\s]|$)", line), f"{page}: {line}"
 
 
 def gitlab(checkout: Path, part: str) -> subprocess.CompletedProcess[str]:
@@ -139,9 +158,11 @@ def test_the_gitlab_job_reports_and_fails(checkout: Path) -> None:
         assert gitlab(checkout, "before_script").returncode == 0
     done = gitlab(checkout, "script")
     assert done.returncode == 1 and "AM001" in done.stdout
-    report = load("docs/examples/gitlab-ci.yml")["captures"]["artifacts"]["reports"]["junit"]
-    suites = ElementTree.parse(checkout / report).getroot()
+    reports = load("docs/examples/gitlab-ci.yml")["captures"]["artifacts"]["reports"]
+    suites = ElementTree.parse(checkout / reports["junit"]).getroot()
     assert suites.get("failures") == "1" and len(suites) == 2
+    (issue,) = json.loads((checkout / reports["codequality"]).read_text())
+    assert (issue["check_name"], issue["severity"], issue["location"]["path"]) == ("AM001", "major", "captures/bad.pcap")
     (checkout / "captures/bad.pcap").unlink()
     assert gitlab(checkout, "script").returncode == 0
 

@@ -43,7 +43,7 @@ def open_capture(source: Source, *, window: int = WINDOW, follow: bool = False) 
             again = Origin(path=origin.path, start=lambda: unpacked(start(), origin.path), again=True, close=origin.close)
         else:
             again = _once(origin, ObjectBytes(stream, head))
-        return CaptureReader(again, records, window=window, follow=follow)
+        return CaptureReader(again, records, window=window, follow=follow, packed=packed)
     except OSError as error:
         origin.close()
         raise CaptureError(origin.path, f"cannot be read: {error.strerror or error}") from error

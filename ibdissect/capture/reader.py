@@ -33,8 +33,12 @@ class Origin(Record, frozen=True, kw_only=True):
 class CaptureReader:
     """An opened capture; see `chunk.Reader`. Close it, or use it in a `with` statement."""
 
-    def __init__(self, origin: Origin, records: Callable[[], Records], *, window: int = WINDOW, follow: bool = False) -> None:
+    def __init__(
+        self, origin: Origin, records: Callable[[], Records], *, window: int = WINDOW, follow: bool = False, packed: bool = False
+    ) -> None:
         self.path = origin.path
+        self.packed = packed
+        """Whether the capture is compressed, so that positions of frames are not positions in the file."""
         self.damage: list[Damage] = []
         self.comments = Comments()
         self._origin, self._records, self._window = origin, records, window

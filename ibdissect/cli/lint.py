@@ -142,8 +142,9 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
     compared = known.finish() if known is not None and not (asked.stop() and write_baseline is not None) else None
     if not stream:
         against = None if compared is None else compared.object()
-        run = formats.Run(rules=tuple(rules), fail_rank=RANKS[fail_on], baseline=against)
+        run = formats.Run(rules=tuple(rules), fail_rank=RANKS[fail_on], baseline=against, summarized=summary_file(written) is not None)
         _write(formats.render(written, reports, run), output)
+        write_job_summary(written, reports, run)
     elif not common.quiet:
         click.echo(text_report.summary_text(reports, len(rules)), nl=False)
     if wanted.statistics:
@@ -162,6 +163,23 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
     for line in known.lines() if known is not None else ():
         common.tell(line)
     return exit_status(reports, "never" if write_baseline is not None else fail_on)
+
+
+def summary_file(format_: str) -> str | None:
+    """The file that GitHub shows as the job's summary; None outside GitHub and for other formats."""
+    return os.environ.get("GITHUB_STEP_SUMMARY") or None if format_ == "github" else None
+
+
+def write_job_summary(format_: str, reports: list[CaptureReport], run: formats.Run) -> None:
+    """Append all findings to the job's summary, as annotations are few."""
+    target = summary_file(format_)
+    if target is None:
+        return
+    try:
+        with open(target, "a", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(formats.render("markdown", reports, run))
+    except OSError as error:
+        raise CaptureError(target, f"the job summary cannot be written: {error.strerror}") from error
 
 
 def _judged_in_one_pass(shown: Limits | None) -> None:

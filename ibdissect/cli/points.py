@@ -14,7 +14,7 @@ import click
 from ibdissect import report as formats
 from ibdissect.cli.checking import check_options
 from ibdissect.cli.common import Common, common_options, damage_text
-from ibdissect.cli.lint import RANKS, exit_status
+from ibdissect.cli.lint import RANKS, exit_status, summary_file, write_job_summary
 from ibdissect.cli.output import ending_of
 from ibdissect.cli.stats import table_lines
 from ibdissect.errors import ConfigError
@@ -82,7 +82,9 @@ def command(
     elif format_ == "json":
         parts = _json(result, comparison.packets() if packets else None)
     else:
-        parts = [formats.render(format_, reports, formats.Run(rules=tuple(options.rules), fail_rank=RANKS[fail_on]))]
+        run = formats.Run(rules=tuple(options.rules), fail_rank=RANKS[fail_on], summarized=summary_file(format_) is not None)
+        parts = [formats.render(format_, reports, run)]
+        write_job_summary(format_, reports, run)
     for part in parts:
         click.echo(part, nl=False)
     return exit_status(reports, fail_on)

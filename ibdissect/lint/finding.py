@@ -107,6 +107,8 @@ class Finding:
     """The frame's summary line."""
     arguments: dict[str, Any] = field(default_factory=dict)
     capture: str = ""
+    starts: int | None = None
+    """Where the frame starts in the capture's file; None if it is compressed or the frame was no longer at hand."""
     field: str | None = None
     value: Any = None
     spans: tuple[Span, ...] = ()

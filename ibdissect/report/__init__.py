@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable
 from importlib import import_module
@@ -10,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct as Record
 
 if TYPE_CHECKING:
+    from ibdissect.lint.finding import Finding
     from ibdissect.lint.result import CaptureReport
     from ibdissect.lint.rule import Rule
 
 FORMATS = {
     "text": "text:report_text", "json": "json:json_text", "jsonl": "json:jsonl_text", "sarif": "sarif:sarif_text",
-    "junit": "junit:junit_text", "github": "github:github_text",
+    "junit": "junit:junit_text", "github": "github:github_text", "gitlab": "gitlab:gitlab_text", "markdown": "markdown:markdown_text",
 }  # fmt: skip
 """Name of a format -> module and function, imported on use. A function takes the reports and the Run."""
 
@@ -28,7 +30,9 @@ class Run(Record, frozen=True, kw_only=True):
     fail_rank: int = 3
     """Least severity rank of a finding that counts as a failure."""
     baseline: dict[str, Any] | None = None
-    """The comparison with known findings, for JSON."""
+    """The comparison with known findings, as JSON has it."""
+    summarized: bool = False
+    """Whether a job summary lists all findings, so that annotations may be left out."""
 
 
 def render(name: str, reports: list[CaptureReport], run: Run) -> str:
@@ -36,6 +40,27 @@ def render(name: str, reports: list[CaptureReport], run: Run) -> str:
     module, function = FORMATS[name].split(":")
     text: str = getattr(import_module(f".{module}", __name__), function)(reports, run)
     return text
+
+
+def worst_first(reports: Iterable[CaptureReport]) -> list[Finding]:
+    """All findings by severity; among those the first of each rule and capture, then the second of each, and so on."""
+    seen = Counter[tuple[str, str]]()
+    placed = []
+    for finding in (finding for report in reports for finding in report.findings):
+        kind = finding.code, finding.capture
+        placed.append((-finding.severity.rank, seen[kind], len(placed), finding))
+        seen[kind] += 1
+    return [finding for *_, finding in sorted(placed, key=lambda one: one[:3])]
+
+
+def repository_path(path: str) -> str:
+    """A path as the views of GitHub and GitLab need it: in a job there, relative to the repository's root if it is below that."""
+    root = os.environ.get("GITHUB_WORKSPACE") or os.environ.get("CI_PROJECT_DIR")
+    if root and path != "-":
+        relative = os.path.relpath(path, root)
+        if not relative.startswith(os.pardir):
+            path = relative
+    return path.replace(os.sep, "/")
 
 
 def totals(reports: Iterable[CaptureReport]) -> tuple[dict[str, int], dict[str, int]]:

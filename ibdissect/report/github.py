@@ -5,9 +5,11 @@ from __future__ import annotations
 from ibdissect.lint.result import CaptureReport
 from ibdissect.wire.text import printable
 
-from . import Run
+from . import Run, repository_path, worst_first
 
 LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
+MOST = 10
+"""Annotations of one kind that GitHub keeps of a step."""
 
 
 def _data(text: str) -> str:
@@ -18,14 +20,23 @@ def _property(text: str) -> str:
     return _data(printable(text)).replace(":", "%3A").replace(",", "%2C")
 
 
+def _annotation(kind: str, path: str, title: str, text: str) -> str:
+    return f"::{kind} file={_property(repository_path(path))},title={_property(title)}::{_data(text)}\n"
+
+
 def github_text(reports: list[CaptureReport], run: Run) -> str:
-    """One annotation per finding, and an error annotation per capture that was not fully checked."""
-    lines = []
+    """An error per capture that was not fully checked, and one annotation per finding, worst first.
+
+    If a job summary lists all findings, the annotations beyond the `MOST` of each kind are left out.
+    """
+    lines: dict[str, list[str]] = {kind: [] for kind in LEVELS.values()}
     for report in reports:
         if report.incomplete is not None:
-            lines.append(f"::error file={_property(report.path)},title={report.status}::{_data(printable(report.incomplete))}")
-        for finding in report.findings:
-            title = _property(f"{finding.code} {finding.name}")
-            text = _data(f"frame {finding.frame}: {finding.message}")
-            lines.append(f"::{LEVELS[finding.severity.value]} file={_property(report.path)},title={title}::{text}")
-    return "".join(line + "\n" for line in lines)
+            lines["error"].append(_annotation("error", report.path, report.status, printable(report.incomplete)))
+    for finding in worst_first(reports):
+        kind = LEVELS[finding.severity.value]
+        text = f"frame {finding.frame}: {finding.message}"
+        lines[kind].append(_annotation(kind, finding.capture, f"{finding.code} {finding.name}", text))
+    shown = [line for found in lines.values() for line in (found[:MOST] if run.summarized else found)]
+    left = sum(map(len, lines.values())) - len(shown)
+    return "".join(shown) + (f"{left} more in the job summary\n" if left else "")

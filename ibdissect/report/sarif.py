@@ -17,7 +17,7 @@ from ibdissect.lint.rule import Rule
 from ibdissect.version import VERSION
 from ibdissect.wire.text import visible_json
 
-from . import Run
+from . import Run, repository_path
 
 LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -38,27 +38,31 @@ def rule_object(rule: type[Rule]) -> dict[str, Any]:
 
 
 def _uri(path: str) -> str:
-    pure = PurePath(path)
+    pure = PurePath(repository_path(path))
     return pure.as_uri() if pure.is_absolute() else quote(os.fsencode(pure.as_posix()))
 
 
 def _region(finding: Finding) -> dict[str, Any]:
-    if not finding.spans:
-        return {}
-    first = finding.spans[0]
-    return {"region": {"byteOffset": first.offset, "byteLength": first.length, "message": {"text": f"in frame {first.frame}"}}}
+    """The first marked bytes, counted from the start of the file. GitHub demands a line, which for a binary file is the first."""
+    region: dict[str, Any] = {"startLine": 1}
+    first = next(iter(finding.spans), None)
+    if first is not None and first.frame == finding.frame and finding.starts is not None:
+        region |= {"byteOffset": finding.starts + first.offset, "byteLength": first.length}
+    return {**region, "message": {"text": f"in frame {first.frame if first is not None else finding.frame}"}}
 
 
 def _result(finding: Finding, index: dict[str, int]) -> dict[str, Any]:
-    location = {"physicalLocation": {"artifactLocation": {"uri": _uri(finding.capture)}, **_region(finding)}}
+    location = {"physicalLocation": {"artifactLocation": {"uri": _uri(finding.capture)}, "region": _region(finding)}}
     location["logicalLocations"] = [{"name": f"frame {finding.frame}", "kind": "element"}]  # type: ignore[assignment]
+    identity = fingerprint(name_from(os.curdir, finding.capture), finding)
     result: dict[str, Any] = {
         "ruleId": finding.code,
         "ruleIndex": index[finding.code],
         "level": LEVELS[finding.severity.value],
         "message": {"text": f"frame {finding.frame}: {finding.message}"},
         "locations": [location],
-        "partialFingerprints": {"ibdissect/v2": fingerprint(name_from(os.curdir, finding.capture), finding)},
+        # GitHub tells results apart by the second, which its upload would compute from the line: all are on line 1.
+        "partialFingerprints": {"ibdissect/v2": identity, "primaryLocationLineHash": f"{identity}:1"},
         "occurrenceCount": finding.count,
         "properties": {"frame": finding.frame, "evidence": finding.evidence.value, "context": finding.context},
     }
@@ -69,7 +73,7 @@ def _result(finding: Finding, index: dict[str, int]) -> dict[str, Any]:
                 "message": {"text": f"{r.place}: {r.why}"},
                 "physicalLocation": {
                     "artifactLocation": {"uri": _uri(r.file or finding.capture)},
-                    **({"region": {"startLine": r.line}} if r.line else {}),
+                    "region": {"startLine": r.line or 1},
                 },
             }
             for i, r in enumerate(finding.related)
@@ -93,7 +97,7 @@ def sarif_text(reports: list[CaptureReport], run: Run) -> str:
                     {
                         "level": "error",
                         "message": {"text": reason},
-                        "locations": [{"physicalLocation": {"artifactLocation": {"uri": _uri(path)}}}],
+                        "locations": [{"physicalLocation": {"artifactLocation": {"uri": _uri(path)}, "region": {"startLine": 1}}}],
                     }
                     for path, reason in failed
                 ],

@@ -181,7 +181,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
             chunk = table.chunk
             shown = options.shown.rows(table) if options.shown is not None else None
             linter.feed(table, shown)
-            _describe(fresh, table)
+            _describe(fresh, table, packed=reader.packed)
             fresh.clear()
             if len(chunk):
                 report.first_ns = report.first_ns or int(chunk.time_ns[0])
@@ -203,7 +203,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
         linter.context.damage = [damage for damage in reading.damage if damage.kind != "cut-off"]
     report.findings = linter.finish()
     if table is not None:
-        _describe(fresh, table)  # findings made at the end whose frame is in the last chunk
+        _describe(fresh, table, packed=reader.packed)  # findings made at the end whose frame is in the last chunk
     if reader.again and not reading.show_keys and any(secret.value for finding in report.findings for secret in finding.secrets()):
         reading.number_keys()  # a second pass, needed only if a finding shows a key
     report.unnumbered = reading.masker.dropped.count
@@ -239,8 +239,8 @@ def _decoded(report: CaptureReport, located: Located) -> None:
     report.undecoded += int(np.count_nonzero(located.malformed))
 
 
-def _describe(findings: list[Finding], table: ChunkTable) -> None:
-    """Add the summary line of its frame to each finding, while the chunk is in memory."""
+def _describe(findings: list[Finding], table: ChunkTable, *, packed: bool) -> None:
+    """Add the summary line of its frame, and where that starts in the file, to each finding, while the chunk is in memory."""
     if not findings:
         return
     from ibdissect.dissect.summary import summaries  # a clean capture does not need it
@@ -251,6 +251,8 @@ def _describe(findings: list[Finding], table: ChunkTable) -> None:
         line = lines.get(finding.frame - table.chunk.first)
         if line is not None:
             finding.context = f"{line.source} → {line.destination}  {line.protocol}  {line.info}"
+            if not packed:
+                finding.starts = table.chunk.base + int(table.chunk.offset[finding.frame - table.chunk.first])
 
 
 def check_many(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -21,7 +22,7 @@ CLEAN = erf_pcap([smp(1, 0x10)])
 
 
 def run(*words: str, stdin: bytes | None = None, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[bytes]:
-    environment = {key: value for key, value in os.environ.items() if key != "GITHUB_ACTIONS"} | env
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("GITHUB_")} | env
     return commands.run("lint", *words, stdin=stdin, cwd=cwd, env=environment)
 
 
@@ -183,3 +184,31 @@ def test_quiet_hides_the_summary_and_not_the_findings(files: Path) -> None:
     loud, quiet = run("bad.pcap", cwd=files), run("bad.pcap", "-q", cwd=files)
     assert b"AM001" in quiet.stdout and b"Found 1 error" in loud.stdout and b"Found" not in quiet.stdout
     assert loud.stdout.startswith(quiet.stdout) and quiet.stderr == b"" and quiet.returncode == 1
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_sarif_marks_the_bytes_in_the_file(tmp_path: Path, packed: bool) -> None:
+    capture = erf_pcap([smp(1, 0x10)] * 3 + [smp(1, 0x10, modifier=0x01020304)])
+    (tmp_path / "bad.pcap").write_bytes(gzip.compress(capture) if packed else capture)
+    (result,) = json.loads(run("bad.pcap", "--format", "sarif", "--select", "AM001", cwd=tmp_path).stdout)["runs"][0]["results"]
+    region = result["locations"][0]["physicalLocation"]["region"]
+    assert region["startLine"] == 1
+    if packed:
+        assert "byteOffset" not in region
+    else:
+        assert capture[region["byteOffset"] :][: region["byteLength"]] == bytes([1, 2, 3, 4])
+
+
+def test_a_job_summary_has_what_annotations_leave_out(files: Path) -> None:
+    (files / "bad.pcap").write_bytes(erf_pcap([smp(1, 0x10, modifier=1)] * 12))
+    words = ("bad.pcap", "--format", "github", "--select", "AM001")
+    summary = files / "summary.md"
+    summary.write_text("before\n")
+    short = run(*words, cwd=files, GITHUB_STEP_SUMMARY=str(summary)).stdout.decode()
+    assert short.count("::error") == 10 and short.endswith("2 more in the job summary\n")
+    assert summary.read_text().startswith("before\n## ibdissect\n") and summary.read_text().count("| ✖ error |") == 12
+    assert run(*words, cwd=files).stdout.count(b"::error") == 12
+    done = run("bad.pcap", "--format", "json", cwd=files, GITHUB_STEP_SUMMARY=str(summary))
+    assert done.returncode == 1 and summary.read_text().count("## ibdissect") == 1
+    done = run(*words, cwd=files, GITHUB_STEP_SUMMARY=str(files))
+    assert done.returncode == 2 and b"the job summary cannot be written" in done.stderr

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from ibdissect.lint.baseline import Baseline, entries_of
 from ibdissect.lint.finding import Evidence, Finding, Related, Severity, Span
 from ibdissect.lint.result import CaptureReport
 from ibdissect.report import Run
-from ibdissect.report.github import github_text
+from ibdissect.report.github import MOST, github_text
+from ibdissect.report.gitlab import gitlab_text
 from ibdissect.report.json import json_text, jsonl_text
 from ibdissect.report.junit import junit_text
+from ibdissect.report.markdown import markdown_text
 from ibdissect.report.sarif import sarif_text
 from ibdissect.report.text import capture_text, statistics_text, summary_text
 from ibdissect.rules import load
@@ -22,9 +28,16 @@ from ibdissect.rules import load
 def finding(code: str = "AM001", severity: Severity = Severity.ERROR, frame: int = 12, message: str = "modifier 0x00000001") -> Finding:
     return Finding(
         code=code, name="nodedescription-am", severity=severity, frame=frame, time_ns=5, template="", message=message,
-        capture="a b.pcap", field="infiniband.mad.attributemodifier", value=1, spans=(Span(frame, 48, 4),),
+        capture="a b.pcap", field="infiniband.mad.attributemodifier", value=1, spans=(Span(frame, 48, 4),), starts=1000,
         related=(Related(3, "request"),), evidence=Evidence.LEARNT, count=2, reference="IBA 14", context="LID 1 → LID 2  SMP  x",
     )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def outside_of_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our own CI is a job, too."""
+    for name in ("GITHUB_WORKSPACE", "CI_PROJECT_DIR"):
+        monkeypatch.delenv(name, raising=False)
 
 
 def report(*findings: Finding, **kw: object) -> CaptureReport:
@@ -74,9 +87,34 @@ def test_sarif_names_rule_place_and_fingerprint() -> None:
     result = run["results"][0]
     assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == "AM001" == result["ruleId"]
     where = result["locations"][0]["physicalLocation"]
-    assert where["artifactLocation"]["uri"] == "a%20b.pcap" and where["region"]["byteOffset"] == 48
+    assert where["artifactLocation"]["uri"] == "a%20b.pcap"
+    assert where["region"] == {"startLine": 1, "byteOffset": 1048, "byteLength": 4, "message": {"text": "in frame 12"}}
     assert run["invocations"][0]["executionSuccessful"] is False
+    related = result["relatedLocations"][0]["physicalLocation"]
+    assert related["region"] == {"startLine": 1}
+    assert result["partialFingerprints"]["primaryLocationLineHash"] == result["partialFingerprints"]["ibdissect/v2"] + ":1"
 
+
+@pytest.mark.parametrize("facts", [{"starts": None}, {"spans": (Span(3, 48, 4),)}, {"spans": ()}])
+def test_sarif_gives_no_bytes_whose_place_in_the_file_is_unknown(facts: Any) -> None:
+    run = json.loads(sarif_text([report(replace(finding(), **facts))], Run(rules=tuple(load()))))["runs"][0]
+    region = run["results"][0]["locations"][0]["physicalLocation"]["region"]
+    assert region.keys() == {"startLine", "message"} and run["invocations"][0]["executionSuccessful"] is True
+
+
+def test_paths_count_from_the_root_of_the_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "bench").mkdir()
+    monkeypatch.chdir(tmp_path / "bench")
+    for variable in ("GITHUB_WORKSPACE", "CI_PROJECT_DIR"):
+        monkeypatch.setenv(variable, str(tmp_path))
+        one = [report(finding())]
+        result = json.loads(sarif_text(one, Run(rules=tuple(load()))))["runs"][0]["results"][0]
+        assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "bench/a%20b.pcap"
+        assert github_text(one, Run()).startswith("::error file=bench/a b.pcap,")
+        assert json.loads(gitlab_text(one, Run()))[0]["location"]["path"] == "bench/a b.pcap"
+        monkeypatch.setenv(variable, str(tmp_path / "elsewhere"))
+        assert github_text(one, Run()).startswith("::error file=a b.pcap,")
+        monkeypatch.delenv(variable)
 
 def test_sarif_has_the_fingerprint_of_a_baseline_in_the_working_directory() -> None:
     def shown(**facts: Any) -> str:
@@ -100,3 +138,42 @@ def test_junit_fails_what_fails_the_run() -> None:
 def test_github_escapes_what_would_end_a_command() -> None:
     line = github_text([report(finding(message="a\nb%::"))], Run())
     assert line == "::error file=a b.pcap,title=AM001 nodedescription-am::frame 12: a%0Ab%25::\n"
+
+
+def test_annotations_are_few_only_if_a_summary_has_the_rest() -> None:
+    many = [finding(frame=frame) for frame in range(1, 13)] + [finding("AM009", frame=90), finding("PKY001", Severity.INFO)]
+    reports = [BROKEN, report(*many)]
+    assert github_text(reports, Run()).count("\n") == 1 + len(many)
+    lines = github_text(reports, Run(summarized=True)).splitlines()
+    assert lines[-1] == "4 more in the job summary"
+    assert [line.partition(" ")[0] for line in lines[:-1]] == ["::error"] * MOST + ["::notice"]
+    assert "title=unreadable" in lines[0] and "AM009" in lines[2], "first what was not checked, then one of each rule"
+    assert len(re.findall(r"^\| (?:✖|ℹ) ", markdown_text(reports, Run()), re.M)) == len(many)
+
+
+def test_gitlab_tells_equal_findings_apart() -> None:
+    issues = json.loads(gitlab_text([report(finding(), finding(frame=20)), BROKEN], Run()))
+    assert [one["severity"] for one in issues] == ["blocker", "major", "major"]
+    assert len({one["fingerprint"] for one in issues}) == 3 and issues[1]["check_name"] == "AM001"
+    assert issues[1]["location"] == {"path": "a b.pcap", "lines": {"begin": 1}}
+    again = json.loads(gitlab_text([report(finding(frame=7))], Run()))
+    assert again[0]["fingerprint"] == issues[1]["fingerprint"], "a frame number is not part of it"
+
+
+def test_markdown_shows_text_of_captures_as_text() -> None:
+    hostile = finding(message="a | b\n<img src=x> `c` [d](http://e) @f #1 www.g")
+    text = markdown_text([report(hostile, finding(severity=Severity.WARNING)), BROKEN], Run(rules=tuple(load())))
+    (row,) = [line for line in text.splitlines() if "img" in line]
+    assert row.endswith("a \\| b \\<img src=x\\> \\`c\\` \\[d\\](http\\://e) \\@f \\#1 www\\.g (×2) |")
+    assert row.startswith("| ✖ error | AM001 nodedescription-am | a b.pcap | 12 |")
+    assert "- ✖ unreadable: x\\<\\&\\>.pcap" in text and "\x1b" not in text
+    assert text.count("<details><summary>AM001 ") == 1 and "Why it matters" in text
+
+
+def test_a_long_markdown_report_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ibdissect.report.markdown.MOST_BYTES", 200)
+    text = markdown_text([report(*(finding(frame=frame) for frame in range(1, 9)))], Run())
+    assert text.count("| ✖ error") == 2 and "6 more findings are not listed." in text
+    hidden = report(finding())
+    hidden.by_rule["AM001"] = 5
+    assert "4 more findings are beyond `--max-findings`." in markdown_text([hidden], Run())

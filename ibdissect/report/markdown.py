@@ -1,0 +1,69 @@
+"""How do findings read in a job summary, a ticket or a comment? As Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ibdissect.lint.page import markdown, sections, summary
+from ibdissect.lint.result import CaptureReport
+from ibdissect.wire.text import printable
+
+from . import Run, repository_path, worst_first
+from .text import SIGNS, summary_text
+
+MOST_BYTES = 900_000
+"""Size of the table of findings; GitHub drops a job summary above 1 MiB."""
+
+
+def _plain(text: str) -> str:
+    """Text of a capture that no Markdown reader takes for markup, HTML, a link or a mention."""
+    return re.sub(r"([\\`*_\[\]<>|~#@&$:]|(?<=www)\.)", r"\\\1", " ".join(map(printable, text.splitlines())))
+
+
+def markdown_text(reports: list[CaptureReport], run: Run) -> str:
+    """Totals, a table of the findings, worst first, and the pages of their rules, folded."""
+    head = summary_text(reports, len(run.rules)).partition("\n")[0]
+    return "\n".join(["## ibdissect", "", f"**{head}**", "", *_notes(reports, run), *_table(reports), *_pages(reports, run), ""])
+
+
+def _notes(reports: list[CaptureReport], run: Run) -> Iterator[str]:
+    for report in reports:
+        if report.incomplete is not None:
+            yield f"- ✖ {report.status}: {_plain(report.incomplete)}"
+        for doubt in report.doubts:
+            yield f"- ⚠ {_plain(report.path)}: {_plain(doubt)}"
+    if run.baseline is not None:
+        counts = f"{run.baseline['known']} known, {run.baseline['new']} new, {sum(one['count'] for one in run.baseline['fixed'])} fixed"
+        yield f"- baseline {_plain(run.baseline['path'])}: {counts}"
+
+
+def _table(reports: list[CaptureReport]) -> Iterator[str]:
+    findings = worst_first(reports)
+    if not findings:
+        return
+    yield from ("", "| severity | rule | capture | frame | finding |", "|---|---|---|--:|---|")
+    size = 0
+    for done, one in enumerate(findings):
+        times = f" (×{one.count})" if one.count > 1 else ""
+        severity = one.severity.value
+        cells = (f"{SIGNS[severity]} {severity}", f"{one.code} {one.name}", _plain(repository_path(one.capture)), one.frame)
+        row = f"| {' | '.join(map(str, cells))} | {_plain(one.message)}{times} |"
+        size += len(row.encode())
+        if size > MOST_BYTES:
+            yield from ("", f"{len(findings) - done} more findings are not listed.")
+            break
+        yield row
+    yield ""
+    hidden = sum(sum(report.by_rule.values()) - len(report.findings) for report in reports)
+    if hidden > 0:
+        yield from (f"{hidden} more findings are beyond `--max-findings`.", "")
+
+
+def _pages(reports: list[CaptureReport], run: Run) -> Iterator[str]:
+    used = {finding.code for report in reports for finding in report.findings}
+    for rule in run.rules:
+        if rule.code in used:
+            yield f"<details><summary>{rule.code} {rule.name}: {summary(rule)}</summary>\n"
+            yield markdown(sections(rule), "####")
+            yield "\n</details>"
