@@ -45,7 +45,7 @@ def render(name: str, reports: list[CaptureReport], run: Run) -> str:
 def worst_first(reports: Iterable[CaptureReport]) -> list[Finding]:
     """All findings by severity; among those the first of each rule and capture, then the second of each, and so on."""
     seen = Counter[tuple[str, str]]()
-    placed = []
+    placed: list[tuple[int, int, int, Finding]] = []
     for finding in (finding for report in reports for finding in report.findings):
         kind = finding.code, finding.capture
         placed.append((-finding.severity.rank, seen[kind], len(placed), finding))
