@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-import zstandard
 
+from ibdissect.capture.stream import zstd_library
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.errors import CaptureError, FilterError
 from ibdissect.rules import load
@@ -203,7 +203,7 @@ def test_resolutions_beyond_reason(resolution: int, tmp_path: Path) -> None:
         assert done.returncode == 0 and b"Traceback" not in done.stderr, done.stderr
 
 
-PACKERS = {"gz": gzip.compress, "xz": partial(lzma.compress, preset=0), "zst": zstandard.ZstdCompressor().compress}
+PACKERS = {"gz": gzip.compress, "xz": partial(lzma.compress, preset=0), "zst": zstd_library().compress}
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux to tell a process's own peak of memory")

@@ -14,6 +14,7 @@ import pytest
 
 from ibdissect.capture import records
 from ibdissect.capture.opening import open_capture
+from ibdissect.capture.stream import zstd_library
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.sightings import Sightings
 from ibdissect.report import Run
@@ -77,7 +78,7 @@ def findings(source: Any, policy: SitePolicy | Sightings | None, window: int = 3
 
 
 def zstd(data: bytes) -> bytes:
-    packed: bytes = pytest.importorskip("zstandard").ZstdCompressor().compress(data)
+    packed: bytes = zstd_library().compress(data)
     return packed
 
 

@@ -8,6 +8,7 @@ import sys
 import threading
 import zlib
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -197,17 +198,22 @@ class Decompressed(io.RawIOBase):
 
         return "gzip", GzipFile(fileobj=io.BufferedReader(raw, PIECE), mode="rb").read1
 
-    def _zstd(self, raw: Any, path: str) -> tuple[str, Any]:
+    def _zstd(self, raw: io.RawIOBase, path: str) -> tuple[str, Any]:
         try:
-            import zstandard
+            zstd = zstd_library()
         except ImportError:
-            raise CaptureError(path, "is compressed with zstd", hint="pip install zstandard, or unpack it first") from None
-        self.errors += (zstandard.ZstdError,)
-        reader = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(raw, read_across_frames=True)
-        return "zstd", reader.read1
+            raise CaptureError(path, "is compressed with zstd", hint="pip install backports.zstd, or unpack it first") from None
+        self.errors += (zstd.ZstdError,)
+        limit = {zstd.DecompressionParameter.window_log_max: 27}
+        return "zstd", zstd.ZstdFile(io.BufferedReader(raw, PIECE), options=limit).read1
 
     def _xz(self, raw: io.RawIOBase, path: str) -> tuple[str, Any]:
         return "xz", _XzPieces(raw).read
+
+
+def zstd_library() -> Any:
+    """Python's own module since 3.14; before, the same as a package."""
+    return import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
 
 
 class _XzPieces:

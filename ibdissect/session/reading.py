@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from ibdissect.capture.chunk import Chunk, Damage
 from ibdissect.capture.opening import Source, open_capture
 from ibdissect.capture.reader import CaptureReader
+from ibdissect.errors import CaptureError
 from ibdissect.table.secrets import Masker
 from ibdissect.table.services import Services
 from ibdissect.table.table import ChunkTable
@@ -189,10 +190,15 @@ def open_reading(source: Source, *, catalog: Catalog | None = None, show_keys: b
 
 
 def plain_path(source: Source, reader: CaptureReader) -> str | None:
-    """The path of a file whose frames can be read in place; None for pipes, file objects and compressed files."""
+    """The path of a file whose frames can be read in place; None for pipes, file objects and compressed files. CaptureError."""
     if not isinstance(source, (str, os.PathLike)) or not reader.again or reader.packed:
         return None
-    return os.fspath(source)
+    path = os.fspath(source)
+    try:
+        open(path, "rb").close()
+    except OSError as error:  # it existed when the capture was opened
+        raise CaptureError(reader.path, f"cannot be read: {error.strerror}") from error
+    return path
 
 
 def _cut(chunks: Iterable[Chunk], edges: Sequence[int]) -> Iterator[Chunk]:

@@ -9,9 +9,8 @@ import random
 import struct
 from collections.abc import Callable, Sequence
 
-import zstandard
-
 from ibdissect.capture.chunk import LINK_ERF
+from ibdissect.capture.stream import zstd_library
 
 from .mutate import EDGES, Packet
 
@@ -56,7 +55,7 @@ def erf(packets: Sequence[Packet]) -> bytes:
 PACKERS: tuple[Callable[[bytes], bytes], ...] = (
     lambda data: gzip.compress(data, 1, mtime=0),
     lambda data: lzma.compress(data, preset=0),
-    lambda data: zstandard.ZstdCompressor(level=1).compress(data),
+    lambda data: zstd_library().compress(data, 1),
     lambda data: gzip.compress(data[: len(data) // 2], 1, mtime=0) + gzip.compress(data[len(data) // 2 :], 1, mtime=0),
     lambda data: bz2.compress(data, 1),
     lambda data: gzip.compress(gzip.compress(data, 1, mtime=0), 1, mtime=0),

@@ -33,13 +33,6 @@ def finding(code: str = "AM001", severity: Severity = Severity.ERROR, frame: int
     )  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def outside_of_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Our own CI is a job, too."""
-    for name in ("GITHUB_WORKSPACE", "CI_PROJECT_DIR"):
-        monkeypatch.delenv(name, raising=False)
-
-
 def report(*findings: Finding, **kw: object) -> CaptureReport:
     counts = {s.value: sum(f.severity is s for f in findings) for s in Severity}
     by_rule = {f.code: sum(g.code == f.code for g in findings) for f in findings}
@@ -149,31 +142,3 @@ def test_annotations_are_few_only_if_a_summary_has_the_rest() -> None:
     assert [line.partition(" ")[0] for line in lines[:-1]] == ["::error"] * MOST + ["::notice"]
     assert "title=unreadable" in lines[0] and "AM009" in lines[2], "first what was not checked, then one of each rule"
     assert len(re.findall(r"^\| (?:✖|ℹ) ", markdown_text(reports, Run()), re.M)) == len(many)
-
-
-def test_gitlab_tells_equal_findings_apart() -> None:
-    issues = json.loads(gitlab_text([report(finding(), finding(frame=20)), BROKEN], Run()))
-    assert [one["severity"] for one in issues] == ["blocker", "major", "major"]
-    assert len({one["fingerprint"] for one in issues}) == 3 and issues[1]["check_name"] == "AM001"
-    assert issues[1]["location"] == {"path": "a b.pcap", "lines": {"begin": 1}}
-    again = json.loads(gitlab_text([report(finding(frame=7))], Run()))
-    assert again[0]["fingerprint"] == issues[1]["fingerprint"], "a frame number is not part of it"
-
-
-def test_markdown_shows_text_of_captures_as_text() -> None:
-    hostile = finding(message="a | b\n<img src=x> `c` [d](http://e) @f #1 www.g")
-    text = markdown_text([report(hostile, finding(severity=Severity.WARNING)), BROKEN], Run(rules=tuple(load())))
-    (row,) = [line for line in text.splitlines() if "img" in line]
-    assert row.endswith("a \\| b \\<img src=x\\> \\`c\\` \\[d\\](http\\://e) \\@f \\#1 www\\.g (×2) |")
-    assert row.startswith("| ✖ error | AM001 nodedescription-am | a b.pcap | 12 |")
-    assert "- ✖ unreadable: x\\<\\&\\>.pcap" in text and "\x1b" not in text
-    assert text.count("<details><summary>AM001 ") == 1 and "Why it matters" in text
-
-
-def test_a_long_markdown_report_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ibdissect.report.markdown.MOST_BYTES", 200)
-    text = markdown_text([report(*(finding(frame=frame) for frame in range(1, 9)))], Run())
-    assert text.count("| ✖ error") == 2 and "6 more findings are not listed." in text
-    hidden = report(finding())
-    hidden.by_rule["AM001"] = 5
-    assert "4 more findings are beyond `--max-findings`." in markdown_text([hidden], Run())

@@ -1,0 +1,30 @@
+"""Does the Markdown report list all findings, as text whatever they hold?"""
+
+from __future__ import annotations
+
+import pytest
+
+from ibdissect.lint.finding import Severity
+from ibdissect.report import Run
+from ibdissect.report.markdown import markdown_text
+from ibdissect.rules import load
+from tests.report.test_formats import BROKEN, finding, report
+
+
+def test_markdown_shows_text_of_captures_as_text() -> None:
+    hostile = finding(message="a | b\n<img src=x> `c` [d](http://e) @f #1 www.g")
+    text = markdown_text([report(hostile, finding(severity=Severity.WARNING)), BROKEN], Run(rules=tuple(load())))
+    (row,) = [line for line in text.splitlines() if "img" in line]
+    assert row.endswith("a \\| b \\<img src=x\\> \\`c\\` \\[d\\](http\\://e) \\@f \\#1 www\\.g (×2) |")
+    assert row.startswith("| ✖ error | AM001 nodedescription-am | a b.pcap | 12 |")
+    assert "- ✖ unreadable: x\\<\\&\\>.pcap" in text and "\x1b" not in text
+    assert text.count("<details><summary>AM001 ") == 1 and "Why it matters" in text
+
+
+def test_a_long_markdown_report_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ibdissect.report.markdown.MOST_BYTES", 200)
+    text = markdown_text([report(*(finding(frame=frame) for frame in range(1, 9)))], Run())
+    assert text.count("| ✖ error") == 2 and "6 more findings are not listed." in text
+    hidden = report(finding())
+    hidden.by_rule["AM001"] = 5
+    assert "4 more findings are beyond `--max-findings`." in markdown_text([hidden], Run())
