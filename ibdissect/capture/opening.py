@@ -113,7 +113,7 @@ def _standard_input() -> Origin:
 def _object(source: IO[bytes], path: str) -> Origin:
     """A file object owned by the caller: read from its current position, never closed."""
     if isinstance(source, io.TextIOBase) or not hasattr(source, "read"):
-        raise CaptureError(path, "is no binary file object")
+        raise CaptureError(path, "is not a binary file object")
     try:
         position = source.tell() if source.seekable() else None
     except (OSError, AttributeError):

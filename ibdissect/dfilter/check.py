@@ -194,7 +194,7 @@ class Checker:
             if start >= stop:
                 raise self.error(at, f"the slice ends at {stop - 1}, before it starts")
         else:
-            raise self.error(at, f'"{text}" is no slice', "[offset:length], [first-last], [offset], [:length], [offset:]")
+            raise self.error(at, f'"{text}" is not a slice', "[offset:length], [first-last], [offset], [:length], [offset:]")
         return start, None if start < 0 and stop >= 0 else stop
 
     def call(self, node: Call) -> Operand:

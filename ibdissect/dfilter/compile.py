@@ -147,10 +147,10 @@ class _Compiler:
     def truth(self, node: Node) -> Expr:
         checker = self.checker
         if is_value(node):
-            raise checker.error(node, "a value alone is no condition", "compare a field with it")
+            raise checker.error(node, "a value alone is not a condition", "compare a field with it")
         operand = checker.left(node, "")
         if isinstance(operand, Function):
-            raise checker.error(node, "a function alone is no condition", "compare it with a value")
+            raise checker.error(node, "a function alone is not a condition", "compare it with a value")
         if isinstance(operand, Computation):
             checker.guard(node, "", operand)
             return Present(NotZero(operand.kind, operand))

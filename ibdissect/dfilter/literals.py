@@ -55,7 +55,7 @@ def unescape(text: str) -> bytes:
                 code = _ESCAPES.get(match[3] or b"", -1)
         if match is None or not 0 <= code <= 255:
             shown = body[found : found + 2].decode("ascii", "replace")
-            raise BadLiteral(f"{shown} is no escape in a string", 'a backslash is written \\\\, or the string r"..."', found + 1)
+            raise BadLiteral(f"{shown} is not an escape in a string", 'a backslash is written \\\\, or the string r"..."', found + 1)
         out.append(code)
         at = match.end()
     return bytes(out + body[at:])
@@ -96,7 +96,7 @@ def of_word(text: str, kind: Kind, source: Source | None) -> Value:
         return _seconds(text)
     data = byte_string(text)
     if data is None:
-        raise BadLiteral(f'"{text}" is no byte sequence', "bytes are written 00:1a:ff, text in quotes")
+        raise BadLiteral(f'"{text}" is not a byte sequence', "bytes are written 00:1a:ff, text in quotes")
     return data
 
 
@@ -128,7 +128,7 @@ def _number(text: str, source: Source | None) -> int:
         return _number_of_bytes(text, source)
     if source is not None and source.values and not text[0].isdigit():
         return _named(text, source)
-    raise BadLiteral(f'"{text}" is no number', _number_hint(text))
+    raise BadLiteral(f'"{text}" is not a number', _number_hint(text))
 
 
 def _number_of_bytes(text: str, source: Source) -> int:
@@ -140,7 +140,7 @@ def _number_of_bytes(text: str, source: Source) -> int:
             raise BadLiteral(str(error)) from None
     data = byte_string(text)
     if data is None or len(data) * 8 != max((field.bits for field in source.fields), default=0):
-        raise BadLiteral(f'"{text}" is no number')
+        raise BadLiteral(f'"{text}" is not a number')
     return int.from_bytes(data, "big")
 
 
@@ -162,7 +162,7 @@ def _named(text: str, source: Source) -> int:
 
     near = difflib.get_close_matches(wanted, known, 3, 0.5)
     said = ", ".join(f'"{source.values[known[name]]}"' for name in near)
-    raise BadLiteral(f'"{text}" is no name of a value of {source.name}', f"did you mean {said}" if said else "")
+    raise BadLiteral(f'"{text}" is not a name of a value of {source.name}', f"did you mean {said}" if said else "")
 
 
 def _letters(name: str) -> str:
@@ -199,7 +199,7 @@ def _address(text: str, kind: Kind) -> bytes | Network:
         else:
             data = ipaddress.IPv6Address(plain).packed
     except ValueError:
-        raise BadLiteral(f'"{text}" is no {"IPv4 address" if size == 4 else "GID or IPv6 address"}') from None
+        raise BadLiteral(f'"{text}" is not {"an IPv4 address" if size == 4 else "a GID or IPv6 address"}') from None
     if not slash:
         return data
     if len(prefix) > 3 or int(prefix) > size * 8:
@@ -210,7 +210,7 @@ def _address(text: str, kind: Kind) -> bytes | Network:
 def _seconds(text: str) -> int:
     found = re.match(_SECONDS, text)
     if found is None or len(found[1]) > 9:
-        raise BadLiteral(f'"{text}" is no time in seconds')
+        raise BadLiteral(f'"{text}" is not a time in seconds')
     return int(found[1]) * 10**9 + int((found[2] or "0")[:9].ljust(9, "0"))
 
 
@@ -228,7 +228,7 @@ def date(text: str) -> int:
     plain = text.strip()
     found = re.match(_ISO, plain) or re.match(_NAMED, plain)
     if found is None:
-        raise BadLiteral(f'"{text}" is no date', '"2011-07-04 12:34:56.5" or "Nov 12, 1999 08:55:44Z"')
+        raise BadLiteral(f'"{text}" is not a date', '"2011-07-04 12:34:56.5" or "Nov 12, 1999 08:55:44Z"')
     month = found["mo"]
     try:
         number = int(month) if month.isdigit() else _MONTHS.index(month) + 1
@@ -240,7 +240,7 @@ def date(text: str) -> int:
             moment = moment.replace(tzinfo=UTC) if found["z"] else moment.astimezone()
         seconds = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
     except (ValueError, OverflowError):
-        raise BadLiteral(f'"{text}" is no date') from None
+        raise BadLiteral(f'"{text}" is not a date') from None
     if not 0 <= seconds < 1 << 33:
         raise BadLiteral(f'"{text}" is outside 1970 to 2242')
     return seconds * 10**9 + int((found["f"] or "0").ljust(9, "0"))

@@ -26,7 +26,7 @@ REASONS = {
     "invalid character class": "is no class of characters",
     "invalid perl operator": "look-around, conditions and comments are not supported in a regular expression",
     "invalid escape sequence": "is not supported in a regular expression",
-    "invalid named capture group": "is no name of a group",
+    "invalid named capture group": "is not a name of a group",
     "pattern too large - compile failed": "the regular expression needs too much memory; make it simpler",
 }
 """RE2's message -> our message."""

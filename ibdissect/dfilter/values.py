@@ -70,7 +70,7 @@ class Named(Operand, frozen=True):
         return Blobs(found.rows, found.data, found.at, table.located.end[found.rows])
 
     def _shown(self, judge: Judge, field: Field[Any]) -> Series:
-        """The values of a field, without checksums that would tell a hidden key."""
+        """The values of a field, without checksums that would reveal a hidden key."""
         found = judge.series(field)
         if not self.state.hide_keys or field.holds != "checksum" or found.rows is None:
             return found

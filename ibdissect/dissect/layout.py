@@ -120,7 +120,7 @@ def layout_of(walk: Walk, shape: Shape) -> Layout:
         if holder is not None:
             holder.children += items
             holder.title = holder.title or ("" if isinstance(placement.place, Parsed) else struct.title)
-        elif items:  # a format with holes only has nothing to show
+        elif items:  # a format that consists only of holes has nothing to show
             layer = Item(struct, None, struct.title, number, 0, 0, struct.size * 8, items)
             layout.layers.append(layer)
         layout.pieces.append(Piece(placement, relative, layer))

@@ -73,7 +73,7 @@ def runs(table: ChunkTable, fields: tuple[Field[Any], ...]) -> Iterator[Run]:
 
 
 def tells_key(table: ChunkTable, run: Run) -> Bool:
-    """Which entries contain bytes of a key that another field shows, or may contain some (cut record), or tell one. bool[k]"""
+    """Which entries contain, may contain (cut record) or reveal bytes of a key that another field shows, bool[k]."""
     field = run.field
     if field.holds == "checksum":
         return tells(table, run.rows, np.asarray(run.values))

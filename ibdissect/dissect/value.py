@@ -15,7 +15,7 @@ SHOWN_BYTES = 32
 
 
 TELLS = "hidden: it tells the key"
-"""Shown for a checksum beside a masked key."""
+"""Shown for a checksum that would reveal a masked key."""
 
 
 class Presenter:
@@ -25,7 +25,7 @@ class Presenter:
         self.masker, self.show_keys = masker, show_keys
 
     def present(self, field: Field[Any], value: Any, *, tells: bool = False) -> tuple[Any, str]:
-        """Plain value and text; None and `M_Key#3` for a masked key. `tells`: a checksum that would tell one."""
+        """Plain value and text; None and `M_Key#3` for a masked key. `tells`: it is a checksum that would reveal a key."""
         if tells and value and not self.show_keys:
             return None, TELLS
         if field.secret and not self.show_keys:

@@ -104,7 +104,7 @@ class Placement(Record, frozen=True):
     place: object
     """None for a header that `locate` finds."""
     hidden: bool = False
-    """Its `rest` is masked because it may be part of a key, and its checksum because it tells one."""
+    """Its `rest` is masked because it may be part of a key, and its checksum because it reveals one."""
 
     @property
     def inside(self) -> Field[Any] | None:
@@ -187,7 +187,7 @@ class Walk:
         return Placement(struct, None, struct in HIDDEN)
 
     def _hidden(self, kind: Int, rows: Int) -> Int:
-        """Renumber structures with an open end that may be part of a key, or a checksum that tells one, to their kind's hidden variant."""
+        """Replace structures by their hidden variant if their open end may be part of a key, or their checksum reveals one."""
         pieces = np.array([*(p.struct is SARecordPiece for p in self.kinds), *[False] * len(LEFT_OVER)])[kind]
         forms = np.array([*map(_is_open, self.kinds), *[False] * len(LEFT_OVER)])[kind]
         sums = np.array([*(any(f.holds == "checksum" for f in p.struct.fields) for p in self.kinds), *[False] * len(LEFT_OVER)])[kind]

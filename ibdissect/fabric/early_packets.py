@@ -1,4 +1,4 @@
-"""Which packets came before the P_Key tables of their ports were known, and what does the end of the capture say of them?"""
+"""Which packets came before the P_Key tables of their ports were known, and which of them do these tables refuse?"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .model import ROUTER, Port, Subnet
 from .partitions import BASE, FULL, Verdict
 
 MAX_FLOWS = 65536
-"""Combinations of sender, receiver and P_Key remembered; the oldest is forgotten first."""
+"""Combinations of sender, receiver and P_Key remembered; the oldest is evicted first."""
 NOT_YET = 1 << 62
 LIDS = 1 << 16
 SENDER, RECEIVER = 32, 16
@@ -31,7 +31,7 @@ SENDER, RECEIVER = 32, 16
 
 
 class Early(Record):
-    """Packets of one sender, receiver and P_Key, from the first one on, in front of what tells about an end."""
+    """Packets of one sender, receiver and P_Key that precede the table of an end."""
 
     frame: int
     time_ns: int
@@ -39,7 +39,7 @@ class Early(Record):
     start: int
     """Offset of the first one's BTH in its frame."""
     counts: dict[int, int]
-    """Packets in front of what tells about SENDER and RECEIVER."""
+    """Packets before the tables of SENDER and of RECEIVER were learnt."""
 
 
 class Refusal(NamedTuple):
@@ -55,7 +55,7 @@ class Refusal(NamedTuple):
 
 
 class EarlyPackets:
-    """What was sent before anybody asked the ports for their tables; one per capture for all rules that ask."""
+    """Packets sent before their ports' tables were read. One per capture, shared by all rules."""
 
     after: ClassVar = (Later, Follower)
 
@@ -65,7 +65,7 @@ class EarlyPackets:
         self.flows = BoundedDict[int, Early](MAX_FLOWS, self.dropped)
         """By SLID, DLID and P_Key in one number."""
         self._holder: Int = np.zeros(SLOTS, np.int64)
-        """One more than the flow in each slot, 0 for none: most packets are of one of them and are only counted."""
+        """One more than the flow in each slot, 0 for none: most packets belong to one of these flows and are only counted."""
         self._counts = {end: np.zeros(SLOTS, np.int64) for end in (SENDER, RECEIVER)}
 
     def take(self, event: ChunkFollowed) -> None:
@@ -78,7 +78,7 @@ class EarlyPackets:
         if not len(native.rows):
             return
         judged = (native.opcode < FIRST_OTHER_OPCODE) & (native.dest_qp > 1) & (native.dlid < FIRST_MULTICAST)
-        if "grh" in event.table.located.start:  # maybe between virtual ports, which share a LID and not a table
+        if "grh" in event.table.located.start:  # perhaps between virtual ports, which share a LID but not a table
             judged &= event.table.located.start["grh"][native.rows] < 0
         first = event.table.chunk.first
         early = {}
@@ -104,7 +104,7 @@ class EarlyPackets:
         counted = other.any()
         counts: Int | None = None
         for end, mask in ends:
-            if len(place) < SLOTS // 16:  # so few cost less one by one than all the slots
+            if len(place) < SLOTS // 16:  # few flows: cheaper one by one than over all slots
                 np.add.at(self._counts[end], place[mask & ~other], 1)
                 continue
             if counts is None or mask is not either:
@@ -113,7 +113,7 @@ class EarlyPackets:
             self._counts[end] += counts
 
     def _learn(self, event: ChunkFollowed, native: Native, index: Int, flows: Int, place: Int, early: dict[int, Bool]) -> None:
-        """Flows that are new, or that share their slot with another: the latter are counted here."""
+        """Learn new flows, and count the packets of flows that share their slot with another."""
         values, first, which = np.unique(flows, return_index=True, return_inverse=True)
         counts = {end: np.bincount(which.ravel()[mask[index]], minlength=len(values)) for end, mask in early.items()}
         at = index[first]
@@ -129,13 +129,13 @@ class EarlyPackets:
                 if gone is not None:
                     self._release(gone[0])
                 if not self._holder[where]:
-                    self._holder[where] = value + 1  # counted with all others of the slot
+                    self._holder[where] = value + 1  # counted with the slot
                     continue
             for end, mine in counts.items():
                 known.counts[end] += int(mine[i])
 
     def _release(self, flow: int) -> None:
-        """Free the slot of a flow that was forgotten."""
+        """Free the slot of an evicted flow."""
         place = int(slot(np.array([flow]))[0])
         if self._holder[place] == flow + 1:
             self._holder[place] = 0
@@ -143,7 +143,9 @@ class EarlyPackets:
                 counts[place] = 0
 
     def refused(self, verdict: Verdict, end: int) -> Iterator[Refusal]:
-        """What the tables of the senders or receivers refuse, if they never changed and nothing contradicts; at the capture's end."""
+        """Early packets that a sender's or receiver's table refuses, if it never changed and nothing contradicts it. Call at the capture's
+        end.
+        """
         judged = cache(partial(_judge, self.follower.subnet, self.later))  # many flows share an end and a key
         for flow, early in self.flows.items():
             slid, dlid, p_key = flow >> SENDER, flow >> RECEIVER & 0xFFFF, flow & 0xFFFF
@@ -154,7 +156,7 @@ class EarlyPackets:
             count = early.counts[end] + (int(self._counts[end][place]) if self._holder[place] == flow + 1 else 0)
             if not count:
                 continue
-            # Who sends back in that partition holds it, whatever its table says later; as a full member, if its key says so.
+            # A port that sends in that partition holds it, whatever its table shows later; as a full member, if its key says so.
             returned = dlid << SENDER | slid << RECEIVER | p_key & BASE
             if returned | FULL in self.flows or (verdict is Verdict.ABSENT and returned in self.flows):
                 continue
@@ -162,7 +164,7 @@ class EarlyPackets:
 
 
 def _known_from(subnet: Subnet, lids: Int) -> Int | None:
-    """By LID, the frame from which on the P_Key rules can judge its packets, 0 for LIDs that do not occur; None: no LID is known."""
+    """By LID, the first frame at which the P_Key rules can judge its packets; 0 for LIDs that do not occur. None: no LID is known."""
     lids = lids[(lids > 0) & (lids < FIRST_MULTICAST)]
     since = {}
     for lid in lids.tolist() if subnet.partitioned else ():

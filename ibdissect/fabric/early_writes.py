@@ -1,4 +1,4 @@
-"""Which requests came before the M_Key of their port was known, and which of them does the port refuse, as the end of the capture shows?"""
+"""Which requests came before the M_Key of their port was known, and which of them does the port refuse?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .late_facts import NEVER, Later
 from .model import SWITCH
 
 MAX_WRITES = 4096
-"""Requests remembered; the oldest is forgotten first."""
+"""Requests remembered; the oldest is evicted first."""
 
 
 class Write(Record):
@@ -28,7 +28,7 @@ class Write(Record):
     time_ns: int
     slot: int
     number: int
-    """Port of the node that guards it."""
+    """Number of the port whose M_Key guards the node."""
     method: int
     attribute: int
     presented: int
@@ -39,7 +39,7 @@ class Write(Record):
 
 
 class EarlyWrites:
-    """What was written to ports before they showed their M_Key; one per capture for all rules that ask."""
+    """Requests to ports before these showed their M_Key. One per capture, shared by all rules."""
 
     after: ClassVar = (Later, Follower)
 
@@ -47,7 +47,7 @@ class EarlyWrites:
         self.later, self.follower = later, follower
         self.writes: list[Write] = []
         self.taken: set[tuple[int, int]] = set()
-        """Slot and port of those that took such a request: they had no key, or that one."""
+        """Slot and port of those that accepted such a request: they had no key, or that one."""
         self.dropped = Dropped("requests in front of what tells about their ports")
 
     def take(self, event: ChunkFollowed) -> None:
@@ -78,7 +78,7 @@ class EarlyWrites:
         self.taken.update((write.slot, write.number) for write in self.writes if write.transaction in answered)
 
     def judged(self) -> Iterator[WrongMKey]:
-        """Those that carried another key than their port held from start to end; at the end of the capture."""
+        """Requests with another key than their port held throughout the capture. Call at the capture's end."""
         subnet, later = self.follower.subnet, self.later
         for write in self.writes:
             node = subnet.slots.get(write.slot)

@@ -1,6 +1,6 @@
-"""Which line of which subnet file taught a fact? Such a fact has a negative frame number, so it precedes every frame.
+"""Which line of which subnet file taught a fact? It is stored as a negative frame number, so it precedes every frame.
 
-A later file has greater numbers than an earlier one, and a later line greater ones than an earlier line: a history stays in order.
+Later files, and later lines of a file, have greater numbers, so histories stay in order.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from msgspec import Struct as Record
 
 _BASE, _LINES = -(1 << 60), 1 << 32
 _DOUBT = _LINES >> 1
-"""Set in the number of a line that may apply or not."""
+"""Set in the number of a line that may not apply."""
 
 
 class KnownFile(Record, frozen=True):
@@ -21,9 +21,9 @@ class KnownFile(Record, frozen=True):
     time_ns: int
     """When its contents held, nanoseconds since 1970; 0: unknown."""
     lasting: bool = False
-    """It holds until somebody changes it (partitions.conf), so its age proves nothing."""
+    """Its contents hold until somebody changes them (partitions.conf), so its age proves nothing."""
     exact: bool = False
-    """The user, or the file, says that time. The file system may just tell when it was copied."""
+    """The user or the file gave that time. The file system may only know when the file was copied."""
 
 
 def line_number(file: int, line: int) -> int:
@@ -32,7 +32,7 @@ def line_number(file: int, line: int) -> int:
 
 
 def doubtful(line: int) -> int:
-    """The number of a line that may apply to a port or not, as nobody knows what kind of port it is."""
+    """The number of a line that may not apply to a port, because the kind of port is unknown."""
     return line | _DOUBT
 
 

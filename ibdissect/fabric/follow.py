@@ -33,7 +33,7 @@ MAX_ASKED = 4096
 MAX_EARLY = 256
 """PortInfo requests remembered before the first M_Key."""
 NEIGHBOURS, NEIGHBOURS_NS = 8, 500_000
-"""A request recorded so shortly behind its answer was sent before it: captures of several queues swap packets."""
+"""A request recorded this shortly after its answer was sent before it: captures of several queues swap packets."""
 MAX_UNPLACED = 256
 """Requests to unknown ports that wait for a bad M_Key trap from the port."""
 LINK_STATE_TRAP, BAD_M_KEY_TRAP = 128, 256
@@ -233,7 +233,7 @@ class Follower:
             way = self._way(smps, smp.i, smps.slid[smp.i], smps.dlid[smp.i])
             answered = self.answered.pop(way, None)
             if answered is not None and 0 <= smp.time_ns - answered < NEIGHBOURS_NS:
-                return  # recorded behind its answer
+                return  # recorded after its answer
             if self.asked.put(way, (method, presented, smp.frame)):
                 self.subnet.count_drop("requests")
         elif method == numbers.TRAP_REPRESS and attribute == numbers.NOTICE:

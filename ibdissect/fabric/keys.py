@@ -58,7 +58,7 @@ class Guard:
         self.pending = self.timer_ns = None
 
     def meet(self, method: int, presented: int, time_ns: int) -> MKey | None:
-        """A request reaches the port: return the port's M_Key if the request's is wrong (dropped or not), else None.
+        """Process a request to the port: return the port's M_Key if that of the request is wrong (dropped or not), else None.
 
         Tracks the lease: a refusal starts the timer, a right key stops it, expiry sets the protect bits to 0.
         """

@@ -56,7 +56,7 @@ class Learner:
         self.subnet, self.routes = subnet, routes
         self.out: list[FabricEvent] = []
         self.heard: Container[type[FabricEvent]] = (PortStateChanged, PKeysLearnt)
-        """Which of the high-volume events to emit."""
+        """High-volume events to emit."""
         self.lost = False
         """A node without GUID was dropped because its NodeInfo arrived."""
 
@@ -143,7 +143,7 @@ class Learner:
             self.out.append(LinkFound(smp.frame, smp.time_ns, near, far))
 
     def about(self, hop: Hop, number: int, receiver: int) -> Port | None:
-        """The port that a PortInfo modifier selects (attributes.csv); `receiver` is LocalPortNum, 0 if unknown."""
+        """The port that a PortInfo modifier selects ; `receiver` is LocalPortNum, 0 if unknown."""
         node = hop.node
         if node.kind != SWITCH:
             if number == 0 or number == hop.entered:

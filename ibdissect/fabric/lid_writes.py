@@ -49,7 +49,7 @@ class LidWitness:
         lids, since = port.lids.at(frame)
         if lids is None or since >= frame:
             return False
-        if since < 0:  # a file says so, and the capture nothing else
+        if since < 0:  # only a file says so
             return True
         key = _key(port)
         if until is None:
@@ -64,7 +64,7 @@ class LidWitness:
         return found
 
     def told(self, port: Port, frame: int) -> int:
-        """Frame before another in which the port itself showed its LID and LMC last, 0: none; a NodeRecord has no LMC."""
+        """The last frame before another in which the port itself showed its LID and LMC; 0: none. A NodeRecord has no LMC."""
         return int(self.infos.at(_key(port), np.array([frame]))[1][0])
 
 

@@ -6,7 +6,7 @@ from ibdissect.bounded import BoundedDict
 
 MAX_CONTRADICTIONS = 1024
 ENOUGH = 4
-"""So many facts, of at least two kinds, must be contradicted, as one fault in a single subnet contradicts only one."""
+"""This many facts, of at least two kinds, must be contradicted, since one fault in a single subnet contradicts only one."""
 ROUTE, LID, SIZE, KIND = "the node at a directed route", "the port with a LID", "the size of a node", "the type of a node"
 
 
@@ -17,13 +17,14 @@ class Contradictions:
         self.before = BoundedDict[tuple[str, object], tuple[object, int]](MAX_CONTRADICTIONS)
         """By kind and key: the value before the latest contradiction, and the frame of that contradiction."""
         self.certain = False
-        """No change of one subnet explains a fact: it became again what it was before, an adapter answered as a switch, or the route
-        without a hop, on which a manager asks its own node, led to two nodes."""
+        """No change within one subnet explains a fact: it returned to an earlier value, an adapter answered as a switch, or the route
+        without hops, by which a manager asks its own node, led to two nodes.
+        """
         self.frame = 0
         """Frame that proved the capture to be mixed; 0: none."""
 
     def note(self, kind: str, key: object, was: object, now: object, frame: int, *, certain: bool = False) -> None:
-        """`key`, which was known as `was`, is now `now`; `certain`: no change of one subnet explains that."""
+        """`key` changed from `was` to `now`; `certain`: no change within one subnet explains that."""
         if self.mixed:
             return
         earlier = self.before.get((kind, key))
@@ -38,7 +39,7 @@ class Contradictions:
         return self.frame > 0
 
     def displaced(self, guid: int) -> bool:
-        """Whether a route that led to the node with a GUID leads elsewhere now: it may be gone."""
+        """Whether a route that led to the node with a GUID now leads elsewhere: the node may be gone."""
         return any(kind == ROUTE and was == guid for (kind, _), (was, _) in self.before.items())
 
     def examples(self) -> list[tuple[str, int]]:

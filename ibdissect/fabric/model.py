@@ -266,9 +266,9 @@ class Subnet:
         self.partitioned = False
         """Whether any P_Key table is known."""
         self.listed = 0
-        """Number of the file (`file_lines`) that lists all LIDs of the subnet; 0: none does."""
+        """Number of the file (`file_lines`) that lists all LIDs of the subnet; 0: none."""
         self.strangers: dict[int, Port] = {}
-        """Ports of which files know the GUID, but not the node."""
+        """Ports whose GUID is known from files, but not their node."""
         self.port_count = self.weight = 0
         self._shared: dict[Any, Any] = {}
         self.dropped: dict[str, int] = {}
@@ -356,7 +356,7 @@ class Subnet:
         return taken
 
     def adopt(self, port: Port) -> bool:
-        """Give a port, whose node is known now, what files said of its GUID; returns whether they said anything."""
+        """Give a port whose node is now known the facts that files gave for its GUID; returns whether there were any."""
         stranger = self.strangers.pop(port.guid, None)
         if stranger is None or not stranger.node.alive:
             return False

@@ -57,9 +57,9 @@ class PKeys:
     def __init__(self) -> None:
         self.blocks: tuple[Block, ...] = ()
         self.intended: Membership | None = None
-        """Stands in for the table until the first block is shown, or written."""
+        """Used as the table until the first block is shown or written."""
         self.doubted = 0
-        """Frame that wrote a block that was never shown, or after which the port may have restarted; 0: none did."""
+        """Frame that wrote a block that was never shown, or after which the port may have restarted; 0: none."""
         self.size = 0
         """Number of entries, if a file said so; 0: unknown."""
 
@@ -89,7 +89,7 @@ class PKeys:
             track.learn(None, frame)
 
     def rewritten(self, frame: int) -> bool:
-        """Whether the table is next shown with other keys than at a frame, and nobody wrote it meanwhile: perhaps before that frame."""
+        """Whether the table's next reading differs from that at a frame although nobody wrote it: it may have changed before that frame."""
         later = (next((value for value, since in (*one.past, (one.now, one.since)) if since > frame), None) for one in self.blocks)
         return any(value is not None and one.at(frame)[0] is not None for one, value in zip(self.blocks, later, strict=True))
 
@@ -137,7 +137,7 @@ class PKeys:
 
     @property
     def first(self) -> int:
-        """Frame (or line of a file) that first told of the table."""
+        """Frame (or line of a file) that first showed the table."""
         if self.intended is not None:
             return self.intended.whole
         return min(block.changes()[0] for block in self.blocks)

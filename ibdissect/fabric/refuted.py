@@ -23,9 +23,9 @@ MAX_ENDS = 65536
 
 
 class Refuted:
-    """Who acknowledged packets with which P_Key; fed only where there are files.
+    """LIDs that acknowledged packets, with their P_Keys; fed only if there are files.
 
-    A responder that answers took a packet of that partition, so its table and that of the sender hold it (IBA 9.6.1).
+    A responder that answers accepted a packet of that partition, so its table and the sender's hold it (IBA 9.6.1).
     """
 
     after: ClassVar = (Follower,)
@@ -37,10 +37,10 @@ class Refuted:
         """LID and P_Key in one number -> the first frame and its time."""
 
     def feed(self, table: ChunkTable) -> Iterator[object]:
-        """Remember who acknowledges; there are no events."""
+        """Remember who acknowledges; emits no events."""
         native = table.once(Native)
         told = (native.opcode >= FIRST_RESPONSE) & (native.opcode <= LAST_RESPONSE)
-        if "grh" in table.located.start:  # maybe of a virtual port, which shares a LID and not a table, or from beyond a router
+        if "grh" in table.located.start:  # perhaps from a virtual port, which shares a LID but not a table, or from beyond a router
             told &= table.located.start["grh"][native.rows] < 0
         index = np.flatnonzero(told)
         ends, rows = native.slid[index] << 16 | native.p_key[index], native.rows[index]
@@ -54,7 +54,7 @@ class Refuted:
         yield from ()
 
     def lines(self) -> Iterator[tuple[int, int, int, int | None, tuple[int, ...]]]:
-        """(first frame, its time, LID, P_Key, numbers of the lines in files that say that this cannot be) of each sender.
+        """(first frame, its time, LID, P_Key, numbers of the file lines that rule this out) of each sender.
 
         The P_Key is None if the files have no port with this LID.
         """

@@ -9,7 +9,7 @@ from ibdissect.capture.records import ROWS
 from ibdissect.wire.numbers import FIRST_MULTICAST
 
 BLOCK = 64
-"""LIDs per block of the linear forwarding table (attributes.csv)."""
+"""LIDs per block of the linear forwarding table."""
 LINEAR_BLOCKS = 768
 """Blocks for all unicast LIDs."""
 UNREACHABLE = 255

@@ -1,4 +1,4 @@
-"""For how many messages did responders grant credits (end-to-end credits in the AETH)?"""
+"""How many end-to-end credits (AETH) did responders grant?"""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Room(Record):
     """Credits in the acknowledgements of one responder."""
 
     told: int = 0
-    """Acknowledgements with credits."""
+    """Acknowledgements with credit information."""
     least: int = CREDITS[-1]
     none: int = 0
     """Acknowledgements with 0 credits: the requester may send one message at a time."""

@@ -1,4 +1,4 @@
-"""Who asked whom, who answered, how fast? Counts what matching management requests with their answers finds."""
+"""Who asked whom, who answered, and how fast? Counts management requests and their answers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from ibdissect.wire.numbers import DIRECTED
 from .transactions import AnsweredMany, Request, Transactions, Unanswered
 
 MAX_EXCHANGES = 65536
-"""Pairs of ends, and kinds of requests, that are kept; further ones are not counted."""
+"""Most pairs of ends, and kinds of requests, that are counted."""
 KEPT = 4096
-"""The busiest that a snapshot shows."""
+"""Exchanges that a snapshot shows, the busiest ones."""
 ROUTES = "directed routes"
 BUCKETS_PER_OCTAVE = 16
 """Buckets of the response-time histogram are 4.4 % wide."""
@@ -34,7 +34,7 @@ OCTAVES = 26
 Kind = tuple[int, int, int]
 """Management class, method, attribute."""
 Name = End | str
-"""One end, or words for many."""
+"""One end, or a description of many."""
 Pair = tuple[Name, Name, int]
 """Requester, responder, class."""
 
@@ -68,7 +68,7 @@ class Times(Record):
         return self.most
 
     def octaves(self) -> list[int]:
-        """Answers by the octave of their time: OCTAVES numbers, what is outside counts for the first or last."""
+        """Answers by octave of response time: OCTAVES numbers; times outside count in the first or last."""
         found = [0] * OCTAVES
         for bucket, count in self.buckets.items():
             found[min(max(bucket // BUCKETS_PER_OCTAVE - FASTEST, 0), OCTAVES - 1)] += count
@@ -76,7 +76,7 @@ class Times(Record):
 
 
 class Exchange(Record):
-    """Requests of one management class between two addresses, or of one kind, and their answers."""
+    """Requests and answers of one management class between two addresses, or of one kind."""
 
     requester: Name
     responder: Name
@@ -90,27 +90,27 @@ class Exchange(Record):
 
     @property
     def requests(self) -> int:
-        """Requests that are decided."""
+        """Requests that were answered or given up."""
         return self.answered + self.unanswered
 
     @property
     def kind(self) -> str:
-        """The management class as a person calls it."""
+        """The common name of the management class."""
         return short_class_name(self.mgmt_class)
 
     def quantile(self, share: float) -> int | None:
-        """Nanoseconds within which that share of the answers came; None without answers."""
+        """Nanoseconds within which this share of the answers came; None without answers."""
         return self.times.percentile(share) if self.times.count else None
 
     def answer(self, event: AnsweredMany, index: Int) -> None:
-        """Some more requests are answered."""
+        """Count answered requests."""
         self.answered += len(index)
         self.times.add(event.latency_ns[index])
         if event.singles:
             self.retries += sum(event.singles[i].tries - 1 for i in index.tolist() if i in event.singles)
 
     def give_up(self, request: Request) -> None:
-        """Nobody answered a request."""
+        """Count an unanswered request."""
         self.unanswered += 1
         self.retries += request.tries - 1
 
@@ -120,7 +120,7 @@ class Exchange(Record):
 
 
 class Exchanges:
-    """Fed with the events of `Transactions`: answers, and requests that nobody answered, count."""
+    """Exchanges of a capture, counted from the events of `Transactions`."""
 
     def __init__(self) -> None:
         self.dropped = Dropped("kinds of requests, or pairs of managers and agents")
@@ -140,7 +140,7 @@ class Exchanges:
             self._unanswered(event.request, pairs)
 
     def finish(self, transactions: Transactions, *, pairs: bool = False) -> None:
-        """The capture ended: what is still open stays unanswered."""
+        """Call at the end of the capture: requests still open count as unanswered."""
         for request in transactions.open_requests():
             self._unanswered(request, pairs)
 
@@ -158,7 +158,7 @@ class Exchanges:
                 found.give_up(request)
 
     def _of(self, found: dict[Any, Exchange], key: Any, pair: Pair, frame: int, time_ns: int, count: int = 1) -> Exchange | None:
-        """The exchange of a key, made when missing; None beyond the limit."""
+        """The exchange of a key, created if missing; None beyond the limit."""
         if key not in found:
             if len(found) >= MAX_EXCHANGES:
                 self.dropped.add(frame, time_ns, count)
@@ -177,12 +177,12 @@ class Exchanges:
 
 
 def ends_of(request: Request) -> tuple[Name, Name]:
-    """Requester and responder; directed routes share one name, for each is another way."""
+    """Requester and responder; all directed routes share one name."""
     return request.source, ROUTES if request.mgmt_class == DIRECTED else request.target
 
 
 def _by_ends(event: AnsweredMany) -> Iterator[tuple[Pair, Int]]:
-    """Requester, responder and class, and which answers."""
+    """Requester, responder and class, and the indices of their answers."""
     plain = np.ones(len(event), np.bool_)
     plain[list(event.singles)] = False
     index = np.flatnonzero(plain)

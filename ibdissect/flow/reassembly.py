@@ -16,7 +16,7 @@ from .rmpp import Message, Transfer, Transfers
 MAX_BYTES = 64 << 20
 """Memory of the segments kept at once, in bytes."""
 SEGMENT, REPEAT = 256, 40
-"""What a segment takes beside its data, and what a repetition takes."""
+"""Bytes of memory that a segment takes besides its data, and a repetition."""
 
 
 class Segment(Record, frozen=True):
@@ -54,7 +54,7 @@ class Reassembled(Transfer, eq=False):
     """Memory that its segments take, in bytes."""
 
     def replaced_by(self, first: Message) -> bool:
-        """Also if the first segment differs."""
+        """Whether a segment of the same key starts another transfer: also if the first segment's data differ."""
         known = self.segments.get(1)
         return super().replaced_by(first) or (first.number == 1 and known is not None and known.data != first.data)
 
@@ -131,7 +131,7 @@ class Reassembled(Transfer, eq=False):
 
 
 class Reassembler(Transfers[Reassembled]):
-    """Puts together all transfers of a capture."""
+    """Reassembles all transfers of a capture."""
 
     def __init__(self) -> None:
         super().__init__(Reassembled)
@@ -172,7 +172,7 @@ class Reassembler(Transfers[Reassembled]):
             self.over(oldest, "evicted", None)
 
     def over(self, transfer: Reassembled, how: str, message: Message | None) -> None:
-        """Forget the bytes of a transfer."""
+        """Release the memory of a transfer."""
         self._bytes -= transfer.room
         self._end(transfer, how, message)
 

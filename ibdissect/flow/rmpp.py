@@ -64,7 +64,7 @@ class Transfer(Record, eq=False):
     """The segment seen first."""
     last_ns: int
     next: int
-    """Number behind the highest segment seen."""
+    """One more than the highest segment number seen."""
     missing: int = 0
     """Number of the first missing segment; 0: no gap so far."""
     announced: int = 0
@@ -153,10 +153,10 @@ class Transfers(Generic[T]):
                 self._forget(key, "stopped" if message.kind == STOP else "aborted", message)
 
     def held(self, transfer: T, message: Message) -> None:
-        """A DATA message belongs to a transfer."""
+        """Called for a DATA message that belongs to a transfer."""
 
     def over(self, transfer: T, how: str, message: Message | None) -> None:
-        """A transfer is no longer followed: `stopped`, `aborted`, `replaced` by a message, or `evicted`."""
+        """Called when a transfer is no longer followed: `stopped`, `aborted`, `replaced` by a message, or `evicted`."""
 
     def _forget(self, key: TransferKey, how: str, message: Message) -> None:
         for transfers in (self.open, self.sent):

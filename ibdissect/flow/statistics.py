@@ -27,7 +27,7 @@ from .transactions import Transactions
 
 
 class Statistics:
-    """Statistics of a capture; feed chunks in order. `shown` limits what is counted, but conversations are followed in all frames."""
+    """Statistics of a capture; feed chunks in order. `shown` limits the counted frames; conversations are followed in all."""
 
     def __init__(self, catalog: Catalog | None = None) -> None:
         self.catalog = catalog if catalog is not None else builtin_catalog()

@@ -132,7 +132,7 @@ class Traffic:
             yield address_text(both[:width]), address_text(both[width:]), frames, size
 
     def result(self, top: int | None, kind: Callable[[int, int, int], dict[str, Any]]) -> dict[str, Any]:
-        """All of it as plain data; `top` limits the long lists, `kind` describes a class, method and attribute."""
+        """The counts as plain data; `top` limits the long lists, `kind` describes a class, method and attribute."""
         return {
             "frames": self.frames,
             "bytes": self.bytes,

@@ -90,7 +90,7 @@ def _message(table: ChunkTable, row: int) -> Message | None:
 
 
 class Transfers(Reassembler):
-    """Puts the transfers of a capture together, chunk by chunk."""
+    """Reassembles the transfers of a capture, chunk by chunk."""
 
     def feed(self, table: ChunkTable) -> dict[int, Reassembled]:
         """The transfers that ended in a chunk, by frame, without evicted ones. Feed chunks in capture order."""

@@ -32,7 +32,7 @@ class Layer(Packet):
     """Names of the sub-fields, which are implemented as properties."""
 
     def pre_dissect(self, s: bytes) -> bytes:
-        """Reset the dissection state: `tail` (fields after the payload), `behind` (bytes of no layer), `whole` (not truncated)."""
+        """Reset the dissection state: `tail` (fields after the payload), `behind` (bytes without a layer), `whole` (not truncated)."""
         self.tail, self.behind, self.whole = {}, b"", False
         return s
 

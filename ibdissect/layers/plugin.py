@@ -91,7 +91,7 @@ def structures_of(cls: type[Packet]) -> list[type[Struct]]:
     if not loose:
         return [from_scapy(cls, **given)]
     if sum(field.bits for field in fixed.values()) % 8:
-        raise SpecError(cls.__name__, loose[0].name, "starts in the middle of a byte, behind fields of fixed layout")
+        raise SpecError(cls.__name__, loose[0].name, "starts in the middle of a byte, after fields of fixed layout")
     given = {"key": cls.__name__.lower(), "section": cls.__module__, "title": cls.__name__, **given}
     whole = _made(cls, cls.__name__, {**given, **fixed, "scapy_body": rest("Body")})
     LAYERS[whole] = cast("type[Layer]", cls)

@@ -26,6 +26,6 @@ def arguments_of(rule: Rule, view: Struct, seen: Seen) -> dict[str, Any]:
             continue
         struct = next((s for s in seen.table.catalog.structs if s.__name__ == head), None)
         if struct is None:
-            raise KeyError(f"rule {rule.code}: message names {head!r}, which is no field of {type(view).__name__} and no structure")
+            raise KeyError(f"rule {rule.code}: message names {head!r}, which is not a field of {type(view).__name__} and no structure")
         arguments[head] = seen.first(struct)
     return arguments

@@ -121,10 +121,10 @@ def parse_baseline(text: str, path: str) -> Baseline:
         line = getattr(error, "lineno", 0)
         conflict = any(one.startswith(("<<<<<<<", ">>>>>>>")) for one in text.splitlines())
         hint = "resolve the conflict: both sides' lines may stay" if conflict else "write it anew with --write-baseline"
-        raise ConfigError(path, f"line {line}" if line else "file", "is a damaged baseline: no JSON", hint=hint) from error
+        raise ConfigError(path, f"line {line}" if line else "file", "is a damaged baseline: not valid JSON", hint=hint) from error
     head = values[0] if isinstance(values, list) and values else None
     if not isinstance(head, dict) or head.get("tool") != "ibdissect baseline":
-        raise ConfigError(path, "file", "is no baseline of ibdissect", hint="write one with --write-baseline")
+        raise ConfigError(path, "file", "is not a baseline of ibdissect", hint="write one with --write-baseline")
     if head.get("schema") != SCHEMA:
         raise ConfigError(path, "schema", f"is {head.get('schema')!r}, known is {SCHEMA}", hint="a newer ibdissect wrote it")
     baseline = Baseline(path)

@@ -122,7 +122,7 @@ class Linter:
                 source.hear(self.of_event)
 
     def know(self, files: Sequence[KnownFile]) -> None:
-        """Say whose lines the facts are that the model holds before the first frame."""
+        """Set the subnet files whose facts the model holds before the first frame."""
         self.context.files = files
         refuted: Any = self.context.get(Refuted)
         self.sources.append(refuted)
@@ -170,7 +170,7 @@ class Linter:
         return sorted(found, key=lambda f: (f.frame, f.code))
 
     def _doubt(self) -> None:
-        """Findings that rest on files which the traffic refutes are no more than infos."""
+        """Lower findings that rely on files which the traffic refutes to infos."""
         lines = [line for *_, lines in self.context.get(Refuted).lines() for line in lines] if self.context.files else []
         paths = outdated(self.context.files, lines)
         for tally in self.tally.values() if paths else ():
@@ -375,7 +375,7 @@ class Linter:
             lowered = None if isinstance(hit, Again) else hit.severity
             key = hit.key
             if lowered is not None and key is not None and not (rule.waits and key in tally.flows):
-                key = key, lowered  # one finding for what is certain, which rules that wait also count the rest in
+                key = key, lowered  # one finding for certain hits; rules that wait also count the others in it
             if key is not None:
                 known = tally.flows.get(key)
                 if known is not None:

@@ -1,4 +1,4 @@
-"""What is a finding worth that rests on subnet files? It names their lines; an old file, or one that traffic refutes, makes it an info."""
+"""How reliable is a finding that relies on subnet files? It names their lines; if a file is old or refuted by traffic, it is an info."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .finding import Finding, Related, Severity
 from .rule import Hit
 
 STALE_NS = 7 * 86400 * 10**9
-"""A file that is older than this when the frame was captured may be stale. What lasts until somebody changes it is not judged by age."""
+"""A file older than this at a frame's time may be outdated. Files that hold until somebody changes them are not judged by age."""
 COLLECTED_NS = 86400 * 10**9
-"""Files whose times are that close may have been collected together: if one is outdated, so is the other."""
+"""Files whose times differ by less may have been collected together: if one is outdated, so is the other."""
 
 
 def with_lines(hit: Hit, files: Sequence[KnownFile]) -> Hit:
-    """The hit with lines of files instead of their numbers; an info if one of them need not be true."""
+    """The hit with file lines instead of their numbers; an info if one of them may be wrong."""
     if not files or all(one.frame >= 0 for one in hit.related):
         return hit
     related = [_named(one, hit.time_ns, files) for one in hit.related]
@@ -29,7 +29,7 @@ def with_lines(hit: Hit, files: Sequence[KnownFile]) -> Hit:
 
 
 def _named(one: Related, time_ns: int, files: Sequence[KnownFile]) -> tuple[Related, bool]:
-    """A related line with its file's name, and whether it need not be true."""
+    """A related line with its file's name, and whether it may be wrong."""
     if one.frame >= 0:
         return one, False
     index, line = file_and_line(one.frame)
@@ -43,13 +43,13 @@ def _named(one: Related, time_ns: int, files: Sequence[KnownFile]) -> tuple[Rela
 
 
 def outdated(files: Sequence[KnownFile], lines: Iterable[int]) -> set[str]:
-    """Paths of the files that are not trusted, as traffic refutes some lines: those of the lines, and all that are not newer."""
+    """Paths of untrusted files: those with lines that the traffic refutes, and all that are not newer."""
     latest = max((files[file_and_line(line)[0]].time_ns for line in lines), default=None)
     return {file.path for file in files if file.time_ns <= latest + COLLECTED_NS} if latest is not None else set()
 
 
 def doubt(finding: Finding, paths: set[str]) -> bool:
-    """Make a finding that rests on a file which is not trusted an info; return whether it rests on one."""
+    """Lower a finding to an info if it relies on an untrusted file; return whether it does."""
     finding.related = tuple(
         replace(one, why=f"{one.why}; in doubt, as traffic refutes a file of that time") if one.file in paths else one
         for one in finding.related

@@ -83,7 +83,7 @@ class Secret(Record, frozen=True):
     """A key value in a finding's arguments; a report shows its number, or the value with --show-keys."""
 
     kind: str
-    """Empty for a checksum, which would tell a key."""
+    """Empty for a checksum that would reveal a key."""
     value: int
     bits: int = 64
 

@@ -92,7 +92,7 @@ def _number(where: str, key: str, value: Any, low: int, high: int) -> int:
         except ValueError:
             number = None
     if number is None:
-        raise ConfigError(where, f"site.{key}", "holds something that is no number (write 0x8001 or 32769)")
+        raise ConfigError(where, f"site.{key}", "holds something that is not a number (write 0x8001 or 32769)")
     if not low <= number <= high:
         raise ConfigError(where, f"site.{key}", f"holds a number outside of {low} to 0x{high:x}")
     return number

@@ -49,7 +49,7 @@ class CaptureReport:
             found.append("the capture holds no frames")
         elif 2 * self.undecoded > self.frames:
             found.append(f"{self.undecoded} of {self.frames} frames could not be decoded")
-        elif not self.infiniband and "CAP018" not in self.by_rule:  # which says the same
+        elif not self.infiniband and "CAP018" not in self.by_rule:  # both say the same
             found.append(f"no InfiniBand or RoCE was found in {self.frames} frame{'s' * (self.frames != 1)}")
         if self.unnumbered:
             found.append(f"{self.unnumbered} keys are not told apart (shown as #?): there are too many of their kind")

@@ -1,4 +1,4 @@
-"""Which frames are reported, when only some of a capture are to be?"""
+"""Which frames are reported, if only some of a capture are selected?"""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ibdissect.table.table import ChunkTable
 
 
 class ShownFrames:
-    """The choice of frames of all chunks so far, one bit each; without any, all frames are reported."""
+    """The selected frames of all chunks so far, one bit each; without a selection all frames are reported."""
 
     def __init__(self) -> None:
         self.chunks: list[tuple[int, int, npt.NDArray[np.uint8]]] = []
-        """First frame, length and bits of each chunk of which only some frames were chosen."""
+        """First frame, length and bits of each chunk with only some frames selected."""
 
     def choose(self, table: ChunkTable, shown: npt.NDArray[np.bool_]) -> None:
         """Report only these frames of a chunk, bool[n]; chunks come in order."""

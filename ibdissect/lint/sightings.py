@@ -1,4 +1,4 @@
-"""What do the captures of other points say of packets in this one? Rules about several points ask it; empty in a check of one capture."""
+"""What do captures of other points show about packets in this one? Read by rules about several points; empty if one capture is checked."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from .rule import INFERRED, INFO, Context, Hit, Rule, fault, on_chunk
 
 
 class Sighting(Record, frozen=True):
-    """One packet of this capture that did not fare well on its way."""
+    """One packet of this capture that was lost, duplicated or changed on its way."""
 
     frame: int
     arguments: dict[str, Any]
-    """Of the rule's message."""
+    """Arguments of the rule's message."""
     elsewhere: tuple[Related, ...] = ()
-    """The packet in files of other points."""
+    """The same packet in files of other points."""
     at: Field[Any] | None = None
-    """The field that shows it."""
+    """The field at fault."""
     sure: bool = True
 
 
 class Sightings(Record):
-    """All that is known of the packets of one capture."""
+    """All sightings of one capture."""
 
     by_rule: dict[str, list[Sighting]] = default(default_factory=dict)
     """By code, in order of frames."""
 
     def within(self, code: str, table: ChunkTable) -> Iterator[Sighting]:
-        """What a rule is told of the frames of a chunk."""
+        """The sightings of a rule in a chunk."""
         stop = table.chunk.first + len(table)
         return (one for one in self.by_rule.get(code, ()) if table.chunk.first <= one.frame < stop)
 
 
 class PointRule(Rule):
-    """What rules about several points share: each finding is a sighting; one that is not certain is an info."""
+    """Base of rules about several points: each finding is a sighting, an info if it is not certain."""
 
     def holds(self, one: Sighting, table: ChunkTable) -> bool:
-        """Whether the frame itself shows the fault, too."""
+        """Whether the frame itself also shows the fault."""
         return True
 
     @on_chunk

@@ -75,7 +75,7 @@ def _rule(table: dict[str, Any], where: str, key: str, catalog: Catalog) -> type
     if severity not in tuple(Severity):
         raise ConfigError(where, f"{key}, severity", f"{severity!r} is none of {', '.join(Severity)}")
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", table["name"]):
-        raise ConfigError(where, f"{key}, name", f"{table['name']!r} is no name", hint="small letters, digits and hyphens: wrong-dscp")
+        raise ConfigError(where, f"{key}, name", f"{table['name']!r} is not a name", hint="small letters, digits and hyphens: wrong-dscp")
     made = _filter(table["when"], where, key, catalog)
     message, shown = _message(table["message"], where, key, catalog)
     facts = {

@@ -1,1 +1,1 @@
-"""Where did a packet go between several capture points, and how long did it take?"""
+"""Which path did packets take between several capture points, and how long did they take?"""

@@ -1,4 +1,4 @@
-"""Which packets let the clocks of two points be compared, where were the clocks set, and how do they drift?"""
+"""Which packets allow comparing the clocks of two points, when were the clocks set, and how do they drift?"""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from .columns import Point
 NEAR_NS = 50_000
 """Sightings of equal packets within this time count as one when clocks are compared: a mirror's duplicate, a port's two sides."""
 ENOUGH = 200_000
-"""Packets from which two clocks are compared; of more, every second, third, ... is taken."""
+"""Packets used to compare two clocks; if there are more, every second, third, ... is used."""
 FEW = 20
-"""With fewer packets that were sent once, those that repeat are compared, too; that many with a stamp of their own suffice."""
+"""If fewer packets were sent only once, repeated ones are compared too; this many with a stamp of their own suffice."""
 SAME_NS = 2_000_000
-"""Clocks drift less than this while packets that repeat are compared."""
+"""Clocks drift less than this while repeated packets are compared."""
 PAIRS = 1_000_000
-"""Most pairs of equal packets that are compared."""
+"""Maximum number of pairs of equal packets that are compared."""
 JUMP_NS, DRIFT = 200_000, 5e-4
-"""A clock that moves by more than JUMP_NS and DRIFT of the time between two packets has been set."""
+"""A clock that moves by more than JUMP_NS plus DRIFT times the interval between two packets was set."""
 NEIGHBOURS = 7
 """Packets on each side of a jump that must agree on it."""
 PARTS = 8
-"""Parts of a stretch apart are packets from which a drift is taken before small steps are known."""
+"""Before small steps are known, a drift is measured between packets 1 / PARTS of a stretch apart."""
 CERTAIN = 4.0
-"""Standard errors by which something stands out from noise."""
+"""Number of standard errors by which a value must exceed noise."""
 
 
 class Anchors(Record):
@@ -44,22 +44,22 @@ class Anchors(Record):
     segment: Int
     """Number of the stretch between two steps of either clock."""
     prompt: Bool
-    """Both points stamped it by itself."""
+    """Both points gave it a stamp of its own."""
 
     def __len__(self) -> int:
         return len(self.first)
 
     def of(self, which: Bool) -> Anchors:
-        """Some of them."""
+        """Some of the anchors."""
         return Anchors(*(getattr(self, name)[which] for name in self.__struct_fields__))
 
     def prompt_ones(self) -> Anchors:
-        """Those that were stamped by themselves, if they are not too few."""
+        """The anchors with stamps of their own, if there are enough."""
         return self.of(self.prompt) if np.count_nonzero(self.prompt) >= max(FEW, len(self) // 10) else self
 
 
 def seen_once(points: Sequence[Point]) -> list[tuple[U64, Int]]:
-    """For each point the keys that it saw once, ascending, and the row of each; a duplicate within NEAR_NS does not count.
+    """For each point the keys that it saw once, ascending, and the row of each; duplicates within NEAR_NS are ignored.
 
     Keys that any point saw more than once are left out: two points may have seen different copies.
     """
@@ -77,7 +77,7 @@ def seen_once(points: Sequence[Point]) -> list[tuple[U64, Int]]:
 
 
 def anchors(points: Sequence[Point], once: Sequence[tuple[U64, Int]], first: int, second: int) -> Anchors:
-    """The packets that let the clocks of two points be compared, with the steps of the clocks found."""
+    """The packets for comparing the clocks of two points, with the steps found in the clocks."""
     _, left, right = common(once[first][0], once[second][0])
     rows, others = once[first][1][left], once[second][1][right]
     if len(rows) < FEW:
@@ -93,14 +93,14 @@ def anchors(points: Sequence[Point], once: Sequence[tuple[U64, Int]], first: int
 
 
 def _unrelated(delay: Int, time: Int) -> bool:
-    """Whether the delays agree on no clock: equal packets that were sent at different times."""
+    """Whether the delays fit no clock: the packets are equal but were sent at different times."""
     if len(delay) < NEIGHBOURS:
         return False
     return bool(np.median(np.abs(np.diff(delay)) - DRIFT * np.abs(np.diff(time))) > JUMP_NS)
 
 
 def _repeated(first: Point, second: Point) -> tuple[Int, Int]:
-    """Rows of equal packets, although they repeat: those whose clocks differ by what most pairs of equal packets agree on."""
+    """Pair the rows of repeated packets: those whose clocks differ by what most pairs of equal packets agree on."""
     none = np.empty(0, np.int64)
     one, other = (np.argsort(point.key, kind="stable") for point in (first, second))
     low, high = (np.searchsorted(second.key[other], first.key[one], side) for side in ("left", "right"))
@@ -124,7 +124,7 @@ def _repeated(first: Point, second: Point) -> tuple[Int, Int]:
 
 
 def _segments(delay: Int, time: Int) -> Int:
-    """Number the stretches between steps: places where the medians before and behind differ by more than a clock drifts."""
+    """Number the stretches between steps: places where the medians before and after differ by more than drift explains."""
     n, k = len(delay), NEIGHBOURS
     if n < 2 * k:
         return np.zeros(n, np.int64)
@@ -141,14 +141,14 @@ def _segments(delay: Int, time: Int) -> Int:
         before, behind = delay[start : start + k], delay[min(stop + k - 1, n - k) : min(stop + 2 * k - 1, n)]
         place = delay[start : stop + 2 * k - 1] - np.int64(np.median(before))
         nearer = np.abs(place) < np.abs(place - np.int64(np.median(behind) - np.median(before)))
-        gain = np.cumsum(np.where(nearer, 1, -1))  # the border with most anchors on their side
+        gain = np.cumsum(np.where(nearer, 1, -1))  # the border that puts most anchors on their own side
         found[start + int(np.argmax(gain)) + 1 :] += 1
         i = stop
     return found
 
 
 def alone(time: Int) -> Bool:
-    """Which stamps differ from those before and behind: the others were taken for a batch of packets, when its last one was there."""
+    """Which stamps differ from those before and after: equal ones were given to a whole batch of packets after its last one."""
     differs = np.concatenate(([True], np.diff(time) != 0, [True]))
     return differs[1:] & differs[:-1]
 

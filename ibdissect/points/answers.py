@@ -1,4 +1,4 @@
-"""Which packets were answered, and which were asked for again with a NAK? An answer proves arrival, a NAK proves a loss."""
+"""Which packets were answered, and which were requested again with a NAK? An answer proves arrival, a NAK proves a loss."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ SEQUENCE_ERROR = NAK << 5
 CONNECTED = (0, 5)
 """Upper bits of the OpCode: RC, XRC."""
 SAMPLE = 64
-"""PSNs of a stream of answers that are looked up to find its requests."""
+"""PSNs of a stream of answers that are looked up to find its stream of requests."""
 PSNS = 1 << 24
 
 
 class Packets(Record):
-    """What a transmission says, in order of time; arrays of equal length."""
+    """Transmissions in order of time; arrays of equal length."""
 
     flow: Int
     psn: Int
@@ -36,18 +36,18 @@ class Packets(Record):
 
 
 class Proofs(Record):
-    """What answers say of each transmission."""
+    """What answers prove about each transmission."""
 
     answered: Bool
     """Sent once, and acknowledged or responded to."""
     refused: Bool
     """The receiver lacked it: the last copy before a NAK of its PSN."""
     resent: Bool
-    """The sender went back to it: it, or its answer, did not arrive."""
+    """The sender went back to it: it, or its answer, was lost."""
 
 
 def proofs_of(packets: Packets, flows: Flows, merged: Int) -> Proofs:
-    """What answers prove. `merged`: for each flow, the number that flows to the same port by other paths share with it."""
+    """What answers prove. `merged`: for each flow, a number shared by all flows to the same port on other paths."""
     found = Proofs(_answered_mads(packets), *np.zeros((2, len(packets.flow)), np.bool_))
     flow = merged[packets.flow]
     low = packets.opcode & 0x1F
@@ -110,7 +110,7 @@ def numbered(values: npt.NDArray[Any]) -> Int:
 
 
 def _partners(flow: Int, psn: Int, request: Bool, response: Bool, flows: Flows) -> Int:
-    """For each flow of answers the flow of its requests, between the same ends, that has most of its PSNs; -1 for none."""
+    """For each flow of answers the flow of requests between the same ends that has most of its PSNs; -1 for none."""
     partner = np.full(len(flows.known), -1, np.int64)
     asked = np.unique(flow[request] * PSNS + psn[request])
     ends = flows.ends()
@@ -135,7 +135,7 @@ def _partners(flow: Int, psn: Int, request: Bool, response: Bool, flows: Flows) 
 
 
 def _unwrapped(psn: Int, connection: Int) -> Int:
-    """PSNs that go on behind 2**24, each connection from its first one."""
+    """PSNs that continue beyond 2**24, counted from each connection's first one."""
     step = np.diff(psn, prepend=psn[0])
     step = (step + PSNS // 2) % PSNS - PSNS // 2
     new = np.concatenate(([True], np.diff(connection) != 0))

@@ -1,4 +1,4 @@
-"""Which packets that match nothing are one packet whose P_Key, SL, address or payload was changed on the way?"""
+"""Which unmatched packets are one packet whose P_Key, SL, address or payload was changed on the way?"""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from .verdicts import Transmissions
 
 
 def join_changed(matched: Matched, what: Transmissions, flows: Flows, ends: Ends) -> Matched:
-    """Join two transmissions that no point saw both of, with the same PSN, OpCode, queue pair and sender or receiver, close in time.
+    """Join two transmissions of which every point saw at most one, with the same PSN, OpCode, queue pair and sender or receiver, close in
+    time.
 
-    If there are more than two, each is ambiguous: it is not known which became which.
+    If there are more than two, each is ambiguous.
     """
     seen, packets = matched.rows >= 0, what.packets
     alone = np.flatnonzero(~seen.all(axis=1) & ~matched.ambiguous)

@@ -1,7 +1,7 @@
-"""How do the clocks of the points differ: offset, drift and steps, and how sure is that?
+"""How do the clocks of the points differ: offset, drift and steps, and with which uncertainty?
 
-A packet that passed another point before gives an upper bound of a clock's offset, one that passed it afterwards a lower bound. The truth
-lies between the quickest packets of both directions; without a second direction it lies on one side of them.
+A packet that passed another point earlier gives an upper bound of a clock's offset, one that passed it later a lower bound. The offset lies
+between the fastest packets of both directions; with one direction it is bounded on one side only.
 """
 
 from __future__ import annotations
@@ -19,19 +19,21 @@ from .columns import Point
 from .directions import Directions
 
 QUICK = 0.02
-"""The share of packets that may be quicker than the bound: stamps may be late at the first point."""
+"""The share of packets that may be faster than the bound: stamps may be late at the first point."""
 UNBOUNDED_NS = 1_000_000
-"""Uncertainty that is stated for a clock of which only one side is bounded."""
+"""Uncertainty stated for a clock that is bounded on one side only."""
 TRIED, TILT, MORE_NS = 20_000, 2e-6, 200
-"""Packets for which other drifts are tried, in steps of TILT at first; these must leave at least so much more room."""
+"""Packets with which other drifts are tried, first in steps of TILT; another drift must leave at least MORE_NS more room."""
 UNSURE_NS = 200_000
-"""Where packets of both directions leave more room than that, they are not all what they seem: nothing is concluded from times there."""
+"""If packets of both directions leave more room than this, nothing is concluded from times there."""
 REFUTED_NS = 3_000
 """Packets that arrive this much before they were sent refute a straight line."""
 JOINED_NS = 50_000
-"""Stretches whose offsets differ by less are one: what lay between them was not a step."""
+"""Stretches whose offsets differ by less are joined: there was no step between them."""
 BLOCK, BLOCKS, USUAL = 32, 500, 0.25
-"""Packets that are asked together whether a line can go on, at least; how many such blocks at most; and which share may be stamped late."""
+"""Minimum number of packets that test together whether a line continues, maximum number of such blocks, and the share that may be stamped
+late.
+"""
 
 
 class Segment(Record):
@@ -51,9 +53,9 @@ class Bounds(Record):
 
     row: Int
     time: Int
-    """On the clock in question."""
+    """Time on the clock that is bounded."""
     offset: Int
-    """The offset if the packet had taken no time."""
+    """The offset if the packet had needed no time."""
     above: npt.NDArray[np.bool_]
     """True: an upper bound."""
     doubt: Int
@@ -64,7 +66,7 @@ class Bounds(Record):
 
 
 class Clocks:
-    """The clocks of all points against that of the first one."""
+    """The clocks of all points relative to the first one."""
 
     def __init__(self, points: Sequence[Point], directions: Directions) -> None:
         self.points, self.directions = points, directions
@@ -74,12 +76,12 @@ class Clocks:
         self.times: list[Int] = [points[0].time, *(np.empty(0, np.int64) for _ in points[1:])]
         """Time of each row on the first point's clock."""
         self.unsure: list[list[tuple[int, int]]] = [[] for _ in points]
-        """Of each point, where its times are unknown: the last row before that, and the first one behind it."""
+        """For each point, where its times are unknown: the last row before, and the first row after."""
         while (best := self._next()) is not None:
             self._place(*best)
 
     def _next(self) -> tuple[int, int] | None:
-        """The placed point and the next one with most packets in common; both directions count more than one."""
+        """The placed point and the next one that share most packets; sharing both directions counts more."""
         best, found = (False, 0), None
         for (i, j), pair in self.directions.anchors.items():
             worth = bool(self.directions.two_way[i, j]), len(pair)
@@ -127,7 +129,7 @@ class Clocks:
         return found
 
     def _bounds(self, new: int) -> Bounds:
-        """What all placed points know about the clock of another one."""
+        """The bounds that all placed points give for the clock of another one."""
         parts = []
         for i, segments in enumerate(self.segments):
             if segments and i != new:
@@ -160,7 +162,7 @@ class Clocks:
 
 
 def _refuted(bounds: Bounds, starts: Sequence[int], drift: float, resolution: int) -> list[int]:
-    """Where a straight line cannot go on: if the clock went on as before, the packets of a block would arrive before they were sent."""
+    """Where a straight line cannot continue: otherwise the packets of a block would arrive before they were sent."""
     if not len(bounds.row):
         return []
     order = np.argsort(bounds.row, kind="stable")
@@ -184,13 +186,13 @@ def _refuted(bounds: Bounds, starts: Sequence[int], drift: float, resolution: in
 
 
 def _border(time: Int, last: int, first: int, forward: bool) -> int:
-    """The row at which the clock was set: the widest jump of the stamps behind row `last`, at most at row `first`."""
+    """The row at which the clock was set: the largest jump of the stamps after row `last`, up to row `first`."""
     gaps = np.diff(time[last : first + 1])
     return last + 1 + int(np.argmax(gaps) if forward else np.argmin(gaps)) if len(gaps) else first
 
 
 def _tilted(bounds: Bounds, drift: float) -> float:
-    """The drift, or one that leaves clearly more room between both directions: a queue that fills for a while looks like a drift."""
+    """The drift, or another one that leaves clearly more room between both directions, since a slowly filling queue looks like a drift."""
     some = bounds.of(np.arange(len(bounds.row)) % (1 + len(bounds.row) // TRIED) == 0)
     time, offset = some.time - some.time[0], some.offset - some.offset[0]
     if min(np.count_nonzero(some.above), np.count_nonzero(~some.above)) < BLOCK:

@@ -23,17 +23,17 @@ from ibdissect.wire.transport import BTH
 
 Bytes = npt.NDArray[np.uint8]
 FIELDS = ("vl", "fecn", "ecn", "ttl", "mac", "vlan", "hop_pointer", "sl", "address", "p_key", "payload")
-"""What a network changes, then what it must not. Columns of `Point.fields`; -1: the packet does not have it."""
+"""Columns of `Point.fields`: first fields that a network may change, then fields that it must not; -1: the packet lacks it."""
 HOP, UNCHANGED = FIELDS.index("hop_pointer"), FIELDS.index("sl")
 LONGEST = 288
 """Bytes after the BTH that are compared; a MAD with all its headers is shorter."""
 ICRC_SIZE, MAX_LMC = 4, 7
 LINK_HEADER = 22
-"""No link header that carries IP or a GRH is longer: Ethernet with two VLAN tags."""
+"""The longest link header before IP or a GRH: Ethernet with two VLAN tags."""
 LEAST = 60
-"""Bytes with which the BTH fits behind any network header."""
+"""Snap length with which the BTH fits after any network header."""
 STAMPS = 10
-"""Stamps that suffice to see their resolution."""
+"""Number of stamps that suffice to determine their resolution."""
 BACK, WHOLE, ROUTE = 1, 2, 4
 """Low bits of a directed route's hash: the way back, the whole route was captured, it is one."""
 UD_SEND, DIRECTED = 0x64, 0x81
@@ -45,11 +45,11 @@ class Flow(Record, frozen=True):
     """Packets of one source to one destination queue pair."""
 
     source: bytes
-    """What identifies the sender: its address, or the near or far end of a directed route."""
+    """Identifies the sender: its address, or the near or far end of a directed route."""
     destination: bytes
     dest_qp: int
     text: tuple[str, str]
-    """Sender and receiver for people."""
+    """Sender and receiver as text."""
     vague: bool = False
     """A directed route of which only the length was captured."""
 
@@ -118,7 +118,7 @@ class Point(Record):
     time: Int = field(default_factory=lambda: np.empty(0, np.int64))
     """The point's own clock, in nanoseconds since 1970; the middle of a stamp's resolution."""
     key: U64 = field(default_factory=lambda: np.empty(0, np.uint64))
-    """A hash of all that no hop changes, up to the shortest snap length of all points."""
+    """A hash of everything that no hop changes, up to the shortest snap length of all points."""
     flow: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     port: npt.NDArray[np.uint16] = field(default_factory=lambda: np.empty(0, np.uint16))
     """UDP source port, by which routers choose among paths; 0 without UDP."""
@@ -127,28 +127,28 @@ class Point(Record):
     syndrome: npt.NDArray[np.int16] = field(default_factory=lambda: np.empty(0, np.int16))
     """AETH.Syndrome; -1 without an AETH."""
     fields: npt.NDArray[np.int16] = field(default_factory=lambda: np.empty((0, len(FIELDS)), np.int16))
-    """int16[n, len(FIELDS)]: small values as they are, others as a hash."""
+    """int16[n, len(FIELDS)]: small values unchanged, others hashed."""
     transaction: npt.NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
-    """What a MAD and its answer share, as a hash; 0: no MAD."""
+    """A hash that is equal for a MAD and its answer; 0: no MAD."""
     asks: Bytes = field(default_factory=lambda: np.empty(0, np.uint8))
-    """1: a MAD that asks, 2: one that answers, 0: no MAD."""
+    """1: a request MAD, 2: a response, 0: no MAD."""
     damage: list[Damage] = field(default_factory=list)
     """Where the file is damaged."""
     resolution: int = 1
-    """Nanoseconds between two stamps that the file can tell apart."""
+    """Smallest difference of two stamps in the file, in nanoseconds."""
 
     def __len__(self) -> int:
         return len(self.time)
 
 
 def point_names(paths: Sequence[str]) -> list[str]:
-    """A point is called what its file is called up to the first dot; equal names get numbers."""
+    """A point is named after its file up to the first dot; equal names get numbers."""
     names = [os.path.basename(path).split(".")[0] or os.path.basename(path) for path in paths]
     return [name if names.count(name) == 1 else f"{name}#{i + 1}" for i, name in enumerate(names)]
 
 
 def read_points(paths: Sequence[str]) -> tuple[list[Point], Flows]:
-    """All captures as columns. Raises CaptureError for what cannot be read twice, or holds no RDMA packets."""
+    """All captures as columns. Raises CaptureError for a capture that cannot be read twice or holds no RDMA packets."""
     points = [Point(name, path) for name, path in zip(point_names(paths), paths, strict=True)]
     shortest = min(_shortest(point) for point in points)
     flows = Flows()
@@ -162,7 +162,7 @@ def read_points(paths: Sequence[str]) -> tuple[list[Point], Flows]:
 
 
 def _clarify(points: Sequence[Point], flows: Flows) -> None:
-    """A directed route that was cut off is that of the same packet at another point, or of the transaction, there or back."""
+    """Complete a truncated directed route from the same packet at another point, or from its transaction in either direction."""
     vague = np.array([flow.vague for flow in flows.known])
     numbers = {(flow.source, flow.destination, flow.dest_qp): i for i, flow in enumerate(flows.known)}
     back = np.array([numbers.get((flow.destination, flow.source, flow.dest_qp), i) for i, flow in enumerate(flows.known)])
@@ -183,7 +183,7 @@ def _clarify(points: Sequence[Point], flows: Flows) -> None:
 
 
 def _shortest(point: Point) -> int:
-    """Bytes from the network header on that the shortest cut packet of a capture has; a large number without a snap length."""
+    """Bytes from the network header on in the shortest truncated packet of a capture; a large number without a snap length."""
     shortest = 1 << 30
     once = CaptureError(point.path, "must be read twice; a pipe can be read only once")
     if point.path == "-":
@@ -224,7 +224,7 @@ def _columns(table: ChunkTable, flows: Flows, shortest: int, point: Point) -> Po
     loc, chunk = table.located, table.chunk
     rows = np.flatnonzero(loc.at("bth") >= 0)
     start, stop, network = _network(table, rows)
-    whole = loc.at("bth")[rows] + BTH.size <= start + shortest  # of the others no point can be compared with the one that cut them
+    whole = loc.at("bth")[rows] + BTH.size <= start + shortest  # shorter ones cannot be compared with the point that cut them
     rows, start, stop, network = rows[whole], start[whole], stop[whole], network[whole]
     if not len(rows):
         return None
@@ -250,7 +250,7 @@ def _columns(table: ChunkTable, flows: Flows, shortest: int, point: Point) -> Po
 
 
 def _network(table: ChunkTable, rows: Int) -> tuple[Int, Int, U64]:
-    """Where the network header of each row starts, where its ICRC would start, captured or not, and a hash of what no hop changes.
+    """Where the network header of each row starts, where its ICRC would start (captured or not), and a hash of what no hop changes.
 
     The hash is that of the network and UDP headers.
     """

@@ -1,4 +1,4 @@
-"""Where was it lost? Reads all captures, compares their clocks, matches packets and judges them."""
+"""Where were packets lost? Reads all captures, compares their clocks, matches packets and judges them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Comparison:
             if not segments:
                 raise self._unrelated(point)
         matched = match(self.points, self.directions, self.clocks)
-        self.directions.anchors.clear()  # needed no more, nor are the keys
+        self.directions.anchors.clear()  # no longer needed, like the keys
         for point in self.points:
             point.key = point.key[:0].copy()
         what = transmissions_of(self.points, matched, self.directions, self.flows)
@@ -44,7 +44,7 @@ class Comparison:
         self.journey = judge(self.points, self.matched, self.what, self.directions, self.clocks, self.flows)
 
     def _unrelated(self, point: Point) -> CaptureError:
-        """Why a point cannot be compared: it saw other traffic, at another time, or what it saw was rewritten on the way."""
+        """Why a point cannot be compared: it saw other traffic, at another time, or packets rewritten on the way."""
         first = self.points[0]
         dest_qp = np.array([flow.dest_qp for flow in self.flows.known])
         names = [np.unique(mix([dest_qp[one.flow], one.psn, one.opcode])) for one in (first, point)]
@@ -57,7 +57,7 @@ class Comparison:
         return CaptureError(point.path, reason, hint="name captures of the same traffic")
 
     def result(self) -> dict[str, Any]:
-        """All but the packets, as the JSON says it."""
+        """Everything except the packets, as in the JSON output."""
         between = list(pairs(self.points, self.matched, self.what, self.journey, self.directions, self.clocks))
         return {
             "schema": 1, "reference": self.points[0].name,

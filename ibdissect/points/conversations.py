@@ -1,4 +1,4 @@
-"""How did each conversation fare: loss, latency and jitter from the first point that sees it to the last?"""
+"""What are the loss, latency and jitter of each conversation, from the first point that sees it to the last?"""
 
 from __future__ import annotations
 

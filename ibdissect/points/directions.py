@@ -15,18 +15,18 @@ from .columns import HOP, Flows, Point
 
 Float = npt.NDArray[np.float64]
 MOST_FLOWS = 400
-"""Flows whose directions are judged one by one; those with most packets."""
+"""Maximum number of flows, those with most packets, whose directions are judged one by one."""
 WINDOW, WINDOWS = 256, 64
-"""Packets that are compared with each other, so that small steps of a clock do no harm, at least; and how many such windows at most."""
+"""Minimum number of packets compared with each other, so that small clock steps do no harm, and maximum number of such windows."""
 
 
 class Ends:
-    """Numbers of the addresses of all flows."""
+    """The addresses of all flows, as numbers."""
 
     def __init__(self, flows: Flows) -> None:
         names = {end: i for i, end in enumerate(dict.fromkeys(end for flow in flows.known for end in (flow.source, flow.destination)))}
         self.source: Int = np.array([names[flow.source] for flow in flows.known], np.int64)
-        """Of each flow."""
+        """Source address of each flow."""
         self.destination: Int = np.array([names[flow.destination] for flow in flows.known], np.int64)
         self.count = len(names)
 
@@ -39,9 +39,9 @@ class Directions:
         n = len(points)
         self.sign = np.zeros((n, n, self.ends.count), np.int8)
         self.two_way = np.zeros((n, n), np.bool_)
-        """Whether timing of both directions told them apart."""
+        """Whether the timing of both directions distinguished them."""
         self.assumed: list[tuple[int, int]] = []
-        """Pairs of points whose order nothing proves: that of the command line."""
+        """Pairs of points whose order is not proved: that of the command line is assumed."""
         once = seen_once(points)
         self.anchors = {(i, j): anchors(points, once, i, j) for i in range(n) for j in range(i + 1, n)}
         for (i, j), found in self.anchors.items():
@@ -55,7 +55,7 @@ class Directions:
         self.sign[i, j], self.sign[j, i] = sign, -sign
 
     def _by_time(self, found: Anchors, i: int, j: int) -> npt.NDArray[np.int8]:
-        """Forth and back differ by the sum of both latencies, whatever the clocks say."""
+        """The two directions differ by the sum of both latencies, whatever the clocks."""
         found = found.prompt_ones()
         time = self.points[j].time[found.second]
         slope = drift_of(found, time, found.flow, PARTS)
@@ -118,14 +118,14 @@ class Directions:
         self._set(i, j, sign)
 
     def _home(self, end: int) -> int:
-        """The point that packets from an address pass before all others; -1 if unknown."""
+        """The point that packets from an address pass first; -1 if unknown."""
         seen = np.abs(self.sign[:, :, end]).sum(axis=1)
         first = (self.sign[:, :, end] > 0).sum(axis=1)
         found = np.flatnonzero((first == seen) & (seen > 0))
         return int(found[0]) if len(found) == 1 else -1
 
     def _lacking(self, i: int, j: int, sources: list[int]) -> int:
-        """How many more packets of these sources the first point has than the second: what is lost was before."""
+        """How many more packets of these sources the first point has than the second: lost packets were seen only earlier."""
         keys = [np.unique(point.key[np.isin(self.ends.source[point.flow], sources)]) for point in (self.points[i], self.points[j])]
         both = len(common(keys[0], keys[1])[0])
         return (len(keys[0]) - both) - (len(keys[1]) - both)

@@ -1,4 +1,4 @@
-"""What do rules about several points hear of the packets of each one?"""
+"""What do rules about several points learn about the packets of each?"""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAMES: dict[str, tuple[str, Field[Any] | None]] = {
 
 
 def sightings(comparison: Comparison, lost: list[dict[str, Any]]) -> list[Sightings]:
-    """For each point what its packets prove, in order of frames. `lost`: as the JSON says it."""
+    """For each point what its packets prove, in frame order. `lost`: as in the JSON output."""
     found = [Sightings() for _ in comparison.points]
     _lost(comparison, lost, found)
     _changed(comparison, found)
@@ -52,7 +52,7 @@ def _lost(comparison: Comparison, lost: list[dict[str, Any]], found: list[Sighti
 
 
 def _changed(comparison: Comparison, found: list[Sightings]) -> None:
-    """What differs from the point before, where the network must not change it."""
+    """Fields that differ from the previous point although the network must not change them."""
     points, rows, journey = comparison.points, comparison.matched.rows, comparison.journey
     for j, point in enumerate(points):
         before = np.where(journey.seen & (journey.place < journey.place[:, [j]]), journey.place, -1)
@@ -74,7 +74,7 @@ def _changed(comparison: Comparison, found: list[Sightings]) -> None:
 
 
 def _doubled(comparison: Comparison, found: list[Sightings]) -> None:
-    """Packets that pass a point once and those behind it twice."""
+    """Packets that pass a point once and later points twice."""
     points = comparison.points
     for once, twice in comparison.matched.doubled:
         before = [i for i in once if comparison.journey.complete[i]]

@@ -1,4 +1,4 @@
-"""Which sightings are the same packet on its way? Equal packets are told apart by time and order; what cannot be is left apart."""
+"""Which sightings are the same packet on its way? Equal packets are distinguished by time and order; ambiguous ones are not joined."""
 
 from __future__ import annotations
 
@@ -18,46 +18,47 @@ from .columns import Point
 from .directions import Directions
 
 WAY_NS = 200_000
-"""Least time that a packet may take between two points; more if the capture shows more."""
+"""Time that a packet may always take between two points; longer if the capture shows it."""
 FEWEST, FEW, MANY = 5, 0.01, 0.15
-"""Packets, and shares of packets, that a point sees twice and another one once: above FEW, within AT_MOST_NS, a mirror duplicates; above
-MANY, if the other one is before it, the point sees both sides of a port."""
+"""Packets, and shares of packets, that a point sees twice but another one once. Above FEW, within AT_MOST_NS, a mirror duplicates them;
+above MANY, if the other point comes first, the point sees both sides of a port.
+"""
 QUICK, EARLY_NS = 0.005, 1_000
-"""The share of packets that may be quicker than is possible, as stamps are late at times; by how much others may be."""
+"""The share of packets that may be faster than possible, as stamps are sometimes late, and by how much others may be."""
 EARLY = 4
-"""A second sighting that comes earlier than the next copy should, by up to so many usual spreads, may be either."""
+"""A second sighting up to this many usual spreads earlier than the next copy is expected may be either."""
 MOST_COPIES = 10
-"""Equal packets close together of which all orders are tried."""
+"""Maximum number of equal packets close together for which all orders are tried."""
 
 
 class Expected(Record):
-    """The time from one point to another that a flow's packets usually take."""
+    """The time that a flow's packets usually take from one point to another."""
 
     middle: float
     spread: float
     least: float
-    """Hardly any takes less; negative, as `middle` is, if packets pass the other point first."""
+    """Hardly any packet takes less; negative, like `middle`, if packets pass the other point first."""
 
 
 class Matched(Record):
     """Transmissions: a packet sent once, with all its sightings."""
 
     rows: npt.NDArray[np.int32]
-    """The row at each point that saw it first there, int32[n, points]; -1: not seen. In order of time."""
+    """The row of the first sighting at each point, int32[n, points]; -1: not seen. In order of time."""
     time: Int
-    """When it was seen first, on the clock of the reference."""
+    """Time of the first sighting, on the reference clock."""
     ambiguous: Bool
-    """Equal packets so close together that it is unknown which of them was seen where."""
+    """Equal packets are so close together that it is unknown which was seen where."""
     close: Bool
-    """Equal packets were sent so close together that only order and time tell them apart."""
+    """Equal packets are so close together that only order and time distinguish them."""
     matches: int
-    """Sightings that were left apart because of that."""
+    """Sightings not joined because of ambiguity."""
     longest: int
-    """Most nanoseconds between two sightings of a packet."""
+    """Longest time between two sightings of a packet, in nanoseconds."""
     number: list[npt.NDArray[np.int32]]
-    """For each point: the transmission of each row."""
+    """For each point the transmission number of each row."""
     doubled: list[tuple[dict[int, int], list[tuple[int, int]]]]
-    """Packets that some points have once and points behind them twice: point -> row of the former, point and second row of the latter."""
+    """Packets that some points have once and later points twice: point -> row of the former, point and second row of the latter."""
 
     def __len__(self) -> int:
         return len(self.time)
@@ -70,11 +71,11 @@ class Sightings(Record):
     row: npt.NDArray[np.int32]
     time: Int
     cluster: npt.NDArray[np.int32]
-    """Equal packets without a longer pause than a packet may be under way."""
+    """Equal packets not separated by a pause longer than a packet may take."""
 
 
 def match(points: Sequence[Point], directions: Directions, clocks: Clocks) -> Matched:
-    """Put the sightings of all points together."""
+    """Match the sightings of all points."""
     delays = _Delays(directions, clocks)
     seen = _sorted(points, clocks, delays.longest)
     clusters = int(seen.cluster[-1]) + 1
@@ -112,7 +113,7 @@ def match(points: Sequence[Point], directions: Directions, clocks: Clocks) -> Ma
 
 
 class _Delays:
-    """How long packets are under way between two points, as the anchors show: of each flow, and of all in one direction."""
+    """How long packets take between two points, according to the anchors: by flow, and by direction."""
 
     def __init__(self, directions: Directions, clocks: Clocks) -> None:
         self._directions = directions
@@ -155,7 +156,7 @@ def _sorted(points: Sequence[Point], clocks: Clocks, longest: int) -> Sightings:
 
 
 def _ranks(time: Int, group: Int, echo: Int) -> tuple[npt.NDArray[np.int32], Bool]:
-    """The number of each sighting in its group, and whether it has a new one: those within `echo` of the one before count as one."""
+    """The number of each sighting in its group, and whether it is a new one: sightings within `echo` of the previous one count as one."""
     order = np.argsort(group, kind="stable")
     starts = np.diff(group[order], prepend=-1) != 0
     fresh = starts | (np.diff(time[order], prepend=0) > echo[order])
@@ -178,7 +179,7 @@ def _before(points: Sequence[Point], seen: Sightings, directions: Directions, po
 
 
 def _echo(seen: Sightings, counts: npt.NDArray[np.int32], point: int, before: Bool) -> int:
-    """Within which time a point sees the same packet again: a mirror that duplicates, or both sides of a port. -1: it does not."""
+    """The time within which a point sees the same packet again (a mirror, or both sides of a port); -1 if it does not."""
     here, others = counts[:, point], np.delete(counts, point, axis=1)
     once = (others == 1).any(axis=1) & (here > 0)
     mine = np.flatnonzero((seen.point == point) & (once & (here > 1))[seen.cluster])
@@ -187,7 +188,7 @@ def _echo(seen: Sightings, counts: npt.NDArray[np.int32], point: int, before: Bo
     if len(starts) < FEWEST:
         return -1
     gaps = np.diff(time, append=0)[starts]
-    came_once = ((counts == 1) & before).any(axis=1)  # what was sent twice came twice
+    came_once = ((counts == 1) & before).any(axis=1)  # packets sent twice arrive twice
     sides = gaps[came_once[cluster[starts]]]
     if len(sides) > MANY * np.count_nonzero(once & came_once):
         return max(AT_MOST_NS, int(np.quantile(sides, 0.999)))
@@ -207,7 +208,7 @@ def _resolve(
     most = max(count for i, count in copies.items() if echo[i] <= AT_MOST_NS)
     pivots = [i for i, count in copies.items() if count == most and echo[i] <= AT_MOST_NS]
     if all(any(delays.way(i, p, flow) > 0 for i in copies if i not in pivots) for p in pivots):
-        doubtful |= set(range(most))  # more of them than at a point before: one that it missed, or one packet seen twice
+        doubtful |= set(range(most))  # more than at an earlier point: that point missed one, or this one saw a packet twice
         rest = {i: int(seen.row[part][at[i][0]]) for i in copies if i not in pivots}
         if most == 2 and all(copies[i] == 1 for i in rest) and all(echo[i] < 0 for i in copies):
             doubled.append((rest, [(i, int(seen.row[part][at[i][1]])) for i in pivots]))
@@ -224,7 +225,7 @@ def _resolve(
         if echo[i] > AT_MOST_NS:
             late = time[index][:, None] - np.median(wanted, axis=0)
             found[index] = np.maximum((late >= -spread).sum(axis=1) - 1, 0)
-            early = ((late < -spread) & (late >= -EARLY * spread)).any(axis=0)  # perhaps this copy, a little quicker than usual
+            early = ((late < -spread) & (late >= -EARLY * spread)).any(axis=0)  # perhaps this copy, slightly faster than usual
             doubtful |= {near for copy in np.flatnonzero(early[1:]).tolist() for near in (copy, copy + 1)}
             continue
         if echo[i] >= 0:  # two copies may count as one at this point

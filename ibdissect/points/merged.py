@@ -1,4 +1,4 @@
-"""How are several captures written as one? A pcapng with an interface for each point, one timeline, and the verdicts as comments."""
+"""How are several captures written as one? A pcapng with an interface per point, one timeline, and verdicts as comments."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .comparison import Comparison
 from .verdicts import WHY
 
 Frame = tuple[int, int, int, Chunk, int]
-"""Time on the reference's clock, point, frame number, chunk, row."""
+"""Time on the reference clock, point, frame number, chunk, row."""
 
 
 def write_merged(comparison: Comparison, file: IO[bytes]) -> int:
-    """Write all frames of all points by the clock of the reference, and return their number."""
+    """Write all frames of all points in reference time, and return their number."""
     interfaces = Interfaces()
     known: dict[tuple[int, int], int] = {}
     verdicts = [_verdicts(comparison, i) for i in range(len(comparison.points))]
@@ -45,7 +45,7 @@ def write_merged(comparison: Comparison, file: IO[bytes]) -> int:
 
 
 def _frames(comparison: Comparison, i: int) -> Iterator[Frame]:
-    """The frames of a point with their times on the reference's clock, which never run backwards."""
+    """The frames of a point with their times on the reference clock, never decreasing."""
     point, latest = comparison.points[i], 0
     with open_reading(point.path) as reading:
         for chunk in reading.chunks():

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from .comparison import Comparison
 
 FAR_NS = 60 * 10**9
-"""Clocks further apart are mentioned."""
+"""Clocks that differ by more are mentioned."""
 
 
 def notes(comparison: Comparison, pairs: list[dict[str, Any]]) -> Iterator[str]:
-    """One sentence for each thing to know. `pairs`: as the JSON says them."""
+    """The notes, one sentence each. `pairs`: as in the JSON output."""
     points, clocks, directions, journey = comparison.points, comparison.clocks, comparison.directions, comparison.journey
     reference = points[0].name
     for point, segments in zip(points[1:], clocks.segments[1:], strict=True):

@@ -1,4 +1,4 @@
-"""What became of each packet between the points: passed, lost, not captured, or unknown? And why is that certain?"""
+"""What happened to each packet between the points: passed, lost, not captured, or unknown? And why is that certain?"""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from .matching import Matched
 ON_PATH = 0.8
 """The share of a route's delivered packets that a point must have seen to lie on that route."""
 ENOUGH = 8
-"""Delivered packets from which a route is judged by itself, not together with all others between the same addresses."""
+"""Delivered packets needed to judge a route by itself, not together with all others between the same addresses."""
 HOLE = 4
-"""Packets that provably passed a point while it recorded nothing: it was not capturing."""
+"""If this many packets provably passed a point while it recorded nothing, it was not capturing."""
 TESTED = 20
-"""A point misses nothing if at least so many packets provably passed it, and its file has them all."""
+"""A point misses nothing if at least this many packets provably passed it, and its file has them all."""
 BY_CHANCE = 0.05
-"""Packets that both points may have missed by chance, if two points that lack a packet are to prove its loss."""
+"""Two points that lack a packet prove its loss only if both would miss at most this many packets by chance."""
 SHARE = 0.05
-"""Part of them that may be there by chance, if the loss is to be likely."""
+"""The share of such packets that chance may explain if the loss is to count as likely."""
 SOME = 0.05
 """A point that saw at least this share of a route's delivered packets, but not ON_PATH, misses packets or sees one of several paths."""
 
 
 class Journey(Record):
-    """Where each transmission was seen, and where it should have been; bool[transmissions, points] unless noted otherwise."""
+    """Where each transmission was seen and should have been seen; bool[transmissions, points] unless noted otherwise."""
 
     seen: Bool
     due: Bool
@@ -43,12 +43,12 @@ class Journey(Record):
     covered: Bool
     """The point was surely capturing."""
     place: npt.NDArray[np.int16]
-    """How many points lie before it on the way, int16[transmissions, points]."""
+    """Number of earlier points on the route, int16[transmissions, points]."""
     passed: Bool
-    """Not seen there, but seen behind it."""
+    """Not seen there, but at a later point."""
     proofs: Proofs
     missed: Int
-    """Packets that provably passed while the point was capturing, but that its file lacks, int64[points]."""
+    """Packets that provably passed while the point was capturing but are missing in its file, int64[points]."""
     tested: Int
     """Packets that provably passed, int64[points]."""
     complete: Bool
@@ -56,24 +56,24 @@ class Journey(Record):
     lost: Bool
     """bool[transmissions]"""
     lost_before: Bool
-    """The points that a lost packet should have come to."""
+    """The points that a lost packet should have reached."""
     why: npt.NDArray[np.uint8]
     """Index into WHY of each transmission, uint8[transmissions]."""
     likely: Bool
-    """Lost most likely, not certainly; bool[transmissions]."""
+    """The loss is likely, not certain; bool[transmissions]."""
     after: Int
     """The last point that saw it, int64[transmissions]."""
     before: Int
     """The point that should have seen it next, int64[transmissions]; -1 for none."""
     unclear: int
-    """Absent packets of which equal copies may have arrived."""
+    """Absent packets whose equal copies may have arrived."""
 
 
 WHY = ("", "absent", "absent-twice", "nak")
 
 
 class Transmissions(Record):
-    """What the transmissions are, with one entry each."""
+    """The fields of the transmissions, one entry each."""
 
     packets: Packets
     source: Int
@@ -96,7 +96,7 @@ def transmissions_of(points: Sequence[Point], matched: Matched, directions: Dire
 
 
 def judge(points: Sequence[Point], matched: Matched, what: Transmissions, directions: Directions, clocks: Clocks, flows: Flows) -> Journey:
-    """Say of each transmission where it was lost, as far as that is certain."""
+    """Decide for each transmission where it was lost, if that is certain."""
     seen = matched.rows >= 0
     behind = np.moveaxis(directions.sign, 2, 0) > 0  # [source, i, j]: i comes before j
     place = behind.sum(axis=1, dtype=np.int16)[what.source]
@@ -121,7 +121,7 @@ def judge(points: Sequence[Point], matched: Matched, what: Transmissions, direct
     last = np.where(seen, place, -1).argmax(axis=1)
     rows = np.arange(len(seen))
     lacking = due & perhaps & ~seen & (place > place[rows, last][:, None]) & behind[what.source, last]
-    vague = np.array([flow.vague for flow in flows.known])[what.packets.flow]  # on which of several routes is unknown
+    vague = np.array([flow.vague for flow in flows.known])[what.packets.flow]  # which of several routes it took is unknown
     absent = lacking & covered & ~(proofs.answered | vague)[:, None]
     backed = proofs.refused | proofs.resent
     chance, some = _by_chance(absent & complete & ~backed[:, None], (due & covered & (seen | absent)).sum(axis=0), tested)
@@ -153,7 +153,7 @@ def _by_chance(absent: Bool, due: Int, tested: Int) -> tuple[npt.NDArray[np.floa
 
 
 def _absent_twice(absent: Bool, due: Bool, miss: npt.NDArray[np.float64]) -> tuple[Bool, Bool]:
-    """Packets that several points lack, which proves their loss or makes it likely: far more than these points would miss by chance."""
+    """Packets that several points lack, whose loss is proved or likely: far more than these points would miss by chance."""
     proved, likely = np.zeros((2, len(absent)), np.bool_)
     for pattern in np.unique(absent, axis=0):
         if np.count_nonzero(pattern) >= 2:
@@ -165,14 +165,14 @@ def _absent_twice(absent: Bool, due: Bool, miss: npt.NDArray[np.float64]) -> tup
 
 
 def _seen_behind(seen: Bool, place: npt.NDArray[np.int16]) -> Bool:
-    """Whether a packet was seen at a point behind this one."""
+    """Whether a packet was seen at a later point."""
     last = np.where(seen, place, -1).max(axis=1, keepdims=True)
     found: Bool = place < last
     return found
 
 
 def _covered(matched: Matched, clocks: Clocks) -> tuple[Bool, Bool]:
-    """Which points were surely capturing when each packet passed, however long it was under way, and which may have been."""
+    """Which points were certainly capturing when each packet passed, however long it took, and which may have been."""
     found, perhaps = np.zeros((2, *matched.rows.shape), np.bool_)
     for i, times in enumerate(clocks.times):
         slowest = _slowest(matched, i, times)
@@ -204,13 +204,13 @@ def _due(seen: Bool, passed: Bool, missed: Bool, what: Transmissions, directions
 
 
 def _slowest(matched: Matched, point: int, times: Int) -> int:
-    """The longest time from the first sighting of a packet to that of a point, in nanoseconds."""
+    """The longest time from a packet's first sighting to its sighting at a point, in nanoseconds."""
     rows = matched.rows[:, point]
     return int((times[rows] - matched.time)[rows >= 0].max(initial=0))
 
 
 def _leave_out_steps(covered: Bool, perhaps: Bool, clocks: Clocks, matched: Matched) -> None:
-    """What passed a point where its clock is unknown, or about when it was set, cannot be said to be absent."""
+    """Packets that passed a point while its clock was unknown or being set cannot be called absent."""
     alone = (matched.rows >= 0).sum(axis=1) == 1
     for i, unsure in enumerate(clocks.unsure):
         for last, first in unsure:
@@ -236,7 +236,7 @@ def _leave_out_holes(covered: Bool, perhaps: Bool, known: Bool, point: int, time
 def pairs(
     points: Sequence[Point], matched: Matched, what: Transmissions, journey: Journey, directions: Directions, clocks: Clocks
 ) -> Iterator[dict[str, Any]]:
-    """What happened between each two points that packets pass one after the other, as the JSON says it."""
+    """What happened between each two consecutive points, as in the JSON output."""
     for i, first in enumerate(points):
         for j, second in enumerate(points):
             if i == j:
@@ -272,7 +272,7 @@ def percentiles(values: Int) -> dict[str, int | None]:
 
 
 def _reordered(flow: Int, sent: Int, arrived: Int) -> int:
-    """Packets that arrive behind one of their flow that was sent later (RFC 4737, 4.1)."""
+    """Packets that arrive after one of their flow that was sent later (RFC 4737, 4.1)."""
     if not len(flow):
         return 0
     order = np.lexsort((arrived, flow))
@@ -282,7 +282,7 @@ def _reordered(flow: Int, sent: Int, arrived: Int) -> int:
 
 
 def lost_packets(points: Sequence[Point], matched: Matched, journey: Journey) -> Iterator[dict[str, Any]]:
-    """The lost packets, as the JSON says it."""
+    """The lost packets, as in the JSON output."""
     for i in np.flatnonzero(journey.lost).tolist():
         last, before = int(journey.after[i]), int(journey.before[i])
         yield {
@@ -293,7 +293,7 @@ def lost_packets(points: Sequence[Point], matched: Matched, journey: Journey) ->
 
 
 def not_captured(points: Sequence[Point], matched: Matched, journey: Journey) -> Iterator[dict[str, Any]]:
-    """Packets that passed a point whose file lacks them, as the JSON says it."""
+    """Packets that passed a point but are missing in its file, as in the JSON output."""
     gone = journey.due & ~journey.seen & journey.covered & ~journey.lost[:, None]
     for why, which in (("later-point", gone & journey.passed), ("answered", gone & ~journey.passed & journey.proofs.answered[:, None])):
         for i, point in np.argwhere(which).tolist():

@@ -22,7 +22,7 @@ def write_scrubbed(
     CaptureError for a pipe, and if the container cannot hold a frame (a pcap has one link type).
     """
     if not opened.reader.again:
-        raise CaptureError(opened.path, "must be read twice, first for what its LIDs belong to; a pipe can be read only once")
+        raise CaptureError(opened.path, "must be read twice, first to learn how its LIDs are used; a pipe can be read only once")
     scrubber = Scrubber(opened.catalog)
     for table in opened.tables(keys=False, progress=progress):
         scrubber.survey(table)

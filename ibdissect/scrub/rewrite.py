@@ -52,7 +52,7 @@ class Scrubber:
         self.lids.survey(table)
 
     def replaced(self) -> Iterator[tuple[str, list[bytes]]]:
-        """The identities and keys replaced so far by kind, without LIDs and QPNs, and without those that are a substitute, too."""
+        """The identities and keys replaced so far by kind, except LIDs, QPNs and those that are also a substitute."""
         for name, each in self.maps.items():
             size = {"qpn": 0, "ip4": 4, "mac": 6}.get(name, getattr(each.numbers, "size", 8))
             known = each.numbers.known

@@ -1,7 +1,7 @@
-"""Is an identity or a key of the capture left in its scrubbed copy? Looked for at every bit, and as text.
+"""Is an identity or a key of the capture left in its scrubbed copy? Searched at every bit offset, and as text.
 
-A value with enough bits to be no accident is looked for everywhere in the file; a shorter one (an IP address, an R_Key) only where the
-copy has the same bits as the capture, for nothing but those could have stayed. LIDs, QPNs and values of a few bits are not looked for.
+A value with enough bits to rule out chance is searched everywhere in the file; a shorter one (an IP address, an R_Key) only where the copy
+has the same bits as the capture, since only those could have stayed. LIDs, QPNs and values of a few bits are not searched.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from .occurrences import Bytes
 from .rewrite import Scrubber
 
 SURE, SOME = 40, 16
-"""Bits from the first to the last that is set: that many make a value unmistakable, or worth a look where nothing has changed."""
+"""Bits from the first to the last one set: with SURE a value is searched everywhere, with SOME only where nothing has changed."""
 BLOCK = 1 << 20
 """Bytes searched at a time; blocks overlap by the longest form."""
 Forms = dict[bytes, str]
-"""What to look for, and the kind of value that it is a form of."""
+"""Byte sequences to search, and the kind of value each stands for."""
 
 
 def verify(opened: Capture, shown: Shown | None, scrubber: Scrubber, file: IO[bytes], target: str) -> None:
-    """Look for what `scrubber` replaced in its finished copy. Raises CaptureError if anything is left; it does not repeat the value."""
+    """Search the finished copy for what `scrubber` replaced. Raises CaptureError if anything is left; it does not repeat the value."""
     anywhere, in_place, texts = _forms(scrubber)
     file.seek(0)
     for at, block in _blocks(file, max(map(len, (*anywhere, *texts)), default=1)):
@@ -39,11 +39,11 @@ def verify(opened: Capture, shown: Shown | None, scrubber: Scrubber, file: IO[by
     with Capture(file) as copy:
         for frame, before, after in _pairs(_frames(opened, shown), _frames(copy, None)):
             for where, kind in _found(after, in_place, range(8), before):
-                raise CaptureError(target, f"not written: it would still hold a {kind} of the capture, {where} bytes behind frame {frame}")
+                raise CaptureError(target, f"not written: it would still hold a {kind} of the capture, {where} bytes after frame {frame}")
 
 
 def _forms(scrubber: Scrubber) -> tuple[Forms, Forms, Forms]:
-    """What to look for everywhere at any bit, where nothing has changed, and as text."""
+    """The forms to search everywhere at any bit, only where nothing has changed, and as text."""
     anywhere: Forms = {}
     in_place: Forms = {}
     texts: Forms = {}

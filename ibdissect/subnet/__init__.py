@@ -1,4 +1,4 @@
-"""What do files say about a subnet: who has which LID, which P_Keys, which cables?"""
+"""What do files say about a subnet: LIDs, P_Keys, cables, and more?"""
 
 from .learn import SubnetFile, learn
 from .reading import SubnetFiles, read_files

@@ -1,6 +1,6 @@
-"""What changed in a subnet between two descriptions of it: which ports, cables, LIDs, members, routes came, went, moved?
+"""What changed in a subnet between two descriptions: ports, cables, LIDs, members, routes?
 
-A port is known by its GUID, a cable by the node GUIDs and port numbers of its ends. What one side does not know is no change.
+A port is identified by its GUID, a cable by the node GUIDs and port numbers of its ends. Facts that one side lacks are not changes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def changes(before: Subnet, after: Subnet) -> dict[str, list[Change]]:
 
 
 def _ports(subnet: Subnet) -> dict[int, Port]:
-    """Ports of adapters and routers and the own ports of switches, by GUID."""
+    """Ports of adapters and routers, and port 0 of switches, by GUID."""
     return {port.guid: port for port in subnet.ports() if port.guid and (port.node.kind != SWITCH or not port.number)}
 
 
@@ -67,7 +67,7 @@ def _port(port: Port) -> Change:
 
 
 def _at(port: Port) -> Change | None:
-    """The switch port that a port is plugged into."""
+    """The switch port at the other end of a port's cable."""
     peer = port.peer
     if peer is None or not peer.node.guid:
         return None
@@ -106,7 +106,7 @@ def held(port: Port, blocks: set[int] | None = None) -> tuple[set[int], set[int]
 
 
 def _p_keys(was: Port, now: Port) -> Iterator[Change]:
-    """Changes of a table, in the blocks that both sides know."""
+    """Changes of P_Key tables, in the blocks that both sides know."""
     old, new = held(was), held(now)
     if old is not None and new is not None and _from_table(was.p_keys) and _from_table(now.p_keys) and old[1] != new[1]:
         both = old[1] & new[1]
@@ -121,7 +121,7 @@ def _from_table(table: PKeys | None) -> bool:
 
 
 def _m_keys(both: list[tuple[Port, Port]]) -> Iterator[Change]:
-    """Ports with another M_Key. Keys are numbered; 0 is none."""
+    """Ports with another M_Key. Keys are shown as numbers; 0 means none."""
     numbers: dict[int, int] = {0: 0}
     for was, now in both:
         old = was.guard.held.now if was.guard is not None else None
@@ -146,7 +146,7 @@ def _cable(subnet: Subnet, cable: Cable) -> list[Change]:
 
 
 def _partitions(was: dict[int, Port], now: dict[int, Port]) -> list[Change]:
-    """Partitions with members now that had none, if the tables of all ports were known then."""
+    """Partitions that have members now but had none, if the tables of all ports were known before."""
     tables = [held(port) for port in was.values()]
     if not tables or None in tables:
         return []
@@ -156,7 +156,7 @@ def _partitions(was: dict[int, Port], now: dict[int, Port]) -> list[Change]:
 
 
 def _routes(before: Subnet, after: Subnet) -> Iterator[Change]:
-    """Per switch, LIDs that it sends to another port."""
+    """LIDs that each switch now forwards to another port."""
     for one in sorted(before.nodes.keys() & after.nodes.keys()):
         old, new = (node.forwarding for node in (before.nodes[one], after.nodes[one]))
         if old is None or new is None or not len(old.linear) or not len(new.linear):
@@ -178,7 +178,7 @@ def _managers(before: Subnet, after: Subnet) -> Iterator[Change]:
 
 
 def _groups(before: Subnet, after: Subnet) -> Iterator[Change]:
-    """Multicast groups that came or went, and members that joined or left; if both sides know groups."""
+    """Multicast groups that appeared or disappeared, and members that joined or left, if both sides know groups."""
     old, new = before.groups.by_mgid, after.groups.by_mgid
     if not old or not new:
         return
@@ -195,7 +195,7 @@ def _groups(before: Subnet, after: Subnet) -> Iterator[Change]:
 
 
 def texts(found: dict[str, list[Change]]) -> Iterator[str]:
-    """The changes as lines: `+` came, `-` went, `~` changed."""
+    """The changes as lines: `+` added, `-` removed, `~` changed."""
     for kind, lines in _LINES.items():
         for change in found.get(kind, ()):
             yield lines(change)

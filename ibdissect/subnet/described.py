@@ -1,4 +1,4 @@
-"""What does `ibdissect fabric --format json` say, and what does another capture teach? The capture is described as JSON first."""
+"""What does the output of `ibdissect fabric --format json`, or another capture, say? A capture is described as JSON first."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ JOINS = {"full member": 1, "non-member": 2, "send-only non-member": 4, "send-onl
 
 
 def described(subnet: Any) -> Iterator[Fact]:
-    """The facts of a description. Its values are checked one by one: what is not as `describe` writes it is left out."""
+    """The facts of a description. Values that are not as `describe` writes them are ignored."""
     for node in _list(subnet, "nodes"):
         yield from _node(node)
     for link in _list(subnet, "links"):
@@ -51,7 +51,7 @@ def described(subnet: Any) -> Iterator[Fact]:
 def _node(node: dict[str, Any]) -> Iterator[Fact]:
     own, kind, line = _guid(node, "guid"), NUMBERS.get(str(node.get("kind")), 0), _int(node, "frame")
     if own:
-        name = str(node.get("name", "")).encode("utf-8", "replace").decode()  # JSON may escape halves of characters
+        name = str(node.get("name", "")).encode("utf-8", "replace").decode()  # JSON may contain escaped halves of characters
         yield NodeFact(
             line, own, kind, _int(node, "num_ports", NODE_PORTS), name, _guid(node, "system_image_guid"),
             _int(node, "device_id", range(1 << 16)), _int(node, "vendor_id", range(1 << 24)), _int(node, "partition_cap", range(1 << 16)),

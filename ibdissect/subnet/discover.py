@@ -37,7 +37,7 @@ LINK = re.compile(
 
 
 def ibnetdiscover(lines: Lines) -> Iterator[Fact]:
-    """The topology file. It lists all LIDs if no line is damaged and every node that a cable leads to has its block."""
+    """The topology file. It lists all LIDs if no line is damaged and every node at the end of a cable has its block."""
     said: dict[str, int] = {}
     own: tuple[int, int] | None = None  # node GUID and kind of the block
     blocks, cabled = set[int](), set[int]()
@@ -101,7 +101,7 @@ def name_map(lines: Lines) -> Iterator[Fact]:
 
 
 def ports_of_ibnetdiscover(lines: Lines) -> Iterator[Fact]:
-    """`ibnetdiscover -p`: a line a port."""
+    """`ibnetdiscover -p`: one line per port."""
     for text in lines:
         if not text.strip() or text.startswith("#"):
             continue
@@ -133,7 +133,7 @@ def _cabled(kind: int, port: End) -> End:
 
 
 def nodes(lines: Lines) -> Iterator[Fact]:
-    """`ibnetdiscover -l`, ibnodes, ibhosts, ibswitches: a line a node."""
+    """`ibnetdiscover -l`, ibnodes, ibhosts, ibswitches: one line per node."""
     for text in lines:
         if not text.strip() or text.startswith("#"):
             continue
@@ -152,7 +152,7 @@ def nodes(lines: Lines) -> Iterator[Fact]:
 
 
 def iblinkinfo(lines: Lines) -> Iterator[Fact]:
-    """Blocks of a node and its ports, or with -l the port GUID and the name in front of every line."""
+    """Blocks of a node and its ports, or with -l the port GUID and the name at the start of every line."""
     kind, switch, name = 0, 0, ""
     for text in lines:
         if not text.strip() or text.startswith("#"):
@@ -178,7 +178,7 @@ def iblinkinfo(lines: Lines) -> Iterator[Fact]:
         elif not port:
             lines.unknown("the GUID of the port")
             continue
-        else:  # -l: the GUID is that of a switch or of an adapter port, the line does not tell which
+        else:  # -l: the GUID belongs to a switch or an adapter port; the line does not say which
             yield PortFact(lines.number, End(port, lid=lid))
             near = End(lid=lid, number=at)
         far_lid, far = (number(found[i] or "", LIDS, 10) for i in (7, 8))

@@ -1,4 +1,4 @@
-"""What does the file of `ibnetdiscover --cache` say? Nodes and ports as the tool read them, little-endian, in fixed places.
+"""What does the file of `ibnetdiscover --cache` say? Nodes and ports as the tool read them, little-endian, at fixed offsets.
 
 Format: the comment at the head of ibnetdisc_cache.c in rdma-core.
 """
@@ -18,13 +18,13 @@ from .text import LIDS
 MAGIC = bytes.fromhex("2b83e78f")
 HEADER, NODE, PORT = Struct("<4sIIIQI"), Struct("<HBB64sQBB64s64sB"), Struct("<QBBHB64sQBQB")
 PORT_NAME = 9
-"""Bytes of a port that a node lists: its GUID and number."""
+"""Bytes of a port in the list of its node: GUID and number."""
 KEY = 8
-"""Bytes of the M_Key at the beginning of PortInfo, which are not kept."""
+"""Bytes of the M_Key at the start of PortInfo, which are not kept."""
 
 
 def ibnetdiscover_cache(path: str, data: bytes) -> Iterator[Fact]:
-    """Facts without lines. SubnetFileError for another version and for a file that is cut."""
+    """Facts without lines. Raises SubnetFileError for another version and for a truncated file."""
     try:
         _, version, nodes, ports, _, _ = HEADER.unpack_from(data)
         if version != 1:
@@ -52,7 +52,7 @@ def ibnetdiscover_cache(path: str, data: bytes) -> Iterator[Fact]:
             if cabled:
                 cables.append((end, (far, far_number)))
     except error as cut:
-        raise SubnetFileError(path, 0, "is cut before the nodes and ports that it announces") from cut
+        raise SubnetFileError(path, 0, "ends before the nodes and ports that it announces") from cut
     for near, there in cables:
         if there in owners:
             yield LinkFact(0, near, owners[there])

@@ -31,7 +31,7 @@ CROSSES = re.compile(r"(0x[0-9a-fA-F]{4})(  [ x]*)")
 
 
 def subnet_lst(lines: Lines) -> Iterator[Fact]:
-    """opensm-subnet.lst: a line per linked port, with both sides. The second DevID is shifted by 16 bits in some versions."""
+    """opensm-subnet.lst: one line per linked port, with both ends. The second DevID is shifted by 16 bits in some versions."""
     for text in lines:
         if not text.strip():
             continue
@@ -67,7 +67,7 @@ def subnet_lst(lines: Lines) -> Iterator[Fact]:
 
 
 def forwarding(lines: Lines) -> Iterator[Fact]:
-    """opensm-lfts.dump, ibroute and dump_lfts: linear forwarding tables, and whose LID each is. The first lists all LIDs."""
+    """opensm-lfts.dump, ibroute and dump_lfts: linear forwarding tables, and the owner of each LID. The first lists all LIDs."""
     switch, tables, whole = End(), 0, 0
     for text in lines:
         text = text.strip()
@@ -78,7 +78,7 @@ def forwarding(lines: Lines) -> Iterator[Fact]:
             yield PortFact(lines.number, switch)
             continue
         if end := DUMPED.fullmatch(text):
-            whole += not end[2]  # ibroute leaves out LIDs
+            whole += not end[2]  # ibroute omits LIDs
             continue
         found = ROUTE.fullmatch(text)
         lid_, port = (number(found[1], LIDS, 16), number(found[2], range(255), 10)) if found else (None, None)
@@ -97,7 +97,7 @@ def forwarding(lines: Lines) -> Iterator[Fact]:
 
 
 def _switch(name: str, lid: int = 0) -> End:
-    """Port 0 of the switch with a GUID: it has the GUID of its node."""
+    """Port 0 of a switch, which has the GUID of its node."""
     node = guid(name) or 0
     return End(node, node, 0, lid)
 
@@ -140,7 +140,7 @@ def mcfdbs(lines: Lines) -> Iterator[Fact]:
 
 
 def dump_mfts(lines: Lines) -> Iterator[Fact]:
-    """dump_mfts: multicast routes by switch, a cross for each port."""
+    """dump_mfts: multicast routes by switch, one cross per port."""
     switch = End()
     for text in lines:
         head, row = MULTICAST_HEAD.fullmatch(text.strip()), CROSSES.fullmatch(text.rstrip("\n"))
@@ -148,7 +148,7 @@ def dump_mfts(lines: Lines) -> Iterator[Fact]:
             switch = _switch(head[1])
             yield NodeFact(lines.number, switch.node, SWITCH)
         elif row and switch.node and (lid := number(row[1], MULTICAST, 16)):
-            # two characters a port, port 0 in column 12
+            # two characters per port, port 0 in column 12
             yield MulticastFact(lines.number, switch, lid, tuple(i for i, cross in enumerate(row[2][6::2]) if cross == "x" and i < 256))
         elif text.strip() and not re.match(r"[\s\d]+$|\s+Ports:|\s*MLid|\d+ valid|\*\*\*", text):
             lines.unknown("a multicast LID and its ports")

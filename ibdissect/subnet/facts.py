@@ -1,4 +1,4 @@
-"""What can a line of a subnet file say? One small type per kind of fact; parsers yield them, `learn` puts them into the model."""
+"""What can a line of a subnet file say? One small type per kind of fact; parsers yield them, `learn` adds them to the model."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from ibdissect.fabric.model import SwitchFacts
 
 
 class End(NamedTuple):
-    """A port, by all that a line says of it. Files name ports by GUID, by node and number, or by LID."""
+    """A port, as a line names it: by GUID, by node and number, or by LID."""
 
     guid: int = 0
-    """Port GUID; 0: not said."""
+    """Port GUID; 0: not given."""
     node: int = 0
-    """Node GUID; 0: not said."""
+    """Node GUID; 0: not given."""
     number: int = -1
-    """Port number; -1: not said. A switch's own port is 0."""
+    """Port number; -1: not given. The management port of a switch is 0."""
     lid: int = 0
-    """A LID of the port; for an external port of a switch, that of the switch. 0: not said."""
+    """A LID of the port; for an external port of a switch, that of the switch. 0: not given."""
 
 
 class NodeFact(Record, frozen=True, gc=False):
-    """A node, by NodeGUID; 0 and empty: not said."""
+    """A node, by NodeGUID; 0 and empty: not given."""
 
     line: int
     guid: int
@@ -43,7 +43,7 @@ class PortFact(Record, frozen=True, gc=False):
     line: int
     end: End
     lmc: int = -1
-    """-1: not said."""
+    """-1: not given."""
 
 
 class TableFact(Record, frozen=True, gc=False):
@@ -55,11 +55,11 @@ class TableFact(Record, frozen=True, gc=False):
     keys: bytes
     """64 bytes."""
     size: int = 0
-    """Entries of the whole table; 0: not said."""
+    """Entries of the whole table; 0: not given."""
 
 
 class InfoFact(Record, frozen=True, gc=False):
-    """PortInfo of a port, 64 bytes; what the file does not say is 0."""
+    """PortInfo of a port, 64 bytes; fields that the file does not give are 0."""
 
     line: int
     end: End
@@ -85,7 +85,7 @@ class WeightsFact(Record, frozen=True, gc=False):
 
 
 class NameFact(Record, frozen=True, gc=False):
-    """What an administrator calls a node."""
+    """The name that an administrator gave to a node."""
 
     line: int
     guid: int
@@ -146,7 +146,7 @@ class GroupFact(Record, frozen=True, gc=False):
 
 
 class ManagerFact(Record, frozen=True, gc=False):
-    """A subnet manager: the port it runs on. `master`: it wrote these files, so it is SELF of partitions.conf."""
+    """A subnet manager: the port it runs on. `master`: it wrote these files, so it is SELF in partitions.conf."""
 
     line: int
     guid: int
@@ -170,7 +170,7 @@ class DefinitionFact(Record, frozen=True, gc=False):
     line: int
     name: str
     p_key: int
-    """0: opensm makes one up."""
+    """0: opensm chooses one."""
     default: str
     """full, limited or both."""
     entries: tuple[tuple[int, int | str, str], ...]
@@ -182,7 +182,7 @@ class WholeFact(Record, frozen=True, gc=False):
 
     line: int
     sure: bool = True
-    """The file itself shows that it is whole."""
+    """The file itself shows that it is complete."""
 
 
 Fact = (

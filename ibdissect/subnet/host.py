@@ -1,4 +1,4 @@
-"""What does a host say of its own ports: /sys/class/infiniband, ibstat, ibv_devinfo, rdma link, show_gids?"""
+"""What does a host say about its own ports: /sys/class/infiniband, ibstat, ibv_devinfo, rdma link, show_gids?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENTRIES = 32
 LINK = re.compile(r"link (\S+)/(\d+) (?=.*\blid (\d+)\b)(?=.*\blmc (\d)\b)?.*")
 SHOWN = re.compile(r"(\S+)\s+(\d+)\s+(\d+)\s+([0-9a-fA-F:]{15,39})(\s.*)?")
 Ports = dict[tuple[str, int], dict[str, str]]
-"""(device, port) -> name -> value; port 0 has what belongs to the device."""
+"""(device, port) -> name -> value; port 0 holds the values of the device."""
 
 
 def sysfs_values(lines: Lines) -> Iterator[tuple[int, str, int, str, str]]:
@@ -40,7 +40,7 @@ def sysfs_values(lines: Lines) -> Iterator[tuple[int, str, int, str, str]]:
 
 
 def sysfs_ports(lines: Lines) -> Ports:
-    """What the files say of each port besides its P_Keys."""
+    """What the files say about each port besides its P_Keys."""
     ports: Ports = {}
     for _, device, port, name, value in sysfs_values(lines):
         if not name.startswith("pkeys"):
@@ -49,7 +49,7 @@ def sysfs_ports(lines: Lines) -> Ports:
 
 
 def sysfs(lines: Lines, ports: Ports) -> Iterator[Fact]:
-    """P_Key tables and LIDs; `ports` is what all files of this host say (`sysfs_ports`), as P_Keys alone do not name their port."""
+    """P_Key tables and LIDs. `ports`: the values from all files of this host (`sysfs_ports`), since P_Key files do not name their port."""
     tables: dict[tuple[str, int], dict[int, tuple[int, int]]] = {}
     for line, device, port, name, value in sysfs_values(lines):
         if name.startswith("pkeys/"):
@@ -70,7 +70,7 @@ def sysfs(lines: Lines, ports: Ports) -> Iterator[Fact]:
             lines.number = next(iter(keys.values()))[1]
             lines.unknown("the port's lid or gids/0 beside its pkeys, in this file or one with the same beginning of its name")
             continue
-        # A full table may be a part of a longer one.
+        # A full table may be part of a longer one.
         whole = sorted(keys) == list(range(len(keys))) and not keys[len(keys) - 1][0]
         for block in sorted({index // ENTRIES for index in keys}):
             mine = [keys.get(index, (0, 0)) for index in range(block * ENTRIES, (block + 1) * ENTRIES)]
@@ -88,13 +88,13 @@ def _end(device: str, port: int, ports: Ports) -> End:
 
 
 def _lmc(text: str, base: int) -> int:
-    """An LMC; -1 if the text is none."""
+    """An LMC; -1 if invalid."""
     found = number(text, range(8), base)
     return -1 if found is None else found
 
 
 def ibstat(lines: Lines) -> Iterator[Fact]:
-    """ibstat, of one host or of many behind each other."""
+    """ibstat, of one host or of several in sequence."""
     node, port, said, start = 0, 0, dict[str, str](), 0
     for text in lines:
         name, colon, value = (part.strip() for part in text.partition(":"))

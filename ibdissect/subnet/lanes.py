@@ -1,6 +1,6 @@
 """What do files say of service levels and virtual lanes: smpquery sl2vl and vlarb, their records of saquery, opensm-sl2vl.dump?
 
-Formats: dump.c of libibmad, saquery.c, osm_dump.c of opensm. An adapter's table stands at port 0; it is that of the port with the LID.
+Formats: dump.c of libibmad, saquery.c, osm_dump.c of opensm. An adapter's table is listed as port 0 and belongs to the port with the LID.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ VLS, WEIGHTS, HALF = range(16), range(256), 32
 
 
 def lanes(lines: Lines) -> Iterator[Fact]:
-    """The tables of ports, one after the other."""
+    """The tables of ports in sequence."""
     end, first, values = End(), 1, list[int | None]()
     for text in lines:
         head, row, shares = HEAD.fullmatch(text), MAP.fullmatch(text), SHARES.fullmatch(text.strip())

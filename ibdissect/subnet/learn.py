@@ -1,6 +1,6 @@
-"""How do facts of files enter the model of the subnet? Before the first frame, each with the line that says it.
+"""How are facts from files added to the model of the subnet? Before the first frame, each with its line.
 
-Nodes first, then ports and their LIDs, then all that names a port by its LID. A newer file replaces what an older one said.
+Nodes first, then ports and their LIDs, then facts that name a port by its LID. A newer file replaces the facts of an older one.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from .text import uncollected
 
 F = TypeVar("F")
 CACHES = ("guid2lid", "guid2mkey", "neighbors")
-"""Files in which OpenSM keeps ports that left long ago. Beside a file that lists all ports they say nothing of other ports."""
+"""Files in which OpenSM keeps ports that are long gone. If another file lists all ports, their other ports are ignored."""
 
 
 class SubnetFile(Record):
-    """A file and what it says."""
+    """A file and its facts."""
 
     known: KnownFile
     kind: str
@@ -57,7 +57,7 @@ class SubnetFile(Record):
 
 
 def learn(subnet: Subnet, files: Iterable[SubnetFile]) -> None:
-    """Put the facts of files, oldest file first, into an empty model."""
+    """Add the facts of files, oldest file first, to an empty model."""
     with uncollected():
         _Learner(subnet, files).run()
 
@@ -66,7 +66,7 @@ class _Learner:
     def __init__(self, subnet: Subnet, files: Iterable[SubnetFile]) -> None:
         self.subnet = subnet
         self.by_type: dict[type[Any], list[tuple[int, Any]]] = {}
-        """Facts of each type with the numbers of their lines, ascending."""
+        """Facts by type, with their line numbers, ascending."""
         files = list(files)
         fresh = [file for file in files if file.kind not in CACHES]
         whole = any(type(fact) is WholeFact for file in fresh for fact in file.facts)
@@ -85,13 +85,13 @@ class _Learner:
         infos = [fact for _, fact in self._of(InfoFact)]
         self.switch_lids = {fact.end.lid for _, fact in self._of(TableFact) if fact.end.number == 0}
         self.switch_lids |= {fact.end.lid for fact in infos if fact.end.number == 0 or fact.body[16:18] == b"\0\0"}
-        """LIDs of switches, as far as a file has their port 0, or a port without a LID."""
+        """LIDs of switches, if a file has their port 0, or a port without a LID."""
 
     def _of(self, kind: type[F]) -> list[tuple[int, F]]:
         return self.by_type.get(kind, [])
 
     def run(self) -> None:
-        """All facts, in the order in which they need each other."""
+        """Add all facts, in order of their dependencies."""
         for line, node in self._of(NodeFact):
             self._node(line, node)
         for _, name in self._of(NameFact):
@@ -143,7 +143,7 @@ class _Learner:
                 sm.lid, sm.priority, sm.state = lid, manager.priority or sm.priority, manager.state
         self._partitions()
         ends = {end.guid for _, link in self.cached for end in (link.near, link.far)}
-        agreed = bool(ends) and all(guid in self.by_guid and self.by_guid[guid].lid for guid in ends)  # so guid2lid is not cut
+        agreed = bool(ends) and all(guid in self.by_guid and self.by_guid[guid].lid for guid in ends)  # so guid2lid is not truncated
         lists = {fact.sure or agreed: line for line, fact in self._of(WholeFact)}
         self.subnet.listed = lists[True] if True in lists else doubtful(lists[False]) if lists else 0
 
@@ -185,13 +185,13 @@ class _Learner:
                 lmc = before[1] if before[0] == base else 0
             if lmc < 8 and base + (1 << lmc) <= FIRST_MULTICAST:
                 self.subnet.assign(port, base, lmc, line)
-        for line, fact in facts:  # those that know nothing but the LID
+        for line, fact in facts:  # those that give only the LID
             port = self.port(fact.end, line) if not fact.end.guid and not fact.end.node else None
             if port is not None and fact.lmc >= 0 and port.node.guid == 0:
                 self.subnet.assign(port, fact.end.lid, fact.lmc, line)
 
     def port(self, end: End, line: int) -> Port | None:
-        """The port that a line names, created if it is new; None if the line does not say enough."""
+        """The port that a line names, created if new; None if the line does not identify one."""
         subnet = self.subnet
         if end.node and end.number >= 0:
             node, _ = subnet.node(end.node, line)
@@ -263,7 +263,7 @@ class _Learner:
 
     def _groups(self) -> None:
         groups = self.subnet.groups
-        for line, fact in sorted(self._of(GroupFact), key=lambda one: one[1].facts.p_key < 0):  # short records last: they lack most
+        for line, fact in sorted(self._of(GroupFact), key=lambda one: one[1].facts.p_key < 0):  # short records last: they lack most fields
             known = groups.by_mgid.get(fact.mgid)
             if fact.facts.p_key >= 0:
                 known = groups.learn(fact.mgid, fact.facts, line)
@@ -271,7 +271,7 @@ class _Learner:
                 groups.join(known, fact.port_gid, fact.join_state, line)
 
     def _partitions(self) -> None:
-        """What partitions.conf means for each port that has a LID. Of several such files the newest counts."""
+        """Add the P_Keys that partitions.conf gives to each port with a LID. Of several such files the newest counts."""
         found = self._of(DefinitionFact)
         if not found:
             return
@@ -292,12 +292,12 @@ class _Learner:
 
 
 def _left(fact: Fact, seen: set[int]) -> bool:
-    """Whether a cache speaks of a port that is not there any more."""
+    """Whether a cache lists a port that no longer exists."""
     ends = (fact.near, fact.far) if isinstance(fact, LinkFact) else (fact.end,) if isinstance(fact, (PortFact, MKeyFact)) else ()
     return any(end.guid not in seen for end in ends)
 
 
 def _rest(fact: DefinitionFact, line: int) -> Iterator[Any]:
-    """Fields of a definition behind its line, lines of entries as numbers of `file_lines`."""
+    """The fields of a definition after its line; the lines of entries as numbers of `file_lines`."""
     first = line - fact.line
     yield from (fact.name, fact.p_key, fact.default, tuple((first + at, who, how) for at, who, how in fact.entries))

@@ -1,4 +1,4 @@
-"""What are the ports behind LIDs, GUIDs and GIDs called, according to subnet files?"""
+"""Which names do subnet files give to the ports with certain LIDs, GUIDs and GIDs?"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ IN_TEXT = re.compile(r"0x([0-9a-f]{16})\b( port \d+)?( \(LID \d+\))?|\bLID (\d{1
 
 
 class Names(Record):
-    """Names as text. They are those of the files: what moves during a capture keeps its name."""
+    """Names from the files; they do not follow ports that move during the capture."""
 
     nodes: dict[int, str]
     """NodeGUID -> `node07 HCA-1`."""
@@ -29,14 +29,14 @@ class Names(Record):
     """LID -> `node07 HCA-1`."""
 
     def address(self, text: str) -> str:
-        """The name for `LID 7` or a GID; other addresses stay."""
+        """The name for `LID 7` or a GID; other addresses are returned unchanged."""
         if text.startswith("LID "):
             return self.lids.get(int(text[4:]), text) if text[4:].isdecimal() else text
         packed = gid(text) if ":" in text else None
         return self.guids.get(int.from_bytes(packed[8:], "big"), text) if packed is not None else text
 
     def sentence(self, text: str) -> str:
-        """A text with names instead of NodeGUIDs, and behind LIDs."""
+        """A text with names in place of NodeGUIDs, and after LIDs."""
         return IN_TEXT.sub(self._named, text)
 
     def _named(self, found: re.Match[str]) -> str:
@@ -48,7 +48,7 @@ class Names(Record):
 
 
 def names_of(files: SubnetFiles) -> Names:
-    """The names that files give to nodes."""
+    """The names of nodes in files."""
     subnet = Subnet()
     learn(subnet, files.files)
     named = {lid: port for lid in sorted(subnet.lids) if (port := subnet.by_lid(lid)) is not None and port.node.name}
@@ -61,5 +61,5 @@ def names_of(files: SubnetFiles) -> Names:
 
 
 def _title(port: Port) -> str:
-    """A switch has no port number, as the port is its own."""
+    """A port's name: that of its node, with the port number unless it is a switch."""
     return name_of(port.node) + ("" if port.node.kind == SWITCH else f" port {port.number}")

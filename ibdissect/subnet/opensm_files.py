@@ -1,6 +1,6 @@
 """What do OpenSM's own files say: opensm.conf, guid2lid, guid2mkey, neighbors, opensm.log?
 
-Formats: osm_subnet.c, osm_db_pack.c of opensm 3.3. Vendors' copies have no empty line after each record.
+Formats: osm_subnet.c, osm_db_pack.c of opensm 3.3. Vendors' versions have no empty line after each record.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ END = re.compile(r"(0x[0-9a-fA-F]+):(\d+)")
 
 
 def opensm_conf(lines: Lines) -> Iterator[Fact]:
-    """`key value`; the values of keys are not kept."""
+    """`key value`; values of secret keys are not kept."""
     for text in lines:
         text = text.split("#")[0].strip()
         if not text:
@@ -32,7 +32,7 @@ def opensm_conf(lines: Lines) -> Iterator[Fact]:
 
 
 def guid2lid(lines: Lines) -> Iterator[Fact]:
-    """`0x<port guid> 0x<first lid> 0x<last lid>`; the LMC is the size of the range. Lists all LIDs, and those of ports that left."""
+    """`0x<port guid> 0x<first lid> 0x<last lid>`; the LMC is the size of the range. Lists all LIDs, also of ports that are gone."""
     for words in _records(lines, 3):
         port, first, last = guid(words[0]), number(words[1], range(1, 0xC000), 16), number(words[2], range(1, 0xC000), 16)
         count = last - first + 1 if first is not None and last is not None else 0
@@ -55,7 +55,7 @@ def guid2mkey(lines: Lines) -> Iterator[Fact]:
 
 
 def neighbors(lines: Lines) -> Iterator[Fact]:
-    """`0x<port guid>:<port> 0x<port guid>:<port>`, each cable from both ends. A GUID with several ports is that of a switch."""
+    """`0x<port guid>:<port> 0x<port guid>:<port>`, each cable from both ends. A GUID with several ports belongs to a switch."""
     first: dict[int, int] = {}
     for words in _records(lines, 2):
         ends = []
@@ -76,7 +76,7 @@ def neighbors(lines: Lines) -> Iterator[Fact]:
 
 
 def opensm_log(lines: Lines) -> Iterator[Fact]:
-    """The port that opensm runs on; nothing else of a log is read."""
+    """The port that opensm runs on; nothing else is read from a log."""
     last = 0
     for text in lines:
         found = BOUND.search(text)

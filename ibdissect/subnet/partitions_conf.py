@@ -1,6 +1,6 @@
 """What does partitions.conf say, and which P_Keys does OpenSM make of it for each port?
 
-Format and meaning: osm_prtn_config.c and osm_prtn.c of opensm 3.3. Keywords compare over the written length (`limi` is limited).
+Format and meaning: osm_prtn_config.c and osm_prtn.c of opensm 3.3. Keywords may be abbreviated (`limi` is limited).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KINDS = {"ALL_CAS": CA, "ALL_SWITCHES": SWITCH, "ALL_ROUTERS": ROUTER}
 
 
 def partitions_conf(lines: Lines) -> Iterator[Fact]:
-    """One fact a definition. A syntax error makes opensm drop the whole file, so it raises SubnetFileError."""
+    """One fact per definition. Raises SubnetFileError for a syntax error, for which opensm discards the whole file."""
     yield from list(_definitions(lines))
 
 
@@ -74,7 +74,7 @@ def _head(text: str, lines: Lines) -> tuple[str, int, str]:
 
 
 def _membership(word: str) -> str:
-    """An unknown word means limited, and so does `FULL`: case matters."""
+    """An unknown word means limited, and so does `FULL`, since case matters."""
     return next((one for one in MEMBERSHIPS if one.startswith(word)), "limited")
 
 
@@ -99,7 +99,7 @@ def _error(lines: Lines, expected: str) -> SubnetFileError:
 
 
 def numbered(definitions: Iterable[DefinitionFact]) -> Iterator[tuple[int, DefinitionFact]]:
-    """The partition of each definition: as written, that of the same name above, or the next number not used above in the file."""
+    """The partition of each definition: as written, that of the same name above, or the next number unused so far in the file."""
     by_name, used, following = {"Default": DEFAULT}, {DEFAULT}, 1
     for one in definitions:
         p_key = one.p_key or by_name.get(one.name, 0)
@@ -116,10 +116,10 @@ def numbered(definitions: Iterable[DefinitionFact]) -> Iterator[tuple[int, Defin
 def memberships(
     definitions: list[DefinitionFact], ports: Iterable[tuple[int, int]], self_guid: int, *, both: bool | None, whole: int
 ) -> dict[int, Membership]:
-    """The P_Keys of ports, by GUID. `ports`: (GUID, NodeType or 0) of all ports with a LID; `both`: allow_both_pkeys, None: not known.
+    """The P_Keys of ports, by GUID. `ports`: (GUID, NodeType or 0) of all ports with a LID; `both`: allow_both_pkeys; None: unknown.
 
-    Lines and `whole` are numbers of `file_lines`. Where it is not known whether a port is SELF or a switch, the line is doubtful; where
-    it is not known whether both forms are allowed, the port is said to hold what it would hold in either case.
+    Lines and `whole` are numbers of `file_lines`. If it is unknown whether a port is SELF or a switch, the line is doubtful; if it is
+    unknown whether both forms are allowed, the port gets the P_Keys that it would hold in either case.
     """
     defined: dict[int, int] = {}
     entries: list[tuple[int, int, int | str, str]] = [(DEFAULT, whole, "ALL", "limited"), (DEFAULT, whole, "SELF", "full")]
@@ -157,7 +157,7 @@ def memberships(
 
 
 def _applies(who: str, guid: int, kind: int, self_guid: int) -> bool | None:
-    """Whether a keyword names a port; None: not known."""
+    """Whether a keyword names a port; None: unknown."""
     if who == "ALL":
         return True
     if who == "SELF":

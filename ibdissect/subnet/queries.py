@@ -1,6 +1,7 @@
 """What do the outputs of smpquery, saquery and sminfo say?
 
-Formats: smpquery.c, saquery.c and libibmad's dump.c. saquery shows only what the asker may see, so it never proves that a LID is unknown.
+Formats: smpquery.c, saquery.c and libibmad's dump.c. saquery shows only what the requester may see, so it never proves that a LID is
+unknown.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .lanes import WEIGHTS, mapped, weighted
 from .text import KIND_WORDS, LIDS, NODE_PORTS, Lines, gid, guid, number
 
 Values = dict[str, tuple[str, int]]
-"""Name as printed -> value and line."""
+"""Printed name -> value and line."""
 ENTRIES, BLOCK_BYTES = 32, 64
 P_KEY_ROW = re.compile(r"\s*(\d+):((?:\s+0x[0-9a-fA-F]{4}){1,8})\s*")
 CAPACITY = re.compile(r"\s*(\d+) pkeys capacity for this port\s*")
@@ -51,7 +52,7 @@ PORT_INFO: dict[str, tuple[Field[int] | Field[bool], dict[str, int]]] = {
     "CapabilityMask2": (PortInfo.capability_mask2, {}), "LinkSpeedExtActive": (PortInfo.link_speed_ext_active, EXTENDED),
 }  # fmt: skip
 LAST_OF_PORT_INFO = "MaxCreditHint"
-"""A PortInfo that ends before it is not taken: what it does not say would be 0."""
+"""A PortInfo that ends before this field is ignored: missing fields would be 0."""
 
 
 def smpquery(lines: Lines) -> Iterator[Fact]:
@@ -97,7 +98,7 @@ def _packed(keys: list[int]) -> bytes:
 
 
 def _values(lines: Lines) -> Values:
-    """The `name....value` lines of a record. What is indented and has no dots is an inner heading or the name of a bit."""
+    """The `name....value` lines of a record. Indented lines without dots are inner headings or names of bits."""
     found: Values = {}
     for text in lines:
         value = VALUE.match(text)
@@ -208,7 +209,7 @@ RECORD = re.compile(r"(\S.*?) ?(?:Record)?(?: (group|member))? ?dump:\s*")
 
 
 def saquery(lines: Lines) -> Iterator[Fact]:
-    """Records of any attribute, in any order; records that teach nothing about ports are skipped."""
+    """Records of any attribute, in any order; those without facts about ports are skipped."""
     paths: dict[int, tuple[int, set[int]]] = {}
     tables: list[TableFact] = []
     for text in lines:
@@ -256,9 +257,9 @@ def _p_key_record(lines: Lines) -> Iterator[TableFact]:
 
 
 def _sized(tables: list[TableFact], lines: Lines) -> Iterator[TableFact]:
-    """Tables whose blocks are all there have that size; nothing is known of the size if a record is damaged or cut.
+    """Tables with all their blocks have that size; the size is unknown if a record is damaged or cut off.
 
-    The last table may go on where the output was cut between two records, so its size is not known if another one has more blocks.
+    The last table may continue if the output was cut between two records, so its size is unknown if another table has more blocks.
     """
     blocks: dict[End, set[int]] = {}
     for one in tables:

@@ -1,4 +1,4 @@
-"""Which files do the arguments of --subnet name, what kind is each, and what do they say?"""
+"""Which files do the arguments of --subnet name, of which kinds are they, and what do they say?"""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .partitions_conf import partitions_conf
 from .text import MOST_LINE, Lines, uncollected
 
 HEAD, WIDTH = 400, 1000
-"""Lines, and characters of each, that are looked at to recognize a kind."""
+"""Lines, and characters of each, that are examined to recognise a kind."""
 MOST_BYTES = 1 << 30
 """Bytes read of a file; a device file may be endless."""
 MOST_BINARY = 1 << 28
@@ -47,15 +47,15 @@ Parser = Callable[[Lines], Iterator[Fact]]
 
 
 class Kind(Record, frozen=True):
-    """A kind of file: the line by which it is recognized, and its parser."""
+    """A kind of file: the line by which it is recognised, and its parser."""
 
     sign: re.Pattern[str] | None
-    """One of the first lines matches it; None: only by name or by its first bytes."""
+    """One of the first lines matches it; None: recognised only by name or by first bytes."""
     parse: Parser | None = None
     every: re.Pattern[str] | None = None
     """All of the first lines match it."""
     lasting: bool = False
-    """Written by people, or whenever something changes: its age does not make it doubtful."""
+    """Written by people, or whenever something changes, so its age does not matter."""
 
 
 def _sign(pattern: str) -> re.Pattern[str]:
@@ -106,24 +106,24 @@ ALL_KINDS = f"kinds are {', '.join(KINDS)}"
 
 
 class SubnetFiles(Record):
-    """All that the files say, and what is to be said about the files."""
+    """The files with their facts, and notes about reading them."""
 
     files: list[SubnetFile]
     """Oldest first."""
     notes: list[str]
-    """What could not be read."""
+    """Files and lines that could not be read."""
 
     @property
     def known(self) -> tuple[KnownFile, ...]:
-        """The files, as evidence names them."""
+        """The files as findings name them."""
         return tuple(file.known for file in self.files)
 
 
 def read_files(arguments: Iterable[str], taken: float | None = None) -> SubnetFiles:
-    """Read what `arguments` name: files, directories, globs, each with `kind:` in front to insist on its kind.
+    """Read the files, directories and globs that `arguments` name; a leading `kind:` forces the kind.
 
-    `taken`: when the files were true (seconds since 1970), instead of the times that they have. Raises SubnetFileError for a file that
-    cannot be read, that opensm would refuse or that is not of the kind insisted on, and if no file is of a known kind.
+    `taken`: when their contents held (seconds since 1970), instead of the files' own times. Raises SubnetFileError for a file that cannot
+    be read, that opensm would refuse or that is not of the forced kind, and if no file is of a known kind.
     """
     with uncollected():
         return _read(list(arguments), _Reader(taken))
@@ -146,21 +146,21 @@ def _read(arguments: list[str], reader: _Reader) -> SubnetFiles:
     if not reader.files:
         if not reader.unknown:
             raise SubnetFileError(", ".join(arguments), 0, "is empty")
-        raise SubnetFileError(", ".join(arguments), 0, "is of no known kind", hint=f"insist on one with KIND:FILE; {ALL_KINDS}")
+        raise SubnetFileError(", ".join(arguments), 0, "is of no known kind", hint=f"force one with KIND:FILE; {ALL_KINDS}")
     if reader.skipped:
         reader.notes.append(f"{reader.skipped} files of no known kind were skipped")
     return SubnetFiles(sorted(reader.files, key=lambda one: (one.known.time_ns, one.known.path)), reader.notes)
 
 
 def _split(argument: str) -> tuple[str, str]:
-    """`kind:FILE`; a name that only looks so is a file."""
+    """Split `kind:FILE`; a file may have a name that looks like it."""
     kind, _, path = argument.partition(":")
     if not path or os.path.lexists(argument):
         return "", argument
     if kind in KINDS:
         return kind, path
     if os.path.lexists(path):
-        raise SubnetFileError(path, 0, f"{kind} is no kind of file", hint=ALL_KINDS)
+        raise SubnetFileError(path, 0, f"{kind} is not a kind of file", hint=ALL_KINDS)
     return "", argument
 
 
@@ -170,18 +170,18 @@ class _Reader:
         self.files: list[SubnetFile] = []
         self.notes: list[str] = []
         self.skipped = 0
-        """Files of directories that are of no known kind."""
+        """Number of files in directories that are not of a known kind."""
         self.unknown = False
-        """Whether a file with something in it is of no known kind."""
+        """Whether a non-empty file is not of a known kind."""
         self.folders = False
-        """Whether any argument was a directory: not every file in it is of use."""
+        """Whether any argument was a directory, which may contain other files."""
         self._seen: set[str] = set()
         self._sysfs: list[tuple[KnownFile, list[str]]] = []
-        """Outputs of hosts and their lines; joined when all are read."""
+        """Outputs of hosts and their lines; combined when all are read."""
         self._facts = 0
 
     def folder(self, path: str) -> None:
-        """All files below a directory that are of a known kind, except captures; or the tree of /sys/class/infiniband."""
+        """Read all files of known kinds below a directory, except captures; or the tree of /sys/class/infiniband."""
         self.folders = True
         if tree := [file for device in ("", "*/") for name in TREE for file in glob.glob(os.path.join(glob.escape(path), device + name))]:
             lines = [f"{file}:{_first_line(file)}" for file in sorted(tree)[:MOST_FILES]]
@@ -192,7 +192,7 @@ class _Reader:
                 self.take(file, "", in_folder=True)
 
     def take(self, path: str, kind: str, *, in_folder: bool = False) -> None:
-        """One file."""
+        """Read one file."""
         if os.path.abspath(path) in self._seen:
             return
         self._seen.add(os.path.abspath(path))
@@ -246,14 +246,14 @@ class _Reader:
             self.notes.append(f"{path}:{lines.first_strange}: {count} not understood, expected {lines.why}")
         if insisted and not facts:
             raise SubnetFileError(
-                path, lines.first_strange, f"is no {kind}: " + (f"expected {lines.why}" if lines.why else "it says nothing")
+                path, lines.first_strange, f"is not a valid {kind} file: " + (f"expected {lines.why}" if lines.why else "it has no facts")
             )
         if not facts and not self.folders:
             self.notes.append(f"{path}: says nothing that is used ({kind})")
         self.files.append(SubnetFile(known, kind, facts))
 
     def hosts(self) -> None:
-        """Files of sysfs. The P_Keys of a port do not name it, so other files of the same host, named alike, are asked for its GUID."""
+        """Read the sysfs files. P_Key files do not name their port, so its GUID comes from other files of the same host, by name."""
         ports: dict[str, host.Ports] = {}
         for known, text in self._sysfs:
             for key, values in host.sysfs_ports(Lines(known.path, text)).items():
@@ -263,7 +263,7 @@ class _Reader:
             self._add(known, "sysfs", list(host.sysfs(lines, ports.get(_host(known.path), {}))), lines)
 
     def _known(self, path: str, kind: str, head: str = "") -> KnownFile:
-        """The file with its time: as said by the user, else in the file, else by the file system."""
+        """The file with its time: from the user, else from the file, else from the file system."""
         if self.taken is not None:
             return KnownFile(path, int(self.taken * 1e9), exact=True)
         stamp = STAMP.search(head)
@@ -282,7 +282,7 @@ def _host(path: str) -> str:
 
 
 def _kind(path: str, head: bytes) -> str:
-    """The kind of a file by its first lines; empty: none."""
+    """The kind of a file by its first lines; empty if unknown."""
     if head[:4] in pcap.MAGICS or head[:4] == pcapng.MAGIC or path.lower().endswith(NAMES):
         return "capture"
     if head[:4] == MAGIC:
@@ -299,7 +299,7 @@ def _kind(path: str, head: bytes) -> str:
 
 
 def _lines(head: bytes, file: IO[bytes]) -> Iterator[str]:
-    """Lines without their ends of a file whose first bytes were read already; a line longer than MOST_LINE becomes several."""
+    """Lines, without line ends, of a file whose first bytes were already read; a line longer than MOST_LINE is split."""
     *whole, cut = head.split(b"\n")
     left = MOST_BYTES
     for line in chain(whole, (cut + file.readline(MOST_LINE),), iter(lambda: file.readline(MOST_LINE), b"")):
@@ -326,7 +326,7 @@ def _loaded(path: str, text: bytes) -> object:
 
 
 def _captured(path: str) -> tuple[list[Fact], int]:
-    """What the management traffic of a capture teaches, and the time of its last frame."""
+    """The facts of a capture's management traffic, and the time of its last frame."""
     follower, services, last = Follower(), Services(), 0
     try:
         reader = open_capture(path)

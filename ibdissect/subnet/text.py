@@ -1,4 +1,4 @@
-"""How are the lines of a subnet file read: numbered, bounded, and counted when they make no sense?"""
+"""How are the lines of a subnet file read: numbered, limited, and counted if unreadable?"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from ibdissect.fabric.model import CA, ROUTER, SWITCH
 
 MOST_LINE = 8192
-"""Bytes of a line; no tool writes longer ones."""
+"""Longest line in bytes; no tool writes longer ones."""
 KIND_WORDS = {"ca": CA, "channel adapter": CA, "sw": SWITCH, "switch": SWITCH, "rt": ROUTER, "router": ROUTER}
 LAST_UNICAST = 0xBFFF
 GUIDS, LIDS = range(1, 1 << 64), range(1, LAST_UNICAST + 1)
@@ -18,7 +18,7 @@ NODE_PORTS = range(256)
 
 
 class Lines:
-    """The lines of a file from the first one on. Parsers iterate over it, and call `unknown` for a line that they cannot read."""
+    """The lines of a file. Parsers iterate over it, and call `unknown` for a line that they cannot read."""
 
     def __init__(self, path: str, lines: Iterable[str]) -> None:
         self.path = path
@@ -57,7 +57,7 @@ class Lines:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Pause the garbage collector: a subnet is many small objects that stay, which it would look through again and again."""
+    """Pause the garbage collector, which would scan the many permanent objects of a subnet again and again."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -68,7 +68,7 @@ def uncollected() -> Iterator[None]:
 
 
 def number(text: str, allowed: range, base: int = 0) -> int | None:
-    """A number in a range; None if the text is none. `base` 0 reads 0x1f and 31."""
+    """A number in a range; None if invalid. `base` 0 reads 0x1f and 31."""
     text = text.strip()
     try:
         value = int(text, base)
@@ -80,13 +80,13 @@ def number(text: str, allowed: range, base: int = 0) -> int | None:
 
 
 def guid(text: str) -> int | None:
-    """A GUID in any of its spellings: 0x0002c9.., 2c9.., 0002:c903:0087:ee11; None if it is none, as in `<redacted>`."""
+    """A GUID in any of its spellings: 0x0002c9.., 2c9.., 0002:c903:0087:ee11; None if invalid, as in `<redacted>`."""
     text = text.strip().replace(":", "")
     return number(text.removeprefix("0x") or "-", GUIDS, 16)
 
 
 def gid(text: str) -> bytes | None:
-    """The 16 bytes of a GID; None if the text is none."""
+    """The 16 bytes of a GID; None if invalid."""
     from ipaddress import AddressValueError, IPv6Address
 
     try:

@@ -1,4 +1,4 @@
-"""How is a subnet written as files that other tools read: partitions.conf, the topology file of ibnetdiscover?"""
+"""How is a subnet written for other tools: partitions.conf, the topology file of ibnetdiscover?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KINDS = {CA: ("Ca", "H", "caguid"), SWITCH: ("Switch", "S", "switchguid"), ROUTE
 
 
 def partitions_conf(subnet: Subnet) -> Iterator[str]:
-    """Partitions and members according to the P_Key tables of the ports. The names of partitions are made up: no table has them."""
+    """Partitions and members according to the P_Key tables of the ports. Partition names are invented: no table holds them."""
     members: dict[int, dict[int, set[int]]] = {}
     ports = [port for port in subnet.ports() if port.guid and (port.node.kind != SWITCH or not port.number)]
     named = {port.guid: name_of(port.node) for port in ports}
@@ -38,7 +38,7 @@ def partitions_conf(subnet: Subnet) -> Iterator[str]:
 
 
 def ibnetdiscover(subnet: Subnet) -> Iterator[str]:
-    """The topology file: a block for each node, a line for each known cable. Speeds are left out."""
+    """The topology file: a block per node, a line per known cable. Speeds are omitted."""
     yield from ("#", "# Topology file: written by ibdissect", "#")
     nodes = [node for node in subnet.nodes.values() if node.kind in KINDS]
     for node in sorted(nodes, key=lambda node: (node.kind != SWITCH, node.guid)):

@@ -1,4 +1,4 @@
-"""What is known about a connection or a requested datagram service, and what happened to it?"""
+"""What is known about a connection or a requested datagram service, and which events concern it?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which frames are copies of a frame just before, as a port that is mirrored twice delivers them?"""
+"""Which frames are copies of an earlier frame, as from a port that is mirrored twice?"""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SURELY_NS, AT_MOST_NS = 1000, 3000
 SHARE = 32
 """Between 1 and 3 us, frames are copies only if so far at least one of this many frames was repeated: a mirror repeats many."""
 APART = 8
-"""A copy is at most this many frames behind its original."""
+"""A copy comes at most this many frames after its original."""
 SHORTEST = 16
-"""Shorter frames are alike by chance."""
+"""Shorter frames may be equal by chance."""
 
 
 class Found(Record, frozen=True):
@@ -25,13 +25,13 @@ class Found(Record, frozen=True):
 
     rows: Int
     behind: Int
-    """How many frames a copy is behind its original."""
+    """How many frames after its original a copy is."""
     later_ns: Int
-    """How far their times are apart."""
+    """Time from the original to the copy."""
 
 
 class Copies:
-    """Recognizes the copies of a capture. Feed tables in order."""
+    """Recognises the copies of a capture. Feed chunks in order."""
 
     def __init__(self) -> None:
         self.frames = self.repeated = 0
@@ -39,19 +39,19 @@ class Copies:
         """Time and bytes of the last frames of the chunks before."""
 
     def leave_out(self, table: ChunkTable) -> Found:
-        """The copies of a chunk; the table no longer shows any headers in them, so that nobody takes them for packets."""
+        """The copies of a chunk. Their headers are removed from the table, so that nobody takes them for packets."""
         found = self._real(table.chunk)
         if len(found.rows):
             located = table.located
             for name, at in located.start.items():
-                if name != "erf":  # the record is real, and may count losses
+                if name != "erf":  # the record is real and may count losses
                     located.start[name] = at.copy()
                     located.start[name][found.rows] = -1
             located.malformed[found.rows] = 0
         return found
 
     def _real(self, chunk: Chunk) -> Found:
-        """Repeated frames that are copies: after 1 us, only in a capture with many of them."""
+        """Repeated frames that are copies: those after more than 1 us only in a capture with many of them."""
         rows, behind, later = self._repeated(chunk)
         share = (self.repeated + np.arange(1, len(rows) + 1)) * SHARE >= self.frames + rows + 1
         good = (later <= SURELY_NS) | share

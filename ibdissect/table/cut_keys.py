@@ -1,4 +1,4 @@
-"""In which frames may bytes outside any structure belong to a key, and which checksums tell a hidden one?"""
+"""In which frames may bytes outside any structure belong to a key, and which checksums reveal a hidden key?"""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def without_keys(table: ChunkTable) -> npt.NDArray[np.uint8]:
         header = located.at(name)[rows]
         starts = np.where(header >= 0, header, starts)
     stops = (table.chunk.offset + table.chunk.caplen)[rows]
-    # Payload that starts no message of a known service is data: the tree shows it, too.
+    # Payload that does not start a message of a known service is data, which the tree also shows.
     shown = ~messages[rows] & (located.at("mad")[rows] < 0) & (located.at("payload")[rows] >= 0)
     kept = np.where(shown, located.at("payload")[rows], stops), np.where(shown, located.payload_end[rows], stops)
     for start, stop, first, last in zip(*(column.tolist() for column in (starts, stops, *kept)), strict=True):
@@ -53,7 +53,7 @@ def without_keys(table: ChunkTable) -> npt.NDArray[np.uint8]:
 
 
 def telltale(table: ChunkTable) -> Bool:
-    """Rows whose checksums would tell a hidden key: a CRC is linear, so the other bytes and the CRC give 32 bits of it. bool[n]"""
+    """Rows whose checksums would reveal a hidden key: a CRC is linear, so it and the other bytes give 32 bits of the key. bool[n]"""
     found: Bool = cut_keys(table) | cut_messages(table)
     found[_pieces(table)[0]] = True
     for field in secret_fields(table.catalog):
@@ -65,7 +65,7 @@ def telltale(table: ChunkTable) -> Bool:
 
 
 def tells(table: ChunkTable, rows: Int, values: npt.NDArray[Any]) -> Bool:
-    """Which checksums of these rows are hidden, bool[k]; 0 is shown, it stands for none."""
+    """Which checksums of these rows are hidden, bool[k]; 0 means no checksum and is shown."""
     hidden: Bool = table.once(telltale)[rows] & (values != 0)
     return hidden
 
@@ -77,14 +77,14 @@ def checksum_fields(catalog: Catalog) -> tuple[Field[Any], ...]:
 
 
 def _pieces(table: ChunkTable) -> tuple[Int, Int, Int]:
-    """Row, start and end of pieces of records that may hold a part of a key."""
+    """Row, start and end of pieces of records that may hold part of a key."""
     pieces = table.occurrences(SARecordPiece)
     hidden = with_keys(table)[pieces.rows]
     return pieces.rows[hidden], pieces.at[hidden], pieces.stop[hidden]
 
 
 def _behind(table: ChunkTable, told: Bool) -> tuple[Int, Int]:
-    """Start and end of what follows the packet in these rows: it may be the checksum of Ethernet."""
+    """Start and end of the bytes after the packet in these rows, perhaps the Ethernet checksum."""
     located, chunk = table.located, table.chunk
     icrc, vcrc = located.at("icrc"), located.at("vcrc")
     rows = np.flatnonzero(told & (icrc >= 0))

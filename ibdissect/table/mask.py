@@ -102,7 +102,7 @@ class Judge:
             found = self.series(expr.value)
             assert isinstance(found, Blobs)
             return self.reduce(found.rows, expr.search(found.data, found.at, found.stop), every=expr.every)
-        raise TypeError(f"{expr!r} is no condition")
+        raise TypeError(f"{expr!r} is not a condition")
 
     def compare(self, expr: Compare) -> Bool:
         """Entries for which a comparison holds, see the module docstring."""

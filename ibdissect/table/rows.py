@@ -23,7 +23,7 @@ _ODD = (
     0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F, 0xE7037ED1A0B428DB,
     0x8EBC6AF09C88C6E3, 0x589965CC75374CC3,
 )  # fmt: skip
-"""More of them, used for the columns in turn."""
+"""Odd multipliers, used for the columns in turn."""
 SLOTS = 1 << 16
 """Slots of a small table indexed by 16 bits of a hash."""
 
@@ -126,7 +126,7 @@ def held(numbers: npt.NDArray[Any], some: npt.NDArray[Any]) -> npt.NDArray[np.bo
 
 
 def places_in(ascending: npt.NDArray[Any], numbers: npt.NDArray[Any]) -> Int:
-    """Where each number first stands in an ascending array, int64[n]; -1 where it does not."""
+    """The first index of each number in an ascending array, int64[n]; -1 if it is missing."""
     if not len(ascending):
         return np.full(len(numbers), -1, np.int64)
     place = np.minimum(np.searchsorted(ascending, numbers), len(ascending) - 1)

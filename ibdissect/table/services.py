@@ -1,4 +1,4 @@
-"""Which service does a message belong to? Connection management tells the queue pairs and the service of each connection."""
+"""Which service does a message belong to? Connection management gives the queue pairs and the service of each connection."""
 
 from __future__ import annotations
 

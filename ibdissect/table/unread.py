@@ -1,8 +1,8 @@
-"""Which requests carry data that nobody reads? What is left there of earlier packets means nothing, and may be anything.
+"""Which requests carry data that nobody reads, usually left over from earlier packets?
 
-A Get of subnet management asks by attribute and modifier alone (IBA 14.2.4), a query of the SA with an empty ComponentMask for all
-records (IBA 15.4.4). Their data is no attribute: it is not placed, not learnt from, and hidden as keys are. Attributes of vendors may
-read it.
+A Get of subnet management asks by attribute and modifier alone (IBA 14.2.4), a query of the SA with an empty ComponentMask for all records
+(IBA 15.4.4). Their data is not an attribute: it is not placed, nothing is learnt from it, and it is hidden like a key. Vendor attributes
+may use it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MASK_AT, MASK_END = SAFormat.component_mask.span
 
 
 def unread(table: ChunkTable) -> Bool:
-    """Rows with such a request. bool[n]; call as `table.once(unread)`."""
+    """Rows with such a request, bool[n]. Call as `table.once(unread)`."""
     found = np.zeros(len(table), np.bool_)
     for (mgmt_class, attr_id), rows in table.attributes().items():
         if mgmt_class not in ASKING or attr_id >= FIRST_VENDOR or (mgmt_class, attr_id) not in table.catalog.attributes:

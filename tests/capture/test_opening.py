@@ -74,7 +74,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_text_objects_are_refused() -> None:
-    with pytest.raises(CaptureError, match="no binary file object"):
+    with pytest.raises(CaptureError, match="not a binary file object"):
         open_capture(io.StringIO("x"))  # type: ignore[arg-type]
 
 

@@ -32,7 +32,7 @@ BY_FILTER: dict[str, str] = {
     'frame matches "(a)\\\\1"': REFUSED + "needs backtracking, which hostile captures make endless",
     'frame matches "(?=a)"': REFUSED + "needs backtracking, which hostile captures make endless",
     "max(infiniband.grh.sgid) == fe80::": REFUSED + "the greatest of addresses means nothing",
-    "frame.time_relative > 1.5.5": REFUSED + "no number",
+    "frame.time_relative > 1.5.5": REFUSED + "not a number",
     'ip.dsfield.dscp == "Default"': REFUSED + "code points have no names here",
     "ip.dsfield.dscp == Default": REFUSED + "code points have no names here",
     "infiniband.lrh.dlid + -1 == 3": "tshark takes -1 beside a 16-bit field for 65535 and does not cut the sum",

@@ -50,11 +50,11 @@ def test_selects(table: ChunkTable, text: str, wanted: list[int]) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("frame.time > 99999999999", "is no date"), ('frame.time > "1969-12-31T23:00:00Z"', "outside 1970 to 2242"),
-        ('frame.time > "2023-02-30 00:00:00Z"', "is no date"), ('grh.sgid == "fe80::1%eth0"', "eth0"),
+        ("frame.time > 99999999999", "is not a date"), ('frame.time > "1969-12-31T23:00:00Z"', "outside 1970 to 2242"),
+        ('frame.time > "2023-02-30 00:00:00Z"', "is not a date"), ('grh.sgid == "fe80::1%eth0"', "eth0"),
         ('frame matches "[abc"', "a closing ] is missing"), ('frame matches "[abc\\\\"', "ends with a backslash"),
         ('frame matches "[[:wrong:]]"', "class of characters"), ("reth.va == 1 + 0xffffffffffffffff", "larger than 64 bits"),
-        ("lrh.dlid & 1.2.3.4 == 1", "1.2.3.4"), ('frame contains "\\477"', "is no escape"), ("..lrh.dlid == 1", "unexpected"),
+        ("lrh.dlid & 1.2.3.4 == 1", "1.2.3.4"), ('frame contains "\\477"', "is not an escape"), ("..lrh.dlid == 1", "unexpected"),
         ("grh.sgid & fe80::/10", "an address with a prefix length can only be compared"), ("-grh.sgid == fe80::", "cannot be negated"),
         ("-erf == 1", "cannot be negated"), ("lrh.dlid == 'ab'", "more than one byte"), ("lrh.dlid == ''", "empty"),
     ],

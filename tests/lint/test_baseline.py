@@ -128,7 +128,8 @@ HEAD = '[{"schema": 1, "tool": "ibdissect baseline"}'
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "no JSON"), ("{}", "is no baseline"), ("[]", "is no baseline"), ("[" * 100_000, "no JSON"), ("null", "is no baseline"),
+        ("", "not valid JSON"), ("{}", "is not a baseline"), ("[]", "is not a baseline"), ("[" * 100_000, "not valid JSON"),
+        ("null", "is not a baseline"),
         ('[{"schema": 2, "tool": "ibdissect baseline"}]', "newer"), (HEAD, "line 1: is a damaged baseline"),
         (f"{HEAD}\n,{ENTRY}\n,3]", "entry 3"), (f"{HEAD},{ENTRY.replace('1,', '0,')}]", "entry 2"),
         (f"{HEAD},{ENTRY.replace('1,', 'true,')}]", "entry 2"), (f"{HEAD}\n<<<<<<< HEAD\n,{ENTRY}]", "conflict"),

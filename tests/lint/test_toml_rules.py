@@ -93,8 +93,8 @@ def test_keys_in_values_are_masked(tmp_path: Path) -> None:
         ({"message": "{lrh.sl:99999999999}"}, "too wide"),
         ({"message": "{infiniband.payload}"}, "raw bytes"),
         ({"severity": "bad"}, "'bad' is none of error, warning, info"),
-        ({"name": "Wrong lane"}, "is no name"),
-        ({"code": "x"}, "is no rule code"),
+        ({"name": "Wrong lane"}, "is not a name"),
+        ({"code": "x"}, "is not a rule code"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_with_file_and_key(change: dict[str, Any], message: str) -> None:

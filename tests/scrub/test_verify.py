@@ -58,7 +58,7 @@ def test_a_short_value_is_found_where_it_stood() -> None:
     blob, key = erf_pcap([frame, frame]), bytes.fromhex("a1b2c3d4")
     place = blob.rindex(key)
     checked(blob, key, place + 4)
-    with pytest.raises(CaptureError, match=r"a key R_Key of the capture, .* behind frame 0"):
+    with pytest.raises(CaptureError, match=r"a key R_Key of the capture, .* after frame 0"):
         checked(blob, key, place)
 
 
