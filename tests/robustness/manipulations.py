@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -190,7 +191,8 @@ def one_direction(which: int) -> Callable[[Pcap], Pcap]:
     return halve
 
 
-OUI, OTHER_OUI = b"\x00\x02\xc9", b"\x00\x02\x55"
+OUIS = [bytes.fromhex(oui) for oui in ("0002c9", "248a07", "506b4b", "98039b", "e41d2d", "b8599f")]
+"""Makers of adapters and switches, as GUIDs in the captures begin."""
 """Maker's id in the GUIDs of simulated subnets, and another maker's."""
 
 
@@ -198,7 +200,8 @@ def of_another_subnet(pcap: Pcap) -> Pcap:
     """The same traffic between other devices: their GUIDs differ, and the checksums (ICRC and VCRC), which would be wrong, are missing."""
     if pcap.link != ERF:
         return pcap
-    other = [(record, record.data.replace(OUI, OTHER_OUI)) for record in pcap.records]
+    makers = re.compile(b"|".join(map(re.escape, OUIS)))
+    other = [(record, makers.sub(lambda found: found[0][:2] + b"\x55", record.data)) for record in pcap.records]
     return pcap.with_records([replace(one, data=data[:-6] + bytes(6)) if data != one.data else one for one, data in other])
 
 

@@ -17,6 +17,9 @@ from ibdissect.table.copies import Copies
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 
+DEEPEST = 78
+"""Bytes up to the end of the BTH behind Ethernet with a VLAN tag, IPv6 and UDP."""
+
 
 class PacketTruncated(Rule):
     """Frames were only partly captured (snap length).
@@ -270,7 +273,8 @@ class NoInfiniBand(Rule):
 
     Capture with a tool that sees RDMA traffic: `ibdump`, a sniffer rule of the adapter (`tcpdump -i mlx5_0`), or a mirror port.
 
-    Frames that cannot be decoded may have been RoCE: a capture with one of those is left alone.
+    All frames. Frames that cannot be decoded, or were cut in front of the headers, may have been RoCE: a capture with one of those is
+    left alone.
     """
 
     code, name, severity = "CAP018", "no-infiniband", WARNING
@@ -289,7 +293,8 @@ class NoInfiniBand(Rule):
         if self.found or not len(table):
             return
         located = table.located
-        self.found = bool((~located.without_infiniband | (located.malformed != 0)).any())
+        unseen = table.chunk.caplen < np.minimum(table.chunk.length, DEEPEST)
+        self.found = bool((~located.without_infiniband | (located.malformed != 0) | unseen).any())
         self.first_ns = self.first_ns or int(table.chunk.time_ns[0])
         self.frames += len(table)
 

@@ -108,4 +108,5 @@ def subnet(maker: int, asker: int | None = None) -> list[bytes]:
 case("CAP017", subnet(0x2C9) + subnet(0x255), subnet(0x2C9) + subnet(0x255, asker=0x2C9), frames=[10])
 
 ARP = b"\xff" * 6 + bytes(6) + b"\x08\x06" + bytes(46)
+case("CAP018", ethernet_pcap([ARP]), snapped(roce2(), 40), file=None, frames=[1], twin_also=["CAP001"])
 case("CAP018", ethernet_pcap([ARP, ARP[:-1] + b"\1"]), ethernet_pcap([ARP, roce2()]), file=None, frames=[1])
