@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -68,11 +68,13 @@ class Filter:
         """Whether the filter uses answers in later frames; then `rows` needs `answers` of the whole capture."""
         return "ibdissect.response_frame" in self.names
 
-    def rows(self, table: ChunkTable, findings: Findings | None = None, answers: Answers | None = None) -> Bool:
+    def rows(
+        self, table: ChunkTable, findings: Findings | None = None, answers: Answers | None = None, marked: Collection[int] = ()
+    ) -> Bool:  # fmt: skip
         """Rows of the chunk that the filter selects, bool[n].
 
         `findings`: codes by frame number. `answers`: matched requests and answers; without it the filter matches the chunks it
-        is fed, and knows an answer only from the chunk that contains it.
+        is fed, and knows an answer only from the chunk that contains it. `marked`: frames that are marked.
         """
         if self._empty:
             return np.ones(len(table), np.bool_)
@@ -81,7 +83,7 @@ class Filter:
             state.first_ns, state.before_ns = self._given, None
         if state.first_ns is None and len(table):
             state.first_ns = int(times[0])
-        state.findings = findings or {}
+        state.findings, state.marked = findings or {}, marked
         if self.pairs:
             state.answers = answers if answers is not None else self._followed(table)
         result = rows_where(self.expr, table)

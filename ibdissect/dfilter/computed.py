@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,6 +40,8 @@ class State(Record, eq=False):
     """Matched requests and answers, if the filter uses them."""
     hosts: Mapping[int, str] = field(default_factory=dict)
     """Names of nodes by LID."""
+    marked: Collection[int] = ()
+    """Frames that the user marked."""
     hide_keys: bool = False
     """Whether bytes of keys are read as zero."""
 
@@ -56,6 +58,9 @@ def values_of(name: str, table: ChunkTable, state: State) -> Series:
     if name == "ibdissect.code":
         codes = [(row, code) for row in every.tolist() for code in state.findings.get(chunk.first + row, ())]
         return blobs_of(np.array([row for row, _ in codes], np.int64), [code.encode() for _, code in codes], text=True)
+    if name == "frame.marked":
+        rows = np.array([row for row in every.tolist() if chunk.first + row in state.marked], np.int64)
+        return Numbers(rows, np.ones(len(rows), np.int64))
     if name in HOST_NAMES:
         lids = table.values(HOST_NAMES[name]).tolist()
         named = [(row, state.hosts[lid]) for row, lid in zip(table.occurrences(LRH).rows.tolist(), lids, strict=True) if lid in state.hosts]

@@ -32,7 +32,8 @@ FIELD_KINDS: Mapping[str, Kind] = {
 }  # fmt: skip
 
 COMPUTED: Mapping[str, Kind] = {
-    "frame": "bytes", "frame.number": "uint", "frame.len": "uint", "frame.cap_len": "uint", "frame.interface_id": "uint",
+    "frame": "bytes", "frame.marked": "bool", "frame.number": "uint", "frame.len": "uint", "frame.cap_len": "uint",
+    "frame.interface_id": "uint",
     "frame.time": "abstime", "frame.time_epoch": "abstime", "frame.time_relative": "reltime", "frame.time_delta": "reltime",
     "infiniband": "bytes", "infiniband.payload": "bytes", "tcp.srcport": "uint", "tcp.dstport": "uint", "tcp.port": "uint",
     "_ws.malformed": "none", "ibdissect.code": "string", "ibdissect.request_frame": "uint", "ibdissect.response_frame": "uint",
@@ -41,7 +42,8 @@ COMPUTED: Mapping[str, Kind] = {
 """Names whose values come from `computed.values_of`."""
 
 LABELS: Mapping[str, str] = {
-    "frame": "All bytes of the frame", "frame.number": "Frame number, from 1", "frame.len": "Bytes on the wire",
+    "frame": "All bytes of the frame", "frame.marked": "The frame is marked in the terminal UI",
+    "frame.number": "Frame number, from 1", "frame.len": "Bytes on the wire",
     "frame.cap_len": "Captured bytes", "frame.interface_id": "Capture interface", "frame.time": "Date and time",
     "frame.time_epoch": "Seconds since 1970", "frame.time_relative": "Seconds since the first frame",
     "frame.time_delta": "Seconds since the frame before", "infiniband": "An InfiniBand or RoCE packet",

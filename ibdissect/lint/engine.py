@@ -34,6 +34,9 @@ from .shown_frames import ShownFrames
 MAX_HELD = 65536
 """Hits that wait for the end of the capture."""
 Bool = npt.NDArray[np.bool_]
+Occurred = Callable[[Rule, Severity | None, "Finding | None", Any, Any, int], object]
+"""Told of every occurrence: rule, its severity if lower than the rule's, finding (None: beyond `max_findings`), frames int[n],
+offset of the faulty bytes in each (int or int[n]) and their length, 0 where only the finding's field says which they are."""
 MAX_FLOWS = 65536
 """Flow keys remembered per rule; beyond that the oldest is evicted, and its next hit starts a new finding."""
 
@@ -77,12 +80,13 @@ class Linter:
         damage: Sequence[Damage] = (),
         timing: bool = False,
         on_finding: Callable[[Finding], None] | None = None,
+        on_occurrence: Occurred | None = None,
         failures: Failures | None = None,
     ) -> None:
         """`failures` collects what rules and followers raise, and the others go on; without it an exception ends the check."""
         self.failures = failures
         self.rules = [rule() for rule in rules]
-        self.max_findings, self.timing, self.on_finding = max_findings, timing, on_finding
+        self.max_findings, self.timing, self.on_finding, self.on_occurrence = max_findings, timing, on_finding, on_occurrence
         self.dropped = Dropped("flows of one rule")
         self.consequences = Consequences(self.rules)
         self.context = Context(damage=damage, states=(self, self.consequences, *self.rules))
@@ -272,17 +276,26 @@ class Linter:
         rows, first, entries = np.unique(table.occurrences(rule.on).rows[index], return_index=True, return_counts=True)
         room = self._room(rule, len(rows))
         for start, number in zip(first[:room].tolist(), entries[:room].tolist(), strict=True):
-            self._keep(self.tally[rule.code], self._finding(rule, table, index[start : start + number].tolist()))
+            finding = self._finding(rule, table, index[start : start + number].tolist())
+            self._keep(self.tally[rule.code], finding)
+            self._occurred(rule, table, finding, index[start : start + 1])
+        self._occurred(rule, table, None, index[first[room:]])
 
     def _frames(self, rule: Rule, table: ChunkTable, hits: Bool) -> None:
         """Findings of a condition on whole frames: one per frame; the rule describes only those that are kept."""
         rows = np.flatnonzero(hits)
-        for row in rows[: self._room(rule, len(rows))].tolist():
+        room = self._room(rule, len(rows))
+        for row in rows[:room].tolist():
             seen = Seen(table, row)
             try:
-                self._keep(self.tally[rule.code], self._made(rule, rule.of_frame(seen)))
+                hit = rule.of_frame(seen)
+                finding = self._made(rule, hit)
+                self._keep(self.tally[rule.code], finding)
+                self._occurred_in(rule, hit, finding)
             except Exception as error:
                 self._failed(f"rule {rule.code}", error, seen.frame)
+        if self.on_occurrence is not None and room < len(rows):
+            self.on_occurrence(rule, None, None, rows[room:] + table.chunk.first, 0, 0)
 
     def _room(self, rule: Rule, number: int) -> int:
         """Count new findings; return how many of them to keep."""
@@ -303,10 +316,12 @@ class Linter:
             known = tally.flows.get(key)
             if known is not None:
                 known.count += int(counts[i])
-                continue
-            finding = self._finding(rule, table, [int(index[first[i]])])
-            finding.count = int(counts[i])
-            self._flow(tally, key, finding)
+            else:
+                known = self._finding(rule, table, [int(index[first[i]])])
+                known.count = int(counts[i])
+                self._flow(tally, key, known)
+            if self.on_occurrence is not None:
+                self._occurred(rule, table, known, index[inverse == i])
 
     def _flow(self, tally: Tally, key: Any, finding: Finding) -> None:
         tally.count += 1
@@ -319,6 +334,27 @@ class Linter:
             tally.findings.append(finding)
             if self.on_finding is not None:
                 self.on_finding(finding)
+
+    def _occurred(self, rule: Rule, table: ChunkTable, finding: Finding | None, entries: npt.NDArray[np.int64]) -> None:
+        """Tell of occurrences of `rule.on`."""
+        if self.on_occurrence is None or not len(entries):
+            return
+        assert rule.on is not None
+        found, at = table.occurrences(rule.on), rule.at
+        rows = found.rows[entries]
+        own = at is not None and at.owner is rule.on
+        low, high = at.span if at is not None and own else (0, 0)
+        offsets = found.at[entries] - table.chunk.offset[rows] + low if own else 0
+        self.on_occurrence(rule, None, finding, rows + table.chunk.first, offsets, high - low)
+
+    def _occurred_in(self, rule: Rule, hit: Hit | Again, finding: Finding | None) -> None:
+        """Tell of the frames of a hit."""
+        if self.on_occurrence is None:
+            return
+        frames = hit.frames if isinstance(hit, Hit) and len(hit.frames) else (hit.frame,)
+        span = next((one for one in hit.spans if one.frame == hit.frame), None) if isinstance(hit, Hit) and len(frames) == 1 else None
+        lowered = hit.severity if isinstance(hit, Hit) else None
+        self.on_occurrence(rule, lowered, finding, frames, span.offset if span else 0, span.length if span else 0)
 
     def _finding(self, rule: Rule, table: ChunkTable, entries: list[int]) -> Finding:
         """The finding for occurrences of `rule.on` in one row; its message describes the first."""
@@ -361,6 +397,8 @@ class Linter:
             waiting = [hit.made() if isinstance(hit, Again) else hit for hit in hits]
             if self.held is not None:
                 for one in waiting:
+                    if self.on_occurrence is None:
+                        one.frames = ()
                     self.held.keep((rule, one), one.frame, one.time_ns)
                 return
             for one in waiting:
@@ -380,18 +418,23 @@ class Linter:
                 known = tally.flows.get(key)
                 if known is not None:
                     known.count += hit.count
+                    self._occurred_in(rule, hit, known)
                     continue
             if isinstance(hit, Again):
                 hit = with_lines(hit.made(), self.context.files)
                 lowered = hit.severity
             if lowered is not None:
                 tally.lowered[lowered] += 1
+            finding = None
             if key is not None:
-                self._flow(tally, key, self._made(rule, hit))
-                continue
-            tally.count += 1
-            if self.max_findings is None or len(tally.findings) < self.max_findings:
-                self._keep(tally, self._made(rule, hit))
+                finding = self._made(rule, hit)
+                self._flow(tally, key, finding)
+            else:
+                tally.count += 1
+                if self.max_findings is None or len(tally.findings) < self.max_findings:
+                    finding = self._made(rule, hit)
+                    self._keep(tally, finding)
+            self._occurred_in(rule, hit, finding)
 
     def _made(self, rule: Rule, hit: Hit) -> Finding:
         finding = Finding(

@@ -48,6 +48,8 @@ class Hit(Record, kw_only=True):
     related: tuple[Related, ...] = ()
     evidence: Evidence = SEEN
     count: int = 1
+    frames: Any = ()
+    """All frames that it stands for, ascending, as far as the rule knows them; empty: `frame` alone."""
     key: Any = None
     """Hits with the same key (a flow: QP pair, port, group) become one finding with a count."""
     message: str = ""
@@ -69,9 +71,11 @@ class Again(Record, frozen=True, eq=False, kw_only=True):
 def fault(
     frame: int, time_ns: int, arguments: dict[str, Any], at: Field[Any] | None = None, value: Any = None, *, start: int | None = None,
     spans: tuple[Span, ...] = (), proof: Iterable[tuple[int, str]] = (), evidence: Evidence | None = None, count: int = 1,
-    key: Any = None, message: str = "", severity: Severity | None = None,
+    frames: Any = (), key: Any = None, message: str = "", severity: Severity | None = None,
 ) -> Hit:  # fmt: skip
     """A fault. `at` is the faulty field, `start` the offset of its structure in the frame, `spans` other faulty bytes.
+
+    `frames`: all frames that it stands for, as far as they are known; `count` is at least their number.
 
     `proof`: frames that prove it, and why; if there are any, `evidence` defaults to LEARNT.
     """
@@ -80,7 +84,8 @@ def fault(
     related = tuple(Related(number, why) for number, why in proof)
     return Hit(
         frame=frame, time_ns=time_ns, arguments=arguments, spans=spans, field=at, value=value, related=related,
-        evidence=evidence or (LEARNT if related else SEEN), count=count, key=key, message=message, severity=severity,
+        evidence=evidence or (LEARNT if related else SEEN), count=max(count, len(frames)), frames=frames, key=key, message=message,
+        severity=severity,
     )  # fmt: skip
 
 
@@ -108,11 +113,11 @@ class Seen(Record, frozen=True, eq=False):
     def found(
         self, arguments: dict[str, Any], at: Field[Any] | None = None, value: Any = None, *, start: int | None = None,
         of: Struct | None = None, spans: tuple[Span, ...] = (), proof: Iterable[tuple[int, str]] = (), evidence: Evidence | None = None,
-        count: int = 1, key: Any = None, message: str = "", severity: Severity | None = None,
+        count: int = 1, rows: Any = (), key: Any = None, message: str = "", severity: Severity | None = None,
     ) -> Hit:  # fmt: skip
         """A fault in this frame. `at` is the faulty field, `start` the offset of its structure (default: first occurrence).
 
-        Of a view `of` of the structure, offset and value are taken.
+        Of a view `of` of the structure, offset and value are taken. `rows`: all rows of the chunk that it stands for, int[count].
         """
         if of is not None and at is not None:
             start, value = of.offset, value_of(at, at.__get__(of, type(of)))
@@ -121,7 +126,7 @@ class Seen(Record, frozen=True, eq=False):
             start = self.start(at.owner)
         return fault(
             self.frame, self.time_ns, arguments, at, value, start=start, spans=spans, proof=proof, evidence=evidence, count=count,
-            key=key, message=message, severity=severity,
+            frames=rows + self.table.chunk.first if len(rows) else (), key=key, message=message, severity=severity,
         )  # fmt: skip
 
     def value(self, field: Field[Any]) -> int:

@@ -17,7 +17,7 @@ from ibdissect.capture.opening import Source
 from ibdissect.capture.stream import calm
 from ibdissect.errors import CaptureError, IbdissectError
 from ibdissect.failures import Failures, collected
-from ibdissect.lint.engine import Linter
+from ibdissect.lint.engine import Linter, Occurred
 from ibdissect.lint.finding import Finding, Severity
 from ibdissect.lint.result import CaptureReport
 from ibdissect.lint.rule import REGISTRY, Rule
@@ -146,10 +146,13 @@ def check_reading(reading: Reading, options: Options, *, progress: Progress | No
         return CaptureReport(path=reading.path, status="unreadable", error=str(error))
 
 
-def linter_of(options: Options, reading: Reading, failures: Failures, *, on_finding: Callable[[Finding], None]) -> Linter:
+def linter_of(
+    options: Options, reading: Reading, failures: Failures, *, on_finding: Callable[[Finding], None], on_occurrence: Occurred | None = None
+) -> Linter:  # fmt: skip
     """The linter for a capture with the given options."""
     linter = Linter(
-        options.rules_for(reading.path), max_findings=options.max_findings, timing=options.timing, on_finding=on_finding, failures=failures
+        options.rules_for(reading.path), max_findings=options.max_findings, timing=options.timing, on_finding=on_finding,
+        on_occurrence=on_occurrence, failures=failures,
     )
     for rule in linter.rules if options.settings else ():
         vars(rule).update(options.settings.get(rule.code, {}))

@@ -31,7 +31,7 @@ from .flows import Flows
 from .traffic_counts import TrafficCounts, TrafficView
 
 KEPT = 1000
-"""Findings kept for each rule; the counts stay exact."""
+"""Findings kept with their sentence for each rule; of all others the place is kept (`findings_store`)."""
 STEP = 16384
 """Rows taken at once: small enough that the screen never waits long for the interpreter."""
 AHEAD = 32768
@@ -125,8 +125,9 @@ class Study:
         self._linter.context.damage = model.damage
         self._linter.finish()
         self.exchanges.finish(self._transactions, pairs=True)
-        self.finished = model.studied = True
+        model.findings.settle()
         self._count()
+        self.finished = model.studied = True
         progress()
         while (answer := self._questions.get()) is not None:
             answer(self.snapshot())
@@ -134,7 +135,7 @@ class Study:
     def _prepare(self) -> None:
         self.options = replace(self.load(), max_findings=KEPT)
         self.rules = {rule.code: rule for rule in self.options.rules_for(self.model.reader.path)}
-        self._linter = linter_of(self.options, self.model.reading, self._failures, on_finding=self._found)
+        self._linter = linter_of(self.options, self.model.reading, self._failures, on_finding=self._found, on_occurrence=self._occurred)
         self._linter.context.damage = self.model.damage
         get = self._linter.context.get
         self._follower, self._transactions = get(Follower), get(Transactions)
@@ -161,6 +162,7 @@ class Study:
         self._linter.feed(table)
         self.traffic.feed(table)
         self.flows.feed(table)
+        model.findings.settle()
 
     def want(self, answer: Callable[[Snapshot], None]) -> None:
         """Ask for a snapshot; `answer` is called from the study's thread, soon."""
@@ -198,6 +200,9 @@ class Study:
         finding.severity = self.options.severity_of(self.rules[finding.code], finding.severity)
         self.model.reading.finish(finding)
         self.model.findings.add(finding)
+
+    def _occurred(self, rule: Rule, said: Severity | None, finding: Finding | None, frames: Any, offset: Any, length: int) -> None:
+        self.model.findings.take(type(rule), self.options.severity_of(rule, said), finding, frames, offset, length)
 
     def _count(self) -> None:
         if self._failures:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Protocol
 
@@ -52,7 +52,8 @@ class Matcher(Protocol):
         """Whether it asks for answers that come later."""
 
     def rows(
-        self, table: ChunkTable, findings: Mapping[int, Sequence[str]] | None = None, answers: Answers | None = None
+        self, table: ChunkTable, findings: Mapping[int, Sequence[str]] | None = None, answers: Answers | None = None,
+        marked: Collection[int] = (),
     ) -> npt.NDArray[np.bool_]: ...
 
 
@@ -205,7 +206,8 @@ class CaptureModel:
 
     def matches(self, matcher: Matcher, chunk: Chunk) -> npt.NDArray[np.bool_]:
         """Which rows of consecutive frames match."""
-        return matcher.rows(self.reading.table_of(chunk), self.findings.codes, self.answers)
+        codes = self.findings.codes(chunk.first, len(chunk)) if matcher.codes else None
+        return matcher.rows(self.reading.table_of(chunk), codes, self.answers, self.marked)
 
     def _known(self, matcher: Matcher) -> int:
         """How many frames a filter can be asked about: what asks for findings or answers follows behind the thread that finds them."""
@@ -215,6 +217,17 @@ class CaptureModel:
 
     def fill(self, rows: FilteredRows, matcher: Matcher, wanted: Callable[[], bool], grew: Callable[[], None]) -> None:
         """Put every matching frame into `rows`, in order, until the capture ends or `wanted` says no; runs in a thread."""
+        late = self.findings.late
+        self._fill(rows, matcher, wanted, grew)
+        while matcher.codes and not self.studied and not self.live and wanted() and not self.wait(0.1):
+            pass
+        if matcher.codes and self.findings.late != late and wanted() and not self.stopped:  # what only the end of the capture shows
+            again = FilteredRows()
+            self._fill(again, matcher, wanted, lambda: None)
+            rows.become(again)
+        grew()
+
+    def _fill(self, rows: FilteredRows, matcher: Matcher, wanted: Callable[[], bool], grew: Callable[[], None]) -> None:
         while wanted() and not self.stopped:
             chunk = self.index.after(rows.checked, max(min(STEP, self._known(matcher) - rows.checked), 0))
             if not len(chunk):
@@ -227,7 +240,6 @@ class CaptureModel:
             hits = np.flatnonzero(self.matches(matcher, chunk))
             rows.extend(hits + chunk.first, chunk.first + len(chunk) - 1)
             grew()
-        grew()
 
 
 def _plain(run: Run, place: int) -> Any:  # Any: a value of a column, whatever its type

@@ -1,4 +1,4 @@
-"""Which is the next frame that holds a text, some bytes, or matches a filter?"""
+"""Which is the next frame that holds a text (in any case), some bytes, or matches a filter, and where in it?"""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from enum import StrEnum
 import numpy as np
 
 from ibdissect.dissect.summary import summaries
+from ibdissect.dissect.tree import Node, Tree
 
 from .capture_model import CaptureModel, Matcher
 from .shown_frames import Rows
@@ -24,6 +25,7 @@ class FindKind(StrEnum):
     TEXT = "text"
     HEX = "hex"
     FILTER = "filter"
+    DETAILS = "text in the tree"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,9 @@ def hits(model: CaptureModel, query: Query, frames: list[int]) -> list[int]:
         wanted = query.hexadecimal(query.text)
         return [frame for row, frame in enumerate(frames) if wanted in chunk.frame_bytes(row)]
     folded = query.text.casefold()
-    raw = query.text.encode()
+    if query.kind is FindKind.DETAILS:
+        return [frame for frame in frames if _node(model.tree(frame), folded) is not None]
+    raw = query.text.encode().lower()
     lines = summaries(table, np.arange(len(frames)), model.presenter(frames[-1]))
     return [
         frame
@@ -64,8 +68,38 @@ def hits(model: CaptureModel, query: Query, frames: list[int]) -> list[int]:
         or folded in lines.source[row].casefold()
         or folded in lines.destination[row].casefold()
         or folded in lines.protocol[row].casefold()
-        or raw in chunk.frame_bytes(row)
+        or raw in chunk.frame_bytes(row).lower()
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something is in a frame."""
+
+    node: Node | None
+    span: tuple[int, int] | None = None
+    """Its first byte, and the one behind it; None: those of the node."""
+
+
+def place(query: Query, tree: Tree) -> Place | None:
+    """Where a search finds what it looks for in a frame that matches; None: in the list only."""
+    if query.kind is FindKind.FILTER:
+        names = getattr(query.matcher, "names", ())
+        node = next((node for node in tree.walk() if node.name in names), None)
+        return Place(node) if node is not None else None
+    folded = query.text.casefold()
+    node = _node(tree, folded) if query.kind is not FindKind.HEX else None
+    if node is not None:
+        return Place(node)
+    wanted = query.hexadecimal(query.text) if query.kind is FindKind.HEX else query.text.encode().lower()
+    at = (tree.data if query.kind is FindKind.HEX else tree.data.lower()).find(wanted)
+    covering = tree.at_byte(at) if at >= 0 else []
+    return Place(min(reversed(covering), key=lambda one: one.bits, default=None), (at, at + len(wanted))) if at >= 0 else None
+
+
+def _node(tree: Tree, folded: str) -> Node | None:
+    """The first field whose label or text holds a text in any case."""
+    return next((n for n in tree.walk() if not n.children and (folded in n.label.casefold() or folded in n.text.casefold())), None)
 
 
 def _matching(model: CaptureModel, query: Query, frames: list[int]) -> list[int]:

@@ -1,23 +1,63 @@
-"""Which findings are there so far: by frame, by rule, how bad? Filled by the lint thread, read by the screen."""
+"""Which findings are there so far: by frame, by rule, how bad? Filled by the lint thread, read by the screen.
+
+Every occurrence of every finding is kept, 16 bytes each; the sentences only of the first findings of a rule (`background.KEPT`).
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
-from ibdissect.lint.finding import Finding, Severity
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.lint.finding import Finding, Related, Severity, Span
+from ibdissect.lint.rule import Rule
+
+from .number_text import number
+
+MAX_OCCURRENCES = 1 << 23
+"""Occurrences kept, 128 MiB; later ones are counted, and the screen says so."""
+OCCURRENCE = np.dtype([("frame", "u4"), ("finding", "i4"), ("offset", "u4"), ("length", "u2"), ("kind", "u2")])
+"""`finding`: index of the finding that has the sentence, -1 beyond those kept; `kind`: index of rule and severity."""
+Occurrences = npt.NDArray[np.void]
+Int = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleGroup:
+    """What a rule found."""
+
+    code: str
+    name: str
+    severity: Severity
+    """The worst of its findings."""
+    places: Int
+    """Its occurrences, as indices of the store."""
+    frames: int
+    """Distinct frames."""
+    first: Finding
 
 
 class FindingsStore:
-    """Findings in frame order. One thread adds, the screen's thread reads; a list is never changed while it is iterated."""
+    """Occurrences in frame order. One thread adds and settles, the screen's thread reads what was settled."""
 
     def __init__(self) -> None:
-        self._ordered: list[tuple[int, str, int, Finding]] = []
-        self._frames: list[int] = []
-        self._worst: dict[int, Severity] = {}
-        self._by_rule: dict[str, list[Finding]] = {}
-        self.codes: dict[int, tuple[str, ...]] = {}
-        """Codes by frame, as the filter `ibdissect.code` wants them."""
+        self._findings: list[Finding] = []
+        self._index: dict[int, int] = {}
+        """By id: they are never let go."""
+        self._kinds: list[tuple[type[Rule], Severity]] = []
+        self._kind: dict[tuple[type[Rule], Severity], int] = {}
+        self._fresh: list[Occurrences] = []
+        self._singles: list[tuple[int, int, int, int, int]] = []
+        self._room: Occurrences = np.empty(1024, OCCURRENCE)
+        self._settled: Occurrences = self._room[:0]
+        self._groups: tuple[int, list[RuleGroup]] = (-1, [])
+        self.dropped = 0
+        """Occurrences beyond MAX_OCCURRENCES."""
+        self.late = 0
+        """How often something changed in frames that were settled before."""
         self.by_rule: Mapping[str, int] = {}
         """Exact number of findings by code, also of those that are not kept; replaced as a whole."""
         self.counts: Mapping[Severity, int] = dict.fromkeys(Severity, 0)
@@ -25,54 +65,174 @@ class FindingsStore:
         self.generation = 0
         """Grows with every change."""
 
-    def __len__(self) -> int:
-        return len(self._ordered)
+    # -- the thread that lints
 
     def add(self, finding: Finding) -> None:
         """Take in a finished finding."""
-        insort(self._ordered, (finding.frame, finding.code, len(self._ordered), finding))
-        self._by_rule.setdefault(finding.code, []).append(finding)
-        self.codes[finding.frame] = (*self.codes.get(finding.frame, ()), finding.code)
-        worst = self._worst.get(finding.frame)
-        if worst is None:
-            insort(self._frames, finding.frame)
-        if worst is None or finding.severity.rank > worst.rank:
-            self._worst[finding.frame] = finding.severity
+        self._index[id(finding)] = len(self._findings)
+        self._findings.append(finding)
+
+    def take(self, rule: type[Rule], severity: Severity, finding: Finding | None, frames: Any, offset: Any, length: int) -> None:
+        """Take in occurrences: frames int[n] with the offset of their bytes; `finding` has the sentence if it was added before."""
+        kind = self._kind.get((rule, severity))
+        if kind is None:
+            kind = self._kind[rule, severity] = len(self._kinds)
+            self._kinds.append((rule, severity))
+        index, length = self._index.get(id(finding), -1), min(length, 0xFFFF)
+        if len(frames) == 1:
+            self._singles.append((int(frames[0]), index, int(np.ravel(offset)[0]), length, kind))
+            return
+        found = np.empty(len(frames), OCCURRENCE)
+        found["frame"], found["finding"], found["offset"], found["length"], found["kind"] = frames, index, offset, length, kind
+        self._fresh.append(found)
+
+    def settle(self) -> None:
+        """Let the screen see what was taken in."""
+        if not self._fresh and not self._singles:
+            return
+        fresh = np.concatenate([*self._fresh, np.array(self._singles, OCCURRENCE)])
+        self._fresh, self._singles = [], []
+        settled = self._settled
+        room = MAX_OCCURRENCES - len(settled)
+        self.dropped += max(len(fresh) - room, 0)
+        fresh = np.sort(fresh[:room], order=["frame", "kind"], kind="stable")
+        count = len(settled) + len(fresh)
+        if len(fresh) and len(settled) and fresh["frame"][0] < settled["frame"][-1]:
+            self.late += 1
+            keep = int(settled["frame"].searchsorted(fresh["frame"][0], "right"))
+            tail = np.concatenate([settled[keep:], fresh])
+            self._room = np.concatenate([settled[:keep], tail[np.argsort(tail["frame"], kind="stable")]])
+        else:
+            if count > len(self._room):
+                self._room = np.empty(min(2 * count, MAX_OCCURRENCES), OCCURRENCE)
+                self._room[: len(settled)] = settled
+            self._room[len(settled) : count] = fresh
+        self._settled = self._room[:count]
         self.generation += 1
 
     def set_counts(self, by_rule: Mapping[str, int], counts: Mapping[Severity, int]) -> None:
-        """The exact numbers so far."""
-        self.by_rule, self.counts = by_rule, counts
-        self.generation += 1
+        """The exact numbers so far; rules that are not among them took their findings back."""
+        gone = [kind for kind, (rule, _) in enumerate(self._kinds) if rule.code not in by_rule]
+        if gone and (lost := np.isin(self._settled["kind"], gone)).any():
+            self._room = self._settled = self._settled[~lost]
+            self.late += 1
+        if (by_rule, counts) != (self.by_rule, self.counts) or gone:
+            self.by_rule, self.counts = by_rule, counts
+            self.generation += 1
+
+    # -- what the screen asks
+
+    def __len__(self) -> int:
+        return len(self._settled)
+
+    def frame(self, place: int) -> int:
+        """The frame of an occurrence."""
+        return int(self._settled["frame"][place])
+
+    def finding(self, place: int) -> Finding:
+        """An occurrence as a finding: a repeated one names the first of its kind, one beyond those kept says what its rule says."""
+        frame, index, offset, length, kind = self.key(place)
+        spans = (Span(frame, offset, length),) if length else ()
+        if index < 0:
+            rule, severity = self._kinds[kind]
+            return Finding(
+                code=rule.code, name=rule.name, severity=severity, frame=frame, time_ns=0, template="", spans=spans,
+                field=rule.at.filter_name if rule.at is not None else None, reference=rule.reference,
+                message=f"{rule.name}; its sentences are kept for its first findings only",
+            )  # fmt: skip
+        finding = self._findings[index]
+        if frame == finding.frame:
+            return finding
+        return replace(
+            finding, frame=frame, spans=spans, count=1, message=f"as frame {finding.frame}: {finding.message}",
+            related=(Related(finding.frame, "the first of its kind"), *finding.related),
+        )  # fmt: skip
+
+    def key(self, place: int) -> tuple[int, ...]:
+        """What an occurrence is recognized by when others came in front of it; the frame first."""
+        found: tuple[int, ...] = self._settled[place].item()
+        return found
+
+    def heads(self) -> Int:
+        """The occurrences that stand for their finding."""
+        settled = self._settled
+        index = settled["finding"]
+        own = np.array([finding.frame for finding in self._findings] or [0], np.uint32)
+        head = (index < 0) | (settled["frame"] == own[np.maximum(index, 0)])
+        head[1:] &= (index[1:] < 0) | (index[1:] != index[:-1]) | (settled["frame"][1:] != settled["frame"][:-1])
+        return np.flatnonzero(head)
+
+    def again(self, place: int) -> Int:
+        """All occurrences of the finding that one is of."""
+        index = self._settled["finding"][place]
+        return np.flatnonzero(self._settled["finding"] == index) if index >= 0 else np.array([place])
 
     def all(self) -> list[Finding]:
-        """Every finding kept, by frame and code."""
-        return [entry[3] for entry in self._ordered.copy()]
+        """Every occurrence, by frame."""
+        return [self.finding(place) for place in range(len(self))]
 
-    def rules(self) -> list[tuple[str, list[Finding]]]:
-        """Findings by rule: the worst rules first, then by code."""
-        groups = [(code, findings.copy()) for code, findings in self._by_rule.copy().items()]
-        return sorted(groups, key=lambda group: (-group[1][0].severity.rank, group[0]))
+    def places(self, frame: int, count: int = 1) -> range:
+        """The occurrences in `count` frames from `frame`."""
+        low, high = self._settled["frame"].searchsorted(np.array((frame, frame + count), np.uint32)).tolist()
+        return range(low, high)
 
     def of_frame(self, frame: int) -> list[Finding]:
-        """Findings at a frame."""
-        ordered = self._ordered
-        start = bisect_left(ordered, frame, key=lambda entry: entry[0])
-        stop = bisect_right(ordered, frame, key=lambda entry: entry[0])
-        return [entry[3] for entry in ordered[start:stop]]
+        """Findings at a frame, each of the first ones once."""
+        found = {(one.code, one.message): one for one in map(self.finding, reversed(self.places(frame)))}
+        return [*reversed(found.values())]
+
+    def _severity(self, place: int) -> Severity:
+        index = int(self._settled["finding"][place])
+        return self._findings[index].severity if index >= 0 else self._kinds[self._settled["kind"][place]][1]
 
     def worst(self, frame: int) -> Severity | None:
         """The worst severity at a frame, None for a frame without findings."""
-        return self._worst.get(frame)
+        return max(map(self._severity, self.places(frame)), key=lambda severity: severity.rank, default=None)
 
-    def after(self, frame: int) -> int | None:
-        """The next frame with a finding, from the first one again behind the last; None when there is none at all."""
-        frames = self._frames
-        if not frames:
-            return None
-        place = bisect_right(frames, frame)
-        return frames[place] if place < len(frames) else frames[0]
+    def codes(self, frame: int, count: int) -> dict[int, tuple[str, ...]]:
+        """Codes by frame in `count` frames from `frame`, as the filter `ibdissect.code` wants them."""
+        found: dict[int, tuple[str, ...]] = {}
+        part = self._settled[(where := self.places(frame, count)).start : where.stop]
+        for number_, kind in zip(part["frame"].tolist(), part["kind"].tolist(), strict=True):
+            found[number_] = (*found.get(number_, ()), self._kinds[kind][0].code)
+        return found
 
-    def frames(self) -> list[int]:
+    def frames(self) -> Int:
         """Every frame with a finding, ascending."""
-        return self._frames.copy()
+        return np.unique(self._settled["frame"]).astype(np.int64)
+
+    def ranks(self) -> tuple[Int, Int]:
+        """Frame and rank of severity (3 for an error) of every occurrence."""
+        settled = self._settled
+        kinds = np.array([severity.rank for _, severity in self._kinds] or [0])
+        findings = np.array([finding.severity.rank for finding in self._findings] or [0])
+        ranks = np.where(settled["finding"] >= 0, findings[np.maximum(settled["finding"], 0)], kinds[settled["kind"]])
+        return settled["frame"].astype(np.int64), ranks
+
+    def rules(self) -> list[RuleGroup]:
+        """Occurrences by rule: the worst rules first, then by code."""
+        generation = self.generation
+        if self._groups[0] == generation:
+            return self._groups[1]
+        settled, kinds = self._settled, list(self._kinds)
+        codes: dict[str, list[int]] = {}
+        for kind, (rule, _) in enumerate(kinds):
+            codes.setdefault(rule.code, []).append(kind)
+        groups = []
+        for code, mine in codes.items():
+            places = np.flatnonzero(np.isin(settled["kind"], mine))
+            if not len(places):
+                continue
+            used = np.unique(settled["finding"][places])
+            severities = [self._findings[i].severity for i in used.tolist() if i >= 0] or [kinds[i][1] for i in mine]
+            worst = max(severities, key=lambda severity: severity.rank)
+            distinct = np.count_nonzero(np.diff(settled["frame"][places].astype(np.int64))) + 1
+            groups.append(RuleGroup(code, kinds[mine[0]][0].name, worst, places, int(distinct), self.finding(int(places[0]))))
+        groups.sort(key=lambda group: (-group.severity.rank, group.code))
+        self._groups = generation, groups
+        return groups
+
+    @property
+    def limits(self) -> str:
+        """What is not kept, in a sentence; empty when everything is."""
+        return f"{number(self.dropped)} further occurrences are counted, but not listed" if self.dropped else ""

@@ -65,6 +65,14 @@ class FilteredRows:
         self._count = count
         self.checked = checked
 
+    def become(self, other: FilteredRows) -> None:
+        """Show what another filtering found."""
+        self._numbers, self._count, self.checked = other._numbers, other._count, other.checked
+
+    def numbers(self) -> npt.NDArray[np.uint32]:
+        """All matches so far."""
+        return self._numbers[: self._count]
+
     def frame(self, row: int) -> int:
         return int(self._numbers[row])
 

@@ -52,9 +52,13 @@ class TimeLine:
         self.octets += np.bincount(bucket, length, minlength=BUCKETS).astype(np.int64)
         self.used = max(self.used, last // self.step_ns + 1)
 
-    def bucket(self, time_ns: int) -> int:
-        """The point of a time."""
-        return min(max(time_ns - self.start_ns, 0) // self.step_ns, BUCKETS - 1)
+    def worst(self, frames: Counts, ranks: Counts) -> list[int]:
+        """The highest rank in each point, 0 for none: of frames in order of time, ranks[i] of frames[i]."""
+        marks = np.zeros(max(self.used, 1), np.int64)
+        place = np.searchsorted(np.cumsum(self.packets[: self.used]), frames, "left")
+        np.maximum.at(marks, np.minimum(place, len(marks) - 1), ranks)
+        worst: list[int] = marks.tolist()
+        return worst
 
     def copy(self) -> TimeLine:
         """A copy that no longer changes."""

@@ -25,10 +25,11 @@ from ibdissect.wire.text import printable
 
 from . import themes
 from .drivers import end_in_time
-from .keys import columns, explaining, filtering, following, keeping, searching
+from .keys import columns, explaining, filtering, following, jumping, keeping, searching
 from .keys.command import Command
 from .keys.filtering import Filtering
 from .keys.following import Following
+from .keys.jumping import Jumping
 from .keys.searching import Searching
 from .main_screen import MainScreen
 from .screens import conversations, fabric, findings_summary, page, statistics
@@ -39,6 +40,7 @@ COMMANDS: tuple[Command, ...] = (
     *filtering.COMMANDS,
     *searching.COMMANDS,
     *following.COMMANDS,
+    *jumping.COMMANDS,
     *explaining.COMMANDS,
     findings_summary.COMMAND,
     statistics.COMMAND,
@@ -80,6 +82,7 @@ class TuiApp(App[None]):
         self.filtering: Filtering = Filtering(self)
         self.searching: Searching = Searching(self)
         self.following: Following = Following(self)
+        self.jumping: Jumping = Jumping(self)
         self._look_soon = False
 
     def get_default_screen(self) -> Screen[None]:
@@ -164,18 +167,7 @@ class TuiApp(App[None]):
 
     def jump(self, frame: int | None) -> None:
         """Go to a frame; one that the filter hides is shown without it."""
-        packets = self.main.packets
-        if not frame:
-            return
-        row = packets.rows.nearest(frame)
-        if not len(packets.rows) or packets.rows.frame(row) != frame:
-            if self.filtering.text:
-                self.note(f"Frame {frame} does not match the filter: showing all frames")
-                self.main.filter_bar.put("")
-                self.filtering.apply("")
-            row = packets.rows.nearest(frame)
-        packets.select(row, center=True)
-        packets.tell()
+        self.jumping.to(frame)
 
     def explain(self, finding: Finding) -> None:
         """Why it matters, what to do, and which frames prove it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,9 +11,11 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 
 from ibdissect.dissect.named_values import ANSWER_NAMES
+from ibdissect.dissect.tree import Tree
 from ibdissect.study import packet_columns
 from ibdissect.study.field_notes import FieldNotes
 from ibdissect.study.filters import checked, completions
+from ibdissect.study.find import Place
 from ibdissect.study.number_text import number
 from ibdissect.wire.text import printable
 
@@ -74,6 +77,8 @@ class MainScreen(Screen[None]):
         self.bit_line = Line(self.bytes_pane.bit_line, id="bits")
         self.findings_pane, self.key_bar = FindingsPane(model.findings), KeyBar(commands)
         self._studied = 0
+        self.reveal: Callable[[Tree], Place | None] | None = None
+        """What to go to in the tree of the frame that is selected next."""
         self._recall_columns()
 
     def _recall_columns(self) -> None:
@@ -148,6 +153,8 @@ class MainScreen(Screen[None]):
         judged = self.study.done != self._studied and any(column.field in ANSWER_NAMES for column in packets.columns)
         if self.findings_pane.outdated or judged:
             packets.redraw()
+            if self.tree_pane.frame_tree is not None:
+                self.tree_pane.show_findings(self.model.findings.of_frame(self.tree_pane.frame_tree.frame))
         self._studied = self.study.done
         done = f"No findings: {number(self.study.done)} frames checked with {len(self.study.rules)} rules."
         self.findings_pane.update(done if self.study.finished else "Looking for findings…")
@@ -171,7 +178,10 @@ class MainScreen(Screen[None]):
     def on_frame_selected(self, message: FrameSelected) -> None:
         tree = self.model.tree(message.frame)
         self.bytes_pane.show_tree(tree)
-        self.tree_pane.show_tree(tree, self.model.findings.of_frame(message.frame))
+        place = self.reveal(tree) if self.reveal is not None else None
+        self.reveal = None
+        self.tree_pane.show_tree(tree, self.model.findings.of_frame(message.frame), place.node if place is not None else None)
+        self.bytes_pane.found = place.span if place is not None else None
 
     def on_node_selected(self, message: NodeSelected) -> None:
         self.bytes_pane.show_node(message.node)
@@ -189,7 +199,7 @@ class MainScreen(Screen[None]):
         self.owner.filtering.apply(message.text)
 
     def on_jump_to(self, message: JumpTo) -> None:
-        self.owner.jump(message.frame)
+        self.owner.jumping.to_finding(message.frame, message.finding)
 
     def on_explain_finding(self, message: ExplainFinding) -> None:
         self.owner.explain(message.finding)

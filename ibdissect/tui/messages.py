@@ -33,9 +33,10 @@ class ByteSelected(Message):
 
 @dataclass
 class JumpTo(Message):
-    """Go to a frame."""
+    """Go to a frame, and to the field of a finding there."""
 
     frame: int
+    finding: Finding | None = None
 
 
 @dataclass

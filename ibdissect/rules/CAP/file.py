@@ -44,10 +44,10 @@ class PacketTruncated(Rule):
             return
         chunk = table.chunk
         rows = np.flatnonzero(table.located.snapped)
-        interfaces, first, counts = np.unique(chunk.interface[rows], return_index=True, return_counts=True)
-        for interface, row, count in zip(interfaces.tolist(), rows[first].tolist(), counts.tolist(), strict=True):
+        interfaces, first = np.unique(chunk.interface[rows], return_index=True)
+        for interface, row in zip(interfaces.tolist(), rows[first].tolist(), strict=True):
             arguments = {"captured": int(chunk.caplen[row]), "length": int(chunk.length[row])}
-            yield Seen(table, row).found(arguments, count=count, key=interface)
+            yield Seen(table, row).found(arguments, rows=rows[chunk.interface[rows] == interface], key=interface)
 
 
 class TimeRegression(Rule):
@@ -86,7 +86,7 @@ class TimeRegression(Rule):
                 {"microseconds": -int(step[back[0]]) / 1000},
                 proof=[(chunk.first + row - 1, "the packet before it")],
                 evidence=SEEN,
-                count=len(back),
+                rows=rows[back],
                 key="time",
             )
 
@@ -113,7 +113,7 @@ class LinkTypeUnsupported(Rule):
         rows = np.flatnonzero(chunk.link == LINK_INFINIBAND)
         if rows.size:
             row = int(rows[0])
-            yield Seen(table, row).found({}, count=len(rows), key="link")
+            yield Seen(table, row).found({}, rows=rows, key="link")
 
 
 class DuplicateFrames(Rule):
@@ -148,7 +148,7 @@ class DuplicateFrames(Rule):
                     "length": int(table.chunk.caplen[seen.row]), "original": seen.frame - behind,
                     "microseconds": int(found.later_ns[i]) / 1000,
                 },
-                proof=[(seen.frame - behind, "the same bytes")], evidence=SEEN, count=len(near), key="copy",
+                proof=[(seen.frame - behind, "the same bytes")], evidence=SEEN, rows=found.rows[near], key="copy",
             )  # fmt: skip
 
 

@@ -70,7 +70,7 @@ class OtherPortsLid(Rule):
                     LRH.slid,
                     lid,
                     proof=[(since, "told whose LID that is"), (port.lids.at(frame)[1], "told the LIDs of the port with that GUID")],
-                    count=len(mine),
+                    rows=mine,
                     key=(port_guid, lid),
                 )
                 if witness.sure(port, frame) and witness.sure(owner, frame):

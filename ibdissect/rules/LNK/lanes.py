@@ -68,7 +68,7 @@ class MappedToNothing(Rule):
                     continue
                 taught = max(port.qos.maps_frame(frame), since)
                 arguments = {"slid": lid, "sl": sl, "port": port.name_at(frame)}
-                yield _hit(event.table, int(mine[0]), arguments, (taught,), len(mine), flow, sl)
+                yield _hit(event.table, mine, arguments, (taught,), flow, sl)
 
 
 def _drops(subnet: Subnet, lid: int) -> bool:
@@ -112,15 +112,15 @@ class UnmappedLane(Rule):
 
     def _found(self, event: ChunkFollowed, native: Native, index: Int, since: int) -> Iterator[Hit]:
         lane = native.sl[index] << 4 | native.vl[index]
-        flows, first, counts = np.unique(native.slid[index] << 24 | native.dlid[index] << 8 | lane, return_index=True, return_counts=True)
-        for flow, at, count in list(zip(flows.tolist(), first.tolist(), counts.tolist(), strict=True))[:MAX_KEPT]:
+        ways = native.slid[index] << 24 | native.dlid[index] << 8 | lane
+        for flow, first in zip(*(part[:MAX_KEPT].tolist() for part in np.unique(ways, return_index=True)), strict=True):
             sl, vl = flow >> 4 & 15, flow & 15
-            row = int(native.rows[index[at]])
+            row = int(native.rows[index[first]])
             sender = event.subnet.owner(flow >> 24, event.table.chunk.first + row)[0]
             if sender is None or sender.node.kind == SWITCH:  # the table for port 0 as input is not looked for
                 continue
             arguments = {"sl": sl, "vl": vl, "slid": flow >> 24, "dlid": flow >> 8 & 0xFFFF}
-            yield _hit(event.table, row, arguments, (since,), count, flow, sl)
+            yield _hit(event.table, native.rows[index[ways == flow]], arguments, (since,), flow, sl)
 
 
 def _mapped(tables: Iterable[bytes]) -> Bool:
@@ -165,8 +165,9 @@ def _known(port: Port, inputs: list[int]) -> bool:
     return all(port.qos.map(number) is not None for number in inputs if number != port.number)
 
 
-def _hit(table: ChunkTable, row: int, arguments: dict[str, object], taught: tuple[int, ...], count: int, key: int, sl: int) -> Hit:
+def _hit(table: ChunkTable, rows: Int, arguments: dict[str, object], taught: tuple[int, ...], key: int, sl: int) -> Hit:
+    row = int(rows[0])
     start = int(table.located.at("lrh")[row] - table.chunk.offset[row])
     return Seen(table, row).found(
-        arguments, LRH.sl, sl, start=start, proof=[(one, "the latest SL to VL table") for one in taught], count=count, key=key
+        arguments, LRH.sl, sl, start=start, proof=[(one, "the latest SL to VL table") for one in taught], rows=rows, key=key
     )

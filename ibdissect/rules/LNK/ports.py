@@ -168,7 +168,7 @@ class UnassignedLid(KnowledgeRule, LinkRule):
             for lid in strange:
                 rows = native.rows[lids == lid]
                 yield Seen(event.table, int(rows[0])).found(
-                    {"lid": lid, "verb": verb}, field, lid, proof=[(subnet.listed, "lists all ports of the subnet")], count=len(rows),
+                    {"lid": lid, "verb": verb}, field, lid, proof=[(subnet.listed, "lists all ports of the subnet")], rows=rows,
                     key=("files", lid, verb), message="LID {lid} {verb}, but no port of the subnet has it",
                 )  # fmt: skip
 
@@ -209,7 +209,7 @@ class RawFiltered(KnowledgeRule):
                 info, shown = near.info_at(frame) if near is not None and near.node.kind == SWITCH else (None, 0)
                 if near is not None and info is not None and filters.__get__(info, PortInfo):
                     yield Seen(table, int(mine[0])).found(
-                        {"slid": slid, "dlid": dlid, "port": near.name_at(frame)}, LRH.lnh, count=len(mine), key=(slid, dlid, lid),
+                        {"slid": slid, "dlid": dlid, "port": near.name_at(frame)}, LRH.lnh, rows=mine, key=(slid, dlid, lid),
                         proof=[(shown, "the filter"), (faced, "the link"), (since, f"whose LID {lid} is")],
                     )  # fmt: skip
 

@@ -183,7 +183,7 @@ class UnknownAttribute(Rule):
             if rows.size:
                 seen = Seen(table, int(rows[0]))
                 arguments = {"mgmt_class": mgmt_class, "attribute_id": attr_id}
-                yield seen.found(arguments, self.at, of=seen.first(MAD), key=key, count=int(rows.size))
+                yield seen.found(arguments, self.at, of=seen.first(MAD), key=key, rows=rows)
 
 
 class TransactionZero(Rule):

@@ -140,7 +140,7 @@ class BroadcastOutside(Rule):
                 yield fault(
                     frame, int(times[index[0]]),
                     {"source": sender.source_text, "group": sender.group_text, "what": step.what, "frame": step.frame}, GRH.dgid,
-                    proof=[(step.frame, step.what)], spans=(Span(frame, at, 16),), count=len(index), key=(sender.group, sender.source),
+                    proof=[(step.frame, step.what)], spans=(Span(frame, at, 16),), frames=frames[index], key=(sender.group, sender.source),
                 )  # fmt: skip
 
 

@@ -44,9 +44,12 @@ class Refused(Record, frozen=True):
     src_qp: int
     """Of datagrams, as several processes may send from one port to one QP; else 0."""
     p_key: int
-    row: int
-    """The first of them."""
-    count: int
+    rows: Int
+
+    @property
+    def row(self) -> int:
+        """The first of them."""
+        return int(self.rows[0])
 
 
 def refused_at_destination(event: ChunkFollowed) -> list[Refused]:
@@ -148,8 +151,8 @@ def _flows(table: ChunkTable, rows: Int, qp: Int, p_key: int, bad: Bad) -> Itera
     slid = u16(data, loc.at("lrh")[rows] + LRH.slid.bit // 8)
     source = source_qps(table, rows, loc.opcode[rows]) * (qp > 1)
     first, inverse = groups((slid, qp, source))
-    for i, count in zip(first.tolist(), np.bincount(inverse).tolist(), strict=True):
-        yield Refused(*bad, int(slid[i]), int(qp[i]), int(source[i]), p_key, int(rows[i]), count)
+    for k, i in enumerate(first.tolist()):
+        yield Refused(*bad, int(slid[i]), int(qp[i]), int(source[i]), p_key, rows[inverse == k])
 
 
 def _answers(header: bytes) -> bool:
@@ -201,7 +204,8 @@ def hit_of(table: ChunkTable, refused: Refused, end: str) -> Hit:
         frame, int(table.chunk.time_ns[refused.row]),
         {"p_key": refused.p_key, "slid": refused.slid, "qp": refused.dest_qp, "port": refused.port.name_at(frame)}, BTH.p_key,
         refused.p_key, proof=[(number, f"taught the {end}'s LID or P_Key table") for number in sorted(set(refused.taught))],
-        evidence=LEARNT, start=int(table.located.at("bth")[refused.row] - table.chunk.offset[refused.row]), count=refused.count,
+        evidence=LEARNT, start=int(table.located.at("bth")[refused.row] - table.chunk.offset[refused.row]),
+        frames=refused.rows + table.chunk.first,
         key=(refused.port.node.slot, refused.port.number, refused.slid, refused.dest_qp, refused.src_qp, refused.p_key),
         message=ENFORCED if enforced else "",
     )  # fmt: skip

@@ -25,6 +25,8 @@ MAX_FLOWS = 65536
 """Directions remembered of each kind; the oldest goes first."""
 CONNECTED_END = 0x40
 """OpCodes below are RC and UC: one destination QP, no source QP."""
+KEPT = 1024
+"""Frames remembered of a direction until it is reported."""
 MANY = -1
 """More than one destination QP was seen between two LIDs."""
 Flow = tuple[int, int, int, int]
@@ -40,6 +42,8 @@ class Direction(Record):
     time_ns: int
     span: Span
     count: int
+    frames: list[int]
+    """The first KEPT of them."""
 
 
 class BothLimited(Rule):
@@ -102,13 +106,12 @@ class BothLimited(Rule):
         first, inverse = groups(keys)
         if len(groups(tuple(column[first] for column in keys[:3]))[0]) < len(first):
             first, inverse = groups((*keys, _turns(keys)))
-        counts = np.bincount(inverse)
         for i in np.argsort(first).tolist():
             lids, src_qp, dest_qp, key = (int(column[first[i]]) for column in keys)
             flow = (lids >> 16, src_qp, lids & 0xFFFF, dest_qp)
-            row = int(native.rows[index[first[i]]])
-            pair = connections.at((flow[2], dest_qp), table.chunk.first + row) if not src_qp else None
-            yield from self._direction(table, flow, key, row, int(counts[i]), pair)
+            frames = native.rows[index[inverse == i]] + table.chunk.first
+            pair = connections.at((flow[2], dest_qp), int(frames[0])) if not src_qp else None
+            yield from self._direction(table, flow, key, frames, pair)
 
     def _destinations(self, ways: Int, place: Int, connected: Bool, frame: int, time_ns: int) -> None:
         """Learn the destination QPs of connected packets; a way is SLID, DLID and QP in one number, and has a place."""
@@ -125,7 +128,7 @@ class BothLimited(Rule):
                 self.only[lids] = MANY
         self.latest[place] = ways
 
-    def _direction(self, table: ChunkTable, flow: Flow, key: int, row: int, count: int, agreed: Connection | None) -> Iterator[Hit]:
+    def _direction(self, table: ChunkTable, flow: Flow, key: int, frames: Int, agreed: Connection | None) -> Iterator[Hit]:
         if key & FULL or not key & BASE:
             self.limited.pop(flow, None)
             return
@@ -133,10 +136,12 @@ class BothLimited(Rule):
         seen = self.limited.get(flow)
         if seen is None or seen.base != base:
             low, high = BTH.p_key.span
-            frame, at = table.chunk.first + row, int(table.located.at("bth")[row] - table.chunk.offset[row])
-            seen = Direction(base, frame, int(table.chunk.time_ns[row]), Span(frame, at + low, high - low), 0)
+            frame, row = int(frames[0]), int(frames[0]) - table.chunk.first
+            at = int(table.located.at("bth")[row] - table.chunk.offset[row])
+            seen = Direction(base, frame, int(table.chunk.time_ns[row]), Span(frame, at + low, high - low), 0, [])
             self.limited.put(flow, seen, seen.frame, seen.time_ns)
-        seen.count += count
+        seen.count += len(frames)
+        seen.frames += frames[: max(KEPT - len(seen.frames), 0)].tolist()
         near = agreed.far((flow[2], flow[3])) if agreed is not None else None
         if near is not None and near[0] == flow[0]:
             back = (flow[2], 0, flow[0], near[1])
@@ -154,7 +159,8 @@ class BothLimited(Rule):
                 self.told.add(pair)
             elif not told:
                 self.dropped.add(seen.frame, seen.time_ns)
-            yield self._hit(flow, seen, back, other, count if told else seen.count + other.count, pair, None if flow[1] else agreed)
+            agreed = None if flow[1] else agreed
+            yield self._hit(flow, seen, back, other, pair, agreed, frames if told else None)
         elif len(self.paired) < MAX_FLOWS:
             self.paired.setdefault(pair, (seen, other) if pair[0] == flow else (other, seen))
         elif pair not in self.paired:
@@ -167,17 +173,20 @@ class BothLimited(Rule):
             if self.only.get((flow[0], flow[2])) == flow[3] and self.only.get((back[0], back[2])) == back[3]:
                 if seen.frame < other.frame:
                     flow, back, seen, other = back, flow, other, seen
-                yield self._hit(flow, seen, back, other, seen.count + other.count, None)
+                yield self._hit(flow, seen, back, other, None)
 
     def _hit(
-        self, flow: Flow, seen: Direction, back: Flow, other: Direction, count: int, key: object, agreed: Connection | None = None
-    ) -> Hit:
-        """The fault is proven by the direction seen later."""
+        self, flow: Flow, seen: Direction, back: Flow, other: Direction, key: object, agreed: Connection | None = None,
+        again: Int | None = None,
+    ) -> Hit:  # fmt: skip
+        """The fault is proven by the direction seen later; `again`: only these frames are new."""
+        frames = sorted([*seen.frames, *other.frames]) if again is None else again
+        count = seen.count + other.count if again is None else len(again)
         reply = [(agreed.rep_frame, "REP of the connection")] if agreed is not None else []
         return fault(
             seen.frame, seen.time_ns, {"p_key": seen.base, "near": flow[0], "far": flow[2], "near_qp": back[3], "far_qp": flow[3]},
-            BTH.p_key, seen.base, spans=(seen.span,), proof=[(other.frame, "the other direction"), *reply], count=count, key=key,
-            evidence=LEARNT if reply else SEEN if flow[1] else INFERRED,
+            BTH.p_key, seen.base, spans=(seen.span,), proof=[(other.frame, "the other direction"), *reply], count=count, frames=frames,
+            key=key, evidence=LEARNT if reply else SEEN if flow[1] else INFERRED,
         )  # fmt: skip
 
 

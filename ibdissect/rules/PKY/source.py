@@ -77,7 +77,7 @@ class PathNotShared(Rule):
                     key,
                     start=int(found.at[at] - table.chunk.offset[row]),
                     proof=[(one, "taught a P_Key table") for one in sorted(set(related))],
-                    count=len(mine),
+                    rows=mine,
                     key=way,
                 )
 

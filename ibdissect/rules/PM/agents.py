@@ -166,5 +166,5 @@ class NoSuchPort(Rule):
                 yield Seen(table, row).found(
                     {"attribute": struct.title, "number": number, "port": str(port), "why": why}, struct.port_select, number,
                     start=int(found.at[i] - table.chunk.offset[row]), proof=[(int(since[0]), "NodeInfo")],
-                    key=(port.node.slot, struct.title, number), count=len(part),
+                    key=(port.node.slot, struct.title, number), rows=part,
                 )  # fmt: skip

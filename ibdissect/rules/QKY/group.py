@@ -89,7 +89,7 @@ class WrongGroupQKey(GroupRule):
                 if held is not None and since < seen.frame and held != q_key:
                     hit = seen.found(
                         {"qp": number, "q_key": value_of(DETH.q_key, q_key), "held": value_of(DETH.q_key, held)}, DETH.q_key,
-                        value_of(DETH.q_key, q_key), proof=[(since, "the service's answer")], count=len(part),
+                        value_of(DETH.q_key, q_key), proof=[(since, "the service's answer")], rows=part,
                         key=(destination, number, q_key), message=SERVICE,
                     )  # fmt: skip
                     hit.severity = WARNING

@@ -24,11 +24,13 @@ with the usual packet lifetime (core/cm.c), may take four times as long (IBA 9.7
 RNR_NAK = 1
 
 
-def of_stream(event: StreamEvent, proof: tuple[int, str] | None = None, count: int = 1, **arguments: object) -> Hit:
+def of_stream(
+    event: StreamEvent, proof: tuple[int, str] | None = None, count: int = 1, frames: tuple[int, ...] = (), **arguments: object
+) -> Hit:  # fmt: skip
     """One finding per stream, at its first frame."""
     return fault(
         event.frame, event.time_ns, {"ends": event.ends.text, "psn": event.psn, **arguments}, BTH.psn, event.psn,
-        proof=(proof,) if proof else (), evidence=LEARNT, count=count, key=event.ends,
+        proof=(proof,) if proof else (), evidence=LEARNT, count=count, frames=frames, key=event.ends,
     )  # fmt: skip
 
 
@@ -87,7 +89,7 @@ class RequestsRepeated(Rule):
 
     @on_event(Repeated)
     def repeated(self, event: Repeated, _context: Context) -> Iterator[Hit]:
-        yield of_stream(event, count=event.count)
+        yield of_stream(event, frames=event.frames)
 
 
 class Wrap(Rule):

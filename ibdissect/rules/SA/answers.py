@@ -118,7 +118,7 @@ class PathLids(Rule):
                         continue
                     hit = seen.found(
                         {"which": which, "lid": lid, "guid": guid, "held": held[0]}, field, of=table.view(PathRecord, int(part[0])),
-                        proof=[(told, "the port's LID")], count=len(part), key=(guid, lid),
+                        proof=[(told, "the port's LID")], rows=found.rows[part], key=(guid, lid),
                     )  # fmt: skip
                     if witness.sure(port, seen.frame):
                         yield hit

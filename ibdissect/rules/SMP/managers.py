@@ -46,8 +46,8 @@ class SetFromNonMaster(Rule):
         if not len(index):
             return
         sender, hidden = senders_of(event.table, asks.rows[index], asks.mad[index])
-        _, first, counts = np.unique(sender << 1 | hidden, return_index=True, return_counts=True)
-        for j, count in zip(first.tolist(), counts.tolist(), strict=True):
+        _, first, which = np.unique(sender << 1 | hidden, return_index=True, return_inverse=True)
+        for k, j in enumerate(first.tolist()):
             row = int(asks.rows[index[j]])
             frame = event.table.chunk.first + row
             judged = _writer(event, context, policy, int(sender[j]), bool(hidden[j]), frame)
@@ -59,7 +59,7 @@ class SetFromNonMaster(Rule):
                 LRH.slid,
                 None if hidden[j] else int(sender[j]),
                 proof=[(taught, "told which port that is")] if taught else [],
-                count=count,
+                rows=asks.rows[index[which.ravel() == k]],
                 key=(int(sender[j]), bool(hidden[j])),
             )
 

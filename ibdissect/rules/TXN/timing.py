@@ -249,7 +249,7 @@ class Flood(Rule):
             what = _what({name: int(getattr(asked, name)[i]) for name in ("mgmt_class", "method", "attribute")})
             yield fault(
                 table.chunk.first + row, int(table.chunk.time_ns[row]), {"what": what, "count": FLOOD + 1}, MAD.method,
-                int(asked.method[i]), count=len(late), key=int(value),
+                int(asked.method[i]), frames=asked.rows[index[late - before]] + table.chunk.first, key=int(value),
             )  # fmt: skip
 
     @staticmethod

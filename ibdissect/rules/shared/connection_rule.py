@@ -74,7 +74,7 @@ class AgreedRule(Rule):
             int(native.opcode[mine[0]]) if self.field is BTH.opcode else value,
             start=start,
             proof=[(pair.req_frame, "REQ of the connection"), (pair.rep_frame, "REP of the connection")],
-            count=len(mine),
+            rows=native.rows[mine],
             key=(end, pair.req_frame, value),
         )
 

@@ -84,6 +84,6 @@ class GroupRule(Rule):
                     value,
                     start=start - int(event.table.chunk.offset[row]),
                     proof=[(since, "the group's record")],
-                    count=len(mine),
+                    rows=mine,
                     key=(gid, dlid, p_key, q_key),
                 )

@@ -106,7 +106,7 @@ class LinkRule(Rule):
                     LRH.dlid,
                     dlid,
                     proof=proof,
-                    count=len(mine),
+                    rows=mine,
                     key=(slid, dlid, self.kind(number)),
                 )
 

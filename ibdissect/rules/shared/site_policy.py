@@ -48,8 +48,8 @@ def forbidden_packets(table: ChunkTable, policy: SitePolicy) -> Iterator[Hit]:
         return
     rows = found.rows[index]
     slid = table.of_rows(LRH.slid)[0][rows].astype(np.int64)
-    keys, first, counts = np.unique(slid << 40 | qp[index] << 16 | p_key[index], return_index=True, return_counts=True)
-    for key, i, count in zip(keys.tolist(), first.tolist(), counts.tolist(), strict=True):
+    keys, first, which = np.unique(slid << 40 | qp[index] << 16 | p_key[index], return_index=True, return_inverse=True)
+    for k, (key, i) in enumerate(zip(keys.tolist(), first.tolist(), strict=True)):
         row = int(rows[i])
         start = int(found.at[index[i]] - table.chunk.offset[row])
         yield Seen(table, row).found(
@@ -57,7 +57,7 @@ def forbidden_packets(table: ChunkTable, policy: SitePolicy) -> Iterator[Hit]:
             BTH.p_key,
             key & 65535,
             start=start,
-            count=count,
+            rows=rows[which.ravel() == k],
             key=(SITE, key),
             message="P_Key 0x{p_key:04x} from {sender} to QP 0x{qp:x}: the site's policy does not allow that partition",
         )
@@ -93,10 +93,10 @@ def foreign_lids(event: ChunkFollowed, context: Context) -> Iterator[Hit]:
     for lids, field, verb in ((native.slid, LRH.slid, "from"), (native.dlid, LRH.dlid, "to")):
         index = np.flatnonzero(foreign[lids])
         for lid, where in by_value(lids[index]):
-            mine = index[where]
-            row = int(native.rows[mine[0]])
+            mine = native.rows[index[where]]
+            row = int(mine[0])
             start = int(event.table.located.at("lrh")[row] - event.table.chunk.offset[row])
-            yield _foreign(event.table, row, start, field, lid, len(mine), f"a packet {verb} LID {lid}", (verb, lid))
+            yield _foreign(event.table, mine, start, field, lid, f"a packet {verb} LID {lid}", (verb, lid))
     told = context.get(PortInfos).of(event)
     if len(told):
         assigned = told.now(PortInfo.lid).astype(np.int64)
@@ -104,12 +104,12 @@ def foreign_lids(event: ChunkFollowed, context: Context) -> Iterator[Hit]:
             lid = int(assigned[i])
             text = f"Set(PortInfo) of {name_of(told, i)} assigns LID {lid}"
             start = int(told.mad[i]) + DATA_AT
-            yield _foreign(event.table, int(told.rows[i]), start, PortInfo.lid, lid, 1, text, ("set", lid))
+            yield _foreign(event.table, told.rows[i : i + 1], start, PortInfo.lid, lid, text, ("set", lid))
 
 
-def _foreign(table: ChunkTable, row: int, start: int, field: Field[int], lid: int, count: int, what: str, key: tuple[str, int]) -> Hit:
-    return Seen(table, row).found(
-        {"what": what}, field, lid, start=start, count=count, key=(SITE, *key), message="{what}, which is outside of the site's LID ranges"
+def _foreign(table: ChunkTable, rows: Int, start: int, field: Field[int], lid: int, what: str, key: tuple[str, int]) -> Hit:
+    return Seen(table, int(rows[0])).found(
+        {"what": what}, field, lid, start=start, rows=rows, key=(SITE, *key), message="{what}, which is outside of the site's LID ranges"
     )
 
 

@@ -1,4 +1,4 @@
-"""What is wrong, and why? The keys f, F and e; the summary has a screen of its own."""
+"""What is wrong, and why? The keys F and e; the summary has a screen of its own."""
 
 from __future__ import annotations
 
@@ -31,16 +31,7 @@ def explain_frame(app: TuiApp) -> None:
         app.push_screen(Choice("Which finding?", entries), lambda key: explain(app, found[int(key)]) if key else None)
 
 
-def next_finding(app: TuiApp) -> None:
-    """Go to the next frame with a finding."""
-    frame = app.model.findings.after(app.main.packets.frame)
-    if frame is None:
-        app.note("No findings" if app.study.finished else "No findings yet")
-    app.jump(frame)
-
-
 COMMANDS = (
-    Command("f", "Next finding", next_finding, "Findings", "next frame with a finding", "next finding", 2),
     Command("F", "Findings pane", lambda app: app.main.toggle("findings"), "Findings", "findings pane; o groups by rule", "findings", 9),
     Command("e", "Explain the finding", explain_frame, "Findings", "explain: what, why, what to do, what proves it", "explain", 5),
 )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ibdissect.study.filters import checked
-from ibdissect.study.find import FindKind, Query, find
+from ibdissect.study.find import FindKind, Query, find, place
 from ibdissect.study.number_text import number
 from ibdissect.study.threads import Latest
 
@@ -87,8 +88,9 @@ class Searching:
         if found is None:
             keys.say(f"{query.kind.value} not found: {query.text}")
             return
-        packets.select(found[0], center=True)
-        packets.tell()
+        packets.highlight = query.text.casefold() if query.kind is FindKind.TEXT else ""
+        packets.redraw()
+        self.app.jumping.to(packets.rows.frame(found[0]), partial(place, query))
         keys.say("search went round" if found[1] else "")
 
 

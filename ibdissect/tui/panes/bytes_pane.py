@@ -34,6 +34,8 @@ class BytesPane(LineList):
         """First byte of the selected field and the one behind it."""
         self.bits = (0, 0)
         """The same in bits from the start of the frame."""
+        self.found: tuple[int, int] | None = None
+        """Bytes that a search found in the frame, to mark with the next field."""
         self.per_line = 8
 
     def count(self) -> int:
@@ -56,6 +58,10 @@ class BytesPane(LineList):
             self.bits = (first, first + node.bits)
             if not self.span[0] <= self.byte < self.span[1]:
                 self.byte = node.offset
+        if self.found is not None:
+            self.span, self.byte = self.found, self.found[0]
+            self.bits = self.span[0] * 8, self.span[1] * 8
+            self.found = None
         self._marked()
 
     def _marked(self) -> None:

@@ -1,47 +1,80 @@
-"""The findings: in frame order or grouped by rule; a jump to the frame, and to what explains it."""
+"""The findings: in frame order or grouped by rule, each opens to all its occurrences; a jump to the frame, and to what explains it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from operator import attrgetter
-
+import numpy as np
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
 
 from ibdissect.lint.finding import Finding, Severity
-from ibdissect.study.findings_store import FindingsStore
+from ibdissect.study.findings_store import FindingsStore, Int, RuleGroup
 from ibdissect.study.number_text import number
 
 from ..messages import ExplainFinding, JumpTo
 from ..widgets.cells import SHAPES, line_of
-from ..widgets.tree_list import TreeList
-
-Entry = Finding | str
-"""A line: a finding, or the code of a rule that stands above its findings."""
+from ..widgets.line_list import LineList
 
 
-class FindingsPane(TreeList[Entry]):
-    """Follows the store; new findings never move the line under the cursor."""
+class FindingsPane(LineList):
+    """Follows the store; new findings never move the line under the cursor. Any number of lines: only those in sight are made."""
 
-    BINDINGS = [("o", "regroup", "by rule / by frame"), ("e", "explain", "explain")]
+    BINDINGS = [
+        ("o", "regroup", "by rule / by frame"), ("e", "explain", "explain"),
+        ("right,l", "open(True)", "open"), ("left,h", "open(False)", "close"),
+    ]  # fmt: skip
 
     def __init__(self, store: FindingsStore, *, id: str = "findings", grouped: bool = False) -> None:
         super().__init__(id=id)
         self.store, self.grouped = store, grouped
-        self._groups: dict[str, list[Finding]] = {}
+        self.opened: set[object] = set()
+        """Codes of rules, or keys of findings, whose occurrences are shown below them."""
+        self.lines: Int = np.empty(0, np.int64)
+        """What each line shows: a place of the store, or -1 - the number of a group."""
+        self._below = np.empty(0, np.bool_)
+        """Which lines are below another."""
+        self._groups: list[RuleGroup] = []
+        self._at: object = None
+        """What the cursor was put on; None: on nothing yet, it stays at the top."""
         self._seen = -1
         self.empty = "Looking for findings…"
 
-    def roots(self) -> Sequence[Entry]:
-        self._groups = {code: sorted(findings, key=attrgetter("frame")) for code, findings in self.store.rules()} if self.grouped else {}
-        return list(self._groups) if self.grouped else self.store.all()
+    # -- lines
 
-    def below(self, item: Entry) -> Sequence[Entry]:
-        return self._groups.get(item, ()) if isinstance(item, str) else ()
+    def count(self) -> int:
+        return len(self.lines)
 
-    def key(self, item: Entry) -> object:
-        return item if isinstance(item, str) else id(item)
+    def _make(self) -> None:
+        store, above = self.store, self.cursor - int(self.scroll_offset.y)
+        self._groups = store.rules() if self.grouped else []
+        tops = -1 - np.arange(len(self._groups)) if self.grouped else store.heads()
+        parts, begin = [], 0
+        for at in [i for i, top in enumerate(tops.tolist()) if self._key(top) in self.opened] if self.opened else ():
+            below = self._children(int(tops[at]))
+            parts += [(tops[begin : at + 1], False), (below, True)]
+            begin = at + 1
+        parts.append((tops[begin:], False))
+        self.lines = np.concatenate([lines for lines, _ in parts])
+        self._below = np.concatenate([np.full(len(lines), deep) for lines, deep in parts])
+        place = self._find(self._at) if self._at is not None else 0
+        self.renew()
+        if place != self.cursor:
+            self.cursor = place
+            self.scroll_to(y=max(place - above, 0), animate=False, immediate=True, force=True)
+
+    def _children(self, line: int) -> Int:
+        return self._groups[-1 - line].places if line < 0 else self.store.again(line)
+
+    def _key(self, line: int) -> object:
+        return self._groups[-1 - line].code if line < 0 else self.store.key(line)
+
+    def _find(self, key: object) -> int:
+        """The line of what the cursor was on."""
+        candidates = [line for line in (-1 - np.arange(len(self._groups))).tolist() if self._key(line) == key]
+        if isinstance(key, tuple):
+            candidates = [place for place in self.store.places(key[0]) if self.store.key(place) == key]
+        found = np.flatnonzero(np.isin(self.lines, candidates))
+        return int(found[0]) if len(found) else min(self.cursor, max(len(self.lines) - 1, 0))
 
     @property
     def outdated(self) -> bool:
@@ -53,34 +86,41 @@ class FindingsPane(TreeList[Entry]):
         if self.store.generation == self._seen and empty == self.empty:
             return
         self._seen, self.empty = self.store.generation, empty
-        self.rebuild()
+        self._make()
 
     @property
     def finding(self) -> Finding | None:
         """The finding at the cursor; of a group, its first."""
-        return self._groups[self.item][0] if isinstance(self.item, str) else self.item
+        line = int(self.lines[self.cursor]) if self.cursor < len(self.lines) else len(self.store)
+        if line >= len(self.store):
+            return None
+        return self._groups[-1 - line].first if line < 0 else self.store.finding(line)
 
     def parts(self, index: int, width: int) -> list[Segment]:
-        entry = self.lines[index][1]
-        dim = self.ink("dim")
-        if isinstance(entry, str):
-            findings = self._groups[entry]
-            first = findings[0]
-            count = max(self.store.by_rule.get(entry, 0), len(findings))
+        line, dim = int(self.lines[index]), self.ink("dim")
+        if line < 0:
+            group = self._groups[-1 - line]
+            found = max(self.store.by_rule.get(group.code, 0), 1)
+            arrow, ink = "▾" if group.code in self.opened else "▸", self.ink(group.severity.value)
             return line_of(
                 (
-                    (f" {self.arrow(entry)} ", dim), (f"{SHAPES[first.severity]} {entry:<7}", self.ink(first.severity.value)),
-                    (f" {first.name:<32}", self.ink("strong")), (f"{number(count):>7}  ", None),
-                    (f"{first.severity.value:<8}  first in frame {first.frame}", dim),
+                    (f" {arrow} ", dim), (f"{SHAPES[group.severity]} {group.code:<7}", ink),
+                    (f" {group.name:<32}", self.ink("strong")), (f"{number(found):>7}  ", None),
+                    (f"{group.severity.value:<8}  in {number(group.frames)} frame{'s' * (group.frames != 1)}, first in"
+                     f" {group.first.frame}", dim),
                 ),
                 width,
             )  # fmt: skip
-        finding = entry
-        times = f"  ×{number(finding.count)}" if finding.count > 1 else ""
-        head: list[tuple[str, Style | None]] = [(f" {SHAPES[finding.severity]} {finding.code:<7}", self.ink(finding.severity.value))]
-        head.append((f" {finding.name:<30}" if not self.grouped else "", self.ink("strong")))
-        if self.grouped:
-            head = [("    ", None)]
+        if line >= len(self.store):
+            return []  # a rule took its findings back
+        finding, below = self.store.finding(line), bool(self._below[index])
+        times = f"  ×{number(finding.count)}" if finding.count > 1 and not below else ""
+        ink = self.ink(finding.severity.value)
+        if below:
+            head: list[tuple[str, Style | None]] = [("     ", None), (SHAPES[finding.severity], ink)]
+        else:
+            arrow = " " if not times else "▾" if self._key(line) in self.opened else "▸"
+            head = [(arrow, dim), (f"{SHAPES[finding.severity]} {finding.code:<7}", ink), (f" {finding.name:<30}", self.ink("strong"))]
         related = ", ".join(f"{one.frame}" if not one.file else one.place for one in finding.related[:4])
         parts = [
             *head, (f" frame {finding.frame:>7}", self.ink("accent")), (f"  {finding.message}", None),
@@ -88,15 +128,35 @@ class FindingsPane(TreeList[Entry]):
         ]  # fmt: skip
         return [*line_of(parts, width - len(times) - 1), Segment(times, self.ink("strong"))]
 
+    # -- keys
+
+    def moved(self) -> None:
+        self._at = self._key(int(self.lines[self.cursor]))
+
     def choose(self) -> None:
-        if self.item is None or isinstance(self.item, str):
-            super().choose()
-        else:
-            self.post_message(JumpTo(self.item.frame))
+        if self.lines[self.cursor] < 0:
+            self.action_open(self._key(int(self.lines[self.cursor])) not in self.opened)
+        elif self.finding is not None:
+            self.post_message(JumpTo(self.finding.frame, self.finding))
+
+    def action_open(self, wanted: bool) -> None:
+        """Show all occurrences of the rule or the finding at the cursor, or hide them."""
+        if self.cursor >= len(self.lines):
+            return
+        top = self.cursor - int(np.argmin(self._below[self.cursor :: -1]))
+        line = int(self.lines[top])
+        if wanted and top == self.cursor and (line < 0 or self.store.finding(line).count > 1):
+            self.opened.add(self._key(line))
+        elif not wanted:
+            self.opened.discard(self._key(line))
+            self.select(top)
+        self._at = self._key(int(self.lines[self.cursor]))
+        self._make()
 
     def action_regroup(self) -> None:
-        self.grouped = not self.grouped
-        self.rebuild()
+        self.grouped, self._at = not self.grouped, None
+        self.cursor = 0
+        self._make()
 
     def action_explain(self) -> None:
         finding = self.finding
@@ -104,10 +164,12 @@ class FindingsPane(TreeList[Entry]):
             self.post_message(ExplainFinding(finding))
 
     def clicked(self, index: int, event: events.Click) -> None:
-        super().clicked(index, event)
-        entry = self.lines[index][1]
-        if event.chain == 1 and not isinstance(entry, str):
-            self.post_message(JumpTo(entry.frame))
+        self.select(index)
+        line = int(self.lines[index])
+        if event.chain == 1 and (line < 0 or (event.x < 1 and not self._below[index])):
+            self.action_open(self._key(line) not in self.opened)
+        elif event.chain == 1:
+            self.choose()
 
 
 def totals(store: FindingsStore) -> list[tuple[str, Severity]]:

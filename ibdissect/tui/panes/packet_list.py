@@ -52,6 +52,8 @@ class PacketList(LineList):
         """Names of ports from subnet files; None without files."""
         self.named = False
         """Whether they stand for addresses."""
+        self.highlight = ""
+        """A text, folded, that is marked where it stands in the list."""
         self.given: dict[str, int] = {}
         self._wanted: dict[str, int] = {}
         self._pages: LRUCache[int, list[Line]] = LRUCache(64)
@@ -205,9 +207,16 @@ class PacketList(LineList):
             quiet = column.key in ("number", "time", "length", "p_key")
             limited = column.key == "p_key" and line.p_key is not None and not line.p_key & 0x8000
             style = self.ink("strong") if limited or (marked and column.key == "number") else dim if quiet else tint
-            segments.append(Segment(fit(text, given, column.align), style))
+            segments += self._marked(fit(text, given, column.align), style)
             segments.append(Segment("  "))
         return segments
+
+    def _marked(self, text: str, style: Style | None) -> list[Segment]:
+        at = text.casefold().find(self.highlight) if self.highlight else -1
+        if at < 0:
+            return [Segment(text, style)]
+        end = at + len(self.highlight)
+        return [Segment(text[:at], style), Segment(text[at:end], self.ink("bits")), Segment(text[end:], style)]
 
     def _text(self, row: int, line: Line, column: Column) -> str:
         key = column.key

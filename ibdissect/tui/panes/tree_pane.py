@@ -35,6 +35,17 @@ class TreeLine:
     findings: list[Finding] = field(default_factory=list)
 
 
+def nodes_of(finding: Finding, tree: Tree) -> list[Node]:
+    """The innermost nodes that hold the bytes of a finding; without bytes, the first of its field."""
+    found = []
+    for span in finding.spans:
+        if span.frame == tree.frame:
+            stop = span.offset + span.length
+            holding = [n for n in tree.walk() if not n.in_front and n.offset <= span.offset and stop <= n.offset + n.length]
+            found += ([node for node in holding if node.name == finding.field] or holding)[-1:]
+    return found or [node for node in tree.walk() if node.name and node.name == finding.field][:1]
+
+
 class TreePane(TreeList[TreeLine]):
     """Shows a `Tree`; what is open stays open from frame to frame."""
 
@@ -54,11 +65,20 @@ class TreePane(TreeList[TreeLine]):
         """The node at the cursor."""
         return self.item.node if self.item is not None else None
 
-    def show_tree(self, tree: Tree, findings: list[Finding]) -> None:
-        """Show a frame; the cursor stays on the same field if the frame has it."""
+    def show_findings(self, findings: list[Finding]) -> None:
+        """There may be more findings than before in the frame shown."""
+        if findings != self.findings:
+            self.findings = findings
+            self.rebuild()
+
+    def show_tree(self, tree: Tree, findings: list[Finding], target: Node | None = None) -> None:
+        """Show a frame; the cursor goes to `target`, else stays on the same field if the frame has it."""
         before = self.node
         self.frame_tree, self.findings, self.lines = tree, findings, []
         self.rebuild()
+        if target is not None:
+            self.reveal_node(target)
+            return
         wanted = next((i for i, (_, line) in enumerate(self.lines) if before is not None and line.node is not None
                        and (line.node.name, line.node.label) == (before.name, before.label)), 0)  # fmt: skip
         self.cursor = wanted
@@ -72,7 +92,10 @@ class TreePane(TreeList[TreeLine]):
         if not covering:
             return
         # The last of equal fields is the one inside; the smallest says most.
-        target = min(reversed(covering), key=lambda node: node.bits)
+        self.reveal_node(min(reversed(covering), key=lambda node: node.bits))
+
+    def reveal_node(self, target: Node) -> None:
+        """Open what a node lies in, and put the cursor on it."""
         level: Sequence[TreeLine] = self.roots()
         while line := next((line for line in level if line.node is not None and any(below is target for below in line.node.walk())), None):
             if line.node is target:
@@ -131,14 +154,8 @@ class TreePane(TreeList[TreeLine]):
         """Findings by the innermost node that holds their bytes."""
         marked: dict[int, list[Finding]] = {}
         for finding in self.findings:
-            for span in finding.spans:
-                if span.frame != tree.frame:
-                    continue
-                stop = span.offset + span.length
-                holding = [n for n in tree.walk() if not n.in_front and n.offset <= span.offset and stop <= n.offset + n.length]
-                exact = [node for node in holding if node.name == finding.field]
-                for node in (exact or holding)[-1:]:
-                    marked.setdefault(id(node), []).append(finding)
+            for node in nodes_of(finding, tree):
+                marked.setdefault(id(node), []).append(finding)
         return marked
 
     def parts(self, index: int, width: int) -> list[Segment]:

@@ -13,9 +13,8 @@ from textual.containers import VerticalScroll
 from textual.screen import Screen
 from textual.widgets import Static
 
-from ibdissect.lint.finding import Finding
 from ibdissect.lint.rule import Rule
-from ibdissect.study.findings_store import FindingsStore
+from ibdissect.study.findings_store import FindingsStore, RuleGroup
 from ibdissect.study.number_text import number
 
 from ..keys.command import Command
@@ -41,23 +40,22 @@ class RuleTable(LineList):
         return len(self.groups)
 
     @property
-    def group(self) -> tuple[str, list[Finding]] | None:
-        """The rule at the cursor with its findings."""
+    def group(self) -> RuleGroup | None:
+        """The rule at the cursor with its occurrences."""
         return self.groups[self.cursor] if self.cursor < len(self.groups) else None
 
     def parts(self, index: int, width: int) -> list[Segment]:
-        code, findings = self.groups[index]
-        first = min(findings, key=lambda finding: finding.frame)
-        ink = self.ink(first.severity.value)
-        count = max(self.store.by_rule.get(code, 0), len(findings))
-        frames = len({finding.frame for finding in findings})
-        head = 3 + 9 + 9 + 34 + 8 + 9 + 13
+        group = self.groups[index]
+        ink = self.ink(group.severity.value)
+        head = 3 + 9 + 9 + 34 + 9 + 9 + 9 + 13
         return [
-            Segment(f" {SHAPES[first.severity]} ", ink), Segment(fit(first.severity.value, 9), ink),
-            Segment(fit(code, 9), self.ink("strong")), Segment(fit(first.name, 33) + " "), Segment(fit(number(count), 8, "right")),
-            Segment(fit(number(frames), 9, "right"), self.ink("dim")),
-            Segment(fit(str(first.frame), 10, "right") + "   ", self.ink("accent")),
-            Segment(cut(first.message, max(width - head - 1, 0)), self.ink("dim")),
+            Segment(f" {SHAPES[group.severity]} ", ink), Segment(fit(group.severity.value, 9), ink),
+            Segment(fit(group.code, 9), self.ink("strong")), Segment(fit(group.name, 33) + " "),
+            Segment(fit(number(self.store.by_rule.get(group.code, 0)), 9, "right")),
+            Segment(fit(number(len(group.places)), 9, "right"), self.ink("dim")),
+            Segment(fit(number(group.frames), 9, "right"), self.ink("dim")),
+            Segment(fit(str(group.first.frame), 10, "right") + "   ", self.ink("accent")),
+            Segment(cut(group.first.message, max(width - head - 1, 0)), self.ink("dim")),
         ]  # fmt: skip
 
     def moved(self) -> None:
@@ -66,7 +64,7 @@ class RuleTable(LineList):
 
     def choose(self) -> None:
         if self.group is not None:
-            self.screen.dismiss(("filter", self.group[0]))
+            self.screen.dismiss(("filter", self.group.code))
 
 
 class SummaryScreen(Screen[tuple[str, str] | None]):
@@ -82,8 +80,9 @@ class SummaryScreen(Screen[tuple[str, str] | None]):
         state = "checked" if self.finished else "so far"
         total = sum(self.store.by_rule.values())
         title = f" Findings   {number(total)} in {number(self.frames)} frames {state}, {len(self.rules)} rules"
+        title += f", {number(len(self.store))} occurrences" + (f" ({self.store.limits})" if self.store.limits else "")
         yield Static(title, classes="screen-title", markup=False)
-        head = f"   {'Severity':<9}{'Code':<9}{'Name':<34}{'Count':>8}{'Frames':>9}{'First':>10}   For example"
+        head = f"   {'Severity':<9}{'Code':<9}{'Name':<34}{'Findings':>9}{'Places':>9}{'Frames':>9}{'First':>10}   For example"
         yield Static(head, classes="table-head", markup=False)
         yield RuleTable(self.store)
         with VerticalScroll(id="rule-page"):
@@ -101,13 +100,13 @@ class SummaryScreen(Screen[tuple[str, str] | None]):
     def show_rule(self) -> None:
         """The page of the rule at the cursor, below the table."""
         group = self.query_one(RuleTable).group
-        rule = self.rules.get(group[0]) if group is not None else None
+        rule = self.rules.get(group.code) if group is not None else None
         self.query_one("#rule-text", Static).update(rule_text(rule) if rule is not None else Text())
 
     def action_explain(self) -> None:
         group = self.query_one(RuleTable).group
         if group is not None:
-            self.dismiss(("explain", group[0]))
+            self.dismiss(("explain", group.code))
 
 
 def _open(app: TuiApp) -> None:
@@ -120,7 +119,7 @@ def _open(app: TuiApp) -> None:
         if what == "filter":
             app.filtering.enter(f'ibdissect.code == "{code}"')
         else:
-            app.explain(next(one for one in findings.all() if one.code == code))
+            app.explain(next(group.first for group in findings.rules() if group.code == code))
 
     app.push_screen(SummaryScreen(findings, study.done, study.rules, study.finished), done)
 

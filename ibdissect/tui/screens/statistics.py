@@ -15,6 +15,7 @@ from ibdissect.dissect.summary_mad import attribute_name
 from ibdissect.flow.exchanges import FASTEST, OCTAVES, Exchange, Kind
 from ibdissect.study.background import Snapshot
 from ibdissect.study.conversations import Conversation
+from ibdissect.study.findings_store import Int
 from ibdissect.study.number_text import duration, number, octets
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.mad import method_name
@@ -35,7 +36,7 @@ class StatisticsScreen(Screen[None]):
 
     BINDINGS = [Binding("escape,q,s", "dismiss(None)", "back")]
 
-    def __init__(self, snapshot: Snapshot, findings: list[int], catalog: Catalog) -> None:
+    def __init__(self, snapshot: Snapshot, findings: tuple[Int, Int], catalog: Catalog) -> None:
         super().__init__()
         self.snapshot, self.findings, self.catalog = snapshot, findings, catalog
 
@@ -43,9 +44,7 @@ class StatisticsScreen(Screen[None]):
         shot = self.snapshot
         tally, line = shot.traffic, shot.traffic.line
         used = max(line.used, 1)
-        marks = [0] * used
-        for time_ns in self.findings:
-            marks[min(line.bucket(time_ns), used - 1)] += 1
+        marks = line.worst(*self.findings)
         span = duration(used * line.step_ns)
         yield Static(f" Statistics   {number(tally.frames)} frames, {octets(tally.octets)}, {span}", classes="screen-title", markup=False)
         with VerticalScroll(id="statistics"):
@@ -131,8 +130,7 @@ def troubles(conversations: list[Conversation]) -> PlainTable:
 
 
 def _open(app: TuiApp, shot: Snapshot) -> None:
-    times = [finding.time_ns for finding in app.model.findings.all()]
-    app.push_screen(StatisticsScreen(shot, times, app.model.catalog))
+    app.push_screen(StatisticsScreen(shot, app.model.findings.ranks(), app.model.catalog))
 
 
 COMMAND = Command("s", "Statistics", lambda app: app.with_snapshot(partial(_open, app)), "Look", "statistics", "statistics", 10)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from rich.style import Style
 from rich.text import Text
 from textual.widget import Widget
 
+from ibdissect.lint.finding import Severity
 from ibdissect.study.number_text import BLOCKS, number, octets, squeeze
 
 from .cells import fit
@@ -15,6 +17,7 @@ from .table_columns import GAP, MARGIN, Heading, fitting
 
 AXIS = 10
 """Cells left of a plot for its scale."""
+MARKS = {severity.rank: severity.value for severity in Severity}
 SHOWN = 12
 """Bars of one kind."""
 
@@ -22,7 +25,7 @@ SHOWN = 12
 class Drawing(Widget):
     """Anything drawn in the colours of plots."""
 
-    COMPONENT_CLASSES = {"plot--bar", "plot--two", "plot--dim", "plot--mark"}
+    COMPONENT_CLASSES = {"plot--bar", "plot--two", "plot--dim", *(f"plot--{name}" for name in MARKS.values())}
 
     def ink(self, name: str) -> Style:
         """A style by name."""
@@ -30,7 +33,7 @@ class Drawing(Widget):
 
 
 class Plot(Drawing):
-    """Columns over time, `height` lines high, with a scale on the left and marks below."""
+    """Columns over time, `height` lines high, with a scale on the left and marks below: the highest rank of a finding, 0 for none."""
 
     def __init__(self, title: str, values: list[int], unit: str, *, two: bool = False, marks: list[int] | None = None) -> None:
         super().__init__(classes="plot")
@@ -49,9 +52,9 @@ class Plot(Drawing):
             cells = "".join(BLOCKS[max(min(round((value / top * height - row) * 8), 8), 1 if value and not row else 0)] for value in points)
             lines.append(Text.assemble((f"{label:>{AXIS - 1}} ", ink("dim")), (cells, bar)))
         if self.marks is not None:
-            found = squeeze(self.marks, width)
-            cells = "".join("▲" if value else "─" for value in found)
-            marks = [(cell, ink("mark" if cell == "▲" else "dim")) for cell in cells]
+            edges = [i * len(self.marks) // width for i in range(width + 1)]
+            found = [max(self.marks[low : max(high, low + 1)], default=0) for low, high in pairwise(edges)]
+            marks = [("▲", ink(MARKS[rank])) if rank else ("─", ink("dim")) for rank in found]
             lines.append(Text.assemble((f"{'findings':>{AXIS - 1}} ", ink("dim")), *marks))
         return Text("\n").join(lines)
 

@@ -15,7 +15,7 @@ async def test_summary_screen(tmp_path: Path) -> None:
         await pilot.press("S")
         assert isinstance(app.screen, SummaryScreen)
         table = app.screen.query_one(RuleTable)
-        place = next(i for i, group in enumerate(table.groups) if group[0] == "PKY003")
+        place = next(i for i, group in enumerate(table.groups) if group.code == "PKY003")
         await pilot.press(*["down"] * place, "enter")
         await until(pilot, lambda: app.main.packets.rows.frames(0, 9) == [3])
         await pilot.press("S", "e")
@@ -27,7 +27,7 @@ async def test_summary_explains_and_filters(tmp_path: Path) -> None:
         await pilot.press("S")
         assert isinstance(app.screen, SummaryScreen)
         table = app.screen.query_one(RuleTable)
-        code = table.groups[1][0]
+        code = table.groups[1].code
         await pilot.press("down", "e")
         await until(pilot, lambda: isinstance(app.screen, PageScreen))
         assert code in app.screen.heading.plain  # type: ignore[attr-defined]

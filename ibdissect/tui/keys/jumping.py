@@ -1,0 +1,129 @@
+"""How does one get from frame to frame: findings, marks, and back again (f, d, ', Alt+Left, Alt+Right)?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ibdissect.dissect.tree import Tree
+from ibdissect.lint.finding import Finding
+from ibdissect.study.find import Place
+from ibdissect.study.findings_store import Int
+from ibdissect.study.shown_frames import FilteredRows
+
+from ..panes.tree_pane import nodes_of
+from .command import Command
+
+if TYPE_CHECKING:
+    from ..app import TuiApp
+
+KEPT = 200
+"""Frames remembered in each direction."""
+Reveal = Callable[[Tree], Place | None]
+
+
+class Jumping:
+    """Goes to frames, and remembers where it came from."""
+
+    def __init__(self, app: TuiApp) -> None:
+        self.app = app
+        self.past: list[int] = []
+        self.ahead: list[int] = []
+        self._asked = 0
+        """Frame at which `f` said that the filter shows no finding; pressed again there, it leaves the filter."""
+
+    def to(self, frame: int | None, reveal: Reveal | None = None) -> None:
+        """Go to a frame, and to what `reveal` finds in its tree; a frame that the filter hides is shown without it."""
+        here = self.app.main.packets.frame
+        if frame and here and frame != here:
+            self.past, self.ahead = [*self.past[-KEPT:], here], []
+        self._go(frame, reveal)
+
+    def to_finding(self, frame: int, finding: Finding | None = None) -> None:
+        """Go to the field of a finding; without one, to that of the frame's worst."""
+
+        def field(tree: Tree) -> Place | None:
+            there = self.app.model.findings.of_frame(frame)
+            found = [finding] if finding is not None else sorted(there, key=lambda one: -one.severity.rank)
+            node = next((node for one in found for node in nodes_of(one, tree)), None)
+            return Place(node) if node is not None else None
+
+        self.to(frame, field)
+
+    def step(self, back: bool) -> None:
+        """Go back to the frame before the last jump, or forward again."""
+        source, target = (self.past, self.ahead) if back else (self.ahead, self.past)
+        if not source:
+            self.app.main.key_bar.say("no jump to go back from" if back else "no jump to go forward to")
+            return
+        target.append(self.app.main.packets.frame)
+        self._go(source.pop(), None)
+
+    def _go(self, frame: int | None, reveal: Reveal | None) -> None:
+        app, packets = self.app, self.app.main.packets
+        if not frame:
+            return
+        row = packets.rows.nearest(frame)
+        if not len(packets.rows) or packets.rows.frame(row) != frame:
+            if app.filtering.text:
+                app.note(f"Frame {frame} does not match the filter: showing all frames")
+                app.main.filter_bar.put("")
+                app.filtering.apply("")
+            row = packets.rows.nearest(frame)
+        app.main.reveal = reveal
+        packets.select(row, center=True)
+        packets.tell()
+
+    def finding(self, *, forward: bool) -> None:
+        """The next or previous frame with a finding, among the frames shown."""
+        app, here = self.app, self.app.main.packets.frame
+        frames = app.model.findings.frames()
+        shown = self._shown(frames)
+        if not len(frames):
+            app.note("No findings" if app.study.finished else "No findings yet")
+        elif not len(shown) and self._asked != here:
+            self._asked = here
+            app.note("No frame shown has a finding; the same key again leaves the filter")
+        else:
+            self._next(shown if len(shown) else frames, forward, "finding")
+
+    def mark(self) -> None:
+        """The next marked frame among those shown."""
+        marked = self._shown(np.array(sorted(self.app.model.marked), np.int64))
+        if len(marked):
+            self._next(marked, True, "mark")
+        else:
+            self.app.note("No frame shown is marked; m marks one")
+
+    def _shown(self, frames: Int) -> Int:
+        rows = self.app.main.packets.rows
+        return frames[np.isin(frames, rows.numbers())] if isinstance(rows, FilteredRows) else frames
+
+    def _next(self, frames: Int, forward: bool, what: str) -> None:
+        here = self.app.main.packets.frame
+        place = int(np.searchsorted(frames, here, "right")) if forward else int(np.searchsorted(frames, here)) - 1
+        around = place in (-1, len(frames))
+        self.app.main.key_bar.say(f"went round to the {'first' if forward else 'last'} {what}" if around else "")
+        frame = int(frames[place % len(frames)])
+        if what == "finding":
+            self.to_finding(frame)
+        else:
+            self.to(frame)
+
+    def only_marked(self) -> None:
+        """Show the marked frames only, or all again."""
+        text = "" if self.app.filtering.text == "frame.marked" else "frame.marked"
+        self.app.filtering.enter(text)
+
+
+COMMANDS = (
+    Command("f", "Next finding", lambda app: app.jumping.finding(forward=True), "Findings", "next, previous frame with a finding",
+            "next finding", 2),
+    Command("d", "Previous finding", lambda app: app.jumping.finding(forward=False), "Findings", "next, previous frame with a finding"),
+    Command("alt+left", "Back", lambda app: app.jumping.step(True), "Move", "back to where a jump came from, and forward"),
+    Command("alt+right", "Forward", lambda app: app.jumping.step(False), "Move", "back to where a jump came from, and forward"),
+    Command("apostrophe", "Next mark", lambda app: app.jumping.mark(), "Move", "next marked frame"),
+    Command("quotation_mark", "Only marked frames, or all", lambda app: app.jumping.only_marked(), "Search", "only marked frames, or all"),
+)  # fmt: skip
