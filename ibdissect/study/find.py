@@ -89,12 +89,13 @@ def place(query: Query, tree: Tree) -> Place | None:
         return Place(node) if node is not None else None
     folded = query.text.casefold()
     node = _node(tree, folded) if query.kind is not FindKind.HEX else None
-    if node is not None:
-        return Place(node)
     wanted = query.hexadecimal(query.text) if query.kind is FindKind.HEX else query.text.encode().lower()
-    at = (tree.data if query.kind is FindKind.HEX else tree.data.lower()).find(wanted)
-    covering = tree.at_byte(at) if at >= 0 else []
-    return Place(min(reversed(covering), key=lambda one: one.bits, default=None), (at, at + len(wanted))) if at >= 0 else None
+    data = tree.data if query.kind is FindKind.HEX else tree.data.lower()
+    at = data.find(wanted) if node is None else data.find(wanted, node.offset, node.offset + node.length)
+    if at < 0:
+        return Place(node) if node is not None else None
+    covering = tree.at_byte(at) if node is None else [node]
+    return Place(min(reversed(covering), key=lambda one: one.bits, default=None), (at, at + len(wanted)))
 
 
 def _node(tree: Tree, folded: str) -> Node | None:

@@ -60,7 +60,8 @@ def test_the_study_judges_as_the_project_says(tmp_path: Path) -> None:
         given = Options(rules=load(), **options)
         model = opened(path)
         study, _ = studied(model, given)
-        shown = [(finding.code, finding.frame, finding.severity) for finding in map(model.findings.finding, model.findings.heads().tolist())]
+        heads = map(model.findings.finding, model.findings.heads().tolist())
+        shown = [(finding.code, finding.frame, finding.severity) for finding in heads]
         linted = check(str(path), given)
         assert sorted(shown) == sorted((finding.code, finding.frame, finding.severity) for finding in linted.findings)
         assert model.findings.counts == {Severity(name): count for name, count in linted.counts.items()}

@@ -256,6 +256,8 @@ class PacketList(LineList):
 
     def tell(self) -> None:
         """Say which frame the cursor is on."""
+        if self._resting is not None:
+            self._resting.stop()
         self._told = self.frame
         if self._told:
             self.post_message(FrameSelected(self._told))
