@@ -63,7 +63,7 @@ TESTED_BY_OTHERS = {
     ),
     "study": (
         "tests/study/test_background.py and tests/tui drive them",
-        "findings_store flows shown_frames threads",
+        "flows shown_frames threads",
     ),
     "table": (
         "tests/table/test_locate*.py and test_mask.py",
