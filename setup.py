@@ -1,10 +1,13 @@
-"""The part in C (docs/decisions/native-parts.md); without a compiler the package installs without it. All else stands in pyproject.toml."""
+"""The part in C (docs/decisions/native-parts.md), without which the package installs where there is no compiler, and the version. All else stands
+in pyproject.toml."""
 
 import os
+from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 
 class Reproducible(build_ext):
@@ -17,6 +20,16 @@ class Reproducible(build_ext):
         super().build_extensions()
 
 
+class Versioned(build_py):
+    """Writes the version, which follows from the tag, into the built package."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            text = f'"""Which version this is."""\n\nVERSION = "{self.distribution.get_version()}"\n'
+            Path(self.build_lib, "ibdissect", "version.py").write_text(text, encoding="utf-8")
+
+
 class StableAbi(bdist_wheel):
     """Names the wheel for Python 3.11 and later, which the library is built for."""
 
@@ -27,5 +40,5 @@ class StableAbi(bdist_wheel):
 
 setup(
     ext_modules=[Extension("ibdissect.native._sums", ["ibdissect/native/sums.c"], optional=True, py_limited_api=True)],
-    cmdclass={"build_ext": Reproducible, "bdist_wheel": StableAbi},
+    cmdclass={"build_ext": Reproducible, "build_py": Versioned, "bdist_wheel": StableAbi},
 )
