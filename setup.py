@@ -1,5 +1,4 @@
-"""The part in C (docs/decisions/native-parts.md), without which the package installs where there is no compiler, and the version. All else stands
-in pyproject.toml."""
+"""The part in C (docs/decisions/native-parts.md), which is left out where there is no compiler, and the version. Else see pyproject.toml."""
 
 import os
 from pathlib import Path

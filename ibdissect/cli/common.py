@@ -193,10 +193,12 @@ def _seconds(text: str | None) -> float | None:
 
 
 def coloured(choice: str | None, stream: IO[str]) -> bool:
-    """Whether to colour: on a terminal, unless NO_COLOR is set (no-color.org)."""
+    """Whether to colour: on a terminal or with FORCE_COLOR, unless NO_COLOR is set (no-color.org, force-color.org)."""
     if choice in ("always", "never"):
         return choice == "always"
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    if os.environ.get("NO_COLOR") or os.environ.get("FORCE_COLOR"):
+        return not os.environ.get("NO_COLOR")
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def painter(choice: str | None, stream: IO[str]) -> Paint:

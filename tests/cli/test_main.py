@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -105,9 +106,12 @@ def test_colour_as_option_and_configuration_say(tmp_path: Path, words: list[str]
     path.write_bytes(erf_pcap([smp(1, 0x10, modifier=1), smp(0x81, 0x10)]))
     (tmp_path / "ibdissect.toml").write_text('color = "always"')
 
-    def coloured(*more: str) -> bool:
-        return b"\x1b[" in commands.run(*words, str(path), *more, cwd=tmp_path).stdout
+    def coloured(*more: str, **env: str) -> bool:
+        environment = {key: value for key, value in os.environ.items() if key not in ("FORCE_COLOR", "NO_COLOR")} | env
+        return b"\x1b[" in commands.run(*words, str(path), *more, cwd=tmp_path, env=environment).stdout
 
     assert coloured() and not coloured("--color", "never")
     (tmp_path / "ibdissect.toml").unlink()
     assert coloured("--color", "always") and not coloured()
+    assert coloured(FORCE_COLOR="1") and not coloured("--color", "never", FORCE_COLOR="1")
+    assert not coloured(FORCE_COLOR="1", NO_COLOR="1")

@@ -1,0 +1,61 @@
+"""Is what a release needs there: the release script's checks, manual pages, places of the project?"""
+
+from __future__ import annotations
+
+import runpy
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from ibdissect.cli import COMMANDS
+
+REPO = Path(__file__).resolve().parents[1]
+
+
+def release(folder: Path, *words: str) -> str:
+    """What the release script says when it refuses."""
+    done = subprocess.run([folder / ".ci/release", *words], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    return done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_a_release_is_refused_before_anything_is_tagged(tmp_path: Path) -> None:
+    (tmp_path / ".ci").mkdir()
+    for name in (".ci/release", "pyproject.toml"):
+        shutil.copy(REPO / name, tmp_path / name)
+    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## 1.2.0 - 2026-11-30\n")
+
+    def git(*words: str) -> str:
+        who = ("-c", "user.name=x", "-c", "user.email=x@localhost")
+        return subprocess.run(["git", *who, *words], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    git("init", "-q")
+    assert "has changes" in release(tmp_path, "1.2.0")
+    git("add", "-A")
+    git("commit", "-qm", "x")
+    assert "usage" in release(tmp_path)
+    assert "not a version" in release(tmp_path, "1.2")
+    assert "no heading '## 1.3.0 - " in release(tmp_path, "1.3.0")
+    assert "write where the project lives" in release(tmp_path, "1.2.0")
+    git("tag", "v1.2.0")
+    assert "is there already" in release(tmp_path, "1.2.0")
+    assert git("tag") == "v1.2.0\n"
+
+
+def test_every_command_has_a_manual_page() -> None:
+    pytest.importorskip("click_man")
+    pages = runpy.run_path(str(REPO / "docs/man_pages.py"))["man_pages"]()
+    assert pages.keys() == {"ibdissect.1", *(f"ibdissect-{name}.1" for name in COMMANDS)}
+    assert r"\-\-write\-baseline" in pages["ibdissect-lint.1"] and "PATH..." in pages["ibdissect-lint.1"]
+    assert all(f"ibdissect-{name}(1)" in pages["ibdissect.1"] for name in COMMANDS)
+
+
+def test_the_project_says_where_it_is() -> None:
+    project = tomllib.loads((REPO / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert {"Source", "Documentation", "Changelog", "Issues"} <= project["urls"].keys()
+    assert "version" in project["dynamic"]
