@@ -1,4 +1,4 @@
-"""The part in C (docs/decisions/native-parts.md), which is left out where there is no compiler, and the version. Else see pyproject.toml."""
+"""The part in C (docs/decisions/native-parts.md), left out where there is no compiler, and the version. For the rest see pyproject.toml."""
 
 import os
 from pathlib import Path
