@@ -168,7 +168,8 @@ class FieldLines(_Plain):
         self.names = names
         plain = {*named_values.FRAME_NAMES, *named_values.ANSWER_NAMES}
         self.fields = {name: named_values.fields_named(opened.catalog, name) for name in names if name.lower() not in plain}
-        self.answers = opened.answers() if any(name.lower() in named_values.ANSWER_NAMES for name in names) else None
+        asked = {name.lower() for name in names} & named_values.ANSWER_NAMES
+        self.answers = opened.answers(asked) if asked else None
         self.first_ns: int | None = None
 
     def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
@@ -213,7 +214,7 @@ class FieldLines(_Plain):
 def answer_texts(answers: Answers, name: str, first: int, count: int, rows: Int) -> list[str]:
     """Values of one of ANSWER_NAMES for the given rows of the chunk that starts at frame `first`; empty if a row has none."""
     of_row, values = answers.values(name, first, count)
-    text = named_values.seconds_text if name.endswith("_time") else str
+    text = named_values.answer_text(name)
     known = dict(zip(of_row.tolist(), map(text, values.tolist()), strict=True))
     return [known.get(row, "") for row in rows.tolist()]
 

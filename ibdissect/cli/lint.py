@@ -186,8 +186,8 @@ def _judged_in_one_pass(shown: Limits | None) -> None:
     """Raise ConfigError for filters that need the results of a finished check."""
     if shown is not None and shown.needs_findings:
         raise ConfigError("-Y", "ibdissect.code", "needs the findings of this very check", hint="choose rules with --select")
-    if shown is not None and shown.needs_answers:
-        raise ConfigError("-Y", "ibdissect.response_frame", "needs answers that come later", hint="use ibdissect.request_frame")
+    if shown is not None and shown.filter is not None and shown.needs_answers:
+        raise ConfigError("-Y", shown.filter.text, "needs answers that come later", hint="use ibdissect.request_frame")
 
 
 def exit_status(reports: Iterable[CaptureReport], fail_on: str) -> int:

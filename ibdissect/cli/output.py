@@ -68,8 +68,8 @@ def shown_of(opened: Capture, common: Common) -> Limits | None:
         for finding in findings_of(opened, common).findings:
             codes.setdefault(finding.frame, []).append(finding.code)
         wanted.findings = codes
-    if wanted is not None and wanted.needs_answers:
-        wanted.answers = opened.answers()
+    if wanted is not None and wanted.filter is not None and wanted.needs_answers:
+        wanted.answers = opened.answers(wanted.filter.names)
     return wanted
 
 

@@ -17,7 +17,7 @@ from ibdissect.cli.output import findings_of, opened_capture, require_extra, sho
 @click.option("--format", "format_", type=click.Choice(("text", "csv", "jsonl")), default="text", show_default=True)
 @common_options
 def command(capture: str, query: str, names: tuple[str, ...], format_: str, common: Common) -> int:
-    """Run QUERY (DuckDB's SQL) over the tables packets, mads, findings and ports of CAPTURE.
+    """Run QUERY (DuckDB's SQL) over the tables packets, mads, messages, findings and ports of CAPTURE.
 
     Columns are named after filter fields, with underscores for dots and without `infiniband.`: bth_destqp. Keys are null
     unless --show-keys is given. A query cannot access files or the network.

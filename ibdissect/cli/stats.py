@@ -20,7 +20,7 @@ from ibdissect.cli.output import opened_capture, shown_of
 def command(capture: str, format_: str, top: int, common: Common) -> None:
     """Print statistics of a capture; `-` reads standard input.
 
-    -Y and --frames limit what is counted, but response times, connections and streams are followed in all frames.
+    -Y and --frames limit what is counted, but response times, connections, streams and messages are followed in all frames.
     """
     from ibdissect.flow.statistics import Statistics
 
@@ -81,6 +81,13 @@ def lines(result: dict[str, Any], paint: Callable[[str, str], str]) -> Iterator[
          *(str(e[name]) for name in _TROUBLE), _codes(e["nak_codes"]), str(e["rnr_naks"]), _or_dash(e["least_credits"]))
         for e in result["streams"]
     ], ("", "from", "to", "QP", "packets", "bytes", "repeated", "in message", "READs", "missing", "NAK (code)", "RNR", "credits"),
+        paint)  # fmt: skip
+    yield from table_lines("Messages", [
+        (e["service"], e["source"], e["destination"], _queue_pair(e["dest_qp"]), ", ".join(f"{n} {kind}" for kind, n in e["kinds"].items()),
+         *(str(e[name]) for name in ("complete", "bytes")), _rate(e["bits_per_second"]),
+         *(_time(e[name]) for name in ("p50_ns", "p95_ns", "p99_ns")), *(str(e[name]) for name in ("retries", "naks", "cnps")))
+        for e in result["messages"]
+    ], ("", "from", "to", "QP", "messages", "complete", "bytes", "rate", "median", "95 %", "99 %", "sent again", "NAKs", "CNPs"),
         paint)  # fmt: skip
     yield from table_lines("Multicast senders", [
         (e["source"], _queue_pair(e["source_qp"]), e["group"], f"0x{e['p_key']:04x}", str(e["packets"]), str(e["payload_bytes"]),

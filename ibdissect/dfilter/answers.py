@@ -1,9 +1,11 @@
-"""Which frame answers which request, and after how long? The values of `ibdissect.request_frame` and similar names."""
+"""Which frame answers which request, after how long, and to which message does it belong? The values of `named_values.ANSWER_NAMES`."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from ibdissect.dissect.named_values import MESSAGE
+from ibdissect.flow.message_table import MessageTable
 from ibdissect.flow.transactions import AnsweredMany, Transactions
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
@@ -15,8 +17,10 @@ _ANSWER, _FIRST, _LATEST, _TIME = range(4)
 class Answers:
     """Requests and answers by frame. Feed it chunks, or events of another `Transactions`; one thread may add, any may read."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, messages: bool = False) -> None:
+        """`messages`: whether the values of messages are wanted, too."""
         self.transactions = Transactions()
+        self.messages = MessageTable() if messages else None
         self._rows: Int = np.empty((1024, 4), np.int64)
         """Frame of the answer (ascending), of the request's first and latest try, response time in nanoseconds."""
         self._count = 0
@@ -30,6 +34,13 @@ class Answers:
         """Process the next chunk."""
         for event in self.transactions.feed(table):
             self.take(event)
+        if self.messages is not None:
+            self.messages.feed(table)
+
+    def finish(self) -> None:
+        """The capture ends."""
+        if self.messages is not None:
+            self.messages.finish()
 
     def take(self, event: object) -> None:
         """Process an event of a `Transactions`; ignores everything but answers."""
@@ -55,11 +66,14 @@ class Answers:
         return int(values[0]) if len(rows) else None
 
     def values(self, name: str, first: int, count: int) -> tuple[Int, Int]:
-        """The values of a name in `named.ANSWER_NAMES` for `count` frames from `first`: rows relative to `first`, ascending, and values.
+        """The values of one of ANSWER_NAMES for `count` frames from `first`: rows relative to `first`, ascending, and values.
 
         For an answer: the frame of the request's latest try, and the nanoseconds since. For a request (its first and its latest
         try): the frame of the answer.
         """
+        if name.startswith(MESSAGE):
+            assert self.messages is not None, "made without messages"
+            return self.messages.values(name.removeprefix(MESSAGE), first, count)
         if name == RESPONSE_FRAME:
             frames, values = self._requests()
         else:

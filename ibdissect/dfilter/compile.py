@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ibdissect.dissect.named_values import ANSWER_NAMES
+from ibdissect.dissect.named_values import ANSWER_NAMES, MESSAGE_NAMES
 from ibdissect.errors import FilterError
 from ibdissect.table.locate import Bool
 from ibdissect.table.mask import rows_where
@@ -65,8 +65,8 @@ class Filter:
 
     @property
     def ahead(self) -> bool:
-        """Whether the filter uses answers in later frames; then `rows` needs `answers` of the whole capture."""
-        return "ibdissect.response_frame" in self.names
+        """Whether the filter uses answers in later frames, or messages; then `rows` needs `answers` of the whole capture."""
+        return "ibdissect.response_frame" in self.names or not self.names.isdisjoint(MESSAGE_NAMES)
 
     def rows(
         self, table: ChunkTable, findings: Findings | None = None, answers: Answers | None = None, marked: Collection[int] = ()
@@ -96,7 +96,7 @@ class Filter:
         from .answers import Answers  # imported only if needed
 
         if self._own is None or table.chunk.first == 1:
-            self._own = Answers()
+            self._own = Answers(messages=not self.names.isdisjoint(MESSAGE_NAMES))
         self._own.feed(table)
         return self._own
 

@@ -10,7 +10,7 @@ from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.capture.scattered import u16
-from ibdissect.dissect.named_values import ANSWER_NAMES, frame_numbers
+from ibdissect.dissect.named_values import ANSWER_NAMES, MESSAGE, MESSAGE_KINDS, frame_numbers
 from ibdissect.table.locate import Int
 from ibdissect.table.series import Blobs, Numbers, Series, blobs_of
 from ibdissect.table.table import ChunkTable
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Findings = Mapping[int, Iterable[str]]
 """Frame number -> codes of the findings in it."""
 HOST_NAMES = {"ibdissect.src.node": LRH.slid, "ibdissect.dst.node": LRH.dlid}
+KIND = f"{MESSAGE}kind"
 TCP = 6
 """Protocol number of TCP."""
 
@@ -66,7 +67,10 @@ def values_of(name: str, table: ChunkTable, state: State) -> Series:
         named = [(row, state.hosts[lid]) for row, lid in zip(table.occurrences(LRH).rows.tolist(), lids, strict=True) if lid in state.hosts]
         return blobs_of(np.array([row for row, _ in named], np.int64), [host.encode() for _, host in named], text=True)
     if state.answers is not None and name in ANSWER_NAMES:
-        return Numbers(*state.answers.values(name, chunk.first, len(table)))
+        rows, values = state.answers.values(name, chunk.first, len(table))
+        if name == KIND:
+            return blobs_of(rows, [MESSAGE_KINDS[value].encode() for value in values.tolist()], text=True)
+        return Numbers(rows, values)
     if name == "_ws.malformed":
         rows = np.flatnonzero(table.located.malformed)
         return Numbers(rows, np.ones(len(rows), np.int64))

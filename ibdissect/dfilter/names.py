@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from msgspec import Struct as Record
 
+from ibdissect.dissect.named_values import MESSAGE_KINDS, MESSAGE_NAMES
 from ibdissect.wire import encapsulation
 from ibdissect.wire.catalog import BOTH, Catalog, StructType
 from ibdissect.wire.expr import Compare, Expr, Or, Present
@@ -38,6 +39,8 @@ COMPUTED: Mapping[str, Kind] = {
     "infiniband": "bytes", "infiniband.payload": "bytes", "tcp.srcport": "uint", "tcp.dstport": "uint", "tcp.port": "uint",
     "_ws.malformed": "none", "ibdissect.code": "string", "ibdissect.request_frame": "uint", "ibdissect.response_frame": "uint",
     "ibdissect.response_time": "reltime", "ibdissect.src.node": "string", "ibdissect.dst.node": "string",
+    **dict.fromkeys(sorted(MESSAGE_NAMES), "uint"), "ibdissect.message.kind": "string", "ibdissect.message.latency": "reltime",
+    "ibdissect.message.complete": "bool",
 }  # fmt: skip
 """Names whose values come from `computed.values_of`."""
 
@@ -54,6 +57,16 @@ LABELS: Mapping[str, str] = {
     "ibdissect.src.node": "Name of the node that has the source LID (--subnet)",
     "ibdissect.dst.node": "Name of the node that has the destination LID (--subnet)",
     "ibdissect.response_time": "Seconds from the request (its latest try) to this answer",
+    "ibdissect.message.kind": "What message the frame belongs to: " + ", ".join(MESSAGE_KINDS),
+    "ibdissect.message.first_frame": "First frame of the message", "ibdissect.message.last_frame": "Last frame of the message",
+    "ibdissect.message.ack_frame": "Frame that completed the message: its acknowledgement or last response",
+    "ibdissect.message.bytes": "Bytes of the message, without repetitions",
+    "ibdissect.message.packets": "Packets of the message, both ways",
+    "ibdissect.message.latency": "Seconds from the message's first packet to its ack_frame",
+    "ibdissect.message.retries": "Packets of the message that were sent again",
+    "ibdissect.message.naks": "NAKs and RNR NAKs of the message",
+    "ibdissect.message.cnps": "Congestion notifications during the message",
+    "ibdissect.message.complete": "The capture has all of the message, and its acknowledgement or responses",
     "arp": "ARP", "icmp": "ICMP", "icmpv6": "ICMPv6", "tcp": "TCP",
     "opa": "An Omni-Path management datagram", "infiniband_link": "A link flow-control packet",
 }  # fmt: skip

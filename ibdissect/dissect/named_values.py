@@ -24,8 +24,15 @@ FRAME_NAMES = (
 )  # fmt: skip
 """Names for properties of a frame that are not bytes of it."""
 
-ANSWER_NAMES = frozenset({"ibdissect.request_frame", "ibdissect.response_frame", "ibdissect.response_time"})
-"""Names that require matching requests with their answers: `dfilter.answers`."""
+MESSAGE_KINDS = ("SEND", "WRITE", "READ", "ATOMIC", "ATOMIC WRITE", "FLUSH", "CM connect", "CM disconnect", "CM SIDR")
+MESSAGE_COLUMNS = (
+    "kind", "first_frame", "last_frame", "ack_frame", "bytes", "packets", "latency", "retries", "naks", "cnps", "complete",
+)  # fmt: skip
+MESSAGE = "ibdissect.message."
+MESSAGE_NAMES = frozenset(MESSAGE + column for column in MESSAGE_COLUMNS)
+"""Names that require putting messages together."""
+ANSWER_NAMES = frozenset({"ibdissect.request_frame", "ibdissect.response_frame", "ibdissect.response_time"}) | MESSAGE_NAMES
+"""Names that require matching requests with their answers, or packets with their message: `dfilter.answers`."""
 
 
 class Run(Record, frozen=True):
@@ -37,6 +44,13 @@ class Run(Record, frozen=True):
     """First byte of each entry in the chunk's data."""
     values: npt.NDArray[Any] | list[bytes]
     """Integers, bool, uint8[k, bytes]; a list of bytes for a field that extends to the end of its structure."""
+
+
+def answer_text(name: str) -> Callable[[int], str]:
+    """What turns a value of one of ANSWER_NAMES into text, as `show -e` prints it."""
+    if name.endswith(".kind"):
+        return MESSAGE_KINDS.__getitem__
+    return seconds_text if name.endswith(("_time", ".latency")) else str
 
 
 def fields_named(catalog: Catalog, name: str) -> tuple[Field[Any], ...]:

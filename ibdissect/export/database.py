@@ -17,8 +17,7 @@ from ibdissect.session.arrow import ArrowColumns, Named, named_columns
 from ibdissect.session.capture import Capture
 from ibdissect.wire.text import printable
 
-from . import tables
-from .findings import SCHEMA, batches
+from . import findings, messages, tables
 from .frames import Shown, selected
 
 PACKETS = (
@@ -49,8 +48,8 @@ SHOWN_ROWS = 10_000
 class Database:
     """A DuckDB of one capture, on disk in a private folder; only tables that the query uses are filled."""
 
-    def __init__(self, opened: Capture, shown: Shown | None, names: Iterable[str], findings: Callable[[], list[Finding]]) -> None:
-        self.opened, self.shown, self.findings = opened, shown, findings
+    def __init__(self, opened: Capture, shown: Shown | None, names: Iterable[str], found: Callable[[], list[Finding]]) -> None:
+        self.opened, self.shown, self.findings = opened, shown, found
         known = opened.catalog.names
         self.names = {
             "packets": named_columns(opened.catalog, [*_there(PACKETS, known), *names], first=True),
@@ -77,7 +76,7 @@ class Database:
     def run(self, query: str) -> pa.RecordBatchReader:
         """The result of a query in batches. Raises FilterError if DuckDB rejects it."""
         try:
-            self._fill([name for name in (*self.names, "findings") if name in query.lower()])
+            self._fill([name for name in (*self.names, "findings", "messages") if name in query.lower()])
         except duckdb.Error as error:
             raise _not_loaded(self.opened, error) from error
         try:
@@ -120,7 +119,7 @@ class Database:
             yield f"... more than {SHOWN_ROWS} rows: --format csv prints all"
 
     def _fill(self, wanted: list[str]) -> None:
-        """Fill the tables: one pass over the capture for all packet tables, one check for the findings."""
+        """Fill the tables: one pass over the capture for all packet tables, one for the messages, one check for the findings."""
         columns = {
             name: ArrowColumns(self.opened.catalog, self.names[name], self.opened.presenter()) for name in wanted if name in self.names
         }
@@ -135,10 +134,16 @@ class Database:
                         some = rows[holds[rows]]
                     if len(some):
                         self._insert(name, pa.Table.from_batches([made.batch(table, some)]), _of_sql(made.schema))
-        if "findings" in wanted:
-            self._create("findings", _of_sql(SCHEMA))
-            for batch in batches(self.findings()):
-                self._insert("findings", pa.Table.from_batches([batch]), _of_sql(SCHEMA))
+        others: dict[str, tuple[pa.Schema, Callable[[], Iterable[pa.RecordBatch]]]] = {
+            "findings": (findings.SCHEMA, lambda: findings.batches(self.findings())),
+            "messages": (messages.SCHEMA, lambda: messages.batches(self.opened, self.shown)),
+        }  # fmt: skip
+        for name in wanted:
+            if name in others:
+                schema, batches = others[name]
+                self._create(name, _of_sql(schema))
+                for batch in batches():
+                    self._insert(name, pa.Table.from_batches([batch]), _of_sql(schema))
 
     def _create(self, name: str, schema: pa.Schema) -> None:
         self.connection.register("new_rows", schema.empty_table())

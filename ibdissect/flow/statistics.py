@@ -1,4 +1,4 @@
-"""The statistics of a capture: packets, response times, connections, streams, multicast and congestion, as plain data."""
+"""The statistics of a capture: packets, response times, connections, streams, messages, multicast and congestion, as plain data."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from .congestion import Congestion
 from .credits import Credits
 from .events import Ends
 from .exchanges import Exchanges
+from .message_statistics import MessageStatistics
+from .messages import Messages
 from .multicast import Multicast
 from .recovery import Counts
 from .reliable import Streams
@@ -33,6 +35,7 @@ class Statistics:
         self.catalog = catalog if catalog is not None else builtin_catalog()
         self.traffic, self.exchanges = Traffic(), Exchanges()
         self.transactions, self.streams, self.connections = Transactions(), Streams(), Connections()
+        self.messages, self.message_statistics = Messages(self.connections), MessageStatistics()
         self.multicast, self.congestion, self.credits = Multicast(), Congestion(), Credits()
 
     def feed(self, table: ChunkTable, shown: Bool | None = None) -> None:
@@ -42,6 +45,8 @@ class Statistics:
         for source in (self.streams, self.connections):
             for _ in source.feed(table):
                 pass  # the counts are in the follower's state
+        for ended in self.messages.feed(table):
+            self.message_statistics.take(ended)
         self.multicast.feed(table)
         self.congestion.feed(table)
         self.credits.feed(table)
@@ -51,12 +56,15 @@ class Statistics:
         """All statistics as plain data; `top` limits the long lists."""
         self.exchanges.finish(self.transactions)
         self.transactions.give_up()
+        for ended in self.messages.finish():
+            self.message_statistics.take(ended)
         return self.traffic.result(top, self._kind) | {
             "response_times": self._response_times(),
             "connections": self._connections(),
             "connection_list": summaries.connections(self.connections, top),
             "datagram_services": summaries.resolutions(self.connections, top),
             "streams": self._streams(top),
+            "messages": self.message_statistics.result(top),
             "multicast": summaries.multicast(self.multicast, top),
             "congestion": summaries.congestion(self.congestion, top),
         }

@@ -31,6 +31,8 @@ FRAME_TYPES = {
     "frame.number": pa.int64(), "frame.time": TIME, "frame.time_epoch": SECONDS, "frame.time_relative": SECONDS,
     "frame.len": pa.int64(), "frame.cap_len": pa.int64(), "frame.interface_id": pa.int32(),
     "ibdissect.request_frame": pa.int64(), "ibdissect.response_frame": pa.int64(), "ibdissect.response_time": SECONDS,
+    **dict.fromkeys(named_values.MESSAGE_NAMES, pa.int64()), "ibdissect.message.kind": pa.string(), "ibdissect.message.latency": SECONDS,
+    "ibdissect.message.complete": pa.bool_(),
 }  # fmt: skip
 """Types of names that are not fields of a structure; those not listed are text."""
 
@@ -121,7 +123,7 @@ class ArrowColumns:
             return pa.array(np.array(MALFORMED, object)[codes], pa.string(), mask=codes == 0)
         values = named_values.frame_numbers(table, name, self.first_ns or 0)[rows]
         kind = FRAME_TYPES[name]
-        return _decimal(values) if kind is SECONDS else pa.array(values, pa.int64()).cast(kind)
+        return decimal(values) if kind is SECONDS else pa.array(values, pa.int64()).cast(kind)
 
     def _answer(self, table: ChunkTable, rows: Int, name: str) -> pa.Array:
         """A column that depends on matching requests with answers; null where a row has none."""
@@ -129,11 +131,14 @@ class ArrowColumns:
         assert self.answers is not None
         of_row, found = self.answers.values(name, table.chunk.first, len(table))
         values[of_row], hidden[of_row] = found, False
-        if not name.endswith("_time"):
-            return pa.array(values[rows], mask=hidden[rows])
+        kind = FRAME_TYPES[name]
+        if pa.types.is_string(kind):
+            return pa.array(np.array(named_values.MESSAGE_KINDS, object)[values[rows]], kind, mask=hidden[rows])
+        if kind is not SECONDS:
+            return pa.array(values[rows].astype(kind.to_pandas_dtype()), kind, mask=hidden[rows])
         import pyarrow.compute as pc  # slow to import, and most columns do not need it
 
-        return pc.if_else(pa.array(~hidden[rows]), _decimal(values[rows]), pa.scalar(None, SECONDS))
+        return pc.if_else(pa.array(~hidden[rows]), decimal(values[rows]), pa.scalar(None, SECONDS))
 
     def _fields(self, table: ChunkTable, rows: Int, column: Named) -> pa.Array:
         """All occurrences of a field, or the first one per row; null where there is none or a key is masked."""
@@ -197,7 +202,7 @@ class ArrowColumns:
         return hidden
 
 
-def _decimal(ns: Int) -> pa.Array:
+def decimal(ns: Int) -> pa.Array:
     """Nanoseconds int64 as decimal seconds, built directly as Arrow's little-endian 128-bit integers."""
     words = np.stack([ns, ns >> 63], axis=1)
     return pa.Array.from_buffers(SECONDS, len(ns), [None, pa.py_buffer(np.ascontiguousarray(words))])

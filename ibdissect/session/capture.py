@@ -10,6 +10,7 @@ from ibdissect import plugins as plugin_loader
 from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.index import FrameIndex
 from ibdissect.capture.opening import Source, open_capture
+from ibdissect.dissect.named_values import MESSAGE_NAMES
 from ibdissect.dissect.tree import Tree, dissect_row
 from ibdissect.errors import CaptureError
 from ibdissect.lint.finding import Finding
@@ -98,16 +99,21 @@ class Capture(Reading):
                     return transfer
         return next((transfer for transfer in transfers.unfinished() if transfer.holds(number)), None)
 
-    def answers(self) -> Answers:
-        """Which frame answers which request in the whole capture; found in one pass on first use. CaptureError for a pipe."""
-        if self._answers is None:
+    def answers(self, names: Iterable[str] = ()) -> Answers:
+        """Which frame answers which request in the whole capture; found in one pass on first use. CaptureError for a pipe.
+
+        `names`: what is asked of it; with one of `named_values.MESSAGE_NAMES` packets are put together to messages, too.
+        """
+        messages = not MESSAGE_NAMES.isdisjoint(map(str.lower, names))
+        if self._answers is None or (messages and self._answers.messages is None):
             from ibdissect.dfilter.answers import Answers  # rarely needed
 
             if not self.reader.again:
                 raise CaptureError(self.path, "must be read twice to match requests with their answers; a pipe can be read only once")
-            found = Answers()
+            found = Answers(messages=messages)
             for table in self.tables(keys=False):
                 found.feed(table)
+            found.finish()
             self._answers = found
         return self._answers
 

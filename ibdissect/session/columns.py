@@ -38,7 +38,7 @@ class Source(Protocol):
     show_keys: bool
 
     def tables(self) -> Iterator[ChunkTable]: ...
-    def answers(self) -> Answers: ...
+    def answers(self, names: Iterable[str] = ()) -> Answers: ...
     def presenter(self) -> Presenter: ...
     def lint(self) -> list[Finding]: ...
 
@@ -143,7 +143,8 @@ class Columns(Mapping[str, Column]):
                 "ibdissect[export]", str(error.name), "is not installed", hint="install it: python -m pip install 'ibdissect[export]'"
             ) from error
         columns = named_columns(self._capture.catalog, names or DEFAULT, first=first)
-        answers = self._capture.answers() if any(column.name in named_values.ANSWER_NAMES for column in columns) else None
+        asked = {column.name for column in columns} & named_values.ANSWER_NAMES
+        answers = self._capture.answers(asked) if asked else None
         return ArrowColumns(self._capture.catalog, columns, self._capture.presenter(), answers)
 
     def _chosen(self) -> Iterator[tuple[ChunkTable, npt.NDArray[np.int64]]]:
@@ -153,7 +154,7 @@ class Columns(Mapping[str, Column]):
         if only is not None and only.codes:
             for finding in self._capture.lint():
                 codes.setdefault(finding.frame, []).append(finding.code)
-        answers = self._capture.answers() if only is not None and only.ahead else None
+        answers = self._capture.answers(only.names) if only is not None and only.ahead else None
         for table in self._capture.tables():
             yield table, np.arange(len(table)) if only is None else np.flatnonzero(only.rows(table, codes, answers))
 

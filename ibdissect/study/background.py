@@ -87,6 +87,8 @@ class Study:
         self.traffic, self.flows, self.exchanges = TrafficCounts(), Flows(), Exchanges()
         self.repeated: set[int] = set()
         """Frames of requests whose PSN was sent before."""
+        assert model.answers.messages is not None
+        self._messages = model.answers.messages
         self._failures = Failures()
         self._linter = Linter(())
         self._follower, self._transactions = Follower(), Transactions()
@@ -124,6 +126,7 @@ class Study:
             return
         self._linter.context.damage = model.damage
         self._linter.finish()
+        self._messages.finish()
         self.exchanges.finish(self._transactions, pairs=True)
         model.findings.settle()
         self._count()
@@ -163,6 +166,7 @@ class Study:
         self.traffic.feed(table)
         self.flows.feed(table)
         model.findings.settle()
+        self._messages.feed(table)
 
     def want(self, answer: Callable[[Snapshot], None]) -> None:
         """Ask for a snapshot; `answer` is called from the study's thread, soon."""

@@ -14,7 +14,7 @@ from ibdissect.capture.chunk import Chunk, Damage
 from ibdissect.capture.index import FrameIndex
 from ibdissect.capture.opening import open_capture
 from ibdissect.dfilter.answers import Answers
-from ibdissect.dissect.named_values import Run, fields_named, runs
+from ibdissect.dissect.named_values import Run, answer_text, fields_named, runs
 from ibdissect.dissect.summary import summaries
 from ibdissect.dissect.tree import Tree, dissect_row
 from ibdissect.dissect.value import Presenter
@@ -87,7 +87,7 @@ class CaptureModel:
         self.catalog = self.reading.catalog
         self.live = follow or not self.reader.again
         self.findings = FindingsStore()
-        self.answers = Answers()
+        self.answers = Answers(messages=True)
         """Requests and answers of the frames studied so far."""
         self.studied_to = 0
         """Findings and answers of frames up to this one are known."""
@@ -200,7 +200,8 @@ class CaptureModel:
         _, value = self.answers.values(name, frame, 1)
         if not len(value):
             return ""
-        return duration(int(value[0])) if name.endswith("_time") else str(value[0])
+        is_time = name.endswith(("_time", ".latency"))
+        return duration(int(value[0])) if is_time else answer_text(name)(int(value[0]))
 
     # -- matching
 

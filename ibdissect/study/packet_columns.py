@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from ibdissect.dissect.named_values import MESSAGE
 from ibdissect.wire.catalog import Catalog
 
 from .capture_model import Line
@@ -53,7 +54,11 @@ ANSWERS = (
     Column("ibdissect.request_frame", "Answers", "right", 7, 10, 4, "ibdissect.request_frame"),
     Column("ibdissect.response_frame", "Answered in", "right", 11, 11, 4, "ibdissect.response_frame"),
     Column("ibdissect.response_time", "Response", "right", 8, 8, 4, "ibdissect.response_time"),
-)
+    Column(f"{MESSAGE}kind", "Message", "left", 6, 13, 4, f"{MESSAGE}kind"),
+    *(Column(MESSAGE + name, title, "right", 8, 10, 4, MESSAGE + name) for name, title in (
+        ("first_frame", "Msg first"), ("last_frame", "Msg last"), ("bytes", "Msg bytes"), ("latency", "Msg time"), ("retries", "Msg again"),
+        ("naks", "Msg NAKs"))),
+)  # fmt: skip
 """Columns that the capture as a whole fills; shown when they are asked for."""
 LEAST_INFO = 24
 GUTTER = 4

@@ -1,0 +1,222 @@
+"""Which packets make up an RDMA message, and was it answered? The packets of many queue pairs at once, as columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct as Record
+from msgspec.structs import astuple
+
+from ibdissect.capture.scattered import looked_up
+from ibdissect.dissect.named_values import MESSAGE_KINDS
+from ibdissect.table.locate import Bool, Int
+from ibdissect.table.rows import places_in
+from ibdissect.wire.opcodes import OPCODES, UC, UD
+
+from .stream_packets import GOES_ON, LEAVES, READ_REQUEST, SERVICE
+
+PLACE_BITS = 36
+"""A place is the number of a stream of requests, and in its lower bits the unwrapped PSN. A message is a range of places."""
+SEND, WRITE, READ, ATOMIC, ATOMIC_WRITE, FLUSH, CONNECT, DISCONNECT, SIDR = range(len(MESSAGE_KINDS))
+REQUEST, ACKNOWLEDGED, REFUSED, READ_DATA, ATOMIC_DATA, NOTIFIED = range(6)
+"""What a packet is to a message: `REFUSED` a NAK or RNR NAK, `NOTIFIED` a CNP."""
+ATOMIC_BYTES = 8
+_FRAME_BITS = 40
+_STARTS = (("SEND", SEND), ("RDMA WRITE", WRITE), ("RDMA READ", READ), ("CmpSwap", ATOMIC), ("FetchAdd", ATOMIC),
+           ("ATOMIC WRITE", ATOMIC_WRITE), ("FLUSH", FLUSH))  # fmt: skip
+_NAMES = [OPCODES[code].operation if code in OPCODES else "" for code in range(256)]
+KIND_OF = np.array([next((kind for start, kind in _STARTS if name.startswith(start)), SEND) for name in _NAMES], np.int8)
+"""The kind of message by the OpCode of a request."""
+
+
+class Parts(Record):
+    """Packets of messages in frame order; arrays of equal length."""
+
+    place: Int
+    frame: Int
+    time_ns: Int
+    opcode: npt.NDArray[np.uint8]
+    length: Int
+    """Payload bytes; -1 if the packet was cut off."""
+    dma_length: Int
+    role: npt.NDArray[np.int8]
+
+    def take(self, index: Int | Bool) -> Parts:
+        """Some of them."""
+        return Parts(*(column[index] for column in astuple(self)))
+
+    @staticmethod
+    def joined(*parts: Parts) -> Parts:
+        """Several, one after the other."""
+        return Parts(*(np.concatenate(columns) for columns in zip(*map(astuple, parts), strict=True)))
+
+
+class MessageColumns(Record):
+    """Messages, arrays of equal length; ordered by `place`."""
+
+    place: Int
+    """Of its first packet."""
+    next: Int
+    """The place behind its last packet, as far as that was seen."""
+    kind: npt.NDArray[np.int8]
+    """Index into MESSAGE_KINDS."""
+    first_frame: Int
+    last_frame: Int
+    begin_ns: Int
+    ack_frame: Int
+    """The frame that completed it: its acknowledgement, or the last response to arrive; 0 if there is none."""
+    latency_ns: Int
+    """From its first packet to `ack_frame`; -1 if not known."""
+    bytes: Int
+    """Payload seen, without repetitions; -1 if packets are cut off."""
+    packets: Int
+    """Packets seen: requests, responses, acknowledgements that name it, CNPs."""
+    retries: Int
+    """Packets of the request that were sent again."""
+    naks: Int
+    """NAKs and RNR NAKs."""
+    cnps: Int
+    """Congestion notifications that came back while it was the newest message."""
+    complete: Bool
+    """All its packets were seen and, unless the service is UC or UD, its acknowledgement or responses."""
+
+    def take(self, index: Int | Bool) -> MessageColumns:
+        """Some of them."""
+        return MessageColumns(*(column[index] for column in astuple(self)))
+
+
+class _Requests(Record):
+    """First transmissions of requests, in order of place, and where messages start among them."""
+
+    place: Int
+    opcode: npt.NDArray[np.uint8]
+    length: Int
+    dma_length: Int
+    start: Int
+    """Index of the first packet of each message."""
+    last: Int
+    """Index of its last packet."""
+
+
+class _Responses(Record):
+    """First copies of the packets with the data of READs, in order of place."""
+
+    place: Int
+    opcode: npt.NDArray[np.uint8]
+    length: Int
+    frame: Int
+
+
+def assembled(parts: Parts) -> MessageColumns:
+    """The messages that packets belong to, complete or not; packets in frame order."""
+    by_place = np.argsort(parts.place, kind="stable")
+    p = parts.take(by_place)
+    data = _data(p)
+    requests = p.take(p.role == REQUEST)
+    sent = _requests(requests, data)
+    start, kind = sent.place[sent.start], KIND_OF[sent.opcode[sent.start]]
+    count = len(start)
+    stream_end = ((start >> PLACE_BITS) + 1) << PLACE_BITS
+    limit = np.minimum(np.append(start[1:], stream_end[-1:]), stream_end)
+    is_read = kind == READ
+    end = np.where(is_read, limit, sent.place[sent.last] + 1)
+    total = np.concatenate(([0], np.cumsum(np.maximum(sent.length, 0))))
+    size = total[sent.last + 1] - total[sent.start]
+    cut = np.add.reduceat(sent.length < 0, sent.start) > 0 if count else np.zeros(0, np.bool_)
+    whole = (looked_up(sent.opcode[sent.start], GOES_ON) == 0) & (looked_up(sent.opcode[sent.last], LEAVES) == 0)
+    ack = _acknowledged(p, end - 1)
+    atomic = np.flatnonzero(kind == ATOMIC)
+    size[atomic], ack[atomic] = ATOMIC_BYTES, _exact(p.take(p.role == ATOMIC_DATA), start[atomic])
+    reads = np.flatnonzero(is_read)
+    end[reads], size[reads], ack[reads], cut[reads] = _read(data, start[reads], limit[reads])
+    size = np.where(cut, sent.dma_length[sent.start], size)
+
+    of = np.searchsorted(start, p.place, side="right") - 1
+    mine = np.flatnonzero((of >= 0) & (p.place < np.append(end, 0)[of]))
+    of, role = of[mine], p.role[mine]
+    firsts = np.searchsorted(of, np.arange(count))
+    last_frame = np.maximum(np.maximum.reduceat(p.frame[mine], firsts) if count else ack, ack)
+    asked = np.flatnonzero(role == REQUEST)
+    per_message = np.bincount(of[asked], minlength=count)
+    first_frame = np.minimum.reduceat(p.frame[mine[asked]], np.cumsum(per_message) - per_message) if count else ack
+    begin, answered = (parts.time_ns[np.searchsorted(parts.frame, frames)] for frames in (first_frame, np.maximum(ack, first_frame)))
+    service = sent.opcode[sent.start] & SERVICE
+    silent = (service == UC) | (service == UD)
+    complete = whole & ((ack > 0) | silent)
+    ack[silent | ~whole] = 0
+    return MessageColumns(
+        place=start, next=end, kind=kind, first_frame=first_frame, last_frame=last_frame, begin_ns=begin, ack_frame=ack,
+        latency_ns=np.where(ack > 0, np.maximum(answered - begin, 0), -1), bytes=size, packets=np.bincount(of, minlength=count),
+        retries=per_message - np.where(is_read, 1, sent.last - sent.start + 1),
+        naks=np.bincount(of[role == REFUSED], minlength=count), cnps=np.bincount(of[role == NOTIFIED], minlength=count), complete=complete,
+    )  # fmt: skip
+
+
+def _data(p: Parts) -> _Responses:
+    found = p.take(p.role == READ_DATA)
+    first = np.ones(len(found.place), np.bool_)
+    np.not_equal(found.place[1:], found.place[:-1], out=first[1:])
+    return _Responses(found.place[first], found.opcode[first], found.length[first], found.frame[first])
+
+
+def _requests(p: Parts, data: _Responses) -> _Requests:
+    """Requests in order of place; a packet goes on with a message if its PSN and its OpCode follow those before it."""
+    first = np.ones(len(p.place), np.bool_)
+    np.not_equal(p.place[1:], p.place[:-1], out=first[1:])
+    one = p.take(first)
+    goes_on, leaves = looked_up(one.opcode, GOES_ON), looked_up(one.opcode, LEAVES)
+    begins = np.ones(len(one.place), np.bool_)
+    begins[1:] = (np.diff(one.place) != 1) | (goes_on[1:] == 0) | (goes_on[1:] != leaves[:-1])
+    reads = (one.opcode & ~np.uint8(SERVICE)) == READ_REQUEST
+    for_rest = np.flatnonzero(reads[1:] & reads[:-1]) + 1
+    if len(for_rest) and len(data.place):
+        # A READ may be asked for again from the first missing response on: the bytes before that are whole packets.
+        at = places_in(data.place, one.place[for_rest - 1])
+        mtu = np.where((at >= 0) & (looked_up(data.opcode[at], LEAVES) > 0), data.length[at], 0)
+        left = one.dma_length[for_rest]
+        had = (one.place[for_rest] - one.place[for_rest - 1]) * mtu
+        begins[for_rest] = (mtu <= 0) | (left <= 0) | (one.dma_length[for_rest - 1] - left != had)
+    start = np.flatnonzero(begins)
+    return _Requests(one.place, one.opcode, one.length, one.dma_length, start, np.append(start[1:], len(begins))[: len(start)] - 1)
+
+
+def _acknowledged(p: Parts, last: Int) -> Int:
+    """The first frame that acknowledges each place in `last` (ascending), directly or by acknowledging a later one; 0 if none does."""
+    told = np.flatnonzero((p.role != REQUEST) & (p.role != NOTIFIED))
+    upto = p.place[told] - (p.role[told] == REFUSED)
+    order = np.argsort(upto, kind="stable")
+    upto, frame = upto[order], p.frame[told[order]]
+    found = np.zeros(len(last), np.int64)
+    if not len(upto):
+        return found
+    # With the stream in the higher bits, the running minimum from the end begins anew with each stream.
+    stream = (upto >> PLACE_BITS) - (upto[0] >> PLACE_BITS)
+    first = np.minimum.accumulate((frame | stream << _FRAME_BITS)[::-1])[::-1] & ((1 << _FRAME_BITS) - 1)
+    at = np.minimum(np.searchsorted(upto, last), len(upto) - 1)
+    good = (upto[at] >= last) & (upto[at] >> PLACE_BITS == last >> PLACE_BITS)
+    found[good] = first[at[good]]
+    return found
+
+
+def _exact(p: Parts, places: Int) -> Int:
+    """The frame of the first packet at each place; 0 if there is none."""
+    at = places_in(p.place, places)
+    return np.where(at >= 0, np.append(p.frame, 0)[at], 0)
+
+
+def _read(data: _Responses, start: Int, limit: Int) -> tuple[Int, Int, Int, Bool]:
+    """Of each READ: the place behind it, its bytes, the frame of the response that made it complete (0: none), whether one is cut off."""
+    low, high = np.searchsorted(data.place, start), np.searchsorted(data.place, limit)
+    tails = np.flatnonzero(looked_up(data.opcode, LEAVES) == 0)
+    tail = np.append(tails, len(data.place))[np.searchsorted(tails, low)]
+    ended = tail < high
+    high = np.where(ended, tail + 1, high)
+    behind = np.append(data.place, 0)
+    end = np.where(ended, behind[tail] + 1, limit)
+    total, cut = (np.concatenate(([0], np.cumsum(column))) for column in (np.maximum(data.length, 0), data.length < 0))
+    complete = np.flatnonzero(ended & (behind[low] == start) & (high - low == end - start))
+    ack = np.zeros(len(start), np.int64)
+    if len(complete):
+        ranges = np.stack([low[complete], high[complete]], axis=1).ravel()
+        ack[complete] = np.maximum.reduceat(np.append(data.frame, 0), ranges)[::2]
+    return end, total[high] - total[low], ack, cut[high] > cut[low]

@@ -1,0 +1,94 @@
+"""How many messages did each queue pair get, at what rate, and how fast were they answered? Fed with what `Messages` ends."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from ibdissect.dissect.named_values import MESSAGE_KINDS
+from ibdissect.dropped import Dropped
+from ibdissect.table.addresses import End
+from ibdissect.table.locate import Int
+
+from .events import Ends
+from .exchanges import BUCKETS_PER_OCTAVE, Times
+from .message_parts import NOTIFIED, PLACE_BITS, REFUSED, REQUEST
+from .messages import Ended
+
+MAX_QUEUE_PAIRS = 4096
+"""Queue pairs counted; messages to further ones are not."""
+_OCTAVES = 40
+_SUMS = ("messages", "complete", "bytes", "packets", "retries", "naks", "cnps")
+"""What is summed; packets after the end of their message count for the last four."""
+Way = tuple[str, End, End, int]
+
+
+class MessageStatistics:
+    """Counts of messages by service, source, destination and destination queue pair."""
+
+    def __init__(self) -> None:
+        self.rows: dict[Way, int] = {}
+        self.dropped = Dropped("queue pairs with messages")
+        size, late = MAX_QUEUE_PAIRS, np.iinfo(np.int64).max  # untouched pages of these arrays take no memory
+        self._sums, self._kinds = np.zeros((len(_SUMS), size), np.int64), np.zeros((size, len(MESSAGE_KINDS)), np.int64)
+        self._begin, self._end = np.full(size, late), np.zeros(size, np.int64)
+        self._least, self._most = np.full(size, late), np.zeros(size, np.int64)
+        self._times = np.zeros((size, _OCTAVES * BUCKETS_PER_OCTAVE), np.int32)
+
+    def take(self, ended: Ended) -> None:
+        """Count messages, and packets that came after their end."""
+        m, late = ended.messages, ended.late
+        row = self._rows_of(m.place, ended)
+        some = row >= 0
+        if not some.all():
+            m, row = m.take(some), row[some]
+        ones = np.ones(len(row), np.int64)
+        for sums, values in zip(self._sums, (ones, m.complete, np.maximum(m.bytes, 0), m.packets, m.retries, m.naks, m.cnps), strict=True):
+            np.add.at(sums, row, values)
+        np.add.at(self._kinds, (row, m.kind), 1)
+        np.minimum.at(self._begin, row, m.begin_ns)
+        np.maximum.at(self._end, row, m.begin_ns + np.maximum(m.latency_ns, 0))
+        timed = m.latency_ns >= 0
+        row, latency = row[timed], m.latency_ns[timed]
+        np.minimum.at(self._least, row, latency)
+        np.maximum.at(self._most, row, latency)
+        bucket = (np.log2(latency + 1.0) * BUCKETS_PER_OCTAVE).astype(np.int64)
+        np.add.at(self._times, (row, np.minimum(bucket, self._times.shape[1] - 1)), 1)
+        row = self._rows_of(late.place, ended)
+        counted = (late.role >= 0, late.role == REQUEST, late.role == REFUSED, late.role == NOTIFIED)
+        for sums, which in zip(self._sums[-len(counted) :], counted, strict=True):
+            np.add.at(sums, row[which & (row >= 0)], 1)
+
+    def result(self, top: int | None = None) -> list[dict[str, Any]]:
+        """The queue pairs as plain data, those with most messages first."""
+        found = []
+        for (service, source, destination, qp), row in sorted(self.rows.items(), key=lambda one: -int(self._sums[0, one[1]]))[:top]:
+            sums = dict(zip(_SUMS, self._sums[:, row].tolist(), strict=True))
+            span = int(self._end[row] - self._begin[row])
+            counts = self._times[row]
+            times = Times(Counter(dict(zip((used := np.flatnonzero(counts)).tolist(), counts[used].tolist(), strict=True))),
+                          int(counts.sum()), int(self._least[row]), int(self._most[row]))  # fmt: skip
+            latencies = {f"p{share}_ns": times.percentile(share / 100) if times.count else None for share in (50, 95, 99)}
+            found.append({
+                "service": service, "source": str(source), "destination": str(destination), "dest_qp": qp, **sums,
+                "kinds": {kind: count for kind, count in zip(MESSAGE_KINDS, self._kinds[row].tolist(), strict=True) if count},
+                "first_ns": int(self._begin[row]), "last_ns": int(self._end[row]),
+                "bits_per_second": sums["bytes"] * 8 * 1_000_000_000 // span if span > 0 else None, **latencies,
+            })  # fmt: skip
+        return found
+
+    def _rows_of(self, place: Int, ended: Ended) -> Int:
+        """The row of each place, int64[n]; -1 beyond the limit."""
+        streams, of = np.unique(place >> PLACE_BITS, return_inverse=True)
+        return np.array([self._row(ended.ends[stream], ended) for stream in streams.tolist()], np.int64)[of]
+
+    def _row(self, ends: Ends, ended: Ended) -> int:
+        way = ends.service, ends.source, ends.destination, ends.dest_qp
+        row = self.rows.get(way, len(self.rows))
+        if row < MAX_QUEUE_PAIRS:
+            self.rows[way] = row
+            return row
+        self.dropped.add(int(ended.frames[-1:].sum()), 0)
+        return -1
