@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import fnmatch
 import glob
 import os
+import re
 from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any
 
 from msgspec import Struct as Record
 from msgspec import field
 
+from ibdissect.capture.remote import ARCHIVES, filesystem, is_url, shown, tried
 from ibdissect.errors import CaptureError
 
 SUFFIXES = (".pcap", ".pcapng", ".cap", ".erf", ".dmp", ".sniffer")
@@ -34,7 +39,7 @@ def discover(paths: Iterable[str]) -> Found:
     seen: set[str] = set()
     for path in paths:
         for file in _expand(path, found):
-            place = os.path.abspath(file)
+            place = file if is_url(file) else os.path.abspath(file)
             if place not in seen:
                 seen.add(place)
                 found.files.append(file)
@@ -42,6 +47,8 @@ def discover(paths: Iterable[str]) -> Found:
 
 
 def _expand(path: str, found: Found) -> list[str]:
+    if is_url(path):
+        return _remote(path, found)
     if os.path.isdir(path):
         return _directory(path, found)
     if path == "-" or os.path.lexists(path) or not glob.has_magic(path):
@@ -56,6 +63,61 @@ def _expand(path: str, found: Found) -> list[str]:
     if not files:
         raise CaptureError(path, "matches no capture", hint=f"captures are named *{' *'.join(SUFFIXES)}")
     return files
+
+
+def _remote(url: str, found: Found) -> list[str]:
+    """What a URL names: itself, the matches of a glob, or all captures below a folder (`s3://bucket/day/`) or in an archive."""
+    link, chain, rest = url.partition("::")
+    scheme, _, place = link.partition("://")
+    archived = scheme in ARCHIVES
+    # In the address of a web server, a question mark begins the query.
+    many = re.search(r"[*?[]" if scheme not in ("http", "https") else r"[*[]", place) is not None
+    folder = not many and (place.endswith("/") or (archived and not place))
+    if not many and not folder and link.partition("?")[0].lower().endswith(NAMES):
+        return [url]
+    if archived:
+        files = _members(url, place, many, folder)
+    else:
+        system, path = filesystem(url)
+        files, folder = tried(partial(_listed, system, path, many, folder), url)
+        system.invalidate_cache()  # the list of a large bucket is a large list
+        # What comes before the path: s3://, or sftp://user@host
+        front = link.rstrip("/").removesuffix(path.rstrip("/"))
+        files = [front + file + chain + rest for file in files]
+    if not many and not folder:
+        return [url]
+    kept = [file for file in sorted(files) if many or file.partition("::")[0].lower().endswith(NAMES)]
+    found.left_out += len(files) - len(kept)
+    if not kept:
+        reason = "matches no file" if many else "is a folder without captures"
+        raise CaptureError(shown(url), reason, hint=f"captures are named *{' *'.join(SUFFIXES)}" if not many else "")
+    return kept
+
+
+def _listed(system: Any, path: str, many: bool, folder: bool) -> tuple[list[str], bool]:
+    """Files that a glob matches, or below a folder; and whether the path is one."""
+    if many:
+        matches = system.glob(path, detail=True)
+        return [name for name, about in matches.items() if about["type"] == "file"], False
+    if folder or system.isdir(path):
+        return system.find(path), True
+    return [], False
+
+
+def _members(url: str, pattern: str, many: bool, folder: bool) -> list[str]:
+    """Members of an archive that a glob matches, or below a folder of it."""
+    if not many and not folder:
+        return []
+    from ibdissect.capture import archives, opening  # rarely needed
+
+    kind, _, archive = archives.split(url)
+    outer, close = opening.seekable(archive)
+    try:
+        names = archives.members(kind, outer, shown(url))
+        matches = [name for name in names if (fnmatch.fnmatchcase(name, pattern) if many else name.startswith(pattern))]
+    finally:
+        close()
+    return [f"{kind}://{name}::{archive}" for name in matches]
 
 
 def _directory(path: str, found: Found) -> list[str]:

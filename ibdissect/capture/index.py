@@ -18,8 +18,10 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.capture.chunk import Chunk
+from ibdissect.capture.remote import Remote
 from ibdissect.capture.scan import Ints
 from ibdissect.capture.stream import SLACK
+from ibdissect.errors import CaptureError
 
 FIELDS = ("position", "caplen", "length", "time_ns", "link", "interface", "lead")
 """What is stored per frame: `position` is its offset in the (decompressed) file, `lead` the bytes of ERF header before it."""
@@ -66,11 +68,11 @@ class _Block(Record, frozen=True):
 class FrameIndex:
     """Frames by number; one thread may add, any thread may read.
 
-    `path` names an uncompressed file that can be read again. Without it (a pipe, a compressed file) the records are copied to an
+    `path` is an uncompressed file that can be read again. Without it (a pipe, a compressed file) the records are copied to an
     unnamed temporary file, which disappears when the index is closed or the program ends.
     """
 
-    def __init__(self, path: str | None) -> None:
+    def __init__(self, path: str | Remote | None) -> None:
         self._blocks: list[_Block] = []
         self._firsts: list[int] = []
         self._lock = threading.Lock()
@@ -81,7 +83,8 @@ class FrameIndex:
         import tempfile
 
         self._spool = None if path is not None else tempfile.TemporaryFile(prefix="ibdissect-")  # noqa: SIM115 - closed by close()
-        self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)) if path is not None else -1
+        self._remote = path if isinstance(path, Remote) else None
+        self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)) if isinstance(path, str) else -1
 
     def __enter__(self) -> FrameIndex:
         return self
@@ -97,6 +100,8 @@ class FrameIndex:
                 self._descriptor = -1
             if self._spool is not None:
                 self._spool.close()
+            if self._remote is not None:
+                self._remote.close()
 
     def add(self, chunk: Chunk) -> None:
         """Add the next chunk of the capture; raises OSError if the temporary copy cannot be written."""
@@ -196,6 +201,15 @@ class FrameIndex:
     def _read(self, into: npt.NDArray[np.uint8], position: int) -> int:
         """Read into an array; returns the number of bytes read."""
         done = 0
+        while self._remote is not None and done < len(into):
+            try:
+                data = self._remote.read(position + done, len(into) - done)
+            except CaptureError:
+                data = b""  # as below
+            if not data:
+                return done
+            into[done : done + len(data)] = np.frombuffer(data, np.uint8)
+            done += len(data)
         with self._lock:
             descriptor = self._descriptor if self._spool is None else -1 if self._spool.closed else self._spool.fileno()
             while done < len(into) and descriptor >= 0:

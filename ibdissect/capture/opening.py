@@ -10,7 +10,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import IO
 
-from ibdissect.capture import pcap, pcapng
+from msgspec.structs import replace
+
+from ibdissect.capture import pcap, pcapng, remote
 from ibdissect.capture.erf import ErfRecords, looks_like_erf
 from ibdissect.capture.reader import CaptureReader, Origin
 from ibdissect.capture.records import Records
@@ -40,7 +42,7 @@ def open_capture(source: Source, *, window: int = WINDOW, follow: bool = False) 
         records = _container(head, origin.path, getattr(stream, "broken", None))
         if origin.again:
             start = origin.start
-            again = Origin(path=origin.path, start=lambda: unpacked(start(), origin.path), again=True, close=origin.close)
+            again = replace(origin, start=lambda: unpacked(start(), origin.path))
         else:
             again = _once(origin, ObjectBytes(stream, head))
         return CaptureReader(again, records, window=window, follow=follow, packed=packed)
@@ -74,9 +76,45 @@ def _origin(source: Source) -> Origin:
     """The bytes of `source`, still compressed."""
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
-        return _standard_input() if path == "-" else _file(path)
+        if path == "-":
+            return _standard_input()
+        return _url(path) if remote.is_url(path) else _file(path)
     name = getattr(source, "name", None)
     return _object(source, name if isinstance(name, str) else "file object")
+
+
+def _url(url: str) -> Origin:
+    if url.startswith(("zip://", "tar://")):
+        return _archived(url)
+    found = remote.Remote(url)
+    if found.size is None:
+        return _once(Origin(path=remote.shown(url), start=io.RawIOBase, again=False, close=found.close), found.once())
+    return Origin(path=remote.shown(url), start=lambda: remote.RemoteBytes(found), again=True, close=found.close, far=True)
+
+
+def _archived(url: str) -> Origin:
+    """A member of an archive: unpacked anew for each reading."""
+    from ibdissect.capture import archives  # rarely needed
+
+    kind, member, archive = archives.split(url)
+    outer, close = seekable(archive)
+    return Origin(
+        path=remote.shown(url), start=lambda: archives.opened(kind, outer, member, remote.shown(url)), again=True, close=close,
+        far=remote.is_url(archive),
+    )  # fmt: skip
+
+
+def seekable(path: str) -> tuple[Callable[[], io.RawIOBase], Callable[[], None]]:
+    """How to open a file or URL for reading at any position, and how to close it in the end. CaptureError if it cannot be."""
+    if not remote.is_url(path):
+        descriptor = _file(path)
+        if not descriptor.again:
+            raise CaptureError(path, "an archive in a pipe cannot be read", hint="store it in a file")
+        return lambda: open(path, "rb", buffering=0), descriptor.close
+    found = remote.Remote(path)
+    if found.size is None:
+        raise CaptureError(remote.shown(path), "an archive cannot be read from a server that sends no ranges", hint="copy it first")
+    return lambda: remote.RemoteBytes(found), found.close
 
 
 def _file(path: str) -> Origin:

@@ -28,6 +28,8 @@ class Origin(Record, frozen=True, kw_only=True):
     again: bool
     """Whether `start` may be called more than once."""
     close: Callable[[], None]
+    far: bool = False
+    """Whether each reading transfers the bytes over a network."""
 
 
 class CaptureReader:
@@ -60,6 +62,11 @@ class CaptureReader:
     def again(self) -> bool:
         """Whether `chunks` may be called more than once: a file yes, a pipe no."""
         return self._origin.again
+
+    @property
+    def far(self) -> bool:
+        """Whether reading again would transfer the capture over a network again."""
+        return self._origin.far
 
     def chunks(self) -> Iterator[Chunk]:
         """The records from the first; raises CaptureError when called again for a pipe."""

@@ -71,6 +71,11 @@ def calm() -> None:
     _Patience.over = False
 
 
+def ended() -> bool:
+    """Whether `wake` has ended reading."""
+    return _Patience.over
+
+
 def waited(read: Callable[[Any], T], argument: Any, nothing: T) -> T:  # Any: a buffer, or how many bytes
     """The result of a read that may block; `nothing` if `wake` ended it."""
     _Patience.reads += 1

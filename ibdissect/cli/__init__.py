@@ -72,7 +72,7 @@ class Commands(click.Group):
         known = self.list_commands(ctx)
         if name in known or ctx.resilient_parsing:  # completion only looks commands up
             return super().resolve_command(ctx, args)
-        if name == "-" or os.path.exists(name):
+        if name == "-" or "://" in name or os.path.exists(name):
             if "tui" not in known:
                 ctx.fail(f"the terminal UI is not installed; print the frames with: ibdissect show {name}")
             return "tui", self.get_command(ctx, "tui"), args

@@ -224,26 +224,30 @@ def damage_text(path: str, damage: Any) -> str:
 
 
 @contextmanager
-def progress_bar(files: list[str], *, quiet: bool = False) -> Iterator[Callable[[int, int], None] | None]:
-    """A callback (frames, bytes so far in the current file) that moves a bar; None if standard error is not a terminal."""
+def progress_bar(files: list[str], *, quiet: bool = False, by_capture: bool = False) -> Iterator[Callable[[int, int], None] | None]:
+    """A callback (frames, bytes so far in the current file) that moves a bar; None if standard error is not a terminal.
+
+    `by_capture`: the callback is called after each capture, with its frames and the number of captures so far.
+    """
     if quiet or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    total = sum(os.path.getsize(file) for file in files if os.path.isfile(file)) or None
+    total = len(files) if by_capture else sum(os.path.getsize(file) for file in files if os.path.isfile(file)) or None
     columns = (BarColumn(), TextColumn("{task.percentage:>3.0f} %  {task.fields[frames]} frames"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=total, frames=0)
-        before = last = 0
+        before = last = counted = 0
 
         def moved(frames: int, position: int) -> None:
-            nonlocal before, last
+            nonlocal before, last, counted
+            counted = counted + frames if by_capture else frames
             if position < last:
                 before += last
             last = position
-            progress.update(task, completed=before + position, frames=f"{frames:,}")
+            progress.update(task, completed=before + position, frames=f"{counted:,}")
 
         yield moved
 

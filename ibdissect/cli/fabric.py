@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ibdissect.capture.remote import shown
 from ibdissect.cli.common import Common, common_options, progress_bar, say, write_json
 from ibdissect.cli.output import opened_capture
 from ibdissect.errors import ConfigError
@@ -85,7 +86,7 @@ def _learnt(path: str | None, at: int | None, common: Common) -> tuple[Subnet, d
         return None if common.show_keys or not is_secret(kind, value) else masker.name(kind, value)
 
     described = describe(follower.subnet, key_text, files.known if files is not None else ())
-    return follower.subnet, {"schema": 1, "capture": path, "frame": frames, **described, "events": _events(story)}
+    return follower.subnet, {"schema": 1, "capture": path and shown(path), "frame": frames, **described, "events": _events(story)}
 
 
 def _events(story: Story) -> list[dict[str, Any]]:

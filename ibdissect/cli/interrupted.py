@@ -14,12 +14,12 @@ INTERRUPTED = 130
 
 
 class Interruptions:
-    """Within this context, the first Ctrl+C only asks to stop; with several jobs, Ctrl+C ends the check at once."""
+    """Within this context, the first Ctrl+C only asks to stop."""
 
-    def __init__(self, jobs: int) -> None:
+    def __init__(self) -> None:
         # Signals can be handled only in the main thread; if SIGINT is ignored (background job of a script), leave it so.
         main = threading.current_thread() is threading.main_thread()
-        self._handles = jobs <= 1 and main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        self._handles = main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
         self._before: Any = None
         self._asked = False
 

@@ -14,8 +14,10 @@ from msgspec import Struct as Record
 
 from ibdissect import report as formats
 from ibdissect.capture.discover import discover
+from ibdissect.capture.remote import shown
 from ibdissect.cli.checking import check_options
 from ibdissect.cli.common import Common, common_options, grouped, progress_bar, say
+from ibdissect.cli.engines import chosen_engine, engine_option
 from ibdissect.cli.interrupted import INTERRUPTED, Interruptions
 from ibdissect.errors import CaptureError, ConfigError
 from ibdissect.lint.result import CaptureReport
@@ -60,6 +62,7 @@ class Wanted(Record):
     statistics: bool
     timing: bool
     jobs: int | None
+    engine: str | None
 
 
 @click.command(short_help="Check captures against the rules.")
@@ -90,6 +93,7 @@ class Wanted(Record):
         metavar="N",
         help="Check N captures at a time, in processes. Default: one, with a second thread that reads ahead; 1 goes without that thread.",
     ),
+    engine_option,
 )
 @common_options
 def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
@@ -112,8 +116,7 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
     finally:
         gc.enable()
     rules = options.rules
-    options.threads = min(2, os.cpu_count() or 1) if wanted.jobs is None else 1
-    jobs = wanted.jobs or 1
+    options.threads = min(2, os.cpu_count() or 1) if wanted.jobs is None and wanted.engine is None else 1
     files = _files(paths)
     for option, target in (("--output", output), ("--write-baseline", write_baseline)):
         if target is not None and any(_same(target, file) for file in files):
@@ -129,15 +132,21 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
     stream = written == "text" and output is None
     paint = common.paint(sys.stdout) if stream else text_report.plain
     reports: list[CaptureReport] = []
-    with progress_bar(files, quiet=common.quiet) as progress, Interruptions(jobs) as asked:
-        for report in check_many(files, options, jobs=jobs, progress=progress, stop=asked.stop):
+    with (
+        chosen_engine(wanted.engine, wanted.jobs, files, common) as engine,
+        progress_bar(files, quiet=common.quiet, by_capture=engine is not None) as progress,
+        Interruptions() as asked,
+    ):
+        for report in check_many(files, options, engine=engine, progress=progress, stop=asked.stop):
             if known is not None:
                 known.apply(report)
             reports.append(report)
+            if engine is not None and progress is not None:
+                progress(report.frames, len(reports))
             if stream:
                 click.echo(text_report.capture_text(report, paint), nl=False)
         if asked.stop():
-            reports += [CaptureReport(path=path, status="interrupted") for path in files[len(reports) :]]
+            reports += [CaptureReport(path=shown(path), status="interrupted") for path in files[len(reports) :]]
     # Do not write a baseline after an interrupted check: it would be incomplete.
     compared = known.finish() if known is not None and not (asked.stop() and write_baseline is not None) else None
     if not stream:

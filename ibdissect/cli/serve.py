@@ -9,6 +9,7 @@ import sys
 
 import click
 
+from ibdissect.capture.remote import is_url, shown
 from ibdissect.cli.common import Common, common_options, say
 from ibdissect.errors import CaptureError, ConfigError
 from ibdissect.wire.text import printable
@@ -49,9 +50,9 @@ def command(capture: str, port: int, follow: bool, common: Common) -> None:
             raise
         raise ConfigError("serve", "textual-serve", "is not installed", hint=INSTALL) from error
     chosen = free_port(port)
-    words = ["tui", os.path.abspath(capture), *(["--follow"] if follow else []), *passed_on(common)]
-    server = LocalServer(command_line(words), HOST, chosen, printable(f"ibdissect {os.path.basename(capture)}"))
-    say(server.address if common.quiet else f"{printable(capture)} is at {server.address}  (Ctrl+C ends it)")
+    words = ["tui", capture if is_url(capture) else os.path.abspath(capture), *(["--follow"] if follow else []), *passed_on(common)]
+    server = LocalServer(command_line(words), HOST, chosen, printable(f"ibdissect {os.path.basename(shown(capture))}"))
+    say(server.address if common.quiet else f"{printable(shown(capture))} is at {server.address}  (Ctrl+C ends it)")
     server.serve()
 
 

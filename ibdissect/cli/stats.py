@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from ibdissect.capture.remote import shown as shown_name
 from ibdissect.cli.common import Common, common_options, progress_bar, write_json
 from ibdissect.cli.output import opened_capture, shown_of
 
@@ -34,7 +35,7 @@ def command(capture: str, format_: str, top: int, common: Common) -> None:
         for entry in result["conversations"]:
             entry |= {end: names.address(entry[end]) for end in ("source", "destination")}
     if format_ == "json":
-        write_json({"schema": 1, "capture": capture, **result})
+        write_json({"schema": 1, "capture": shown_name(capture), **result})
         return
     click.echo("\n".join(lines(result, common.paint(sys.stdout))))
 

@@ -8,6 +8,7 @@ from typing import IO, Any
 
 import click
 
+from ibdissect.capture.remote import shown
 from ibdissect.cli.common import Common, common_options
 from ibdissect.errors import CaptureError
 
@@ -23,8 +24,9 @@ def command(capture: str, follow: bool, common: Common) -> None:
     """
     in_browser = os.environ.get("TEXTUAL_DRIVER", "").startswith("textual.drivers.web_driver:")  # started by `ibdissect serve`
     if not sys.stdout.isatty() and not in_browser:
-        hint = f"print the frames with: ibdissect show {capture}"
-        raise CaptureError(capture, "the terminal UI needs a terminal on standard output", hint=hint)
+        name = shown(capture)
+        hint = f"print the frames with: ibdissect show {name}"
+        raise CaptureError(name, "the terminal UI needs a terminal on standard output", hint=hint)
     common.refuse("frames", reason="the terminal UI shows all frames", hint="use -Y 'frame.number in {1..10}'")
     from ibdissect.cli.checking import check_options
 

@@ -77,8 +77,8 @@ class Compared:
 
 
 def name_from(folder: str, capture: str) -> str:
-    """A capture's path relative to a folder, with slashes; standard input stays "-"."""
-    return capture if capture == "-" else os.path.relpath(capture, folder).replace(os.sep, "/")
+    """A capture's path relative to a folder, with slashes; standard input stays "-", a URL itself."""
+    return capture if capture == "-" or "://" in capture else os.path.relpath(capture, folder).replace(os.sep, "/")
 
 
 def fingerprint(capture: str, finding: Finding) -> str:

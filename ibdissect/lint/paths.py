@@ -26,6 +26,8 @@ class PathIgnores(Record, frozen=True):
         full = os.path.abspath(path)
         # Folder and capture may be reached through a symbolic link: match the path as given and the resolved one.
         names = {os.path.relpath(full, self.folder), os.path.relpath(os.path.realpath(path), os.path.realpath(self.folder))}
+        if "://" in path:  # a URL has no place among the folders; both sides of the comparison are normalized alike
+            full, names = path, {os.path.normpath(path)}
         ignored = [code for glob, codes in self.entries if _hit(glob, names, full) for code in codes]
         return [rule for rule in rules if not any(matches(rule, code) for code in ignored)]
 

@@ -56,7 +56,7 @@ def worst_first(reports: Iterable[CaptureReport]) -> list[Finding]:
 def repository_path(path: str) -> str:
     """A path as the views of GitHub and GitLab need it: in a job there, relative to the repository's root if it is below that."""
     root = os.environ.get("GITHUB_WORKSPACE") or os.environ.get("CI_PROJECT_DIR")
-    if root and path != "-":
+    if root and path != "-" and "://" not in path:
         relative = os.path.relpath(path, root)
         if not relative.startswith(os.pardir):
             path = relative

@@ -38,6 +38,8 @@ def rule_object(rule: type[Rule]) -> dict[str, Any]:
 
 
 def _uri(path: str) -> str:
+    if "://" in path:
+        return quote(path, safe="/:?=&@")
     pure = PurePath(repository_path(path))
     return pure.as_uri() if pure.is_absolute() else quote(os.fsencode(pure.as_posix()))
 

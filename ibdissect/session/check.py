@@ -14,6 +14,7 @@ from msgspec import field
 
 from ibdissect.capture.chunk import LINK_NAMES
 from ibdissect.capture.opening import Source
+from ibdissect.capture.remote import shown
 from ibdissect.capture.stream import calm
 from ibdissect.errors import CaptureError, IbdissectError
 from ibdissect.failures import Failures, collected
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from ibdissect.lint.sightings import Sightings
     from ibdissect.subnet import SubnetFiles
     from ibdissect.subnet.names import Names
+
+    from .spread import Engine
 
 Stop = Callable[[], bool]
 """Called after every window; True ends the check and keeps the findings so far."""
@@ -176,11 +179,12 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     table = None
     # Plugin functions must run in a single thread, and so must timing.
     ahead = options.threads > 1 and reader.again and not options.timing and not options.plugins
+    once = not reader.again or reader.far  # keys are numbered in the same pass
     try:
         edges = options.shown.edges if options.shown is not None else ()
         prepare = linter.prepare if ahead else None
         without_copies = partial(ChunkTable.once, derive=linter.copies.leave_out)
-        for table in reading.tables(keys=not reader.again, progress=progress, prepare=prepare, edges=edges, first=without_copies):
+        for table in reading.tables(keys=once, progress=progress, prepare=prepare, edges=edges, first=without_copies):
             chunk = table.chunk
             shown = options.shown.rows(table) if options.shown is not None else None
             linter.feed(table, shown)
@@ -207,7 +211,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     report.findings = linter.finish()
     if table is not None:
         _describe(fresh, table, packed=reader.packed)  # findings made at the end whose frame is in the last chunk
-    if reader.again and not reading.show_keys and any(secret.value for finding in report.findings for secret in finding.secrets()):
+    if not once and not reading.show_keys and any(secret.value for finding in report.findings for secret in finding.secrets()):
         reading.number_keys()  # a second pass, needed only if a finding shows a key
     report.unnumbered = reading.masker.dropped.count
     rules = {rule.code: rule for rule in linter.rules}
@@ -259,18 +263,25 @@ def _describe(findings: list[Finding], table: ChunkTable, *, packed: bool) -> No
 
 
 def check_many(
-    paths: list[str], options: Options, *, jobs: int = 1, progress: Progress | None = None, stop: Stop | None = None
-) -> Iterable[CaptureReport]:
-    """Reports of several captures in the order of `paths`, from `jobs` processes; a crash loses only the capture it happened in.
+    paths: list[str], options: Options, *, engine: Engine[CaptureReport] | None = None, progress: Progress | None = None,
+    stop: Stop | None = None,
+) -> Iterable[CaptureReport]:  # fmt: skip
+    """Reports of several captures in the order of `paths`; with an engine, a crash loses only the capture it happened in.
 
-    `stop` ends the current check and skips the remaining captures; it is not called with several processes.
+    `stop` ends what runs and skips the remaining captures.
     """
-    if jobs <= 1 or len(paths) <= 1:
-        for path in paths:
-            if stop is not None and stop():
-                return
-            yield check(path, options, progress=progress, stop=stop)
-        return
-    from ibdissect.session.processes import in_processes
+    if engine is not None:
+        from ibdissect.session.spread import spread
 
-    yield from in_processes(paths, partial(check, options=options), jobs)
+        yield from spread(paths, engine(partial(check, options=options)), killed, stop)
+        return
+    for path in paths:
+        if stop is not None and stop():
+            return
+        yield check(path, options, progress=progress, stop=stop)
+
+
+def killed(path: str) -> CaptureReport:
+    """The report of a capture whose check ran out of memory, or was killed."""
+    name = shown(path)
+    return CaptureReport(path=name, status="unreadable", error=f"{name}: the process that checked it died")

@@ -1,4 +1,4 @@
-"""How do several processes check many captures, so that a crash loses only the capture it happened in?"""
+"""How do several processes of this machine work on captures?"""
 
 from __future__ import annotations
 
@@ -6,68 +6,50 @@ import gc
 import signal
 import sys
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from multiprocessing.context import BaseContext
+from typing import Any, Generic, TypeVar
 
-from ibdissect.lint.result import CaptureReport
+from .spread import Work
 
-MOST_PATHS = 16
-"""Captures per task: enough to make the cost of passing a task on negligible."""
-TASKS_PER_JOB = 8
-"""Least number of tasks per process, so that all processes end at about the same time."""
+T = TypeVar("T")
 
-Check = Callable[[str], CaptureReport]
-"""Checks the capture at a path; must be picklable, including its arguments."""
-
-_check: list[Check] = []
-"""The check of this worker process, set when it starts."""
+_work: list[Work[Any]] = []
+"""What this worker process does with a capture, set when it starts."""
 
 
-def in_processes(paths: list[str], check: Check, jobs: int) -> Iterator[CaptureReport]:
-    """Reports in the order of `paths`, checked by `jobs` processes."""
-    size = max(1, min(MOST_PATHS, len(paths) // (jobs * TASKS_PER_JOB)))
-    left = deque(paths[start : start + size] for start in range(0, len(paths), size))
-    while left:
-        for reports in _pooled(left, check, jobs):
-            left.popleft()
-            yield from reports
-        if left:  # a process died on one of the captures being checked: check the first task's captures one by one
-            for path in left.popleft():
-                yield _alone(path, check)
+class Processes(Generic[T]):
+    """A pool of processes; if one dies, all tasks that have not ended raise BrokenProcessPool."""
 
+    died = (BrokenProcessPool,)
 
-def _pooled(tasks: deque[list[str]], check: Check, jobs: int) -> Iterator[list[CaptureReport]]:
-    """Reports of each task, until a process dies."""
-    pool = _pool(min(jobs, len(tasks)), check)
-    try:
-        futures: list[Future[list[CaptureReport]]] = [pool.submit(_work, task) for task in tasks]
-        for future in futures:
-            yield future.result()
-    except (BrokenProcessPool, KeyboardInterrupt, SystemExit) as error:
-        # Do not wait for tasks that have started. The pool would wait forever for a process that it started while another died.
-        for process in tuple((pool._processes or {}).values()):
-            process.kill()
-        if not isinstance(error, BrokenProcessPool):
-            raise
-    finally:  # also if the caller stops early, or on an exception
-        pool.shutdown(cancel_futures=True)
+    def __init__(self, work: Work[T], slots: int) -> None:
+        self.work, self.slots = work, slots
+        self._pool: ProcessPoolExecutor | None = None
 
-
-def _alone(path: str, check: Check) -> CaptureReport:
-    """The report of one capture, in a process of its own."""
-    with _pool(1, check) as pool:
+    def submit(self, paths: list[str]) -> Future[list[T]]:
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(self.slots, mp_context=_context(), initializer=_start, initargs=(self.work,))
         try:
-            return pool.submit(_work, [path]).result()[0]
-        except BrokenProcessPool:  # out of memory, or killed
-            return CaptureReport(path=path, status="unreadable", error=f"{path}: the process that checked it died")
+            return self._pool.submit(_all, paths)
+        except BrokenProcessPool as error:  # died since the last task
+            broken: Future[list[T]] = Future()
+            broken.set_exception(error)
+            return broken
 
+    def mend(self) -> None:
+        if self._pool is not None and self._pool._broken:
+            self.close()
 
-def _pool(jobs: int, check: Check) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(jobs, mp_context=_context(), initializer=_start, initargs=(check,))
+    def close(self) -> None:
+        if self._pool is not None:
+            # Do not wait for tasks that have started. The pool would wait forever for a process that it started while another died.
+            for process in tuple((self._pool._processes or {}).values()):
+                process.kill()
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
 
 
 def _context() -> BaseContext:
@@ -82,11 +64,12 @@ def _context() -> BaseContext:
     return context
 
 
-def _start(check: Check) -> None:
-    _check[:] = [check]
+def _start(work: Work[Any]) -> None:
+    _work[:] = [work]
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches all processes; the first one ends the others
     gc.freeze()  # imported objects live forever: exclude them from garbage collection
 
 
-def _work(paths: list[str]) -> list[CaptureReport]:
-    return [_check[0](path) for path in paths]
+def _all(paths: list[str]) -> list[Any]:
+    return [_work[0](path, stop=None) for path in paths]

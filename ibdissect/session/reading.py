@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from ibdissect.capture.chunk import Chunk, Damage
 from ibdissect.capture.opening import Source, open_capture
 from ibdissect.capture.reader import CaptureReader
+from ibdissect.capture.remote import Remote, is_url
 from ibdissect.errors import CaptureError
 from ibdissect.table.secrets import Masker
 from ibdissect.table.services import Services
@@ -189,11 +190,13 @@ def open_reading(source: Source, *, catalog: Catalog | None = None, show_keys: b
     return Reading(open_capture(source), catalog=catalog, show_keys=show_keys)
 
 
-def plain_path(source: Source, reader: CaptureReader) -> str | None:
-    """The path of a file whose frames can be read in place; None for pipes, file objects and compressed files. CaptureError."""
+def plain_path(source: Source, reader: CaptureReader) -> str | Remote | None:
+    """The file whose frames can be read in place; None for pipes, file objects, archives and compressed files. CaptureError."""
     if not isinstance(source, (str, os.PathLike)) or not reader.again or reader.packed:
         return None
     path = os.fspath(source)
+    if is_url(path):
+        return None if path.startswith(("zip://", "tar://")) else Remote(path)
     try:
         open(path, "rb").close()
     except OSError as error:  # it existed when the capture was opened

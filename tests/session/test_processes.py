@@ -10,18 +10,24 @@ from collections.abc import Iterator
 import pytest
 
 from ibdissect.lint.result import CaptureReport
-from ibdissect.session.processes import in_processes
+from ibdissect.session.check import killed
+from ibdissect.session.processes import Processes
+from ibdissect.session.spread import spread
 
 pytestmark = pytest.mark.slow
 
 
-def checked(path: str) -> CaptureReport:
+def checked(path: str, stop: object = None) -> CaptureReport:
     """A report without reading anything; some names kill the process, one raises."""
     if path.startswith("kill"):
         os.kill(os.getpid(), signal.SIGKILL)
     if path == "raise":
         raise KeyError(path)
     return CaptureReport(path=path, frames=len(path))
+
+
+def in_processes(paths: list[str]) -> Iterator[CaptureReport]:
+    return spread(paths, Processes(checked, 2), killed)
 
 
 @pytest.fixture(params=["alone", "beside a thread"], autouse=True)
@@ -39,14 +45,14 @@ def thread(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def test_reports_come_in_order() -> None:
     paths = [f"{'x' * (i % 7)}{i}" for i in range(50)]
-    assert [report.path for report in in_processes(paths, checked, 2)] == paths
+    assert [report.path for report in in_processes(paths)] == paths
 
 
 @pytest.mark.parametrize("at", [0, 3, 39])
 def test_a_process_that_dies_costs_its_own_capture_only(at: int) -> None:
     paths = [f"p{i}" for i in range(40)]
     paths[at] = "kill"
-    reports = list(in_processes(paths, checked, 2))
+    reports = list(in_processes(paths))
     assert [report.path for report in reports] == paths
     assert [report.path for report in reports if report.error is not None] == ["kill"]
     assert "died" in str(reports[at].error) and reports[at].status == "unreadable"
@@ -54,9 +60,9 @@ def test_a_process_that_dies_costs_its_own_capture_only(at: int) -> None:
 
 def test_several_that_die() -> None:
     paths = ["a", "kill1", "b", "kill2", "kill3", "c"]
-    assert [report.error is None for report in in_processes(paths, checked, 2)] == [True, False, True, False, False, True]
+    assert [report.error is None for report in in_processes(paths)] == [True, False, True, False, False, True]
 
 
 def test_a_bug_is_not_hidden() -> None:
     with pytest.raises(KeyError):
-        list(in_processes(["a", "raise", "b"], checked, 2))
+        list(in_processes(["a", "raise", "b"]))

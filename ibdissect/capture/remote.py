@@ -1,0 +1,236 @@
+"""How is a capture read that a URL names? In ranges of bytes through fsspec, never as a local copy.
+
+Passwords and signatures in URLs are for the server alone: everything shown or raised here uses `shown(url)`.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+from urllib.parse import unquote
+
+from ibdissect.capture.stream import ended
+from ibdissect.errors import CaptureError
+
+T = TypeVar("T")
+FIRST = 1 << 18
+"""Bytes at the start that are kept, because every command reads them several times."""
+BLOCK = 4 << 20
+"""Least number of bytes requested at once; larger reads are requested as they are."""
+LEAST = 1 << 16
+"""After failures, smaller ranges are requested, down to this size: a server may cut every connection after some bytes."""
+ATTEMPTS = 6
+"""How often in a row a request may fail."""
+PAUSE_S = 0.2
+"""Pause after the first failure; it doubles with each."""
+ARCHIVES = ("zip", "tar")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_LASTING = (FileNotFoundError, PermissionError, NotImplementedError, IsADirectoryError, ImportError)
+"""Failures that another attempt would repeat."""
+
+
+def is_url(path: str) -> bool:
+    """Whether a path names something that is not a file of this machine."""
+    return _URL.match(path) is not None
+
+
+def shown(path: str) -> str:
+    """A path or URL without user names of web servers, passwords and query strings."""
+    return "::".join(map(_shown, path.split("::"))) if is_url(path) else path
+
+
+def _shown(link: str) -> str:
+    scheme, mark, rest = link.partition("://")
+    if not mark or scheme in ARCHIVES:
+        return link
+    rest, asked, _ = rest.partition("?")
+    if scheme in ("http", "https"):
+        rest = re.sub(r"^(?:[^/@]*|[^/@:]*:(?!\d+/).*)@", "", rest)
+    else:
+        rest = re.sub(r"^([^/@:]*):(?!\d+/).*@", r"\1@", rest)
+    return f"{scheme}://{rest}" + ("?..." if asked else "")
+
+
+def _words(error: BaseException, url: str) -> str:
+    """What a library said, without secrets of the URL."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    text = re.sub(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\")\]]+", lambda found: shown(found[0]), text)
+    for link in url.split("::"):
+        rest, _, asked = link.partition("://")[2].partition("?")
+        given = re.match(r"[^/@:]*:(?!\d+/)(.*)@", rest)
+        for secret in [*filter(None, re.split("[&=]", asked)), *([given[1]] if given else [])]:
+            if len(secret) > 3:
+                text = text.replace(secret, "...").replace(unquote(secret), "...")
+    return text
+
+
+def filesystem(url: str) -> tuple[Any, str]:
+    """fsspec's file system for a URL, and the path there. CaptureError without fsspec or the library for that kind of URL."""
+    try:
+        import fsspec
+    except ModuleNotFoundError:
+        hint = "install what reads URLs: python -m pip install 'ibdissect[remote]'"
+        raise CaptureError(shown(url), "fsspec is not installed", hint=hint) from None
+    found: tuple[Any, str] = tried(lambda: fsspec.core.url_to_fs(url), url)
+    return found
+
+
+def tried(request: Callable[[], T], url: str) -> T:
+    """The result of a request, repeated if it fails in a way that may pass. CaptureError."""
+    for attempt in range(ATTEMPTS):
+        try:
+            return request()
+        except Exception as error:  # libraries raise what they like
+            if attempt == ATTEMPTS - 1 or _lasting(error) or ended():
+                raise _failure(error, url) from None
+            time.sleep(PAUSE_S * 2**attempt)
+    raise AssertionError
+
+
+def _lasting(error: Exception) -> bool:
+    status = getattr(error, "status", None)
+    refused = isinstance(status, int) and 400 <= status < 500 and status not in (408, 429)
+    return refused or isinstance(error, (*_LASTING, ValueError, TypeError)) or "Credentials" in type(error).__name__
+
+
+def _failure(error: Exception, url: str) -> CaptureError:
+    if isinstance(error, FileNotFoundError):
+        return CaptureError(shown(url), "no such file")
+    if isinstance(error, PermissionError):
+        return CaptureError(shown(url), "permission denied", hint="credentials come from where the library of that store looks for them")
+    if isinstance(error, ImportError):
+        return CaptureError(shown(url), f"a library is missing: {_words(error, url).partition(': ')[2]}")
+    return CaptureError(shown(url), f"cannot be read: {_words(error, url)}")
+
+
+class Remote:
+    """An opened URL: bytes by position, for any number of streams and threads."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._lock = threading.Lock()
+        self._first: bytes | None = None
+        self._block = (0, b"")
+        system, path = filesystem(url)
+        self._file = tried(lambda: system.open(path, "rb", cache_type="none"), url)
+        self.size: int | None = tried(self._measured, url)
+        """None: the server sends no ranges, so the bytes come once, in order."""
+        if url.startswith(("http://", "https://")) and self.size is not None and not tried(self._ranges, url):
+            self._file.close()
+            self._file, self.size = tried(lambda: system.open(path, "rb", block_size=0), url), None
+
+    def _measured(self) -> int | None:
+        if hasattr(self._file, "size"):
+            size: int | None = self._file.size
+            return size
+        return int(self._file.seek(0, io.SEEK_END))
+
+    def _ranges(self) -> bool:
+        """Whether a web server sends parts of a file; many send the whole one whatever is asked for."""
+        try:
+            self._file.seek(1)
+            self._file.read(1)
+        except ValueError:
+            return False
+        return True
+
+    def close(self) -> None:
+        with self._lock:
+            self._file.close()
+
+    def once(self) -> io.RawIOBase:
+        """The bytes of a server without ranges."""
+        return _Once(self._file, self.url)
+
+    def read(self, position: int, wanted: int) -> bytes:
+        """Bytes at a position: as many as wanted, or some of them; none at the end. CaptureError."""
+        assert self.size is not None
+        with self._lock:
+            if self._first is None:
+                self._first = self._ranged(0, min(FIRST, self.size))
+            if position < len(self._first):
+                return self._first[position : position + wanted]
+            if wanted >= BLOCK:
+                return self._ranged(position, min(wanted, self.size - position))
+            start, block = self._block
+            if not start <= position < start + len(block):
+                start, block = self._block = position, self._ranged(position, min(BLOCK, self.size - position))
+            return block[position - start : position - start + wanted]
+
+    def _ranged(self, position: int, count: int) -> bytes:
+        """A range of the file, in as many requests as it needs."""
+        parts: list[bytes] = []
+        step, left, failed = count, count, 0
+        while left > 0:
+            try:
+                self._file.seek(position)
+                data: bytes = self._file.read(min(step, left))
+                if len(data) > min(step, left):
+                    raise CaptureError(shown(self.url), f"the server sent {len(data)} bytes where {min(step, left)} were asked for")
+                if not data:
+                    raise EOFError(f"the server sent nothing at byte {position} of {self.size}")
+            except CaptureError:
+                raise
+            except Exception as error:
+                failed += 1
+                if ended():
+                    break
+                if failed == ATTEMPTS or _lasting(error):
+                    raise _failure(error, self.url) from None
+                step = max(LEAST, step // 4)
+                time.sleep(PAUSE_S * 2 ** (failed - 1))
+                continue
+            failed = 0
+            parts.append(data)
+            position, left = position + len(data), left - len(data)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+class RemoteBytes(io.RawIOBase):
+    """One stream over a `Remote`, with its own position."""
+
+    def __init__(self, remote: Remote) -> None:
+        self.remote, self.position = remote, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self.position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self.position = offset + (0, self.position, self.remote.size or 0)[whence]
+        return self.position
+
+    def readinto(self, buffer: Any) -> int:  # Any: the buffer protocol has no type before Python 3.12
+        view = memoryview(buffer)
+        data = self.remote.read(self.position, len(view)) if self.position < (self.remote.size or 0) else b""
+        view[: len(data)] = data
+        self.position += len(data)
+        return len(data)
+
+
+class _Once(io.RawIOBase):
+    """A stream that cannot be sought: a failure ends it, as nothing can be asked for again."""
+
+    def __init__(self, file: Any, url: str) -> None:
+        self.file, self.url = file, url
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # Any: see above
+        view = memoryview(buffer)
+        try:
+            data: bytes = self.file.read(min(len(view), FIRST))
+        except Exception as error:
+            raise _failure(error, self.url) from None
+        view[: len(data)] = data
+        return len(data)

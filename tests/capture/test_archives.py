@@ -1,0 +1,129 @@
+"""Are captures in archives read as the files are, and do hostile archives cost little?"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import tarfile
+import tracemalloc
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from ibdissect.capture import archives
+from ibdissect.capture.discover import discover
+from ibdissect.capture.opening import open_capture
+from ibdissect.errors import CaptureError
+from tests.conftest import REPO
+
+LAB = REPO / "captures/pkey-lab.pcap"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the same captures as zip, tar and compressed tar; the working directory."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(REPO / "captures/mkey-enforced.pcap.gz", "b.pcap.gz")
+    with zipfile.ZipFile("x.zip", "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.write(LAB, "day/a.pcap")
+        packed.write("b.pcap.gz")
+        packed.writestr("notes.txt", "none")
+    for name, mode in (("x.tar", "w"), ("x.tgz", "w:gz"), ("x.tar.xz", "w:xz")):
+        with tarfile.open(name, mode) as tar:
+            tar.add(LAB, "day/a.pcap")
+            tar.add("b.pcap.gz")
+            tar.addfile(tarfile.TarInfo("notes.txt"))
+    return tmp_path
+
+
+def frames(path: str) -> int:
+    with open_capture(path) as reader:
+        for _ in range(2):
+            count = sum(len(chunk) for chunk in reader.chunks())
+        assert not reader.damage
+        return count
+
+
+@pytest.mark.parametrize("archive", ["zip://{}::x.zip", "tar://{}::x.tar", "tar://{}::x.tgz", "tar://{}::x.tar.xz"])
+def test_members_are_read_as_files_are(folder: Path, archive: str) -> None:
+    for name, file in (("day/a.pcap", str(LAB)), ("b.pcap.gz", "b.pcap.gz")):
+        assert frames(archive.format(name)) == frames(file)
+    found = discover([archive.format("")])
+    assert found.files == sorted(archive.format(name) for name in ("day/a.pcap", "b.pcap.gz")) and found.left_out == 1
+    assert discover([archive.format("*/a.*")]).files == [archive.format("day/a.pcap")]
+    assert discover([archive.format("day/")]).files == [archive.format("day/a.pcap")]
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("zip://a.pcap", "names no archive"),
+        ("zip://a.pcap::none.zip", "no such file"),
+        ("zip://none.pcap::x.zip", "no such file in the archive"),
+        ("tar://none.pcap::x.tgz", "no such file in the archive"),
+        ("zip://a.pcap::zip://b.zip::x.zip", "archive in an archive"),
+        ("zip://a.pcap::x.tar", "damaged zip archive"),
+        ("tar://a.pcap::x.zip", "damaged tar archive"),
+        ("zip://notes.txt::x.zip", "not a capture"),
+    ],
+)
+def test_errors_say_what_is_wrong(folder: Path, path: str, said: str) -> None:
+    with pytest.raises(CaptureError, match=said):
+        open_capture(path)
+
+
+def test_no_member_decides_what_is_opened(folder: Path) -> None:
+    """A member's name that would be a URL is left out, so that no archive causes a request."""
+    with zipfile.ZipFile("evil.zip", "w") as packed:
+        for name in ("a.pcap::http://127.0.0.1/x.zip", "http://127.0.0.1/b.pcap", "c.pcap"):
+            packed.writestr(name, LAB.read_bytes())
+    assert discover(["zip://*.pcap::evil.zip"]).files == ["zip://c.pcap::evil.zip"]
+
+
+def test_a_member_cut_short_is_damage(folder: Path) -> None:
+    whole = Path("x.tar").read_bytes()
+    Path("cut.tar").write_bytes(whole[:2000])
+    with open_capture("tar://day/a.pcap::cut.tar") as reader:
+        count = sum(len(chunk) for chunk in reader.chunks())
+        assert 0 < count < frames(str(LAB)) and "the archive breaks here" in reader.damage[0].reason
+    data = bytearray(Path("x.zip").read_bytes())
+    data[300] ^= 0xFF
+    Path("bad.zip").write_bytes(data)
+    with open_capture("zip://day/a.pcap::bad.zip") as reader:
+        assert sum(len(chunk) for chunk in reader.chunks()) <= frames(str(LAB)) and reader.damage
+
+
+def test_a_header_that_claims_gigabytes_costs_nothing(folder: Path) -> None:
+    """A pax header of 1 GB of zeros packs to a megabyte; nothing may unpack it into memory."""
+    info = tarfile.TarInfo("x")
+    info.type, info.size = tarfile.XHDTYPE, 1 << 30
+    with tarfile.open("bomb.tgz", "w:gz", compresslevel=1) as tar:
+        assert tar.fileobj is not None
+        tar.fileobj.write(info.tobuf())
+        for _ in range(16):
+            tar.fileobj.write(bytes(1 << 20))
+    tracemalloc.start()
+    with pytest.raises(CaptureError, match="header of 1073741824 bytes"):
+        open_capture("tar://a.pcap::bomb.tgz")
+    assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    tracemalloc.stop()
+
+
+def test_bounds(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "MOST_MEMBERS", 2)
+    for path in ("zip://::x.zip", "tar://::x.tar"):
+        with pytest.raises(CaptureError, match="more than 2 members"):
+            discover([path])
+    monkeypatch.setattr(archives, "MOST_LIST", 30)
+    with pytest.raises(CaptureError, match="damaged zip archive"):
+        open_capture("zip://day/a.pcap::x.zip")
+
+
+def test_an_encrypted_member(folder: Path) -> None:
+    data = io.BytesIO(Path("x.zip").read_bytes())
+    raw = bytearray(data.getvalue())
+    raw[raw.index(b"PK\1\2") + 8] |= 1
+    Path("secret.zip").write_bytes(raw)
+    with pytest.raises(CaptureError, match="is encrypted"):
+        open_capture("zip://day/a.pcap::secret.zip")

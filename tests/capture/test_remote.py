@@ -1,0 +1,292 @@
+"""Are captures behind URLs read as files are, in few requests, whatever the server does, and do their secrets stay secret?"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibdissect.capture import remote
+from ibdissect.capture.discover import discover
+from ibdissect.capture.opening import open_capture
+from ibdissect.capture.remote import shown
+from ibdissect.capture.stream import calm, wake
+from ibdissect.errors import CaptureError
+from tests.commands import run
+from tests.conftest import REPO
+
+LAB = REPO / "captures/pkey-lab.pcap"
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("a/b.pcap", "a/b.pcap"),
+        ("s3://bucket/a@b.pcap", "s3://bucket/a@b.pcap"),
+        ("https://me:secret@host:8080/a.pcap", "https://host:8080/a.pcap"),
+        ("https://token@host/a.pcap?X-Amz-Signature=abc", "https://host/a.pcap?..."),
+        ("https://host:8080/a@b.pcap", "https://host:8080/a@b.pcap"),
+        ("sftp://me:sec/ret@host/a.pcap", "sftp://me@host/a.pcap"),
+        ("zip://a?.pcap::https://me:secret@host/x.zip?sig=abc", "zip://a?.pcap::https://host/x.zip?..."),
+    ],
+)
+def test_secrets_of_urls_are_not_shown(url: str, text: str) -> None:
+    assert shown(url) == text
+
+
+def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "fsspec", None)
+    with pytest.raises(CaptureError, match=r"s3://b/a\.pcap: fsspec is not installed.*ibdissect\[remote\]"):
+        open_capture("s3://b/a.pcap")
+
+
+@pytest.fixture
+def memory() -> Iterator[Any]:
+    """fsspec's file system in memory."""
+    fsspec = pytest.importorskip("fsspec")
+    system = fsspec.filesystem("memory")
+    system.pipe("/b/day/a.pcap", LAB.read_bytes())
+    system.pipe("/b/day/x.txt", b"none")
+    system.pipe("/b/night/m.pcap.gz", (REPO / "captures/mkey-enforced.pcap.gz").read_bytes())
+    yield system
+    system.rm("/b", recursive=True)
+
+
+def test_names_globs_and_folders(memory: Any) -> None:
+    both = ["memory://b/day/a.pcap", "memory://b/night/m.pcap.gz"]
+    assert discover(["memory://b/day/a.pcap"]).files == both[:1]
+    assert discover(["memory://b/*/*.pc*"]).files == discover(["memory://b/", "memory://b"]).files == both
+    assert discover(["memory://b/"]).left_out == 1
+    assert discover(["memory://b/none.pcap"]).files == ["memory://b/none.pcap"], "as for files: opening it says what is wrong"
+    for url, said in (("memory://b/none*", "matches no file"), ("memory://b/day/x/", "without captures")):
+        with pytest.raises(CaptureError, match=said):
+            discover([url])
+
+
+def test_commands_read_urls(memory: Any, tmp_path: Path) -> None:
+    """The same output as for the file, but for its name."""
+    for words in (
+        ("lint", "{}", "--format", "json"), ("show", "{}", "-Y", "bth.p_key == 0x8999"), ("stats", "{}"), ("fabric", "{}"),
+        ("show", "{}", "--format", "jsonl", "--frames", "3"),
+    ):  # fmt: skip
+        here, there = (run(*[word.format(name) for word in words]) for name in (LAB, "memory://b/day/a.pcap"))
+        assert there.stdout == here.stdout.replace(str(LAB).encode(), b"memory://b/day/a.pcap") and there.returncode == here.returncode
+    targets = [tmp_path / name for name in ("a.pcapng", "b.pcapng")]
+    for target, name in zip(targets, (str(LAB), "memory://b/day/a.pcap"), strict=True):
+        assert run("annotate", name, "--to", str(target)).returncode == 0
+    assert targets[0].read_bytes() == targets[1].read_bytes()
+
+
+def test_frames_in_any_order(memory: Any) -> None:
+    import ibdissect
+
+    for url, file in (("memory://b/day/a.pcap", LAB), ("memory://b/night/m.pcap.gz", REPO / "captures/mkey-enforced.pcap.gz")):
+        with ibdissect.open(url) as there, ibdissect.open(str(file)) as here:
+            assert [there.frame(n) for n in (7, 2, 19)] == [here.frame(n) for n in (7, 2, 19)]
+
+
+class Server(ThreadingHTTPServer):
+    """Serves one body; `answer` may do it badly."""
+
+    daemon_threads = True
+
+    def __init__(self, body: bytes, answer: Callable[[Handler, int, int], None] | None = None) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.body, self.answer, self.requests, self.sent = body, answer, 0, 0
+        self.said = len(body)
+
+    def url(self, rest: str = "a.pcap", user: str = "") -> str:
+        return f"http://{user}127.0.0.1:{self.server_port}/{rest}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_HEAD(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(self.server.said))
+        self.send_header("Accept-Ranges", "bytes")
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.server.requests += 1
+        found = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+        first, last = (int(found[1]), int(found[2])) if found else (0, len(self.server.body) - 1)
+        (self.server.answer or Handler.part)(self, first, last)
+
+    def part(self, first: int, last: int, status: int = 206) -> None:
+        data = self.server.body[first : last + 1]
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.server.sent += self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Server]]:
+    pytest.importorskip("aiohttp")
+    pytest.importorskip("fsspec")
+    monkeypatch.setattr(remote, "PAUSE_S", 0.001)
+    servers: list[Server] = []
+
+    def start(*words: Any) -> Server:
+        servers.append(Server(*words))
+        threading.Thread(target=servers[-1].serve_forever, args=(0.02,), daemon=True).start()
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def long_capture() -> bytes:
+    """3.5 MB, 12,728 frames."""
+    data = LAB.read_bytes()
+    return data[:24] + data[24:] * (3_500_000 // len(data))
+
+
+def times(url: str) -> list[int]:
+    with open_capture(url) as reader:
+        found = [int(value) for chunk in reader.chunks() for value in chunk.time_ns]
+        assert not reader.damage
+        return found
+
+
+def test_each_byte_is_sent_once(serve: Callable[..., Server], tmp_path: Path) -> None:
+    body = long_capture()
+    server = serve(body)
+    (tmp_path / "a.pcap").write_bytes(body)
+    assert times(server.url()) == times(str(tmp_path / "a.pcap"))
+    assert server.sent == len(body) + 1 and server.requests == 3, "one byte tells whether there are ranges"
+
+
+def test_a_server_that_cuts_connections(serve: Callable[..., Server]) -> None:
+    """It sends at most 300,000 bytes of an answer, then nothing more."""
+
+    def cut(handler: Handler, first: int, last: int) -> None:
+        handler.send_response(206)
+        handler.send_header("Content-Length", str(last + 1 - first))
+        handler.end_headers()
+        handler.wfile.write(handler.server.body[first : last + 1][:300_000])
+        handler.wfile.flush()
+        handler.connection.close()
+
+    server = serve(long_capture(), cut)
+    assert len(times(server.url())) == 12_728
+
+
+def test_a_server_that_fails_now_and_then(serve: Callable[..., Server]) -> None:
+    def now_and_then(handler: Handler, first: int, last: int) -> None:
+        if handler.server.requests % 3:
+            handler.send_error(503)
+        else:
+            handler.part(first, last)
+
+    assert len(times(serve(long_capture(), now_and_then).url())) == 12_728
+
+
+@pytest.mark.parametrize("kind", ["more", "none"])
+def test_a_server_that_lies_about_ranges(serve: Callable[..., Server], kind: str) -> None:
+    """More than asked for, or nothing: an error in words, and no frame that is not in the file."""
+
+    def lie(handler: Handler, first: int, last: int) -> None:
+        if kind == "more":
+            handler.part(first, last + 1000)
+        else:
+            handler.part(first, first - 1)
+
+    server = serve(long_capture(), lie)
+    with pytest.raises(CaptureError, match="the server sent|range requests"):
+        times(server.url())
+
+
+def test_a_file_shorter_than_the_server_says(serve: Callable[..., Server]) -> None:
+    server = serve(long_capture())
+    server.said += 5000
+    with pytest.raises(CaptureError, match=f"the server sent nothing at byte {len(server.body)}"):
+        times(server.url())
+
+
+@pytest.mark.parametrize("honest", [True, False])
+def test_a_server_without_ranges_is_read_like_a_pipe(serve: Callable[..., Server], honest: bool) -> None:
+    """It sends the whole file whatever is asked for, and may claim to know ranges."""
+
+    class Plain(Handler):
+        def do_HEAD(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(self.server.said))
+            self.send_header("Accept-Ranges", "none")
+            self.end_headers()
+
+    server = serve(long_capture(), lambda handler, first, last: handler.part(0, len(handler.server.body), 200))
+    server.RequestHandlerClass = Plain if honest else Handler
+    with open_capture(server.url()) as reader:
+        assert not reader.again and sum(len(chunk) for chunk in reader.chunks()) == 12_728
+
+
+def test_ctrl_c_ends_the_attempts(serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch) -> None:
+    server = serve(long_capture())
+    with open_capture(server.url()) as reader:
+        server.answer = lambda handler, first, last: handler.send_error(503)
+        monkeypatch.setattr(remote, "PAUSE_S", 1000)
+        wake()
+        try:
+            assert sum(len(chunk) for chunk in reader.chunks()) < 12_728
+        finally:
+            calm()
+
+
+def test_no_secret_is_said_anywhere(serve: Callable[..., Server], tmp_path: Path) -> None:
+    """Neither of a capture that is read nor of one that is refused."""
+    server = serve(LAB.read_bytes())
+    refusing = serve(b"", lambda handler, first, last: handler.send_error(403))
+    refusing.said = 100
+    urls = [one.url("a.pcap?X-Amz-Signature=s3cr3t-sig", "me:pass-w0rd@") for one in (server, refusing)]
+    for words in (("--format", "json"), ("--format", "sarif"), ("--format", "junit"), ("--write-baseline", str(tmp_path / "b.json"))):
+        done = run("lint", *urls, *words, text=True)
+        assert done.returncode in (0, 2) and "403" in done.stderr
+        assert not re.search("s3cr3t|pass-w0rd", done.stdout + done.stderr)
+    assert "s3cr3t" not in (tmp_path / "b.json").read_text() if (tmp_path / "b.json").exists() else True
+    for command in ("show", "stats", "fabric", "tui"):
+        for url in urls:
+            done = run(command, url, text=True)
+            assert not re.search("s3cr3t|pass-w0rd", done.stdout + done.stderr), command
+    result = json.loads(run("lint", urls[0], "--format", "json").stdout)
+    assert result["captures"][0]["path"] == f"http://127.0.0.1:{server.server_port}/a.pcap?..."
+
+
+@pytest.mark.slow
+def test_an_s3_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Listing, globs, archives and ranges against moto's server; credentials come from the environment, as botocore wants them."""
+    pytest.importorskip("s3fs")
+    boto3, moto = pytest.importorskip("boto3"), pytest.importorskip("moto.server")
+    for name, value in (("AWS_ACCESS_KEY_ID", "testing"), ("AWS_SECRET_ACCESS_KEY", "testing"), ("AWS_DEFAULT_REGION", "us-east-1")):
+        monkeypatch.setenv(name, value)
+    server = moto.ThreadedMotoServer("127.0.0.1", 0)
+    server.start()
+    try:
+        endpoint = "http://{}:{}".format(*server.get_host_and_port())
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        client = boto3.client("s3", endpoint_url=endpoint)
+        client.create_bucket(Bucket="site")
+        for day in (20, 21):
+            client.put_object(Bucket="site", Key=f"{day}/a.pcap", Body=LAB.read_bytes())
+        environment = dict(os.environ)
+        done = run("lint", "s3://site/*/a.pcap", "s3://site/21/", "--format", "json", env=environment)
+        captures = json.loads(done.stdout)["captures"]
+        assert [(one["path"], one["frames"]) for one in captures] == [("s3://site/20/a.pcap", 37), ("s3://site/21/a.pcap", 37)]
+        done = run("lint", "s3://site/22/a.pcap", "s3://other/a.pcap", env=environment, text=True)
+        assert done.returncode == 2 and "s3://site/22/a.pcap: no such file" in done.stderr and "Traceback" not in done.stderr
+    finally:
+        server.stop()

@@ -1,0 +1,172 @@
+"""Does a Dask cluster give the same bytes as one machine, whatever happens to its workers?"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibdissect.errors import ConfigError, IbdissectError
+from ibdissect.session.check import Stop
+from ibdissect.session.spread import spread
+from tests.commands import run
+from tests.conftest import REPO
+
+pytest.importorskip("distributed")
+
+from ibdissect.session.cluster import Dask, Doing
+
+pytestmark = pytest.mark.slow
+
+
+def work(path: str, stop: Stop | None) -> str:
+    """What tests let workers do; paths say what."""
+    deed, _, rest = path.partition(":")
+    if deed == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if deed == "once" and not os.path.exists(rest):
+        Path(rest).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    if deed == "raise":
+        raise KeyError(rest)
+    if deed == "wait":
+        Path(rest).touch()
+        assert stop is not None
+        while not stop():
+            time.sleep(0.01)
+        Path(f"{rest}.ended").touch()
+    return path.upper()
+
+
+def lost(path: str) -> str:
+    return f"lost {path}"
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[Dask]:
+    """A cluster of two processes."""
+    with Dask("dask", workers=2) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A scheduler file of a separate scheduler with a worker, whose folder is not that of the tests."""
+    folder = tmp_path_factory.mktemp("pair")
+    file = folder / "scheduler.json"
+    words = ["--scheduler-file", str(file), "--no-dashboard"]
+    environment = {**os.environ, "PYTHONPATH": str(REPO)}
+    with ExitStack() as stack:
+        for command in (["scheduler", "--host", "127.0.0.1", "--port", "0"], ["worker", "--host", "127.0.0.1", "--nthreads", "2"]):
+            process = subprocess.Popen(
+                [sys.executable, "-m", "dask", *command, *words], cwd=folder, env=environment, stderr=subprocess.DEVNULL
+            )
+            stack.callback(process.wait)
+            stack.callback(process.terminate)
+            while not file.exists():
+                assert process.poll() is None
+                time.sleep(0.05)
+        yield str(file)
+
+
+def test_order_and_captures_that_kill(here: Dask) -> None:
+    """The queue of a worker holds innocent captures behind the one that kills it."""
+    paths = [f"kill:{i}" if i == 5 else f"p{i}" for i in range(200)]
+    assert list(spread(paths, here.pool(work), lost)) == [f"lost {path}" if path.startswith("kill") else path.upper() for path in paths]
+
+
+def test_a_worker_that_dies_once_costs_nothing(here: Dask, tmp_path: Path) -> None:
+    paths = [f"once:{tmp_path}/{i}" if i == 4 else f"p{i}" for i in range(40)]
+    assert list(spread(paths, here.pool(work), lost)) == [path.upper() for path in paths]
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_stop_reaches_what_runs(here: Dask, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    found = list(spread(["a", f"wait:{begun}", "b", "c"], here.pool(work), lost, begun.exists))
+    assert found in ([], ["A"])
+    deadline = time.monotonic() + 60
+    while not Path(f"{begun}.ended").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_what_fails_on_a_worker_is_said(here: Dask) -> None:
+    with pytest.raises(IbdissectError, match="KeyError: 'x'"):
+        list(spread(["a", "raise:x"], here.pool(work), lost))
+
+
+def test_other_versions_are_errors(here: Dask, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: Any = here.client.get_versions(packages=["ibdissect"])
+    worker = next(iter(found["workers"]))
+    found["workers"][worker]["packages"]["numpy"] = "0.9"
+    monkeypatch.setattr(here.client, "get_versions", lambda packages: found)
+    with pytest.raises(ConfigError, match=r"has numpy 0\.9, this machine has"):
+        here._compare_versions()
+
+
+def test_a_worker_that_comes_later_with_another_version() -> None:
+    doing = Doing(work, (), False)
+    doing.version = "0.0.1"
+    with pytest.raises(ConfigError, match=r"a worker has ibdissect .*, the client has 0\.0\.1"):
+        doing.unpacked()
+
+
+def test_an_unreachable_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ibdissect.session.cluster.PATIENCE_S", 0.5)
+    with pytest.raises(ConfigError, match="no scheduler with workers was reached"):
+        Dask("dask://127.0.0.1:9")
+
+
+def test_plugins_travel_to_hosts_without_our_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "rules/own.py").write_text("one = 1")
+    monkeypatch.chdir(tmp_path)
+    doing = Doing(work, ("rules/own.py", "a_module"), False)
+    doing.folder = "/nowhere"
+    assert doing.unpacked()("a", stop=None) == "A"
+    assert (Path(doing.folder) / "rules/own.py").read_text() == "one = 1"
+
+
+def test_the_command_gives_the_same_bytes(pair: str, tmp_path: Path) -> None:
+    """Plugin and configuration travel to a worker in another folder; a capture that cannot be read is reported."""
+    shutil.copy(REPO / "docs/examples/acme.py", tmp_path)
+    (tmp_path / "own.toml").write_text('[[rule]]\ncode = "OWN001"\nname = "own"\nwhen = "bth.p_key == 0x8999"\nmessage = "own"\n')
+    for i in range(20):
+        shutil.copy(REPO / "captures/pkey-lab.pcap", tmp_path / f"{i:02}.pcap")
+    (tmp_path / "bad.pcap").write_bytes(b"no capture")
+    (tmp_path / "ibdissect.toml").write_text('ignore = ["PKY003"]\n[severity]\nPKY001 = "info"\n')
+    words = ("lint", ".", "--plugin", "acme.py", "--plugin", "own.toml")
+    for form in ("text", "json"):
+        alone, cluster = (run(*words, "--format", form, *more, cwd=tmp_path, text=True) for more in ((), ("--engine", pair)))
+        assert alone.stdout == cluster.stdout and alone.returncode == cluster.returncode == 2
+        assert "dashboard: http://127.0.0.1:" in cluster.stderr and "bad.pcap: not a capture" in cluster.stderr
+    result = json.loads(cluster.stdout)
+    assert result["by_rule"]["OWN001"] == 20 and "PKY003" not in result["by_rule"]
+    assert {f["severity"] for f in result["findings"] if f["code"] == "PKY001"} == {"info"}
+
+
+def test_ctrl_c_keeps_what_was_found(pair: str, tmp_path: Path) -> None:
+    """The second capture is a pipe that nobody writes to."""
+    for name in ("a.pcap", "c.pcap"):
+        shutil.copy(REPO / "captures/pkey-lab.pcap", tmp_path / name)
+    os.mkfifo(tmp_path / "b.pcap")
+    words = [sys.executable, "-m", "ibdissect", "lint", "a.pcap", "b.pcap", "c.pcap", "--engine", pair]
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert "PKY001" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    with open(tmp_path / "b.pcap", "wb"):  # the worker's thread ends
+        pass
+    assert process.returncode == 130 and "2 interrupted" in out and "Traceback" not in err
