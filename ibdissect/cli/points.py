@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ibdissect import report as formats
+from ibdissect.capture.remote import shown
 from ibdissect.cli.checking import check_options
 from ibdissect.cli.common import Common, common_options, damage_text
 from ibdissect.cli.lint import RANKS, exit_status, summary_file, write_job_summary
@@ -55,6 +56,10 @@ def command(
     common.refuse("filter", "frames", reason="packets are matched in whole captures", hint="cut the captures first")
     if len(captures) < 2:
         raise ConfigError("CAPTURE", captures[0], "there is nothing to compare it with", hint="name two captures or more")
+    for path in captures:
+        if shown(path) != path:
+            reason = "has a password or a query, which would be shown with the results"
+            raise ConfigError("CAPTURE", shown(path), reason, hint="let the library of that store find its credentials")
     if packets and format_ != "json":
         raise ConfigError("--packets", format_, "is a list for programs", hint="use --format json")
     if target is not None:

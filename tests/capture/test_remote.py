@@ -207,7 +207,7 @@ def test_a_server_that_lies_about_ranges(serve: Callable[..., Server], kind: str
             handler.part(first, first - 1)
 
     server = serve(long_capture(), lie)
-    with pytest.raises(CaptureError, match="the server sent|range requests"):
+    with pytest.raises(CaptureError, match="the server sent"):
         times(server.url())
 
 
@@ -257,11 +257,11 @@ def test_no_secret_is_said_anywhere(serve: Callable[..., Server], tmp_path: Path
         done = run("lint", *urls, *words, text=True)
         assert done.returncode in (0, 2) and "403" in done.stderr
         assert not re.search("s3cr3t|pass-w0rd", done.stdout + done.stderr)
-    assert "s3cr3t" not in (tmp_path / "b.json").read_text() if (tmp_path / "b.json").exists() else True
-    for command in ("show", "stats", "fabric", "tui"):
+    assert "PKY001" in (tmp_path / "b.json").read_text() and "s3cr3t" not in (tmp_path / "b.json").read_text()
+    for words in (("show",), ("stats",), ("fabric",), ("tui",), ("diff", "x"), ("points", "x"), ("fabric", "--subnet")):
         for url in urls:
-            done = run(command, url, text=True)
-            assert not re.search("s3cr3t|pass-w0rd", done.stdout + done.stderr), command
+            done = run(*words, url, text=True)
+            assert not re.search("s3cr3t|pass-w0rd", done.stdout + done.stderr), words
     result = json.loads(run("lint", urls[0], "--format", "json").stdout)
     assert result["captures"][0]["path"] == f"http://127.0.0.1:{server.server_port}/a.pcap?..."
 
