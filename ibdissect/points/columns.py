@@ -19,6 +19,7 @@ from ibdissect.table.first_bytes import Place
 from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE, Int
 from ibdissect.table.rows import SPREAD, U64, digest, groups, mix
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.numbers import MAX_LMC
 from ibdissect.wire.transport import BTH
 
 Bytes = npt.NDArray[np.uint8]
@@ -27,7 +28,7 @@ FIELDS = ("vl", "fecn", "ecn", "ttl", "mac", "vlan", "hop_pointer", "sl", "addre
 HOP, UNCHANGED = FIELDS.index("hop_pointer"), FIELDS.index("sl")
 LONGEST = 288
 """Bytes after the BTH that are compared; a MAD with all its headers is shorter."""
-ICRC_SIZE, MAX_LMC = 4, 7
+ICRC_SIZE = 4
 LINK_HEADER = 22
 """The longest link header before IP or a GRH: Ethernet with two VLAN tags."""
 LEAST = 60

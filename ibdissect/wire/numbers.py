@@ -7,6 +7,8 @@ from __future__ import annotations
 
 # -- LIDs (IBA 4.1.3)
 FIRST_MULTICAST, PERMISSIVE = 0xC000, 0xFFFF
+MAX_LMC = 7
+"""A port has 2 to the power of LMC consecutive LIDs."""
 
 # -- Management classes (IBA 13.4.4)
 LID_ROUTED, DIRECTED = 0x01, 0x81

@@ -12,9 +12,8 @@ from ibdissect.fabric.model import ACTIVE
 from ibdissect.lint.rule import ERROR, Context, Hit, Rule, fault, on_event
 from ibdissect.rules.shared.mad_conditions import TELLING
 from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import MAX_LMC
 from ibdissect.wire.sm_port import PortInfo
-
-MAX_LMC = 7
 
 
 class LidUnaligned(Rule):

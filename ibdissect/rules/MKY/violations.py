@@ -24,6 +24,7 @@ from ibdissect.table.locate import Int
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import METHODS
 from ibdissect.wire.notice import Notice, TrapMKey
+from ibdissect.wire.numbers import MAX_LMC
 from ibdissect.wire.sm import SMP
 from ibdissect.wire.sm_port import PortInfo
 
@@ -126,7 +127,8 @@ class TrapWithoutRequest(TrapRule):
     Compare the trap with the requests before it; if they are right, look for another sender with this LID.
 
     A trap 256 that names a LID from which the capture shows other SMPs to that port, at least ten seconds after the capture began.
-    Requests by directed route are not judged. An `info` where the capture may have missed the request.
+    Requests by directed route are not judged, and any LID that may be the same port's counts (LMC). An `info` where the capture may have
+    missed the request.
     """
 
     code, name, severity = "MKY010", "trap256-content-mismatch", WARNING
@@ -174,8 +176,11 @@ class TrapWithoutRequest(TrapRule):
         self.latest = smps[:, -LOOK_BACK:].copy()
         for trap, bad in waiting:
             sent = smps[:, (smps[0] < trap.frame) & (smps[1] == bad.lidaddr)]
-            told = bad.method, bad.attributeid, bad.attributemodifier, int(np.uint64(bad.mkey).astype(np.int64))
-            to_it, such = sent[2] == trap.slid, (sent[3:] == np.array(told)[:, None]).all(axis=0)
+            told = [bad.method, bad.attributeid, bad.attributemodifier]
+            if bad.mkey:  # an agent may hide it
+                told.append(int(np.uint64(bad.mkey).astype(np.int64)))
+            of_port = smps[3 : 3 + len(told), (smps[0] < trap.frame) & (smps[1] >> MAX_LMC == bad.lidaddr >> MAX_LMC)]
+            to_it, such = sent[2] == trap.slid, (of_port == np.array(told)[:, None]).all(axis=0)
             if to_it.any() and not such.any() and warm(trap.time_ns, context):
                 yield fault(
                     trap.frame, trap.time_ns,

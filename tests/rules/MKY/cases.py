@@ -169,6 +169,11 @@ ACCUSED = [
 ]
 case("MKY010", [*ACCUSED, trap(256, bad_key(attributeid=0x16))], [*ACCUSED, trap(256, bad_key())], frames=[12], also=["MKY005"],
      twin_also=["MKY005"], file=SLOW)  # fmt: skip
+# the request came from another LID that may be the same port's, and an agent that hides the key
+case("MKY010", [*ACCUSED, trap(256, bad_key(attributeid=0x16))], [*ACCUSED, ask(5, 0x16, method=SET, m_key=9, slid=3),
+     trap(256, bad_key(attributeid=0x16))], frames=[12], also=["MKY005"], twin_also=["MKY005"], file=SLOW)  # fmt: skip
+case("MKY010", [*ACCUSED, trap(256, bad_key(mkey=8))], [*ACCUSED, trap(256, bad_key(mkey=0))], frames=[12], also=["MKY005"],
+     twin_also=["MKY005"], file=SLOW)  # fmt: skip
 # another LID, of which the capture shows nothing to that port; a capture that began just before
 case("MKY010", [*ACCUSED, trap(256, bad_key(mkey=8))], [*ACCUSED, trap(256, bad_key(mkey=8, lidaddr=3))], frames=[12], also=["MKY005"],
      twin_also=["MKY005"], file=SLOW)  # fmt: skip
