@@ -11,7 +11,8 @@ import numpy as np
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET
 from ibdissect.capture.records import DAY, Records, Rows
-from ibdissect.capture.scan import Bytes, Ints, Mask, Stride, Words
+from ibdissect.capture.scan import Mask, Stride
+from ibdissect.capture.scattered import Bytes, Ints, Words
 
 from . import scattered
 

@@ -19,7 +19,7 @@ from msgspec import Struct as Record
 
 from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.remote import Remote
-from ibdissect.capture.scan import Ints
+from ibdissect.capture.scattered import Ints
 from ibdissect.capture.stream import SLACK
 from ibdissect.errors import CaptureError
 

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.capture.scan import Ints
+from ibdissect.capture.scattered import Ints
 
 Ticks = npt.NDArray[np.uint64]
 

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from ibdissect.capture import erf
 from ibdissect.capture.chunk import AHEAD, FRONT, LINK_ERF, LINK_ETHERNET, LINK_NAMES
 from ibdissect.capture.records import DAY, LONGEST, Records, Rows
-from ibdissect.capture.scan import Bytes, Ints, Mask, Stride
+from ibdissect.capture.scan import Mask, Stride
+from ibdissect.capture.scattered import Bytes, Ints
 from ibdissect.errors import CaptureError
 
 from . import scattered

@@ -14,7 +14,8 @@ from ibdissect.capture import erf
 from ibdissect.capture.chunk import LINK_ERF, Damage
 from ibdissect.capture.interfaces import Interfaces, Ticks
 from ibdissect.capture.records import LONGEST, Records, Rows
-from ibdissect.capture.scan import Bytes, Ints, Mask, Stride
+from ibdissect.capture.scan import Mask, Stride
+from ibdissect.capture.scattered import Bytes, Ints
 from ibdissect.errors import CaptureError
 
 from . import scattered

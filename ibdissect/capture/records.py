@@ -11,7 +11,8 @@ from msgspec import Struct as Record
 
 from ibdissect.capture import scan
 from ibdissect.capture.chunk import FRONT, Chunk, Damage
-from ibdissect.capture.scan import Bytes, Ints, Mask, Stride, Words
+from ibdissect.capture.scan import Mask, Stride
+from ibdissect.capture.scattered import Bytes, Ints, Words
 
 ROWS = 1 << 17
 """Maximum rows of a chunk; limited because records can be as small as 12 bytes, and arrays must not outgrow the window."""

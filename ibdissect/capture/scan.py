@@ -14,11 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
-from .scattered import unaligned
+from .scattered import Bytes, Ints, unaligned
 
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint32]
 Mask = npt.NDArray[np.bool_]
 
 BLOCK = 65536

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import field
 
+from ibdissect.capture.scattered import Bytes
 from ibdissect.dropped import Dropped
 from ibdissect.table.bits import extract
 from ibdissect.table.locate import Int
@@ -24,7 +25,6 @@ from .smps import PlacedSmps
 MAX_KEPT = 131072
 """Ports, switches or managers whose latest answer is remembered, per attribute (10 MB); the oldest are evicted first."""
 _NO_KEY = -1
-Bytes = npt.NDArray[np.uint8]
 
 
 class Told(PlacedSmps, dict=True, kw_only=True):

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
-from ibdissect.capture.scattered import looked_up
+from ibdissect.capture.scattered import Bytes, looked_up
 from ibdissect.table.addresses import ends_hash
 from ibdissect.table.first_bytes import Place
 from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE, Bool, Int
@@ -15,7 +15,6 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.opcodes import OPCODES, RC, RD, UC, XRC
 from ibdissect.wire.transport import BTH, RETH
 
-Bytes = npt.NDArray[np.uint8]
 SERVICE, OPERATION = 0xE0, 0x1F
 READ_REQUEST, READ_FIRST, READ_MIDDLE, READ_LAST, READ_ONLY, ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE = range(0x0C, 0x13)
 NO_MESSAGE, SEND, WRITE, READ = range(4)

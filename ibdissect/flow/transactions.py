@@ -12,6 +12,7 @@ from msgspec import Struct as Record
 from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
 from ibdissect.table.addresses import End
+from ibdissect.table.connection_events import NEVER
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import U64, held, mix
 from ibdissect.table.table import ChunkTable
@@ -46,7 +47,6 @@ NEIGHBOURS, NEIGHBOURS_NS = 64, 10_000_000
 """A request may be recorded at most this much after its answer, as captures from several queues change the order."""
 MAX_ANSWERED = 4096
 """Number of latest answers remembered, to recognise second answers."""
-NEVER = 1 << 62
 Key = tuple[Any, ...]
 """Class, transaction id, and either requester and target or the directed route."""
 

@@ -19,6 +19,7 @@ from ibdissect.fabric.file_lines import KnownFile
 from ibdissect.fabric.refuted import Refuted
 from ibdissect.failures import Failures
 from ibdissect.table.copies import Copies
+from ibdissect.table.locate import Bool
 from ibdissect.table.mask import Judge
 from ibdissect.table.rows import groups, held
 from ibdissect.table.table import ChunkTable
@@ -33,10 +34,9 @@ from .shown_frames import ShownFrames
 
 MAX_HELD = 65536
 """Hits that wait for the end of the capture."""
-Bool = npt.NDArray[np.bool_]
 Occurred = Callable[[Rule, Severity | None, "Finding | None", Any, Any, int], object]
-"""Told of every occurrence: rule, its severity if lower than the rule's, finding (None: beyond `max_findings`), frames int[n],
-offset of the faulty bytes in each (int or int[n]) and their length, 0 where only the finding's field says which they are."""
+"""Called for every occurrence: rule, its severity if lower than the rule's, finding (None: beyond `max_findings`), frames int[n],
+offset of the faulty bytes in each (int or int[n]) and their length, 0 if only the finding's field tells them."""
 MAX_FLOWS = 65536
 """Flow keys remembered per rule; beyond that the oldest is evicted, and its next hit starts a new finding."""
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
+from ibdissect.flow.recovery import PSNS
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import groups
 from ibdissect.wire.opcodes import FIRST_RESPONSE, LAST_RESPONSE
@@ -21,7 +22,6 @@ CONNECTED = (0, 5)
 """Upper bits of the OpCode: RC, XRC."""
 SAMPLE = 64
 """PSNs of a stream of answers that are looked up to find its stream of requests."""
-PSNS = 1 << 24
 
 
 class Packets(Record):

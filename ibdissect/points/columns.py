@@ -11,7 +11,7 @@ from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_INFINIBAND, Damage
-from ibdissect.capture.scattered import gather, looked_up, u16, u24
+from ibdissect.capture.scattered import Bytes, gather, looked_up, u16, u24
 from ibdissect.errors import CaptureError
 from ibdissect.session.reading import open_reading
 from ibdissect.table.addresses import LID_SIZE, End, address_text, ends_at, ends_hash
@@ -22,7 +22,6 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.numbers import MAX_LMC
 from ibdissect.wire.transport import BTH
 
-Bytes = npt.NDArray[np.uint8]
 FIELDS = ("vl", "fecn", "ecn", "ttl", "mac", "vlan", "hop_pointer", "sl", "address", "p_key", "payload")
 """Columns of `Point.fields`: first fields that a network may change, then fields that it must not; -1: the packet lacks it."""
 HOP, UNCHANGED = FIELDS.index("hop_pointer"), FIELDS.index("sl")

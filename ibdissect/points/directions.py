@@ -13,7 +13,6 @@ from ibdissect.table.rows import by_value, common
 from .anchors import CERTAIN, PARTS, Anchors, anchors, drift_of, seen_once
 from .columns import HOP, Flows, Point
 
-Float = npt.NDArray[np.float64]
 MOST_FLOWS = 400
 """Maximum number of flows, those with most packets, whose directions are judged one by one."""
 WINDOW, WINDOWS = 256, 64

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from ibdissect.capture.scattered import Bytes
 from ibdissect.table import crcs
 from ibdissect.table.table import ChunkTable
-
-Bytes = npt.NDArray[np.uint8]
 
 IP_CHECKSUM, IP_WORDS = 5, 10
 UDP_CHECKSUM, UDP_LENGTH = 6, 4

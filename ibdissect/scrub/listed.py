@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ibdissect.capture.scattered import gather
+from ibdissect.capture.scattered import Bytes, gather
 from ibdissect.table.locate import Int
 from ibdissect.table.rows import places_in
 from ibdissect.table.table import ChunkTable
@@ -23,7 +23,7 @@ from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import LinearForwardingTable
 from ibdissect.wire.spec import Field
 
-from .occurrences import Bytes, Spot, integers, learn, replace
+from .occurrences import Spot, integers, learn, replace
 from .substitutes import BLOCK, LIDS_16, Lids, unicast_lids
 
 Places = Callable[[StructType], Int]

@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from ibdissect.capture.scattered import gather
+from ibdissect.capture.scattered import Bytes, gather
 from ibdissect.table.locate import Bool, Int
+from ibdissect.table.rows import U64
 
 from .substitutes import MGID_SIGNATURES, Addresses, Numbers
-
-Bytes = npt.NDArray[np.uint8]
-U64 = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)

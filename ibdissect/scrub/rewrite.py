@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import structs
 
 from ibdissect.capture.chunk import LINK_IPOIB, Chunk
-from ibdissect.capture.scattered import gather
+from ibdissect.capture.scattered import Bytes, gather
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog, StructType
@@ -22,7 +22,7 @@ from . import checksums
 from . import substitutes as subs
 from .kinds import IDENTITIES, Kind, kind_of, survivors
 from .listed import ByLid
-from .occurrences import Bytes, Map, Spot, gids, integers, learn, mark, never, replace
+from .occurrences import Map, Spot, gids, integers, learn, mark, never, replace
 
 ERF_HEADER = 16
 TYPE_AT = 40

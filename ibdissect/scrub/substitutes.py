@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.errors import CaptureError
+from ibdissect.table.locate import Bool
+from ibdissect.table.rows import U64
 from ibdissect.table.secrets import PUBLIC
-
-U64 = npt.NDArray[np.uint64]
-Bool = npt.NDArray[np.bool_]
 
 LINK_LOCAL, ALL_ONES = 0xFE80_0000_0000_0000, (1 << 64) - 1
 MGID_SIGNATURES = frozenset({0, 0x401B, 0x601B, 0xA01B})

@@ -12,12 +12,12 @@ from typing import IO
 
 import numpy as np
 
+from ibdissect.capture.scattered import Bytes
 from ibdissect.errors import CaptureError
 from ibdissect.export.frames import Shown, selected
 from ibdissect.session.capture import Capture
 from ibdissect.wire.text import gid_text
 
-from .occurrences import Bytes
 from .rewrite import Scrubber
 
 SURE, SOME = 40, 16

@@ -6,10 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.chunk import FRONT, Chunk
-from ibdissect.capture.scattered import columns, gather
+from ibdissect.capture.scattered import Bytes, columns, gather
 
 Int = npt.NDArray[np.int64]
-Bytes = npt.NDArray[np.uint8]
 
 WIDTH = FRONT
 

@@ -24,7 +24,7 @@ class DeviceAdmFormat(Struct):
 
 
 class ApplicationFormat(Struct):
-    """Boot management and every application class without a form of its own: data right behind the common header."""
+    """Boot management and every application class without a format of its own: data directly after the common header."""
 
     key, section, size = "app", "kernel core/mad.c (IB_MGMT_MAD_HDR)", 256
     carried_by = (MadFormat(0x11, *range(0x13, CONGESTION_CONTROL), *range(CONGESTION_CONTROL + 1, 0x30)),)

@@ -17,7 +17,7 @@ SECTION = "attribute id: libibmad mad.h"
 
 
 class BaseboardMgtFormat(Struct):
-    """The form of every baseboard management MAD: B_Key, 32 reserved bytes, then 192 for the attribute."""
+    """The format of every baseboard management MAD: B_Key, 32 reserved bytes, then 192 for the attribute."""
 
     key, section, size = "bm", "IBA 16.2.1; libibmad bm.c", 256
     carried_by = (MadFormat(0x05),)
@@ -30,7 +30,7 @@ class BaseboardMgtFormat(Struct):
 class BKeyInfo(Struct):
     """The key that protects a node's baseboard, how strictly, for how long.
 
-    No public source prints the layout; this one is that of CongestionKeyInfo (A10.4.3.4), which the standard models on it.
+    No public source has the layout; this is that of CongestionKeyInfo (A10.4.3.4), which the standard modelled on it.
     """
 
     key, section, size = "bkeyinfo", "attribute id: libibmad; layout by analogy with IBA A10.4.3.4", 14
@@ -139,7 +139,7 @@ class GetModuleStatus(Struct):
 
 
 class IB2IBML(Struct):
-    """Passes a command on to a baseboard management link."""
+    """Forwards a command to a baseboard management link."""
 
     key, section, size = "ib2ibml", SECTION, 192
     carried_by = (Mad(0x05, 0x002C, SENDS),)
@@ -147,7 +147,7 @@ class IB2IBML(Struct):
 
 
 class IB2CME(Struct):
-    """Passes a command on to the chassis management entity."""
+    """Forwards a command to the chassis management entity."""
 
     key, section, size = "ib2cme", SECTION, 192
     carried_by = (Mad(0x05, 0x002D, SENDS),)
@@ -155,7 +155,7 @@ class IB2CME(Struct):
 
 
 class IB2MME(Struct):
-    """Passes a command on to a module management entity."""
+    """Forwards a command to a module management entity."""
 
     key, section, size = "ib2mme", SECTION, 192
     carried_by = (Mad(0x05, 0x002E, SENDS),)

@@ -54,7 +54,7 @@ class Catalog:
                 elif isinstance(place, Place):
                     others.append((place, struct))
                 else:
-                    raise PluginError(defined_in(struct), f"{struct.__name__}.carried_by: {place!r} is no place")
+                    raise PluginError(defined_in(struct), f"{struct.__name__}.carried_by: {place!r} is not a place")
         self._columns = tuple(_columns(modules))
         for column in self._columns:
             assert column.owner is not None
@@ -145,7 +145,7 @@ def _refuse_mixed_names(names: Mapping[str, tuple[Field[Any], ...]]) -> None:
                 assert field.owner is not None and fields[0].owner is not None
                 raise PluginError(
                     defined_in(field.owner),
-                    f"{name} is a number in one and none in the other: {said(field.owner)}, {said(fields[0].owner)}",
+                    f"{name} is a number in one but not in the other: {said(field.owner)}, {said(fields[0].owner)}",
                 )
 
 

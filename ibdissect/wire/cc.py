@@ -10,7 +10,7 @@ CONTROL_TYPES = {0: "congestion control", 1: "credit starvation"}
 
 
 class CongestionControlFormat(Struct):
-    """The form of every congestion control MAD: CC_Key, then the attribute at byte 64, except CongestionLog, which starts at 32."""
+    """The format of every congestion control MAD: CC_Key, then the attribute at byte 64, except CongestionLog, which starts at 32."""
 
     key, section, size = "cc", "IBA annex A10.4.1; OpenSM ib_types.h, libibmad", 256
     carried_by = (MadFormat(0x21),)
@@ -46,7 +46,7 @@ class CongestionKeyInfo(Struct):
 
 
 class SwitchCongestionSetting(Struct):
-    """How a switch marks packets: which ports mark victims, which apply credit starvation, how early, how often.
+    """How a switch marks packets: which ports mark victims or apply credit starvation, how early and how often.
 
     The masks are 256-bit maps of ports, port 0 in the least significant bit.
     """

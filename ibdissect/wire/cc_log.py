@@ -44,8 +44,8 @@ class CongestionLogSwitch(Struct):
 class CongestionLogEventCA(Struct):
     """One queue pair that reached its threshold.
 
-    OpenSM's layout. libibmad has SL and service type in byte 3 and a local LID in bytes 8-9, the remote LID behind it; no
-    source decides between them.
+    OpenSM's layout. libibmad has SL and service type in byte 3, a local LID in bytes 8-9 and the remote LID after it; no source decides
+    between them.
     """
 
     key, section, size = "congestionlog", "IBA A10.4.3.5; OpenSM ib_types.h", 16

@@ -7,7 +7,7 @@ from .classport import ClassPortInfo
 from .convert import rate_text, timeout_text
 from .names import MTU
 from .places import Inside, Mad, MadFormat
-from .spec import Field, Struct, bit, enum, flag, gid, guid, hole, lid, nested, pad, part, pkey, qpn, raw, secret, uint
+from .spec import Struct, bit, enum, flag, gid, guid, hole, ip4, lid, nested, pad, part, pkey, qpn, raw, secret, uint
 
 CLASS = 0x07
 REQ_ID, MRA_ID, REJ_ID, REP_ID, RTU_ID, DREQ_ID, DREP_ID = range(0x0010, 0x0017)
@@ -15,7 +15,7 @@ _IP_CM = frozenset({cn.IP_CM_PREFIX >> 24})
 
 
 class CMFormat(Struct):
-    """Communication management MAD: the message behind the common header."""
+    """Communication management MAD: the message after the common header."""
 
     key, section, size, title = "cm", "IBA 16.7.1; python-rdma CMFormat", 256, "CM"
     carried_by = (MadFormat(CLASS),)
@@ -111,7 +111,7 @@ class PrimaryLocalIPv4(Struct):
     key, section, size, title = "cm.req", "RFC 4291 2.5.5.2; IBA annex A17", 16, "IPv4-mapped GID"
     carried_by = (Inside(REQ.primary_local_port_gid, ((REQ.primary_local_gid_prefix, _ZERO), (REQ.primary_local_gid_mark, _MAPPED))),)
     mapped = hole(12, "IPv4-mapped prefix", at="0", ws="prim_localgid.mapped")
-    address = Field[bytes]("ip4", 32, "Primary Local Port IPv4 Address", at="12", ws="prim_localgid_ipv4")
+    address = ip4("Primary Local Port IPv4 Address", at="12", ws="prim_localgid_ipv4")
 
 
 class PrimaryRemoteIPv4(Struct):
@@ -120,7 +120,7 @@ class PrimaryRemoteIPv4(Struct):
     key, section, size, title = "cm.req", "RFC 4291 2.5.5.2; IBA annex A17", 16, "IPv4-mapped GID"
     carried_by = (Inside(REQ.primary_remote_port_gid, ((REQ.primary_remote_gid_prefix, _ZERO), (REQ.primary_remote_gid_mark, _MAPPED))),)
     mapped = hole(12, "IPv4-mapped prefix", at="0", ws="prim_remotegid.mapped")
-    address = Field[bytes]("ip4", 32, "Primary Remote Port IPv4 Address", at="12", ws="prim_remotegid_ipv4")
+    address = ip4("Primary Remote Port IPv4 Address", at="12", ws="prim_remotegid_ipv4")
 
 
 class MRA(Struct):
@@ -162,7 +162,7 @@ class RejectedTimeout(Struct):
 
 
 class CMRedirect(Struct):
-    """What a REJ for CM redirection adds: where the CM to ask is."""
+    """What a REJ for CM redirection adds: the address of the CM to ask."""
 
     key, section, size, title = "cm.rej.cmredirect", "kernel ib_srp.c srp_ib_cm_rej_handler; IBA 12.6.7.2", 72, "CM redirection"
     carried_by = (Inside(REJ.ari, ((REJ.reason, frozenset({cn.REJ_CM_REDIRECT})),)),)
@@ -193,7 +193,7 @@ class REP(Struct):
     vendor_id_low = uint(8, "Vendor ID Low", at="23", base="hex")
     responder_resources = uint(8, "Responder Resources", at="24", ws="respres")
     initiator_depth = uint(8, "Initiator Depth", at="25", ws="initdepth")
-    target_ack_delay = uint(5, "Target ACK Delay", at="26", show=cn.ack_delay_text, ws="tgtackdelay")
+    target_ack_delay = uint(5, "Target ACK Delay", at="26", show=timeout_text, ws="tgtackdelay")
     failover_accepted = enum(2, cn.FAILOVER, "Failover Accepted", at="26[5]", ws="failoveracc")
     end_to_end_flow_control = flag("End-To-End Flow Control", at="26[7]", ws="e2eflowctrl")
     rnr_retry_count = uint(3, "RNR Retry Count", at="27", show=cn.rnr_retry_text, ws="rnrretrcount")

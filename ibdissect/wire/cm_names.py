@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .convert import duration_text, timeout_seconds, timeout_text
+from .convert import timeout_text
 
 MESSAGES: Mapping[int, str] = {
     0x0010: "ConnectRequest", 0x0011: "MsgRcptAck", 0x0012: "ConnectReject", 0x0013: "ConnectReply", 0x0014: "ReadyToUse",
@@ -109,8 +109,3 @@ def rnr_retry_text(count: int) -> str:
 def ack_timeout_text(code: int) -> str:
     """Local ACK timeout of a path; 0 means infinite (IBA 9.7.6.1.3)."""
     return "0 (infinite)" if code == 0 else timeout_text(code)
-
-
-def ack_delay_text(code: int) -> str:
-    """Target ACK delay (upper limit)."""
-    return f"{code} ({duration_text(timeout_seconds(code))})"

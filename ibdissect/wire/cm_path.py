@@ -48,7 +48,7 @@ class SIDRRep(Struct):
 
 
 class SIDRRedirect(Struct):
-    """What a SIDR_REP adds that sends the asker elsewhere."""
+    """What a SIDR_REP adds to redirect the requester."""
 
     key, section, size, title = "cm.sidrrep.redirect", "IBA 12.11.2; python-rdma CMSIDR_REP", 72, "Redirection"
     carried_by = (Inside(SIDRRep.additional_information, ((SIDRRep.status, frozenset({cn.SIDR_REDIRECT})),)),)
@@ -56,7 +56,7 @@ class SIDRRedirect(Struct):
 
 
 class LAP(Struct):
-    """Load alternate path: another way for an existing connection."""
+    """Load alternate path: another path for an existing connection."""
 
     key, section, size = "cm.lap", "IBA 12.8.1; kernel ibta_vol1_c12.h table 115; python-rdma CMLAP", 232
     carried_by = (Mad(CLASS, LAP_ID),)

@@ -64,7 +64,7 @@ def column(
     if isinstance(formula, Arith):
         foreign = [field for field in formula.fields() if field.owner is not of or field.count > 1 or field.kind not in ("uint", "flag")]
         if foreign or kind == "text":
-            raise SpecError(of.__name__, name, f"arithmetic is on single numbers of {of.__name__}, {foreign} is something else")
+            raise SpecError(of.__name__, name, f"arithmetic needs single numbers of {of.__name__}, which {foreign} is not")
     elif not callable(formula):
         raise SpecError(of.__name__, name, f"{formula!r} is neither arithmetic on fields nor a function")
     return ComputedField(of, name, formula, kind, label, unit=unit, values=values, base=base)

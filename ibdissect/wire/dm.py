@@ -11,7 +11,7 @@ IOC_PRESENCE = {0x0: "no controller", 0x1: "controller present", 0xF: "no such s
 
 
 class DeviceMgtFormat(Struct):
-    """The form of every device management MAD: 192 bytes of attribute at byte 64.
+    """The format of every device management MAD: 192 bytes of attribute at byte 64.
 
     The standard reserves bytes 24-63; the Linux kernel keeps an RMPP header there (core/mad.c), zero when unused.
     """
@@ -25,7 +25,7 @@ class DeviceMgtFormat(Struct):
 
 
 class IOUnitInfo(Struct):
-    """Which I/O controllers sit in an I/O unit; ControllerList starts with slot 1 in the upper half of its first byte.
+    """Which I/O controllers are in an I/O unit; ControllerList starts with slot 1 in the upper half of its first byte.
 
     Slot order as the kernel's SRP target writes it and the SRP daemon reads it; OpenSM's accessor swaps the halves of a byte.
     OpenSM also has OptionROM in the most significant bit; here as in python-rdma.
@@ -97,7 +97,7 @@ class ServiceEntries(Struct):
 
 
 class DiagnosticTimeout(Struct):
-    """The longest a diagnostic test takes."""
+    """The longest duration of a diagnostic test."""
 
     key, section, size = "diagnostictimeout", "IBA 16.3.3.6", 4
     carried_by = (Mad(0x06, 0x0020),)

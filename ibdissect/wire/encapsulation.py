@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from .spec import Field, Struct, bit, enum, part, raw, uint
+from .spec import Field, Struct, bit, enum, gid, ip4, part, raw, uint
 
 ETHERTYPES = {
     0x0800: "IPv4", 0x0806: "ARP", 0x8100: "802.1Q", 0x86DD: "IPv6", 0x88A8: "802.1ad", 0x8915: "RoCE v1", 0x88CC: "LLDP",
@@ -19,14 +19,6 @@ ETHERTYPE_ROCE = 0x8915
 
 def _mac(label: str, at: str, ws: str) -> Field[bytes]:
     return Field("mac", 48, label, at=at, ws=ws)
-
-
-def _ip4(label: str, at: str, ws: str) -> Field[bytes]:
-    return Field("ip4", 32, label, at=at, ws=ws)
-
-
-def _ip6(label: str, at: str, ws: str) -> Field[bytes]:
-    return Field("gid", 128, label, at=at, ws=ws)
 
 
 def erf_time_text(value: int) -> str:
@@ -120,8 +112,8 @@ class IPv4(Struct):
     ttl = uint(8, "Time to live", at="8", ws="ip.ttl")
     protocol = enum(8, IP_PROTOCOLS, "Protocol", at="9", ws="ip.proto")
     checksum = uint(16, "Header checksum", at="10", base="hex", ws="ip.checksum")
-    source = _ip4("Source", "12", "ip.src")
-    destination = _ip4("Destination", "16", "ip.dst")
+    source = ip4("Source", at="12", ws="ip.src")
+    destination = ip4("Destination", at="16", ws="ip.dst")
 
 
 class IPv6(Struct):
@@ -136,8 +128,8 @@ class IPv6(Struct):
     payload_length = uint(16, "Payload length", at="4", ws="ipv6.plen")
     next_header = enum(8, IP_PROTOCOLS, "Next header", at="6", ws="ipv6.nxt")
     hop_limit = uint(8, "Hop limit", at="7", ws="ipv6.hlim")
-    source = _ip6("Source", "8", "ipv6.src")
-    destination = _ip6("Destination", "24", "ipv6.dst")
+    source = gid("Source", at="8", ws="ipv6.src")
+    destination = gid("Destination", at="24", ws="ipv6.dst")
 
 
 class UDP(Struct):

@@ -44,7 +44,7 @@ class FlowControl(Struct):
 
 
 class VCRC(Struct):
-    """Variant CRC, LRH through ICRC; little-endian on the wire, shown as the bytes stand."""
+    """Variant CRC, LRH through ICRC; little-endian on the wire, shown in byte order."""
 
     key, section, size, title = "variant", "IBA 7.8.2", 2, "VCRC"
     crc = uint(16, "Variant CRC", at="0", base="hex", ws="infiniband.variant.crc", holds="checksum")

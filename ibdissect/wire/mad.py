@@ -18,9 +18,9 @@ class ManagementClass(Record, frozen=True):
 
     name: str
     short: str
-    """As a person calls it."""
+    """The common name."""
     prefix: str = ""
-    """Of method names, as in SubnGet() and SubnAdmGetTable()."""
+    """The prefix of method names, as in SubnGet() and SubnAdmGetTable()."""
     version: int | None = None
     """ClassVersion; None if unknown."""
 
@@ -102,7 +102,7 @@ def class_name(mgmt_class: int) -> str:
 
 
 def short_class_name(mgmt_class: int) -> str:
-    """A management class as a person calls it."""
+    """The common name of a management class."""
     if mgmt_class in CLASSES:
         return CLASSES[mgmt_class].short
     kind = "vendor" if is_vendor(mgmt_class) else "application" if mgmt_class < 0x30 else "class"
@@ -166,7 +166,7 @@ def request_text(mgmt_class: int, method: int, attribute: int) -> str:
 
 
 TransferKey = tuple[int, int, bytes, bytes, int]
-"""Of an RMPP transfer: class, transaction id, sender, receiver, response bit of the data."""
+"""Identifies an RMPP transfer: class, transaction id, sender, receiver, response bit of the data."""
 
 
 def transfer_key(mgmt_class: int, tid: int, source: bytes, destination: bytes, method: int, *, back: bool = False) -> TransferKey:
@@ -200,7 +200,7 @@ _DATA, _ACK = frozenset({1}), frozenset({2})
 
 
 class RMPP(Struct):
-    """Header of the Reliable Multi-Packet Transaction Protocol, behind the common header of the classes that use it."""
+    """Header of the Reliable Multi-Packet Transaction Protocol, after the common header of the classes that use it."""
 
     key, section, size = "rmpp", "IBA 13.6.2.1; python-rdma RMPPHeader; libibmad", 12
     rmpp_version = uint(8, "RMPPVersion", at="0")

@@ -11,7 +11,7 @@ from .spec import Field, Struct, bit, enum, flag, gid, guid, lid, nested, pad, p
 
 
 class Notice(Struct):
-    """An event, in the form of subnet management: no issuer GID."""
+    """An event, in the format of subnet management: no issuer GID."""
 
     key, section, size = "notice", "IBA 13.4.8.2; python-rdma; opensm ib_mad_notice_attr_t", 64
     carried_by = smp(0x0002)
@@ -30,7 +30,7 @@ class Notice(Struct):
 
 
 class GMPNotice(Struct):
-    """An event, in the form of all other classes: with the issuer's GID behind."""
+    """An event, in the format of all other classes: followed by the issuer's GID."""
 
     key, section, size, title = "notice", "IBA 13.4.8.2; python-rdma; opensm ib_mad_notice_attr_t", 80, "Notice"
     carried_by = tuple(Mad(mgmt_class, 0x0002) for mgmt_class in (0x03, 0x04, 0x06, 0x07, 0x08, 0x10, 0x12))
@@ -65,7 +65,7 @@ class TrapGID(Struct):
 
 
 class TrapPath(Struct):
-    """Traps 68 and 69: paths that are no longer valid, or should be asked for again."""
+    """Traps 68 and 69: paths that are no longer valid, or should be queried again."""
 
     key, section, size = "trap", "Wireshark 4.0", 9
     carried_by = _details(68, 69)

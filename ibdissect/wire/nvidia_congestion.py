@@ -43,7 +43,7 @@ class CCSwitchGeneralSettings(Struct):
 
 
 class CCPortProfile(Struct):
-    """From which fill of its buffer a port marks packets."""
+    """The buffer fill levels at which a port marks packets."""
 
     key, section, size = "mlnxccportprofile", f"{_SOURCE} ib_cc_port_profile_t", 8
     profile_min = uint(32, "ProfileMin", at="0")
@@ -74,7 +74,7 @@ class CCSLMappingSettings(Struct):
 
 
 class CCHCAGeneralSettings(Struct):
-    """Whether an HCA reacts to congestion and notifies of it."""
+    """Whether an HCA reacts to congestion and sends notifications."""
 
     key, section, size = "mlnxcchcasettings", f"{_SOURCE} ib_cc_hca_general_settings_t", 1
     carried_by = (Mad(CLASS, 0xFF20),)

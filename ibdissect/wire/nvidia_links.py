@@ -30,7 +30,7 @@ class EndPortPlaneFilterConfig(Struct):
 
 
 class LinkWatch(Struct):
-    """How the settings of what watches a link begin: which traps it sends, and what it does at the threshold of errors."""
+    """The start of a link watchdog's settings: which traps it sends, and what it does at the error threshold."""
 
     key, section, size = "mlnxcreditwatchdog", f"{_SOURCE}: the same bytes of both settings", 12
     reserved1 = pad(64, at="0")

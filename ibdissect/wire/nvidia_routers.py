@@ -50,7 +50,7 @@ class RouterInfo(Struct):
 
 
 class NextHop(Struct):
-    """By which partition, and with what weight, a router reaches a subnet."""
+    """The partition and the weight with which a router reaches a subnet."""
 
     key, section, size = "mlnxnexthoptable", f"{_SOURCE} rtr_next_hop_record", 16
     subnet_prefix = uint(64, "SubnetPrefix", at="0", base="hex", holds="prefix")

@@ -1,4 +1,4 @@
-"""What do the notices of NVIDIA's devices and managers contain? Their trap number stands in the last two bytes of the details.
+"""What do the notices of NVIDIA's devices and managers contain? Their trap number is in the last two bytes of the details.
 
 Layouts as in the ib_types.h that trex-core carries (NVIDIA, 2021-2025, GPL-2.0 or BSD).
 """
@@ -29,7 +29,7 @@ TRAP = {
 
 
 class VendorDetails(Struct):
-    """Details of a notice of NVIDIA's."""
+    """Details of an NVIDIA notice."""
 
     key, section, size = "trap", f"{_SOURCE} vendor_data_details", 54
     carried_by = (Inside(Notice.data_details, ((Notice.is_generic, frozenset({0})), (Notice.vendor_id, frozenset({NVIDIA})))),)
@@ -97,7 +97,7 @@ class TrapSALimit(Struct):
 
 
 class TrapAnswerMKey(Struct):
-    """Trap 1308: an answer with a wrong M_Key, and the way to its sender."""
+    """Trap 1308: an answer with a wrong M_Key, and the path to its sender."""
 
     key, section, size = "trap", f"{_SOURCE} ntc_1308", 52
     carried_by = _of(1308)
@@ -198,7 +198,7 @@ class TrapClassKey(TrapSpoofedSGID):
 
 
 class TrapSMGUID(Struct):
-    """Traps 1306 and 1307: a subnet manager whose GUID is not allowed, and the way to it."""
+    """Traps 1306 and 1307: a subnet manager whose GUID is not allowed, and the path to it."""
 
     key, section, size = "trap", f"{_SOURCE} ntc_1306_1307", 44
     carried_by = _of(1306, 1307)
@@ -214,7 +214,7 @@ class TrapSMGUID(Struct):
 
 
 class TrapSMKey(TrapSMGUID):
-    """Trap 1309: an SMInfo with a wrong SM_Key, and the way to its sender."""
+    """Trap 1309: an SMInfo with a wrong SM_Key, and the path to its sender."""
 
     key, section, size = "trap", f"{_SOURCE} ntc_1309", 52
     carried_by = _of(1309)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .convert import lifetime_text
 from .names import NODE_TYPE, SM_STATE
 from .places import Mad, MadFormat
-from .spec import Field, Struct, bit, enum, flag, gid, guid, hole, lid, pad, part, raw, rest, secret, text, uint
+from .spec import Struct, bit, enum, flag, gid, guid, hole, ip4, lid, pad, part, raw, rest, secret, text, uint
 
 OPA_BASE_VERSION = 0x80
 _SOURCE = "opa-ff stl_sm_types.h"
@@ -18,11 +18,6 @@ _SOURCE = "opa-ff stl_sm_types.h"
 def opa_smp(attr_id: int) -> tuple[Mad, Mad]:
     """A subnet management attribute of Omni-Path in LID-routed and in directed-route SMPs."""
     return Mad(0x01, attr_id, base_version=OPA_BASE_VERSION), Mad(0x81, attr_id, base_version=OPA_BASE_VERSION)
-
-
-def ip4(label: str, *, at: str, ws: str = "") -> Field[bytes]:
-    """An IPv4 address."""
-    return Field("ip4", 32, label, at=at, ws=ws)
 
 
 class STLSMP(Struct):
@@ -36,7 +31,7 @@ class STLSMP(Struct):
 
 
 class STLSMPDirected(Struct):
-    """Directed-route subnet management packet of Omni-Path: the paths lie before the attribute."""
+    """Directed-route subnet management packet of Omni-Path: the paths precede the attribute."""
 
     prefix, key, section, size = "opa", "sm.dr", f"{_SOURCE} STL_SMP", 176
     carried_by = (MadFormat(0x81, base_version=OPA_BASE_VERSION),)
@@ -57,7 +52,7 @@ class STLSMPDirected(Struct):
 
 
 class STLNodeDescription(Struct):
-    """Name of the node, for people."""
+    """Human-readable name of the node."""
 
     prefix, key, section, size = "opa", "nodedescription", f"{_SOURCE} STL_NODE_DESCRIPTION", 64
     carried_by = opa_smp(0x0010)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .convert import lease_text, lifetime_text, opa_lid_text, timeout_text
 from .names import M_KEY_PROTECT, MTU, PORT_PHYSICAL_STATE, PORT_STATE
-from .opa import ip4, opa_smp
-from .spec import Struct, array, bit, enum, flag, gid, guid, lid, nested, pad, part, qpn, secret, uint
+from .opa import opa_smp
+from .spec import Struct, array, bit, enum, flag, gid, guid, ip4, lid, nested, pad, part, qpn, secret, uint
 
 _SOURCE = "opa-ff stl_sm_types.h"
 PHYSICAL_STATE = {**PORT_PHYSICAL_STATE, 9: "Offline", 11: "Test"}

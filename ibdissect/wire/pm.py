@@ -12,7 +12,7 @@ def shown_port(value: int) -> str:
 
 
 class PerfMgtFormat(Struct):
-    """The form of every performance management MAD: 40 reserved bytes, then 192 for the attribute."""
+    """The format of every performance management MAD: 40 reserved bytes, then 192 for the attribute."""
 
     key, section, size = "pm", "IBA 16.1.1", 256
     carried_by = (MadFormat(0x04),)
@@ -22,7 +22,7 @@ class PerfMgtFormat(Struct):
 
 
 class OfPort(Struct):
-    """How most attributes of performance management begin: with the port, and the counters that a Set clears."""
+    """The start of most performance management attributes: the port, and the counters that a Set clears."""
 
     reserved_0 = pad(8, at="0")
     port_select = uint(8, "PortSelect", at="1", show=shown_port)
@@ -30,7 +30,7 @@ class OfPort(Struct):
 
 
 class PortCounters(OfPort):
-    """Basic error and traffic counters of a port; all stick at their maximum until written."""
+    """Basic error and traffic counters of a port; all stop at their maximum until written."""
 
     key, section, size = "portcounters", "IBA 16.1.3.5; CounterSelect bits after ib_pma.h", 44
     carried_by = (Mad(0x04, 0x0012),)

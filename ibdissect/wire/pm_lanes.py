@@ -11,7 +11,7 @@ class PortExtendedSpeedsCounters(Struct):
     """Block and FEC counters of a port at FDR and above, by lane.
 
     With RS-FEC active the correctable block counters of the lanes are symbol counters, the uncorrectable ones are unused
-    and the three port totals behind them count; the packet does not tell which FEC is active (PortInfoExtended does).
+    and the three port totals after them count; the packet does not say which FEC is active (PortInfoExtended does).
     """
 
     key, section, size = "portextendedspeedscounters", "libibmad fields.c", 152

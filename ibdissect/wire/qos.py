@@ -86,7 +86,7 @@ class EnhancedQoSArbiterInfoRecord(Struct):
 
 
 class ArbiterRecord(Struct):
-    """How the arbiter records of a port begin."""
+    """The start of a port's arbiter records."""
 
     key, section, size = "vlarbiterrecord", f"{_SOURCE}: the same bytes of the three records", 4
     lid = lid("LID", at="0")

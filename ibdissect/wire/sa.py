@@ -13,7 +13,7 @@ def offset_text(words: int) -> str:
 
 
 class SAFormat(Struct):
-    """The form of every SA MAD: RMPP header, SM_Key, size and chosen components of the records that follow.
+    """The format of every SA MAD: RMPP header, SM_Key, size and selected components of the records that follow.
 
     In a table that RMPP carries, the fields from SM_Key to ComponentMask belong to the first segment; the others repeat them.
     """
@@ -30,7 +30,7 @@ class SAFormat(Struct):
 
 
 class STLSAFormat(SAFormat):
-    """The form of every SA MAD of Omni-Path: that of InfiniBand, with room for more data."""
+    """The format of every SA MAD of Omni-Path: as in InfiniBand, with room for more data."""
 
     key, section, size = "sa", "opa-ff ib_sa_records.h SA_MAD", 56
     carried_by = (MadFormat(0x03, base_version=BASE_VERSION_OPA),)
@@ -38,7 +38,7 @@ class STLSAFormat(SAFormat):
 
 
 class SARecordPiece(Struct):
-    """What a segment of a table holds of a record that begins in the segment before or ends in the one behind."""
+    """The part of a record in one segment of a table, if the record begins in an earlier segment or ends in a later one."""
 
     key, section, title = "sa", "IBA 13.6.3.1: segments are cut without regard to records", "Piece of a record"
     carried_by = (SaPiece(),)

@@ -100,7 +100,7 @@ class MultiPathRecord(Struct):
 
 
 def _listed_gids(record: bytes) -> Iterator[int]:
-    """Where the GIDs of a MultiPathRecord stand: SGIDCount sources, then DGIDCount destinations."""
+    """Where the GIDs of a MultiPathRecord are: SGIDCount sources, then DGIDCount destinations."""
     count = record[MultiPathRecord.sgid_count.span[0]] + record[MultiPathRecord.dgid_count.span[0]]
     return iter(range(MultiPathRecord.size, MultiPathRecord.size + 16 * count, 16))
 
@@ -164,7 +164,7 @@ class LinkRecord(Struct):
 
 
 class TraceRecord(Struct):
-    """One node on the way of a path; ids are the manager's choice, not GUIDs that a requester may rely on."""
+    """One node on a path; the ids are chosen by the manager and are not GUIDs."""
 
     key, section, size = "tracerecord", "IBA 15.2.5.19; python-rdma SATraceRecord", 48
     carried_by = (Mad(0x03, 0x0039),)

@@ -41,7 +41,7 @@ class NodeRecord(Struct):
 
 
 class PortInfoRecord(Struct):
-    """PortInfo of a port, by its LID and number. Options asks for extended speeds in older requesters' place of a reserved byte."""
+    """PortInfo of a port, by its LID and number. Options asks for extended speeds, in a byte that older requesters reserve."""
 
     key, section, size = "portinforecord", "IBA 15.2.5.3; python-rdma SAPortInfoRecord; Options: opensm", 68
     carried_by = (Mad(0x03, 0x0012),)

@@ -18,7 +18,7 @@ def service_lease_text(seconds: int) -> str:
 
 
 class ServiceRecord(Struct):
-    """A service, the port that offers it and 64 bytes of its own, which may be taken as numbers of four widths."""
+    """A service, the port that offers it and 64 bytes of its own data, which may be read as numbers of four widths."""
 
     key, section, size = "servicerecord", "IBA 15.2.5.14; python-rdma SAServiceRecord", 176
     carried_by = (Mad(0x03, 0x0031),)
@@ -70,7 +70,7 @@ class ServiceRecord(Struct):
 
 
 class ServiceAssociationRecord(Struct):
-    """Which service a service key stands for."""
+    """The service that a service key identifies."""
 
     key, section, size = "serviceassociationrecord", "IBA 15.2.5.15; python-rdma SAServiceAssociationRecord", 80
     carried_by = (Mad(0x03, 0x003B),)

@@ -24,7 +24,7 @@ class SMP(Struct):
 
 
 class SMPDirected(Struct):
-    """Directed-route subnet management packet: the paths lie behind the attribute."""
+    """Directed-route subnet management packet: the paths follow the attribute."""
 
     key, section, size = "smpdirected", "IBA 14.2.1.2; python-rdma SMPFormatDirected", 256
     carried_by = (MadFormat(0x81),)
@@ -45,7 +45,7 @@ class SMPDirected(Struct):
 
 
 class NodeDescription(Struct):
-    """Name of the node, for people."""
+    """Human-readable name of the node."""
 
     key, section, size = "nodedescription", "IBA 14.2.5.2; python-rdma SMPNodeDescription", 64
     carried_by = smp(0x0010)
@@ -130,7 +130,7 @@ class LedInfo(Struct):
 
 
 class VendorSpecificMadsTable(Struct):
-    """Which vendor MADs a node answers; its layout stands in no public source."""
+    """Which vendor MADs a node answers; no public source has its layout."""
 
     key, section, size = "vendorspecificmadstable", "attribute id: libibmad, ibutils2 ibis_types", 64
     carried_by = smp(0x001D)
@@ -138,7 +138,7 @@ class VendorSpecificMadsTable(Struct):
 
 
 class HierarchyInfo(Struct):
-    """Where a port sits in its chassis: numbers of levels, whose names the template lists."""
+    """The position of a port in its chassis: numbers of levels, whose names the template lists."""
 
     key, section, size = "hierarchyinfo", "trex-core ib_types.h ib_hierarchy_info_t; attribute id: libibumad umad_sm.h", 64
     carried_by = smp(0x001E)
@@ -151,7 +151,7 @@ class HierarchyInfo(Struct):
 
 
 class CableInfo(Struct):
-    """Bytes of the cable's memory map; its layout stands in no public source."""
+    """Bytes of the cable's memory map; no public source has its layout."""
 
     key, section, size = "cableinfo", "attribute id: attributes.csv; capability: opensm IB_PORT_CAP_HAS_CABLE_INFO", 64
     carried_by = smp(0x0032)

@@ -50,7 +50,7 @@ class SLtoVLMappingTable(Struct):
 
 
 class VLArbitrationEntry(Struct):
-    """A VL and how much it may send in its turn (64-byte units; 0 skips it)."""
+    """A VL and how much it may send per turn (64-byte units; 0 skips it)."""
 
     key, section, size = "vlarbitrationtable", "IBA 14.2.5.9; python-rdma SMPVLArbitrationTable", 2
     reserved1 = pad(4, at="0")

@@ -7,7 +7,7 @@ from .spec import Struct, hole, lid, pad, raw, text, uint
 
 
 class SNMPTunnelingFormat(Struct):
-    """The form of every SNMP tunneling MAD: where a PDU comes from, which segment of it this is, and 192 bytes of it."""
+    """The format of every SNMP tunneling MAD: the source of a PDU, the segment number, and 192 bytes of the PDU."""
 
     key, section, size = "snmp", "IBA 16.4.1", 256
     carried_by = (MadFormat(0x08),)
@@ -29,7 +29,7 @@ class CommunityInfo(Struct):
 
 
 class PduInfo(Struct):
-    """A segment of an SNMP PDU (ASN.1 BER), PayloadLength bytes of which count."""
+    """A segment of an SNMP PDU (ASN.1 BER), of which PayloadLength bytes are valid."""
 
     key, section, size = "pduinfo", "IBA 16.4.3.3", 192
     carried_by = (Mad(0x08, 0x0011),)

@@ -50,7 +50,7 @@ class Field(Value, Generic[V]):
 
     `holds`: the meaning of the value, which decides how `scrub` treats it: lid, qpn, guid, prefix (of a GID), gid, mac, ip4, key,
     text (all replaced), data and reserved (zeroed), number, pkey, ports (port numbers or a bit per port) (all kept), checksum
-    (of the packet: computed again, and hidden where a key is hidden, because it would tell the key). A plain number without
+    (of the packet: computed again, and hidden where a key is hidden, because it would reveal the key). A plain number without
     values, unit or `holds` is `unknown`: in a plugin's structure it is zeroed.
     """
 
@@ -262,6 +262,11 @@ def gid(label: str, *, at: str | None = None, ws: str = "") -> Field[bytes]:
     return Field("gid", 128, label, at=at, ws=ws)
 
 
+def ip4(label: str, *, at: str | None = None, ws: str = "") -> Field[bytes]:
+    """An IPv4 address."""
+    return Field("ip4", 32, label, at=at, ws=ws)
+
+
 def text(size: int, label: str, *, at: str | None = None, ws: str = "") -> Field[str]:
     """`size` bytes of NUL-padded UTF-8."""
     return Field("text", size * 8, label, at=at, ws=ws)
@@ -337,10 +342,10 @@ class _StructMeta(type):
 
 
 def _fields_of(cls: type[Struct]) -> list[Field[Any]]:
-    """The fields of the structure that this one is derived from, copied, and its own: in place of those of the same name, or behind."""
+    """Copies of the base structure's fields and the structure's own: these replace fields of the same name, or follow."""
     own = {name: value for name, value in vars(cls).items() if isinstance(value, Field)}
     if not own:
-        return []  # it has the very fields of its base
+        return []  # it has exactly the fields of its base
     copies: dict[int, Field[Any]] = {}
     for field in cls.__mro__[1].fields:  # type: ignore[attr-defined]
         one = copies[id(field)] = own.pop(field.name) if field.name in own else copy(field)
@@ -387,7 +392,7 @@ class Struct(metaclass=_StructMeta):
             return
         for taken in Struct.__slots__:
             if taken in vars(cls):
-                raise SpecError(cls.__name__, taken, "a view keeps its place under this name; choose another")
+                raise SpecError(cls.__name__, taken, "a view uses this name itself; choose another")
         at = 0
         parts: dict[int, list[Field[Any]]] = {}
         for field in own:

@@ -121,7 +121,7 @@ class IETH(Struct):
 
 
 class FETH(Struct):
-    """FLUSH Extended Transport Header: to whom the data must be visible, and which of it."""
+    """FLUSH Extended Transport Header: to whom the data must be visible, and which data."""
 
     key, section, size, title = "feth", "IBA Annex A19; Linux rdma/rxe rxe_hdr.h", 4, "FETH"
     reserved = pad(26, at="0")
@@ -132,21 +132,21 @@ class FETH(Struct):
 
 
 class CNP(Struct):
-    """Congestion notification packet: 16 reserved bytes behind the BTH."""
+    """Congestion notification packet: 16 reserved bytes after the BTH."""
 
     key, section, size, title = "cnp", "RoCEv2 Annex A17.9.3", 16, "CNP"
     reserved = raw(16, "Reserved", at="0", ws="+reserved", holds="reserved")
 
 
 class Payload(Struct):
-    """Bytes behind the headers that no declared structure claims."""
+    """Bytes after the headers that no declared structure claims."""
 
     key, section, title = "payload", "IBA 9.2", "Payload"
     data_bytes = rest("Payload", at="0", ws="infiniband.payload")
 
 
 class ICRC(Struct):
-    """Invariant CRC, over all that no switch or router changes; little-endian on the wire, shown as the bytes stand."""
+    """Invariant CRC, over all that no switch or router changes; little-endian on the wire, shown in byte order."""
 
     key, section, size, title = "invariant", "IBA 7.8.1", 4, "ICRC"
     crc = uint(32, "Invariant CRC", at="0", base="hex", ws="infiniband.invariant.crc", holds="checksum")

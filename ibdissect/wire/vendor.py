@@ -19,7 +19,7 @@ def oui_text(oui: int) -> str:
 
 
 class VendorFormat(Struct):
-    """Vendor range 1 (0x09-0x0F): data right behind the common header."""
+    """Vendor range 1 (0x09-0x0F): data directly after the common header."""
 
     key, section, size = "vendor", "IBA 16.5.1", 256
     carried_by = (MadFormat(*range(0x09, 0x10)),)
@@ -28,7 +28,7 @@ class VendorFormat(Struct):
 
 
 class VendorKeyFormat(Struct):
-    """NVIDIA's use of vendor range 1, where no structure says more: a key before the data in device access, SHARP and node to node."""
+    """Vendor range 1 as NVIDIA uses it, if no other structure applies: a key before the data in device access, SHARP and node to node."""
 
     key, section, size = "vendor", "trex-core ib_types.h ib_vs_mad_t, ib_n2n_mad_t; infiniband-diags vendstat", 256
     carried_by = (MadFormat(0x0A, 0x0B, 0x0C, unclaimed=True),)
@@ -38,7 +38,7 @@ class VendorKeyFormat(Struct):
 
 
 class VendorOuiFormat(Struct):
-    """Vendor range 2 (0x30-0x4F): RMPP header, then the OUI of who defines the data."""
+    """Vendor range 2 (0x30-0x4F): RMPP header, then the OUI of the vendor that defines the data."""
 
     key, section, size = "vendor", "IBA 16.5.1", 256
     carried_by = (MadFormat(*range(0x30, 0x50)),)
@@ -50,7 +50,7 @@ class VendorOuiFormat(Struct):
 
 
 class OpenIBPing(Struct):
-    """ibping: the answer holds host and domain name of the answering node, the request nothing."""
+    """ibping: the answer holds host and domain name of the node, the request nothing."""
 
     key, section, size = "openibping", "infiniband-diags ibping", 216
     carried_by = (VendorOui(OUI_OPENIB, CLASS_PING),)

@@ -12,10 +12,10 @@ from .spec import Struct, array, flag, hole, lid, nested, pad, raw, secret, text
 CLASS, NODE_TO_NODE = 0x0A, 0x0C
 
 PLAIN_FIRMWARE_DEVICES = (range(0x5A00, 0x6800), range(0xB900, 0xC000))
-"""PCI device ids of HCAs before ConnectX-3 and switches before SwitchX, whose GeneralInfo has the short firmware version only."""
+"""PCI device ids of HCAs before ConnectX-3 and switches before SwitchX, whose GeneralInfo has only the short firmware version."""
 
 EXTENDED_FIRMWARE_DEVICES = (range(0, 0x5A00), range(0x6800, 0xB900), range(0xC000, 0x10000))
-"""All later ones, and those to come, have the extended version, too (vendstat names 50 of them)."""
+"""All later and future devices also have the extended version (vendstat names 50 of them)."""
 
 
 class GeneralInfo(Struct):
@@ -59,7 +59,7 @@ class ExtendedFirmwareInfo(Struct):
 
 
 class SoftwareInfo(Struct):
-    """The software version of older devices, right behind the firmware's."""
+    """The software version of older devices, directly after the firmware's."""
 
     key, section, size = "mlnxgeneralinfo", "infiniband-diags vendstat; python-rdma MlxGeneralInfo", 32
     carried_by = tuple(Inside(GeneralInfo.rest_info, ((GeneralInfo.device_id, ids),)) for ids in PLAIN_FIRMWARE_DEVICES)
@@ -71,7 +71,7 @@ class SoftwareInfo(Struct):
 
 
 class ConfigSpaceRecord(Struct):
-    """One word of a device's configuration space, and the bits of it that count."""
+    """One word of a device's configuration space, and the mask of its valid bits."""
 
     key, section, size = "mlnxconfigspaceaccess", "infiniband-diags vendstat", 12
     address = uint(32, "Address", at="0", base="hex", holds="data")
@@ -82,8 +82,8 @@ class ConfigSpaceRecord(Struct):
 class ConfigSpaceAccess(Struct):
     """Reads or writes a device's configuration space.
 
-    Laid out for mode 2 (bits 23:22 of the attribute modifier), up to 18 records, their number in bits 21:16; in mode 0 the
-    bytes behind the key are consecutive words from an address in the attribute modifier (mstflint).
+    Laid out for mode 2 (bits 23:22 of the attribute modifier), up to 18 records, their number in bits 21:16; in mode 0 the bytes after the
+    key are consecutive words from an address in the attribute modifier (mstflint).
     """
 
     key, section, size = "mlnxconfigspaceaccess", "infiniband-diags vendstat; mstflint", 224

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.flow.recovery import MTUS
 from ibdissect.lint.rule import ERROR, WARNING
 from ibdissect.rules.BTH.packet import continued
 from ibdissect.rules.shared.packet_flows import PacketRule, room_behind_headers
@@ -15,8 +16,6 @@ from ibdissect.wire.expr import Where
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.transport import BTH, RETH
 
-MTUS = (256, 512, 1024, 2048, 4096)
-"""Path MTUs in bytes, as in NeighborMTU."""
 _WHOLE_WRITE = np.array([code in OPCODES and OPCODES[code].operation.startswith("RDMA WRITE Only") for code in range(256)])
 
 

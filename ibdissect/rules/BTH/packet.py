@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from ibdissect.capture.scattered import looked_up
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
 from ibdissect.rules.LNK.packet import LID_MULTICAST_LAST
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule, gid_bytes, room_behind_headers
 from ibdissect.table import locate
+from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.expr import Where, present
@@ -19,7 +19,6 @@ from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.opcodes import CNP_OPCODE, OPCODES
 from ibdissect.wire.transport import BTH
 
-Bool = npt.NDArray[np.bool_]
 MANUFACTURER = range(0xC0, 0x100)
 """Class bits 110 and 111."""
 KNOWN = frozenset({*OPCODES, *MANUFACTURER})

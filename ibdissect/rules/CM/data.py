@@ -15,6 +15,7 @@ from ibdissect.flow.recovery import FAR, distance
 from ibdissect.flow.reliable import Streams
 from ibdissect.flow.stream_packets import GOES_ON
 from ibdissect.lint.rule import LEARNT, WARNING, Context, Hit, Rule, fault, on_chunk, on_end, on_event
+from ibdissect.rules.shared.connection_rule import SERVICES
 from ibdissect.table.addresses import ends_of
 from ibdissect.table.connection_events import Connection
 from ibdissect.table.connections import Connections
@@ -32,7 +33,6 @@ FIRST_RNR = 0x20
 """Syndromes below it acknowledge."""
 ENOUGH = 2
 """So often does a requester go back to its first packet before it is clear that it has none in front."""
-SERVICES = {0: "RC", 1: "UC"}
 
 
 def agreed(context: Context) -> Iterator[tuple[int, Connection, int, str, bool]]:

@@ -10,7 +10,7 @@ from ibdissect.dropped import Dropped
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
-from ibdissect.rules.shared.silence import doubtful
+from ibdissect.rules.shared.silence import SECOND, doubtful
 from ibdissect.table.addresses import End
 from ibdissect.table.connection_events import Confirmed, Connection, Disconnecting, Rejected, RejectedAlone, Replied, Requested
 from ibdissect.table.connections import MAX_CONNECTIONS, Connections
@@ -20,7 +20,6 @@ from ibdissect.wire.spec import Field
 
 WARM_UP_NS = 60_000_000_000
 """CM gives up within a minute; what belongs to the time in front of the capture is over by then."""
-SECOND = 1_000_000_000
 INVALID_SERVICE = 8
 BEHIND = "which has rejected the REQ"
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from ibdissect.lint.rule import ERROR, WARNING, Rule
 from ibdissect.rules.LNK.packet import GLOBAL, LID_MULTICAST_LAST, LOCAL, length_disagrees
 from ibdissect.rules.shared.packet_flows import IPOIB, gid_bytes
+from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import Ethernet
 from ibdissect.wire.expr import Where, present
@@ -18,7 +19,6 @@ from ibdissect.wire.network import GRH
 from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.spec import Field
 
-Bool = npt.NDArray[np.bool_]
 SCOPES = frozenset({0x1, 0x2, 0x5, 0x8, 0xE})
 """Interface, link, site, organisation, global."""
 LINK_LOCAL = 0xFE80 << 48

@@ -10,6 +10,7 @@ from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import ROUTER
 from ibdissect.lint.rule import INFO, Context
+from ibdissect.rules.GRH.packet import LINK_LOCAL
 from ibdissect.rules.shared.link_rule import Ends, LinkRule
 from ibdissect.table.bits import extract
 from ibdissect.table.locate import Int
@@ -17,7 +18,6 @@ from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import common
 from ibdissect.wire.network import GRH
 
-LINK_LOCAL = 0xFE80 << 48
 MAX_PREFIXES = 1024
 
 

@@ -10,6 +10,7 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import SWITCH, Port, Subnet
 from ibdissect.fabric.tables import lane_of
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, on_event
+from ibdissect.rules.LNK.packet import VL_MANAGEMENT
 from ibdissect.rules.LNK.ports import complete_since, swept
 from ibdissect.rules.shared.link_rule import pieces
 from ibdissect.table.locate import Bool, Int
@@ -19,7 +20,7 @@ from ibdissect.wire.link import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST
 
 LIDS, SLS, VLS = 1 << 16, 16, 16
-MANAGEMENT_VL = DROPPED = 15
+DROPPED = 15
 OPERATIONAL = (15, 7, 3, 1, 0)
 """What ports with fewer lanes than their table names may leave of a lane; opensm masks tables so (osm_qos.c)."""
 MAX_KEPT = 256
@@ -54,7 +55,7 @@ class MappedToNothing(Rule):
             return
         suspicious = np.zeros(LIDS, np.bool_)
         suspicious[suspects] = True
-        index = np.flatnonzero(suspicious[native.slid] & (native.vl != MANAGEMENT_VL))
+        index = np.flatnonzero(suspicious[native.slid] & (native.vl != VL_MANAGEMENT))
         rows = native.rows[index]
         flows, which = np.unique(native.slid[index] * SLS + native.sl[index], return_inverse=True)
         for i, flow in enumerate(flows.tolist()):
@@ -100,7 +101,7 @@ class UnmappedLane(Rule):
             return
         used = _mapped({table for port in subnet.ports() if port.qos is not None for table in port.qos.tables()})
         steady = not any(port.qos.replaced for port in subnet.ports() if port.qos is not None)
-        index = np.flatnonzero((~used[native.sl, native.vl] if steady else native.sl < SLS) & (native.vl != MANAGEMENT_VL))
+        index = np.flatnonzero((~used[native.sl, native.vl] if steady else native.sl < SLS) & (native.vl != VL_MANAGEMENT))
         frames = native.rows[index] + event.table.chunk.first
         complete = complete_since(frames, lambda frame: _complete(subnet, frame)) if used.any() else np.zeros(len(index), np.int64)
         for since in sorted(set(complete[complete > 0].tolist())):

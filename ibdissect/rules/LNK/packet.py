@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
+from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.link import LRH, FlowControl
@@ -19,7 +17,6 @@ LID_MULTICAST_LAST = 0xFFFE
 MAX_WORDS = 0x41F
 """LRH (8), GRH (40), BTH and extended headers, payload of 4096, ICRC: 1055 words."""
 LINK_FLOW = (LRH.slid, LRH.dlid)
-Bool = npt.NDArray[np.bool_]
 
 
 def length_disagrees(table: ChunkTable) -> Bool:

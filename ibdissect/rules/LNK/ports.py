@@ -12,7 +12,7 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import DOWN, ROUTER, STATE_AT, SWITCH, Subnet
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Seen, on_event
-from ibdissect.rules.LNK.packet import LOCAL
+from ibdissect.rules.LNK.packet import LOCAL, VL_MANAGEMENT
 from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.rules.shared.link_rule import LIDS, NO_LIMIT, VLS_AT, Ends, LinkRule, pieces
 from ibdissect.rules.shared.silence import KnowledgeRule
@@ -24,7 +24,6 @@ from ibdissect.wire.link import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.sm_port import PortInfo
 
-MANAGEMENT_VL = 15
 MAX_PAIRS = 4096
 """Pairs of ends in a chunk whose raw packets are looked at."""
 
@@ -77,7 +76,7 @@ class VlNotOperational(LinkRule):
 
     def suspicious(self, event: ChunkFollowed, native: Native, ends: Ends) -> tuple[Int, Int]:
         vl = native.vl
-        index = np.flatnonzero((vl >= min(ends.fewest_vls, MANAGEMENT_VL)) & (vl != MANAGEMENT_VL))
+        index = np.flatnonzero((vl >= min(ends.fewest_vls, VL_MANAGEMENT)) & (vl != VL_MANAGEMENT))
         lane = vl[index].astype(np.int64)
         few = (lane >= ends.vls[native.slid[index]]) & (lane >= ends.vls[native.dlid[index]])
         return index[few], lane[few]

@@ -12,7 +12,8 @@ from ibdissect.fabric.events import ChunkFollowed, MKeyLearnt, WrongMKey
 from ibdissect.fabric.model import SWITCH, Port
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, fault, on_event
-from ibdissect.rules.shared.trap_rule import MAX_TRAPS, SECOND
+from ibdissect.rules.shared.silence import SECOND
+from ibdissect.rules.shared.trap_rule import MAX_TRAPS
 from ibdissect.wire.numbers import GET, SET
 from ibdissect.wire.sm import SMP
 

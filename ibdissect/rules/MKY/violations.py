@@ -16,8 +16,8 @@ from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, fault, on_eve
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.attribute_rule import DATA_AT
 from ibdissect.rules.shared.senders import senders_of
-from ibdissect.rules.shared.silence import doubtful, warm
-from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, MAX_TRAPS, SECOND, Judged, TrapRule
+from ibdissect.rules.shared.silence import SECOND, doubtful, warm
+from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, MAX_TRAPS, Judged, TrapRule
 from ibdissect.rules.shared.violations import LOOK_BACK, ViolationCounted
 from ibdissect.table.bits import extract
 from ibdissect.table.locate import Int

@@ -11,6 +11,7 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, on_event
 from ibdissect.rules.shared.packet_flows import IPOIB, PacketRule, gid_bytes
 from ibdissect.rules.shared.site_policy import forbidden_entries
+from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.link import LRH
@@ -22,7 +23,6 @@ from ibdissect.wire.sm import SMPDirected
 from ibdissect.wire.sm_tables import PKeyEntry, PKeyTable
 from ibdissect.wire.transport import BTH
 
-Bool = npt.NDArray[np.bool_]
 Keys = npt.NDArray[np.uint16]
 DEFAULT = frozenset({0xFFFF, 0x7FFF})
 FULL = 0x8000

@@ -13,17 +13,16 @@ from ibdissect.dropped import Dropped
 from ibdissect.flow.queries import Queries
 from ibdissect.lint.rule import INFERRED, INFO, Again, Context, Hit, Rule, Seen, on_chunk
 from ibdissect.rules.PM.agents import ALL_PORTS
-from ibdissect.rules.shared.mad_conditions import NO_ERROR
+from ibdissect.rules.PM.packet import GOOD_ANSWER
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Or
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import GET_RESP, SET
+from ibdissect.wire.numbers import SET
 from ibdissect.wire.pm import PortCounters
 
 MAX_PORTS = 65536
-_TOLD = (MAD.method == GET_RESP) & NO_ERROR
 C = PortCounters
 WIDE = (
     C.symbol_error_counter, C.port_rcv_errors, C.port_rcv_remote_physical_errors, C.port_rcv_switch_relay_errors,
@@ -48,7 +47,7 @@ class ErrorCountersFull(Rule):
 
     code, name, severity = "PM005", "saturation-16", INFO
     reference = "IBA 16.1.3.5; python-rdma"
-    when = Or((*(counter == 0xFFFF for counter in WIDE), *(counter == 0xFF for counter in NARROW))) & _TOLD
+    when = Or((*(counter == 0xFFFF for counter in WIDE), *(counter == 0xFF for counter in NARROW))) & GOOD_ANSWER
     flow = (LRH.slid, PortCounters.port_select)
     message = (
         "port {port_select}: {symbol_error_counter} symbol errors, {link_error_recovery_counter} recoveries, "
@@ -84,7 +83,7 @@ class CountersFell(Rule):
         found = table.occurrences(PortCounters)
         if not len(found):
             return
-        told, written = (occurrences_where(when, table, PortCounters) for when in (_TOLD, MAD.method == SET))
+        told, written = (occurrences_where(when, table, PortCounters) for when in (GOOD_ANSWER, MAD.method == SET))
         grh, lrh = (table.located.at(name)[found.rows] for name in ("grh", "lrh"))
         told &= (grh < 0) | (lrh < 0)  # a router has one LID for many ports, and so has an adapter with virtual ones
         asked = table.once(Queries)

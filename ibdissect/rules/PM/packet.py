@@ -13,7 +13,7 @@ from ibdissect.wire.pm import PortCounters, PortCountersExtended
 COUNTERS = frozenset({0x0012, 0x001D})
 """PortCounters and PortCountersExtended."""
 FULL = 0xFFFFFFFF
-_TOLD = (MAD.method == GET_RESP) & NO_ERROR
+GOOD_ANSWER = (MAD.method == GET_RESP) & NO_ERROR
 _ERRORS = (
     PortCountersExtended.symbol_error_counter,
     PortCountersExtended.link_error_recovery_counter,
@@ -67,7 +67,7 @@ class CountersFull(Rule):
         | (PortCounters.port_rcv_data == FULL)
         | (PortCounters.port_xmit_pkts == FULL)
         | (PortCounters.port_rcv_pkts == FULL)
-    ) & _TOLD
+    ) & GOOD_ANSWER
     flow = (LRH.slid, PortCounters.port_select)
     message = "port {port_select}: data out {port_xmit_data}, in {port_rcv_data}, packets out {port_xmit_pkts}, in {port_rcv_pkts}"
     example = "PerformanceGetResp(PortCounters) with PortXmitData 0xffffffff"
@@ -101,7 +101,7 @@ class ErrorsCounted(Rule):
 
     code, name, severity = "PM011", "extended-error-counters", INFO
     reference = "IBA 16.1.4.11; libibmad"
-    when = Or(tuple(counter != 0 for counter in _ERRORS)) & _TOLD
+    when = Or(tuple(counter != 0 for counter in _ERRORS)) & GOOD_ANSWER
     flow = (LRH.slid, PortCountersExtended.port_select)
     message = (
         "port {port_select}: {symbol_error_counter} symbol errors, {link_downed_counter} times down, {port_rcv_errors} receive errors, "

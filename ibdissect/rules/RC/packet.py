@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from ibdissect.capture.scattered import looked_up
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule, room_behind_headers
+from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.transport import AETH, BTH, RETH, Payload
 
-Bool = npt.NDArray[np.bool_]
 NAK, LAST_NAK_CODE = 0x60, 4
 ATOMIC = frozenset(code for code, opcode in OPCODES.items() if {"AtomicETH", "AtomicAckETH"} & set(opcode.headers))
 WRITE = frozenset(code for code, opcode in OPCODES.items() if opcode.operation.startswith("RDMA WRITE") and "RETH" in opcode.headers)

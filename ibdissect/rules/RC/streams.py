@@ -13,11 +13,11 @@ from ibdissect.flow.unfinished import holes, open_reads
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Again, Context, Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.packet_flows import PacketRule
+from ibdissect.rules.shared.silence import SECOND
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.transport import AETH, BTH
 
-SECOND = 1_000_000_000
 PATIENCE = 10.0
 """What is unfinished so shortly before the capture ends may still be under way: the requester's timer of 2.1 s, which Linux agrees on
 with the usual packet lifetime (core/cm.c), may take four times as long (IBA 9.7.6.1.3)."""

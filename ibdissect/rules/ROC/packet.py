@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
 from ibdissect.rules.QKY.packet import GSI_KEY
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
+from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import ETHERTYPE_ROCE, UDP, Ethernet, IPv4, IPv6
 from ibdissect.wire.expr import Where, present
@@ -15,7 +13,6 @@ from ibdissect.wire.link import LRH
 from ibdissect.wire.opcodes import CNP_OPCODE
 from ibdissect.wire.transport import BTH, DETH
 
-Bool = npt.NDArray[np.bool_]
 DYNAMIC_PORTS = 0xC000
 DEFAULT_PKEY = 0xFFFF
 IS_ROCE = present(BTH) & ~present(LRH)

@@ -12,11 +12,9 @@ from ibdissect.flow.visible_answers import VisibleAnswers
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.elsewhere import Elsewhere
-from ibdissect.rules.shared.silence import PATIENCE_NS, UnansweredRule, warm
+from ibdissect.rules.shared.silence import PATIENCE_NS, SECOND, UnansweredRule, warm
 from ibdissect.table.locate import Bool
 from ibdissect.wire.mad import MAD, RESPONSE_OF, method_name
-
-SECOND = 1_000_000_000
 
 
 def _fits() -> Bool:

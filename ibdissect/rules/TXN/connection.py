@@ -10,11 +10,11 @@ from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.lint.rule import WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.CM.exchange import timeout_ns
+from ibdissect.rules.shared.silence import SECOND
 from ibdissect.table.connection_events import Connection, ConnectionEvent, PathAnswered, Rejected, Replied
 from ibdissect.table.connections import MAX_CONNECTIONS, Connections
 from ibdissect.wire.cm import MRA
 
-SECOND = 1_000_000_000
 OF_REQ, OF_LAP = 0, 2
 """MessageMRAed."""
 

@@ -17,6 +17,7 @@ from ibdissect.flow.agents import Agents
 from ibdissect.flow.queries import Queries
 from ibdissect.flow.transactions import AnsweredMany
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, fault, on_chunk, on_event
+from ibdissect.table.connection_events import NEVER
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import digest, digest_at, mix, order_of
 from ibdissect.table.table import ChunkTable
@@ -37,7 +38,6 @@ MAD_SIZE = 256
 FLOOD, SECOND_NS = 100, 1_000_000_000
 MIXED_NS = 10_000_000_000
 NOBODY = (-1, 0, 0)
-NEVER = 1 << 62
 MILLISECOND = 1_000_000
 MAX_KEPT, MAX_ASKED = 65536, 1 << 18
 Column = npt.NDArray[Any]

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ibdissect.capture.scattered import looked_up
 from ibdissect.lint.rule import Rule
 from ibdissect.table import locate
+from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.expr import Expr, Where
@@ -19,7 +20,6 @@ from ibdissect.wire.network import GRH
 from ibdissect.wire.spec import Field, Struct
 from ibdissect.wire.transport import BTH
 
-Bool = npt.NDArray[np.bool_]
 PACKET_FLOW: tuple[Field[Any], ...] = (
     LRH.slid, LRH.dlid, GRH.sgid, GRH.dgid, IPv4.source, IPv4.destination, IPv6.source, IPv6.destination, BTH.destqp,
 )  # fmt: skip

@@ -13,9 +13,10 @@ from ibdissect.flow.visible_answers import VisibleAnswers
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import SEEN, Context, Hit, Rule, on_event
 
-PATIENCE_NS = 1_000_000_000
+SECOND = 1_000_000_000
+PATIENCE_NS = SECOND
 """A request so shortly before the capture ends may still be answered."""
-WARM_UP_NS = 10_000_000_000
+WARM_UP_NS = 10 * SECOND
 """What belongs to the time in front of the capture is over by then."""
 MAX_KEPT = 65536
 """Requests without an answer that are kept until the end; further ones are not judged."""

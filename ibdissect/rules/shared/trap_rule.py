@@ -13,7 +13,6 @@ from ibdissect.wire.notice import Notice
 
 DETAILS_AT = Notice.data_details.bit // 8
 BAD_M_KEY = 256
-SECOND = 1_000_000_000
 TICK_NS = 4096
 """Unit of SubnetTimeOut: 4.096 us times a power of two."""
 MAX_TRAPS = 4096

@@ -17,7 +17,7 @@ OPCODES: Mapping[int, str] = {1: "iSCSI control-type PDU", 2: "Hello", 3: "Hello
 
 
 class ISERConnectRequest(Struct):
-    """What an initiator cannot do, behind the header of RDMA IP CM."""
+    """What an initiator cannot do, after the header of RDMA IP CM."""
 
     key, section, size, title = "iser.cm.req", "IBA annex A12; kernel scsi/iser.h", 40, "iSER connect request"
     carried_by = (CmService(SERVICE, messages=frozenset({0x0010})),)

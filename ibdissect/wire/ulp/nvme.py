@@ -76,7 +76,7 @@ class NVMeCommandCapsule(Struct):
 
 
 class NVMeCommand(Struct):
-    """An admin or I/O command behind its first dword."""
+    """An admin or I/O command after its first dword."""
 
     prefix, key, section, size, title = "nvme", "cmd", "NVMe 1.4 figure 105; kernel linux/nvme.h struct nvme_common_command", 60, "Command"
     carried_by = (Inside(NVMeCommandCapsule.body, ((NVMeCommandCapsule.opcode, _OTHERS),)),)
@@ -98,7 +98,7 @@ class NVMeCommand(Struct):
 
 
 class NVMeFabricsCommand(Struct):
-    """A Fabrics command behind its first dword; data in the capsule follows."""
+    """A Fabrics command after its first dword; data in the capsule follows."""
 
     prefix, key, section, size = "nvme", "fabrics.cmd", "NVMe over Fabrics 1.1 figure 12; kernel linux/nvme.h", 60
     title = "Fabrics command"

@@ -30,7 +30,7 @@ def one_based_text(value: int) -> str:
 
 
 class NVMeConnectRequest(Struct):
-    """Which queue a host wants to create, behind the header of RDMA IP CM."""
+    """The queue that a host wants to create, after the header of RDMA IP CM."""
 
     prefix, key, section, size = "nvme-rdma", "cm.req", "NVMe over Fabrics 7.3.6.2; kernel linux/nvme-rdma.h", 68
     title = "NVMe connect request"

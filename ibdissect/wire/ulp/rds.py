@@ -13,7 +13,7 @@ SERVICE, IPV6_SERVICE = (IP_CM_PREFIX | 0x06 << 16 | port for port in (RDS_PORT,
 
 
 class RDSConnectRequest(Struct):
-    """Addresses and version of the active side (IPv4), behind the header of RDMA IP CM."""
+    """Addresses and version of the active side (IPv4), after the header of RDMA IP CM."""
 
     key, section, size, title = "rds.cm.req", "kernel net/rds/ib.h struct rds_ib_connect_private", 64, "RDS connect request"
     carried_by = (CmService(SERVICE, messages=frozenset({0x0010})),)

@@ -25,7 +25,7 @@ def buffer_text(code: int) -> str:
 
 
 class RPCRDMAConnectRequest(Struct):
-    """What an NFS client can do, behind the header of RDMA IP CM."""
+    """What an NFS client can do, after the header of RDMA IP CM."""
 
     key, section, size, title = "rpcrdma.cm.req", "RFC 8797 4; kernel linux/sunrpc/rpc_rdma.h", 44, "RPC-over-RDMA connect request"
     carried_by = (CmService(SERVICE, messages=frozenset({0x0010})),)
