@@ -159,7 +159,8 @@ COLUMNS = [word for name in (*KEYS, *RAW) for word in ("-e", name)]
 OUTPUTS = {
     **{f"show {name}": ("show", "{}", "--format", name) for name in ("summary", "tree", "dump", "dotted", "scapy", "json", "jsonl")},
     **{f"lint {name}": ("lint", "{}", "--max-findings", "none", "--format", name)
-       for name in ("text", "json", "jsonl", "sarif", "junit", "github")},
+       for name in ("text", "json", "jsonl", "sarif", "junit", "github", "html")},
+    "report": ("report", "{}"),
     "lint with figures": ("lint", "{}", "--statistics", "--timing"),
     "fields": ("show", "{}", *COLUMNS), "stats": ("stats", "{}"), "stats json": ("stats", "{}", "--format", "json"),
     "fabric": ("fabric", "{}"), "fabric json": ("fabric", "{}", "--format", "json"), "fabric dot": ("fabric", "{}", "--dot"),

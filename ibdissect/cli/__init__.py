@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 COMMANDS: dict[str, str] = {
     "tui": "Open a capture in the terminal UI.",
     "lint": "Check captures against the rules.",
+    "report": "Write one page about captures, for people.",
     "show": "Print frames, in one of many formats.",
     "stats": "Say what is in a capture.",
     "fabric": "Show the subnet as learnt from a capture.",

@@ -13,12 +13,12 @@ import click
 from msgspec import Struct as Record
 
 from ibdissect import report as formats
-from ibdissect.capture.discover import discover
 from ibdissect.capture.remote import shown
 from ibdissect.cli.checking import check_options
 from ibdissect.cli.common import Common, common_options, grouped, progress_bar, say
 from ibdissect.cli.engines import chosen_engine, engine_option
 from ibdissect.cli.interrupted import INTERRUPTED, Interruptions
+from ibdissect.cli.output import captures_of, require_extra, same_file, write_text
 from ibdissect.errors import CaptureError, ConfigError
 from ibdissect.lint.result import CaptureReport
 from ibdissect.lint.rule_selection import split_codes
@@ -117,9 +117,9 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
         gc.enable()
     rules = options.rules
     options.threads = min(2, os.cpu_count() or 1) if wanted.jobs is None and wanted.engine is None else 1
-    files = _files(paths)
+    files = captures_of(paths)
     for option, target in (("--output", output), ("--write-baseline", write_baseline)):
-        if target is not None and any(_same(target, file) for file in files):
+        if target is not None and any(same_file(target, file) for file in files):
             raise ConfigError(option, target, "is one of the captures to check", hint="name another file")
     options.shown = common.limits(options.catalog)
     _judged_in_one_pass(options.shown)
@@ -129,6 +129,8 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
 
         known = Known(baseline, write_baseline, options)
     written = wanted.format_ or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" and output is None else "text")
+    if written == "html":
+        require_extra("jinja2", extra="report")
     stream = written == "text" and output is None
     paint = common.paint(sys.stdout) if stream else text_report.plain
     reports: list[CaptureReport] = []
@@ -152,7 +154,7 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
     if not stream:
         against = None if compared is None else compared.object()
         run = formats.Run(rules=tuple(rules), fail_rank=RANKS[fail_on], baseline=against, summarized=summary_file(written) is not None)
-        _write(formats.render(written, reports, run), output)
+        write_text(formats.render(written, reports, run), output)
         write_job_summary(written, reports, run)
     elif not common.quiet:
         click.echo(text_report.summary_text(reports, len(rules)), nl=False)
@@ -206,33 +208,3 @@ def exit_status(reports: Iterable[CaptureReport], fail_on: str) -> int:
         return 2
     found = {name for report in reports for name, count in report.counts.items() if count}
     return int(max((RANKS[name] for name in found), default=0) >= RANKS[fail_on])
-
-
-def _files(paths: tuple[str, ...]) -> list[str]:
-    if "-" in paths:
-        if len(paths) > 1:
-            raise ConfigError("PATH", "-", "standard input cannot be checked together with files")
-        return ["-"]
-    found = discover(paths)
-    if found.left_out:
-        say(f"skipped {found.left_out} file{'s' * (found.left_out != 1)} without a capture extension")
-    return [str(file) for file in found.files]
-
-
-def _same(target: str, file: str) -> bool:
-    return os.path.exists(target) and os.path.exists(file) and os.path.samefile(target, file)
-
-
-def _write(result: str, output: str | None) -> None:
-    """Write a report to standard output or a file."""
-    if output in (None, "/dev/stdout"):  # also appends if it is redirected to a file
-        click.echo(result, nl=False)
-        return
-    from ibdissect.export.files import replacing
-
-    special = os.path.exists(output) and not os.path.isfile(output)  # a pipe or terminal cannot be replaced
-    try:
-        with open(output, "wb") if special else replacing(output) as file:
-            file.write(result.encode())
-    except OSError as error:
-        raise CaptureError(output, f"cannot be written: {error.strerror}") from error

@@ -1,4 +1,4 @@
-"""What do commands on one capture share? Opening it, `--to`, required extras, findings, filters on findings."""
+"""What do commands share? Opening captures, files they write, required extras, findings, filters on findings."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ibdissect.capture.discover import discover
 from ibdissect.cli.common import Common, damage_text, say
 from ibdissect.errors import CaptureError, ConfigError
 
@@ -35,13 +36,12 @@ def ending_of(target: str, known: Any, option: str = "--to") -> str:
     return ending
 
 
-def require_extra(*modules: str) -> None:
+def require_extra(*modules: str, extra: str = "export") -> None:
     """Raise ConfigError with the install command if a module is missing."""
     missing = [module for module in modules if find_spec(module) is None]
     if missing:
-        raise ConfigError(
-            "ibdissect[export]", ", ".join(missing), "is not installed", hint="install it: python -m pip install 'ibdissect[export]'"
-        )
+        name = f"ibdissect[{extra}]"
+        raise ConfigError(name, ", ".join(missing), "is not installed", hint=f"install it: python -m pip install '{name}'")
 
 
 def findings_of(opened: Capture, common: Common, shown: Limits | None = None, max_findings: int | None = None) -> CaptureReport:
@@ -84,3 +84,35 @@ def opened_capture(path: str, common: Common) -> Iterator[Capture]:
             common.tell(damage_text(opened.path, damage))
         if opened.masker.dropped.count:
             common.tell(f"warning: {opened.path}: {opened.masker.dropped.count} keys are not told apart (shown as #?)")
+
+
+def captures_of(paths: tuple[str, ...]) -> list[str]:
+    """The captures that path arguments name; `-` alone for standard input. ConfigError, CaptureError."""
+    if "-" in paths:
+        if len(paths) > 1:
+            raise ConfigError("PATH", "-", "standard input cannot be checked together with files")
+        return ["-"]
+    found = discover(paths)
+    if found.left_out:
+        say(f"skipped {found.left_out} file{'s' * (found.left_out != 1)} without a capture extension")
+    return [str(file) for file in found.files]
+
+
+def same_file(target: str, file: str) -> bool:
+    """Whether both paths lead to one existing file."""
+    return os.path.exists(target) and os.path.exists(file) and os.path.samefile(target, file)
+
+
+def write_text(result: str, output: str | None) -> None:
+    """Write a report to standard output or a file. CaptureError if the file cannot be written."""
+    if output in (None, "/dev/stdout"):  # also appends if it is redirected to a file
+        click.echo(result, nl=False)
+        return
+    from ibdissect.export.files import replacing
+
+    special = os.path.exists(output) and not os.path.isfile(output)  # a pipe or terminal cannot be replaced
+    try:
+        with open(output, "wb") if special else replacing(output) as file:
+            file.write(result.encode())
+    except OSError as error:
+        raise CaptureError(output, f"cannot be written: {error.strerror}") from error

@@ -100,6 +100,17 @@ def dissect_row(table: ChunkTable, row: int, presenter: Presenter) -> Tree:
     return tree_of(walk, layout_of(walk, shape), row, presenter, summaries(table, _one(row), presenter)[0])
 
 
+def dissect_rows(table: ChunkTable, presenter: Presenter) -> Iterator[tuple[int, Tree]]:
+    """Each row of a table with its tree, rows of one shape together. Walks the table once for all."""
+    if not len(table):
+        return
+    walk, lines = Walk(table), summaries(table, np.arange(len(table)), presenter)
+    for shape in walk.shapes():
+        layout = layout_of(walk, shape)
+        for row in shape.rows.tolist():
+            yield row, tree_of(walk, layout, row, presenter, lines[row])
+
+
 def _one(row: int) -> Int:
     return np.array([row], np.int64)
 

@@ -124,6 +124,12 @@ class Traffic:
             else:
                 self.talks["lid" if header.size == LID_SIZE else "ipv4"].add(_numbers(found), sizes[index])
 
+    @property
+    def infiniband(self) -> int:
+        """Frames with InfiniBand or RoCE headers."""
+        ours = sum(1 << bit for bit, (name, _) in enumerate(LAYERS) if name in ("lrh", "bth"))
+        return sum(count for code, count in self.layers.frames.items() if code & ours)
+
     def pairs(self, kind: str, top: int | None = None) -> Iterator[tuple[str, str, int, int]]:
         """Sender, receiver, frames and bytes of a kind of addresses; most frames first."""
         width = WIDTHS[kind]

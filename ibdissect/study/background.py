@@ -74,8 +74,8 @@ class Overheard:
 class Study:
     """Runs over the indexed frames in a thread of its own, behind the scan."""
 
-    def __init__(self, model: CaptureModel, load: Callable[[], Options]) -> None:
-        self.model, self.load = model, load
+    def __init__(self, model: CaptureModel, load: Callable[[], Options], kept: int | None = KEPT) -> None:
+        self.model, self.load, self.kept = model, load, kept
         self.options = Options(rules=[])
         """Loaded when the study runs, for that takes longer than the first rows."""
         self.rules: dict[str, type[Rule]] = {}
@@ -136,7 +136,7 @@ class Study:
             answer(self.snapshot())
 
     def _prepare(self) -> None:
-        self.options = replace(self.load(), max_findings=KEPT)
+        self.options = replace(self.load(), max_findings=self.kept)
         self.rules = {rule.code: rule for rule in self.options.rules_for(self.model.reader.path)}
         self._linter = linter_of(self.options, self.model.reading, self._failures, on_finding=self._found, on_occurrence=self._occurred)
         self._linter.context.damage = self.model.damage
@@ -189,6 +189,11 @@ class Study:
             self.done, self.traffic.view(), conversations_of(self.flows.snapshot(), self._streams, self._connections),
             self.exchanges.busiest(), self.exchanges.busiest_kinds(), view_of(self._follower.subnet, self._linter.context.files),
         )  # fmt: skip
+
+    @property
+    def streams(self) -> Streams:
+        """Streams of packets so far; another thread adds to them."""
+        return self._streams
 
     @property
     def subnet(self) -> Subnet:

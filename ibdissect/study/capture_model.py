@@ -16,7 +16,7 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.dfilter.answers import Answers
 from ibdissect.dissect.named_values import Run, answer_text, fields_named, runs
 from ibdissect.dissect.summary import summaries
-from ibdissect.dissect.tree import Tree, dissect_row
+from ibdissect.dissect.tree import Tree, dissect_row, dissect_rows
 from ibdissect.dissect.value import Presenter
 from ibdissect.errors import CaptureError
 from ibdissect.session.reading import Reading, plain_path
@@ -180,6 +180,14 @@ class CaptureModel:
     def tree(self, frame: int) -> Tree:
         """One frame, dissected; KeyError when there is no such frame."""
         return dissect_row(self.table([frame]), 0, self.presenter(frame))
+
+    def trees(self, frames: Sequence[int]) -> dict[int, Tree]:
+        """Several frames (ascending), dissected at once, by number."""
+        found: dict[int, Tree] = {}
+        for row, tree in dissect_rows(self.table(frames), self.presenter(frames[-1])) if frames else ():
+            tree.frame = frames[row]
+            found[tree.frame] = tree
+        return found
 
     def fields(self, frames: Sequence[int], names: Sequence[str]) -> dict[int, dict[str, str]]:
         """Texts of fields by frame and filter name, for columns that the user added; the first occurrence in each frame."""

@@ -171,6 +171,10 @@ class FindingsStore:
         """Every occurrence, by frame."""
         return [self.finding(place) for place in range(len(self))]
 
+    def first(self) -> list[Finding]:
+        """The findings that have a sentence, each at its first frame, by frame and code."""
+        return sorted((one for one in self._findings if one.code in self.by_rule), key=lambda one: (one.frame, one.code))
+
     def places(self, frame: int, count: int = 1) -> range:
         """The occurrences in `count` frames from `frame`."""
         low, high = self._settled["frame"].searchsorted(np.array((frame, frame + count), np.uint32)).tolist()

@@ -1,0 +1,57 @@
+"""`ibdissect report`: one page for people about captures."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from ibdissect.cli.common import Common, common_options, progress_bar, say
+from ibdissect.cli.lint import MaxFindings
+from ibdissect.cli.output import captures_of, require_extra, same_file, write_text
+from ibdissect.errors import ConfigError
+from ibdissect.lint.rule_selection import split_codes
+
+
+@click.command(short_help="One page about captures: verdict, pictures, findings.")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="File to write, instead of standard output.")
+@click.option(
+    "--compare", "compared", metavar="BEFORE",
+    help="Show new and fixed findings since BEFORE: captures, a report of lint --format json, or a baseline.",
+)  # fmt: skip
+@click.option("--select", "selected", multiple=True, metavar="CODES", help="Only these rules: codes, prefixes or names, comma-separated.")
+@click.option("--ignore", "ignored", multiple=True, metavar="CODES", help="Not these rules.")
+@click.option("--max-findings", type=MaxFindings(), default=100, show_default=True, help="Findings listed per rule.")
+@click.option("--no-crc", is_flag=True, help="Do not check ICRC and VCRC.")
+@common_options
+def command(
+    paths: tuple[str, ...], output: str | None, compared: str | None, selected: tuple[str, ...], ignored: tuple[str, ...],
+    max_findings: int, no_crc: bool, common: Common,
+) -> int:  # fmt: skip
+    """Write an HTML page about captures (files, directories, globs): is it healthy, what is wrong, how does the traffic look?
+
+    The page is one file for a ticket or a CI artifact: it loads nothing, hides keys, prints, and is complete without JavaScript.
+
+    Exit status 0: the page was written, whatever was found; 2: a capture could not be read (the page says which).
+    """
+    require_extra("jinja2", extra="report")
+    common.refuse("filter", "frames", reason="the page is about whole captures", hint="cut them first: ibdissect export")
+    if output is None and sys.stdout.isatty():
+        raise ConfigError("--output", "FILE", "is missing", hint="name the page: -o report.html")
+    from ibdissect.cli.checking import check_options
+
+    options = check_options(common, selected=split_codes(selected), ignored=split_codes(ignored), crc=not no_crc, max_findings=None)
+    files = captures_of(paths)
+    if output is not None and any(same_file(output, file) for file in files):
+        raise ConfigError("--output", output, "is one of the captures", hint="name another file")
+    from ibdissect.pictures.page import earlier, page
+
+    with progress_bar(files, quiet=common.quiet) as progress:
+        before = earlier(compared, options, progress) if compared is not None else None
+        text, reports = page(files, options, before, None if max_findings < 0 else max_findings, progress)
+    write_text(text, output)
+    for report in reports:
+        if report.error is not None:
+            say(f"error: {report.error}")
+    return 2 if any(report.error is not None for report in reports) else 0

@@ -1,0 +1,1 @@
+"""What does a capture look like on the page of `ibdissect report`?"""

@@ -1,0 +1,89 @@
+"""How long did it take, and what was lost? Conversations of queue pairs, and requests of management, the troubled ones first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct as Record
+
+from ibdissect.flow.exchanges import Exchange, Times
+from ibdissect.report.charts import polyline
+from ibdissect.study.ack_times import ack_times
+from ibdissect.study.conversations import Conversation
+from ibdissect.study.number_text import duration
+
+from .portrait import Portrait
+
+SHOWN = 100
+"""Lines of each table."""
+SPARK = (96, 16)
+"""Width and height of a conversation's line over time."""
+
+
+class Talk(Record):
+    """A conversation between two queue pairs."""
+
+    one: Conversation
+    near: str
+    far: str
+    times: list[str]
+    """Median, 99 % and longest time to the acknowledgement; empty where none was matched."""
+    nanoseconds: list[int]
+    """The same to sort by; 0 where none was matched."""
+    spark: str
+
+
+class Asked(Record):
+    """Requests of management between two ends."""
+
+    one: Exchange
+    near: str
+    far: str
+    times: list[str]
+    nanoseconds: list[int]
+
+
+def trouble(one: Conversation) -> int:
+    """Packets that went wrong."""
+    return one.repeated + one.missing + one.naks + one.not_ready
+
+
+def talks(portrait: Portrait) -> tuple[list[Talk], int]:
+    """Conversations, and how many more there are."""
+    found = portrait.shot.conversations
+    shown = sorted(found, key=lambda one: (-trouble(one), -one.total))[:SHOWN]
+    times = ack_times(portrait.model, portrait.study.streams, shown)
+    name = portrait.name
+    made = [
+        Talk(
+            one, _end(name(str(one.near)), one.near_qp), _end(name(str(one.far)), one.far_qp), *_times(times.get(i)),
+            polyline(one.spark, *SPARK),
+        )
+        for i, one in enumerate(shown)
+    ]  # fmt: skip
+    return made, len(found) - len(shown)
+
+
+def asked(portrait: Portrait) -> tuple[list[Asked], int]:
+    """Requests of management by pair of ends, and how many more pairs there are."""
+    found = portrait.shot.exchanges
+    shown = sorted(found, key=lambda one: (-one.unanswered, -one.retries, -one.requests))[:SHOWN]
+    name = portrait.name
+    made = [Asked(one, name(str(one.requester)), name(str(one.responder)), *_times(one.times)) for one in shown]
+    return made, len(found) - len(shown)
+
+
+def troubled(conversations: Sequence[Conversation]) -> list[Conversation]:
+    """Conversations in which something went wrong, the worst first."""
+    return sorted((one for one in conversations if trouble(one)), key=lambda one: (-trouble(one), -one.total))
+
+
+def _end(name: str, qp: int) -> str:
+    return f"{name} QP 0x{qp:06x}" if qp >= 0 else name
+
+
+def _times(times: Times | None) -> tuple[list[str], list[int]]:
+    if times is None or not times.count:
+        return ["", "", ""], [0, 0, 0]
+    found = [times.percentile(0.5), times.percentile(0.99), times.most]
+    return [duration(ns) for ns in found], found

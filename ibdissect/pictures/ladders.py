@@ -1,0 +1,117 @@
+"""What happened in the worst conversations, packet by packet? Ladders: an upright line for each end, an arrow for each packet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from msgspec import Struct as Record
+
+from ibdissect.dfilter.compile import compile_filter
+from ibdissect.lint.finding import Finding
+from ibdissect.study.capture_model import Line
+from ibdissect.study.conversations import conversation_filter
+from ibdissect.study.number_text import duration
+from ibdissect.study.related_frames import filter_for_frame
+
+from .conversations import troubled
+from .portrait import Portrait
+
+SHOWN = 4
+"""Ladders of a capture."""
+BEFORE, ALL = 6, 20
+"""Packets drawn before the one that matters, and in all."""
+REACH = 1 << 14
+"""Frames before and behind it in which packets of its conversation are looked for."""
+LEFT, RIGHT, STEP, TOP = 150, 790, 26, 44
+"""Where the first and the last end stand, the distance of packets, and the first packet, in pixels."""
+MOST_ENDS = 6
+TEXT = 92
+"""Characters of a packet's line."""
+
+
+class Arrow(Record):
+    """A packet."""
+
+    frame: int
+    when: str
+    x1: float
+    x2: float
+    y: float
+    text: str
+    level: str
+    """Severity of its worst finding; empty without one."""
+    title: str
+    again: bool
+
+
+class Ladder(Record):
+    """The packets around the one that matters."""
+
+    title: str
+    filter: str
+    ends: list[tuple[float, str]]
+    arrows: list[Arrow]
+    height: float
+
+
+def ladders(portrait: Portrait) -> list[Ladder]:
+    """The conversations of the worst findings, then those in which most went wrong."""
+    made: dict[str, Ladder] = {}
+    for title, text, frame in _wanted(portrait):
+        if text not in made and (lines := _lines(portrait, text, frame)):
+            made[text] = _ladder(portrait, title, text, lines)
+        if len(made) == SHOWN:
+            break
+    return list(made.values())
+
+
+def _wanted(portrait: Portrait) -> Iterator[tuple[str, str, int]]:
+    """Title, display filter, and the frame to show."""
+    talks, connections = portrait.shot.conversations, portrait.study.connections.all
+    worst: dict[str, Finding] = {}
+    for finding in sorted(portrait.report.findings, key=lambda one: -one.severity.rank):
+        if finding.frame and finding.severity.rank > 1:
+            worst.setdefault(finding.code, finding)
+    for finding in list(worst.values())[:SHOWN]:
+        text = filter_for_frame(portrait.model, finding.frame, talks, connections)
+        if text is not None:
+            yield f"{finding.code} {finding.name}, frame {finding.frame}", text, finding.frame
+    bad = portrait.study.repeated
+    for one in troubled(talks)[:SHOWN]:
+        parts = ((one.repeated, "repeated"), (one.missing, "missing"), (one.naks, "NAK"), (one.not_ready, "RNR NAK"))
+        said = ", ".join(f"{count} {what}" for count, what in parts if count)
+        frames = [frame for frame in bad if frame >= one.first_frame]
+        yield f"{one.service} {one.near} and {one.far}: {said}", conversation_filter(one), min(frames, default=one.first_frame)
+
+
+def _lines(portrait: Portrait, text: str, frame: int) -> list[Line]:
+    """The packets that a filter selects around a frame."""
+    model = portrait.model
+    found = compile_filter(text, model.catalog, first_ns=model.first_ns)
+    frames, done = list[int](), max(frame - REACH, 0)
+    while len(chunk := model.index.after(done, REACH)) and done < frame + REACH:
+        done = chunk.first + len(chunk) - 1
+        frames += (np.flatnonzero(model.matches(found, chunk)) + chunk.first).tolist()
+        if sum(one > frame for one in frames) >= ALL:
+            break
+    place = int(np.searchsorted(frames, frame))
+    start = max(min(place - BEFORE, len(frames) - ALL), 0)
+    return model.lines(frames[start : start + ALL])
+
+
+def _ladder(portrait: Portrait, title: str, text: str, lines: list[Line]) -> Ladder:
+    names = list(dict.fromkeys(name for line in lines for name in (line.source, line.destination) if name))[:MOST_ENDS]
+    width = (RIGHT - LEFT) / max(len(names) - 1, 1)
+    at = {name: LEFT + i * width for i, name in enumerate(names)}
+    arrows, findings = [], portrait.model.findings
+    for i, line in enumerate(lines):
+        x1, x2 = at.get(line.source, LEFT), at.get(line.destination, RIGHT)
+        worst, codes = findings.worst(line.frame), dict.fromkeys(findings.codes(line.frame, 1).get(line.frame, ()))
+        said = f"{line.info}" if len(line.info) <= TEXT else line.info[: TEXT - 1] + "…"
+        when = duration(line.time_ns - lines[i - 1].time_ns) if i else ""
+        arrows.append(Arrow(
+            line.frame, f"+{when}" if when else "", x1, x2, TOP + i * STEP, said, worst.value if worst is not None else "",
+            ", ".join(codes), line.frame in portrait.study.repeated,
+        ))  # fmt: skip
+    return Ladder(title, text, [(x, portrait.name(name)) for name, x in at.items()], arrows, TOP + len(lines) * STEP)

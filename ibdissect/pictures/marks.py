@@ -1,0 +1,63 @@
+"""Which ports do findings name, and how bad are they? For the drawing of the subnet and the P_Key matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct as Record
+from msgspec import field
+
+from ibdissect.fabric.model import Port, Subnet
+from ibdissect.lint.finding import Finding
+from ibdissect.subnet.names import IN_TEXT
+
+from .portrait import Portrait
+
+
+class Mark(Record):
+    """Findings about a port."""
+
+    level: str
+    """The worst severity."""
+    rank: int
+    count: int = 0
+    codes: dict[str, None] = field(default_factory=dict)
+    """In order of appearance."""
+
+    def add(self, finding: Finding) -> None:
+        """Another finding."""
+        self.count += 1
+        self.codes[finding.code] = None
+        if finding.severity.rank > self.rank:
+            self.level, self.rank = finding.severity.value, finding.severity.rank
+
+    @property
+    def text(self) -> str:
+        """`3 findings: PKY001, PKY021`."""
+        codes = list(self.codes)
+        more = f" and {len(codes) - 6} more rules" if len(codes) > 6 else ""
+        return f"{self.count} finding{'s' * (self.count != 1)}: {', '.join(codes[:6])}{more}"
+
+
+def marks(portrait: Portrait) -> dict[Port, Mark]:
+    """Ports that findings name in their sentence; where it names none, the two ends of the frame."""
+    found: dict[Port, Mark] = {}
+    for finding in portrait.report.findings:
+        ports = set(_named(finding, portrait.subnet))
+        if not ports and finding.frame:
+            lids = (end.lid for end in portrait.ends[finding.frame])
+            ports = {port for lid in lids if lid is not None and (port := portrait.subnet.owner(lid, finding.frame)[0]) is not None}
+        for port in ports:
+            found.setdefault(port, Mark(finding.severity.value, finding.severity.rank)).add(finding)
+    return found
+
+
+def _named(finding: Finding, subnet: Subnet) -> Iterator[Port]:
+    for name in IN_TEXT.finditer(finding.message):
+        port = None
+        if name[4] is not None:
+            port = subnet.owner(int(name[4]), finding.frame)[0]
+        elif (node := subnet.nodes.get(int(name[1], 16))) is not None:
+            port = node.ports.get(int(name[2][6:]) if name[2] else 0)
+        if port is not None:
+            yield port

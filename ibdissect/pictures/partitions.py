@@ -1,0 +1,129 @@
+"""Who may talk to whom? Ports against ports by their P_Key tables, with forbidden traffic marked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct as Record
+
+from ibdissect.fabric.describe import name_of
+from ibdissect.fabric.model import SWITCH, Port, Subnet
+from ibdissect.fabric.partitions import BASE, FULL
+from ibdissect.lint.finding import Finding, Severity
+from ibdissect.study.conversations import Conversation
+from ibdissect.table.addresses import End
+
+from .subnet import natural
+
+ALONE = 24
+"""Ports that have a line each; more are joined if their tables are equal."""
+SHOWN = 48
+"""Lines of the matrix."""
+NAMED = 4
+"""Partitions and ports named in a cell or line."""
+ALWAYS = 1 << 62
+"""A frame behind all others."""
+Keys = frozenset[int]
+
+
+class Cell(Record):
+    """What one port may send to another, and what it did send."""
+
+    sign: str
+    text: str
+    kind: str
+    """`may`, `bad`, or empty."""
+
+
+class Line(Record):
+    """Ports with the same table."""
+
+    name: str
+    keys: str
+    cells: list[Cell]
+
+
+class Matrix(Record):
+    """Senders as lines, receivers as columns."""
+
+    lines: list[Line]
+    ports: int
+    left_out: int
+
+
+def matrix(
+    subnet: Subnet, findings: Sequence[Finding], ends: Mapping[int, tuple[End, End]], conversations: Sequence[Conversation]
+) -> Matrix | None:
+    """The matrix of all ports whose tables are known; None if fewer than two are."""
+    keys = {port: table for port in subnet.ports() if (table := _keys(port))}
+    if len(keys) < 2:
+        return None
+    groups = _grouped(keys)
+    shown = groups[:SHOWN]
+    place = {port: i for i, (ports, _) in enumerate(shown) for port in ports}
+    forbidden, seen = Counter[tuple[int, int]](), set[tuple[int, int]]()
+    for finding in findings:
+        if finding.code.startswith("PKY") and finding.severity is not Severity.INFO and finding.frame:
+            near, far = (_at(subnet, end, finding.frame, place) for end in ends[finding.frame])
+            if near is not None and far is not None:
+                forbidden[near, far] += 1
+    for one in conversations:
+        near, far = (_at(subnet, end, ALWAYS, place) if isinstance(end, End) else None for end in (one.near, one.far))
+        if near is not None and far is not None:
+            seen |= {way for way, packets in zip(((near, far), (far, near)), one.packets, strict=True) if packets}
+    lines = []
+    for i, (ports, table) in enumerate(shown):
+        cells = [_cell(table, other, forbidden[i, j], (i, j) in seen) for j, (_, other) in enumerate(shown)]
+        if len(ports) == 1:
+            cells[i] = Cell("", "itself", "")
+        lines.append(Line(_title(ports), _listed(sorted(table)), cells))
+    return Matrix(lines, len(keys), len(groups) - len(shown))
+
+
+def _keys(port: Port) -> Keys:
+    """The P_Keys of the end of a cable or of a switch's own port; empty where no table is known."""
+    held = port.p_keys
+    if held is None or not port.node.alive or (port.node.kind == SWITCH and port.number):
+        return frozenset()
+    found = held.keys(ALWAYS)[0] if held.blocks else held.intended.keys if held.intended is not None else ()
+    return frozenset(key for key in found if key & BASE)
+
+
+def _grouped(keys: Mapping[Port, Keys]) -> list[tuple[list[Port], Keys]]:
+    ports = sorted(keys, key=lambda port: (natural(name_of(port.node)), port.node.guid, port.number))
+    if len(ports) <= ALONE:
+        return [([port], keys[port]) for port in ports]
+    groups: dict[Keys, list[Port]] = {}
+    for port in ports:
+        groups.setdefault(keys[port], []).append(port)
+    return sorted(((members, table) for table, members in groups.items()), key=lambda group: -len(group[0]))
+
+
+def _at(subnet: Subnet, end: End, frame: int, place: Mapping[Port, int]) -> int | None:
+    port = subnet.owner(end.lid, frame)[0] if end.lid is not None else None
+    return place.get(port) if port is not None else None
+
+
+def _title(ports: Sequence[Port]) -> str:
+    if len(ports) == 1:
+        port = ports[0]
+        name = name_of(port.node) or f"0x{port.node.guid:016x}"
+        return name + (f" port {port.number}" if port.number else "") + (f" (LID {port.lid})" if port.lid else "")
+    names = ", ".join(name_of(port.node) or f"0x{port.node.guid:016x}" for port in ports[:2])
+    return f"{len(ports)} ports: {names}" + (", ..." if len(ports) > 2 else "")
+
+
+def _listed(keys: Sequence[int]) -> str:
+    names = [f"0x{key & BASE:04x} {'full' if key & FULL else 'limited'}" for key in keys[:NAMED]]
+    return ", ".join(names) + (f" and {len(keys) - NAMED} more" if len(keys) > NAMED else "")
+
+
+def _cell(sender: Keys, receiver: Keys, forbidden: int, seen: bool) -> Cell:
+    shared = sorted({key & BASE for key in sender for other in receiver if (key ^ other) & BASE == 0 and (key | other) & FULL})
+    names = ", ".join(f"0x{base:04x}" for base in shared[:NAMED]) + (" and more" if len(shared) > NAMED else "")
+    if forbidden:
+        return Cell("✕", f"forbidden: {forbidden} finding{'s' * (forbidden != 1)}" + (f"; allowed in {names}" if shared else ""), "bad")
+    if shared:
+        return Cell("●" if seen else "○", f"allowed in {names}" + (", and sent" if seen else ""), "may")
+    return Cell("", "not allowed", "")

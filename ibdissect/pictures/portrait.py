@@ -1,0 +1,105 @@
+"""What is known of a capture once it was read for a report: findings, numbers, conversations, the subnet?
+
+One pass, that of the screen (`study`). The pictures are drawn of what it leaves; decoded frames and ladders read single frames again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+
+import numpy as np
+from msgspec import Struct as Record
+
+from ibdissect.capture.chunk import LINK_NAMES
+from ibdissect.errors import CaptureError
+from ibdissect.fabric.model import Subnet
+from ibdissect.lint.baseline import MOST
+from ibdissect.lint.result import CaptureReport
+from ibdissect.report.html import first_of_each
+from ibdissect.session.check import Options
+from ibdissect.session.reading import Progress
+from ibdissect.study.background import Snapshot, Study
+from ibdissect.study.capture_model import CaptureModel
+from ibdissect.table.addresses import End, ends_of
+
+
+class Portrait(Record, dict=True):
+    """A capture that was read to its end, with what was learnt."""
+
+    model: CaptureModel
+    study: Study
+    shot: Snapshot
+    report: CaptureReport
+    name: Callable[[str], str]
+    """The name to show for an address."""
+
+    @property
+    def subnet(self) -> Subnet:
+        """The subnet as it was at the end of the capture."""
+        return self.study.subnet
+
+    @cached_property
+    def ends(self) -> dict[int, tuple[End, End]]:
+        """Sender and receiver of each frame that has a finding."""
+        frames = sorted({finding.frame for finding in self.report.findings if finding.frame})
+        if not frames:
+            return {}
+        return dict(zip(frames, ends_of(self.model.table(frames), np.arange(len(frames))), strict=True))
+
+
+    def describe(self, limit: int | None) -> None:
+        """Give the first findings of each rule, so many, their frame's line and the names of ports."""
+        some = first_of_each(self.report.findings, limit)
+        lines = {line.frame: line for line in self.model.lines(sorted({finding.frame for finding in some if finding.frame}))}
+        for finding in some:
+            if (line := lines.get(finding.frame)) is not None:
+                finding.context = f"{line.source} → {line.destination}  {line.protocol}  {line.info}"
+            if (names := self.study.options.names) is not None:
+                finding.message, finding.context = map(names.sentence, (finding.message, finding.context))
+
+
+@contextmanager
+def read(path: str, options: Options, progress: Progress | None = None) -> Iterator[Portrait | CaptureReport]:
+    """Check a capture and learn from it; the file stays open inside the `with`. A report alone for one that cannot be opened."""
+    try:
+        model = CaptureModel(path, catalog=options.catalog, show_keys=options.show_keys)
+    except CaptureError as error:
+        yield CaptureReport(path=error.path, status="unreadable", error=str(error))
+        return
+    try:
+        model.scan(lambda: None)
+        broken = model.error
+        study = Study(model, lambda: options, MOST)
+
+        def moved() -> None:
+            if study.finished:
+                study.close()
+            if progress is not None:
+                progress(study.done, model.index.reach * study.done // max(model.index.frames, 1))
+
+        study.run(moved)
+        names = options.names
+        yield Portrait(model, study, study.snapshot(), _report(model, study, broken), names.address if names is not None else str)
+    finally:
+        model.close()
+
+
+def _report(model: CaptureModel, study: Study, broken: str | None) -> CaptureReport:
+    """What `lint` says of the same capture."""
+    traffic = study.traffic.traffic
+    report = CaptureReport(
+        path=model.reader.path, frames=study.done, checked=study.done, infiniband=traffic.infiniband, undecoded=traffic.malformed,
+        unnumbered=model.reading.masker.dropped.count, first_ns=traffic.first_ns, last_ns=traffic.last_ns,
+        link_types=[LINK_NAMES.get(link, f"link type {link}") for link in model.reader.link_types],
+        by_rule=dict(sorted(model.findings.by_rule.items())), findings=model.findings.first(),
+        counts={level.value: count for level, count in model.findings.counts.items()},
+    )  # fmt: skip
+    for finding in report.findings:
+        finding.capture = report.path
+    if model.damage:
+        report.status = "truncated" if all(one.kind == "cut-off" for one in model.damage) else "damaged"
+    if model.error:
+        report.status, report.error = "unreadable" if broken else "failed", f"{report.path}: {model.error}"
+    return report

@@ -1,0 +1,105 @@
+"""Which bars and lines does a page draw for numbers? Coordinates only: the templates draw them as SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct as Record
+
+from ibdissect.lint.finding import Finding
+
+WIDTH, HEIGHT = 760, 150
+"""Size of a time line in pixels."""
+STEPS = 76
+"""Bars of a time line."""
+BAR = 160
+"""Pixels of the longest horizontal bar."""
+SHOWN = 12
+"""Bars of a list; the rest is summed up as `others`."""
+LEVELS = ("info", "warning", "error")
+"""Severities from the bottom of a stacked bar to its top."""
+
+
+class Bar(Record):
+    """One line of a list of bars."""
+
+    label: str
+    count: int
+    width: float
+    share: str
+
+
+class Bars(Record):
+    """Numbers by name, most first."""
+
+    title: str
+    bars: list[Bar]
+
+
+class Piece(Record):
+    """A rectangle of a stacked bar."""
+
+    level: str
+    x: float
+    y: float
+    width: float
+    height: float
+    title: str
+
+
+class TimeLine(Record):
+    """Findings over time, stacked by severity, above the packets of the same time."""
+
+    pieces: list[Piece]
+    packets: str
+    """The packets as points of a polygon; empty where they are not known."""
+    most: int
+    """Findings of the highest bar."""
+    seconds: float
+    rows: list[tuple[str, int, int, int]]
+    """The same as a table: time, errors, warnings, notes; only where there are any."""
+
+
+def bars(title: str, counts: Sequence[tuple[str, int]]) -> Bars:
+    """The most frequent names and the sum of the others."""
+    shown, rest = list(counts[:SHOWN]), sum(count for _, count in counts[SHOWN:])
+    if rest:
+        shown.append((f"{len(counts) - SHOWN} others", rest))
+    total, most = sum(count for _, count in shown), max((count for _, count in shown), default=1)
+    return Bars(title, [Bar(name, n, max(BAR * n / most, 1.0), f"{n / total:.1%}") for name, n in shown if n])
+
+
+def time_line(findings: Iterable[Finding], first_ns: int, last_ns: int, packets: Sequence[int] = ()) -> TimeLine:
+    """Findings between two times; `packets` are numbers for equal parts of that time."""
+    span = max(last_ns - first_ns, 1)
+    counts = [dict.fromkeys(LEVELS, 0) for _ in range(STEPS)]
+    for finding in findings:
+        counts[min(max(finding.time_ns - first_ns, 0) * STEPS // span, STEPS - 1)][finding.severity.value] += 1
+    most = max(sum(step.values()) for step in counts)
+    width, pieces, rows = WIDTH / STEPS, list[Piece](), list[tuple[str, int, int, int]]()
+    for i, step in enumerate(counts):
+        top = float(HEIGHT)
+        when = f"{span * i / STEPS / 1e9:.3f} s"
+        for level in LEVELS:
+            if step[level]:
+                height = max(step[level] / most * (HEIGHT - 20), 3.0)
+                top -= height
+                title = f"{step[level]} {level}{'s' * (step[level] != 1 and level != 'info')} from {when} on"
+                pieces.append(Piece(level, i * width + 1, top, width - 2, height, title))
+        if any(step.values()):
+            rows.append((when, step["error"], step["warning"], step["info"]))
+    return TimeLine(pieces, _polygon(packets), most, span / 1e9, rows)
+
+
+def _polygon(values: Sequence[int]) -> str:
+    if not values or not any(values):
+        return ""
+    top, width = max(values), WIDTH / len(values)
+    points = [f"{i * width:.1f},{HEIGHT - value / top * (HEIGHT - 20):.1f}" for i, value in enumerate(values)]
+    return f"0,{HEIGHT} {' '.join(points)} {WIDTH},{HEIGHT}"
+
+
+def polyline(values: Sequence[int], width: float, height: float) -> str:
+    """Values as points of a small line."""
+    top, step = max(max(values, default=0), 1), width / max(len(values) - 1, 1)
+    return " ".join(f"{i * step:.1f},{height - value / top * (height - 1):.1f}" for i, value in enumerate(values))

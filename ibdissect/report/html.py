@@ -1,0 +1,207 @@
+"""How do findings look as a page for people? One HTML file that asks nothing of any network, complete without its script."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from hashlib import sha256
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct as Record
+
+from ibdissect.errors import ConfigError
+from ibdissect.lint.finding import Finding
+from ibdissect.lint.page import TO_DO, page, summary
+from ibdissect.lint.result import CaptureReport
+from ibdissect.version import VERSION
+from ibdissect.wire.text import printable
+
+from . import Run, totals
+from .charts import TimeLine, time_line
+from .compared import Compared
+
+if TYPE_CHECKING:
+    import jinja2
+
+WORST = 3
+"""Rules explained at the top."""
+ROWS = 4000
+"""Findings listed; beyond, each rule lists its first ones."""
+LINES = 24
+"""Captures without pictures that have a time line of their own."""
+RANKS = {"error": 3, "warning": 2, "info": 1}
+
+
+class Row(Record):
+    """A finding of the table."""
+
+    finding: Finding
+    path: str
+    anchor: str
+    seconds: float
+    """Since the start of its capture."""
+    detail: str
+    """Its decoded frame as HTML; empty where the page has none."""
+    new: bool
+
+
+class Group(Record):
+    """A rule with findings."""
+
+    code: str
+    name: str
+    severity: str
+    """The worst of its findings."""
+    summary: str
+    sections: dict[str, str]
+    """The rule's page."""
+    to_do: str
+    total: int
+    captures: int
+    first: Row
+
+
+class Section(Record):
+    """A capture with findings or pictures."""
+
+    anchor: str
+    report: CaptureReport
+    line: TimeLine | None
+    pictures: str
+    """HTML."""
+
+
+class Pictures(Record):
+    """What a page shows of one capture besides its findings."""
+
+    html: str = ""
+    packets: Sequence[int] = ()
+    """Packets over time, for equal parts of the capture's time."""
+    details: Mapping[int, str] = {}
+    """Decoded frames as HTML, by `id` of the finding."""
+
+
+def html_text(reports: list[CaptureReport], run: Run) -> str:
+    """The findings alone, as `lint --format html` prints them."""
+    return page_text(reports, run)
+
+
+def page_text(
+    reports: Sequence[CaptureReport], run: Run, pictures: Sequence[Pictures] = (), compared: Compared | None = None,
+    notes: Sequence[str] = (), limit: int | None = None,
+) -> str:  # fmt: skip
+    """The page. `pictures` has one entry for each report, or none at all; `notes` say what was left out.
+
+    At most `limit` findings of a rule and capture are listed.
+    """
+    seen = list(pictures) or [Pictures() for _ in reports]
+    rows = _rows(reports, seen, compared, limit)
+    groups = _groups(reports, rows, run)
+    counts, by_rule = totals(reports)
+    listed = Counter(row.finding.code for row in rows)
+    style, script = (resources.files(__package__).joinpath(f"templates/{name}").read_text("utf-8") for name in ("page.css", "page.js"))
+    markup = environment().get_template("page.html").render(
+        reports=reports, rows=rows, groups=groups, worst=groups[:WORST], counts=counts, total=sum(by_rule.values()),
+        verdict=verdict(reports), hidden={code: count - listed[code] for code, count in by_rule.items() if count > listed[code]},
+        sections=[_section(i, report, one) for i, (report, one) in enumerate(zip(reports, seen, strict=True))],
+        compared=compared, notes=notes, detailed=sum(bool(row.detail) for row in rows), rules=len(run.rules), version=VERSION,
+        style=style, script=script, policy=_policy(style, script),
+    )  # fmt: skip
+    return markup + "\n"
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """Templates of this room and of `pictures`; all text is escaped, and made visible where it is not. ConfigError without Jinja2."""
+    try:
+        import jinja2
+    except ModuleNotFoundError as error:
+        hint = "install it: python -m pip install 'ibdissect[report]'"
+        raise ConfigError("ibdissect[report]", "jinja2", "is not installed", hint=hint) from error
+
+    def harmless(value: Any) -> Any:
+        return printable(value) if type(value) is str else value
+
+    loader = jinja2.PackageLoader("ibdissect.report")
+    made = jinja2.Environment(
+        loader=loader, autoescape=True, finalize=harmless, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    made.filters["number"] = lambda value: f"{value:,}"
+    made.filters["plural"] = lambda count, word: f"{count:,} {word}{'s' * (count != 1)}"
+    return made
+
+
+def _policy(*inline: str) -> str:
+    """A content security policy that allows the page's own style and script and nothing else, no request either."""
+    style, script = (b64encode(sha256(text.encode()).digest()).decode() for text in inline)
+    parts = ("default-src 'none'", f"style-src 'sha256-{style}'", f"script-src 'sha256-{script}'", "img-src data:")
+    return "; ".join((*parts, "base-uri 'none'", "form-action 'none'"))
+
+
+def verdict(reports: Sequence[CaptureReport]) -> tuple[str, str, list[str]]:
+    """How healthy it is: severity or `good`, a headline, and reasons to doubt it."""
+    counts, _ = totals(reports)
+    doubts = [f"{one.path}: {why}" for one in reports for why in [*([one.incomplete] if one.incomplete else []), *one.doubts]]
+    doubts += [f"{one.path}: the file is {one.status}" for one in reports if one.status in ("truncated", "damaged")]
+    for level, headline in (
+        ("error", "Not healthy: {} found"), ("warning", "No errors, but {} to look at"), ("info", "Healthy, with {} worth knowing"),
+    ):  # fmt: skip
+        if n := counts[level]:
+            word = {"error": "error", "warning": "warning", "info": "note"}[level]
+            return level, headline.format(f"{n:,} {word}{'s' * (n != 1)}"), doubts
+    if all(one.error is not None or not one.infiniband for one in reports) and doubts:
+        return "warning", "Nothing can be said: no InfiniBand or RoCE was read", doubts
+    return "good", "Healthy: nothing was found", doubts
+
+
+def _rows(reports: Sequence[CaptureReport], pictures: Sequence[Pictures], compared: Compared | None, limit: int | None) -> list[Row]:
+    """The findings to list, the worst first."""
+    found = list[Row]()
+    for i, (report, one) in enumerate(zip(reports, pictures, strict=True)):
+        for j, finding in enumerate(first_of_each(report.findings, limit)):
+            seconds = (finding.time_ns - report.first_ns) / 1e9 if finding.frame else 0.0
+            new = compared is not None and id(finding) in compared.new
+            found.append(Row(finding, report.path, f"f{i}-{j}", seconds, one.details.get(id(finding), ""), new))
+    found.sort(key=lambda row: -row.finding.severity.rank)
+    if len(found) <= ROWS:
+        return found
+    kept = {id(one) for one in first_of_each((row.finding for row in found), max(ROWS // len({row.finding.code for row in found}), 1))}
+    return [row for row in found if id(row.finding) in kept]
+
+
+def first_of_each(findings: Iterable[Finding], limit: int | None) -> list[Finding]:
+    """The first findings of each rule."""
+    told, kept = Counter[str](), []
+    for finding in findings:
+        told[finding.code] += 1
+        if limit is None or told[finding.code] <= limit:
+            kept.append(finding)
+    return kept
+
+
+def _groups(reports: Sequence[CaptureReport], rows: Sequence[Row], run: Run) -> list[Group]:
+    """Rules with findings: the most severe first, then those with the most findings."""
+    rules = {rule.code: rule for rule in run.rules}
+    _, by_rule = totals(reports)
+    groups: dict[str, Group] = {}
+    for row in rows:
+        code, severity = row.finding.code, row.finding.severity.value
+        if code not in groups:
+            rule = rules.get(code)
+            texts = page(rule) if rule is not None else {}
+            captures = sum(code in report.by_rule for report in reports)
+            told = summary(rule) if rule is not None else row.finding.name
+            groups[code] = Group(
+                code, row.finding.name, severity, told, texts, texts.get(TO_DO, ""), by_rule.get(code, 1), captures, row
+            )  # fmt: skip
+    return sorted(groups.values(), key=lambda group: (-RANKS[group.severity], -group.total, group.code))
+
+
+def _section(number: int, report: CaptureReport, pictures: Pictures) -> Section:
+    line = None
+    if report.findings and (number < LINES or pictures.html):
+        line = time_line(report.findings, report.first_ns, report.last_ns, pictures.packets)
+    return Section(f"capture-{number}", report, line, pictures.html)

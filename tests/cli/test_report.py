@@ -1,0 +1,82 @@
+"""Does `ibdissect report` write its page, refuse what makes no sense, and say what could not be read?"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.commands import run
+from tests.report.pages import safe
+
+pytest.importorskip("jinja2")
+pytestmark = pytest.mark.slow
+
+
+def test_the_page_is_written(repo: Path, tmp_path: Path) -> None:
+    target = tmp_path / "report.html"
+    done = run("report", str(repo / "captures/pkey-lab.pcap"), "-o", str(target), text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    page = safe(target.read_text(encoding="utf-8"))
+    assert "Not healthy: 5 errors found" in page.text
+    printed = run("report", str(repo / "captures/pkey-lab.pcap"), text=True)
+    assert printed.stdout == target.read_text(encoding="utf-8")  # the same bytes every time
+    piped = run("report", "-", stdin=(repo / "captures/pkey-lab.pcap").read_bytes(), text=True)
+    assert piped.returncode == 0 and "Not healthy: 5 errors found" in safe(piped.stdout).text
+
+
+def test_options_of_lint_count(repo: Path) -> None:
+    words = ("--select", "PKY", "--ignore", "PKY001,PKY021", "--max-findings", "1")
+    done = run("report", str(repo / "captures/pkey-lab.pcap"), *words, text=True)
+    page = safe(done.stdout)
+    assert "2 errors found" in page.text and "PKY001" not in page.text
+
+
+def test_a_capture_that_cannot_be_read(repo: Path, tmp_path: Path) -> None:
+    target, bad = tmp_path / "report.html", tmp_path / "bad.pcap"
+    bad.write_bytes(b"x")
+    done = run("report", str(bad), str(repo / "captures/pkey-lab.pcap"), "-o", str(target), text=True)
+    assert done.returncode == 2 and "bad.pcap" in done.stderr and "Traceback" not in done.stderr
+    assert "bad.pcap" in safe(target.read_text(encoding="utf-8")).text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("{0}", "-o", "{0}"), "is one of the captures"),
+        (("{0}", "--frames", "1-4"), "whole captures"),
+        (("{0}", "--compare", "none.pcap"), "none.pcap"),
+        (("{0}", "--compare", "{1}"), "neither a report nor a baseline"),
+        (("nothing",), "nothing"),
+    ],
+)
+def test_refusals(words: tuple[str, ...], said: str, repo: Path, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("{}")
+    capture = tmp_path / "a.pcap"
+    capture.write_bytes((repo / "captures/pkey-lab.pcap").read_bytes())
+    done = run("report", *(word.format(capture, tmp_path / "x.json") for word in words), text=True)
+    assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr
+
+
+def test_lint_writes_the_findings(repo: Path, tmp_path: Path) -> None:
+    target = tmp_path / "lint.html"
+    done = run("lint", str(repo / "captures/pkey-lab.pcap"), "--format", "html", "--output", str(target), text=True)
+    assert done.returncode == 1
+    assert "6 findings" in safe(target.read_text(encoding="utf-8")).text
+
+
+def test_commands_of_the_page_in_the_docs(repo: Path, tmp_path: Path) -> None:
+    page = (repo / "docs/report.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^ibdissect (.*)$", page, re.M)
+    shutil.copytree(repo / "captures", tmp_path / "captures")
+    for command in commands:
+        (tmp_path / "report.html").unlink(missing_ok=True)
+        done = run(*shlex.split(command), cwd=tmp_path, text=True)
+        assert done.returncode == 0, done.stderr
+        if "report.html" in command:
+            text = safe((tmp_path / "report.html").read_text(encoding="utf-8")).text
+            assert ("Before and now" in text) == ("--compare" in command)
+    assert len(commands) == 6

@@ -1,0 +1,1 @@
+"""Tests of the pictures on the page of `ibdissect report`."""

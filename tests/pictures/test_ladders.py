@@ -1,0 +1,34 @@
+"""Do ladders show the packets around a fault, between the right ends?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ibdissect.dfilter.compile import compile_filter
+from ibdissect.pictures.ladders import ALL, LEFT, RIGHT, SHOWN, ladders
+
+from .looks import portrait
+
+
+def test_the_conversation_of_the_worst_finding(repo: Path) -> None:
+    with portrait(repo / "captures/pkey-lab.pcap") as found:
+        first, *_ = made = ladders(found)
+    assert first.title == "PKY001 limited-to-limited, frame 31" and 1 < len(made) <= SHOWN
+    assert [name for _, name in first.ends] == ["LID 2", "LID 3"] and [x for x, _ in first.ends] == [LEFT, RIGHT]
+    assert [(arrow.frame, arrow.level, arrow.title, arrow.x1 < arrow.x2) for arrow in first.arrows] == [
+        (31, "error", "PKY001, PKY021", True), (32, "error", "PKY001, PKY021", False), (36, "error", "PKY021", True), (37, "", "", False),
+    ]  # fmt: skip
+    assert first.arrows[1].when == "+100 µs" and first.arrows[0].text.startswith("SEND Only")
+    compile_filter(first.filter)
+    assert len({one.filter for one in made}) == len(made)
+
+
+def test_the_fault_is_among_the_packets_of_a_long_conversation(repo: Path) -> None:
+    with portrait(repo / "captures/rxe-nak-bad-rkey.pcap") as found:
+        first = ladders(found)[0]
+    assert len(first.arrows) <= ALL and any(arrow.title and arrow.level == "warning" for arrow in first.arrows)
+
+
+def test_a_clean_capture_has_none(repo: Path) -> None:
+    with portrait(repo / "captures/rxe-rping.pcap") as found:
+        assert ladders(found) == []

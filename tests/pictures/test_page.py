@@ -1,0 +1,83 @@
+"""Is the page of `ibdissect report` safe and whole for any capture, and does it show what changed?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ibdissect.pictures import page as made_page
+from ibdissect.pictures.page import earlier, page
+from ibdissect.report import Run, render
+from ibdissect.rules import load
+from ibdissect.session.check import Options, check
+from tests import test_hostile
+from tests.report.pages import Page, safe
+from tests.study import made
+
+pytest.importorskip("jinja2")
+
+
+def shown(*paths: Path | str, before: str | None = None) -> Page:
+    options = Options(rules=load(), max_findings=None)
+    text, reports = page([str(path) for path in paths], options, earlier(before, options) if before is not None else None)
+    assert len(reports) == len(paths)
+    return safe(text)
+
+
+def test_one_capture(repo: Path) -> None:
+    found = shown(repo / "captures/pkey-lab.pcap")
+    assert "Not healthy: 5 errors found" in found.text and "6 findings, 6 with the decoded frame" in found.text
+    assert len(found.all("details", class_="finding")) == 6
+    assert len(found.svgs()) > 8 and len(found.all("svg", class_="ladder")) == 2
+
+
+def test_many_captures_and_one_that_is_none(repo: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.pcap"
+    bad.write_bytes(b"nothing")
+    found = shown(repo / "captures/pkey-lab.pcap", bad, repo / "captures/rxe-rping.pcap")
+    assert "3 captures" in found.text and "unreadable" in found.text and len(found.all("section", class_="capture")) == 2
+
+
+def test_pictures_that_would_be_too_big_are_left_out(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(made_page, "PICTURED", 10_000)
+    found = shown(repo / "captures/pkey-lab.pcap", repo / "captures/rxe-nak-bad-rkey.pcap")
+    assert "2 captures have no pictures here" in found.text and "Who may talk to whom" not in found.text
+
+
+@pytest.mark.slow
+def test_hostile_text_stays_text(tmp_path: Path) -> None:
+    path = tmp_path / test_hostile.FILE_NAME
+    path.write_bytes(test_hostile.capture())
+    text, _ = page([str(path)], Options(rules=load(), max_findings=None))
+    text.encode()
+    found = safe(text)
+    assert text.count("<script") == 1 and {c for c in text if not c.isprintable()} == {"\n"}
+    assert "<script>alert(1)</script>" in text.replace("&lt;", "<").replace("&gt;", ">") and "\\u202egpj.exe" in found.text
+
+
+def test_keys_are_hidden(tmp_path: Path) -> None:
+    path = made.capture(tmp_path)
+    found = shown(path)
+    assert "abcdef" not in found.text.replace(" ", "").lower() and "1234567" not in found.text.replace(" ", "")
+
+
+def test_before_and_now(repo: Path, tmp_path: Path) -> None:
+    full, part = repo / "captures/pkey-lab-full.pcap", repo / "captures/pkey-lab.pcap"
+    found = shown(full, before=str(part))
+    assert "Before and now" in found.text and len(found.all("span", class_="badge new")) > 3
+    same = shown(part, before=str(part))
+    assert "0 new" in same.text and "0 fixed" in same.text and "6 as before" in same.text and not same.all("ul", class_="changes")
+    report = tmp_path / "earlier.json"
+    report.write_text(render("json", [check(str(part), Options(rules=load()))], Run()), encoding="utf-8")
+    assert "0 new" in shown(part, before=str(report)).text
+    findings = json.loads(report.read_text(encoding="utf-8"))
+    findings["findings"].pop()
+    report.write_text(json.dumps(findings), encoding="utf-8")
+    assert "1 new" in shown(part, before=str(report)).text
+
+
+def test_changes_of_the_subnet(repo: Path) -> None:
+    found = shown(repo / "captures/pkey-lab.pcap", before=str(repo / "captures/opensm-first-sweep.pcap"))
+    assert "Changes in the subnet" in found.text and any(text.strip().startswith("+") for text in found.said)

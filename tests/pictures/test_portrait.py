@@ -1,0 +1,56 @@
+"""Does a report know of a capture what `lint` says of it?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ibdissect.lint.result import CaptureReport
+from ibdissect.pictures.portrait import read
+from ibdissect.rules import load
+from ibdissect.session.check import Options, check
+from tests.study import made
+
+from .looks import portrait
+
+
+def same_as_lint(path: Path) -> None:
+    wanted = check(str(path), Options(rules=load(), max_findings=None))
+    with portrait(path) as found:
+        found.describe(None)
+        report = found.report
+    names = "path frames checked infiniband undecoded first_ns last_ns link_types status by_rule counts"
+    for name in names.split():
+        assert getattr(report, name) == getattr(wanted, name), name
+
+    def facts(report: CaptureReport) -> list[object]:
+        return sorted((one.frame, one.code, one.message, one.context, one.count, one.capture, one.stable) for one in report.findings)
+
+    assert facts(report) == facts(wanted)
+
+
+@pytest.mark.parametrize("name", ["pkey-lab.pcap", "rxe-nak-bad-rkey.pcap", "opensm-first-sweep.pcap"])
+def test_a_portrait_says_what_lint_says(name: str, repo: Path) -> None:
+    same_as_lint(repo / "captures" / name)
+
+
+def test_a_damaged_capture(tmp_path: Path) -> None:
+    path = made.capture(tmp_path)
+    path.write_bytes(path.read_bytes()[:-7])
+    same_as_lint(path)
+    with portrait(path) as found:
+        assert found.report.status == "truncated"
+
+
+def test_what_cannot_be_opened(tmp_path: Path) -> None:
+    with read(str(tmp_path / "none.pcap"), Options(rules=load())) as found:
+        assert isinstance(found, CaptureReport) and found.status == "unreadable" and "none.pcap" in (found.error or "")
+
+
+def test_progress_is_told(tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    path = made.capture(tmp_path)
+    with read(str(path), Options(rules=load()), lambda frames, at: told.append((frames, at))):
+        pass
+    assert told[-1] == (made.TOTAL, path.stat().st_size)

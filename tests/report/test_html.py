@@ -1,0 +1,116 @@
+"""Is the page of findings safe, complete, small, and does it say first what matters?"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import pytest
+
+from ibdissect.errors import ConfigError
+from ibdissect.lint.finding import Finding, Severity
+from ibdissect.lint.result import CaptureReport
+from ibdissect.report import Run, render
+from ibdissect.report.compared import before_of_reports, compare
+from ibdissect.report.html import ROWS, Pictures, environment, first_of_each, page_text, verdict
+from ibdissect.rules import load
+
+from .pages import safe
+from .test_formats import BROKEN, finding, report
+
+RUN = Run(rules=tuple(load()))
+HOSTILE = "<script>alert(1)</script>\"'&amp;{{7*7}}\u202e\x1b\ud800</style></svg>"
+
+
+def test_the_page_says_first_what_matters() -> None:
+    found = [finding(), finding("PKY001", frame=3), finding("PKY001", frame=4)]
+    found += [finding("RC002", Severity.INFO), finding("RC004", Severity.WARNING)]
+    page = safe(render("html", [report(*found)], RUN))
+    assert "Not healthy: 3 errors found" in page.text and "The three worst things" in page.text
+    worst = page.text.partition("The three worst things")[2].partition("5 findings")[0]
+    places = [worst.index(text) for text in ("A limited member of a partition sends to another limited member", "AM001", "RC004")]
+    assert places == sorted(places) and "RC002" not in worst
+    assert worst.count("What to do:") == 3
+    assert len(page.all("tr", role="row")) == 1 + len(found)
+    assert "why it matters, what to do Why it matters" in page.text  # the page of each rule is folded in
+
+
+@pytest.mark.parametrize(
+    ("reports", "level", "said"),
+    [
+        ([report()], "good", "Healthy: nothing"),
+        ([report(finding(severity=Severity.INFO))], "info", "1 note worth"),
+        ([report(finding(severity=Severity.WARNING)), report(finding(severity=Severity.WARNING))], "warning", "2 warnings"),
+        ([BROKEN], "warning", "Nothing can be said"),
+    ],
+)
+def test_the_verdict(reports: list[CaptureReport], level: str, said: str) -> None:
+    for one in reports:
+        one.infiniband = one.frames
+    found = verdict(reports)
+    assert found[0] == level and said in found[1]
+    assert bool(found[2]) == (level == "warning" and reports == [BROKEN])
+
+
+def test_doubts_are_told() -> None:
+    page = safe(render("html", [report(status="truncated", infiniband=43), report(finding())], RUN))
+    assert "a b.pcap: the file is truncated" in page.text and "no InfiniBand or RoCE was found" in page.text
+
+
+def test_hostile_text_stays_text() -> None:
+    bad = replace(finding(message=HOSTILE), context=HOSTILE, name=HOSTILE, capture=HOSTILE)
+    text = render("html", [replace(report(bad), path=HOSTILE), replace(BROKEN, error=HOSTILE)], Run())
+    page = safe(text)
+    text.encode()
+    assert "<script>alert(1)</script>" in page.text and text.count("<script") == 1 and "{{7*7}}" in page.text
+    assert {c for c in text if not c.isprintable()} == {"\n"}
+    assert "\\x1b" in page.text and "\\u202e" in page.text and "\\ud800" in page.text
+
+
+def many(count: int, codes: int) -> CaptureReport:
+    names = [rule.code for rule in RUN.rules][:codes]
+    message = "P_Key 0x0123 (limited) from LID 2 to QP 0x203 of 0x0002c90300000003 port 1 (LID 3), which is a limited member of it too"
+    found: list[Finding] = []
+    for i in range(count):
+        found.append(replace(finding(names[i % codes], Severity.ERROR, i + 1, f"{message} ({i})"), time_ns=i * 1000))
+    return replace(report(*found[:1]), findings=found, counts={"error": count, "warning": 0, "info": 0},
+                   by_rule={code: count // codes for code in names}, last_ns=count * 1000)  # fmt: skip
+
+
+@pytest.mark.parametrize("codes", [1, 100])
+def test_ten_thousand_findings_fit(codes: int) -> None:
+    detail = Pictures("<p>picture</p>", (), {})
+    text = page_text([many(10_000, codes)], RUN, [detail], limit=100)
+    page = safe(text)
+    listed = len(page.all("tr", role="row")) - 1
+    assert len(text) < 5_000_000 and "10,000 findings" in page.text
+    assert listed == min(100 * codes, ROWS // codes * codes) and f"{listed:,} are listed" in page.text
+    assert f"{(10_000 - listed) // codes:,} more of {next(iter(many(codes, codes).by_rule))}" in page.text
+
+
+def test_new_and_fixed() -> None:
+    old, new = replace(finding(), stable="old"), replace(finding("PKY001", frame=5), stable="new")
+    here = [report(new)]
+    compared = compare(before_of_reports("before.pcap", [report(old)]), here, ["+ link  a"])
+    page = safe(page_text(here, RUN, compared=compared))
+    assert "Compared with before.pcap : 1 new , 1 fixed, 0 as before" in page.text.replace("pcap:", "pcap :").replace("new,", "new ,")
+    assert len(page.all("span", class_="badge new")) == 1 and "+ link a" in page.text
+
+
+def test_a_time_line_stands_above_the_packets_of_its_time() -> None:
+    page = safe(page_text([many(50, 2)], RUN, [Pictures("<p>more</p>", (1, 0, 3))], limit=10))
+    assert len(page.all("polygon", class_="packets")) == 1 and page.all("rect", class_="fill error")
+    assert "The same as a table" in page.text and "<p>more</p>" in page.source
+
+
+def test_first_of_each() -> None:
+    found = [finding("A", frame=1), finding("B", frame=2), finding("A", frame=3)]
+    assert [one.frame for one in first_of_each(found, 1)] == [1, 2] and first_of_each(found, None) == found
+
+
+def test_without_jinja_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    environment.cache_clear()
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ConfigError, match=r"ibdissect\[report\].*pip install"):
+        render("html", [report()], RUN)
+    environment.cache_clear()
