@@ -18,7 +18,7 @@ from msgspec import structs
 from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.opening import open_capture
 from ibdissect.dropped import Dropped
-from ibdissect.fabric.earlier_answers import Told
+from ibdissect.fabric.earlier_answers import AttributeSmps
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.follow import Follower
 from ibdissect.fabric.groups import GroupFacts
@@ -239,7 +239,7 @@ def test_a_column_is_worked_out_once_for_all_findings() -> None:
     table = ChunkTable(next(crowd(1)))
     (event,) = (event for event in Follower().feed(table) if isinstance(event, ChunkFollowed))
     none = np.zeros(0, np.int64)
-    told = Told(*event.smps.some(none), event=event)
+    told = AttributeSmps(*event.smps.some(none), event=event)
     assert MulticastPortRange._beyond(told) is MulticastPortRange._beyond(told)
 
 

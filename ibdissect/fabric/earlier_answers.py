@@ -27,7 +27,7 @@ MAX_KEPT = 131072
 _NO_KEY = -1
 
 
-class Told(PlacedSmps, dict=True, kw_only=True):
+class AttributeSmps(PlacedSmps, dict=True, kw_only=True):
     """SMPs of one attribute in a chunk, requests and answers with status 0, in frame order."""
 
     event: ChunkFollowed
@@ -90,7 +90,7 @@ class Told(PlacedSmps, dict=True, kw_only=True):
         return node.switch.at(int(self.frames[i])) if node is not None else (None, 0)
 
 
-class Tellings:
+class AttributeHistory:
     """An attribute over the whole capture; one per context, shared by all rules."""
 
     attribute: ClassVar[int] = 0
@@ -102,23 +102,23 @@ class Tellings:
         self._lesson_body: Bytes = np.empty((0, 64), np.uint8)
         """Answers up to and including the current chunk, sorted by key, then frame."""
 
-    def keys(self, told: Told) -> Int:
+    def keys(self, smps: AttributeSmps) -> Int:
         """The key of each SMP, int64[n]: a number for the port, switch or manager concerned; -1 if unknown."""
         raise NotImplementedError
 
-    def of(self, event: ChunkFollowed) -> Told:
+    def of(self, event: ChunkFollowed) -> AttributeSmps:
         """The SMPs of a chunk, each with the previous answer."""
         return event.once(self._feed)
 
-    def _feed(self, event: ChunkFollowed) -> Told:
-        smps = event.smps
-        told = Told(*smps.some(np.flatnonzero((smps.attribute == self.attribute) & (smps.method != numbers.TRAP))), event=event)
-        if len(told):
-            told.about_ports = self.attribute == numbers.PORT_INFO
-            told.key = self.keys(told)
-            self._learn(told)
-            told.before, told.since = self._before(told.key, told.frames)
-        return told
+    def _feed(self, event: ChunkFollowed) -> AttributeSmps:
+        every = event.smps
+        smps = AttributeSmps(*every.some(np.flatnonzero((every.attribute == self.attribute) & (every.method != numbers.TRAP))), event=event)
+        if len(smps):
+            smps.about_ports = self.attribute == numbers.PORT_INFO
+            smps.key = self.keys(smps)
+            self._learn(smps)
+            smps.before, smps.since = self._before(smps.key, smps.frames)
+        return smps
 
     def at(self, key: Int, frames: Int) -> tuple[Bytes, Int]:
         """The attribute in the last answer before each frame, uint8[n, 64], and its frame (0: none). Call `of` for the chunk first."""
@@ -130,20 +130,20 @@ class Tellings:
         frames: list[int] = self._lesson_frame[low:high].tolist()
         return frames
 
-    def _learn(self, told: Told) -> None:
+    def _learn(self, smps: AttributeSmps) -> None:
         """Add the answers of a chunk to those remembered; evict the oldest if there are too many."""
-        fresh = np.flatnonzero(told.answers & (told.key != _NO_KEY))
+        fresh = np.flatnonzero(smps.answers & (smps.key != _NO_KEY))
         if not len(fresh):
             return
         keep = self._latest()
         key, frame, body = self._lesson_key[keep], self._lesson_frame[keep], self._lesson_body[keep]
         if len(key) > MAX_KEPT:
             young = np.sort(np.argsort(frame, kind="stable")[len(key) - MAX_KEPT :])
-            self.dropped.add(int(told.frames[0]), int(told.event.table.chunk.time_ns[told.rows[0]]), len(key) - MAX_KEPT)
+            self.dropped.add(int(smps.frames[0]), int(smps.event.table.chunk.time_ns[smps.rows[0]]), len(key) - MAX_KEPT)
             key, frame, body = key[young], frame[young], body[young]
-        key = np.concatenate([key, told.key[fresh]])
-        frame = np.concatenate([frame, told.frames[fresh]])
-        body = np.concatenate([body, told.bodies[fresh]])
+        key = np.concatenate([key, smps.key[fresh]])
+        frame = np.concatenate([frame, smps.frames[fresh]])
+        body = np.concatenate([body, smps.bodies[fresh]])
         order = np.lexsort((frame, key))
         self._lesson_key, self._lesson_frame, self._lesson_body = key[order], frame[order], body[order]
 
@@ -174,22 +174,22 @@ def port_key(slot: Int, number: Int) -> Int:
     return key
 
 
-class PortInfos(Tellings):
+class PortInfos(AttributeHistory):
     """PortInfo, by port."""
 
     attribute = numbers.PORT_INFO
 
-    def keys(self, told: Told) -> Int:
-        return port_key(told.slot, told.number)
+    def keys(self, smps: AttributeSmps) -> Int:
+        return port_key(smps.slot, smps.number)
 
 
-class SwitchInfos(Tellings):
+class SwitchInfos(AttributeHistory):
     """SwitchInfo, by switch."""
 
     attribute = numbers.SWITCH_INFO
 
-    def keys(self, told: Told) -> Int:
-        return port_key(told.slot, np.zeros_like(told.slot))
+    def keys(self, smps: AttributeSmps) -> Int:
+        return port_key(smps.slot, np.zeros_like(smps.slot))
 
 
 class Descriptions(SwitchInfos):
@@ -198,49 +198,49 @@ class Descriptions(SwitchInfos):
     attribute = numbers.NODE_DESCRIPTION
 
 
-class PKeyTables(Tellings):
+class PKeyTables(AttributeHistory):
     """Blocks of P_Key tables, by port and block."""
 
     attribute = numbers.P_KEY_TABLE
 
-    def keys(self, told: Told) -> Int:
-        number = np.where(told.kind == SWITCH, told.modifier >> 16 & 0xFF, told.entered)
-        key: Int = np.where(told.slot < 0, _NO_KEY, (told.slot << 8 | number) << 16 | told.modifier & 0xFFFF)
+    def keys(self, smps: AttributeSmps) -> Int:
+        number = np.where(smps.kind == SWITCH, smps.modifier >> 16 & 0xFF, smps.entered)
+        key: Int = np.where(smps.slot < 0, _NO_KEY, (smps.slot << 8 | number) << 16 | smps.modifier & 0xFFFF)
         return key
 
 
-class NodeInfos(Tellings):
+class NodeInfos(AttributeHistory):
     """NodeInfo, by NodeGUID."""
 
     attribute = numbers.NODE_INFO
 
-    def keys(self, told: Told) -> Int:
-        return _guid(told, 12)
+    def keys(self, smps: AttributeSmps) -> Int:
+        return _guid(smps, 12)
 
 
-class PortGuids(Tellings):
+class PortGuids(AttributeHistory):
     """NodeInfo, by PortGUID."""
 
     attribute = numbers.NODE_INFO
 
-    def keys(self, told: Told) -> Int:
-        return _guid(told, 20)
+    def keys(self, smps: AttributeSmps) -> Int:
+        return _guid(smps, 20)
 
 
-class SmInfos(Tellings):
+class SmInfos(AttributeHistory):
     """SMInfo, by the GUID of the manager."""
 
     attribute = numbers.SM_INFO
 
-    def keys(self, told: Told) -> Int:
-        return _guid(told, 0)
+    def keys(self, smps: AttributeSmps) -> Int:
+        return _guid(smps, 0)
 
 
-class Others(Tellings):
+class Others(AttributeHistory):
     """Any attribute, without history."""
 
-    def keys(self, told: Told) -> Int:
-        return np.full(len(told), _NO_KEY, np.int64)
+    def keys(self, smps: AttributeSmps) -> Int:
+        return np.full(len(smps), _NO_KEY, np.int64)
 
 
 @cache
@@ -249,7 +249,7 @@ def others(attribute: int) -> type[Others]:
     return new_class("Others", (Others,), {}, lambda body: body.update(attribute=attribute))
 
 
-def _guid(told: Told, at: int) -> Int:
-    guid = extract(told.bodies, at * 8, 64).astype(np.uint64).view(np.int64)
-    key: Int = np.where(told.answers & (guid != 0), guid, _NO_KEY)
+def _guid(smps: AttributeSmps, at: int) -> Int:
+    guid = extract(smps.bodies, at * 8, 64).astype(np.uint64).view(np.int64)
+    key: Int = np.where(smps.answers & (guid != 0), guid, _NO_KEY)
     return key

@@ -18,7 +18,7 @@ from ibdissect.wire.numbers import FIRST_MULTICAST
 
 from .events import ChunkFollowed
 from .follow import Follower
-from .late_facts import Later
+from .late_facts import LateFacts
 from .model import ROUTER, Port, Subnet
 from .partitions import BASE, FULL, Verdict
 
@@ -57,9 +57,9 @@ class Refusal(NamedTuple):
 class EarlyPackets:
     """Packets sent before their ports' tables were read. One per capture, shared by all rules."""
 
-    after: ClassVar = (Later, Follower)
+    after: ClassVar = (LateFacts, Follower)
 
-    def __init__(self, later: Later, follower: Follower) -> None:
+    def __init__(self, later: LateFacts, follower: Follower) -> None:
         self.later, self.follower = later, follower
         self.dropped = Dropped("flows in front of what tells about their ports")
         self.flows = BoundedDict[int, Early](MAX_FLOWS, self.dropped)
@@ -180,7 +180,7 @@ def _known_from(subnet: Subnet, lids: Int) -> Int | None:
     return known
 
 
-def _judge(subnet: Subnet, later: Later, lid: int, p_key: int) -> tuple[Verdict, Port, tuple[int, ...]] | None:
+def _judge(subnet: Subnet, later: LateFacts, lid: int, p_key: int) -> tuple[Verdict, Port, tuple[int, ...]] | None:
     owned = later.owner(subnet, lid)
     if owned is None or not p_key & BASE:
         return None

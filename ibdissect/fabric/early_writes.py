@@ -14,7 +14,7 @@ from ibdissect.wire.numbers import SET, TRAP_REPRESS
 from .events import ChunkFollowed, WrongMKey
 from .follow import DIRECTED_SENDER, Follower
 from .keys import refuses
-from .late_facts import NEVER, Later
+from .late_facts import NEVER, LateFacts
 from .model import SWITCH
 
 MAX_WRITES = 4096
@@ -41,9 +41,9 @@ class Write(Record):
 class EarlyWrites:
     """Requests to ports before these showed their M_Key. One per capture, shared by all rules."""
 
-    after: ClassVar = (Later, Follower)
+    after: ClassVar = (LateFacts, Follower)
 
-    def __init__(self, later: Later, follower: Follower) -> None:
+    def __init__(self, later: LateFacts, follower: Follower) -> None:
         self.later, self.follower = later, follower
         self.writes: list[Write] = []
         self.taken: set[tuple[int, int]] = set()

@@ -15,7 +15,7 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import places_in
 from ibdissect.wire.numbers import GET
 
-from .earlier_answers import MAX_KEPT, PKeyTables, PortInfos, Told
+from .earlier_answers import MAX_KEPT, AttributeSmps, PKeyTables, PortInfos
 from .events import ChunkFollowed
 from .model import Port, Subnet
 
@@ -24,12 +24,12 @@ KEPT_TIDS = 4096
 NEVER = -1
 
 
-class FirstTold:
+class FirstAnswers:
     """How was an attribute of each port first seen: in the answer to a Get, so it held before, or in another way?"""
 
     def __init__(self) -> None:
         self._keys: Int = np.empty(0, np.int64)
-        """Ports as numbered by `Tellings.keys`, sorted."""
+        """Ports as numbered by `AttributeHistory.keys`, sorted."""
         self._frames: Int = np.empty(0, np.int64)
         """Frame of the first Set or answer."""
         self._good: Bool = np.empty(0, np.bool_)
@@ -41,28 +41,28 @@ class FirstTold:
         self._blind = 0
         """Frame of the first Set to an unknown port, which may be any port; 0: none."""
 
-    def take(self, told: Told) -> None:
+    def take(self, smps: AttributeSmps) -> None:
         """Process the SMPs of a chunk."""
-        if not len(told):
+        if not len(smps):
             return
-        ids = told.transaction.view(np.int64)
-        requests = np.stack((ids, told.frames))
-        gets, sets = np.hstack((self._gets, requests[:, told.method == GET])), np.hstack((self._sets, requests[:, told.sets]))
+        ids = smps.transaction.view(np.int64)
+        requests = np.stack((ids, smps.frames))
+        gets, sets = np.hstack((self._gets, requests[:, smps.method == GET])), np.hstack((self._sets, requests[:, smps.sets]))
         self._gets, self._sets = gets[:, -KEPT_TIDS:], sets[:, -KEPT_TIDS:]
-        lost = np.flatnonzero(told.sets & (told.key == NEVER))
+        lost = np.flatnonzero(smps.sets & (smps.key == NEVER))
         if len(lost) and not self._blind:
-            self._blind = int(told.frames[lost[0]])
-        fresh = np.flatnonzero((told.sets | told.answers) & (told.key != NEVER))
-        fresh = fresh[places_in(self._keys, told.key[fresh]) < 0]
-        keys, first = np.unique(told.key[fresh], return_index=True)
+            self._blind = int(smps.frames[lost[0]])
+        fresh = np.flatnonzero((smps.sets | smps.answers) & (smps.key != NEVER))
+        fresh = fresh[places_in(self._keys, smps.key[fresh]) < 0]
+        keys, first = np.unique(smps.key[fresh], return_index=True)
         if not len(keys):
             return
         if len(self._keys) + len(keys) > MAX_KEPT:
-            self.dropped.add(int(told.frames[0]), int(told.event.table.chunk.time_ns[told.rows[0]]), len(keys))
+            self.dropped.add(int(smps.frames[0]), int(smps.event.table.chunk.time_ns[smps.rows[0]]), len(keys))
             return
         at = fresh[first]
-        frames = told.frames[at]
-        good: Bool = told.answers[at] & _asked(ids[at], frames, *gets) & ~_asked(ids[at], frames, *sets)
+        frames = smps.frames[at]
+        good: Bool = smps.answers[at] & _asked(ids[at], frames, *gets) & ~_asked(ids[at], frames, *sets)
         if self._blind:
             good &= frames < self._blind
         order = np.argsort(all_keys := np.append(self._keys, keys), kind="stable")
@@ -87,14 +87,14 @@ def _asked(ids: Int, frames: Int, asked: Int, at: Int) -> Bool:
     return (place >= 0) & (np.append(at[first], 0)[place] < frames)
 
 
-class Later:
+class LateFacts:
     """At the end of a capture, what held for earlier packets? One per capture, shared by all rules."""
 
     after: ClassVar = (PortInfos, PKeyTables)
 
     def __init__(self, port_infos: PortInfos, p_key_tables: PKeyTables) -> None:
         self.port_infos, self.p_key_tables = port_infos, p_key_tables
-        self.infos, self.tables = FirstTold(), FirstTold()
+        self.infos, self.tables = FirstAnswers(), FirstAnswers()
         self.dropped = (self.infos.dropped, self.tables.dropped)
 
     def take(self, event: ChunkFollowed) -> None:
@@ -111,8 +111,8 @@ class Later:
         port = track.now if track is not None else None
         if track is None or port is None or track.past or not port.node.alive:
             return None
-        told = self.infos.asked(port.node.slot << 8 | port.number)
-        return (port, told) if 0 < track.since <= told else None
+        smps = self.infos.asked(port.node.slot << 8 | port.number)
+        return (port, smps) if 0 < track.since <= smps else None
 
     def p_keys(self, port: Port) -> bool:
         """Whether the known part of a port's P_Key table was the same during the whole capture."""
@@ -128,5 +128,5 @@ class Later:
         """Frame that shows the M_Key that the port had during the whole capture; NEVER if that is uncertain."""
         if port.guard is None or port.guard.held.past or port.guard.held.now is None:
             return NEVER
-        told = self.infos.asked(port.node.slot << 8 | port.number)
-        return told if told == port.guard.held.since else NEVER
+        smps = self.infos.asked(port.node.slot << 8 | port.number)
+        return smps if smps == port.guard.held.since else NEVER

@@ -31,15 +31,15 @@ class LidWitness:
         event.once(self._feed)
 
     def _feed(self, event: ChunkFollowed) -> None:
-        told = self.infos.of(event)
-        if len(told):
-            keys, first = np.unique(told.key[told.sets], return_index=True)
-            frames = told.frames[told.sets][first]
+        smps = self.infos.of(event)
+        if len(smps):
+            keys, first = np.unique(smps.key[smps.sets], return_index=True)
+            frames = smps.frames[smps.sets][first]
             fresh = {key: frame for key, frame in zip(keys.tolist(), frames.tolist(), strict=True) if key not in self.written}
             if len(self.written) < MAX_PORTS:
                 self.written |= fresh
             elif fresh:
-                self.dropped.add(int(told.frames[0]), int(event.table.chunk.time_ns[told.rows[0]]), len(fresh))
+                self.dropped.add(int(smps.frames[0]), int(event.table.chunk.time_ns[smps.rows[0]]), len(fresh))
 
     def sure(self, port: Port, frame: int, until: int | None = None) -> bool:
         """Whether a port still has its earlier LID at `frame`: its Sets are captured, or a later answer shows the LID again.
@@ -54,7 +54,7 @@ class LidWitness:
         key = _key(port)
         if until is None:
             return self.written.get(int(key[0]), LATEST) < frame
-        return int(key[0]) in self.written or self.told(port, until) > frame
+        return int(key[0]) in self.written or self.last_shown(port, until) > frame
 
     def cuts(self, *ports: Port) -> set[int]:
         """Frames of a chunk between which `sure` says the same of all frames."""
@@ -63,7 +63,7 @@ class LidWitness:
             found.update(self.infos.answers(key), [self.written[key] + 1] if key in self.written else [])
         return found
 
-    def told(self, port: Port, frame: int) -> int:
+    def last_shown(self, port: Port, frame: int) -> int:
         """The last frame before another in which the port itself showed its LID and LMC; 0: none. A NodeRecord has no LMC."""
         return int(self.infos.at(_key(port), np.array([frame]))[1][0])
 

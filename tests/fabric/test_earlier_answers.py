@@ -8,7 +8,7 @@ import pytest
 
 from ibdissect.capture.opening import open_capture
 from ibdissect.fabric import Follower, earlier_answers
-from ibdissect.fabric.earlier_answers import PortInfos, Told
+from ibdissect.fabric.earlier_answers import AttributeSmps, PortInfos
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.sm_port import PortInfo
@@ -17,7 +17,7 @@ from tests import craft
 from .made import SET, answer, ask, node, port_info
 
 
-def feed(infos: PortInfos, follower: Follower, *frames: bytes) -> Told:
+def feed(infos: PortInfos, follower: Follower, *frames: bytes) -> AttributeSmps:
     """One more chunk of the same capture (frame numbers start anew, the order of feeding counts)."""
     (chunk,) = open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks()
     (event,) = [event for event in follower.feed(ChunkTable(chunk)) if isinstance(event, ChunkFollowed)]

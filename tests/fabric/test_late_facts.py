@@ -11,7 +11,7 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.fabric import Follower
 from ibdissect.fabric.earlier_answers import PKeyTables, PortInfos
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.late_facts import NEVER, Later
+from ibdissect.fabric.late_facts import NEVER, LateFacts
 from ibdissect.table.table import ChunkTable
 from tests import craft
 from tests.fabric.made import SET, answer, ask, node, p_keys, port_info
@@ -27,9 +27,9 @@ def told(attribute: int, transaction: int, *, method: int = 1, m_key: int = 0) -
     return [ask(5, attribute, method=method, body=body if method == SET else b"", header=header), answer(5, attribute, body, header=header)]
 
 
-def followed(frames: Sequence[bytes], window: int = 1 << 20) -> tuple[Later, Follower]:
+def followed(frames: Sequence[bytes], window: int = 1 << 20) -> tuple[LateFacts, Follower]:
     """A capture taken in."""
-    later, follower = Later(PortInfos(), PKeyTables()), Follower()
+    later, follower = LateFacts(PortInfos(), PKeyTables()), Follower()
     for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames)), window=window).chunks():
         for event in follower.feed(ChunkTable(chunk)):
             if isinstance(event, ChunkFollowed):

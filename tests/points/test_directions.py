@@ -1,4 +1,4 @@
-"""Which point do packets pass first? Told by timing, by where hosts are, by what is lost; whatever the clocks say."""
+"""Which point do packets pass first? Known from timing, from hosts, and from losses, whatever the clocks say."""
 
 from __future__ import annotations
 

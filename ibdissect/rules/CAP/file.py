@@ -234,7 +234,7 @@ class FrameMalformed(Rule):
     example = "a performance management datagram with 100 bytes of payload"
 
     OTHERS = (locate.PKTLEN_LARGE, locate.PKTLEN_SMALL, locate.NO_EXTENDED)
-    """Told by LNK003, LNK004, BTH009 and BTH019; the length of a subnet management packet by SMP001."""
+    """Reported by LNK003, LNK004, BTH009 and BTH019; the length of a subnet management packet by SMP001."""
 
     @on_chunk
     def malformed(self, table: ChunkTable, _: Context) -> Iterator[Hit]:

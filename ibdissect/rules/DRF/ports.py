@@ -9,7 +9,7 @@ import numpy as np
 
 from ibdissect.dropped import Dropped
 from ibdissect.fabric import Follower
-from ibdissect.fabric.earlier_answers import PKeyTables, PortInfos, Tellings
+from ibdissect.fabric.earlier_answers import AttributeHistory, PKeyTables, PortInfos
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.file_lines import file_and_line, is_doubtful
 from ibdissect.fabric.model import Port
@@ -34,7 +34,7 @@ class _DriftRule(Rule):
         "What the port showed last in the capture. An `info` where the file is the output of a tool, which may just be older "
         "than a change."
     )
-    source: ClassVar[type[Tellings]] = PortInfos
+    source: ClassVar[type[AttributeHistory]] = PortInfos
     needs = (Follower,)
 
     def __init__(self) -> None:
@@ -48,12 +48,12 @@ class _DriftRule(Rule):
         if not context.files or not len(event.table):
             return
         self.last_ns = int(event.table.chunk.time_ns[-1])
-        told = context.get(self.source).of(event)
-        rows = np.flatnonzero(told.answers)
+        smps = context.get(self.source).of(event)
+        rows = np.flatnonzero(smps.answers)
         if len(self.times) < MAX_TIMES:
-            self.times.update(zip(told.frames[rows].tolist(), event.table.chunk.time_ns[told.rows[rows]].tolist(), strict=True))
+            self.times.update(zip(smps.frames[rows].tolist(), event.table.chunk.time_ns[smps.rows[rows]].tolist(), strict=True))
         elif len(rows):
-            self.dropped.add(int(told.frames[rows[0]]), self.last_ns, len(rows))
+            self.dropped.add(int(smps.frames[rows[0]]), self.last_ns, len(rows))
         yield from ()
 
     @on_end
@@ -73,8 +73,8 @@ class _DriftRule(Rule):
         raise NotImplementedError
 
 
-def told_otherwise(track: Track[V]) -> tuple[V, int] | None:
-    """What a file said of a fact that the capture shows to be different now, and the number of the line."""
+def contradicted(track: Track[V]) -> tuple[V, int] | None:
+    """The value of a fact in a file, if the capture last showed another, and its line number."""
     if track.since <= 0 or track.now is None:
         return None
     said = [(value, line) for value, line in track.past if line < 0 and value is not None]
@@ -103,7 +103,7 @@ class TableDrift(_DriftRule):
         table = port.p_keys
         if table is None:
             return
-        said = {block.number: found for block in table.blocks if (found := told_otherwise(block)) is not None}
+        said = {block.number: found for block in table.blocks if (found := contradicted(block)) is not None}
         held = set[int]().union(*(_keys(block.now) for block in table.blocks))
         before = set[int]().union(*(_keys(said[one.number][0] if one.number in said else one.now) for one in table.blocks))
         if text := _compared(before, held):
@@ -158,7 +158,7 @@ class LidDrift(_DriftRule):
     example = "guid2lid that gives a port LID 5, then GetResp(PortInfo) of the port with LID 6"
 
     def drifts(self, port: Port) -> Iterator[Drift]:
-        said, now = told_otherwise(port.lids), port.lids.now
+        said, now = contradicted(port.lids), port.lids.now
         if said is not None and now is not None:
             (lid, lmc), line = said
             yield port.lids.since, line, {"lid": now[0], "lmc": now[1], "said": lid, "said_lmc": lmc}, "lid"
@@ -178,7 +178,7 @@ class CableDrift(_DriftRule):
     example = "ibnetdiscover with a host at port 1 of a switch, then directed routes that show it at port 2"
 
     def drifts(self, port: Port) -> Iterator[Drift]:
-        said, peer = told_otherwise(port.facing), port.peer
+        said, peer = contradicted(port.facing), port.peer
         if said is not None and peer is not None:
             yield port.facing.since, said[1], {"peer": str(peer), "said": str(said[0])}, "cable"
 
@@ -199,7 +199,7 @@ class KeyDrift(_DriftRule):
     def drifts(self, port: Port) -> Iterator[Drift]:
         if port.guard is None or port.guard.held.now is None:
             return
-        said, now = told_otherwise(port.guard.held), port.guard.held.now
+        said, now = contradicted(port.guard.held), port.guard.held.now
         if said is not None and said[0].key != now.key:
             yield port.guard.held.since, said[1], {"held": Secret("M_Key", now.key), "said": Secret("M_Key", said[0].key)}, "m_key"
 

@@ -10,7 +10,7 @@ from ibdissect.fabric.events import LidAssigned
 from ibdissect.fabric.follow import Follower
 from ibdissect.fabric.model import ACTIVE
 from ibdissect.lint.rule import ERROR, Context, Hit, Rule, fault, on_event
-from ibdissect.rules.shared.mad_conditions import TELLING
+from ibdissect.rules.shared.mad_conditions import METHODS_WITH_CONTENT
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import MAX_LMC
 from ibdissect.wire.sm_port import PortInfo
@@ -29,7 +29,7 @@ class LidUnaligned(Rule):
     reference = "IBA 4.1.3, 14.2.5.6"
     message = "PortInfo with LID {lid} and LMC {lmc}: the LID is no multiple of 2^{lmc}"
     example = "PortInfo with LID 5 and LMC 1"
-    when = MAD.method.isin(TELLING) & reduce(
+    when = MAD.method.isin(METHODS_WITH_CONTENT) & reduce(
         or_, [(PortInfo.lmc == lmc) & ((PortInfo.lid & ((1 << lmc) - 1)) != 0) for lmc in range(1, MAX_LMC + 1)]
     )
     at = PortInfo.lid

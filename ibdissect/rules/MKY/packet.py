@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, on_event
-from ibdissect.rules.shared.mad_conditions import READ, SMP_SET, TOLD
+from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ, SMP_SET
 from ibdissect.rules.shared.site_policy import foreign_keys_held
 from ibdissect.wire.sm import SMInfo
 from ibdissect.wire.sm_port import PortInfo
@@ -23,7 +23,7 @@ class MKeyVisible(Rule):
 
     code, name, severity = "MKY005", "mkey-plaintext", INFO
     reference = "opensm man page (m_key)"
-    when = (PortInfo.m_key != 0) & TOLD
+    when = (PortInfo.m_key != 0) & HAS_CONTENT
     flow = (PortInfo.m_key,)
     message = "{m_key} of the port with LID {lid} is in the capture"
     example = "SubnSet(PortInfo) with an M_Key"
@@ -39,7 +39,7 @@ class MKeyProtect3(Rule):
 
     code, name, severity = "MKY006", "mkey-protect-3", INFO
     reference = "opensm man page (m_key_protection_level)"
-    when = (PortInfo.m_key_protect_bits == 3) & (PortInfo.is_m_key_protect_bits_ext_supported == 0) & TOLD
+    when = (PortInfo.m_key_protect_bits == 3) & (PortInfo.is_m_key_protect_bits_ext_supported == 0) & HAS_CONTENT
     flow = (PortInfo.lid,)
     message = "M_KeyProtectBits of the port with LID {lid} are 3, which is the same as 2"
     example = "SubnSet(PortInfo) with M_KeyProtectBits 3"

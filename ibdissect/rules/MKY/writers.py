@@ -62,15 +62,15 @@ class TwoWriters(Rule):
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         yield from foreign_keys_held(event, context, zero=False)
         infos: PortInfos = context.get(PortInfos)
-        told = infos.of(event)
-        if not len(told):
+        smps = infos.of(event)
+        if not len(smps):
             return
-        keyed = told.bodies[:, :8].any(axis=1) & told.sets & (told.key != -1)
+        keyed = smps.bodies[:, :8].any(axis=1) & smps.sets & (smps.key != -1)
         index = np.flatnonzero(keyed)
-        senders, hidden = senders_of(event.table, told.rows[index], told.mad[index])
+        senders, hidden = senders_of(event.table, smps.rows[index], smps.mad[index])
         for i, number, directed in zip(index.tolist(), senders.tolist(), hidden.tolist(), strict=True):
-            row, port = int(told.rows[i]), int(told.key[i])
-            key = int(told.now(PortInfo.m_key)[i])
+            row, port = int(smps.rows[i]), int(smps.key[i])
+            key = int(smps.now(PortInfo.m_key)[i])
             frame = event.table.chunk.first + row
             sender = Sender(0 if directed else number, port_of_sender(event, context, number, directed, frame)[0])
             known = self.written.get(port)
@@ -81,10 +81,10 @@ class TwoWriters(Rule):
                     self.dropped.add(frame, int(event.table.chunk.time_ns[row]))
                 continue
             yield Seen(event.table, row).found(
-                {"port": name_of(told, i), "key": value_of(PortInfo.m_key, key), "before": value_of(PortInfo.m_key, known[0])},
+                {"port": name_of(smps, i), "key": value_of(PortInfo.m_key, key), "before": value_of(PortInfo.m_key, known[0])},
                 PortInfo.m_key,
                 value_of(PortInfo.m_key, key),
-                start=int(told.mad[i]) + DATA_AT,
+                start=int(smps.mad[i]) + DATA_AT,
                 proof=[(known[2], "the other sender's Set")],
                 key=port,
             )

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from ibdissect.fabric.earlier_answers import PKeyTables, PortInfos, Told
+from ibdissect.fabric.earlier_answers import AttributeSmps, PKeyTables, PortInfos
 from ibdissect.fabric.model import SWITCH
 from ibdissect.fabric.partitions import BASE, FULL
 from ibdissect.lint.rule import ERROR, INFO, Context
-from ibdissect.rules.shared.attribute_rule import Mask, TellingRule, switches
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, switches
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import PKeyTable
 
 
-class BlockPastTable(TellingRule):
+class BlockPastTable(AttributeRule):
     """A P_KeyTable request names a block that the port does not have.
 
     A write there has no effect and a read gives zeros: P_Keys that the subnet manager wrote are not in force.
@@ -28,31 +28,31 @@ class BlockPastTable(TellingRule):
     source = PKeyTables
     at = PKeyTable.p_key_table_block
 
-    def suspicious(self, told: Told, context: Context) -> Mask:
-        return ~told.answers & (told.slot >= 0) & (told.modifier & 0xFFFF > 0)
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        return ~smps.answers & (smps.slot >= 0) & (smps.modifier & 0xFFFF > 0)
 
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        node, block = told.node(i), int(told.modifier[i] & 0xFFFF)
+    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+        node, block = smps.node(i), int(smps.modifier[i] & 0xFFFF)
         if node is None or not node.kind:
             return None
-        if node.kind == SWITCH and int(told.modifier[i]) >> 16:  # an external port
-            switch = told.switch(i)[0]
+        if node.kind == SWITCH and int(smps.modifier[i]) >> 16:  # an external port
+            switch = smps.switch(i)[0]
             cap = switch.partition_enforcement_cap if switch is not None else 0
         else:
-            cap = node.facts_at(int(told.frames[i]))[0].partition_cap
+            cap = node.facts_at(int(smps.frames[i]))[0].partition_cap
         return {"block": block, "cap": cap} if cap and block >= -(-cap // 32) else None
 
-    def flow_of(self, told: Told, i: int) -> Any:
-        return int(told.slot[i]), int(told.modifier[i])
+    def flow_of(self, smps: AttributeSmps, i: int) -> Any:
+        return int(smps.slot[i]), int(smps.modifier[i])
 
-    def proof(self, told: Told, i: int) -> tuple[tuple[int, str], ...]:
-        node = told.node(i)
+    def proof(self, smps: AttributeSmps, i: int) -> tuple[tuple[int, str], ...]:
+        node = smps.node(i)
         if node is None:
             return ()
-        return ((max(node.facts_at(int(told.frames[i]))[1], told.switch(i)[1]), "capacity of the table"),)
+        return ((max(node.facts_at(int(smps.frames[i]))[1], smps.switch(i)[1]), "capacity of the table"),)
 
 
-class MembershipChanged(TellingRule):
+class MembershipChanged(AttributeRule):
     """A Set changes a port's membership of a partition from limited to full, or back.
 
     Nothing is wrong by itself, but from here on this port may or may not talk to other ports than before.
@@ -68,18 +68,18 @@ class MembershipChanged(TellingRule):
     at = PKeyTable.p_key_table_block
     why = "showed the other membership"
 
-    def suspicious(self, told: Told, context: Context) -> Mask:
-        return told.sets & (told.since > 0) & (told.bodies != told.before).any(axis=1)
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        return smps.sets & (smps.since > 0) & (smps.bodies != smps.before).any(axis=1)
 
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        now, before = ({*body[i].view(">u2").tolist()} for body in (told.bodies, told.before))
+    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+        now, before = ({*body[i].view(">u2").tolist()} for body in (smps.bodies, smps.before))
         for key in sorted(now - before):
             if key & BASE and key ^ FULL in before and key ^ FULL not in now:
                 return {"kind": "full" if key & FULL else "limited", "base": key & BASE}
         return None
 
 
-class EnforcementWithoutCap(TellingRule):
+class EnforcementWithoutCap(AttributeRule):
     """A Set switches partition enforcement on at a switch that cannot enforce it.
 
     The administrator believes that the switch keeps partitions apart; it passes everything.
@@ -97,17 +97,17 @@ class EnforcementWithoutCap(TellingRule):
     source = PortInfos
     at = PortInfo.partition_enforcement_inbound
 
-    def suspicious(self, told: Told, context: Context) -> Mask:
-        asked = told.now(PortInfo.partition_enforcement_inbound) | told.now(PortInfo.partition_enforcement_outbound)
-        return told.sets & switches(told) & (told.number > 0) & (asked != 0)
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        asked = smps.now(PortInfo.partition_enforcement_inbound) | smps.now(PortInfo.partition_enforcement_outbound)
+        return smps.sets & switches(smps) & (smps.number > 0) & (asked != 0)
 
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        switch = told.switch(i)[0]
+    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+        switch = smps.switch(i)[0]
         if switch is None:
             return None
         asked = {
-            "inbound": bool(told.now(PortInfo.partition_enforcement_inbound)[i]),
-            "outbound": bool(told.now(PortInfo.partition_enforcement_outbound)[i]),
+            "inbound": bool(smps.now(PortInfo.partition_enforcement_inbound)[i]),
+            "outbound": bool(smps.now(PortInfo.partition_enforcement_outbound)[i]),
         }
         offered = {"inbound": bool(switch.inbound_enforcement_cap), "outbound": bool(switch.outbound_enforcement_cap)}
         if switch.partition_enforcement_cap and len(set(offered.values())) == 1:
@@ -115,5 +115,5 @@ class EnforcementWithoutCap(TellingRule):
         lacking = [way for way in asked if asked[way] and not (switch.partition_enforcement_cap and offered[way])]
         return {"direction": lacking[0]} if lacking else None
 
-    def proof(self, told: Told, i: int) -> tuple[tuple[int, str], ...]:
-        return ((told.switch(i)[1], "SwitchInfo"),)
+    def proof(self, smps: AttributeSmps, i: int) -> tuple[tuple[int, str], ...]:
+        return ((smps.switch(i)[1], "SwitchInfo"),)

@@ -113,7 +113,7 @@ class PathLids(Rule):
                 piece = np.searchsorted(edges[guid], table.chunk.first + found.rows[mine], "right")
                 for part in np.split(mine, np.flatnonzero(np.diff(piece)) + 1):
                     seen = Seen(table, int(found.rows[part[0]]))
-                    told, (held, since) = witness.told(port, seen.frame), port.lids.at(seen.frame)
+                    told, (held, since) = witness.last_shown(port, seen.frame), port.lids.at(seen.frame)
                     if not told or held is None or since >= seen.frame or _held(port, lid, seen.frame):
                         continue
                     hit = seen.found(

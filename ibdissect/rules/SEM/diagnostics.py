@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ibdissect.dropped import Dropped
-from ibdissect.fabric.earlier_answers import Told, others
+from ibdissect.fabric.earlier_answers import AttributeSmps, others
 from ibdissect.lint.rule import ERROR, WARNING, Context, Rule
-from ibdissect.rules.shared.attribute_rule import Mask, TellingRule
-from ibdissect.rules.shared.mad_conditions import TELLING
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
+from ibdissect.rules.shared.mad_conditions import METHODS_WITH_CONTENT
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import SET
 from ibdissect.wire.sm import VendorDiag
@@ -17,7 +17,7 @@ from ibdissect.wire.sm_port import PortInfo
 MAX_CHAINS = 4096
 
 
-class DiagChainLoop(TellingRule):
+class DiagChainLoop(AttributeRule):
     """The diagnostic pages of a port form a ring.
 
     Each page names the next one, and 0 ends the chain; a reader that follows the ring never stops.
@@ -40,14 +40,14 @@ class DiagChainLoop(TellingRule):
         """Next page by slot, port and page."""
         self.dropped = Dropped("pages of vendor diagnostics")
 
-    def suspicious(self, told: Told, context: Context) -> Mask:
-        return told.answers & (told.slot >= 0) & (told.now(VendorDiag.next_index) != 0)
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        return smps.answers & (smps.slot >= 0) & (smps.now(VendorDiag.next_index) != 0)
 
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        slot, number, page = int(told.slot[i]), int(told.entered[i]), int(told.modifier[i])
-        following = int(told.now(VendorDiag.next_index)[i])
+    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+        slot, number, page = int(smps.slot[i]), int(smps.entered[i]), int(smps.modifier[i])
+        following = int(smps.now(VendorDiag.next_index)[i])
         if len(self.following) >= MAX_CHAINS:
-            self.dropped.add(int(told.frames[i]), int(told.event.table.chunk.time_ns[told.rows[i]]), len(self.following))
+            self.dropped.add(int(smps.frames[i]), int(smps.event.table.chunk.time_ns[smps.rows[i]]), len(self.following))
             self.following.clear()
         self.following[slot, number, page] = following
         here, seen = following, set[int]()
@@ -69,4 +69,4 @@ class DiagFailure(Rule):
     reference = "IBA 14.2.5.6.1"
     message = "PortInfo with DiagCode 0x{diag_code:04x}"
     example = "GetResp(PortInfo) with DiagCode 4"
-    when = (PortInfo.diag_code & 0xF).isin({3, 4}) & MAD.method.isin(TELLING - {SET})
+    when = (PortInfo.diag_code & 0xF).isin({3, 4}) & MAD.method.isin(METHODS_WITH_CONTENT - {SET})

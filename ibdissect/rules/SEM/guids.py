@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ibdissect.fabric.earlier_answers import PortInfos, Told, others
+from ibdissect.fabric.earlier_answers import AttributeSmps, PortInfos, others
 from ibdissect.lint.rule import ERROR, WARNING, Context
-from ibdissect.rules.shared.attribute_rule import Mask, TellingRule, adapters
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, adapters
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import GUIDInfo
 
 
-class FirstGuidWritten(TellingRule):
+class FirstGuidWritten(AttributeRule):
     """A Set(GUIDInfo) writes a first GUID that is not the port's own.
 
     The first entry is the PortGUID and read-only. The Set is refused or ignored, including its other GUIDs.
@@ -27,17 +27,17 @@ class FirstGuidWritten(TellingRule):
     by_entry, by_node = True, True
     at = GUIDInfo.guid_block
 
-    def suspicious(self, told: Told, context: Context) -> Mask:
-        return told.sets & adapters(told) & (told.modifier == 0)
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        return smps.sets & adapters(smps) & (smps.modifier == 0)
 
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        node = told.node(i)
-        port = node.ports.get(int(told.entered[i])) if node is not None else None
-        guid = int.from_bytes(told.bodies[i][:8].tobytes(), "big")
+    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+        node = smps.node(i)
+        port = node.ports.get(int(smps.entered[i])) if node is not None else None
+        guid = int.from_bytes(smps.bodies[i][:8].tobytes(), "big")
         return {"guid": guid, "own": port.guid} if port is not None and port.guid and guid != port.guid else None
 
 
-class NoGuids(TellingRule):
+class NoGuids(AttributeRule):
     """An adapter or router port shows GUIDCap 0.
 
     Every port has at least one GUID, its PortGUID, and GUIDCap counts it; tools that rely on GUIDCap do not read the GUIDs at all.
@@ -53,5 +53,5 @@ class NoGuids(TellingRule):
     at = PortInfo.guid_cap
     by_node = True
 
-    def suspicious(self, told: Told, context: Context) -> Mask:
-        return told.answers & adapters(told) & (told.now(PortInfo.guid_cap) == 0)
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        return smps.answers & adapters(smps) & (smps.now(PortInfo.guid_cap) == 0)

@@ -6,36 +6,36 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.fabric.earlier_answers import Told, others
+from ibdissect.fabric.earlier_answers import AttributeSmps, others
 from ibdissect.fabric.model import SWITCH, Port
 from ibdissect.lint.rule import ERROR, WARNING, Context, Rule
-from ibdissect.rules.shared.attribute_rule import VLS, Mask, TellingRule
-from ibdissect.rules.shared.mad_conditions import TOLD
+from ibdissect.rules.shared.attribute_rule import VLS, AttributeRule, Mask
+from ibdissect.rules.shared.mad_conditions import HAS_CONTENT
 from ibdissect.wire.sm_tables import SLtoVLMappingTable, VLArbitrationEntry, VLArbitrationTable
 
 DROP = 15
 
 
-def _output(told: Told, i: int, shift: int) -> tuple[Port, bytes, int] | None:
+def _output(smps: AttributeSmps, i: int, shift: int) -> tuple[Port, bytes, int] | None:
     """The output port of a QoS table, its PortInfo when SMP `i` was sent, and the frame that showed that; None where it is not known."""
-    node = told.node(i)
+    node = smps.node(i)
     if node is None:
         return None
-    number = int(told.modifier[i]) >> shift & 0xFF if node.kind == SWITCH else int(told.entered[i])
+    number = int(smps.modifier[i]) >> shift & 0xFF if node.kind == SWITCH else int(smps.entered[i])
     port = node.ports.get(number)
-    body, since = port.shown.at(int(told.frames[i])) if port is not None else (None, 0)
+    body, since = port.shown.at(int(smps.frames[i])) if port is not None else (None, 0)
     return (port, body, since) if port is not None and body is not None else None
 
 
-class _QosRule(TellingRule):
+class _QosRule(AttributeRule):
     shift = 0
 
-    def flow_of(self, told: Told, i: int) -> Any:
-        output = _output(told, i, self.shift)
-        return (int(told.slot[i]), output[0].number) if output is not None else None
+    def flow_of(self, smps: AttributeSmps, i: int) -> Any:
+        output = _output(smps, i, self.shift)
+        return (int(smps.slot[i]), output[0].number) if output is not None else None
 
-    def proof(self, told: Told, i: int) -> tuple[tuple[int, str], ...]:
-        output = _output(told, i, self.shift)
+    def proof(self, smps: AttributeSmps, i: int) -> tuple[tuple[int, str], ...]:
+        output = _output(smps, i, self.shift)
         return ((output[2], "PortInfo of the port"),) if output is not None else ()
 
 
@@ -55,39 +55,39 @@ class VlOutOfRange(_QosRule):
     at = SLtoVLMappingTable.sl_to_vl
     shift = 8
 
-    def suspicious(self, told: Told, context: Context) -> Mask:
-        wrong = told.sets & (told.modifier >> 16 == 0) & (self._highest(told) > 0)
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        wrong = smps.sets & (smps.modifier >> 16 == 0) & (self._highest(smps) > 0)
         index = np.flatnonzero(wrong)
-        outputs = (told.slot[index] << 16) | (told.entered[index] << 8) | (told.modifier[index] >> self.shift & 0xFF)
+        outputs = (smps.slot[index] << 16) | (smps.entered[index] << 8) | (smps.modifier[index] >> self.shift & 0xFF)
         _, first, which = np.unique(outputs, return_index=True, return_inverse=True)
-        vls = np.array([self._vls(told, i) for i in index[first].tolist()], np.int64)
+        vls = np.array([self._vls(smps, i) for i in index[first].tolist()], np.int64)
         if len(index):
-            wrong[index] = self._highest(told)[index] >= vls[which.ravel()]
+            wrong[index] = self._highest(smps)[index] >= vls[which.ravel()]
         return wrong
 
     @staticmethod
-    def _highest(told: Told) -> Any:
+    def _highest(smps: AttributeSmps) -> Any:
         """The highest VL that a table names, by SMP."""
 
         def highest() -> Any:
-            found = np.zeros(len(told), np.uint8)
-            for entry in np.ascontiguousarray(told.bodies[:, :8].T):
+            found = np.zeros(len(smps), np.uint8)
+            for entry in np.ascontiguousarray(smps.bodies[:, :8].T):
                 for vl in (entry >> 4, entry & 15):
                     np.maximum(found, np.where(vl == DROP, 0, vl), out=found)
             return found
 
-        return told.kept("highest VL", highest)
+        return smps.kept("highest VL", highest)
 
-    def _vls(self, told: Told, i: int) -> int:
+    def _vls(self, smps: AttributeSmps, i: int) -> int:
         """Data VLs in use of the output port of SMP `i`; more than a table can name where they are not known."""
-        output = _output(told, i, self.shift)
+        output = _output(smps, i, self.shift)
         return (output is not None and int(VLS[output[1][43] >> 4])) or DROP
 
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        output = _output(told, i, self.shift)
+    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+        output = _output(smps, i, self.shift)
         if output is None:
             return None
-        return {"vl": int(self._highest(told)[i]), "vls": self._vls(told, i), "output": output[0].name_at(int(told.frames[i]))}
+        return {"vl": int(self._highest(smps)[i]), "vls": self._vls(smps, i), "output": output[0].name_at(int(smps.frames[i]))}
 
 
 class ArbitrationBeyond(_QosRule):
@@ -105,21 +105,21 @@ class ArbitrationBeyond(_QosRule):
     source = others(0x18)
     at = VLArbitrationTable.vl_weight_block
 
-    def suspicious(self, told: Told, context: Context) -> Mask:
-        return told.sets & (told.bodies[:, 1::2].any(axis=1))
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        return smps.sets & (smps.bodies[:, 1::2].any(axis=1))
 
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        output, half = _output(told, i, self.shift), int(told.modifier[i]) >> 16
+    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+        output, half = _output(smps, i, self.shift), int(smps.modifier[i]) >> 16
         if output is None or not 1 <= half <= 4:
             return None
         port, body, _ = output
         cap = body[40] if half <= 2 else body[39]
-        weights = told.bodies[i][1::2]
+        weights = smps.bodies[i][1::2]
         first = 32 if half in (2, 4) else 0
         entry = int(np.flatnonzero(weights)[-1])
         if not cap or first + entry < cap or first >= cap:  # a half that does not exist at all is AM015
             return None
-        return {"entry": first + entry, "weight": int(weights[entry]), "cap": cap, "output": port.name_at(int(told.frames[i]))}
+        return {"entry": first + entry, "weight": int(weights[entry]), "cap": cap, "output": port.name_at(int(smps.frames[i]))}
 
 
 class ArbitrationEmpty(_QosRule):
@@ -137,16 +137,16 @@ class ArbitrationEmpty(_QosRule):
     source = others(0x18)
     at = VLArbitrationTable.vl_weight_block
 
-    def suspicious(self, told: Told, context: Context) -> Mask:
-        return told.sets & (told.modifier >> 16 == 1) & ~told.bodies[:, 1::2].any(axis=1)
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        return smps.sets & (smps.modifier >> 16 == 1) & ~smps.bodies[:, 1::2].any(axis=1)
 
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        output = _output(told, i, self.shift)
+    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+        output = _output(smps, i, self.shift)
         if output is None:
             return None
         port, body, _ = output
         vls = int(VLS[body[43] >> 4])
-        return {"vls": vls, "output": port.name_at(int(told.frames[i]))} if vls > 1 and 0 < body[40] <= 32 else None
+        return {"vls": vls, "output": port.name_at(int(smps.frames[i]))} if vls > 1 and 0 < body[40] <= 32 else None
 
 
 class ArbitrationOfVL15(Rule):
@@ -160,6 +160,6 @@ class ArbitrationOfVL15(Rule):
 
     code, name, severity = "SEM023", "vlarb-vl15", ERROR
     reference = "IBA 14.2.5.9, 7.6.9"
-    when = (VLArbitrationEntry.vl == 15) & (VLArbitrationEntry.weight > 0) & TOLD
+    when = (VLArbitrationEntry.vl == 15) & (VLArbitrationEntry.weight > 0) & HAS_CONTENT
     message = "an arbitration entry for VL15 with weight {weight}"
     example = "SubnSet(VLArbitrationTable) with an entry 15:32"

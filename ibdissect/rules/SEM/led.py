@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ibdissect.fabric.earlier_answers import Told, others
+from ibdissect.fabric.earlier_answers import AttributeSmps, others
 from ibdissect.fabric.model import SWITCH
 from ibdissect.lint.rule import INFO, WARNING, Context, Rule
-from ibdissect.rules.shared.attribute_rule import Mask, TellingRule
-from ibdissect.rules.shared.mad_conditions import TOLD
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
+from ibdissect.rules.shared.mad_conditions import HAS_CONTENT
 from ibdissect.wire.link import LRH
 from ibdissect.wire.sm import LedInfo
 
@@ -16,7 +16,7 @@ LED_SUPPORTED = 1 << 9
 """CapabilityMask.IsLEDInfoSupported."""
 
 
-class LedUnsupported(TellingRule):
+class LedUnsupported(AttributeRule):
     """A Set(LedInfo) goes to a port that has no LED to switch.
 
     The port answers with an error status or not at all; nobody will see its LED blink.
@@ -34,14 +34,14 @@ class LedUnsupported(TellingRule):
     by_entry = True
     at = LedInfo.led_mask
 
-    def suspicious(self, told: Told, context: Context) -> Mask:
-        return told.sets & (told.slot >= 0)
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        return smps.sets & (smps.slot >= 0)
 
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        node = told.node(i)
-        number = int(told.modifier[i] & 0xFF) if node is not None and node.kind == SWITCH else int(told.entered[i])
+    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+        node = smps.node(i)
+        number = int(smps.modifier[i] & 0xFF) if node is not None and node.kind == SWITCH else int(smps.entered[i])
         port = node.ports.get(number) if node is not None else None
-        info = port.info_at(int(told.frames[i]))[0] if port is not None else None
+        info = port.info_at(int(smps.frames[i]))[0] if port is not None else None
         if info is None or info.capability_mask & LED_SUPPORTED:
             return None
         return {"mask": info.capability_mask}
@@ -58,7 +58,7 @@ class LedInfoReserved(Rule):
 
     code, name, severity = "SEM054", "ledinfo-reserved", INFO
     reference = "IBA 14.2.5.15"
-    when = (LedInfo.reserved1 != 0) & TOLD
+    when = (LedInfo.reserved1 != 0) & HAS_CONTENT
     flow = (LRH.slid,)
     message = "LedInfo has reserved bits 0x{reserved1:08x}; only the first bit counts"
     example = "SubnSet(LedInfo) with the word 0x00000001"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ibdissect.fabric.earlier_answers import Descriptions, NodeInfos, PortGuids, Told
+from ibdissect.fabric.earlier_answers import AttributeSmps, Descriptions, NodeInfos, PortGuids
 from ibdissect.fabric.model import SWITCH
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, each, on_chunk
-from ibdissect.rules.shared.attribute_rule import Mask, TellingRule
-from ibdissect.rules.shared.mad_conditions import READ, TOLD
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
+from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.sm import NodeDescription, NodeInfo
@@ -123,7 +123,7 @@ class NodeDescriptionText(Rule):
         beyond = (table.matrix(NodeDescription) > 127).any(axis=1)
         if not beyond.any():
             return
-        for i, seen, view in each(table, NodeDescription, beyond & occurrences_where(TOLD, table, NodeDescription)):
+        for i, seen, view in each(table, NodeDescription, beyond & occurrences_where(HAS_CONTENT, table, NodeDescription)):
             data = table.matrix(NodeDescription)[i].tobytes().split(b"\0", 1)[0]
             try:
                 data.decode()
@@ -131,7 +131,7 @@ class NodeDescriptionText(Rule):
                 yield seen.found({"text": view.node_string}, self.at, of=view, key=data)
 
 
-class NodeInconsistent(TellingRule):
+class NodeInconsistent(AttributeRule):
     """Two ports of a node disagree about the node.
 
     NodeInfo is the same at all ports except for PortGUID and LocalPortNum. Two nodes with one NodeGUID (cloned firmware) look like
@@ -151,27 +151,27 @@ class NodeInconsistent(TellingRule):
     at = NodeInfo.node_guid
     why = "said otherwise of the same NodeGUID"
 
-    def suspicious(self, told: Told, context: Context) -> Mask:
-        different = (told.bodies[:, :12] != told.before[:, :12]).any(axis=1) | (told.bodies[:, 28:36] != told.before[:, 28:36]).any(axis=1)
-        return told.answers & (told.since > 0) & (different | (told.bodies[:, 37:40] != told.before[:, 37:40]).any(axis=1))
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        different = (smps.bodies[:, :12] != smps.before[:, :12]).any(axis=1) | (smps.bodies[:, 28:36] != smps.before[:, 28:36]).any(axis=1)
+        return smps.answers & (smps.since > 0) & (different | (smps.bodies[:, 37:40] != smps.before[:, 37:40]).any(axis=1))
 
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        now, before = NodeInfo(told.bodies[i].tobytes()), NodeInfo(told.before[i].tobytes())
+    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+        now, before = NodeInfo(smps.bodies[i].tobytes()), NodeInfo(smps.before[i].tobytes())
         for one in SAME:
             if getattr(now, one.name) != getattr(before, one.name):
                 return {"guid": now.node_guid, "what": one.label, "now": getattr(now, one.name), "before": getattr(before, one.name)}
         return None
 
-    def made(self, told: Told, i: int, arguments: dict[str, Any]) -> Hit:
-        hit = super().made(told, i, arguments)
-        now, before = NodeInfo(told.bodies[i].tobytes()), NodeInfo(told.before[i].tobytes())
+    def made(self, smps: AttributeSmps, i: int, arguments: dict[str, Any]) -> Hit:
+        hit = super().made(smps, i, arguments)
+        now, before = NodeInfo(smps.bodies[i].tobytes()), NodeInfo(smps.before[i].tobytes())
         others = (one.name for one in SAME if one is not NodeInfo.num_ports)
         if now.node_type == SWITCH and all(getattr(now, name) == getattr(before, name) for name in others):
             hit.severity = INFO
         return hit
 
 
-class PortGuidTwice(TellingRule):
+class PortGuidTwice(AttributeRule):
     """Two ports have the same PortGUID.
 
     GIDs are built from it, and the subnet manager identifies ports by it: one of the two ports gets no LID, or both fight for one.
@@ -190,21 +190,21 @@ class PortGuidTwice(TellingRule):
     at = NodeInfo.port_guid
     why = "the other port"
 
-    def suspicious(self, told: Told, context: Context) -> Mask:
-        other_port = told.now(NodeInfo.local_port_num) != told.was(NodeInfo.local_port_num)
-        other_port &= (told.now(NodeInfo.node_type) != SWITCH) & (told.was(NodeInfo.node_type) != SWITCH)
-        other_node = told.now(NodeInfo.node_guid) != told.was(NodeInfo.node_guid)
-        return told.answers & (told.since > 0) & (other_node | other_port)
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        other_port = smps.now(NodeInfo.local_port_num) != smps.was(NodeInfo.local_port_num)
+        other_port &= (smps.now(NodeInfo.node_type) != SWITCH) & (smps.was(NodeInfo.node_type) != SWITCH)
+        other_node = smps.now(NodeInfo.node_guid) != smps.was(NodeInfo.node_guid)
+        return smps.answers & (smps.since > 0) & (other_node | other_port)
 
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        now, before = NodeInfo(told.bodies[i].tobytes()), NodeInfo(told.before[i].tobytes())
+    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+        now, before = NodeInfo(smps.bodies[i].tobytes()), NodeInfo(smps.before[i].tobytes())
         return {
             "guid": now.port_guid, "node": now.node_guid, "other": before.node_guid,
             "number": now.local_port_num, "other_number": before.local_port_num,
         }  # fmt: skip
 
 
-class DescriptionChanged(TellingRule):
+class DescriptionChanged(AttributeRule):
     """The name of a node changed.
 
     Nothing is wrong by itself; tools and logs use the new NodeDescription from here on.
@@ -222,9 +222,9 @@ class DescriptionChanged(TellingRule):
     at = NodeDescription.node_string
     why = "showed another name"
 
-    def suspicious(self, told: Told, context: Context) -> Mask:
-        return told.answers & (told.since > 0) & (told.bodies != told.before).any(axis=1)
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        return smps.answers & (smps.since > 0) & (smps.bodies != smps.before).any(axis=1)
 
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        before, now = (NodeDescription(body[i].tobytes()).node_string for body in (told.before, told.bodies))
+    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+        before, now = (NodeDescription(body[i].tobytes()).node_string for body in (smps.before, smps.bodies))
         return {"before": repr(before), "now": repr(now)} if before != now else None

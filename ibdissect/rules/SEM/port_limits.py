@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
-from ibdissect.rules.shared.mad_conditions import OF_EXTERNAL_PORT, READ, SMP_ANSWER, SMP_SET, TOLD
+from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, OF_EXTERNAL_PORT, READ, SMP_ANSWER, SMP_SET
 from ibdissect.wire.link import LRH
 from ibdissect.wire.sm import SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
@@ -60,7 +60,7 @@ class LifeTimeInfinite(Rule):
 
     code, name, severity = "SEM019", "lifetime-infinite", WARNING
     reference = "IBA 14.2.5.4, 18.2.5.4"
-    when = (SwitchInfo.life_time_value > LONGEST) & TOLD
+    when = (SwitchInfo.life_time_value > LONGEST) & HAS_CONTENT
     flow = (SwitchInfo.life_time_value, LRH.slid)
     message = "LifeTimeValue {life_time_value} means infinite"
     example = "SubnSet(SwitchInfo) with LifeTimeValue 31"
@@ -97,7 +97,7 @@ class MasterLIDZero(Rule):
 
     code, name, severity = "SEM021", "masterlid-zero", INFO
     reference = "IBA 14.2.5.6"
-    when = (PortInfo.master_sm_lid == 0) & (PortInfo.lid != 0) & TOLD
+    when = (PortInfo.master_sm_lid == 0) & (PortInfo.lid != 0) & HAS_CONTENT
     flow = (PortInfo.lid,)
     message = "port with LID {lid} has MasterSMLID 0"
     example = "SubnGetResp(PortInfo) with LID 5 and MasterSMLID 0"

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ibdissect.dropped import Dropped
-from ibdissect.fabric.earlier_answers import PortInfos, Told
+from ibdissect.fabric.earlier_answers import AttributeSmps, PortInfos
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import ACTIVE, ARMED, INIT
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.transactions import AnsweredMany
 from ibdissect.lint.rule import ERROR, Again, Context, Hit, on_chunk, on_end, on_event
-from ibdissect.rules.shared.attribute_rule import Mask, TellingRule
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.numbers import PORT_INFO, SET, SMP_CLASSES
 from ibdissect.wire.sm_port import PortInfo
@@ -24,7 +24,7 @@ STATUS = 0x7FFF
 MAX_PORTS = 131072
 
 
-class ActiveWithoutArmed(TellingRule):
+class ActiveWithoutArmed(AttributeRule):
     """A manager sets a port Active that was never armed.
 
     A link goes from Initialize to Armed to Active. A port in Initialize refuses to become Active, and the link carries no data.
@@ -88,16 +88,16 @@ class ActiveWithoutArmed(TellingRule):
             if context.get(CaptureLoss).proves_silence(hit.time_ns):
                 yield hit
 
-    def suspicious(self, told: Told, context: Context) -> Mask:
-        state = told.now(PortInfo.port_state)
-        armed = np.flatnonzero(told.sets & (state == ARMED))
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        state = smps.now(PortInfo.port_state)
+        armed = np.flatnonzero(smps.sets & (state == ARMED))
         if len(self.armed) < MAX_PORTS:
-            for key, frame in zip(told.key[armed].tolist(), told.frames[armed].tolist(), strict=True):
+            for key, frame in zip(smps.key[armed].tolist(), smps.frames[armed].tolist(), strict=True):
                 self.armed.setdefault(key, frame)
         elif len(armed):
-            self.dropped.add(int(told.frames[armed[0]]), int(told.event.table.chunk.time_ns[told.rows[armed[0]]]), len(armed))
-        return told.sets & (state == ACTIVE) & (told.since > 0) & (told.was(PortInfo.port_state) == INIT)
+            self.dropped.add(int(smps.frames[armed[0]]), int(smps.event.table.chunk.time_ns[smps.rows[armed[0]]]), len(armed))
+        return smps.sets & (state == ACTIVE) & (smps.since > 0) & (smps.was(PortInfo.port_state) == INIT)
 
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        armed = self.armed.get(int(told.key[i]))
-        return None if (armed is not None and armed < told.frames[i]) or len(self.armed) >= MAX_PORTS else {}
+    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+        armed = self.armed.get(int(smps.key[i]))
+        return None if (armed is not None and armed < smps.frames[i]) or len(self.armed) >= MAX_PORTS else {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ibdissect.lint.rule import ERROR, WARNING, Rule
-from ibdissect.rules.shared.mad_conditions import OF_EXTERNAL_PORT, READ, SMP_ANSWER, SMP_SET, TOLD
+from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, OF_EXTERNAL_PORT, READ, SMP_ANSWER, SMP_SET
 from ibdissect.wire.sm_port import PortInfo
 
 MTU_TOP, VL_TOP = 5, 5
@@ -23,7 +23,7 @@ class MTUReserved(Rule):
 
     code, name, severity = "SEM003", "portinfo-mtu-reserved", ERROR
     reference = "IBA 14.2.5.6"
-    when = ((PortInfo.neighbor_mtu > MTU_TOP) | (PortInfo.mtu_cap > MTU_TOP)) & TOLD | (
+    when = ((PortInfo.neighbor_mtu > MTU_TOP) | (PortInfo.mtu_cap > MTU_TOP)) & HAS_CONTENT | (
         ((PortInfo.neighbor_mtu == 0) | (PortInfo.mtu_cap == 0)) & (PortInfo.port_state == ACTIVE) & SMP_ANSWER & OF_EXTERNAL_PORT
     )
     message = "NeighborMTU {neighbor_mtu}, MTUCap {mtu_cap}: codes are 1 (256 bytes) to 5 (4096)"
@@ -41,7 +41,7 @@ class MTUAboveCap(Rule):
 
     code, name, severity = "SEM004", "portinfo-mtu-gt-cap", WARNING
     reference = "IBA 14.2.5.6"
-    when = (PortInfo.neighbor_mtu > PortInfo.mtu_cap) & (PortInfo.mtu_cap != 0) & (PortInfo.neighbor_mtu <= MTU_TOP) & TOLD
+    when = (PortInfo.neighbor_mtu > PortInfo.mtu_cap) & (PortInfo.mtu_cap != 0) & (PortInfo.neighbor_mtu <= MTU_TOP) & HAS_CONTENT
     message = "NeighborMTU {neighbor_mtu} above MTUCap {mtu_cap}"
     example = "SubnSet(PortInfo) with NeighborMTU 5 (4096) and MTUCap 3 (1024)"
 
@@ -75,8 +75,8 @@ class OperationalVLsAboveCap(Rule):
 
     code, name, severity = "SEM006", "portinfo-opervls-gt-cap", ERROR
     reference = "IBA 14.2.5.6"
-    when = ((PortInfo.operational_vls > VL_TOP) & TOLD) | (
-        (PortInfo.operational_vls > PortInfo.vl_cap) & PortInfo.vl_cap.between(1, VL_TOP) & TOLD
+    when = ((PortInfo.operational_vls > VL_TOP) & HAS_CONTENT) | (
+        (PortInfo.operational_vls > PortInfo.vl_cap) & PortInfo.vl_cap.between(1, VL_TOP) & HAS_CONTENT
     )
     message = "OperationalVLs {operational_vls} with VLCap {vl_cap}"
     example = "SubnSet(PortInfo) with OperationalVLs 5 for a port with VLCap 1"

@@ -11,10 +11,10 @@ import numpy as np
 
 from ibdissect.bounded import KeptDict
 from ibdissect.dropped import Dropped
-from ibdissect.fabric.earlier_answers import NodeInfos, PortInfos, Told
+from ibdissect.fabric.earlier_answers import AttributeSmps, NodeInfos, PortInfos
 from ibdissect.fabric.events import ChunkFollowed, TrapSeen
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Seen, on_event
-from ibdissect.rules.shared.attribute_rule import Changed, Mask, TellingRule, switches
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, Mask, switches
 from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.sm import NodeInfo
@@ -30,7 +30,7 @@ LOCAL_CHANGE = 144
 MAX_PORTS = 65536
 
 
-class LmcOnSwitchPort(TellingRule):
+class LmcOnSwitchPort(AttributeRule):
     """An external port of a switch, or a base port 0, has an LMC.
 
     The LIDs of a switch belong to its port 0, and only an enhanced port 0 may have several. An LMC elsewhere means nothing, and
@@ -47,18 +47,18 @@ class LmcOnSwitchPort(TellingRule):
     at = PortInfo.lmc
     says = {"lmc": PortInfo.lmc}
 
-    def suspicious(self, told: Told, context: Context) -> Mask:
-        return switches(told) & (told.answers | told.sets) & (told.now(PortInfo.lmc) > 0) & (told.number == 0)
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        return switches(smps) & (smps.answers | smps.sets) & (smps.now(PortInfo.lmc) > 0) & (smps.number == 0)
 
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        switch = told.switch(i)[0]
+    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+        switch = smps.switch(i)[0]
         return {} if switch is not None and not switch.enhanced_port_zero else None
 
-    def proof(self, told: Told, i: int) -> tuple[tuple[int, str], ...]:
-        return ((told.switch(i)[1], "SwitchInfo: EnhancedPortZero 0"),)
+    def proof(self, smps: AttributeSmps, i: int) -> tuple[tuple[int, str], ...]:
+        return ((smps.switch(i)[1], "SwitchInfo: EnhancedPortZero 0"),)
 
 
-class WidthNotSupported(TellingRule):
+class WidthNotSupported(AttributeRule):
     """A Set enables link widths that the port does not have.
 
     The port ignores the Set or answers with an error; the link may not come up when it is trained again.
@@ -75,13 +75,13 @@ class WidthNotSupported(TellingRule):
     why = "LinkWidthSupported"
     says, said = {"enabled": PortInfo.link_width_enabled}, {"supported": PortInfo.link_width_supported}
 
-    def suspicious(self, told: Told, context: Context) -> Mask:
-        enabled, supported = told.now(PortInfo.link_width_enabled), told.was(PortInfo.link_width_supported)
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        enabled, supported = smps.now(PortInfo.link_width_enabled), smps.was(PortInfo.link_width_supported)
         named = ~np.isin(enabled, NO_CHANGE_WIDTHS)
-        return told.sets & (told.since > 0) & named & (supported > 0) & ((enabled & ~supported) != 0)
+        return smps.sets & (smps.since > 0) & named & (supported > 0) & ((enabled & ~supported) != 0)
 
 
-class ExtSpeedsNotOffered(TellingRule):
+class ExtSpeedsNotOffered(AttributeRule):
     """A Set of PortInfo enables extended link speeds that are reserved, or that the port does not have.
 
     Bits 0 to 3 stand for 14 to 106 Gb/s, 30 disables extended speeds, 31 enables all that are supported. How a port handles 16 to
@@ -101,23 +101,23 @@ class ExtSpeedsNotOffered(TellingRule):
     at = PortInfo.link_speed_ext_enabled
     why = "LinkSpeedExtSupported"
 
-    def suspicious(self, told: Told, context: Context) -> Mask:
-        enabled, supported = told.now(PortInfo.link_speed_ext_enabled), told.was(PortInfo.link_speed_ext_supported)
-        lacking = (told.since > 0) & (enabled < RESERVED_SPEEDS[0]) & ((enabled & ~supported) != 0)
-        lacking &= enabled != told.was(PortInfo.link_speed_ext_enabled)
-        return told.sets & (np.isin(enabled, RESERVED_SPEEDS) | lacking)
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        enabled, supported = smps.now(PortInfo.link_speed_ext_enabled), smps.was(PortInfo.link_speed_ext_supported)
+        lacking = (smps.since > 0) & (enabled < RESERVED_SPEEDS[0]) & ((enabled & ~supported) != 0)
+        lacking &= enabled != smps.was(PortInfo.link_speed_ext_enabled)
+        return smps.sets & (np.isin(enabled, RESERVED_SPEEDS) | lacking)
 
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        enabled = int(told.now(PortInfo.link_speed_ext_enabled)[i])
-        supported = int(told.was(PortInfo.link_speed_ext_supported)[i])
+    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+        enabled = int(smps.now(PortInfo.link_speed_ext_enabled)[i])
+        supported = int(smps.was(PortInfo.link_speed_ext_supported)[i])
         return {"enabled": enabled, "why": "which is reserved" if enabled in RESERVED_SPEEDS else f"it supports {supported}"}
 
-    def proof(self, told: Told, i: int) -> tuple[tuple[int, str], ...]:
-        reserved = int(told.now(PortInfo.link_speed_ext_enabled)[i]) in RESERVED_SPEEDS
-        return () if reserved else super().proof(told, i)
+    def proof(self, smps: AttributeSmps, i: int) -> tuple[tuple[int, str], ...]:
+        reserved = int(smps.now(PortInfo.link_speed_ext_enabled)[i]) in RESERVED_SPEEDS
+        return () if reserved else super().proof(smps, i)
 
 
-class SubnetTimeoutHigh(TellingRule):
+class SubnetTimeoutHigh(AttributeRule):
     """A Set of PortInfo raises the port's SubnetTimeOut above two seconds.
 
     It is part of every timeout computed from it: traps and requests take seconds or minutes to be repeated, and a lost packet
@@ -137,12 +137,12 @@ class SubnetTimeoutHigh(TellingRule):
     at = PortInfo.subnet_time_out
     why = "showed its SubnetTimeOut"
 
-    def suspicious(self, told: Told, context: Context) -> Mask:
-        now, before = told.now(PortInfo.subnet_time_out), told.was(PortInfo.subnet_time_out)
-        return told.sets & (told.since > 0) & (now > TWO_SECONDS) & (now > before) & ~(switches(told) & (told.number > 0))
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        now, before = smps.now(PortInfo.subnet_time_out), smps.was(PortInfo.subnet_time_out)
+        return smps.sets & (smps.since > 0) & (now > TWO_SECONDS) & (now > before) & ~(switches(smps) & (smps.number > 0))
 
 
-class CounterWritten(KnowledgeRule, TellingRule):
+class CounterWritten(KnowledgeRule, AttributeRule):
     """A Set writes a violation counter with a value that is neither 0 nor what the port last showed.
 
     Writing 0 clears the counter; anything else falsifies it, and the alarms that rely on it.
@@ -161,19 +161,19 @@ class CounterWritten(KnowledgeRule, TellingRule):
     why = "showed its counters"
     counters = (PortInfo.m_key_violations, PortInfo.p_key_violations, PortInfo.q_key_violations)
 
-    def suspicious(self, told: Told, context: Context) -> Mask:
-        written = [(told.now(one) != 0) & (told.now(one) > told.was(one)) for one in self.counters]
-        return told.sets & (told.since > 0) & reduce(or_, written)
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        written = [(smps.now(one) != 0) & (smps.now(one) > smps.was(one)) for one in self.counters]
+        return smps.sets & (smps.since > 0) & reduce(or_, written)
 
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
+    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
         for one in self.counters:
-            now, before = int(told.now(one)[i]), int(told.was(one)[i])
+            now, before = int(smps.now(one)[i]), int(smps.was(one)[i])
             if now > before:  # a lower number may be what was read before the last reading
                 return {"counter": one.label, "now": now, "before": before}
         return None
 
 
-class LocalPortRange(TellingRule):
+class LocalPortRange(AttributeRule):
     """A port shows a LocalPortNum that its node does not have.
 
     LocalPortNum is the port that the request came in by; OpenSM discards such a PortInfo, and the port stays unmanaged.
@@ -191,21 +191,21 @@ class LocalPortRange(TellingRule):
     at = PortInfo.local_port_num
     by_node = True
 
-    def suspicious(self, told: Told, context: Context) -> Mask:
-        return told.answers & (told.ports > 0) & (told.now(PortInfo.local_port_num) > told.ports)
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        return smps.answers & (smps.ports > 0) & (smps.now(PortInfo.local_port_num) > smps.ports)
 
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        return {"number": int(told.now(PortInfo.local_port_num)[i]), "ports": int(told.ports[i])}
+    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+        return {"number": int(smps.now(PortInfo.local_port_num)[i]), "ports": int(smps.ports[i])}
 
     @on_event(ChunkFollowed)
     def nodes(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         """A NodeInfo says both numbers itself."""
-        told = context.get(NodeInfos).of(event)
-        number, ports = told.now(NodeInfo.local_port_num), told.now(NodeInfo.num_ports)
-        for i in np.flatnonzero(told.answers & (ports > 0) & (number > ports)).tolist():
-            guid = int(told.now(NodeInfo.node_guid)[i])
+        smps = context.get(NodeInfos).of(event)
+        number, ports = smps.now(NodeInfo.local_port_num), smps.now(NodeInfo.num_ports)
+        for i in np.flatnonzero(smps.answers & (ports > 0) & (number > ports)).tolist():
+            guid = int(smps.now(NodeInfo.node_guid)[i])
             arguments = {"port": f"node 0x{guid:016x}", "number": int(number[i]), "ports": int(ports[i])}
-            seen = Seen(event.table, int(told.rows[i]))
+            seen = Seen(event.table, int(smps.rows[i]))
             yield seen.found(arguments, NodeInfo.local_port_num, of=seen.first(NodeInfo), key=guid)
 
 
@@ -240,12 +240,12 @@ class CapabilityChanged(Changed):
             key = event.port.node.slot, event.port.number
             self.announced.keep(key, event.frame, event.frame, event.time_ns)
 
-    def suspicious(self, told: Told, context: Context) -> Mask:
-        different = (told.now(PortInfo.capability_mask) ^ told.was(PortInfo.capability_mask)) & (0xFFFFFFFF ^ self.is_sm)
-        return told.answers & (told.since > 0) & (different != 0)
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        different = (smps.now(PortInfo.capability_mask) ^ smps.was(PortInfo.capability_mask)) & (0xFFFFFFFF ^ self.is_sm)
+        return smps.answers & (smps.since > 0) & (different != 0)
 
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        slot, number = int(told.slot[i]), int(told.number[i])
-        if self.announced.get((slot, number), 0) > told.since[i]:
+    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+        slot, number = int(smps.slot[i]), int(smps.number[i])
+        if self.announced.get((slot, number), 0) > smps.since[i]:
             return None
-        return super().arguments(told, i, context)
+        return super().arguments(smps, i, context)

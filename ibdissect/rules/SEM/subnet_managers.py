@@ -7,13 +7,13 @@ from typing import Any
 from ibdissect.bounded import KeptDict
 from ibdissect.dropped import Dropped
 from ibdissect.fabric import Follower
-from ibdissect.fabric.earlier_answers import SmInfos, Told
+from ibdissect.fabric.earlier_answers import AttributeSmps, SmInfos
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.topology import joined
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule
-from ibdissect.rules.shared.attribute_rule import Mask, TellingRule
-from ibdissect.rules.shared.mad_conditions import SMP_SET, TOLD
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
+from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, SMP_SET
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm import SMInfo
 
@@ -34,7 +34,7 @@ class SMStateReserved(Rule):
 
     code, name, severity = "SEM042", "smstate-reserved", ERROR
     reference = "IBA 14.2.5.13"
-    when = (SMInfo.sm_state > MASTER) & TOLD
+    when = (SMInfo.sm_state > MASTER) & HAS_CONTENT
     message = "SM 0x{guid:016x} has SMState {sm_state}, states are 0 to 3"
     example = "SubnGetResp(SMInfo) with SMState 7"
 
@@ -58,7 +58,7 @@ class SMControlState(Rule):
     example = "SubnSet(SMInfo) with modifier 2 (ACKNOWLEDGE) and SMState 3 (Master)"
 
 
-class PriorityChanged(TellingRule):
+class PriorityChanged(AttributeRule):
     """A subnet manager's priority changed.
 
     The manager with the highest priority becomes master: a change may move mastership.
@@ -77,11 +77,11 @@ class PriorityChanged(TellingRule):
     says = {"guid": SMInfo.guid}
     why = "had another priority"
 
-    def suspicious(self, told: Told, context: Context) -> Mask:
-        return told.answers & (told.since > 0) & (told.now(SMInfo.priority) != told.was(SMInfo.priority))
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        return smps.answers & (smps.since > 0) & (smps.now(SMInfo.priority) != smps.was(SMInfo.priority))
 
 
-class TwoMasters(TellingRule):
+class TwoMasters(AttributeRule):
     """Two subnet managers claim to be master, in turns.
 
     Both assign LIDs and program switches; packets get lost while they undo each other's work.
@@ -105,16 +105,16 @@ class TwoMasters(TellingRule):
         self.masters = KeptDict[int, tuple[int, int]](MAX_MASTERS, self.dropped)
         """First and latest frame of an unbroken row of answers as master, by GUID."""
 
-    def suspicious(self, told: Told, context: Context) -> Mask:
-        return told.answers
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        return smps.answers
 
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        guid, frame = int(told.now(SMInfo.guid)[i]), int(told.frames[i])
-        if int(told.now(SMInfo.sm_state)[i]) != MASTER:
+    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+        guid, frame = int(smps.now(SMInfo.guid)[i]), int(smps.frames[i])
+        if int(smps.now(SMInfo.sm_state)[i]) != MASTER:
             self.masters.pop(guid, None)
             return None
         first = self.masters.get(guid, (frame, 0))[0]
-        self.masters.keep(guid, (first, frame), frame, int(told.event.table.chunk.time_ns[told.rows[i]]))
+        self.masters.keep(guid, (first, frame), frame, int(smps.event.table.chunk.time_ns[smps.rows[i]]))
         for other, (_, latest) in self.masters.items():
             if other != guid and first < latest:  # it was master before and after the other said so
                 return {"guid": guid, "other": other, "latest": latest}
@@ -127,15 +127,15 @@ class TwoMasters(TellingRule):
         one, other = ([port.node for port in subnet.ports() if port.guid == guid] for guid in guids)
         return None if one and other and joined(one[0], other[0]) else INFO
 
-    def flow_of(self, told: Told, i: int) -> Any:
+    def flow_of(self, smps: AttributeSmps, i: int) -> Any:
         return tuple(sorted(self.masters))
 
-    def proof(self, told: Told, i: int) -> tuple[tuple[int, str], ...]:
-        guid = int(told.now(SMInfo.guid)[i])
+    def proof(self, smps: AttributeSmps, i: int) -> tuple[tuple[int, str], ...]:
+        guid = int(smps.now(SMInfo.guid)[i])
         return tuple((latest, "another master") for other, (_, latest) in self.masters.items() if other != guid)
 
 
-class CountFellBack(TellingRule):
+class CountFellBack(AttributeRule):
     """The activity counter of a subnet manager fell.
 
     ActCount grows with everything that the manager does; a standby takes over when it stops growing. A lower number means a
@@ -155,5 +155,5 @@ class CountFellBack(TellingRule):
     says = {"guid": SMInfo.guid}
     why = "showed a higher count"
 
-    def suspicious(self, told: Told, context: Context) -> Mask:
-        return told.answers & (told.since > 0) & (told.now(SMInfo.act_count) < told.was(SMInfo.act_count))
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        return smps.answers & (smps.since > 0) & (smps.now(SMInfo.act_count) < smps.was(SMInfo.act_count))

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.fabric.earlier_answers import SwitchInfos, Told, others
+from ibdissect.fabric.earlier_answers import AttributeSmps, SwitchInfos, others
 from ibdissect.fabric.model import SWITCH
 from ibdissect.fabric.tables import PORTS, UNREACHABLE
 from ibdissect.lint.rule import ERROR, WARNING, Context
-from ibdissect.rules.shared.attribute_rule import Mask, TellingRule
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
 from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.sm import SwitchInfo
 from ibdissect.wire.sm_tables import LinearForwardingTable, MulticastForwardingTable
@@ -21,23 +21,23 @@ ALL_PORTS = 255
 LINEAR_BLOCK = 64
 
 
-class _PortRange(TellingRule):
+class _PortRange(AttributeRule):
     """One finding per node and port that it does not have."""
 
-    def flow_of(self, told: Told, i: int) -> Any:
-        return int(told.slot[i]), self.beyond(told, i)[1]
+    def flow_of(self, smps: AttributeSmps, i: int) -> Any:
+        return int(smps.slot[i]), self.beyond(smps, i)[1]
 
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        lid, number = self.beyond(told, i)
-        return {"lid": lid, "number": number, "ports": int(told.ports[i])}
+    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+        lid, number = self.beyond(smps, i)
+        return {"lid": lid, "number": number, "ports": int(smps.ports[i])}
 
-    def beyond(self, told: Told, i: int) -> tuple[int, int]:
+    def beyond(self, smps: AttributeSmps, i: int) -> tuple[int, int]:
         """The first LID of SMP `i` that leaves by a port which the switch does not have, and that port."""
         raise NotImplementedError
 
-    def proof(self, told: Told, i: int) -> tuple[tuple[int, str], ...]:
-        node = told.node(i)
-        return ((node.facts_at(int(told.frames[i]))[1], f"NodeInfo: {told.ports[i]} ports"),) if node is not None else ()
+    def proof(self, smps: AttributeSmps, i: int) -> tuple[tuple[int, str], ...]:
+        node = smps.node(i)
+        return ((node.facts_at(int(smps.frames[i]))[1], f"NodeInfo: {smps.ports[i]} ports"),) if node is not None else ()
 
 
 class LinearPortRange(_PortRange):
@@ -56,14 +56,14 @@ class LinearPortRange(_PortRange):
     source = others(0x19)
     at = LinearForwardingTable.port
 
-    def suspicious(self, told: Told, context: Context) -> Mask:
-        beyond = (told.bodies > told.ports[:, None]) & (told.bodies != UNREACHABLE)
-        return (told.answers | told.sets) & (told.kind == SWITCH) & (told.ports > 0) & beyond.any(axis=1)
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        beyond = (smps.bodies > smps.ports[:, None]) & (smps.bodies != UNREACHABLE)
+        return (smps.answers | smps.sets) & (smps.kind == SWITCH) & (smps.ports > 0) & beyond.any(axis=1)
 
-    def beyond(self, told: Told, i: int) -> tuple[int, int]:
-        body = told.bodies[i]
-        entry = int(np.flatnonzero((body > told.ports[i]) & (body != UNREACHABLE))[0])
-        return int(told.modifier[i]) * LINEAR_BLOCK + entry, int(body[entry])
+    def beyond(self, smps: AttributeSmps, i: int) -> tuple[int, int]:
+        body = smps.bodies[i]
+        entry = int(np.flatnonzero((body > smps.ports[i]) & (body != UNREACHABLE))[0])
+        return int(smps.modifier[i]) * LINEAR_BLOCK + entry, int(body[entry])
 
 
 class MulticastPortRange(_PortRange):
@@ -81,34 +81,34 @@ class MulticastPortRange(_PortRange):
     source = others(0x1B)
     at = MulticastForwardingTable.port_mask
 
-    def suspicious(self, told: Told, context: Context) -> Mask:
-        return (told.answers | told.sets) & (told.kind == SWITCH) & (told.ports > 0) & (self._beyond(told) != 0).any(axis=1)
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        return (smps.answers | smps.sets) & (smps.kind == SWITCH) & (smps.ports > 0) & (self._beyond(smps) != 0).any(axis=1)
 
     @staticmethod
-    def _beyond(told: Told) -> Any:
+    def _beyond(smps: AttributeSmps) -> Any:
         def beyond() -> Any:
-            masks = told.bodies.reshape(-1, 32, 2).astype(np.int64) @ np.array([256, 1])
-            room = np.clip(told.ports + 1 - (told.modifier >> 28) * PORTS, 0, PORTS)
+            masks = smps.bodies.reshape(-1, 32, 2).astype(np.int64) @ np.array([256, 1])
+            room = np.clip(smps.ports + 1 - (smps.modifier >> 28) * PORTS, 0, PORTS)
             return masks >> room[:, None]
 
-        return told.kept("bits beyond the ports", beyond)
+        return smps.kept("bits beyond the ports", beyond)
 
-    def beyond(self, told: Told, i: int) -> tuple[int, int]:
-        masks, position = self._beyond(told)[i], int(told.modifier[i] >> 28)
+    def beyond(self, smps: AttributeSmps, i: int) -> tuple[int, int]:
+        masks, position = self._beyond(smps)[i], int(smps.modifier[i] >> 28)
         entry = int(np.flatnonzero(masks)[0])
-        room = max(0, min(PORTS, int(told.ports[i]) + 1 - position * PORTS))
+        room = max(0, min(PORTS, int(smps.ports[i]) + 1 - position * PORTS))
         number = position * PORTS + room + (int(masks[entry]) & -int(masks[entry])).bit_length() - 1
-        return FIRST_MULTICAST + int(told.modifier[i] & 0x1FF) * 32 + entry, number
+        return FIRST_MULTICAST + int(smps.modifier[i] & 0x1FF) * 32 + entry, number
 
 
-class _SwitchInfoRule(TellingRule):
+class _SwitchInfoRule(AttributeRule):
     source = SwitchInfos
     why = "SwitchInfo of the switch"
 
-    def suspicious(self, told: Told, context: Context) -> Mask:
-        return told.sets & (told.since > 0) & self.wrong(told)
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        return smps.sets & (smps.since > 0) & self.wrong(smps)
 
-    def wrong(self, told: Told) -> Mask:
+    def wrong(self, smps: AttributeSmps) -> Mask:
         """Which Sets do not fit what the switch showed."""
         raise NotImplementedError
 
@@ -128,8 +128,8 @@ class MulticastTop(_SwitchInfoRule):
     at = SwitchInfo.multicast_fdb_top
     says, said = {"top": SwitchInfo.multicast_fdb_top}, {"cap": SwitchInfo.multicast_fdb_cap}
 
-    def wrong(self, told: Told) -> Mask:
-        top, cap = told.now(SwitchInfo.multicast_fdb_top).astype(np.int64), told.was(SwitchInfo.multicast_fdb_cap)
+    def wrong(self, smps: AttributeSmps) -> Mask:
+        top, cap = smps.now(SwitchInfo.multicast_fdb_top).astype(np.int64), smps.was(SwitchInfo.multicast_fdb_cap)
         return ~np.isin(top, NOBODY) & ((top < FIRST_MULTICAST) | (top >= FIRST_MULTICAST + cap.astype(np.int64)))
 
 
@@ -148,9 +148,9 @@ class LinearTop(_SwitchInfoRule):
     at = SwitchInfo.linear_fdb_top
     says, said = {"top": SwitchInfo.linear_fdb_top}, {"cap": SwitchInfo.linear_fdb_cap}
 
-    def wrong(self, told: Told) -> Mask:
-        cap = told.was(SwitchInfo.linear_fdb_cap)
-        return (cap > 0) & (told.now(SwitchInfo.linear_fdb_top) >= cap)
+    def wrong(self, smps: AttributeSmps) -> Mask:
+        cap = smps.was(SwitchInfo.linear_fdb_cap)
+        return (cap > 0) & (smps.now(SwitchInfo.linear_fdb_top) >= cap)
 
 
 class DefaultPortRange(_SwitchInfoRule):
@@ -168,14 +168,14 @@ class DefaultPortRange(_SwitchInfoRule):
     at = SwitchInfo.default_port
     fields = (SwitchInfo.default_port, SwitchInfo.default_multicast_primary_port, SwitchInfo.default_multicast_not_primary_port)
 
-    def wrong(self, told: Told) -> Mask:
-        named = told.bodies[:, 8:11]
-        return (told.ports > 0) & ((named > told.ports[:, None]) & (named != ALL_PORTS)).any(axis=1)
+    def wrong(self, smps: AttributeSmps) -> Mask:
+        named = smps.bodies[:, 8:11]
+        return (smps.ports > 0) & ((named > smps.ports[:, None]) & (named != ALL_PORTS)).any(axis=1)
 
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        ports = int(told.ports[i])
+    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+        ports = int(smps.ports[i])
         for one in self.fields:
-            number = int(told.now(one)[i])
+            number = int(smps.now(one)[i])
             if number > ports and number != ALL_PORTS:
                 return {"what": one.label, "number": number, "ports": ports}
         return None

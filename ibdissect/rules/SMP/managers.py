@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.fabric.earlier_answers import PortInfos, Told
+from ibdissect.fabric.earlier_answers import AttributeSmps, PortInfos
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, on_event
@@ -64,19 +64,19 @@ class SetFromNonMaster(Rule):
             )
 
 
-def _beside_the_master(told: Told) -> Iterator[Hit]:
+def _beside_the_master(smps: AttributeSmps) -> Iterator[Hit]:
     """Sets of PortInfo that keep another LID than the sender's as that of the subnet manager."""
-    table = told.event.table
-    manager, mask = told.now(PortInfo.master_sm_lid).astype(np.int64), -1 << told.was(PortInfo.lmc).astype(np.int64)
-    slid = table.of_rows(LRH.slid)[0][told.rows].astype(np.int64)
+    table = smps.event.table
+    manager, mask = smps.now(PortInfo.master_sm_lid).astype(np.int64), -1 << smps.was(PortInfo.lmc).astype(np.int64)
+    slid = table.of_rows(LRH.slid)[0][smps.rows].astype(np.int64)
     unicast = (slid > 0) & (slid < FIRST_MULTICAST) & (manager > 0)
-    kept = told.sets & (told.since > 0) & (manager == told.was(PortInfo.master_sm_lid))
+    kept = smps.sets & (smps.since > 0) & (manager == smps.was(PortInfo.master_sm_lid))
     for i in np.flatnonzero(kept & unicast & ((slid & mask) != (manager & mask))).tolist():
-        yield Seen(table, int(told.rows[i])).found(
-            {"sender": f"LID {slid[i]}", "port": name_of(told, i), "manager": int(manager[i])},
+        yield Seen(table, int(smps.rows[i])).found(
+            {"sender": f"LID {slid[i]}", "port": name_of(smps, i), "manager": int(manager[i])},
             LRH.slid,
             int(slid[i]),
-            proof=[(int(told.since[i]), "its MasterSMLID")],
+            proof=[(int(smps.since[i]), "its MasterSMLID")],
             key=int(slid[i]),
             severity=INFO,
             message="Set(PortInfo) of {port} from {sender}, but its subnet manager has LID {manager}",

@@ -9,10 +9,10 @@ import numpy as np
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
-from ibdissect.fabric.earlier_answers import Told, others
+from ibdissect.fabric.earlier_answers import AttributeSmps, others
 from ibdissect.fabric.events import ChunkFollowed, RepressSeen, TrapSeen
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, fault, on_end, on_event
-from ibdissect.rules.shared.attribute_rule import TellingRule
+from ibdissect.rules.shared.attribute_rule import AttributeRule
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS, TICK_NS, Judged, TrapRule
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.numbers import PERMISSIVE
@@ -129,7 +129,7 @@ MAX_FRAMES = 16
 """TrapRepress of one transaction remembered."""
 
 
-class RepressAnswered(TellingRule):
+class RepressAnswered(AttributeRule):
     """A port answers a TrapRepress.
 
     TrapRepress ends an exchange; nobody waits for an answer to it, and another requester may take it for its own.
@@ -157,18 +157,18 @@ class RepressAnswered(TellingRule):
             frames = (*self.repressed.get(key, ())[-MAX_FRAMES:], event.frame)
             self.repressed.put(key, frames, event.frame, event.time_ns)
 
-    def suspicious(self, told: Told, context: Context) -> Any:
-        return (told.answers | (told.method == 0x01)) & (told.slot >= 0)
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Any:
+        return (smps.answers | (smps.method == 0x01)) & (smps.slot >= 0)
 
-    def arguments(self, told: Told, i: int, context: Context) -> dict[str, Any] | None:
-        tid = int(told.transaction[i])
-        key = (int(told.slot[i]), int(told.entered[i]), tid)
+    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+        tid = int(smps.transaction[i])
+        key = (int(smps.slot[i]), int(smps.entered[i]), tid)
         frames = self.repressed.get(key, ())
-        later = tuple(frame for frame in frames if frame > told.frames[i])
+        later = tuple(frame for frame in frames if frame > smps.frames[i])
         if len(later) == len(frames):
             return None
         self.repressed[key] = later  # a Get with the same transaction id accounts for the answer
-        return {"tid": tid} if told.answers[i] else None
+        return {"tid": tid} if smps.answers[i] else None
 
 
 class MasterSmLid(TrapRule):

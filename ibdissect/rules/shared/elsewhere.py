@@ -72,7 +72,7 @@ class Elsewhere(Rule):
         lids, since = port.lids.at(request.frame) if port is not None else (None, 0)
         if port is None or lids is None or lids[0] <= sender < lids[0] + (1 << lids[1]):
             return
-        if not context.get(LidWitness).told(port, request.frame):
+        if not context.get(LidWitness).last_shown(port, request.frame):
             return  # a NodeRecord tells no LMC
         hit.related = (*hit.related, Related(since, "told the LIDs of the port that was asked"))
         self.held.keep((port, hit), hit.frame, hit.time_ns)

@@ -1,7 +1,7 @@
 """When do the bytes of an attribute mean something? Conditions that rules about attribute content share.
 
 A Get carries no attribute, a response with an error status undefined data, a later segment of a table the middle of a record.
-Each condition is cheap only behind the fault itself: `when = PortInfo.vl_cap > 5` first, then `& TOLD`.
+Each condition is cheap only after the fault itself: `when = PortInfo.vl_cap > 5` first, then `& HAS_CONTENT`.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ NO_ERROR = (MAD.status & 0x7FFF) == 0
 SMP_SET = (MAD.method == SET) & BY_SMP
 """A request that writes an attribute by SMP."""
 SMP_ANSWER = (MAD.method == GET_RESP) & BY_SMP & NO_ERROR
-"""A response by SMP that tells what the attribute holds."""
+"""A response by SMP that holds the attribute."""
 FIRST_RECORD = (RMPP.rmpp_type == 1) & (RMPP.segment_number == 1) & (RMPP.payload_length > 20)
-"""An RMPP segment that begins with a whole record: behind its 20 bytes from SM_Key to ComponentMask (IBA 13.6.2, 15.2.1.1)."""
+"""An RMPP segment that begins with a whole record, after 20 bytes from SM_Key to ComponentMask (IBA 13.6.2, 15.2.1.1)."""
 SA_ANSWER = BY_SA & (MAD.status == 0) & ((MAD.method == GET_RESP) | (MAD.method.isin(TABLE_ANSWERS) & FIRST_RECORD))
-"""A response of subnet administration that tells what the first record holds."""
+"""A response of subnet administration that holds the first record."""
 SA_TABLE = (MAD.status == 0) & MAD.method.isin(TABLE_ANSWERS) & BY_SA & FIRST_RECORD
 """The beginning of a table of records."""
 SA_REQUEST = MAD.method.isin({GET, SET, GET_TABLE, 0x13, 0x14, DELETE}) & BY_SA & (RMPP.rmpp_type < 2)
 """A request of subnet administration; an RMPP ACK of a table looks like one, but for its type."""
-TOLD = SMP_SET | SMP_ANSWER | SA_ANSWER
-"""The attribute is written or told, by SMP or inside an SA record."""
+HAS_CONTENT = SMP_SET | SMP_ANSWER | SA_ANSWER
+"""The attribute is written or answered, by SMP or inside an SA record."""
 READ = SMP_ANSWER | SA_ANSWER
-"""The attribute is told, by SMP or inside an SA record."""
+"""The attribute is answered, by SMP or inside an SA record."""
 OF_EXTERNAL_PORT = (MAD.attribute_modifier & 0xFF) != 0
 """A PortInfo of a numbered port: of a switch's port 0 some components mean nothing."""
-TELLING = frozenset({SET, 0x81, 0x92})
+METHODS_WITH_CONTENT = frozenset({SET, 0x81, 0x92})
 """Set, GetResp, GetTableResp: a Get may carry anything (infiniband-diags leave old bytes there)."""

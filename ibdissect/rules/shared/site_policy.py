@@ -68,17 +68,17 @@ def forbidden_entries(event: ChunkFollowed, context: Context) -> Iterator[Hit]:
     policy: SitePolicy = context.get(SitePolicy)
     if policy.partitions is None and not policy.no_partitions:
         return
-    told = context.get(PKeyTables).of(event)
-    for i in np.flatnonzero(told.sets).tolist():
-        keys = told.bodies[i].view(">u2").tolist()
+    smps = context.get(PKeyTables).of(event)
+    for i in np.flatnonzero(smps.sets).tolist():
+        keys = smps.bodies[i].view(">u2").tolist()
         for place, p_key in enumerate(keys):
             if policy.partition_allowed(p_key) or p_key & 0x7FFF == 0x7FFF:
                 continue
-            frame = int(told.frames[i])
+            frame = int(smps.frames[i])
             yield fault(
-                frame, int(event.table.chunk.time_ns[told.rows[i]]), {"p_key": p_key, "port": name_of(told, i)}, PKeyEntry.p_key, p_key,
-                spans=(Span(frame, int(told.mad[i]) + DATA_AT + 2 * place, 2),),
-                key=(SITE, int(told.slot[i]), int(told.entered[i]), int(told.modifier[i]), p_key),
+                frame, int(event.table.chunk.time_ns[smps.rows[i]]), {"p_key": p_key, "port": name_of(smps, i)}, PKeyEntry.p_key, p_key,
+                spans=(Span(frame, int(smps.mad[i]) + DATA_AT + 2 * place, 2),),
+                key=(SITE, int(smps.slot[i]), int(smps.entered[i]), int(smps.modifier[i]), p_key),
                 message="Set(P_KeyTable) of {port} writes 0x{p_key:04x}: the site's policy does not allow that partition",
             )  # fmt: skip
 
@@ -97,14 +97,14 @@ def foreign_lids(event: ChunkFollowed, context: Context) -> Iterator[Hit]:
             row = int(mine[0])
             start = int(event.table.located.at("lrh")[row] - event.table.chunk.offset[row])
             yield _foreign(event.table, mine, start, field, lid, f"a packet {verb} LID {lid}", (verb, lid))
-    told = context.get(PortInfos).of(event)
-    if len(told):
-        assigned = told.now(PortInfo.lid).astype(np.int64)
-        for i in np.flatnonzero(told.sets & foreign[assigned]).tolist():
+    smps = context.get(PortInfos).of(event)
+    if len(smps):
+        assigned = smps.now(PortInfo.lid).astype(np.int64)
+        for i in np.flatnonzero(smps.sets & foreign[assigned]).tolist():
             lid = int(assigned[i])
-            text = f"Set(PortInfo) of {name_of(told, i)} assigns LID {lid}"
-            start = int(told.mad[i]) + DATA_AT
-            yield _foreign(event.table, told.rows[i : i + 1], start, PortInfo.lid, lid, text, ("set", lid))
+            text = f"Set(PortInfo) of {name_of(smps, i)} assigns LID {lid}"
+            start = int(smps.mad[i]) + DATA_AT
+            yield _foreign(event.table, smps.rows[i : i + 1], start, PortInfo.lid, lid, text, ("set", lid))
 
 
 def _foreign(table: ChunkTable, rows: Int, start: int, field: Field[int], lid: int, what: str, key: tuple[str, int]) -> Hit:
@@ -159,21 +159,21 @@ def _open(event: ChunkFollowed, context: Context, index: Int) -> Bool:
 def foreign_keys_held(event: ChunkFollowed, context: Context, *, zero: bool) -> Iterator[Hit]:
     """M_Keys written to a port, or shown by one, that are none of the site's; `zero`: Sets that take the key away."""
     policy: SitePolicy = context.get(SitePolicy)
-    told = context.get(PortInfos).of(event)
-    if not policy.m_keys or not len(told):
+    smps = context.get(PortInfos).of(event)
+    if not policy.m_keys or not len(smps):
         return
-    key = told.now(PortInfo.m_key).astype(np.uint64)
+    key = smps.now(PortInfo.m_key).astype(np.uint64)
     wrong = ~np.isin(key, np.array(sorted(policy.m_keys), np.uint64))
-    wrong &= (key == 0) & told.sets if zero else (key != 0) & (told.sets | told.answers)
-    wrong &= ~((told.kind == SWITCH) & (told.number > 0))  # the key of a switch is that of its port 0
+    wrong &= (key == 0) & smps.sets if zero else (key != 0) & (smps.sets | smps.answers)
+    wrong &= ~((smps.kind == SWITCH) & (smps.number > 0))  # the key of a switch is that of its port 0
     for i in np.flatnonzero(wrong).tolist():
         held = value_of(PortInfo.m_key, int(key[i]))
-        yield Seen(event.table, int(told.rows[i])).found(
-            {"port": name_of(told, i), "held": held, "verb": "is written to" if told.sets[i] else "is held by"},
+        yield Seen(event.table, int(smps.rows[i])).found(
+            {"port": name_of(smps, i), "held": held, "verb": "is written to" if smps.sets[i] else "is held by"},
             PortInfo.m_key,
             held,
-            start=int(told.mad[i]) + DATA_AT,
-            key=(SITE, int(told.key[i]), int(key[i])),
+            start=int(smps.mad[i]) + DATA_AT,
+            key=(SITE, int(smps.key[i]), int(key[i])),
             message="the M_Key of {port} is taken away, the site's policy wants one"
             if zero
             else "{held} {verb} {port} and is none of the site's M_Keys",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.fabric.earlier_answers import PortInfos, Told
+from ibdissect.fabric.earlier_answers import AttributeSmps, PortInfos
 from ibdissect.fabric.events import ChunkFollowed, TrapSeen
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import Context, Hit, fault, on_event
@@ -83,6 +83,6 @@ class ViolationCounted(Changed):
     source = PortInfos
     why = "showed a lower count"
 
-    def suspicious(self, told: Told, context: Context) -> Mask:
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
         assert self.at is not None
-        return told.answers & (told.since > 0) & (told.now(self.at) > told.was(self.at))
+        return smps.answers & (smps.since > 0) & (smps.now(self.at) > smps.was(self.at))
