@@ -1,4 +1,7 @@
-"""Dissect, analyze and lint InfiniBand and RoCE captures. Importing this loads nothing; `open` and `__version__` come when asked for."""
+"""Dissect, analyze and lint InfiniBand and RoCE captures: `with ibdissect.open(path) as capture` (docs/python.md).
+
+Importing this loads nothing; `open` and `__version__` come when asked for.
+"""
 
 from __future__ import annotations
 
@@ -22,3 +25,7 @@ def __getattr__(name: str) -> Any:  # Any: the names have different types
 
         return Capture
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

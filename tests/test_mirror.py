@@ -34,7 +34,7 @@ TESTED_BY_OTHERS = {
     ),
     "export": (
         "tests/export/test_export.py",
-        "comments database files findings frames tables",
+        "comments database files frames tables",
     ),
     "fabric": (
         "tests/fabric/test_known_tables.py and test_shared.py",

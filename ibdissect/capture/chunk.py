@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
+from msgspec import field
 
 LINK_ETHERNET, LINK_SLL, LINK_ERF, LINK_IPOIB, LINK_INFINIBAND, LINK_SLL2 = 1, 113, 197, 242, 247, 276
 
@@ -59,6 +60,8 @@ class Chunk(Record, frozen=True, eq=False):
     front: npt.NDArray[np.uint32] | None = None
     """FRONT bytes from `front_at` of each row, as columns of four bytes in capture byte order, uint32[FRONT / 4, n]; zeros past the
     end of the data. None if the reader did not gather them."""
+    comments: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    """pcapng comments by frame number, of this chunk at least."""
 
     def __len__(self) -> int:
         return len(self.offset)

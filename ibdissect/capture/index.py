@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -78,6 +78,7 @@ class FrameIndex:
         self._lock = threading.Lock()
         self.frames = 0
         """Frames indexed so far."""
+        self.comments: Mapping[int, Sequence[str]] = {}
         self.reach = 0
         """End of the last indexed frame in the (decompressed) file."""
         import tempfile
@@ -125,6 +126,7 @@ class FrameIndex:
             self._firsts.append(chunk.first)
         self.reach = chunk.base + int((chunk.offset + chunk.caplen).max())
         self.frames = chunk.first + count - 1
+        self.comments = chunk.comments
 
     def time_ns(self, frame: int) -> int:
         """Time of a frame; raises KeyError if there is no such frame (yet)."""
@@ -166,7 +168,7 @@ class FrameIndex:
             first=int(frames[0]) if len(frames) else self.frames + 1, base=int(position[0]) - int(offset[0]) if len(frames) else 0,
             data=data, offset=np.minimum(offset, start + there), caplen=np.maximum(there - lead, 0), length=length, time_ns=time_ns,
             link=link.astype(np.uint16), interface=interface.astype(np.uint16),
-            pseudo=np.where((lead > 0) & (there >= lead), start, -1),
+            pseudo=np.where((lead > 0) & (there >= lead), start, -1), comments=self.comments,
         )  # fmt: skip
 
     def _block(self, frame: int) -> _Block:

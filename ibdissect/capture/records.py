@@ -180,7 +180,7 @@ class Records(ABC):
         chunk = Chunk(
             first=self.frames + 1, base=base, data=raw[:filled], offset=rows.offset, caplen=rows.caplen, length=rows.length,
             time_ns=rows.time_ns, link=rows.link, interface=rows.interface, pseudo=rows.pseudo, described=rows.described,
-            front=rows.front,
+            front=rows.front, comments=self.comments,
         )  # fmt: skip
         if rows.front is not None:
             at = chunk.front_at()

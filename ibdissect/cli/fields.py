@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
 from ibdissect.cli.common import Common, common_options
+from ibdissect.dfilter.names import COMPUTED, MARKS, names_of
 from ibdissect.errors import FilterError
 
 TYPES = {"uint": "integer", "flag": "boolean", "gid": "GID", "mac": "MAC address", "ip4": "IPv4 address", "raw": "bytes", "rest": "bytes",
          "text": "text", "pad": "reserved"}  # fmt: skip
+KINDS = {"uint": "integer", "bool": "boolean", "bytes": "bytes", "string": "text", "abstime": "time", "reltime": "seconds", "none": "mark"}
+"""Types of names that no structure declares."""
 
 
 @click.command(short_help="List the filter names.")
@@ -25,9 +29,11 @@ def command(prefix: str, format_: str, common: Common) -> None:
     common.refuse_capture_options()
     catalog = common.loaded()[0] or builtin()
     extra = catalog.computed
-    found = [row for struct in catalog.structs for row in _rows(struct, extra.get(struct, ())) if matches(row["name"], prefix)]
+    found = [row for struct in catalog.structs for row in _rows(struct, extra.get(struct, ()))]
+    found += [row for row in _of_frames(catalog) if not any(row["name"] == one["name"] for one in found)]
+    found = [row for row in found if matches(row["name"], prefix)]
     if not found:
-        near = catalog.nearest(prefix)
+        near = names_of(catalog).nearest(prefix)
         raise FilterError(prefix, f'no field starts with "{prefix}"', hint=f"did you mean {' or '.join(near)}?" if near else "")
     found.sort(key=lambda row: (row["name"], row["structure"]))
     if format_ == "json":
@@ -41,6 +47,14 @@ def command(prefix: str, format_: str, common: Common) -> None:
 def matches(name: str, prefix: str) -> bool:
     """Whether a filter name starts with the prefix; `infiniband.` is optional."""
     return name.startswith(prefix) or name.removeprefix("infiniband.").startswith(prefix)
+
+
+def _of_frames(catalog: Any) -> Iterator[dict[str, Any]]:
+    """Names that no structure declares: properties of frames, protocols."""
+    names = names_of(catalog)
+    for name in (*COMPUTED, *MARKS):
+        yield {"name": name, "type": KINDS[names.named(name).kind], "label": names.label(name), "structure": "", "carried_by": "frame",
+               "bits": "computed", "section": ""}  # fmt: skip
 
 
 def _rows(struct: Any, computed: Any = ()) -> list[dict[str, Any]]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from ibdissect.dfilter.undeclared import column as undeclared
 from ibdissect.dissect import named_values, printers
 from ibdissect.dissect.bulk import JsonLines
 from ibdissect.dissect.layout import Layout, layout_of
@@ -19,13 +20,12 @@ from ibdissect.dissect.walk import Walk
 from ibdissect.flow.transfers import Transfers, as_json
 from ibdissect.flow.transfers import outline as reassembled
 from ibdissect.session.capture import Capture
+from ibdissect.session.rows import Named, named_columns
 from ibdissect.table.locate import Int
+from ibdissect.table.series import Values
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.spec import Field, decode_text
 from ibdissect.wire.text import printable
-
-if TYPE_CHECKING:
-    from ibdissect.dfilter.answers import Answers
 
 Paint = Callable[[str, str], str]
 BATCH = 4096
@@ -165,31 +165,27 @@ class FieldLines(_Plain):
 
     def __init__(self, opened: Capture, names: tuple[str, ...]) -> None:
         self.presenter = opened.presenter()
-        self.names = names
-        plain = {*named_values.FRAME_NAMES, *named_values.ANSWER_NAMES}
-        self.fields = {name: named_values.fields_named(opened.catalog, name) for name in names if name.lower() not in plain}
-        asked = {name.lower() for name in names} & named_values.ANSWER_NAMES
-        self.answers = opened.answers(asked) if asked else None
-        self.first_ns: int | None = None
+        self.columns = [column for name in names for column in named_columns(opened.catalog, [name], first=True)]
+        self.state = opened.state(column.name for column in self.columns)
 
     def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
         """All lines of the chunk."""
-        if self.first_ns is None and len(table):
-            self.first_ns = int(table.chunk.time_ns[0])
-        columns = [self._column(table, rows, name) for name in self.names]
-        yield from ("\t".join(line) + "\n" for line in zip(*columns, strict=True))
+        yield from ("\t".join(line) + "\n" for line in self.lines(table, rows))
 
-    def _column(self, table: ChunkTable, rows: Int, name: str) -> list[str]:
-        name = name if name in self.fields else name.lower()
-        if name.startswith("_ws.col."):
-            found: list[str] = getattr(summaries(table, rows, self.presenter), name.removeprefix("_ws.col."))
-            return [printable(text) for text in found]
-        if self.answers is not None and name in named_values.ANSWER_NAMES:
-            return answer_texts(self.answers, name, table.chunk.first, len(table), rows)
-        if name not in self.fields:
-            values = named_values.frame_values(table, name, self.first_ns or 0)
-            return [values[row] for row in rows.tolist()]
-        of_row, values = named_values.merged(list(named_values.runs(table, self.fields[name])), partial(self._texts, table))
+    def lines(self, table: ChunkTable, rows: Int) -> Iterator[tuple[str, ...]]:
+        """The values of all columns, frame by frame."""
+        self.state.begin(table)
+        columns = [self._column(table, rows, column) for column in self.columns]
+        self.state.end(table)
+        return zip(*columns, strict=True)
+
+    def _column(self, table: ChunkTable, rows: Int, column: Named) -> list[str]:
+        if column.fields:
+            of_row, values = named_values.merged(list(named_values.runs(table, column.fields)), partial(self._texts, table))
+        else:
+            of_row, found, hidden = undeclared(column.source, table, self.state, rows)
+            texts = undeclared_texts(column, found)
+            values = ["*" * len(text) if hide else text for text, hide in zip(texts, hidden.tolist(), strict=True)]
         line = [""] * len(table)
         for row, text in zip(of_row.tolist(), values, strict=True):
             line[row] = f"{line[row]},{text}" if line[row] else text
@@ -211,12 +207,11 @@ class FieldLines(_Plain):
         return [known[value] for value in values]
 
 
-def answer_texts(answers: Answers, name: str, first: int, count: int, rows: Int) -> list[str]:
-    """Values of one of ANSWER_NAMES for the given rows of the chunk that starts at frame `first`; empty if a row has none."""
-    of_row, values = answers.values(name, first, count)
-    text = named_values.answer_text(name)
-    known = dict(zip(of_row.tolist(), map(text, values.tolist()), strict=True))
-    return [known.get(row, "") for row in rows.tolist()]
+def undeclared_texts(column: Named, values: Values) -> list[str]:
+    """Values of a name that no structure declares, as tshark prints them; times in UTC."""
+    if column.type == "time":
+        return [f"{text}Z" for text in np.datetime_as_string(values.astype("M8[ns]"), unit="ns").tolist()]
+    return [printable(text) for text in map(named_values.seconds_text if column.type == "seconds" else str, values.tolist())]
 
 
 def field_text(presenter: Presenter, field: Field[Any], value: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ibdissect.cli.frame_selection import Limits
     from ibdissect.lint.result import CaptureReport
     from ibdissect.session.capture import Capture
+    from ibdissect.session.check import Options
 
 max_findings_option = click.option(
     "--max-findings", type=click.IntRange(min=1), default=10_000, show_default=True, metavar="N", help="Findings per rule."
@@ -64,13 +66,16 @@ def shown_of(opened: Capture, common: Common) -> Limits | None:
     """The limits on frames, with findings or later answers if the filter uses them."""
     wanted = common.limits(opened.catalog)
     if wanted is not None and wanted.needs_findings:
-        codes: dict[int, list[str]] = {}
-        for finding in findings_of(opened, common).findings:
-            codes.setdefault(finding.frame, []).append(finding.code)
-        wanted.findings = codes
+        wanted.findings = opened.codes()
     if wanted is not None and wanted.filter is not None and wanted.needs_answers:
         wanted.answers = opened.answers(wanted.filter.names)
     return wanted
+
+
+def _options(common: Common) -> Options:
+    from .checking import check_options  # most commands need no findings
+
+    return check_options(common, max_findings=None)
 
 
 @contextmanager
@@ -79,6 +84,7 @@ def opened_capture(path: str, common: Common) -> Iterator[Capture]:
     from ibdissect.session.capture import Capture
 
     with Capture(path, plugins=common.plugin_names, show_keys=common.show_keys) as opened:
+        opened.options, opened.subnet = partial(_options, common), common.subnet_files
         yield opened
         for damage in opened.damage:
             common.tell(damage_text(opened.path, damage))

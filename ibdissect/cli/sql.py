@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from ibdissect.cli.common import Common, common_options
+from ibdissect.cli.common import Common, common_options, progress_bar
 from ibdissect.cli.output import findings_of, opened_capture, require_extra, shown_of
 
 
@@ -14,20 +14,24 @@ from ibdissect.cli.output import findings_of, opened_capture, require_extra, sho
 @click.argument("capture", metavar="CAPTURE")
 @click.argument("query", metavar="QUERY")
 @click.option("-e", "names", multiple=True, metavar="NAME", help="Another column of `packets`; repeat for more.")
-@click.option("--format", "format_", type=click.Choice(("text", "csv", "jsonl")), default="text", show_default=True)
+@click.option("--format", "format_", type=click.Choice(("text", "csv", "json", "jsonl")), default="text", show_default=True)
 @common_options
 def command(capture: str, query: str, names: tuple[str, ...], format_: str, common: Common) -> int:
     """Run QUERY (DuckDB's SQL) over the tables packets, mads, messages, findings and ports of CAPTURE.
 
-    Columns are named after filter fields, with underscores for dots and without `infiniband.`: bth_destqp. Keys are null
-    unless --show-keys is given. A query cannot access files or the network.
+    Columns are named after filter fields, with underscores for dots and without `infiniband.`: bth_destqp. `show tables` lists
+    those that are always there; a query may name any other field. Keys are null unless --show-keys is given. A query cannot
+    access files or the network.
     """
     require_extra("duckdb", "pyarrow")
     from ibdissect.export.database import Database
 
     with opened_capture(capture, common) as opened:
         shown = shown_of(opened, common)
-        with Database(opened, shown, names, lambda: findings_of(opened, common, shown).findings) as database:
+        with (
+            progress_bar([capture], quiet=common.quiet) as progress,
+            Database(opened, shown, names, lambda: findings_of(opened, common, shown).findings, progress) as database,
+        ):
             if format_ == "text":
                 for line in database.text(query):
                     click.echo(line)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,9 @@ SMALL_RANGE = 256
 
 class Filter:
     """A compiled display filter. Feed it the chunks of one capture in order."""
+
+    edges: Sequence[int] = ()
+    """It selects no ranges of frames."""
 
     def __init__(
         self, text: str, catalog: Catalog, first_ns: int | None = None, hide_keys: bool = False, hosts: Mapping[int, str] | None = None
@@ -78,17 +81,13 @@ class Filter:
         """
         if self._empty:
             return np.ones(len(table), np.bool_)
-        state, times = self._state, table.chunk.time_ns
-        if table.chunk.first == 1:
-            state.first_ns, state.before_ns = self._given, None
-        if state.first_ns is None and len(table):
-            state.first_ns = int(times[0])
+        state = self._state
+        state.begin(table, self._given)
         state.findings, state.marked = findings or {}, marked
         if self.pairs:
             state.answers = answers if answers is not None else self._followed(table)
         result = rows_where(self.expr, table)
-        if len(table):
-            state.before_ns = int(times[-1])
+        state.end(table)
         return result
 
     def _followed(self, table: ChunkTable) -> Answers:

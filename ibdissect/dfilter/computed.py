@@ -1,4 +1,4 @@
-"""What are the values of filter names that no structure declares: frame properties, TCP ports, findings?"""
+"""What are the values of filter names that no structure declares: frame properties, the summary line, TCP ports, findings?"""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from msgspec import field
 
 from ibdissect.capture.scattered import u16
 from ibdissect.dissect.named_values import ANSWER_NAMES, MESSAGE, MESSAGE_KINDS, frame_numbers
+from ibdissect.dissect.value import Presenter
 from ibdissect.table.locate import Int
 from ibdissect.table.series import Blobs, Numbers, Series, blobs_of
 from ibdissect.table.table import ChunkTable
@@ -18,7 +19,11 @@ from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.link import LRH
 from ibdissect.wire.ulp.ip import TCP as TcpHeader
 
+from .names import COMPUTED
+
 if TYPE_CHECKING:
+    from ibdissect.dissect.summary import Summaries
+
     from .answers import Answers
 
 Findings = Mapping[int, Iterable[str]]
@@ -45,32 +50,67 @@ class State(Record, eq=False):
     """Frames that the user marked."""
     hide_keys: bool = False
     """Whether bytes of keys are read as zero."""
+    presenter: Presenter | None = None
+    """Names masked keys in the summary line; None: without numbers."""
+    lines: tuple[ChunkTable, Int, Summaries] | None = None
+    """The summary lines made last: their chunk and rows."""
+
+    def begin(self, table: ChunkTable, first_ns: int | None = None) -> None:
+        """Call before reading values of a chunk; the chunks of a capture in order. `first_ns`: the time of frame 1, if known."""
+        if table.chunk.first == 1:
+            self.first_ns, self.before_ns = first_ns, None
+        if self.first_ns is None and len(table):
+            self.first_ns = int(table.chunk.time_ns[0])
+
+    def end(self, table: ChunkTable) -> None:
+        """Call when all values of the chunk have been read."""
+        self.lines = None
+        if len(table):
+            self.before_ns = int(table.chunk.time_ns[-1])
+
+
+def texts_of(name: str, table: ChunkTable, state: State, rows: Int) -> tuple[Int, list[str]]:
+    """The values of a name of strings in the given rows: the row of each, and the strings."""
+    first = table.chunk.first
+    if name.startswith("_ws.col."):
+        if state.lines is None or state.lines[0] is not table or state.lines[1] is not rows:
+            from ibdissect.dissect.summary import summaries  # most filters do not need it
+
+            presenter = state.presenter or Presenter(show_keys=not state.hide_keys)
+            state.lines = table, rows, summaries(table, rows, presenter)
+        return rows, getattr(state.lines[2], name.removeprefix("_ws.col."))
+    if name == KIND:
+        assert state.answers is not None
+        of_row, kinds = state.answers.values(name, first, len(table))
+        wanted = np.isin(of_row, rows)
+        return of_row[wanted], [MESSAGE_KINDS[kind] for kind in kinds[wanted].tolist()]
+    if name in HOST_NAMES:
+        lids = zip(table.occurrences(LRH).rows.tolist(), table.values(HOST_NAMES[name]).tolist(), strict=True)
+        chosen = set(rows.tolist())
+        found = [(row, state.hosts[lid]) for row, lid in lids if lid in state.hosts and row in chosen]
+    else:
+        by_frame = state.findings if name == "ibdissect.code" else table.chunk.comments
+        found = [(row, text) for row in (rows.tolist() if by_frame else ()) for text in by_frame.get(first + row, ())]
+    return np.array([row for row, _ in found], np.int64), [text for _, text in found]
 
 
 def values_of(name: str, table: ChunkTable, state: State) -> Series:
     """The values of a name that no structure declares."""
     chunk, every = table.chunk, np.arange(len(table))
+    if COMPUTED[name] == "string":
+        of_row, texts = texts_of(name, table, state, every)
+        return blobs_of(of_row, [text.encode("utf-8", "surrogateescape") for text in texts], text=True)
     if name == "frame":
         return Blobs(every, chunk.data, chunk.offset, chunk.offset + chunk.caplen)
     if name in ("infiniband", "infiniband.payload"):
         return _packet(table) if name == "infiniband" else _payload(table)
     if name.startswith("tcp."):
         return _tcp_ports(name, table)
-    if name == "ibdissect.code":
-        codes = [(row, code) for row in every.tolist() for code in state.findings.get(chunk.first + row, ())]
-        return blobs_of(np.array([row for row, _ in codes], np.int64), [code.encode() for _, code in codes], text=True)
     if name == "frame.marked":
         rows = np.array([row for row in every.tolist() if chunk.first + row in state.marked], np.int64)
         return Numbers(rows, np.ones(len(rows), np.int64))
-    if name in HOST_NAMES:
-        lids = table.values(HOST_NAMES[name]).tolist()
-        named = [(row, state.hosts[lid]) for row, lid in zip(table.occurrences(LRH).rows.tolist(), lids, strict=True) if lid in state.hosts]
-        return blobs_of(np.array([row for row, _ in named], np.int64), [host.encode() for _, host in named], text=True)
     if state.answers is not None and name in ANSWER_NAMES:
-        rows, values = state.answers.values(name, chunk.first, len(table))
-        if name == KIND:
-            return blobs_of(rows, [MESSAGE_KINDS[value].encode() for value in values.tolist()], text=True)
-        return Numbers(rows, values)
+        return Numbers(*state.answers.values(name, chunk.first, len(table)))
     if name == "_ws.malformed":
         rows = np.flatnonzero(table.located.malformed)
         return Numbers(rows, np.ones(len(rows), np.int64))

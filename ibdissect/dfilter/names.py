@@ -9,6 +9,7 @@ from typing import Any, Literal
 from msgspec import Struct as Record
 
 from ibdissect.dissect.named_values import MESSAGE_KINDS, MESSAGE_NAMES
+from ibdissect.errors import FilterError
 from ibdissect.wire import encapsulation
 from ibdissect.wire.catalog import BOTH, Catalog, StructType
 from ibdissect.wire.expr import Compare, Expr, Or, Present
@@ -36,7 +37,9 @@ COMPUTED: Mapping[str, Kind] = {
     "frame": "bytes", "frame.marked": "bool", "frame.number": "uint", "frame.len": "uint", "frame.cap_len": "uint",
     "frame.interface_id": "uint",
     "frame.time": "abstime", "frame.time_epoch": "abstime", "frame.time_relative": "reltime", "frame.time_delta": "reltime",
-    "infiniband": "bytes", "infiniband.payload": "bytes", "tcp.srcport": "uint", "tcp.dstport": "uint", "tcp.port": "uint",
+    "frame.comment": "string", "_ws.col.source": "string", "_ws.col.destination": "string", "_ws.col.protocol": "string",
+    "_ws.col.info": "string", "infiniband": "bytes", "infiniband.payload": "bytes",
+    "tcp.srcport": "uint", "tcp.dstport": "uint", "tcp.port": "uint",
     "_ws.malformed": "none", "ibdissect.code": "string", "ibdissect.request_frame": "uint", "ibdissect.response_frame": "uint",
     "ibdissect.response_time": "reltime", "ibdissect.src.node": "string", "ibdissect.dst.node": "string",
     **dict.fromkeys(sorted(MESSAGE_NAMES), "uint"), "ibdissect.message.kind": "string", "ibdissect.message.latency": "reltime",
@@ -50,6 +53,9 @@ LABELS: Mapping[str, str] = {
     "frame.cap_len": "Captured bytes", "frame.interface_id": "Capture interface", "frame.time": "Date and time",
     "frame.time_epoch": "Seconds since 1970", "frame.time_relative": "Seconds since the first frame",
     "frame.time_delta": "Seconds since the frame before", "infiniband": "An InfiniBand or RoCE packet",
+    "frame.comment": "Comment of the packet in a pcapng", "_ws.col.source": "Source, as in the list of frames",
+    "_ws.col.destination": "Destination, as in the list of frames", "_ws.col.protocol": "Protocol, as in the list of frames",
+    "_ws.col.info": "What the frame is, as in the list of frames",
     "infiniband.payload": "Bytes behind the transport headers, MADs aside", "tcp.port": "Source or destination port",
     "tcp.srcport": "Source port", "tcp.dstport": "Destination port", "_ws.malformed": "The frame is malformed",
     "ibdissect.code": "Code of a finding in the frame", "ibdissect.request_frame": "Frame of the request that this frame answers",
@@ -143,8 +149,8 @@ class Names:
         if not word or word.startswith("."):
             return None
         for name in (word, f"infiniband.{word}"):
-            if name in COMPUTED:
-                return Source(name, COMPUTED[name])
+            if name in COMPUTED or name.lower() in COMPUTED:  # tshark writes _ws.col.Info
+                return Source(name.lower(), COMPUTED[name.lower()])
             fields = tuple(field for each in BOTH.get(name, (name,)) for field in self.catalog.names.get(each, ()))
             if fields:
                 return _of_fields(name, fields)
@@ -154,6 +160,14 @@ class Names:
             if structs:
                 return Source(name, "bytes", structs=structs, whole=structs[0].key in _WHOLE)
         return None
+
+    def named(self, word: str) -> Source:
+        """The meaning of a name; raises FilterError with the nearest names if it has none."""
+        found = self.find(word)
+        if found is None:
+            near = self.nearest(word)
+            raise FilterError(word, f'there is no field "{word}"', hint=f"did you mean {' or '.join(near)}?" if near else "")
+        return found
 
     def every(self) -> Iterator[str]:
         """All full names, each once."""

@@ -51,7 +51,11 @@ class Named(Operand, frozen=True):
 
     def series(self, judge: Judge) -> Series:
         found = self.read(judge)
-        if self.state.hide_keys and isinstance(found, Blobs) and found.data is judge.table.chunk.data:
+        return self.hidden_bytes(judge, found) if isinstance(found, Blobs) else found
+
+    def hidden_bytes(self, judge: Judge, found: Blobs) -> Blobs:
+        """The same bytes of the packet, with those of keys as zeros if keys are hidden."""
+        if self.state.hide_keys and found.data is judge.table.chunk.data:
             return Blobs(found.rows, judge.table.once(without_keys), found.at, found.stop, found.text)
         return found
 

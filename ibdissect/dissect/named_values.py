@@ -11,18 +11,12 @@ from msgspec import Struct as Record
 
 from ibdissect.errors import FilterError
 from ibdissect.table.cut_keys import cut_keys, tells, with_keys
-from ibdissect.table.locate import MALFORMED, Bool, Int
+from ibdissect.table.locate import Bool, Int
 from ibdissect.table.secrets import keys_of, secret_fields
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import BOTH, Catalog
 from ibdissect.wire.sa import SARecordPiece
 from ibdissect.wire.spec import BYTE_KINDS, Field
-
-FRAME_NAMES = (
-    "frame.number", "frame.time", "frame.time_epoch", "frame.time_relative", "frame.len", "frame.cap_len", "frame.interface_id",
-    "_ws.malformed", "_ws.col.source", "_ws.col.destination", "_ws.col.protocol", "_ws.col.info",
-)  # fmt: skip
-"""Names for properties of a frame that are not bytes of it."""
 
 MESSAGE_KINDS = ("SEND", "WRITE", "READ", "ATOMIC", "ATOMIC WRITE", "FLUSH", "CM connect", "CM disconnect", "CM SIDR")
 MESSAGE_COLUMNS = (
@@ -53,9 +47,14 @@ def answer_text(name: str) -> Callable[[int], str]:
     return seconds_text if name.endswith(("_time", ".latency")) else str
 
 
+def declared(catalog: Catalog, name: str) -> tuple[Field[Any], ...]:
+    """The fields with a filter name that have a value of their own; none if there are none."""
+    return tuple(field for each in BOTH.get(name, (name,)) for field in catalog.fields(each) if field.kind not in ("nested", "hole"))
+
+
 def fields_named(catalog: Catalog, name: str) -> tuple[Field[Any], ...]:
-    """The fields with a filter name; raises FilterError with the nearest names if there are none."""
-    found = tuple(field for each in BOTH.get(name, (name,)) for field in catalog.fields(each) if field.kind not in ("nested", "hole"))
+    """The same; raises FilterError with the nearest names if there are none."""
+    found = declared(catalog, name)
     if not found:
         near = catalog.nearest(name)
         raise FilterError(name, f'there is no field "{name}"', hint=f"did you mean {' or '.join(near)}?" if near else "")
@@ -138,7 +137,7 @@ def merged(parts: list[Run], take: Callable[[Run], list[Any]]) -> tuple[Int, lis
 
 
 def frame_numbers(table: ChunkTable, name: str, first_ns: int = 0) -> Int:
-    """A property of each frame, int64[n]; times in nanoseconds. `first_ns`: the time of the capture's first frame."""
+    """A number of each frame, int64[n]; times in nanoseconds. `first_ns`: the time of the capture's first frame."""
     chunk = table.chunk
     if name == "frame.number":
         return chunk.first + np.arange(len(chunk), dtype=np.int64)
@@ -148,16 +147,6 @@ def frame_numbers(table: ChunkTable, name: str, first_ns: int = 0) -> Int:
         return chunk.time_ns - first_ns
     column: Int = {"frame.len": chunk.length, "frame.cap_len": chunk.caplen, "frame.interface_id": chunk.interface.astype(np.int64)}[name]
     return column
-
-
-def frame_values(table: ChunkTable, name: str, first_ns: int) -> list[str]:
-    """A name of `FRAME_NAMES`, except the `_ws.col` ones, for every row as text."""
-    if name == "_ws.malformed":
-        return [MALFORMED[code] for code in table.located.malformed.tolist()]
-    values = frame_numbers(table, name, first_ns)
-    if name == "frame.time":
-        return [f"{text}Z" for text in np.datetime_as_string(values.astype("M8[ns]"), unit="ns").tolist()]
-    return list(map(seconds_text if name.startswith("frame.time") else str, values.tolist()))
 
 
 def seconds_text(ns: int) -> str:

@@ -88,6 +88,13 @@ class Tree:
         for layer in self.layers:
             yield from layer.walk()
 
+    def _repr_html_(self) -> str:
+        from html import escape  # for notebooks only
+
+        from .printers import outline
+
+        return f"<pre>{escape(outline(self))}</pre>"
+
     def at_byte(self, byte: int) -> list[Node]:
         """Nodes that cover a byte of the frame, outer ones first."""
         return [node for node in self.walk() if not node.in_front and node.offset <= byte < node.offset + node.length]

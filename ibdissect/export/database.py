@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
@@ -11,13 +13,19 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from ibdissect.errors import CaptureError, FilterError
+from ibdissect.dfilter.names import names_of
+from ibdissect.errors import CaptureError, FilterError, nearest
 from ibdissect.lint.finding import Finding
-from ibdissect.session.arrow import ArrowColumns, Named, named_columns
+from ibdissect.session import findings
+from ibdissect.session.arrow import ArrowColumns, schema_of
 from ibdissect.session.capture import Capture
+from ibdissect.session.reading import Progress
+from ibdissect.session.rows import Named, named_columns
+from ibdissect.table.locate import Bool
+from ibdissect.table.table import ChunkTable
 from ibdissect.wire.text import printable
 
-from . import findings, messages, tables
+from . import messages, tables
 from .frames import Shown, selected
 
 PACKETS = (
@@ -38,7 +46,15 @@ PORTS = (
     "infiniband.portinfo.linkwidthactive", "infiniband.portinfo.linkspeedactive",
 )  # fmt: skip
 """One row per frame with a PortInfo: the state of a port at that time."""
+TABLES = {"packets": PACKETS, "mads": MADS, "ports": PORTS}
 BATCH = 4096
+SHOW_TABLES = """select table_name as name, column_name as "column", lower(data_type) as type from duckdb_columns() where not internal
+    order by table_oid, column_index"""
+"""What `show tables` says: the columns, too."""
+OPTIMIZERS = "select distinct name from duckdb_optimizers() where name <> 'unused_columns'"
+"""All but the one that leaves out columns which a query does not read: those that judge the tables by their content see none yet."""
+NO_COLUMN = re.compile(r'(?:Referenced column|Table "(\w+)" does not have a column named) "(\w+)"')
+NO_TABLE = re.compile(r"Table with name (\S+) does not exist")
 _NOTHING = pa.RecordBatchReader.from_batches(pa.schema([]), [])
 """The empty result of a statement that returns nothing."""
 SHOWN_ROWS = 10_000
@@ -46,20 +62,29 @@ SHOWN_ROWS = 10_000
 
 
 class Database:
-    """A DuckDB of one capture, on disk in a private folder; only tables that the query uses are filled."""
+    """A DuckDB of one capture, on disk in a private folder. Tables hold only those columns of the capture that the query reads."""
 
-    def __init__(self, opened: Capture, shown: Shown | None, names: Iterable[str], found: Callable[[], list[Finding]]) -> None:
-        self.opened, self.shown, self.findings = opened, shown, found
+    def __init__(
+        self, opened: Capture, shown: Shown | None, names: Iterable[str], found: Callable[[], list[Finding]],
+        progress: Progress | None = None,
+    ) -> None:  # fmt: skip
+        self.opened, self.shown, self.findings, self.progress = opened, shown, found, progress
         known = opened.catalog.names
-        self.names = {
-            "packets": named_columns(opened.catalog, [*_there(PACKETS, known), *names], first=True),
-            "mads": named_columns(opened.catalog, _there(MADS, known), first=True),
-            "ports": named_columns(opened.catalog, _there(PORTS, known), first=True),
-        }
+        self.columns: dict[str, dict[str, Named]] = {}
+        """By table, then by name in SQL."""
+        for table, own in TABLES.items():
+            named = named_columns(opened.catalog, [*_there(own, known), *(names if table == "packets" else ())], first=True)
+            self.columns[table] = {_plain(column.name): column for column in named}
         self._folder = tempfile.TemporaryDirectory(prefix="ibdissect-sql-")
         try:
             self.connection = duckdb.connect(f"{self._folder.name}/capture.duckdb")
             self.connection.execute("SET memory_limit = '128MB'; SET preserve_insertion_order = true")
+            self.connection.execute("SET enable_external_access = false")  # a query must not read or write other files
+            self.optimizers = ",".join(name for (name,) in self.connection.execute(OPTIMIZERS).fetchall())
+            for table, columns in self.columns.items():
+                self._create(table, _of_sql(schema_of(list(columns.values()))))
+            for table, (schema, _) in self._others().items():
+                self._create(table, _of_sql(schema))
         except duckdb.Error as error:  # no space, or no permission to write
             self._folder.cleanup()
             raise _not_loaded(opened, error) from error
@@ -75,17 +100,19 @@ class Database:
 
     def run(self, query: str) -> pa.RecordBatchReader:
         """The result of a query in batches. Raises FilterError if DuckDB rejects it."""
+        if re.fullmatch(r"\s*show\s+tables\s*;?\s*", query, re.IGNORECASE):
+            query = SHOW_TABLES
         try:
-            self._fill([name for name in (*self.names, "findings", "messages") if name in query.lower()])
+            wanted = self._read_by(query)
+            self.connection.execute("SET lock_configuration = true")
+            self._fill(wanted)
         except duckdb.Error as error:
             raise _not_loaded(self.opened, error) from error
         try:
-            # A query must not be able to read or write other files.
-            self.connection.execute("SET enable_external_access = false; SET lock_configuration = true")
             result = self.connection.sql(query)
             return _NOTHING if result is None else result.to_arrow_reader(BATCH)
         except duckdb.Error as error:
-            raise _refused(query, error) from error
+            raise _refused(query, error, (*self.columns, *self._others())) from error
 
     def write(self, query: str, file: IO[bytes], ending: str) -> int:
         """Write the result in a format of `tables.write`; return the number of rows."""
@@ -93,7 +120,7 @@ class Database:
         try:
             return tables.write(reader, reader.schema, file, ending)
         except pa.ArrowException as error:
-            raise _refused(query, error) from error
+            raise _refused(query, error, (*self.columns, *self._others())) from error
 
     def text(self, query: str) -> Iterator[str]:
         """The result as lines of a table; control characters are escaped."""
@@ -101,11 +128,11 @@ class Database:
         rows: list[tuple[str, ...]] = []
         try:
             for batch in reader:
-                rows += zip(*(_texts(column) for column in batch.columns), strict=True)
+                rows += zip(*(map(printable, tables.as_texts(column)) for column in batch.columns), strict=True)
                 if len(rows) > SHOWN_ROWS:
                     break
         except pa.ArrowException as error:
-            raise _refused(query, error) from error
+            raise _refused(query, error, (*self.columns, *self._others())) from error
         names, more = reader.schema.names, len(rows) > SHOWN_ROWS
         del rows[SHOWN_ROWS:]
         if not names:
@@ -118,32 +145,83 @@ class Database:
         if more:
             yield f"... more than {SHOWN_ROWS} rows: --format csv prints all"
 
-    def _fill(self, wanted: list[str]) -> None:
+    def _read_by(self, query: str) -> dict[str, list[str]]:
+        """The columns of each table that a query reads. Adds those to the tables that are other names of filters."""
+        try:
+            statements = self.connection.extract_statements(query)
+        except duckdb.Error:
+            return {}  # it will be refused
+        found: dict[str, dict[str, None]] = {}
+        for statement in statements:
+            plan = self._plan(statement.query)
+            if plan is None and len(statements) > 1:  # it may depend on the one before
+                return {name: list(self.columns.get(name, ())) for name in (*self.columns, *self._others()) if name in query.lower()}
+            for node in _nodes(plan or []):
+                about = node.get("extra_info", {})
+                if "Table" in about:
+                    read = about.get("Projections") or []
+                    found.setdefault(about["Table"].rpartition(".")[2], {}).update(dict.fromkeys([read] if isinstance(read, str) else read))
+        return {name: list(columns) for name, columns in found.items()}
+
+    def _plan(self, query: str) -> list[dict[str, Any]] | None:
+        """DuckDB's plan for a statement; None if it makes none."""
+        while True:
+            try:
+                self.connection.execute(f"SET disabled_optimizers = '{self.optimizers}'")
+                plan: list[dict[str, Any]] = json.loads(self.connection.execute(f"EXPLAIN (FORMAT json) {query}").fetchall()[0][1])
+                return plan
+            except duckdb.BinderException as error:
+                missing = NO_COLUMN.search(str(error))
+                if missing is None or not self._add(missing[1], missing[2]):
+                    return None
+            except duckdb.Error:
+                return None
+            finally:
+                self.connection.execute("RESET disabled_optimizers")
+
+    def _add(self, table: str | None, name: str) -> bool:
+        """Add the filter name that is `name` in SQL to a table, or to all; False if there is none."""
+        full = next((each for each in names_of(self.opened.catalog).every() if _plain(each) == name.lower()), None)
+        added = False
+        for each in ([table] if table in self.columns else self.columns) if full is not None else ():
+            if name.lower() not in self.columns[each]:
+                (column,) = named_columns(self.opened.catalog, [full or ""], first=True)
+                self.columns[each][name.lower()] = column
+                empty = _of_sql(schema_of([column])).empty_table()
+                self.connection.register("new_rows", empty)
+                ((kind,),) = self.connection.execute("select column_type from (describe new_rows)").fetchall()
+                self.connection.unregister("new_rows")
+                self.connection.execute(f"ALTER TABLE {each} ADD COLUMN {name.lower()} {kind}")
+                added = True
+        return added
+
+    def _fill(self, wanted: dict[str, list[str]]) -> None:
         """Fill the tables: one pass over the capture for all packet tables, one for the messages, one check for the findings."""
-        columns = {
-            name: ArrowColumns(self.opened.catalog, self.names[name], self.opened.presenter()) for name in wanted if name in self.names
-        }
-        for name, made in columns.items():
-            self._create(name, _of_sql(made.schema))
-        if columns:
-            for table, rows in selected(self.opened, self.shown, number_keys=True):
-                for name, made in columns.items():
-                    some = rows
-                    if name != "packets":
-                        holds = table.located.at("mad") >= 0 if name == "mads" else _has(table, self.names["ports"])
-                        some = rows[holds[rows]]
-                    if len(some):
-                        self._insert(name, pa.Table.from_batches([made.batch(table, some)]), _of_sql(made.schema))
-        others: dict[str, tuple[pa.Schema, Callable[[], Iterable[pa.RecordBatch]]]] = {
-            "findings": (findings.SCHEMA, lambda: findings.batches(self.findings())),
+        opened, made = self.opened, dict[str, ArrowColumns]()
+        for name, read in wanted.items():
+            if name in self.columns:
+                named = [self.columns[name][column] for column in read]
+                made[name] = ArrowColumns(opened.catalog, named, opened.presenter(), opened.state(column.name for column in named))
+        if made:
+            number = any(columns.numbers_keys for columns in made.values())
+            for table, rows in selected(opened, self.shown, number_keys=number, progress=self.progress):
+                for name, columns in made.items():
+                    some = rows if name == "packets" else rows[_holds(name, table)[rows]]
+                    batch = columns.batch(table, some)
+                    if columns.columns:
+                        self._insert(name, pa.Table.from_batches([batch]), _of_sql(columns.schema))
+                    else:
+                        self.connection.execute(f"INSERT INTO {name} (frame_number) SELECT NULL FROM range({len(some)})")
+        for name, (schema, batches) in self._others().items():
+            for batch in batches() if name in wanted else ():
+                self._insert(name, pa.Table.from_batches([batch]), _of_sql(schema))
+
+    def _others(self) -> dict[str, tuple[pa.Schema, Callable[[], Iterable[pa.RecordBatch]]]]:
+        """Tables whose columns are no filter names: what they have, and what makes their rows."""
+        return {
             "messages": (messages.SCHEMA, lambda: messages.batches(self.opened, self.shown)),
-        }  # fmt: skip
-        for name in wanted:
-            if name in others:
-                schema, batches = others[name]
-                self._create(name, _of_sql(schema))
-                for batch in batches():
-                    self._insert(name, pa.Table.from_batches([batch]), _of_sql(schema))
+            "findings": (findings.SCHEMA, lambda: findings.batches(self.findings())),
+        }
 
     def _create(self, name: str, schema: pa.Schema) -> None:
         self.connection.register("new_rows", schema.empty_table())
@@ -152,7 +230,7 @@ class Database:
 
     def _insert(self, name: str, rows: pa.Table, schema: pa.Schema) -> None:
         self.connection.register("new_rows", rows.rename_columns(schema.names).cast(schema))
-        self.connection.execute(f"INSERT INTO {name} SELECT * FROM new_rows")
+        self.connection.execute(f"INSERT INTO {name} ({', '.join(schema.names)}) SELECT * FROM new_rows")
         self.connection.unregister("new_rows")
 
 
@@ -160,8 +238,19 @@ def _not_loaded(opened: Capture, error: Exception) -> CaptureError:
     return CaptureError(opened.path, f"cannot be loaded into a database: {' '.join(str(error).split())}")
 
 
-def _refused(query: str, error: Exception) -> FilterError:
-    return FilterError(query, f"query: {printable(' '.join(str(error).split()))}")
+def _nodes(plan: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """All nodes of a plan."""
+    for node in plan:
+        yield node
+        yield from _nodes(node.get("children", []))
+
+
+def _refused(query: str, error: Exception, known: Iterable[str]) -> FilterError:
+    missing = NO_TABLE.search(str(error))
+    if missing is not None:
+        return FilterError(query, f"query: there is no table {printable(missing[1])}", hint=nearest(missing[1], known))
+    hint = "`show tables` lists the columns" if NO_COLUMN.search(str(error)) else ""
+    return FilterError(query, f"query: {printable(' '.join(str(error).split()))}", hint=hint)
 
 
 def _there(names: tuple[str, ...], known: Any) -> list[str]:
@@ -173,21 +262,17 @@ def _of_sql(schema: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(_plain(f.name), pa.timestamp("ns") if pa.types.is_timestamp(f.type) else f.type) for f in schema])
 
 
-def _texts(column: pa.Array) -> list[str]:
-    """Values of a result as text; null becomes empty."""
-    values = tables.readable(column).cast(pa.string()).to_pylist()
-    return ["" if value is None else printable(value) for value in values]
-
-
 def _plain(name: str) -> str:
     """`infiniband.bth.destqp` as a column of SQL: bth_destqp."""
     return name.removeprefix("infiniband.").removeprefix("_ws.col.").removeprefix("_ws.").replace(".", "_").replace("-", "_")
 
 
-def _has(table: Any, columns: list[Named]) -> Any:
-    """Rows of the chunk in which a structure of the columns occurs, bool[n]."""
+def _holds(name: str, table: ChunkTable) -> Bool:
+    """Rows of the chunk that the table of a name has, bool[n]."""
+    if name == "mads":
+        return table.located.at("mad") >= 0
     holds = np.zeros(len(table), np.bool_)
-    for column in columns:
-        for field in column.fields:
-            holds[table.occurrences(field.owner).rows] = True
+    for field in (field for column in named_columns(table.catalog, _there(PORTS, table.catalog.names)) for field in column.fields):
+        assert field.owner is not None
+        holds[table.occurrences(field.owner).rows] = True
     return holds

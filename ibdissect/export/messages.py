@@ -25,8 +25,6 @@ BATCH = 4096
 
 def batches(opened: Capture, shown: Shown | None = None) -> Iterator[pa.RecordBatch]:
     """The messages of a capture as record batches of SCHEMA; with `shown`, those whose first frame is selected."""
-    import pyarrow.compute as pc
-
     table = opened.answers(MESSAGE_NAMES).messages
     assert table is not None
     every = table.columns()
@@ -37,12 +35,12 @@ def batches(opened: Capture, shown: Shown | None = None) -> Iterator[pa.RecordBa
     for at in range(0, len(order), BATCH):
         some = every.take(order[at : at + BATCH])
         ends = [table.ends_of(place) for place in some.place.tolist()]
-        latency = pc.if_else(pa.array(some.latency_ns >= 0), decimal(some.latency_ns), pa.scalar(None, SECONDS))
         yield pa.RecordBatch.from_arrays([
             pa.array(np.array(MESSAGE_KINDS, object)[some.kind], pa.string()), pa.array([one.service for one in ends]),
             pa.array([str(one.source) for one in ends]), pa.array([str(one.destination) for one in ends]),
             pa.array([one.dest_qp if one.dest_qp >= 0 else None for one in ends], pa.int64()), pa.array(some.begin_ns).cast(TIME),
-            pa.array(some.first_frame), pa.array(some.last_frame), pa.array(some.ack_frame, mask=some.ack_frame == 0), latency,
+            pa.array(some.first_frame), pa.array(some.last_frame), pa.array(some.ack_frame, mask=some.ack_frame == 0),
+            decimal(some.latency_ns, some.latency_ns < 0),
             pa.array(some.bytes, mask=some.bytes < 0), pa.array(some.packets), pa.array(some.retries), pa.array(some.naks),
             pa.array(some.cnps), pa.array(some.complete),
         ], schema=SCHEMA)  # fmt: skip

@@ -11,10 +11,7 @@ from typing import IO, Any
 import numpy as np
 import pyarrow as pa
 
-from ibdissect.wire.text import printable
-
-FORMULA = frozenset("=+-@\t\r|%")
-"""Spreadsheets may run a cell that starts with one of these (OWASP, CSV injection)."""
+from . import csv
 
 
 def write(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes], ending: str) -> int:
@@ -37,18 +34,14 @@ def _arrow(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes]
 
 
 def _csv(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes]) -> int:
-    from pyarrow import csv
-
-    flat = pa.schema([pa.field(field.name, field.type if _written(field.type) else pa.string()) for field in schema])
-    with csv.CSVWriter(file, flat) as writer:
-        return _all((_cells(batch, flat) for batch in batches), writer.write_batch)
+    quoted = [not _written(field.type) or pa.types.is_string(field.type) for field in schema]
+    blocks = ([as_texts(_joined(column) if pa.types.is_list(column.type) else column) for column in batch.columns] for batch in batches)
+    return csv.write(schema.names, quoted, blocks, file)
 
 
-def _cells(batch: pa.RecordBatch, flat: pa.Schema) -> pa.RecordBatch:
-    """Rows for CSV: lists as comma-separated text, as in tshark; texts made harmless."""
-    columns = [_joined(column) if pa.types.is_list(column.type) else readable(column) for column in batch.columns]
-    columns = [_harmless(column) if pa.types.is_string(column.type) else column for column in columns]
-    return pa.RecordBatch.from_arrays(columns, schema=flat)
+def as_texts(column: pa.Array) -> list[str]:
+    """Values as text; null becomes empty."""
+    return ["" if value is None else value for value in readable(column).cast(pa.string()).to_pylist()]
 
 
 def readable(column: pa.Array) -> pa.Array:
@@ -97,26 +90,24 @@ def _joined(column: pa.Array) -> pa.Array:
     return pc.binary_join(lists, ",")
 
 
-def _harmless(column: pa.Array) -> pa.Array:
-    """Escape control characters, and prefix an apostrophe to formulas; works on each distinct text once."""
-    encoded = column.dictionary_encode()
-    known = [_cell(text) for text in encoded.dictionary.to_pylist()]
-    return pa.array(known, pa.string()).take(encoded.indices)
-
-
-def _cell(text: str) -> str:
-    text = printable(text)
-    return f"'{text}" if text.lstrip()[:1] in FORMULA and text.strip() else text
-
-
 def _jsonl(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes]) -> int:
-    template = "{" + ", ".join(f"{quoted(name).replace('%', '%%')}: %s" for name in schema.names) + "}\n"
+    return _all(batches, lambda batch: file.write("".join(f"{line}\n" for line in _objects(batch)).encode("ascii")))
 
-    def put(batch: pa.RecordBatch) -> None:
-        columns = [_json(column) for column in batch.columns]
-        file.write("".join(map(template.__mod__, zip(*columns, strict=True))).encode("ascii"))
 
-    return _all(batches, put)
+def _json_array(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes]) -> int:
+    rows = 0
+    for batch in batches:
+        for line in _objects(batch):
+            file.write(f"{',' if rows else '['}\n{line}".encode("ascii"))
+            rows += 1
+    file.write(b"\n]\n" if rows else b"[]\n")
+    return rows
+
+
+def _objects(batch: pa.RecordBatch) -> Iterable[str]:
+    """Each row as a JSON object."""
+    template = "{" + ", ".join(f"{quoted(name).replace('%', '%%')}: %s" for name in batch.schema.names) + "}"
+    return map(template.__mod__, zip(*(_json(column) for column in batch.columns), strict=True))
 
 
 def _json(column: pa.Array) -> list[str]:
@@ -144,5 +135,6 @@ def _all(batches: Iterable[pa.RecordBatch], put: Callable[[pa.RecordBatch], Any]
 
 
 _WRITERS: dict[str, Callable[[Iterable[pa.RecordBatch], pa.Schema, IO[bytes]], int]] = {
-    ".parquet": _parquet, ".arrow": _arrow, ".feather": _arrow, ".csv": _csv, ".jsonl": _jsonl, ".ndjson": _jsonl,
+    ".parquet": _parquet, ".arrow": _arrow, ".feather": _arrow, ".csv": _csv, ".json": _json_array,
+    ".jsonl": _jsonl, ".ndjson": _jsonl,
 }  # fmt: skip

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ibdissect import plugins as plugin_loader
 from ibdissect.capture.chunk import Chunk
@@ -12,19 +15,30 @@ from ibdissect.capture.index import FrameIndex
 from ibdissect.capture.opening import Source, open_capture
 from ibdissect.dissect.named_values import MESSAGE_NAMES
 from ibdissect.dissect.tree import Tree, dissect_row
-from ibdissect.errors import CaptureError
+from ibdissect.errors import CaptureError, ConfigError, FilterError
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.rule import Rule
+from ibdissect.wire.text import printable
 
 from .columns import Columns
 from .reading import Reading, plain_path
+from .tabular import missing_extra
 
 if TYPE_CHECKING:
     from ibdissect.dfilter.answers import Answers
+    from ibdissect.dfilter.computed import State
     from ibdissect.flow.reassembly import Reassembled
     from ibdissect.lint.result import CaptureReport
     from ibdissect.session.check import Options
     from ibdissect.subnet import SubnetFiles
+
+    from .findings import FindingsTable
+
+
+OVERVIEW = (
+    "frame.number", "frame.time_relative", "_ws.col.source", "_ws.col.destination", "_ws.col.protocol", "frame.len", "_ws.col.info",
+)  # fmt: skip
+"""Columns of a capture in a notebook."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +53,10 @@ class Frame:
     """Captured bytes as Wireshark shows them: without ERF pseudo-header; RoCE from the Ethernet header on."""
     link: int
     """Link type (197 and 247 InfiniBand, 1 Ethernet, ...)."""
+
+    def _repr_html_(self) -> str:  # without the bytes: they may hold keys
+        at = np.datetime64(self.time_ns, "ns")
+        return f"<p>Frame {self.number}: {len(self.data)} bytes, link type {self.link}, {at}Z</p>"
 
 
 class Capture(Reading):
@@ -61,6 +79,9 @@ class Capture(Reading):
         self._index: FrameIndex | None = None
         self._columns: Columns | None = None
         self._answers: Answers | None = None
+        self._codes: dict[int, list[str]] | None = None
+        self.options: Callable[[], Options] = self._options
+        """How findings are made where a filter or a column needs them."""
 
     def close(self) -> None:
         """Close the file."""
@@ -68,6 +89,11 @@ class Capture(Reading):
         if self._index is not None:
             self._index.close()
             self._index = None
+
+    def _repr_html_(self) -> str:
+        if not self.reader.again:
+            return f"<p>{escape(printable(self.path))}: a pipe, which can be read only once</p>"
+        return self.table().select(*OVERVIEW)._repr_html_()
 
     def __iter__(self) -> Iterator[Frame]:
         for chunk in self.chunks():
@@ -117,6 +143,42 @@ class Capture(Reading):
             self._answers = found
         return self._answers
 
+    def codes(self) -> Mapping[int, list[str]]:
+        """Codes of the findings in each frame; found in one check on first use. CaptureError for a pipe."""
+        if self._codes is None:
+            if not self.reader.again:
+                raise CaptureError(self.path, "must be read twice for its findings; a pipe can be read only once")
+            found: dict[int, list[str]] = {}
+            for finding in self.report(self.options()).findings:
+                found.setdefault(finding.frame, []).append(finding.code)
+            self._codes = found
+        return self._codes
+
+    @property
+    def hosts(self) -> Mapping[int, str]:
+        """Names of nodes by LID, from files about the subnet; empty without any."""
+        if self.subnet is None:
+            return {}
+        from ibdissect.subnet.names import names_of
+
+        return names_of(self.subnet).hosts
+
+    def state(self, names: Iterable[str]) -> State:
+        """What columns of these names need beyond their frames: findings, answers, names of nodes. ConfigError, CaptureError."""
+        from ibdissect.dfilter.computed import HOST_NAMES, State
+        from ibdissect.dissect.named_values import ANSWER_NAMES
+
+        wanted, state = set(names), State(presenter=self.presenter(), hide_keys=not self.show_keys)
+        if wanted & HOST_NAMES.keys():
+            if self.subnet is None:
+                raise ConfigError("ibdissect.src.node", "ibdissect.dst.node", "need files that say who is who", hint="name them: subnet")
+            state.hosts = self.hosts
+        if wanted & ANSWER_NAMES:
+            state.answers = self.answers(wanted)
+        if "ibdissect.code" in wanted:
+            state.findings = self.codes()
+        return state
+
     def _one(self, number: int) -> Chunk:
         index = self._indexed()
         if not 1 <= number <= index.frames:
@@ -134,20 +196,49 @@ class Capture(Reading):
         return self._index
 
     def table(self) -> Columns:
-        """Columns by filter name, over the whole capture: `table["infiniband.bth.p_key"].value`, `table.filter("...").to_arrow()`."""
+        """Columns by filter name, over the whole capture: `table["bth.p_key"].value`, `polars.DataFrame(table.filter("..."))`."""
         if self._columns is None:
             self._columns = Columns(self)
         return self._columns
 
-    def lint(self) -> list[Finding]:
-        """All findings of all rules, ordered by frame and code. Raises CaptureError if the capture cannot be read."""
+    def lint(
+        self, *, select: str | Iterable[str] = (), ignore: str | Iterable[str] = (), filter: str = "", max_findings: int | None = None
+    ) -> list[Finding]:
+        """The findings, ordered by frame and code. CaptureError if the capture cannot be read, ConfigError, FilterError.
+
+        `select` and `ignore` are codes, prefixes or names of rules, as for `ibdissect lint`. `filter`: only findings in frames that a
+        display filter selects; all frames are learnt from. `max_findings`: most findings per rule.
+        """
+        options = self._options(select, ignore, max_findings)
+        if filter:
+            from ibdissect.dfilter.compile import compile_filter
+
+            shown = compile_filter(filter, self.catalog, hide_keys=not self.show_keys, hosts=self.hosts)
+            if shown.codes or shown.ahead:
+                raise FilterError(filter, "the filter needs what is known only behind this check", hint="choose rules with select")
+            options.shown = shown
+        return self.report(options).findings
+
+    def findings(self, **options: Any) -> FindingsTable:
+        """What `lint` finds with the same options, as a table for Arrow, polars, DuckDB and pandas. ConfigError if pyarrow is missing."""
+        try:
+            from .findings import FindingsTable
+        except ModuleNotFoundError as error:
+            raise missing_extra(error) from error
+        return FindingsTable(self.lint(**options))
+
+    def _options(
+        self, selected: str | Iterable[str] = (), ignored: str | Iterable[str] = (), max_findings: int | None = None
+    ) -> Options:
+        """The options of a check with all rules, or those selected."""
+        from ibdissect.lint.rule_selection import select, split_codes
         from ibdissect.rules import load
         from ibdissect.session.check import Options
 
-        rules = [*load(), *self.plugin_rules]
-        return self.report(
-            Options(rules=rules, catalog=self.catalog, max_findings=None, show_keys=self.show_keys, subnet=self.subnet)
-        ).findings
+        wanted, unwanted = (split_codes([given] if isinstance(given, str) else given) for given in (selected, ignored))
+        rules = select([*load(), *self.plugin_rules], wanted, unwanted)
+        return Options(rules=rules, catalog=self.catalog, max_findings=max_findings, show_keys=self.show_keys, subnet=self.subnet)
+
 
     def report(self, options: Options) -> CaptureReport:
         """The report of a check with the given options. CaptureError if the capture cannot be read (a pipe only once)."""

@@ -9,19 +9,26 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.dfilter.computed import State
+from ibdissect.dfilter.names import names_of
+from ibdissect.dfilter.undeclared import column as undeclared
 from ibdissect.dissect import named_values
 from ibdissect.dissect.value import Presenter
-from ibdissect.errors import ConfigError
-from ibdissect.lint.finding import Finding
+from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.spec import BYTE_KINDS, Field, decode_text
+
+from .rows import Named, Rows, named_columns, texts
+from .tabular import Tabular, missing_extra, table_html
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ibdissect.dfilter.answers import Answers
     from ibdissect.dfilter.compile import Filter
+
+    from .arrow import ArrowColumns
 
 DEFAULT = (
     "frame.number", "frame.time", "frame.len", "_ws.col.source", "_ws.col.destination", "_ws.col.protocol",
@@ -37,10 +44,16 @@ class Source(Protocol):
     catalog: Catalog
     show_keys: bool
 
+    @property
+    def path(self) -> str: ...
+    @property
+    def hosts(self) -> Mapping[int, str]: ...
+
     def tables(self) -> Iterator[ChunkTable]: ...
     def answers(self, names: Iterable[str] = ()) -> Answers: ...
+    def codes(self) -> Mapping[int, list[str]]: ...
     def presenter(self) -> Presenter: ...
-    def lint(self) -> list[Finding]: ...
+    def state(self, names: Iterable[str]) -> State: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +70,14 @@ class Column:
         return len(self.frame)
 
 
-class Columns(Mapping[str, Column]):
-    """Columns by filter name, read from the capture on first use and kept. Keys in the arrays are not masked."""
+class Columns(Tabular):
+    """Columns by filter name, and the selected frames as rows. Keys are masked in rows, but not in the arrays of `table[name]`.
 
-    def __init__(self, capture: Source, only: Filter | None = None) -> None:
-        self._capture, self._only = capture, only
+    `table[name]` is read from the capture on first use and kept; rows are read each time.
+    """
+
+    def __init__(self, capture: Source, only: Filter | None = None, names: tuple[str, ...] = DEFAULT) -> None:
+        self._capture, self._only, self.names = capture, only, names
         self._found: dict[str, Column] = {}
 
     def filter(self, text: str) -> Columns:
@@ -72,91 +88,113 @@ class Columns(Mapping[str, Column]):
         from ibdissect.dfilter.compile import compile_filter  # loaded only when there is a filter
 
         both = text if self._only is None else f"({self._only.text}) and ({text})"
-        hide = not self._capture.show_keys
-        compile_filter(text, self._capture.catalog, hide_keys=hide)  # so that an error refers to this text alone
-        return Columns(self._capture, compile_filter(both, self._capture.catalog, hide_keys=hide))
+        catalog, hide, hosts = self._capture.catalog, not self._capture.show_keys, self._capture.hosts
+        compile_filter(text, catalog, hide_keys=hide)  # so that an error refers to this text alone
+        return Columns(self._capture, compile_filter(both, catalog, hide_keys=hide, hosts=hosts), self.names)
+
+    def select(self, *names: str) -> Columns:
+        """The same frames with other columns in their rows. FilterError for an unknown name."""
+        named_columns(self._capture.catalog, names)
+        return Columns(self._capture, self._only, names)
 
     def __getitem__(self, name: str) -> Column:
-        found = self._found.get(name)
-        if found is None:
+        (column,) = named_columns(self._capture.catalog, [name])
+        if column.name not in self._found:
             self.read([name])
-            found = self._found[name]
-        return found
+        return self._found[column.name]
+
+    def __contains__(self, name: str) -> bool:
+        return names_of(self._capture.catalog).find(name) is not None
 
     def read(self, names: Iterable[str]) -> None:
         """Read several columns in one pass. Raises FilterError for an unknown name."""
-        wanted = [name for name in names if name not in self._found]
-        fields = {name: named_values.fields_named(self._capture.catalog, name) for name in wanted}
-        parts: dict[str, list[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]]] = {name: [] for name in wanted}
+        wanted = named_columns(self._capture.catalog, [name for name in names if name not in self._found])
+        parts: dict[str, list[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]]] = {column.name: [] for column in wanted}
+        state = self._capture.state(parts)
         for table, chosen in self._chosen():
-            for name in wanted:
-                found = list(named_values.runs(table, fields[name]))
-                if found:
-                    rows, values = _joined(found)
-                    if self._only is not None:
-                        keep = np.isin(rows, chosen)
-                        rows, values = rows[keep], values[keep]
-                    parts[name].append((rows + table.chunk.first, values))
-        for name, pieces in parts.items():
-            if pieces:
-                column = Column(np.concatenate([rows for rows, _ in pieces]), np.concatenate([values for _, values in pieces]))
-            else:
-                column = Column(np.empty(0, np.int64), _nothing(fields[name][0]))
-            self._found[name] = column
+            state.begin(table)
+            for column in wanted:
+                rows, values = _of_chunk(column, table, state, chosen)
+                if len(rows):
+                    parts[column.name].append((rows + table.chunk.first, values))
+            state.end(table)
+        for column in wanted:
+            pieces = parts[column.name]
+            nothing = _nothing(column.fields[0]) if column.fields else np.empty(0, column.dtype)
+            self._found[column.name] = (
+                Column(np.concatenate([rows for rows, _ in pieces]), np.concatenate([values for _, values in pieces]))
+                if pieces
+                else Column(np.empty(0, np.int64), nothing)
+            )
 
     def frames(self) -> npt.NDArray[np.int64]:
         """Numbers of the selected frames, int64[n], ascending."""
         parts = [rows + table.chunk.first for table, rows in self._chosen()]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns, see `batches`."""
+        return self._arrow(self.names, False).schema
+
     def batches(self, *names: str, first: bool = False) -> Iterator[pa.RecordBatch]:
         """The selected frames as Arrow record batches, one row per frame, read lazily.
 
         Types are those of `ibdissect export`: integers as wide as the field, addresses as text, lists where a frame may have
         several values (`first`: only the first one), null for missing values and for keys unless the capture was opened with
-        `show_keys`. Without names, a summary of the frames. Raises FilterError for an unknown name, ConfigError if pyarrow is
-        not installed.
+        `show_keys`. Without names, those of `select`, else a summary of the frames. Raises FilterError for an unknown name,
+        ConfigError if pyarrow is not installed.
         """
-        made = self._arrow(names, first)
+        made = self._arrow(names or self.names, first)
         for table, rows in self._chosen():
             yield made.batch(table, rows)
 
     def to_arrow(self, *names: str, first: bool = False) -> pa.Table:
         """The same as one Arrow table; `.to_pandas()` or `polars.DataFrame(table)` makes a data frame of it."""
-        made = self._arrow(names, first)
+        made = self._arrow(names or self.names, first)
         import pyarrow as pa
 
         return pa.Table.from_batches([made.batch(table, rows) for table, rows in self._chosen()], schema=made.schema)
 
-    def __iter__(self) -> Iterator[str]:
-        names = self._capture.catalog.names
-        return (name for name in names if any(field.kind not in ("nested", "hole") for field in names[name]))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def _arrow(self, names: tuple[str, ...], first: bool) -> Any:
+    def _arrow(self, names: tuple[str, ...], first: bool) -> ArrowColumns:
         try:
-            from ibdissect.session.arrow import ArrowColumns, named_columns
+            from ibdissect.session.arrow import ArrowColumns
         except ModuleNotFoundError as error:
-            raise ConfigError(
-                "ibdissect[export]", str(error.name), "is not installed", hint="install it: python -m pip install 'ibdissect[export]'"
-            ) from error
-        columns = named_columns(self._capture.catalog, names or DEFAULT, first=first)
-        asked = {column.name for column in columns} & named_values.ANSWER_NAMES
-        answers = self._capture.answers(asked) if asked else None
-        return ArrowColumns(self._capture.catalog, columns, self._capture.presenter(), answers)
+            raise missing_extra(error) from error
+        columns = named_columns(self._capture.catalog, names, first=first)
+        return ArrowColumns(self._capture.catalog, columns, self._capture.presenter(), self._capture.state(one.name for one in columns))
+
+    def _repr_html_(self) -> str:
+        columns = named_columns(self._capture.catalog, self.names)
+        made = Rows(self._capture.catalog, columns, self._capture.presenter(), self._capture.state(one.name for one in columns))
+        cells = (
+            zip(*(texts(each, column) for each, column in zip(made.cells(table, rows), columns, strict=True)), strict=True)
+            for table, rows in self._chosen()
+        )
+        of = f"frames of {self._capture.path}" + (f" with {self._only.text}" if self._only is not None else "")
+        return table_html((column.name for column in columns), (row for some in cells for row in some), of)
 
     def _chosen(self) -> Iterator[tuple[ChunkTable, npt.NDArray[np.int64]]]:
         """Tables of the capture with their selected rows."""
         only = self._only
-        codes: dict[int, list[str]] = {}
-        if only is not None and only.codes:
-            for finding in self._capture.lint():
-                codes.setdefault(finding.frame, []).append(finding.code)
+        codes = self._capture.codes() if only is not None and only.codes else {}
         answers = self._capture.answers(only.names) if only is not None and only.ahead else None
         for table in self._capture.tables():
             yield table, np.arange(len(table)) if only is None else np.flatnonzero(only.rows(table, codes, answers))
+
+
+def _of_chunk(column: Named, table: ChunkTable, state: State, chosen: Int) -> tuple[Int, npt.NDArray[Any]]:
+    """The values of a column in the chosen rows of a chunk, unmasked: the row of each, and the values."""
+    if not column.fields:
+        rows, values, _ = undeclared(column.source, table, state, chosen)
+        return rows, values.astype(column.dtype, copy=False)
+    found = list(named_values.runs(table, column.fields))
+    if not found:
+        return np.empty(0, np.int64), np.empty(0, object)
+    rows, values = _joined(found)
+    if len(chosen) == len(table):
+        return rows, values
+    keep = np.isin(rows, chosen)
+    return rows[keep], values[keep]
 
 
 def _joined(found: list[named_values.Run]) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:

@@ -1,16 +1,18 @@
-"""What do findings look like as a table?"""
+"""What do findings look like as a table, for Arrow and all that reads it?"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
 from ibdissect.lint.finding import Finding
 from ibdissect.report.json import finding_object
-from ibdissect.session.arrow import TIME
 from ibdissect.wire.text import printable
+
+from .arrow import TIME
+from .tabular import Tabular, table_html
 
 _SPAN = pa.struct([("frame", pa.int64()), ("offset", pa.int64()), ("length", pa.int64())])
 _RELATED = pa.struct([("frame", pa.int64()), ("why", pa.string())])
@@ -25,7 +27,29 @@ SCHEMA = pa.schema([
 BATCH = 4096
 
 
-def batches(findings: Iterable[Finding]) -> Iterable[pa.RecordBatch]:
+class FindingsTable(Tabular):
+    """Findings as rows, from which Arrow, polars, DuckDB and pandas read."""
+
+    def __init__(self, findings: list[Finding]) -> None:
+        self.findings = findings
+
+    def __len__(self) -> int:
+        return len(self.findings)
+
+    def schema(self) -> pa.Schema:
+        """The columns: the keys of `lint --format json`, with `time` instead of `time_ns`."""
+        return SCHEMA
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, some at a time."""
+        return batches(self.findings)
+
+    def _repr_html_(self) -> str:
+        rows = ((each.severity.value, each.code, str(each.frame), each.message) for each in self.findings)
+        return table_html(("severity", "code", "frame", "message"), rows, f"{len(self)} findings")
+
+
+def batches(findings: Iterable[Finding]) -> Iterator[pa.RecordBatch]:
     """Findings as record batches of SCHEMA."""
     rows = []
     for finding in findings:

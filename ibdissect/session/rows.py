@@ -1,0 +1,207 @@
+"""Which values do filter names have in the rows of a chunk? A column for each name, a cell for each frame; no pyarrow here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct as Record
+
+from ibdissect.dfilter.computed import State
+from ibdissect.dfilter.names import Source, names_of
+from ibdissect.dfilter.undeclared import column as undeclared
+from ibdissect.dissect import named_values
+from ibdissect.dissect.value import Presenter
+from ibdissect.table.locate import EXTENDED_STRUCTS, Bool, Int
+from ibdissect.table.secrets import must_mask
+from ibdissect.table.table import HEADERS, ChunkTable
+from ibdissect.wire.catalog import BOTH, Catalog
+from ibdissect.wire.column import ComputedField
+from ibdissect.wire.spec import Field, decode_text
+from ibdissect.wire.text import plain_value, printable
+
+OF_KIND = {"uint": "int64", "bool": "bool", "abstime": "seconds", "reltime": "seconds", "none": "bool"}
+"""Types of values by kind, for names that are no declared fields; others are text."""
+OF_NAME = {"frame.time": "time", "frame.interface_id": "int32", "_ws.malformed": "text"}
+SEVERAL = frozenset({"ibdissect.code", "frame.comment", "tcp.port"})
+"""Names of the frame that may have several values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """One column."""
+
+    source: Source
+    """What the name means."""
+    name: str
+    """Canonical filter name."""
+    fields: tuple[Field[Any], ...]
+    """Empty for a name that no structure declares."""
+    type: str
+    """Type of one value: bool, integers as wide as the field (uint8 ... uint64, int32, int64), time (nanoseconds UTC), seconds (nine
+    decimals), text for all else: addresses, hex digits of bytes."""
+    repeats: bool
+    """Whether a frame may have several values; then a cell is a list."""
+
+    @property
+    def dtype(self) -> npt.DTypeLike:
+        """The NumPy type of its values."""
+        return {"text": object, "time": np.int64, "seconds": np.int64}.get(self.type, self.type)
+
+
+def named_columns(catalog: Catalog, names: Iterable[str], *, first: bool = False) -> list[Named]:
+    """The columns for filter names. Raises FilterError for an unknown name. `first`: only first values, no lists."""
+    found: dict[str, Named] = {}
+    for name in names:
+        fields = named_values.declared(catalog, name)
+        source = names_of(catalog).named(name)
+        if fields:
+            full = name if name in BOTH else fields[0].filter_name
+            found[full] = Named(source, full, fields, _type(fields), not first and _repeats(fields))
+        else:
+            kind = OF_NAME.get(source.name) or OF_KIND.get(source.kind, "text")
+            several = source.name in SEVERAL or bool(source.structs or source.fields)
+            found[source.name] = Named(source, source.name, (), kind, not first and several)
+    return list(found.values())
+
+
+def _type(fields: tuple[Field[Any], ...]) -> str:
+    if all(field.kind == "flag" for field in fields):
+        return "bool"
+    if any(isinstance(field, ComputedField) and field.kind == "uint" for field in fields):
+        return "int64"  # differences may be negative
+    if all(field.kind in ("uint", "flag", "pad") and field.bits <= 64 for field in fields):
+        bits = max(field.bits for field in fields)
+        return next(f"uint{width}" for width in (8, 16, 32, 64) if bits <= width)
+    return "text"
+
+
+def _repeats(fields: tuple[Field[Any], ...]) -> bool:
+    """Whether a frame may have several values; only the headers occur at most once per packet."""
+    if len(fields) > 1 or fields[0].count > 1:
+        return True
+    owner = fields[0].owner
+    assert owner is not None
+    return owner not in EXTENDED_STRUCTS and len(HEADERS.get(owner, ("", ""))) > 1
+
+
+class Cells(Record, frozen=True, eq=False):
+    """One column of some rows."""
+
+    values: npt.NDArray[Any]
+    """All entries of all rows: numbers, times in nanoseconds, or objects (str)."""
+    null: Bool
+    """Entries without a value: absent fields, masked keys."""
+    counts: Int | None = None
+    """Number of entries of each row, for columns of lists; None: one per row."""
+
+
+def texts(cells: Cells, column: Named) -> list[str]:
+    """Each cell as text: empty without a value, several values with commas between them."""
+    kind = column.type
+    if kind == "time":
+        found = [f"{text[:10]} {text[11:]}Z" for text in np.datetime_as_string(cells.values.view("M8[ns]")).tolist()]
+    elif kind == "bool":
+        found = np.where(cells.values, "true", "false").tolist()
+    else:
+        found = list(map(named_values.seconds_text if kind == "seconds" else printable if kind == "text" else str, cells.values.tolist()))
+    for place in np.flatnonzero(cells.null).tolist():
+        found[place] = ""
+    if cells.counts is None:
+        return found
+    stops = np.cumsum(cells.counts).tolist()
+    return [",".join(found[start:stop]) for start, stop in zip([0, *stops], stops, strict=False)]
+
+
+class Rows:
+    """Turns rows of chunks into cells. Pass the chunks of one capture in order."""
+
+    def __init__(self, catalog: Catalog, columns: list[Named], presenter: Presenter, state: State | None = None) -> None:
+        """`state`: findings, answers and names of nodes, for names that need them."""
+        self.catalog, self.columns, self.presenter = catalog, columns, presenter
+        self.state = state if state is not None else State()
+        self.state.presenter, self.state.hide_keys = presenter, not presenter.show_keys
+        self.masked = 0
+        """Number of values omitted so far because they are keys."""
+
+    @property
+    def numbers_keys(self) -> bool:
+        """Whether a column shows the numbers of masked keys, which requires the masker to see every frame."""
+        return any(column.name == "_ws.col.info" for column in self.columns)
+
+    def cells(self, table: ChunkTable, rows: Int) -> list[Cells]:
+        """The columns of the given rows of a chunk, ascending int64."""
+        self.state.begin(table)
+        found = [self._cells(table, rows, column) for column in self.columns]
+        self.state.end(table)
+        return found
+
+    def _cells(self, table: ChunkTable, rows: Int, column: Named) -> Cells:
+        """All occurrences of a name, or the first one per row; null where there is none or a key is masked."""
+        if column.fields:
+            parts = [run for run in named_values.runs(table, column.fields) if len(run.rows)]
+            pieces = [(run.rows, *self._values(table, run, column.type)) for run in parts]
+        else:
+            of_row, values, hidden = undeclared(column.source, table, self.state, rows)
+            parts, pieces = [], [(of_row, values.astype(column.dtype, copy=False), hidden)]
+            self.masked += 0 if self.presenter.show_keys else int(np.count_nonzero(hidden))
+        if len(pieces) == 1 and not column.repeats and np.array_equal(pieces[0][0], rows):
+            return Cells(pieces[0][1], pieces[0][2])
+        of_row, values, hidden = (
+            [np.concatenate(each) for each in zip(*pieces, strict=True)]
+            if pieces
+            else (np.empty(0, np.int64), np.empty(0, column.dtype), np.empty(0, np.bool_))
+        )
+        if len(parts) > 1:
+            order = np.lexsort((np.concatenate([run.at for run in parts]), of_row))
+            of_row, values, hidden = of_row[order], values[order], hidden[order]
+        per_row = np.bincount(of_row, minlength=len(table))
+        high = np.cumsum(per_row)[rows]
+        low = high - per_row[rows]
+        if not column.repeats:
+            there = low < high
+            if not len(of_row):
+                return Cells(np.full(len(rows), "" if column.type == "text" else 0, column.dtype), ~there)
+            take = np.minimum(low, len(of_row) - 1)
+            return Cells(values[take], ~there | hidden[take])
+        counts = high - low
+        ends = np.concatenate([[0], np.cumsum(counts)])
+        take = np.repeat(low - ends[:-1], counts) + np.arange(ends[-1])
+        return Cells(values[take], hidden[take], counts)
+
+    def _values(self, table: ChunkTable, run: named_values.Run, kind: str) -> tuple[npt.NDArray[Any], Bool]:
+        """Values of one field in the column's type, and which of them to hide."""
+        field = run.field
+        hidden = self._hidden(table, run)
+        if kind != "text":
+            assert not isinstance(run.values, list)
+            values = run.values.astype(kind, copy=False)
+            # Arrow's buffers, and so the file, keep the value under a null: overwrite it.
+            return np.where(hidden, values.dtype.type(0), values) if hidden.any() else values, hidden
+        if isinstance(run.values, list):
+            raw: list[Any] = run.values
+        elif run.values.ndim == 2:
+            raw = [row.tobytes() for row in run.values]
+        else:
+            raw = run.values.tolist()
+        known = {value: str(plain_value(field, decode_text(value) if field.kind == "text" else value)) for value in set(raw)}
+        texts = np.empty(len(raw), object)
+        texts[:] = [known[value] for value in raw]
+        return texts, hidden
+
+    def _hidden(self, table: ChunkTable, run: named_values.Run) -> Bool:
+        """Which values are keys, or raw bytes that contain a key."""
+        hidden = np.zeros(len(run.rows), np.bool_)
+        field = run.field
+        if self.presenter.show_keys:
+            return hidden
+        if field.secret:
+            assert not isinstance(run.values, list)
+            hidden = must_mask(field, run.values)
+        else:
+            hidden = named_values.tells_key(table, run)
+        self.masked += int(np.count_nonzero(hidden))
+        return hidden

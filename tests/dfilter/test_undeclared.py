@@ -1,0 +1,66 @@
+"""Do names that are no declared fields have the values in columns that filters see, and no bytes of keys?"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ibdissect
+from ibdissect.capture.writing import CaptureWriter
+from ibdissect.dfilter.computed import State
+from ibdissect.dfilter.names import names_of
+from ibdissect.dfilter.undeclared import column
+from ibdissect.errors import ConfigError, FilterError
+from tests.craft import erf_pcap, ethernet_pcap, native, smp
+
+KEY = 0x1122334455667788
+
+
+def test_comments_can_be_filtered_and_shown(tmp_path: Path) -> None:
+    with CaptureWriter(tmp_path / "x.pcapng") as writer:
+        for i in range(3):
+            writer.write(native(payload=bytes(8)), link=247, time_ns=10**18 + i, comments=[f"remark {i}", "twice"][: 3 - i])
+    with ibdissect.open(tmp_path / "x.pcapng") as capture:
+        table = capture.table()
+        assert table.filter('frame.comment contains "remark 1"').frames().tolist() == [2]
+        comments = table["frame.comment"]
+        assert comments.frame.tolist() == [1, 1, 2, 2, 3]
+        assert comments.value.tolist() == ["remark 0", "twice", "remark 1", "twice", "remark 2"]
+
+
+def test_the_summary_line_is_a_field_like_others() -> None:
+    with ibdissect.open(io.BytesIO(erf_pcap([native(payload=bytes(8)), smp(1, 0x11)]))) as capture:
+        table = capture.table()
+        info = table["_ws.col.Info"].value.tolist()
+        assert info[1] == capture.dissect(2).summary.info
+        assert table.filter('_ws.col.info contains "NodeInfo"').frames().tolist() == [2]
+        assert table.filter(f'_ws.col.info == "{info[0]}" && _ws.col.protocol == "RC"').frames().tolist() == [1]
+        assert table["frame.time_delta"].value.tolist() == [0, 1_000_000]
+
+
+def test_marks_and_structures_are_columns() -> None:
+    arp = bytes(12) + b"\x08\x06" + bytes(46)
+    with ibdissect.open(io.BytesIO(ethernet_pcap([arp, bytes(60)]))) as capture:
+        assert capture.table()["arp"].frame.tolist() == [1]
+        assert capture.table()["eth"].value.tolist() == [arp[:14].hex(), bytes(14).hex()]
+
+
+@pytest.mark.parametrize(("hide", "hidden"), [(True, [False, True]), (False, [False, False])])
+def test_bytes_with_keys_are_hidden(hide: bool, hidden: list[bool]) -> None:
+    with ibdissect.open(io.BytesIO(erf_pcap([smp(1, 0x11), smp(1, 0x11, m_key=KEY)]))) as capture:
+        (table,) = capture.tables()
+        for name in ("frame", "infiniband"):
+            source = names_of(capture.catalog).named(name)
+            of_row, values, found = column(source, table, State(hide_keys=hide), np.arange(2))
+            assert (of_row.tolist(), found.tolist()) == ([0, 1], hidden), name
+            assert f"{KEY:016x}" in values[1]
+
+
+def test_names_of_nodes_need_files() -> None:
+    with ibdissect.open(io.BytesIO(erf_pcap([native()]))) as capture, pytest.raises(ConfigError, match="need files that say who is who"):
+        capture.table()["ibdissect.src.node"]
+    with pytest.raises(FilterError, match="did you mean frame"):
+        names_of(capture.catalog).named("frame.nmber")

@@ -1,0 +1,33 @@
+"""Do cells hold what frames hold: types, nulls, lists?"""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+
+import ibdissect
+from ibdissect.session.rows import Rows, named_columns, texts
+from tests.craft import erf_pcap, ethernet_pcap, native, ud
+from tests.dissect.frames import ethernet_frames
+
+
+def lines(data: bytes, *names: str, show_keys: bool = False) -> tuple[list[list[str]], int]:
+    with ibdissect.open(io.BytesIO(data), show_keys=show_keys) as capture:
+        columns = named_columns(capture.catalog, names)
+        made = Rows(capture.catalog, columns, capture.presenter(), capture.state(names))
+        (table,) = capture.tables()
+        cells = made.cells(table, np.arange(len(table)))
+        return [texts(each, column) for each, column in zip(cells, columns, strict=True)], made.masked
+
+
+def test_absent_and_masked_values_are_empty() -> None:
+    data = erf_pcap([ud(b"x", q_key=0xC0FFEE), native(0x04, b"y")])
+    assert lines(data, "frame.number", "deth.q_key", "deth.srcqp") == ([["1", "2"], ["", ""], ["1", ""]], 1)
+    assert lines(data, "deth.q_key", show_keys=True) == ([[str(0xC0FFEE), ""]], 0)
+
+
+def test_several_values_of_a_frame_are_a_list() -> None:
+    data = ethernet_pcap(ethernet_frames())
+    ports, masked = lines(data, "udp.port", "frame.time", "tcp.port")
+    assert ports[0][0] == "49152,4791" and ports[1][0].endswith("Z") and set(ports[2]) == {""} and not masked

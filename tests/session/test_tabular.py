@@ -1,0 +1,71 @@
+"""Do Arrow, polars, DuckDB, pandas and notebooks read tables as they are, with all text escaped?"""
+
+from __future__ import annotations
+
+import io
+from importlib.util import find_spec
+
+import pytest
+
+import ibdissect
+from ibdissect.session.tabular import table_html
+from tests.craft import erf_pcap, native, smp
+
+FRAMES = [native(payload=bytes(8), slid=7), smp(2, 0x11), native(payload=bytes(8), slid=9)]
+
+
+@pytest.fixture
+def capture() -> ibdissect.Capture:
+    return ibdissect.open(io.BytesIO(erf_pcap(FRAMES)))
+
+
+def test_arrow_reads_a_table(capture: ibdissect.Capture) -> None:
+    pa = pytest.importorskip("pyarrow")
+    table = capture.table().select("frame.number", "lrh.slid")
+    assert pa.table(table).to_pydict() == {"frame.number": [1, 2, 3], "infiniband.lrh.slid": [7, 1, 9]}
+    assert pa.table(table.filter("lrh.slid == 9")).num_rows == 1
+    assert list(table)[2] == {"frame.number": 3, "infiniband.lrh.slid": 9}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", ["polars", "duckdb", "pandas"])
+def test_others_read_it(capture: ibdissect.Capture, library: str) -> None:
+    pytest.importorskip("pyarrow")
+    if find_spec(library) is None:
+        pytest.skip(f"needs {library}")
+    x = capture.table().select("frame.number", "lrh.slid")
+    if library == "polars":
+        import polars
+
+        found = polars.DataFrame(x)["infiniband.lrh.slid"].to_list()
+    elif library == "duckdb":
+        import duckdb
+
+        found = [row[1] for row in duckdb.sql("from x").fetchall()]
+    else:
+        import pandas
+
+        found = pandas.DataFrame(x)["infiniband.lrh.slid"].tolist()
+    assert found == [7, 1, 9]
+
+
+def test_notebooks_show_captures_frames_and_trees(capture: ibdissect.Capture) -> None:
+    shown = capture._repr_html_()
+    assert shown.count("<tr>") == 1 + len(FRAMES) and "SubnSet(NodeInfo)" in shown
+    assert "<td>2</td>" in capture.table().select("frame.number").filter("infiniband.mad")._repr_html_()
+    assert "NodeInfo" in capture.dissect(2)._repr_html_() and "link type" in capture.frame(1)._repr_html_()
+    pipe = ibdissect.open(Once(erf_pcap(FRAMES)))
+    assert "pipe" in pipe._repr_html_() and len(list(pipe)) == len(FRAMES)  # showing it has read nothing
+
+
+def test_text_is_escaped_and_tables_are_short() -> None:
+    html = table_html(["<b>"], [[f"<script>{i}\x1b"] for i in range(99)], "a & b")
+    assert "<script>" not in html and "<b>" not in html and "a &amp; b" in html and "\x1b" not in html
+    assert html.count("<tr>") == 11 and html.endswith("<p>...</p>")
+
+
+class Once(io.BytesIO):
+    """A pipe."""
+
+    def seekable(self) -> bool:
+        return False
