@@ -29,6 +29,8 @@ POLL = 0.2
 """Seconds between two polls of a growing file."""
 PIECE = 1 << 17
 """Compressed bytes read at once, and the smallest window of a pipe."""
+TOO_MUCH = "it unpacks to more than"
+"""How the reason begins why reading a compressed capture stopped at the limit."""
 UNPACKED_PIECE = 4096
 """Decompressed bytes requested at once: the most that is lost before corrupt compressed data."""
 MEMORY = 192 << 20
@@ -95,6 +97,13 @@ def read_up_to(source: io.RawIOBase, count: int) -> bytes:
     return head
 
 
+class Unpacking:
+    """What this process may unpack."""
+
+    most = 1 << 40
+    """Bytes of one compressed capture; the command line sets it."""
+
+
 def unpacked(raw: io.RawIOBase, path: str) -> io.RawIOBase:
     """The decompressed stream if the first bytes of `raw` say that it is compressed, else the same bytes."""
     head = read_up_to(raw, 6)
@@ -159,11 +168,12 @@ class ObjectBytes(io.RawIOBase):
 
 
 class Decompressed(io.RawIOBase):
-    """The bytes of a compressed stream; corrupt data ends it and sets `broken`."""
+    """The bytes of a compressed stream; corrupt data, or more than `Unpacking.most` bytes, end it and set `broken`."""
 
     def __init__(self, raw: io.RawIOBase, kind: bytes, path: str) -> None:
         self.broken: str | None = None
         self.rest = memoryview(b"")
+        self.unpacked = 0
         # Imported here and below only when needed: each takes a millisecond.
         from gzip import BadGzipFile
         from lzma import LZMAError
@@ -195,6 +205,10 @@ class Decompressed(io.RawIOBase):
             data: bytes = self.read_piece(UNPACKED_PIECE)
         except self.errors as error:
             self.broken = f"the {self.name} data breaks here ({error})"
+            return b""
+        self.unpacked += len(data)
+        if self.unpacked > Unpacking.most:
+            self.broken = f"{TOO_MUCH} {Unpacking.most:,} bytes (--max-unpacked)"
             return b""
         return data
 

@@ -53,6 +53,7 @@ def check_options(
         declared=Declared(config.rule, config.source) if config.rule else None,
         max_findings=max_findings,
         show_keys=common.show_keys,
+        max_unpacked=common.max_unpacked,
         timing=timing,
         shown=shown,
         severities=_severities(config, everything),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -66,6 +67,7 @@ class Common(Record, dict=True):
     subnet_time: str | None = None
     name_ports: bool = False
     show_keys: bool = False
+    max_unpacked: int | None = None
 
     @cached_property
     def settings(self) -> Config:
@@ -151,7 +153,8 @@ class Common(Record, dict=True):
 
     def refuse_capture_options(self) -> None:
         """Raise ConfigError for options that only a command on captures can obey."""
-        self.refuse("filter", "frames", "subnet", "subnet_time", "name_ports", "show_keys", reason="does nothing here: no capture is read")
+        names = ("filter", "frames", "subnet", "subnet_time", "name_ports", "show_keys", "max_unpacked")
+        self.refuse(*names, reason="does nothing here: no capture is read")
 
     def paint(self, stream: IO[str]) -> Paint:
         """The painter chosen by command line or configuration."""
@@ -161,6 +164,19 @@ class Common(Record, dict=True):
         """`say`, unless quiet."""
         if not self.quiet:
             say(text)
+
+
+def _limited(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
+    """The size in bytes, which is the limit of this process from now on."""
+    if text is None:
+        return None
+    size = re.fullmatch(r"(\d{1,18})([KMGT]?)", text.upper())
+    if size is None or not int(size[1]):
+        raise ConfigError("--max-unpacked", text, "is no size", hint="write 500M, 20G or 2T")
+    from ibdissect.capture.stream import Unpacking
+
+    Unpacking.most = int(size[1]) << 10 * ("KMGT".index(size[2]) + 1 if size[2] else 0)
+    return Unpacking.most
 
 
 common_options = grouped(
@@ -177,6 +193,10 @@ common_options = grouped(
     ),
     click.option("--subnet-time", metavar="TIME", help="When these files were true (2026-11-30T12:00), not their own times."),
     click.option("--names", "name_ports", is_flag=True, help="With --subnet: names of nodes in messages and columns."),
+    click.option(
+        "--max-unpacked", metavar="SIZE", callback=_limited,
+        help="Most bytes that a compressed capture may unpack to: 500M, 20G.  [1T]",
+    ),
     click.option("--show-keys", is_flag=True, help="Show M_Keys, SM_Keys, B_Keys, CC_Keys, Q_Keys and R_Keys unmasked."),
 )  # fmt: skip
 

@@ -15,7 +15,7 @@ from msgspec import field
 from ibdissect.capture.chunk import LINK_NAMES
 from ibdissect.capture.opening import Source
 from ibdissect.capture.remote import shown
-from ibdissect.capture.stream import calm
+from ibdissect.capture.stream import TOO_MUCH, Unpacking, calm
 from ibdissect.errors import CaptureError, IbdissectError
 from ibdissect.failures import Failures, collected
 from ibdissect.lint.engine import Linter, Occurred
@@ -73,6 +73,8 @@ class Options(Record, kw_only=True):
     max_findings: int | None = 100
     show_keys: bool = False
     timing: bool = False
+    max_unpacked: int | None = None
+    """Most bytes that a compressed capture may unpack to; None: the process's own limit."""
     threads: int = 1
     """If more than one, a second thread reads ahead."""
     shown: Shown | None = None
@@ -131,6 +133,7 @@ def _options(codes: list[str], rest: dict[str, Any]) -> Options:
 def check(source: Source, options: Options, *, progress: Progress | None = None, stop: Stop | None = None) -> CaptureReport:
     """Check one capture. Never raises because of its contents: an unreadable capture gives a report with an error."""
     try:
+        Unpacking.most = options.max_unpacked or Unpacking.most
         reading = open_reading(source, catalog=options.catalog, show_keys=options.show_keys)
     except CaptureError as error:
         if stop is not None and stop():
@@ -233,6 +236,8 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     report.seconds = {code: tally.seconds for code, tally in linter.tally.items()} if options.timing else {}
     if reading.damage and report.status == "ok":
         report.status = "truncated" if all(d.kind == "cut-off" for d in reading.damage) else "damaged"
+    if limited := [damage for damage in reading.damage if damage.reason.startswith(TOO_MUCH)]:
+        report.error = f"{report.path}: {limited[0].reason}; the rest was not checked"
     if failures:
         report.status, report.error = "failed", f"{report.path}: {failures.text()}"
     return report
