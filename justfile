@@ -23,6 +23,10 @@ lint:
 docs:
     python -m pytest tests/test_docs.py tests/test_guides.py tests/test_tutorial.py
 
+# the documentation as a site, at http://127.0.0.1:8000
+site:
+    mkdocs serve
+
 # lint a generated capture of one million packets against tshark, and record the figures
 bench capture="/tmp/ibdissect-million.pcap":
     test -e {{capture}} || python benchmarks/generate.py 1000000 {{capture}}

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -80,8 +81,18 @@ def test_a_reader_who_follows_the_page(page: Path, tmp_path: Path) -> None:
     assert ran > 2 and code
 
 
-def test_python_of_readme(tmp_path: Path) -> None:
-    blocks = re.findall(r"^```python\n(.*?)^```$", (REPO / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+def test_numbers_of_readme() -> None:
+    from ibdissect.rules import load
+
+    readme = (REPO / "README.md").read_text(encoding="utf-8")
+    (number,) = re.findall(r"\*\*More than (\d+) rules\*\*", readme)
+    assert len(load()) > int(number)
+    project = tomllib.loads((REPO / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert f"Python {project['requires-python'].removeprefix('>=')} or newer" in readme
+
+
+def test_python_of_the_page() -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```$", (REPO / "docs/commands.md").read_text(encoding="utf-8"), re.M | re.S)
     assert blocks
     for block in blocks:
         done = subprocess.run([sys.executable, "-c", block], cwd=REPO, capture_output=True, text=True, timeout=120, check=False)
