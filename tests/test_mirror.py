@@ -94,7 +94,7 @@ TOPICS = {
         "tutorial windows work"
     ),
     "capture": "window_memory",
-    "cli": "honest_ends main refusals",
+    "cli": "honest_ends main refusals sets",
     "dfilter": "corners keys recorded tshark",
     "export": "export",
     "fabric": "known_tables sa_answers shared changes_of_links",

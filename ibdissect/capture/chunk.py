@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 from msgspec import field
+
+if TYPE_CHECKING:
+    from ibdissect.capture.chained import Member
+    from ibdissect.capture.interfaces import Interfaces
+    from ibdissect.capture.records import Comments
 
 LINK_ETHERNET, LINK_SLL, LINK_ERF, LINK_IPOIB, LINK_INFINIBAND, LINK_SLL2 = 1, 113, 197, 242, 247, 276
 
@@ -82,7 +87,8 @@ class Damage:
     """A place where the container itself is damaged."""
 
     kind: str
-    """`cut-off`: the file ends inside a record. `damaged`: invalid record or impossible length."""
+    """`cut-off`: the file ends inside a record. `damaged`: invalid record or impossible length. Of a set also `missing`: members that
+    are not there, and `unreadable`: a member that is no capture."""
     offset: int
     """Byte position in the (decompressed) file."""
     frame: int
@@ -90,18 +96,45 @@ class Damage:
     reason: str
     resumed: int | None = None
     """Byte position where reading resumed; None if it stopped."""
+    file: str = ""
+    """The member of a set; `missing`: the one after the gap. Empty for a single file."""
 
 
 class Reader(Protocol):
     """An opened capture; `chunks` may be called repeatedly for a file, once for a pipe."""
 
     path: str
+    @property
+    def packed(self) -> bool:
+        """Whether it is compressed, so that positions of frames are not positions in the file."""
+
+    @property
+    def far(self) -> bool:
+        """Whether its bytes come over a network, so that it should be read once."""
+
+    members: list[Member]
+    """The files of a set, as far as they were begun; empty for a single file."""
     damage: list[Damage]
     """Filled while `chunks` runs."""
     link_types: list[int]
     """Link types seen so far, in order of first appearance."""
-    comments: dict[int, list[str]]
+    comments: Comments
     """pcapng comments by frame number, 0 for the whole capture; filled while `chunks` runs."""
+    interfaces: Interfaces | None
+    """Interfaces of a pcapng file by index, filled while `chunks` runs; None for other containers."""
 
-    def chunks(self) -> Iterator[Chunk]: ...
-    def close(self) -> None: ...
+    @property
+    def again(self) -> bool:
+        """Whether `chunks` may be called more than once: a file yes, a pipe no."""
+
+    def chunks(self) -> Iterator[Chunk]:
+        """The records from the first; raises CaptureError when called again for a pipe."""
+
+    def stop(self) -> None:
+        """Stop following a growing file: its current end is the end."""
+
+    def close(self) -> None:
+        """Stop following and close the file; the caller's file object stays open."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: object) -> None: ...

@@ -19,6 +19,8 @@ from ibdissect.errors import CaptureError
 SUFFIXES = (".pcap", ".pcapng", ".cap", ".erf", ".dmp", ".sniffer")
 PACKED = ("", ".gz", ".zst", ".xz")
 NAMES = tuple(suffix + packed for suffix in SUFFIXES for packed in PACKED)
+RING = re.compile(rf"(?:{'|'.join(map(re.escape, SUFFIXES))})\d*(?:{'|'.join(map(re.escape, PACKED))})$")
+"""NAMES, also with the number that `tcpdump -C` appends: x.pcap1."""
 
 
 class Found(Record):
@@ -130,7 +132,7 @@ def _directory(path: str, found: Found) -> list[str]:
 def _captures_below(path: str, found: Found) -> list[str]:
     files = []
     for file in below(path):
-        if file.lower().endswith(NAMES) and os.path.isfile(file):
+        if RING.search(file.lower()) and os.path.isfile(file):
             files.append(file)
         else:
             found.left_out += 1

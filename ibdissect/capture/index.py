@@ -7,6 +7,7 @@ unsigned type that holds them, or as the minimum alone if all rows are equal.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -17,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
+from ibdissect.capture.chained import Member
 from ibdissect.capture.chunk import Chunk
-from ibdissect.capture.remote import Remote
+from ibdissect.capture.remote import Remote, is_url
 from ibdissect.capture.scattered import Ints
 from ibdissect.capture.stream import SLACK
 from ibdissect.errors import CaptureError
@@ -68,11 +70,11 @@ class _Block(Record, frozen=True):
 class FrameIndex:
     """Frames by number; one thread may add, any thread may read.
 
-    `path` is an uncompressed file that can be read again. Without it (a pipe, a compressed file) the records are copied to an
-    unnamed temporary file, which disappears when the index is closed or the program ends.
+    `files` are uncompressed files that can be read again, which may grow in number. Without them (a pipe, a compressed file) the
+    records are copied to an unnamed temporary file, which disappears when the index is closed or the program ends.
     """
 
-    def __init__(self, path: str | Remote | None) -> None:
+    def __init__(self, files: Sequence[Member] | None) -> None:
         self._blocks: list[_Block] = []
         self._firsts: list[int] = []
         self._lock = threading.Lock()
@@ -83,9 +85,13 @@ class FrameIndex:
         """End of the last indexed frame in the (decompressed) file."""
         import tempfile
 
-        self._spool = None if path is not None else tempfile.TemporaryFile(prefix="ibdissect-")  # noqa: SIM115 - closed by close()
-        self._remote = path if isinstance(path, Remote) else None
-        self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)) if isinstance(path, str) else -1
+        self._spool = None if files is not None else tempfile.TemporaryFile(prefix="ibdissect-")  # noqa: SIM115 - closed by close()
+        self._files: Sequence[Member] = () if files is None else files
+        self._descriptor, self._opened = -1, ""
+        """The local file that is open, and the path of what is open."""
+        self._remote: Remote | None = None
+        if self._files:
+            self._file_at(0)
 
     def __enter__(self) -> FrameIndex:
         return self
@@ -96,13 +102,10 @@ class FrameIndex:
     def close(self) -> None:
         """Close the file; deletes the temporary copy."""
         with self._lock:
-            if self._descriptor >= 0:
-                os.close(self._descriptor)
-                self._descriptor = -1
+            self._leave()
+            self._files = ()
             if self._spool is not None:
                 self._spool.close()
-            if self._remote is not None:
-                self._remote.close()
 
     def add(self, chunk: Chunk) -> None:
         """Add the next chunk of the capture; raises OSError if the temporary copy cannot be written."""
@@ -203,23 +206,45 @@ class FrameIndex:
     def _read(self, into: npt.NDArray[np.uint8], position: int) -> int:
         """Read into an array; returns the number of bytes read."""
         done = 0
-        while self._remote is not None and done < len(into):
+        while done < len(into):
             try:
-                data = self._remote.read(position + done, len(into) - done)
-            except CaptureError:
-                data = b""  # as below
-            if not data:
-                return done
-            into[done : done + len(data)] = np.frombuffer(data, np.uint8)
-            done += len(data)
-        with self._lock:
-            descriptor = self._descriptor if self._spool is None else -1 if self._spool.closed else self._spool.fileno()
-            while done < len(into) and descriptor >= 0:
-                try:
-                    count = os.preadv(descriptor, [into[done:].data], position + done)
-                except OSError:
-                    break  # disk or network failure: keep what was read
-                if not count:
-                    break
-                done += count
+                with self._lock:
+                    file, begin, stop = self._file_at(position + done)
+                    wanted = into[done : stop - position]
+                    count = os.preadv(file, [wanted.data], position + done - begin) if isinstance(file, int) and file >= 0 else 0
+                if isinstance(file, Remote):
+                    data = file.read(position + done - begin, len(wanted))
+                    count = len(data)
+                    wanted[:count] = np.frombuffer(data, np.uint8)
+            except (OSError, CaptureError):
+                break  # disk or network failure, or a ring buffer removed the file: keep what was read
+            if not count:
+                break
+            done += count
         return done
+
+    def _file_at(self, position: int) -> tuple[int | Remote, int, int]:
+        """The file with the byte at `position` as a descriptor or Remote, and where its bytes begin and end; -1 if it is closed."""
+        if self._spool is not None:
+            return (-1 if self._spool.closed else self._spool.fileno()), 0, sys.maxsize
+        if not self._files:
+            return -1, 0, 0
+        number = bisect_right(self._files, position, key=lambda file: file.base) - 1
+        file = self._files[number]
+        if file.path != self._opened:
+            self._leave()
+            if is_url(file.path):
+                self._remote = Remote(file.path)
+            else:
+                self._descriptor = os.open(file.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+            self._opened = file.path
+        end = self._files[number + 1].base if number + 1 < len(self._files) else sys.maxsize
+        return self._remote if self._remote is not None else self._descriptor, file.base, end
+
+    def _leave(self) -> None:
+        """Close the file that is open."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        if self._remote is not None:
+            self._remote.close()
+        self._descriptor, self._remote, self._opened = -1, None, ""

@@ -80,11 +80,22 @@ class Interfaces:
             elif code in KEPT and len(value) == size and size + OPTION <= self._room:
                 kept.append((code, value))
                 self._room -= size + OPTION
+        link, snaplen = int.from_bytes(body[0:2], order), int.from_bytes(body[4:8], order)
+        self._append((link, snaplen, resolution, min(max(offset, -FAR), FAR)), tuple(kept))
+
+    def add(self, other: Interfaces, index: int) -> int:
+        """Add an interface of another file; returns its index here. Options beyond MAX_KEPT are left out."""
+        size = sum(len(value) + OPTION for _, value in other.options[index])
+        kept = other.options[index] if size <= self._room else ()
+        self._room -= size if kept else 0
+        self._append(tuple(other._columns[index]), kept)
+        return len(self) - 1
+
+    def _append(self, columns: tuple[int, ...], kept: tuple[tuple[int, bytes], ...]) -> None:
         if len(self) == len(self._columns):
             self._columns = np.concatenate((self._columns, np.zeros(len(self) + 16, _COLUMNS)))
-        link, snaplen = int.from_bytes(body[0:2], order), int.from_bytes(body[4:8], order)
-        self._columns[len(self)] = link, snaplen, resolution, min(max(offset, -FAR), FAR)
-        self.options.append(tuple(kept))
+        self._columns[len(self)] = columns
+        self.options.append(kept)
 
     def without_options(self) -> Interfaces:
         """The same interfaces without options."""

@@ -6,6 +6,7 @@ import io
 import os
 import stat
 import sys
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import IO
@@ -13,28 +14,39 @@ from typing import IO
 from msgspec.structs import replace
 
 from ibdissect.capture import pcap, pcapng, remote
+from ibdissect.capture.chunk import Reader
 from ibdissect.capture.erf import ErfRecords, looks_like_erf
 from ibdissect.capture.reader import CaptureReader, Origin
 from ibdissect.capture.records import Records
+from ibdissect.capture.sets import CaptureSet
 from ibdissect.capture.stream import GZIP, WINDOW, XZ, ZSTD, FileBytes, ObjectBytes, read_up_to, unpacked, waited
 from ibdissect.errors import CaptureError
 
 ERF_HEAD = 1 << 17
 """Bytes checked before a file without magic number is accepted as ERF; a record has at most 65535."""
 
-Source = str | os.PathLike[str] | IO[bytes]
+Source = str | os.PathLike[str] | IO[bytes] | CaptureSet
 
 
-def open_capture(source: Source, *, window: int = WINDOW, follow: bool = False) -> CaptureReader:
-    """Open a path, "-" (standard input) or a binary file object; raises CaptureError if it is not a capture.
+def open_capture(source: Source, *, window: int = WINDOW, follow: bool = False) -> Reader:
+    """Open a path, "-" (standard input), a binary file object or a set; raises CaptureError if it is not a capture.
 
     `window` is the number of bytes read at once. With `follow`, reading continues as the file grows, until `stop()`.
     """
+    if isinstance(source, CaptureSet):
+        from ibdissect.capture.chained import ChainedReader
+
+        return ChainedReader(source, partial(_open, window), follow=follow)
+    return _open(window, source, threading.Event() if follow else None)
+
+
+def _open(window: int, source: str | os.PathLike[str] | IO[bytes], follow: threading.Event | None) -> CaptureReader:
+    """Open a single capture; with `follow`, reading continues as the file grows, until the event is set."""
     origin = _origin(source)
     try:
         stream = unpacked(origin.start(), origin.path)
         packed = not isinstance(stream, ObjectBytes)
-        if packed and follow:
+        if packed and follow is not None:
             raise CaptureError(origin.path, "a compressed capture cannot be followed")
         head = read_up_to(stream, pcap.FILE_HEADER)
         if head[:4] not in pcap.MAGICS and head[:4] != pcapng.MAGIC:
@@ -72,7 +84,7 @@ def _container(head: bytes, path: str, broken: str | None) -> Callable[[], Recor
     raise CaptureError(path, f"not a capture: starts with {head[:8].hex(' ')}", hint="known are pcap, pcapng, ERF, also .gz .zst .xz")
 
 
-def _origin(source: Source) -> Origin:
+def _origin(source: str | os.PathLike[str] | IO[bytes]) -> Origin:
     """The bytes of `source`, still compressed."""
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)

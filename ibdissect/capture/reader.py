@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from msgspec import Struct as Record
 
@@ -14,6 +15,9 @@ from ibdissect.capture.pcap import no_infiniband
 from ibdissect.capture.pcapng import PcapngRecords
 from ibdissect.capture.records import Comments, Records
 from ibdissect.capture.stream import WINDOW, Windows
+
+if TYPE_CHECKING:
+    from ibdissect.capture.chained import Member
 
 PROBE = 1 << 18
 """Window size to look for the first interfaces of a pcapng file."""
@@ -36,19 +40,20 @@ class CaptureReader:
     """An opened capture; see `chunk.Reader`. Close it, or use it in a `with` statement."""
 
     def __init__(
-        self, origin: Origin, records: Callable[[], Records], *, window: int = WINDOW, follow: bool = False, packed: bool = False
-    ) -> None:
+        self, origin: Origin, records: Callable[[], Records], *, window: int = WINDOW, follow: threading.Event | None = None,
+        packed: bool = False,
+    ) -> None:  # fmt: skip
+        """With `follow`, reading continues as the file grows, until the event is set."""
         self.path = origin.path
+        self.members: list[Member] = []
         self.packed = packed
-        """Whether the capture is compressed, so that positions of frames are not positions in the file."""
         self.damage: list[Damage] = []
         self.comments = Comments()
         self._origin, self._records, self._window = origin, records, window
-        self._stop = threading.Event() if follow else None
+        self._stop = follow
         first = records()
         self.link_types: list[int] = first.link_types
         self.interfaces: Interfaces | None = first.interfaces if isinstance(first, PcapngRecords) else None
-        """Interfaces of a pcapng file by index, filled while `chunks` runs; None for other containers."""
         if isinstance(first, PcapngRecords) and origin.again:
             self._probe(first)
 

@@ -239,8 +239,10 @@ def say(text: str) -> None:
 
 def damage_text(path: str, damage: Any) -> str:
     """Damage in a capture file, as one line."""
+    if damage.kind in ("missing", "unreadable"):
+        return f"warning: {damage.file}: {damage.reason}" if damage.kind == "unreadable" else f"warning: {path}: {damage.reason}"
     went_on = f", reading went on at byte {damage.resumed}" if damage.resumed is not None else ""
-    return f"warning: {path}: {damage.kind} at byte {damage.offset}, after frame {damage.frame}: {damage.reason}{went_on}"
+    return f"warning: {damage.file or path}: {damage.kind} at byte {damage.offset}, after frame {damage.frame}: {damage.reason}{went_on}"
 
 
 @contextmanager

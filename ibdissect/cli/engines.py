@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from ibdissect.capture.sets import Unit
 from ibdissect.errors import ConfigError
 from ibdissect.session.spread import Engine
 
@@ -22,7 +23,7 @@ engine_option = click.option(
 
 
 @contextmanager
-def chosen_engine(name: str | None, jobs: int | None, files: Sequence[str], common: Common) -> Iterator[Engine[Any] | None]:
+def chosen_engine(name: str | None, jobs: int | None, files: Sequence[Unit], common: Common) -> Iterator[Engine[Any] | None]:
     """What makes a pool of processes; None for one process. ConfigError if the cluster cannot be used."""
     if name is None:
         if (jobs or 1) > 1 and len(files) > 1:

@@ -9,6 +9,7 @@ from typing import IO
 
 import click
 
+from ibdissect.capture.sets import Unit, files_of
 from ibdissect.cli.common import Common, common_options, progress_bar, say
 from ibdissect.cli.output import (
     FRAME_ENDINGS,
@@ -17,7 +18,9 @@ from ibdissect.cli.output import (
     max_findings_option,
     opened_capture,
     require_extra,
+    set_option,
     shown_of,
+    source_of,
     to_option,
 )
 from ibdissect.errors import ConfigError
@@ -27,7 +30,8 @@ FORMATS = ("parquet", "arrow", "csv", "jsonl", "pcap", "pcapng")
 
 
 @click.command(short_help="Write columns or frames to a file.")
-@click.argument("capture", metavar="CAPTURE")
+@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE")
+@set_option
 @to_option
 @click.option("--format", "format_", type=click.Choice(FORMATS), help="The format, whatever the name of FILE.  [csv if FILE is -]")
 @click.option("-e", "names", multiple=True, metavar="NAME", help="A column; repeat for more. `ibdissect fields` lists the names.")
@@ -37,8 +41,8 @@ FORMATS = ("parquet", "arrow", "csv", "jsonl", "pcap", "pcapng")
 @max_findings_option
 @common_options
 def command(
-    capture: str, target: str, format_: str | None, names: tuple[str, ...], first: bool, findings: bool, messages: bool, max_findings: int,
-    common: Common,
+    captures: tuple[str, ...], as_set: bool, target: str, format_: str | None, names: tuple[str, ...], first: bool, findings: bool,
+    messages: bool, max_findings: int, common: Common,
 ) -> int:  # fmt: skip
     """Write CAPTURE as a table (.parquet .arrow .feather .csv .jsonl) or its frames as a capture (.pcap .pcapng).
 
@@ -58,7 +62,8 @@ def command(
     if ending in TABLE_ENDINGS and (findings or messages or ending != ".csv"):
         require_extra("pyarrow")
     written = "standard output" if target == "-" else target
-    with opened_capture(capture, common) as opened, progress_bar([capture], quiet=common.quiet) as progress:
+    capture = source_of(captures, as_set)
+    with opened_capture(capture, common) as opened, progress_bar(files_of(capture), quiet=common.quiet) as progress:
         shown = shown_of(opened, common)
         if ending in FRAME_ENDINGS:
             from ibdissect.export.frames import write_frames
@@ -114,7 +119,7 @@ def command(
 
 
 @contextmanager
-def _written(target: str, source: str) -> Iterator[IO[bytes]]:
+def _written(target: str, source: Unit) -> Iterator[IO[bytes]]:
     """The file to write, or standard output for `-`."""
     if target == "-":
         yield sys.stdout.buffer

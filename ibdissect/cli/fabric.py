@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ibdissect.capture.chained import Member
 from ibdissect.capture.remote import shown
+from ibdissect.capture.sets import CaptureSet, files_of
 from ibdissect.cli.common import Common, common_options, progress_bar, say, write_json
-from ibdissect.cli.output import opened_capture
+from ibdissect.cli.output import opened_capture, set_option, source_of
 from ibdissect.errors import ConfigError
+from ibdissect.lint.set_members import members_object, named
 from ibdissect.wire.text import printable
 
 if TYPE_CHECKING:
@@ -22,7 +25,8 @@ Paint = Callable[[str, str], str]
 
 
 @click.command(short_help="The subnet as learnt from a capture.")
-@click.argument("capture", metavar="[CAPTURE]", required=False)
+@click.argument("captures", nargs=-1, metavar="[CAPTURE]")
+@set_option
 @click.option("--format", "format_", type=click.Choice(("text", "json", "dot")), default="text", show_default=True)
 @click.option("--dot", is_flag=True, help="The same as --format dot: a graph of nodes and links for Graphviz.")
 @click.option(
@@ -33,7 +37,9 @@ Paint = Callable[[str, str], str]
 )
 @click.option("--at", "at", type=click.IntRange(min=1), metavar="FRAME", help="What was known when this frame had been sent.")
 @common_options
-def command(capture: str | None, format_: str, dot: bool, written: str | None, at: int | None, common: Common) -> None:
+def command(
+    captures: tuple[str, ...], as_set: bool, format_: str, dot: bool, written: str | None, at: int | None, common: Common
+) -> None:
     """Print nodes, ports, links, LIDs, partitions, keys, subnet managers and forwarding; `-` reads standard input.
     Without CAPTURE: what the files of --subnet say.
 
@@ -45,9 +51,10 @@ def command(capture: str | None, format_: str, dot: bool, written: str | None, a
     dot = dot or format_ == "dot"
     if written is not None and (dot or format_ == "json"):
         raise ConfigError("--write", written, "says the format", hint="leave out --dot and --format")
+    capture = source_of(captures, as_set) if captures else None
     if capture is None and common.subnet_files is None:
         raise ConfigError("CAPTURE", "--subnet", "one of them must be given")
-    subnet, result = _learnt(capture, at, common)
+    subnet, result, members = _learnt(capture, at, common)
     if written in ("partitions.conf", "ibnetdiscover"):
         from ibdissect.subnet.writing import ibnetdiscover, partitions_conf
 
@@ -57,28 +64,29 @@ def command(capture: str | None, format_: str, dot: bool, written: str | None, a
     elif "json" in (format_, written):
         write_json(result)
     else:
-        click.echo("\n".join(lines(result, common.paint(sys.stdout), quiet=common.quiet)))
+        click.echo(named("\n".join(lines(result, common.paint(sys.stdout), quiet=common.quiet)), members))
 
 
-def _learnt(path: str | None, at: int | None, common: Common) -> tuple[Subnet, dict[str, Any]]:
-    """The subnet as learnt up to frame `at`, and its description."""
+def _learnt(path: str | CaptureSet | None, at: int | None, common: Common) -> tuple[Subnet, dict[str, Any], Sequence[Member]]:
+    """The subnet as learnt up to frame `at`, its description, and the files of a set."""
     from ibdissect.fabric import Follower
     from ibdissect.fabric.changes import Story
     from ibdissect.fabric.describe import describe
     from ibdissect.table.secrets import Masker, is_secret
 
     follower, story, frames, files, masker = Follower(), Story(), 0, common.subnet_files, Masker()
+    members: Sequence[Member] = ()
     if files is not None:
         from ibdissect.subnet import learn
 
         learn(follower.subnet, files.files)
     if path is not None:
-        with opened_capture(path, common) as opened, progress_bar([path], quiet=common.quiet) as progress:
+        with opened_capture(path, common) as opened, progress_bar(files_of(path), quiet=common.quiet) as progress:
             for table in opened.tables(until=at, progress=progress):
                 for event in follower.feed(table):
                     story.take(event)
                 frames += len(table)
-        masker = opened.masker
+        masker, members = opened.masker, opened.reader.members
         if at is not None and at > frames:
             say(f"note: {path} ends with frame {frames}, before --at {at}")
 
@@ -86,7 +94,9 @@ def _learnt(path: str | None, at: int | None, common: Common) -> tuple[Subnet, d
         return None if common.show_keys or not is_secret(kind, value) else masker.name(kind, value)
 
     described = describe(follower.subnet, key_text, files.known if files is not None else ())
-    return follower.subnet, {"schema": 1, "capture": path and shown(path), "frame": frames, **described, "events": _events(story)}
+    name = None if path is None else shown(str(path))
+    result = {"schema": 1, "capture": name, **members_object(members), "frame": frames, **described, "events": _events(story)}
+    return follower.subnet, result, members
 
 
 def _events(story: Story) -> list[dict[str, Any]]:

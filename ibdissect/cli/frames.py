@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
+from ibdissect.capture.chained import Member
 from ibdissect.dfilter.undeclared import column as undeclared
 from ibdissect.dissect import named_values, printers
 from ibdissect.dissect.bulk import JsonLines
@@ -19,6 +20,7 @@ from ibdissect.dissect.value import Presenter
 from ibdissect.dissect.walk import Walk
 from ibdissect.flow.transfers import Transfers, as_json
 from ibdissect.flow.transfers import outline as reassembled
+from ibdissect.lint.set_members import place, place_text
 from ibdissect.session.capture import Capture
 from ibdissect.session.rows import Named, named_columns
 from ibdissect.table.locate import Int
@@ -53,11 +55,13 @@ class _Plain:
 
 
 class SummaryLines(_Plain):
-    """One line per frame: number, seconds since the first frame, source, destination, protocol, length, info."""
+    """One line per frame: number (FILE:N of a set), seconds since the first frame, source, destination, protocol, length, info."""
 
-    def __init__(self, presenter: Presenter, paint: Paint, address: Callable[[str], str] | None = None) -> None:
-        """`address` gives the names of addresses."""
-        self.presenter, self.paint, self.address = presenter, paint, address
+    def __init__(
+        self, presenter: Presenter, paint: Paint, address: Callable[[str], str] | None = None, members: Sequence[Member] = ()
+    ) -> None:
+        """`address` gives the names of addresses; `members` are the files of a set."""
+        self.presenter, self.paint, self.address, self.members = presenter, paint, address, members
         self.first_ns: int | None = None
 
     def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
@@ -71,10 +75,10 @@ class SummaryLines(_Plain):
                 names = {address: self.address(address) for address in {*lines.source, *lines.destination}}
                 lines.source, lines.destination = ([names[address] for address in side] for side in (lines.source, lines.destination))
             times, lengths = table.chunk.time_ns[some].tolist(), table.chunk.length[some].tolist()
-            numbers = (some + table.chunk.first).tolist()
+            numbers = [place_text(self.members, number) for number in (some + table.chunk.first).tolist()]
             paint, origin = self.paint, self.first_ns or 0
             yield "".join(
-                f"{number:6d} {seconds(time - origin)}  {source:<15} → {destination:<15}  {paint(f'{protocol:<6}', 'protocol')}"
+                f"{number:>6} {seconds(time - origin)}  {source:<15} → {destination:<15}  {paint(f'{protocol:<6}', 'protocol')}"
                 f" {length:4d}  {printable(info)}\n"
                 for number, time, source, destination, protocol, length, info in zip(
                     numbers, times, lines.source, lines.destination, lines.protocol, lengths, lines.info, strict=True
@@ -91,8 +95,8 @@ def seconds(ns: int) -> str:
 class Json:
     """One JSON object per frame: one per line, or all in one array. The frame that ends an RMPP transfer has its records, too."""
 
-    def __init__(self, presenter: Presenter, *, lines: bool) -> None:
-        self.lines, self.first = lines, True
+    def __init__(self, presenter: Presenter, *, lines: bool, members: Sequence[Member] = ()) -> None:
+        self.lines, self.first, self.members = lines, True, members
         self.json = JsonLines(presenter)
         self.transfers = Transfers()
 
@@ -107,6 +111,9 @@ class Json:
             if frame in ended and len(ended[frame].segments) > 1:
                 whole = json.dumps(as_json(ended[frame], table.catalog, self.json.presenter))
                 line = f'{line[:-1]}, "reassembled": {whole}}}'
+            if self.members:
+                path, number = place(self.members, frame)
+                line = f'{{"file": {json.dumps(printable(path))}, "file_frame": {number}, {line[1:]}'
             if self.lines:
                 yield line + "\n"
             else:
@@ -255,13 +262,13 @@ def _trees(form: Callable[[Tree, Paint], str]) -> MakePrinter:
 MakePrinter = Callable[[Capture, tuple[str, ...], Paint], Printer]
 """Called with the capture, the names given with -e, and the painter."""
 PRINTERS: dict[str, MakePrinter] = {
-    "summary": lambda opened, _, paint: SummaryLines(opened.presenter(), paint),
+    "summary": lambda opened, _, paint: SummaryLines(opened.presenter(), paint, members=opened.reader.members),
     "tree": _trees(printers.outline),
     "dump": _trees(printers.dump),
     "dotted": _trees(printers.dotted),
     "scapy": lambda opened, _, __: ScapyText(opened),
-    "json": lambda opened, _, __: Json(opened.presenter(), lines=False),
-    "jsonl": lambda opened, _, __: Json(opened.presenter(), lines=True),
+    "json": lambda opened, _, __: Json(opened.presenter(), lines=False, members=opened.reader.members),
+    "jsonl": lambda opened, _, __: Json(opened.presenter(), lines=True, members=opened.reader.members),
     "fields": lambda opened, names, _: FieldLines(opened, names),
 }
 """The formats of `show`."""

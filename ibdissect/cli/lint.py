@@ -6,7 +6,7 @@ import gc
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,11 +14,12 @@ from msgspec import Struct as Record
 
 from ibdissect import report as formats
 from ibdissect.capture.remote import shown
+from ibdissect.capture.sets import Unit, files_of, rings, sets_of
 from ibdissect.cli.checking import check_options
 from ibdissect.cli.common import Common, common_options, grouped, progress_bar, say
 from ibdissect.cli.engines import chosen_engine, engine_option
 from ibdissect.cli.interrupted import INTERRUPTED, Interruptions
-from ibdissect.cli.output import captures_of, require_extra, same_file, write_text
+from ibdissect.cli.output import captures_of, require_extra, same_file, set_files, write_text
 from ibdissect.errors import CaptureError, ConfigError
 from ibdissect.lint.result import CaptureReport
 from ibdissect.lint.rule_selection import split_codes
@@ -63,6 +64,7 @@ class Wanted(Record):
     timing: bool
     jobs: int | None
     engine: str | None
+    as_set: bool
 
 
 @click.command(short_help="Check captures against the rules.")
@@ -94,6 +96,7 @@ class Wanted(Record):
         help="Check N captures at a time, in processes. Default: one, with a second thread that reads ahead; 1 goes without that thread.",
     ),
     engine_option,
+    click.option("--set", "as_set", is_flag=True, help="Check the files of a ring buffer, or all others given, as one capture."),
 )
 @common_options
 def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
@@ -117,7 +120,10 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
         gc.enable()
     rules = options.rules
     options.threads = min(2, os.cpu_count() or 1) if wanted.jobs is None and wanted.engine is None else 1
-    files = captures_of(paths)
+    units: Sequence[Unit] = sets_of(set_files(paths)) if wanted.as_set else captures_of(paths)
+    files = [file for unit in units for file in files_of(unit)]
+    for name, parts in rings(files).items() if not wanted.as_set else ():
+        common.tell(f"note: these {len(parts)} files look like one ring buffer: --set checks {name} as one capture")
     for option, target in (("--output", output), ("--write-baseline", write_baseline)):
         if target is not None and any(same_file(target, file) for file in files):
             raise ConfigError(option, target, "is one of the captures to check", hint="name another file")
@@ -135,11 +141,11 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
     paint = common.paint(sys.stdout) if stream else text_report.plain
     reports: list[CaptureReport] = []
     with (
-        chosen_engine(wanted.engine, wanted.jobs, files, common) as engine,
-        progress_bar(files, quiet=common.quiet, by_capture=engine is not None) as progress,
+        chosen_engine(wanted.engine, wanted.jobs, units, common) as engine,
+        progress_bar(list(map(str, units)) if engine is not None else files, quiet=common.quiet, by_capture=engine is not None) as progress,
         Interruptions() as asked,
     ):
-        for report in check_many(files, options, engine=engine, progress=progress, stop=asked.stop):
+        for report in check_many(units, options, engine=engine, progress=progress, stop=asked.stop):
             if known is not None:
                 known.apply(report)
             reports.append(report)
@@ -148,7 +154,7 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
             if stream:
                 click.echo(text_report.capture_text(report, paint), nl=False)
         if asked.stop():
-            reports += [CaptureReport(path=shown(path), status="interrupted") for path in files[len(reports) :]]
+            reports += [CaptureReport(path=shown(str(unit)), status="interrupted") for unit in units[len(reports) :]]
     # Do not write a baseline after an interrupted check: it would be incomplete.
     compared = known.finish() if known is not None and not (asked.stop() and write_baseline is not None) else None
     if not stream:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ibdissect.capture.discover import discover
+from ibdissect.capture.sets import Unit, one_set
 from ibdissect.cli.common import Common, damage_text, say
 from ibdissect.errors import CaptureError, ConfigError
 
@@ -25,6 +26,8 @@ max_findings_option = click.option(
     "--max-findings", type=click.IntRange(min=1), default=10_000, show_default=True, metavar="N", help="Findings per rule."
 )
 to_option = click.option("--to", "target", required=True, metavar="FILE", help="File to write, replaced once all is written.")
+
+set_option = click.option("--set", "as_set", is_flag=True, help="Read several files, such as a ring buffer's, as one capture.")
 
 FRAME_ENDINGS = {".pcap": "pcap", ".cap": "pcap", ".pcapng": "pcapng", ".ntar": "pcapng"}
 """Extensions of captures, and the container format of each."""
@@ -78,8 +81,24 @@ def _options(common: Common) -> Options:
     return check_options(common, max_findings=None)
 
 
+def source_of(paths: tuple[str, ...], as_set: bool) -> Unit:
+    """The capture that the arguments of a command name: a single path, or with --set all files as one."""
+    if as_set:
+        return one_set(set_files(paths))
+    if len(paths) > 1:
+        raise ConfigError("CAPTURE", paths[1], "is a second capture", hint="--set reads several files as one capture")
+    return paths[0]
+
+
+def set_files(paths: tuple[str, ...]) -> list[str]:
+    """The files that --set reads. Raises ConfigError for standard input."""
+    if "-" in paths:
+        raise ConfigError("--set", "-", "standard input cannot be part of a set")
+    return captures_of(paths)
+
+
 @contextmanager
-def opened_capture(path: str, common: Common) -> Iterator[Capture]:
+def opened_capture(path: Unit, common: Common) -> Iterator[Capture]:
     """Open a command's capture; at the end, print where it was damaged."""
     from ibdissect.session.capture import Capture
 

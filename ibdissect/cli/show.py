@@ -9,17 +9,20 @@ import click
 
 from ibdissect.cli.common import Common, common_options
 from ibdissect.cli.frames import PRINTERS, SummaryLines
-from ibdissect.cli.output import opened_capture, shown_of
+from ibdissect.cli.output import opened_capture, set_option, shown_of, source_of
 from ibdissect.errors import ConfigError
 
 
 @click.command(short_help="Print frames, in one of many formats.")
-@click.argument("capture", metavar="CAPTURE")
+@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE")
+@set_option
 @click.option("--format", "format_", type=click.Choice(tuple(PRINTERS)), help="How to print a frame.  [summary; fields with -e]")
 @click.option("-e", "names", multiple=True, metavar="NAME", help="A field to print; repeat for more. Columns are separated by tabs.")
 @click.option("--count", is_flag=True, help="Print only how many frames match.")
 @common_options
-def command(capture: str, format_: str | None, names: tuple[str, ...], count: bool, common: Common) -> int:
+def command(
+    captures: tuple[str, ...], as_set: bool, format_: str | None, names: tuple[str, ...], count: bool, common: Common
+) -> int:
     """Print the frames of CAPTURE (a file, or `-` for standard input).
 
     Exit status 0, also for a damaged capture, which is printed up to the damage; 2 if it cannot be read.
@@ -31,7 +34,7 @@ def command(capture: str, format_: str | None, names: tuple[str, ...], count: bo
         raise ConfigError("-e", names[0], f"fields are printed by --format fields, not {chosen}")
     if chosen == "fields" and not names and not count:
         raise ConfigError("--format", "fields", "needs at least one field", hint="name fields with -e; `ibdissect fields` lists them")
-    with opened_capture(capture, common) as opened:
+    with opened_capture(source_of(captures, as_set), common) as opened:
         wanted = shown_of(opened, common)
         if count:
             click.echo(sum(len(rows) for _, rows in selected(opened, wanted)))

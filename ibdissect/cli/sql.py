@@ -6,17 +6,19 @@ import sys
 
 import click
 
+from ibdissect.capture.sets import files_of
 from ibdissect.cli.common import Common, common_options, progress_bar
-from ibdissect.cli.output import findings_of, opened_capture, require_extra, shown_of
+from ibdissect.cli.output import findings_of, opened_capture, require_extra, set_option, shown_of, source_of
 
 
 @click.command(short_help="Query a capture with SQL.")
-@click.argument("capture", metavar="CAPTURE")
+@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE")
 @click.argument("query", metavar="QUERY")
+@set_option
 @click.option("-e", "names", multiple=True, metavar="NAME", help="Another column of `packets`; repeat for more.")
 @click.option("--format", "format_", type=click.Choice(("text", "csv", "json", "jsonl")), default="text", show_default=True)
 @common_options
-def command(capture: str, query: str, names: tuple[str, ...], format_: str, common: Common) -> int:
+def command(captures: tuple[str, ...], query: str, as_set: bool, names: tuple[str, ...], format_: str, common: Common) -> int:
     """Run QUERY (DuckDB's SQL) over the tables packets, mads, messages, findings and ports of CAPTURE.
 
     Columns are named after filter fields, with underscores for dots and without `infiniband.`: bth_destqp. `show tables` lists
@@ -26,10 +28,11 @@ def command(capture: str, query: str, names: tuple[str, ...], format_: str, comm
     require_extra("duckdb", "pyarrow")
     from ibdissect.export.database import Database
 
+    capture = source_of(captures, as_set)
     with opened_capture(capture, common) as opened:
         shown = shown_of(opened, common)
         with (
-            progress_bar([capture], quiet=common.quiet) as progress,
+            progress_bar(files_of(capture), quiet=common.quiet) as progress,
             Database(opened, shown, names, lambda: findings_of(opened, common, shown).findings, progress) as database,
         ):
             if format_ == "text":

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import click
 
+from ibdissect.capture.chained import Member
 from ibdissect.capture.remote import shown as shown_name
+from ibdissect.capture.sets import files_of
 from ibdissect.cli.common import Common, common_options, progress_bar, write_json
-from ibdissect.cli.output import opened_capture, shown_of
+from ibdissect.cli.output import opened_capture, set_option, shown_of, source_of
+from ibdissect.lint.set_members import members_object, place_text
 
 
 @click.command(short_help="What is in a capture: protocols, MADs, OpCodes, addresses, response times.")
-@click.argument("capture", metavar="CAPTURE")
+@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE")
+@set_option
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
 @click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Length of the long lists.")
 @common_options
-def command(capture: str, format_: str, top: int, common: Common) -> None:
+def command(captures: tuple[str, ...], as_set: bool, format_: str, top: int, common: Common) -> None:
     """Print statistics of a capture; `-` reads standard input.
 
     -Y and --frames limit what is counted, but response times, connections, streams and messages are followed in all frames.
     """
     from ibdissect.flow.statistics import Statistics
 
-    with opened_capture(capture, common) as opened, progress_bar([capture], quiet=common.quiet) as progress:
+    capture = source_of(captures, as_set)
+    with opened_capture(capture, common) as opened, progress_bar(files_of(capture), quiet=common.quiet) as progress:
         shown = shown_of(opened, common)
         statistics = Statistics(opened.catalog)
         for table in opened.tables(keys=False, progress=progress):
@@ -35,13 +40,13 @@ def command(capture: str, format_: str, top: int, common: Common) -> None:
         for entry in result["conversations"]:
             entry |= {end: names.address(entry[end]) for end in ("source", "destination")}
     if format_ == "json":
-        write_json({"schema": 1, "capture": shown_name(capture), **result})
+        write_json({"schema": 1, "capture": shown_name(str(capture)), **members_object(opened.reader.members), **result})
         return
-    click.echo("\n".join(lines(result, common.paint(sys.stdout))))
+    click.echo("\n".join(lines(result, common.paint(sys.stdout), opened.reader.members)))
 
 
-def lines(result: dict[str, Any], paint: Callable[[str, str], str]) -> Iterator[str]:
-    """The result as text."""
+def lines(result: dict[str, Any], paint: Callable[[str, str], str], members: Sequence[Member] = ()) -> Iterator[str]:
+    """The result as text; `members`: the files of a set."""
     seconds = (result["last_ns"] - result["first_ns"]) / 1e9
     yield f"{result['frames']} frames, {result['bytes']} bytes, {seconds:.3f} s, {result['malformed']} malformed"
     yield from table_lines("Protocol hierarchy", [
@@ -69,12 +74,14 @@ def lines(result: dict[str, Any], paint: Callable[[str, str], str]) -> Iterator[
         yield ""
         yield paint("Connections", "path") + "  " + ", ".join(f"{count} {name}" for name, count in result["connections"].items())
     yield from table_lines("", [
-        (str(e["frame"]), e["service"], e["active"], _queue_pair(e["active_qpn"]), e["passive"], _queue_pair(e["passive_qpn"]),
+        (place_text(members, e["frame"]), e["service"],
+         e["active"], _queue_pair(e["active_qpn"]), e["passive"], _queue_pair(e["passive_qpn"]),
          _or_dash(e["mtu"]), str(e["retry_count"]), _time(e["setup_ns"]), e["outcome"], e["alternate_path"] or "")
         for e in result["connection_list"]
     ], ("frame", "", "active", "QP", "passive", "QP", "MTU", "retries", "set up in", "outcome", "alternate path"), paint)  # fmt: skip
     yield from table_lines("Datagram services (SIDR)", [
-        (str(e["frame"]), e["source"], e["destination"], f"0x{e['service_id']:016x}", str(e["requests"]), _queue_pair(e["qpn"]),
+        (place_text(members, e["frame"]), e["source"],
+         e["destination"], f"0x{e['service_id']:016x}", str(e["requests"]), _queue_pair(e["qpn"]),
          e["outcome"]) for e in result["datagram_services"]
     ], ("frame", "from", "to", "service", "requests", "QP", "outcome"), paint)  # fmt: skip
     yield from table_lines("Streams", [

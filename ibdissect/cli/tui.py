@@ -10,22 +10,25 @@ import click
 
 from ibdissect.capture.remote import shown
 from ibdissect.cli.common import Common, common_options
+from ibdissect.cli.output import set_option, source_of
 from ibdissect.errors import CaptureError
 
 
 @click.command(short_help="Open a capture in the terminal UI.")
-@click.argument("capture", metavar="CAPTURE")
-@click.option("--follow", is_flag=True, help="Go on reading while the file grows.")
+@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE")
+@set_option
+@click.option("--follow", is_flag=True, help="Go on reading while the file grows; with --set also the files after it.")
 @common_options
-def command(capture: str, follow: bool, common: Common) -> None:
+def command(captures: tuple[str, ...], as_set: bool, follow: bool, common: Common) -> None:
     """Browse CAPTURE (a file, or `-` for a pipe). Press ? for the keys.
 
     Exit status 2: the capture cannot be opened, or standard output is not a terminal (use `ibdissect show` instead).
     """
+    capture = source_of(captures, as_set)
     in_browser = os.environ.get("TEXTUAL_DRIVER", "").startswith("textual.drivers.web_driver:")  # started by `ibdissect serve`
     if not sys.stdout.isatty() and not in_browser:
-        name = shown(capture)
-        hint = f"print the frames with: ibdissect show {name}"
+        name = shown(str(capture))
+        hint = f"print the frames with: ibdissect show {' '.join(map(shown, captures))}"
         raise CaptureError(name, "the terminal UI needs a terminal on standard output", hint=hint)
     common.refuse("frames", reason="the terminal UI shows all frames", hint="use -Y 'frame.number in {1..10}'")
     from ibdissect.cli.checking import check_options

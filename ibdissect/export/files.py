@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import IO
 
 from ibdissect.capture.opening import Source
+from ibdissect.capture.sets import files_of
 from ibdissect.errors import CaptureError, ConfigError
 
 
@@ -20,7 +21,7 @@ def replacing(target: str, source: Source | None = None, option: str = "--to") -
     be written, ConfigError if the target is the capture being read.
     """
     path = os.path.realpath(target)
-    if isinstance(source, str | os.PathLike) and os.path.exists(path) and os.path.exists(source) and os.path.samefile(source, path):
+    if os.path.exists(path) and any(os.path.exists(file) and os.path.samefile(file, path) for file in files_of(source)):
         raise ConfigError(option, target, "is the capture itself", hint="name another file")
     if os.path.exists(path) and not os.path.isfile(path):
         raise CaptureError(target, "cannot be written: is no regular file")

@@ -67,9 +67,9 @@ class Related:
     """0 for a line of a file. Rules give the negative number of `fabric.file_lines`, which the engine replaces."""
     why: str
     file: str = ""
-    """The subnet file; empty for a frame."""
+    """The subnet file, or the member of a set that holds the frame; empty for a frame of a single file."""
     line: int = 0
-    """Its line, from 1; 0: the file as a whole."""
+    """Its line, from 1; 0: the file as a whole. In the member of a set: the frame."""
 
     @property
     def place(self) -> str:
@@ -109,6 +109,10 @@ class Finding:
     capture: str = ""
     starts: int | None = None
     """Where the frame starts in the capture's file; None if it is compressed or the frame was no longer at hand."""
+    file: str = ""
+    """The member of a set that holds the frame; empty for a single file."""
+    file_frame: int = 0
+    """The frame in that member."""
     field: str | None = None
     value: Any = None
     spans: tuple[Span, ...] = ()
@@ -116,6 +120,11 @@ class Finding:
     evidence: Evidence = Evidence.SEEN
     count: int = 1
     reference: str = ""
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The file that holds the frame, and the number of the frame in it."""
+        return (self.file, self.file_frame) if self.file else (self.capture, self.frame)
 
     def secrets(self) -> list[Secret]:
         """Key values in the arguments and in the reported value."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ibdissect.capture.chained import Member
+
 from .finding import Finding
 
 
@@ -12,6 +14,8 @@ class CaptureReport:
     """The result of checking one capture."""
 
     path: str
+    members: tuple[Member, ...] = ()
+    """The files of a set; empty for a single file."""
     frames: int = 0
     checked: int = 0
     """Frames that were checked: all, or those that -Y and --frames select."""

@@ -34,9 +34,9 @@ def github_text(reports: list[CaptureReport], run: Run) -> str:
         if report.incomplete is not None:
             lines["error"].append(_annotation("error", report.path, report.status, printable(report.incomplete)))
     for finding in worst_first(reports):
-        kind = LEVELS[finding.severity.value]
-        text = f"frame {finding.frame}: {finding.message}"
-        lines[kind].append(_annotation(kind, finding.capture, f"{finding.code} {finding.name}", text))
+        kind, (file, frame) = LEVELS[finding.severity.value], finding.place
+        text = f"frame {frame}: {finding.message}"
+        lines[kind].append(_annotation(kind, file, f"{finding.code} {finding.name}", text))
     shown = [line for found in lines.values() for line in (found[:MOST] if run.summarized else found)]
     left = sum(map(len, lines.values())) - len(shown)
     return "".join(shown) + (f"{left} more in the job summary\n" if left else "")

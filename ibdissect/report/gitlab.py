@@ -35,6 +35,7 @@ def gitlab_text(reports: list[CaptureReport], run: Run) -> str:
         if report.incomplete is not None:
             add(report.status, "blocker", report.path, printable(report.incomplete), f"{report.status} {report.path}")
     for one in worst_first(reports):
-        text = f"{one.code} {one.name}, frame {one.frame}: {one.message}"
-        add(one.code, LEVELS[one.severity.value], one.capture, text, fingerprint(name_from(os.curdir, one.capture), one))
+        file, frame = one.place
+        text = f"{one.code} {one.name}, frame {frame}: {one.message}"
+        add(one.code, LEVELS[one.severity.value], file, text, fingerprint(name_from(os.curdir, one.capture), one))
     return visible_json(json.dumps(issues, indent=2, ensure_ascii=False)) + "\n"

@@ -7,6 +7,7 @@ from typing import Any
 
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.result import CaptureReport
+from ibdissect.lint.set_members import members_object
 from ibdissect.version import VERSION
 from ibdissect.wire.text import visible_json
 
@@ -23,6 +24,7 @@ def finding_object(finding: Finding) -> dict[str, Any]:
         "severity": finding.severity.value,
         "capture": finding.capture,
         "frame": finding.frame,
+        **({"file": finding.file, "file_frame": finding.file_frame} if finding.file else {}),
         "time_ns": finding.time_ns,
         "message": finding.message,
         "field": finding.field,
@@ -47,6 +49,7 @@ def capture_object(report: CaptureReport) -> dict[str, Any]:
         "status": report.status,
         "error": report.error,
     }
+    entry |= members_object(report.members)
     if report.phases is not None:
         entry["phases"] = report.phases
     return entry

@@ -21,9 +21,13 @@ def _attribute(text: object) -> str:
     return quoteattr(printable(str(text)))
 
 
+def _frame(finding: Finding) -> str:
+    return f"{finding.file}:{finding.file_frame}" if finding.file else f"frame {finding.frame}"
+
+
 def _case(path: str, code: str, findings: list[Finding], limit: int) -> str:
     name = f"{code} {findings[0].name}"
-    text = "\n".join(f"frame {f.frame}: {f.severity.value}: {f.message}" for f in findings)
+    text = "\n".join(f"{_frame(f)}: {f.severity.value}: {f.message}" for f in findings)
     worst = max(finding.severity.rank for finding in findings)
     head = f"    <testcase classname={_attribute(path)} name={_attribute(name)}"
     if worst < limit:

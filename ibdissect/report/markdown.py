@@ -47,7 +47,7 @@ def _table(reports: list[CaptureReport]) -> Iterator[str]:
     for done, one in enumerate(findings):
         times = f" (×{one.count})" if one.count > 1 else ""
         severity = one.severity.value
-        cells = (f"{SIGNS[severity]} {severity}", f"{one.code} {one.name}", _plain(repository_path(one.capture)), one.frame)
+        cells = (f"{SIGNS[severity]} {severity}", f"{one.code} {one.name}", _plain(repository_path(one.place[0])), one.place[1])
         row = f"| {' | '.join(map(str, cells))} | {_plain(one.message)}{times} |"
         size += len(row.encode())
         if size > MOST_BYTES:

@@ -44,24 +44,26 @@ def _uri(path: str) -> str:
     return pure.as_uri() if pure.is_absolute() else quote(os.fsencode(pure.as_posix()))
 
 
-def _region(finding: Finding) -> dict[str, Any]:
+def _region(finding: Finding, frame: int) -> dict[str, Any]:
     """The first marked bytes, counted from the start of the file. GitHub demands a line, which for a binary file is the first."""
     region: dict[str, Any] = {"startLine": 1}
     first = next(iter(finding.spans), None)
     if first is not None and first.frame == finding.frame and finding.starts is not None:
         region |= {"byteOffset": finding.starts + first.offset, "byteLength": first.length}
-    return {**region, "message": {"text": f"in frame {first.frame if first is not None else finding.frame}"}}
+    where = frame if first is None or first.frame == finding.frame else first.frame
+    return {**region, "message": {"text": f"in frame {where}"}}
 
 
 def _result(finding: Finding, index: dict[str, int]) -> dict[str, Any]:
-    location = {"physicalLocation": {"artifactLocation": {"uri": _uri(finding.capture)}, "region": _region(finding)}}
-    location["logicalLocations"] = [{"name": f"frame {finding.frame}", "kind": "element"}]  # type: ignore[assignment]
+    file, frame = finding.place
+    location = {"physicalLocation": {"artifactLocation": {"uri": _uri(file)}, "region": _region(finding, frame)}}
+    location["logicalLocations"] = [{"name": f"frame {frame}", "kind": "element"}]  # type: ignore[assignment]
     identity = fingerprint(name_from(os.curdir, finding.capture), finding)
     result: dict[str, Any] = {
         "ruleId": finding.code,
         "ruleIndex": index[finding.code],
         "level": LEVELS[finding.severity.value],
-        "message": {"text": f"frame {finding.frame}: {finding.message}"},
+        "message": {"text": f"frame {frame}: {finding.message}"},
         "locations": [location],
         # GitHub tells results apart by the second, which its upload would compute from the line: all are on line 1.
         "partialFingerprints": {"ibdissect/v2": identity, "primaryLocationLineHash": f"{identity}:1"},

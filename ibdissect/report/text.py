@@ -38,10 +38,11 @@ def _finding_lines(finding: Finding, path: str, paint: Paint) -> list[str]:
     severity = finding.severity.value
     times = f" ×{finding.count}" if finding.count > 1 else ""
     head = f"{SIGNS[severity]} {severity} {finding.code}"
-    where = f"{printable(path)}:{finding.frame}" if finding.frame else printable(path)
+    file, frame = finding.place
+    where = f"{printable(file or path)}:{frame}" if frame else printable(path)
     lines = [f"{paint(where, 'path')}: {paint(head, severity)} {finding.name}{times}: {finding.message}"]
     if finding.context:
-        lines.append(paint(f"    frame {finding.frame}: {finding.context}", "faint"))
+        lines.append(paint(f"    frame {frame}: {finding.context}", "faint"))
     if finding.related:
         lines.append(paint("    see " + ", ".join(f"{r.place} ({r.why})" for r in finding.related), "faint"))
     return lines

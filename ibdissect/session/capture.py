@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from ibdissect import plugins as plugin_loader
 from ibdissect.capture.chunk import Chunk
+from ibdissect.capture.discover import discover
 from ibdissect.capture.index import FrameIndex
 from ibdissect.capture.opening import Source, open_capture
+from ibdissect.capture.sets import one_set
 from ibdissect.dissect.named_values import MESSAGE_NAMES
 from ibdissect.dissect.tree import Tree, dissect_row
 from ibdissect.errors import CaptureError, ConfigError, FilterError
@@ -21,7 +23,7 @@ from ibdissect.lint.rule import Rule
 from ibdissect.wire.text import printable
 
 from .columns import Columns
-from .reading import Reading, plain_path
+from .reading import Reading, plain_files
 from .tabular import missing_extra
 
 if TYPE_CHECKING:
@@ -63,9 +65,17 @@ class Capture(Reading):
     """An opened capture: iterate its frames, dissect one, get columns, lint it. Close it, or use a `with` statement."""
 
     def __init__(
-        self, source: Source, *, plugins: Iterable[str] = (), show_keys: bool = False, follow: bool = False, subnet: Iterable[str] = ()
-    ) -> None:
-        """`subnet`: files about the subnet, as for --subnet; SubnetFileError if they cannot be read."""
+        self, source: Source | Sequence[str], *, plugins: Iterable[str] = (), show_keys: bool = False, follow: bool = False,
+        subnet: Iterable[str] = (), set: bool = False,
+    ) -> None:  # fmt: skip
+        """`subnet`: files about the subnet, as for --subnet; SubnetFileError if they cannot be read.
+
+        `set`: read the files, directories and globs in `source` as one capture, as --set does.
+        """
+        if set:
+            source = one_set(discover([source] if isinstance(source, str) else cast("Sequence[str]", source)).files)
+        elif isinstance(source, Sequence) and not isinstance(source, str):
+            raise CaptureError(", ".join(source), "are several files", hint="open([...], set=True) reads them as one capture")
         files = None
         if subnet:
             from ibdissect.subnet import read_files
@@ -188,7 +198,7 @@ class Capture(Reading):
     def _indexed(self) -> FrameIndex:
         """The positions of all frames; found in one pass on first use."""
         if self._index is None:
-            self._index = FrameIndex(plain_path(self.source, self.reader))
+            self._index = FrameIndex(plain_files(self.source, self.reader))
             for chunk in self.chunks():
                 self._index.add(chunk)
                 if not self.reader.again:

@@ -15,6 +15,7 @@ from msgspec import field
 from ibdissect.capture.chunk import LINK_NAMES
 from ibdissect.capture.opening import Source
 from ibdissect.capture.remote import shown
+from ibdissect.capture.sets import CaptureSet, Unit
 from ibdissect.capture.stream import TOO_MUCH, Unpacking, calm
 from ibdissect.errors import CaptureError, IbdissectError
 from ibdissect.failures import Failures, collected
@@ -138,7 +139,7 @@ def check(source: Source, options: Options, *, progress: Progress | None = None,
     except CaptureError as error:
         if stop is not None and stop():
             return CaptureReport(path=error.path, status="interrupted")
-        return CaptureReport(path=error.path, status="unreadable", error=str(error))
+        return CaptureReport(path=str(source) if isinstance(source, CaptureSet) else error.path, status="unreadable", error=str(error))
     with reading:
         return check_reading(reading, options, progress=progress, stop=stop)
 
@@ -190,8 +191,9 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
         for table in reading.tables(keys=once, progress=progress, prepare=prepare, edges=edges, first=without_copies):
             chunk = table.chunk
             shown = options.shown.rows(table) if options.shown is not None else None
+            linter.context.damage = reading.damage
             linter.feed(table, shown)
-            _describe(fresh, table, packed=reader.packed)
+            _describe(fresh, table, packed=not reader.members and reader.packed)
             fresh.clear()
             if len(chunk):
                 report.first_ns = report.first_ns or int(chunk.time_ns[0])
@@ -213,7 +215,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
         linter.context.damage = [damage for damage in reading.damage if damage.kind != "cut-off"]
     report.findings = linter.finish()
     if table is not None:
-        _describe(fresh, table, packed=reader.packed)  # findings made at the end whose frame is in the last chunk
+        _describe(fresh, table, packed=not reader.members and reader.packed)  # findings made at the end whose frame is in the last chunk
     if not once and not reading.show_keys and any(secret.value for finding in report.findings for secret in finding.secrets()):
         reading.number_keys()  # a second pass, needed only if a finding shows a key
     report.unnumbered = reading.masker.dropped.count
@@ -234,12 +236,16 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     totals = options.totals(linter)
     report.counts = {level.value: totals[level] for level in Severity}
     report.seconds = {code: tally.seconds for code, tally in linter.tally.items()} if options.timing else {}
-    if reading.damage and report.status == "ok":
-        report.status = "truncated" if all(d.kind == "cut-off" for d in reading.damage) else "damaged"
-    if limited := [damage for damage in reading.damage if damage.reason.startswith(TOO_MUCH)]:
-        report.error = f"{report.path}: {limited[0].reason}; the rest was not checked"
+    report.members = tuple(reader.members)
+    broken = [damage for damage in reading.damage if damage.kind != "missing"]
+    if broken and report.status == "ok":
+        report.status = "truncated" if all(d.kind == "cut-off" for d in broken) else "damaged"
+    if limited := [damage for damage in broken if damage.reason.startswith(TOO_MUCH)]:
+        report.error = f"{limited[0].file or report.path}: {limited[0].reason}; the rest was not checked"
+    if unread := [f"{damage.file}: {damage.reason}" for damage in broken if damage.kind == "unreadable"]:
+        report.status, report.error = "failed", "; ".join(unread)
     if failures:
-        report.status, report.error = "failed", f"{report.path}: {failures.text()}"
+        report.status, report.error = "failed", "; ".join([*unread, f"{report.path}: {failures.text()}"])
     return report
 
 
@@ -268,7 +274,7 @@ def _describe(findings: list[Finding], table: ChunkTable, *, packed: bool) -> No
 
 
 def check_many(
-    paths: list[str], options: Options, *, engine: Engine[CaptureReport] | None = None, progress: Progress | None = None,
+    paths: Sequence[Unit], options: Options, *, engine: Engine[CaptureReport] | None = None, progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> Iterable[CaptureReport]:  # fmt: skip
     """Reports of several captures in the order of `paths`; with an engine, a crash loses only the capture it happened in.
@@ -286,7 +292,7 @@ def check_many(
         yield check(path, options, progress=progress, stop=stop)
 
 
-def killed(path: str) -> CaptureReport:
+def killed(path: Unit) -> CaptureReport:
     """The report of a capture whose check ran out of memory, or was killed."""
-    name = shown(path)
+    name = shown(str(path))
     return CaptureReport(path=name, status="unreadable", error=f"{name}: the process that checked it died")

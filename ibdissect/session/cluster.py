@@ -9,7 +9,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 from uuid import uuid4
 
@@ -17,6 +17,7 @@ import cloudpickle
 import dask
 from distributed import CancelledError, Client, KilledWorker, LocalCluster, SchedulerPlugin, Worker, WorkerPlugin, get_worker
 
+from ibdissect.capture.sets import Unit
 from ibdissect.errors import ConfigError, IbdissectError
 from ibdissect.version import VERSION
 
@@ -128,7 +129,7 @@ class Workers(Generic[T]):
             self._slots, self._counted = max(1, sum(self.client.nthreads().values())), time.monotonic()
         return self._slots
 
-    def submit(self, paths: list[str]) -> Pending[T]:
+    def submit(self, paths: Sequence[Unit]) -> Pending[T]:
         # Workers log the arguments of tasks that fail: paths may hold passwords.
         future: Any = self.client.submit(_worked, self.name, _Batch(paths), key=f"{self.name}-{uuid4().hex}", pure=False)
         self._pending.add(future)
@@ -202,14 +203,14 @@ class Doing(WorkerPlugin):  # type: ignore[misc]
                     file.write(content)
 
 
-class _Batch(list[str]):
+class _Batch(list[Unit]):
     """Paths of a task, which no log shows."""
 
     def __repr__(self) -> str:
         return f"<{len(self)} captures>"
 
 
-def _worked(name: str, paths: list[str]) -> tuple[str, list[Any]]:
+def _worked(name: str, paths: Sequence[Unit]) -> tuple[str, list[Any]]:
     """Why the worker cannot work, and the results for captures; fewer when the client cancels the task."""
     worker = get_worker()
     key = worker.get_current_task()

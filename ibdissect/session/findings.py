@@ -21,8 +21,9 @@ SCHEMA = pa.schema([
     ("code", pa.string()), ("name", pa.string()), ("severity", pa.string()), ("capture", pa.string()), ("frame", pa.int64()),
     ("time", TIME), ("message", pa.string()), ("field", pa.string()), ("value", pa.string()), ("spans", pa.list_(_SPAN)),
     ("related", pa.list_(_RELATED)), ("evidence", pa.string()), ("count", pa.int64()), ("reference", pa.string()),
+    ("file", pa.string()), ("file_frame", pa.int64()),
 ])  # fmt: skip
-"""The keys of `lint --format json`, with `time` instead of `time_ns`, and `value` as text."""
+"""The keys of `lint --format json`, with `time` instead of `time_ns`, and `value` as text. `file` and `file_frame`: only of a set."""
 
 BATCH = 4096
 
@@ -55,7 +56,7 @@ def batches(findings: Iterable[Finding]) -> Iterator[pa.RecordBatch]:
     for finding in findings:
         row = finding_object(finding)
         row["time"] = row.pop("time_ns")
-        row["capture"] = printable(row["capture"])  # a path need not be valid UTF-8
+        row |= {key: printable(row[key]) for key in ("capture", "file") if key in row}  # a path need not be valid UTF-8
         value = row["value"]
         row["value"] = value if value is None or isinstance(value, str) else json.dumps(value)
         rows.append(row)

@@ -6,11 +6,14 @@ import gc
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeVar
+
+from ibdissect.capture.sets import Unit
 
 from .spread import Work
 
@@ -29,7 +32,7 @@ class Processes(Generic[T]):
         self.work, self.slots = work, slots
         self._pool: ProcessPoolExecutor | None = None
 
-    def submit(self, paths: list[str]) -> Future[list[T]]:
+    def submit(self, paths: Sequence[Unit]) -> Future[list[T]]:
         if self._pool is None:
             self._pool = ProcessPoolExecutor(self.slots, mp_context=_context(), initializer=_start, initargs=(self.work,))
         try:
@@ -71,5 +74,5 @@ def _start(work: Work[Any]) -> None:
     gc.freeze()  # imported objects live forever: exclude them from garbage collection
 
 
-def _all(paths: list[str]) -> list[Any]:
+def _all(paths: Sequence[Unit]) -> list[Any]:
     return [_work[0](path, stop=None) for path in paths]

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
-from ibdissect.capture.chunk import Chunk, Damage
+from ibdissect.capture.chained import Member
+from ibdissect.capture.chunk import Chunk, Damage, Reader
 from ibdissect.capture.opening import Source, open_capture
-from ibdissect.capture.reader import CaptureReader
-from ibdissect.capture.remote import Remote, is_url
+from ibdissect.capture.remote import is_url
+from ibdissect.capture.sets import CaptureSet, files_of
 from ibdissect.errors import CaptureError
+from ibdissect.lint.set_members import name_frames
 from ibdissect.table.secrets import Masker
 from ibdissect.table.services import Services
 from ibdissect.table.table import ChunkTable
@@ -39,7 +41,7 @@ class Reading:
     give a key the same number.
     """
 
-    def __init__(self, reader: CaptureReader, *, catalog: Catalog | None = None, show_keys: bool = False) -> None:
+    def __init__(self, reader: Reader, *, catalog: Catalog | None = None, show_keys: bool = False) -> None:
         self.reader = reader
         self.catalog: Catalog = catalog if catalog is not None else builtin()
         self.show_keys = show_keys
@@ -135,6 +137,8 @@ class Reading:
     def finish(self, finding: Finding) -> None:
         """Make a finding's message final; mask its keys unless `show_keys`."""
         finding.finish(None if self.show_keys else self._masked)
+        if self.reader.members:
+            name_frames(finding, self.reader.members)
 
     def _masked(self, secret: Secret) -> str:
         return self.masker.name(secret.kind, secret.value)
@@ -190,18 +194,22 @@ def open_reading(source: Source, *, catalog: Catalog | None = None, show_keys: b
     return Reading(open_capture(source), catalog=catalog, show_keys=show_keys)
 
 
-def plain_path(source: Source, reader: CaptureReader) -> str | Remote | None:
-    """The file whose frames can be read in place; None for pipes, file objects, archives and compressed files. CaptureError."""
-    if not isinstance(source, (str, os.PathLike)) or not reader.again or reader.packed:
+def plain_files(source: Source, reader: Reader) -> Sequence[Member] | None:
+    """The files whose frames can be read in place; None for pipes, file objects, archives and compressed files. CaptureError."""
+    if not isinstance(source, (str, os.PathLike, CaptureSet)) or not reader.again or reader.packed:
         return None
+    if any(path.startswith(("zip://", "tar://")) for path in files_of(source)):
+        return None
+    if isinstance(source, CaptureSet):
+        return reader.members
     path = os.fspath(source)
     if is_url(path):
-        return None if path.startswith(("zip://", "tar://")) else Remote(path)
+        return [Member(path, 1, 0)]
     try:
         open(path, "rb").close()
     except OSError as error:  # it existed when the capture was opened
         raise CaptureError(reader.path, f"cannot be read: {error.strerror}") from error
-    return path
+    return [Member(path, 1, 0)]
 
 
 def _cut(chunks: Iterable[Chunk], edges: Sequence[int]) -> Iterator[Chunk]:

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
+from ibdissect.capture.sets import Unit
+
 T = TypeVar("T")
 MOST_PATHS = 16
 """Captures per task: enough to make the cost of passing a task on negligible."""
@@ -21,7 +23,7 @@ Work = Callable[..., T]
 """Called as `work(path, stop=...)`, where `stop` is None or says whether to end early; must be picklable, including its arguments."""
 Engine = Callable[[Work[T]], "Pool[T]"]
 """Makes a pool whose processes do that work."""
-Lost = Callable[[str], T]
+Lost = Callable[[Unit], T]
 """The result for a capture that killed the process that worked on it, twice."""
 
 
@@ -43,7 +45,7 @@ class Pool(Protocol[T]):
     def died(self) -> tuple[type[BaseException], ...]:
         """What a task raises if its process died, or another one beside it."""
 
-    def submit(self, paths: list[str]) -> Pending[T]:
+    def submit(self, paths: Sequence[Unit]) -> Pending[T]:
         """Start to work on captures, in order."""
 
     def mend(self) -> None:
@@ -57,7 +59,7 @@ class Stopped(Exception):
     """The user ended the work."""
 
 
-def spread(paths: Sequence[str], pool: Pool[T], lost: Lost[T], stop: Callable[[], bool] | None = None) -> Iterator[T]:
+def spread(paths: Sequence[Unit], pool: Pool[T], lost: Lost[T], stop: Callable[[], bool] | None = None) -> Iterator[T]:
     """One result per path, in their order, each as soon as it and those before it are there.
 
     If a process dies, the captures of its task are worked on one by one with nothing beside them: the one that kills its process
@@ -65,7 +67,7 @@ def spread(paths: Sequence[str], pool: Pool[T], lost: Lost[T], stop: Callable[[]
     """
     size = max(1, min(MOST_PATHS, len(paths) // (pool.slots * TASKS_PER_SLOT)))
     starts = iter(range(0, len(paths), size))
-    flying: deque[tuple[list[str], Pending[T] | list[T]]] = deque()
+    flying: deque[tuple[list[Unit], Pending[T] | list[T]]] = deque()
     try:
         while True:
             while len(flying) < pool.slots * IN_FLIGHT and (start := next(starts, None)) is not None:

@@ -13,13 +13,14 @@ import numpy.typing as npt
 from ibdissect.capture.chunk import Chunk, Damage
 from ibdissect.capture.index import FrameIndex
 from ibdissect.capture.opening import open_capture
+from ibdissect.capture.sets import CaptureSet
 from ibdissect.dfilter.answers import Answers
 from ibdissect.dissect.named_values import Run, answer_text, fields_named, runs
 from ibdissect.dissect.summary import summaries
 from ibdissect.dissect.tree import Tree, dissect_row, dissect_rows
 from ibdissect.dissect.value import Presenter
 from ibdissect.errors import CaptureError
-from ibdissect.session.reading import Reading, plain_path
+from ibdissect.session.reading import Reading, plain_files
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.spec import BYTE_KINDS, decode_text
@@ -78,11 +79,13 @@ class CaptureModel:
     Raises CaptureError when it cannot be opened.
     """
 
-    def __init__(self, source: str | IO[bytes], *, catalog: Catalog | None = None, show_keys: bool = False, follow: bool = False) -> None:
+    def __init__(
+        self, source: str | IO[bytes] | CaptureSet, *, catalog: Catalog | None = None, show_keys: bool = False, follow: bool = False
+    ) -> None:
         self.reader = open_capture(source, follow=follow, window=PIECE)
         self.reading = Reading(self.reader, catalog=catalog, show_keys=show_keys)
         """What the tables are made with; learns from the frames studied so far."""
-        self.path = printable(self.reader.path) if isinstance(source, str) and source != "-" else "standard input"
+        self.path = printable(self.reader.path) if isinstance(source, str | CaptureSet) and source != "-" else "standard input"
         self.source, self.show_keys, self.follow = source, show_keys, follow
         self.catalog = self.reading.catalog
         self.live = follow or not self.reader.again
@@ -101,7 +104,7 @@ class CaptureModel:
         self.complete = False
         """The capture was read to its end."""
         self._stop = threading.Event()
-        self.index = FrameIndex(plain_path(source, self.reader))
+        self.index = FrameIndex(plain_files(source, self.reader))
 
     # -- reading
 

@@ -73,7 +73,7 @@ class MainScreen(Screen[None]):
         )  # fmt: skip
         self.packets = PacketList(model, study.repeated.__contains__)
         self.column_header = Line(lambda _: self.packets.header, id="columns")
-        self.tree_pane, self.bytes_pane = TreePane(notes.of), BytesPane()
+        self.tree_pane, self.bytes_pane = TreePane(notes.of, model.reader.members), BytesPane()
         self.bit_line = Line(self.bytes_pane.bit_line, id="bits")
         self.findings_pane, self.key_bar = FindingsPane(model.findings), KeyBar(commands)
         self._studied = 0

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
+from ibdissect.capture.chunk import Reader
 from ibdissect.capture.opening import open_capture
-from ibdissect.capture.reader import CaptureReader
 
 Row = tuple[int, int, int, bytes, int, int, bool]
 """time_ns, length, caplen, data, link, interface, has a pseudo-header."""
@@ -87,7 +87,7 @@ def simple(order: str, data: bytes, length: int | None = None) -> bytes:
     return block(order, 3, struct.pack(f"{order}I", len(data) if length is None else length) + data)
 
 
-def rows_of(reader: CaptureReader) -> list[Row]:
+def rows_of(reader: Reader) -> list[Row]:
     """Every row a reader gives; frame numbers and bounds are checked on the way."""
     rows: list[Row] = []
     for chunk in reader.chunks():
@@ -110,7 +110,7 @@ def rows_of(reader: CaptureReader) -> list[Row]:
     return rows
 
 
-def read(capture: bytes | Path, window: int = 1 << 24) -> tuple[list[Row], CaptureReader]:
+def read(capture: bytes | Path, window: int = 1 << 24) -> tuple[list[Row], Reader]:
     source = str(capture) if isinstance(capture, Path) else io.BytesIO(capture)
     with open_capture(source, window=window) as reader:
         return rows_of(reader), reader

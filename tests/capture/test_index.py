@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ibdissect.capture.chained import Member
 from ibdissect.capture.index import FrameIndex
 from ibdissect.capture.opening import open_capture
 from tests.conftest import REPO
@@ -18,7 +19,7 @@ from tests.study.made import TOTAL
 def test_index_gives_back_every_frame(name: str) -> None:
     path = REPO / "captures" / name
     packed = name.endswith(".gz")
-    with open_capture(str(path), window=3000) as reader, FrameIndex(None if packed else str(path)) as index:
+    with open_capture(str(path), window=3000) as reader, FrameIndex(None if packed else [Member(str(path), 1, 0)]) as index:
         for chunk in reader.chunks():
             index.add(chunk)
         for chunk in reader.chunks():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from ibdissect.capture.chunk import Damage
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.sightings import Sightings
 from ibdissect.subnet import SubnetFile
@@ -33,6 +34,8 @@ class Case:
     """What files say of the subnet, for both."""
     severity: str = ""
     """Severity that the findings of `bad` must have; empty: not compared."""
+    damage: tuple[Damage, ...] = ()
+    """What reading `bad` as a set says beside: that members are missing."""
 
 
 def case(
@@ -46,6 +49,7 @@ def case(
     policy: SitePolicy | Sightings | None = None,
     known: Sequence[SubnetFile] = (),
     severity: str = "",
+    damage: Sequence[Damage] = (),
     file: Callable[[Sequence[bytes]], bytes] = craft.erf_pcap,
 ) -> None:
     """Register a proof. `bad` and `twin`: one frame, a list of frames (made a capture by `file`), or `file=None` for whole files."""
@@ -56,5 +60,7 @@ def case(
             return what
         return file([what] if isinstance(what, bytes) else what)
 
-    made = Case(code, whole(bad), whole(twin), tuple(frames), frozenset(also), frozenset(twin_also), policy, tuple(known), severity)
+    made = Case(
+        code, whole(bad), whole(twin), tuple(frames), frozenset(also), frozenset(twin_also), policy, tuple(known), severity, tuple(damage)
+    )
     CASES.setdefault(code, []).append(made)

@@ -23,7 +23,7 @@ def test_alone(proof: Case) -> None:
     test_rules.inform(linter, proof.policy, proof.known)
     for chunk in reader.chunks():
         linter.feed(ChunkTable(chunk))
-    linter.context.damage = reader.damage
+    linter.context.damage = [*reader.damage, *proof.damage]
     assert {finding.code for finding in linter.finish()} == {proof.code}
 
 

@@ -153,7 +153,7 @@ class DuplicateFrames(Rule):
 
 
 class _Damaged(Rule):
-    """What the two rules about broken containers share: the time of the last good frame."""
+    """What the rules about broken containers share: the time of the last good frame."""
 
     kind = ""
 
@@ -166,7 +166,9 @@ class _Damaged(Rule):
         """Remember times."""
         chunk = table.chunk
         for damage in context.damage:
-            if chunk.first <= damage.frame < chunk.first + len(chunk):
+            if damage.frame == self.last[0]:
+                self.times.setdefault(*self.last)
+            elif chunk.first <= damage.frame < chunk.first + len(chunk):
                 self.times[damage.frame] = int(chunk.time_ns[damage.frame - chunk.first])
         if len(chunk):
             self.last = chunk.first + len(chunk) - 1, int(chunk.time_ns[-1])
@@ -179,6 +181,23 @@ class _Damaged(Rule):
                 time_ns = self.last[1] if damage.frame == self.last[0] else self.times.get(damage.frame, 0)
                 then = "reading stopped there" if damage.resumed is None else f"reading went on at byte {damage.resumed}"
                 yield fault(damage.frame, time_ns, {"offset": damage.offset, "reason": damage.reason, "then": then})
+
+
+class MemberMissing(_Damaged):
+    """Files of a ring buffer are missing between two others.
+
+    What was in them was not checked. Packets, answers and acknowledgements that seem to be missing behind the gap may be in these
+    files, and facts learnt before it may have changed.
+
+    Fetch the files from where the capture was made. If they are gone, make the ring larger (`dumpcap -b files:`, `tcpdump -W`), or
+    copy its files before it is full.
+    """
+
+    code, name, severity = "CAP019", "set-member-missing", WARNING
+    reference = "names of dumpcap -b and tcpdump -C, -W"
+    kind = "missing"
+    message = "{reason}"
+    example = "cap_00001_20261121120000.pcap and cap_00003_20261121120010.pcap read with --set"
 
 
 class FileCutOff(_Damaged):

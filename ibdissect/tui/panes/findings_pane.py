@@ -121,7 +121,7 @@ class FindingsPane(LineList):
         else:
             arrow = " " if not times else "▾" if self._key(line) in self.opened else "▸"
             head = [(arrow, dim), (f"{SHAPES[finding.severity]} {finding.code:<7}", ink), (f" {finding.name:<30}", self.ink("strong"))]
-        related = ", ".join(f"{one.frame}" if not one.file else one.place for one in finding.related[:4])
+        related = ", ".join(f"{one.frame}" if one.frame else one.place for one in finding.related[:4])
         parts = [
             *head, (f" frame {finding.frame:>7}", self.ink("accent")), (f"  {finding.message}", None),
             (f"  (see {related})" if related else "", dim),

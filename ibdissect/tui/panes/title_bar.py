@@ -60,7 +60,8 @@ class TitleBar(Widget):
             right.append((f"✖ {model.error}", "error"))
         elif model.damage:
             first = model.damage[0]
-            right.append((f"⚠ {first.kind} at byte {number(first.offset)}", "warning"))
+            set_broken = first.kind in ("missing", "unreadable")
+            right.append((f"⚠ {first.reason if set_broken else f'{first.kind} at byte {number(first.offset)}'}", "warning"))
         return left, right
 
     def _ink(self, name: str) -> Style:

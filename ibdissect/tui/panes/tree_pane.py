@@ -10,8 +10,10 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 
+from ibdissect.capture.chained import Member
 from ibdissect.dissect.tree import Node, Tree
 from ibdissect.lint.finding import Finding
+from ibdissect.lint.set_members import place_text
 from ibdissect.study.field_notes import layer_note
 from ibdissect.wire.text import printable
 
@@ -51,9 +53,10 @@ class TreePane(TreeList[TreeLine]):
 
     empty = "Select a frame: its headers and fields are shown here."
 
-    def __init__(self, knowledge: Callable[[Node, Tree], str]) -> None:
+    def __init__(self, knowledge: Callable[[Node, Tree], str], members: Sequence[Member] = ()) -> None:
+        """`members` are the files of a set."""
         super().__init__(id="tree")
-        self.knowledge = knowledge
+        self.knowledge, self.members = knowledge, members
         self.frame_tree: Tree | None = None
         self.findings: list[Finding] = []
         self.closed_layers: set[str] = {"ERF", "Ethernet", "Trailer", "VCRC", "ICRC", "LRH", "GRH"}
@@ -115,7 +118,8 @@ class TreePane(TreeList[TreeLine]):
         seconds, rest = divmod(tree.time_ns, 1_000_000_000)
         moment = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
         size = f"{tree.length} bytes" + (f", {tree.caplen} captured" if tree.snapped else "")
-        about = f"Frame {tree.frame}  {size}  {moment}.{rest:09} UTC" + (f"  interface {tree.interface}" if tree.interface else "")
+        where = f"  {place_text(self.members, tree.frame)}" if self.members else ""
+        about = f"Frame {tree.frame}{where}  {size}  {moment}.{rest:09} UTC" + (f"  interface {tree.interface}" if tree.interface else "")
         self._marks = self._marked(tree)
         return [
             TreeLine(None, "frame", about),

@@ -16,6 +16,7 @@ from textual.widgets.option_list import Option
 from ibdissect.lint.finding import Evidence, Finding, Severity
 from ibdissect.lint.page import page, summary
 from ibdissect.lint.rule import Rule
+from ibdissect.wire.text import printable
 
 from ..keys.command import Command, help_groups
 from ..widgets.cells import SHAPES
@@ -106,13 +107,15 @@ def finding_page(finding: Finding, rule: type[Rule] | None) -> PageScreen:
         body.append(f" = {finding.value if finding.value is not None else 'masked'}\n")
     if finding.count > 1:
         body.append(f"{finding.count:,} times, first in frame {finding.frame}\n")
+    if finding.file:
+        body.append(f"{printable(finding.file)}:{finding.file_frame}\n")
     body.append(f"{EVIDENCE[finding.evidence]}\n\n", "dim")
     for one in finding.related:
-        if one.file:
+        if not one.frame:
             body.append(f"{one.place}: {one.why}\n")
     if rule is not None:
         body.append_text(rule_text(rule))
-    frames = [(finding.frame, "the finding")] + [(one.frame, one.why) for one in finding.related if not one.file]
+    frames = [(finding.frame, "the finding")] + [(one.frame, one.why) for one in finding.related if one.frame]
     seen: dict[int, str] = {}
     for frame, why in frames:
         seen.setdefault(frame, why)

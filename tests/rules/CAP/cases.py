@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+from ibdissect.capture.chunk import Damage
 from tests.craft import erf_pcap, ethernet_pcap, gmp, native, roce2, smp, ud
 from tests.fabric.made import ANSWER, node, port_info, switch
 from tests.rules.cases import case
@@ -85,6 +86,8 @@ case("CAP012", timed(0, 2900, frames=[roce2()] * 2), timed(0, 3100, frames=[roce
 # One of 65 frames is repeated: within 1 us, it is a copy; 2 us may be a retransmission.
 case("CAP012", repeated(900), repeated(2000), file=None, frames=[65], twin_also=["RC002"])
 case("CAP013", WHOLE[:-10], WHOLE, file=None, frames=[1])
+GAP = Damage(kind="missing", offset=0, frame=1, reason="file 2 is missing between cap_00001 and cap_00003", file="cap_00003")
+case("CAP019", WHOLE, WHOLE, file=None, frames=[1], damage=[GAP])  # which names have a gap: tests/capture/test_sets.py
 case("CAP014", bytes(HOLE), erf_pcap(TWO_OR_MORE), file=None, frames=[2])
 case("CAP015", ud(gmp(4, 1, 0x12)[28:128]), gmp(4, 1, 0x12))
 # a wrong PktLen is LNK003's, with all that follows from it
