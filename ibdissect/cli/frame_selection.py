@@ -44,7 +44,8 @@ class Limits(Record):
 
         found = compile_filter(text, catalog, hide_keys=not show_keys, hosts=hosts)
         if found.hosts and hosts is None:
-            raise ConfigError("-Y", "ibdissect.src.node", "needs files that say who is who", hint="name them with --subnet")
+            name = next(name for name in found.names if name.endswith(".node"))
+            raise ConfigError("-Y", name, "needs files that say who is who", hint="name them with --subnet")
         return cls(ranges, found)
 
     @property

@@ -52,7 +52,6 @@ def command(captures: tuple[str, ...], as_set: bool, follow: bool, common: Commo
     sys.setswitchinterval(0.001)
     driver: Any = BrowserDriver if in_browser else TerminalDriver
     app = TuiApp(model, lambda: made or check_options(common), display_filter=common.filter or "", driver=driver)
-    app.main.packets.names, app.main.packets.named = common.known_names, common.name_ports
     if names := common.plugin_names:
         from ibdissect.plugins import load as load_plugins
         from ibdissect.study.packet_columns import with_fields

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Findings = Mapping[int, Iterable[str]]
 """Frame number -> codes of the findings in it."""
-HOST_NAMES = {"ibdissect.src.node": LRH.slid, "ibdissect.dst.node": LRH.dlid}
+HOST_NAMES = {"ibdissect.src.node": (LRH.slid,), "ibdissect.dst.node": (LRH.dlid,), "ibdissect.node": (LRH.slid, LRH.dlid)}
 KIND = f"{MESSAGE}kind"
 TCP = 6
 """Protocol number of TCP."""
@@ -85,9 +85,9 @@ def texts_of(name: str, table: ChunkTable, state: State, rows: Int) -> tuple[Int
         wanted = np.isin(of_row, rows)
         return of_row[wanted], [MESSAGE_KINDS[kind] for kind in kinds[wanted].tolist()]
     if name in HOST_NAMES:
-        lids = zip(table.occurrences(LRH).rows.tolist(), table.values(HOST_NAMES[name]).tolist(), strict=True)
-        chosen = set(rows.tolist())
-        found = [(row, state.hosts[lid]) for row, lid in lids if lid in state.hosts and row in chosen]
+        there, chosen = table.occurrences(LRH).rows.tolist(), set(rows.tolist())
+        lids = [pair for field_ in HOST_NAMES[name] for pair in zip(there, table.values(field_).tolist(), strict=True)]
+        found = sorted((row, state.hosts[lid]) for row, lid in lids if lid in state.hosts and row in chosen)
     else:
         by_frame = state.findings if name == "ibdissect.code" else table.chunk.comments
         found = [(row, text) for row in (rows.tolist() if by_frame else ()) for text in by_frame.get(first + row, ())]

@@ -41,7 +41,7 @@ COMPUTED: Mapping[str, Kind] = {
     "_ws.col.info": "string", "infiniband": "bytes", "infiniband.payload": "bytes",
     "tcp.srcport": "uint", "tcp.dstport": "uint", "tcp.port": "uint",
     "_ws.malformed": "none", "ibdissect.code": "string", "ibdissect.request_frame": "uint", "ibdissect.response_frame": "uint",
-    "ibdissect.response_time": "reltime", "ibdissect.src.node": "string", "ibdissect.dst.node": "string",
+    "ibdissect.response_time": "reltime", "ibdissect.node": "string", "ibdissect.src.node": "string", "ibdissect.dst.node": "string",
     **dict.fromkeys(sorted(MESSAGE_NAMES), "uint"), "ibdissect.message.kind": "string", "ibdissect.message.latency": "reltime",
     "ibdissect.message.complete": "bool",
 }  # fmt: skip
@@ -60,6 +60,7 @@ LABELS: Mapping[str, str] = {
     "tcp.srcport": "Source port", "tcp.dstport": "Destination port", "_ws.malformed": "The frame is malformed",
     "ibdissect.code": "Code of a finding in the frame", "ibdissect.request_frame": "Frame of the request that this frame answers",
     "ibdissect.response_frame": "Frame of the answer to this request",
+    "ibdissect.node": "Name of a node that has the source or the destination LID (--subnet)",
     "ibdissect.src.node": "Name of the node that has the source LID (--subnet)",
     "ibdissect.dst.node": "Name of the node that has the destination LID (--subnet)",
     "ibdissect.response_time": "Seconds from the request (its latest try) to this answer",

@@ -284,6 +284,7 @@ class Learner:
             sm.since = smp.frame
         counted, sm.count = sm.count, count
         sm.frame, sm.state, sm.priority = smp.frame, state, priority
+        sm.shown.learn((state, priority), smp.frame)
         sm.lid = port.lid if port is not None else 0
         if changed or count < counted:
             self.out.append(SmSeen(smp.frame, smp.time_ns, sm, before, was, counted, last, int(smps.mad[smp.i])))

@@ -237,10 +237,12 @@ class Node:
 class Sm:
     """A subnet manager, by the GUID of its port."""
 
-    __slots__ = ("count", "frame", "guid", "lid", "priority", "since", "state")
+    __slots__ = ("count", "frame", "guid", "lid", "priority", "shown", "since", "state")
 
     def __init__(self, guid: int) -> None:
         self.guid = guid
+        self.shown: Track[tuple[int, int]] = Track()
+        """State and priority over time."""
         self.frame = self.lid = self.priority = self.state = self.count = 0
         self.since = 0
         """Frame that first showed this state; `frame` is the latest."""

@@ -169,6 +169,7 @@ def _manager(subnet: Subnet, record: Any, frame: int, method: int) -> None:
         sm = subnet.sm(info.guid)
         sm.frame = sm.since = frame
         sm.lid, sm.state, sm.priority = record.lid, info.sm_state, info.priority
+        sm.shown.learn((sm.state, sm.priority), frame)
 
 
 def _member(subnet: Subnet, record: Any, frame: int, method: int) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from ibdissect.fabric import Follower
+from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Subnet
+from ibdissect.fabric.routes import Routes
 from ibdissect.failures import Failures, collected
 from ibdissect.flow.events import Repeated
 from ibdissect.flow.exchanges import Exchange, Exchanges, Kind
@@ -23,12 +26,17 @@ from ibdissect.lint.rule import Rule
 from ibdissect.session.check import Options, linter_of
 from ibdissect.table.connections import Connections
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.text import printable
 
 from .capture_model import CaptureModel
 from .conversations import Conversation, conversations_of
-from .fabric_view import FabricView, view_of
+from .fabric_view import FabricView, node_name, view_of
 from .flows import Flows
+from .node_names import state_of
 from .traffic_counts import TrafficCounts, TrafficView
+
+if TYPE_CHECKING:
+    from ibdissect.subnet.names import Names
 
 KEPT = 1000
 """Findings kept with their sentence for each rule; of all others the place is kept (`findings_store`)."""
@@ -56,6 +64,8 @@ class Snapshot:
     kinds: list[tuple[Kind, Exchange]]
     """Requests by management class, method and attribute."""
     fabric: FabricView
+    asked: list[tuple[str, int]]
+    """Nodes, and SMPs on directed routes to and from each."""
 
 
 class Overheard:
@@ -85,10 +95,15 @@ class Study:
         self.finished = False
         """Everything was judged, also what only the end of the capture shows."""
         self.traffic, self.flows, self.exchanges = TrafficCounts(), Flows(), Exchanges()
+        self.names: Names | None = None
+        """Names of nodes as known now; replaced as a whole when there are others."""
+        self._named: tuple[int, ...] = ()
         self.repeated: set[int] = set()
         """Frames of requests whose PSN was sent before."""
         assert model.answers.messages is not None
         self._messages = model.answers.messages
+        self._placed = Counter[int]()
+        """SMPs on directed routes by slot of their node; -1: unknown."""
         self._failures = Failures()
         self._linter = Linter(())
         self._follower, self._transactions = Follower(), Transactions()
@@ -147,8 +162,18 @@ class Study:
         for source in (self._follower, self._transactions, self._streams, self._connections):
             if source not in sources:
                 sources.append(source)
+        sources[sources.index(self._follower)] = Overheard(self._follower, self._followed)
         sources[sources.index(self._transactions)] = Overheard(self._transactions, self._exchanged)
         sources[sources.index(self._streams)] = Overheard(self._streams, self._streamed)
+
+    def _followed(self, event: object) -> None:
+        if isinstance(event, ChunkFollowed):
+            self._placed.update(event.smps.slot[event.smps.smps.pure[event.smps.index]].tolist())
+
+    def _asked(self) -> list[tuple[str, int]]:
+        nodes = self._follower.subnet.slots
+        named = {slot: printable(node_name(nodes[slot])) for slot in self._placed if slot in nodes}
+        return [(named.get(slot, "unknown places"), count) for slot, count in self._placed.most_common()]
 
     def _exchanged(self, event: object) -> None:
         self.model.answers.take(event)
@@ -187,7 +212,8 @@ class Study:
         """The numbers now; only from the thread that feeds, or when none does."""
         return Snapshot(
             self.done, self.traffic.view(), conversations_of(self.flows.snapshot(), self._streams, self._connections),
-            self.exchanges.busiest(), self.exchanges.busiest_kinds(), view_of(self._follower.subnet, self._linter.context.files),
+            self.exchanges.busiest(), self.exchanges.busiest_kinds(),
+            view_of(self._follower.subnet, self._linter.context.files, self.traffic.traffic.lids["source"].frames), self._asked(),
         )  # fmt: skip
 
     @property
@@ -213,7 +239,21 @@ class Study:
     def _occurred(self, rule: Rule, said: Severity | None, finding: Finding | None, frames: Any, offset: Any, length: int) -> None:
         self.model.findings.take(type(rule), self.options.severity_of(rule, said), finding, frames, offset, length)
 
+    def _name(self) -> None:
+        state = state_of(self._follower)
+        if state != self._named:
+            from ibdissect.subnet.names import names_in  # not needed for the first rows
+
+            self._named, self.names = state, names_in(self._follower.subnet)
+            self.model.hosts.update(self.names.hosts)
+
+    @property
+    def routes(self) -> Routes:
+        """Directed routes so far; another thread adds to them."""
+        return self._follower.routes
+
     def _count(self) -> None:
+        self._name()
         if self._failures:
             self.model.error = self._failures.text()
         by_rule = {code: tally.count for code, tally in self._linter.tally.items() if tally.count}

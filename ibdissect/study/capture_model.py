@@ -49,6 +49,10 @@ class Matcher(Protocol):
         """Whether it asks which request a frame answers, or the other way round."""
 
     @property
+    def hosts(self) -> bool:
+        """Whether it asks for names of nodes."""
+
+    @property
     def ahead(self) -> bool:
         """Whether it asks for answers that come later."""
 
@@ -98,6 +102,8 @@ class CaptureModel:
         """The whole capture was studied: no finding and no answer is to come."""
         self.rows = AllRows()
         self.marked: set[int] = set()
+        self.hosts: dict[int, str] = {}
+        """Names of nodes by LID, as far as the study has learnt them."""
         self.first_ns = self.last_ns = 0
         self.error: str | None = None
         """Why reading ended early, if it did."""
@@ -223,8 +229,8 @@ class CaptureModel:
 
     def _known(self, matcher: Matcher) -> int:
         """How many frames a filter can be asked about: what asks for findings or answers follows behind the thread that finds them."""
-        if matcher.ahead and not (self.studied or self.live):
-            return 0  # the answer to a request may be any number of frames away
+        if (matcher.ahead or matcher.hosts) and not (self.studied or self.live):
+            return 0  # the answer to a request, or who a LID belongs to, may be any number of frames away
         return self.studied_to if matcher.codes or matcher.pairs else self.index.frames
 
     def fill(self, rows: FilteredRows, matcher: Matcher, wanted: Callable[[], bool], grew: Callable[[], None]) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from ibdissect.fabric.describe import SM_STATES, name_of
 from ibdissect.fabric.file_lines import KnownFile, place_text
 from ibdissect.fabric.model import CA, ROUTER, SWITCH, Node, Port, Sm, Subnet
+from ibdissect.fabric.partitions import Block
 from ibdissect.wire.text import printable
 
 KINDS = {CA: "Channel adapter", SWITCH: "Switch", ROUTER: "Router"}
 STATES = {1: "Down", 2: "Init", 3: "Armed", 4: "Active"}
+MASTER = 3
 MAX_NODES = 5000
 """Nodes shown; a bigger subnet says so."""
 
@@ -43,9 +46,9 @@ class FabricView:
     partitions: int = 0
 
 
-def view_of(subnet: Subnet, files: Sequence[KnownFile] = ()) -> FabricView:
-    """The subnet as it is known now; facts of one of the `files` name their line."""
-    view = _view(subnet)
+def view_of(subnet: Subnet, files: Sequence[KnownFile] = (), packets: Mapping[int, int] = MappingProxyType({})) -> FabricView:
+    """The subnet as it is known now; facts of one of the `files` name their line. `packets`: how many each LID sent."""
+    view = _view(subnet, packets)
     for entry in view.entries if files else ():
         _name_sources(entry, files)
     return view
@@ -61,15 +64,14 @@ def _name_sources(entry: Entry, files: Sequence[KnownFile]) -> None:
         _name_sources(child, files)
 
 
-def _view(subnet: Subnet) -> FabricView:
+def _view(subnet: Subnet, packets: Mapping[int, int]) -> FabricView:
     partitions: dict[int, list[tuple[Port, bool, int]]] = {}
     nodes = sorted(subnet.slots.values(), key=lambda node: (node.kind != SWITCH, node.name, node.guid))
-    shown = [_node(node, partitions) for node in nodes[:MAX_NODES]]
+    shown = [_node(node, partitions, packets) for node in nodes[:MAX_NODES]]
     entries: list[Entry] = []
-    if subnet.sms:
-        managers = Entry(f"Subnet managers ({len(subnet.sms)})", kind="sm")
-        managers.children = [_manager(sm, subnet) for sm in subnet.sms.values()]
-        entries.append(managers)
+    managers = _managers(subnet)
+    if managers:
+        entries.append(Entry(f"Subnet managers ({len(managers)})", kind="sm", children=managers))
     if partitions:
         group = Entry(f"Partitions ({len(partitions)})", kind="partition")
         group.children = [_partition(number, members) for number, members in sorted(partitions.items())]
@@ -77,12 +79,13 @@ def _view(subnet: Subnet) -> FabricView:
     entries += shown
     if len(nodes) > MAX_NODES:
         entries.append(Entry(f"{len(nodes) - MAX_NODES} further nodes are not shown"))
-    return FabricView(entries, len(nodes), subnet.port_count, len(subnet.sms), len(partitions))
+    return FabricView(entries, len(nodes), subnet.port_count, len(managers), len(partitions))
 
 
 def node_name(node: Node) -> str:
-    """NodeDescription, else the GUID."""
-    return name_of(node) or (f"0x{node.guid:016x}" if node.guid else "node without NodeInfo")
+    """NodeDescription, else the GUID, else its LID."""
+    lid = next((port.lid for port in node.ports.values() if port.lid), 0)
+    return name_of(node) or (f"0x{node.guid:016x}" if node.guid else f"LID {lid}, no NodeInfo" if lid else "node without NodeInfo")
 
 
 def port_name(port: Port) -> str:
@@ -90,7 +93,7 @@ def port_name(port: Port) -> str:
     return f"{node_name(port.node)} port {port.number}"
 
 
-def _node(node: Node, partitions: dict[int, list[tuple[Port, bool, int]]]) -> Entry:
+def _node(node: Node, partitions: dict[int, list[tuple[Port, bool, int]]], packets: Mapping[int, int]) -> Entry:
     kind = KINDS.get(node.kind, "Node")
     entry = Entry(node_name(node), f"0x{node.guid:016x}" if node.guid else "", "switch" if node.kind == SWITCH else "ca", node.frame)
     entry.details = [("Node", f"{kind}, {node_name(node)}", node.frame)]
@@ -102,6 +105,8 @@ def _node(node: Node, partitions: dict[int, list[tuple[Port, bool, int]]]) -> En
             ("Ports", str(node.num_ports), node.frame),
             ("P_Keys a port", str(node.partition_cap), node.frame),
         ]
+    entry.details += [(f"Sent from LID {port.lid}", f"{packets[port.lid]:,} packets", 0)
+                      for port in node.ports.values() if packets.get(port.lid)]  # fmt: skip
     switch, switch_frame = node.switch.now, node.switch.since
     if switch is not None:
         entry.details += [
@@ -139,6 +144,8 @@ def _port(port: Port, partitions: dict[int, list[tuple[Port, bool, int]]]) -> En
         held = port.guard.held.now
         entry.details.append(("M_Key", f"{'set' if held.key else '0'}, protect bits {held.protect}, lease {held.lease} s",
                               port.guard.held.since))  # fmt: skip
+    for block in port.p_keys.blocks if port.p_keys is not None else ():
+        entry.details += _edits(block)
     if port.p_keys is not None:
         keys, _, taught = port.p_keys.keys(1 << 62)
         frame = taught[-1] if taught else 0
@@ -149,14 +156,53 @@ def _port(port: Port, partitions: dict[int, list[tuple[Port, bool, int]]]) -> En
     return entry
 
 
-def _manager(sm: Sm, subnet: Subnet) -> Entry:
+def _edits(block: Block) -> list[tuple[str, str, int]]:
+    """What was written to a block of a P_Key table, and when."""
+    found, before = [], set[int]()
+    for entries, frame in (*block.past, (block.now, block.since)):
+        keys = {int.from_bytes(entries[i : i + 2], "big") for i in range(0, len(entries), 2)} - {0} if entries is not None else None
+        if keys is None:
+            found.append(("P_Keys", "uncertain from here on", frame))
+        elif found:
+            steps = [f"+0x{key:04x}" for key in sorted(keys - before)] + [f"-0x{key:04x}" for key in sorted(before - keys)]
+            found.append(("P_Keys", " ".join(steps) or "as before", frame))
+        else:
+            found.append(("P_Keys", f"first shown, {len(keys)} in block {block.number}", frame))
+        before = keys or before
+    return found if len(found) > 1 else []
+
+
+def _managers(subnet: Subnet) -> list[Entry]:
+    """Those that showed themselves, the present master first, else those that PortInfo names."""
+    latest = max((sm for sm in subnet.sms.values() if sm.state == MASTER), key=lambda sm: sm.frame, default=None)
+    known = sorted(subnet.sms.values(), key=lambda sm: (sm is not latest, sm.frame))
+    named: dict[int, list[int]] = {}
+    for port in subnet.ports():
+        if port.info is not None and port.info.master_sm_lid:
+            named.setdefault(port.info.master_sm_lid, []).append(port.info_frame)
+    found = [_manager(sm, subnet, sm is latest) for sm in known]
+    for lid, frames in sorted(named.items()):
+        owner = subnet.by_lid(lid)
+        if all(sm.lid != lid for sm in known) and not (owner is not None and owner.guid in subnet.sms):
+            entry = Entry(node_name(owner.node) if owner is not None else f"LID {lid}", f"LID {lid}, as PortInfo says", "sm", min(frames))
+            entry.details = [("Subnet manager", entry.text, 0), ("LID", str(lid), min(frames)),
+                             ("Known from", f"MasterSMLID of {len(frames)} ports; no SMInfo was seen", min(frames))]  # fmt: skip
+            found.append(entry)
+    return found
+
+
+def _manager(sm: Sm, subnet: Subnet, current: bool) -> Entry:
     port = subnet.by_lid(sm.lid) if sm.lid else None
     name = node_name(port.node) if port is not None else f"0x{sm.guid:016x}"
     state = SM_STATES.get(sm.state, f"state {sm.state}")
+    if sm.state == MASTER and not current:
+        state = f"was master until frame {sm.frame} at least"
     entry = Entry(name, f"{state}, priority {sm.priority}" + (f", LID {sm.lid}" if sm.lid else ""), "sm", sm.frame)
     entry.details = [
         ("Subnet manager", name, sm.frame), ("GUID", f"0x{sm.guid:016x}", sm.frame), ("State", state, sm.frame),
         ("Priority", str(sm.priority), sm.frame), ("LID", str(sm.lid), sm.frame),
+        *(("From here on", f"{SM_STATES.get(shown[0], shown[0])}, priority {shown[1]}", frame)
+          for shown, frame in (*sm.shown.past, (sm.shown.now, sm.shown.since)) if shown is not None),
     ]  # fmt: skip
     return entry
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ibdissect.dissect.tree import Node
@@ -15,14 +16,16 @@ if TYPE_CHECKING:
     from ibdissect.dfilter.complete import Completion
 
 
-def checked(text: str, catalog: Catalog | None, first_ns: int, *, hide_keys: bool = True) -> tuple[Filter | None, FilterError | None]:
+def checked(
+    text: str, catalog: Catalog | None, first_ns: int, *, hide_keys: bool = True, hosts: Mapping[int, str] | None = None
+) -> tuple[Filter | None, FilterError | None]:  # fmt: skip
     """The filter, or why it is none; (None, None) for an empty text."""
     if not text.strip():
         return None, None
     from ibdissect.dfilter.compile import compile_filter  # the grammar is not needed for the first rows
 
     try:
-        return compile_filter(text, catalog, first_ns=first_ns, hide_keys=hide_keys), None
+        return compile_filter(text, catalog, first_ns=first_ns, hide_keys=hide_keys, hosts=hosts), None
     except FilterError as error:
         return None, error
 

@@ -16,7 +16,8 @@ from ibdissect.wire.opcodes import OPCODES
 BUCKETS = 4096
 """Points of the time line; when time goes beyond them, neighbours are joined and each lasts twice as long."""
 TALKERS = 4096
-"""Addresses shown; further ones are counted as `others`."""
+"""Pairs of addresses shown; further ones are counted as OTHERS."""
+OTHERS = "others", ""
 
 Counts = npt.NDArray[np.int64]
 Mix = list[tuple[str, int]]
@@ -77,8 +78,8 @@ class TrafficView:
     """A limited member's key says so."""
     classes: Mix
     """Management datagrams by class."""
-    talkers: Mix
-    """Packets by sender."""
+    talkers: list[tuple[tuple[str, str], int]]
+    """Packets between two addresses, both ways."""
 
 
 class TrafficCounts:
@@ -94,16 +95,17 @@ class TrafficCounts:
 
     def view(self) -> TrafficView:
         """The numbers now."""
-        traffic, classes, talkers = self.traffic, Counter[str](), Counter[str]()
+        traffic, classes, talkers = self.traffic, Counter[str](), Counter[tuple[str, str]]()
         for kind, count in traffic.mads.frames.items():
             classes[short_class_name(kind >> 24)] += count
         for address in WIDTHS:
-            for sender, _, count, _ in traffic.pairs(address):
-                talkers[sender if sender in talkers or len(talkers) < TALKERS else "others"] += count
+            for sender, receiver, count, _ in traffic.pairs(address):
+                pair = (sender, receiver) if (sender, receiver) in talkers or (receiver, sender) not in talkers else (receiver, sender)
+                talkers[pair if pair in talkers or len(talkers) < TALKERS else OTHERS] += count
         p_keys = {f"0x{key:04x}" + ("" if key & 0x8000 else " limited"): count for key, count in traffic.p_keys.frames.items()}
         return TrafficView(
             self.line.copy(), traffic.frames, traffic.bytes, _mix({opcode_name(v): n for v, n in traffic.opcodes.frames.items()}),
-            _mix(p_keys), _mix(classes), _mix(talkers),
+            _mix(p_keys), _mix(classes), sorted(talkers.items(), key=lambda entry: (-entry[1], entry[0])),
         )  # fmt: skip
 
 

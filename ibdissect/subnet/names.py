@@ -51,6 +51,11 @@ def names_of(files: SubnetFiles) -> Names:
     """The names of nodes in files."""
     subnet = Subnet()
     learn(subnet, files.files)
+    return names_in(subnet)
+
+
+def names_in(subnet: Subnet) -> Names:
+    """The names that a subnet as known now gives to nodes; not while another thread teaches it."""
     named = {lid: port for lid in sorted(subnet.lids) if (port := subnet.by_lid(lid)) is not None and port.node.name}
     return Names(
         {node.guid: name_of(node) for node in subnet.nodes.values() if node.name},

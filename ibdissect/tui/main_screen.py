@@ -68,14 +68,14 @@ class MainScreen(Screen[None]):
         notes = FieldNotes(lambda: study.subnet, lambda: study.connections)
         self.title_bar = TitleBar(model, study)
         self.filter_bar = FilterBar(
-            lambda text: checked(text, model.catalog, model.first_ns, hide_keys=not model.show_keys)[1],
+            lambda text: checked(text, model.catalog, model.first_ns, hide_keys=not model.show_keys, hosts=model.hosts)[1],
             lambda text, cursor: completions(text, cursor, model.catalog), app.history,
         )  # fmt: skip
-        self.packets = PacketList(model, study.repeated.__contains__)
+        self.packets = PacketList(model, study)
         self.column_header = Line(lambda _: self.packets.header, id="columns")
         self.tree_pane, self.bytes_pane = TreePane(notes.of, model.reader.members), BytesPane()
         self.bit_line = Line(self.bytes_pane.bit_line, id="bits")
-        self.findings_pane, self.key_bar = FindingsPane(model.findings), KeyBar(commands)
+        self.findings_pane, self.key_bar = FindingsPane(model.findings, self.packets.said), KeyBar(commands)
         self._studied = 0
         self.reveal: Callable[[Tree], Place | None] | None = None
         """What to go to in the tree of the frame that is selected next."""
@@ -145,6 +145,7 @@ class MainScreen(Screen[None]):
         rows, height = packets.rows, packets.virtual_size.height
         at_end = self.model.live and packets.cursor == height - 1 > 0
         packets.grew()
+        packets.learn_names()
         if not filtering.hold() and at_end and len(rows) > height:
             packets.select(len(rows) - 1)
         self.title_bar.update()

@@ -49,7 +49,8 @@ def test_study(tmp_path: Path) -> None:
     assert dict(shot.traffic.p_keys)["0x9999"] == 1
     assert shot.fabric.nodes == 1 and shot.fabric.partitions == 2
     assert sum(shot.traffic.line.packets) == TOTAL and sum(count for _, count in shot.traffic.opcodes) == TOTAL
-    assert dict(shot.traffic.talkers)["LID 3"] > 10
+    assert dict(shot.traffic.talkers)["LID 3", "LID 5"] > 10
+    assert study.names is not None and "host" in study.names.hosts[5] and model.hosts == study.names.hosts
 
 
 def test_the_study_judges_as_the_project_says(tmp_path: Path) -> None:

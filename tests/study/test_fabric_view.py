@@ -57,6 +57,37 @@ def test_managers_have_the_name_of_their_node() -> None:
     assert entry_of(alone, "sm", "Subnet managers").children[0].text == "0x000000000000abcd", "without LID, without name: its GUID"
 
 
+def test_a_handover_is_a_history_and_one_manager_is_master() -> None:
+    def other(state: int) -> bytes:
+        return routed(0x20, craft.build(SMInfo, 64, guid=0xBEEF, sm_state=state, priority=9), 1, 3)
+
+    found = view(*FRAMES, other(2), manager(2), other(3))
+    first, second = entry_of(found, "sm", "Subnet managers (2)").children
+    assert first.note.startswith("master, priority 9") and second.note.startswith("standby")
+    assert [text for label, text, _ in second.details if label == "From here on"] == ["master, priority 7", "standby, priority 7"]
+    still = view(*FRAMES, other(3))
+    assert [entry.note.split(",")[0] for entry in entry_of(still, "sm", "Subnet managers (2)").children] == [
+        "master", "was master until frame 4 at least",
+    ]  # fmt: skip
+
+
+def test_the_manager_that_port_info_names_counts() -> None:
+    found = view(routed(0x11, node(1)), routed(0x15, port_info(1, master_sm_lid=7), modifier=1))
+    (one,) = entry_of(found, "sm", "Subnet managers (1)").children
+    assert found.sms == 1 and (one.text, one.note) == ("LID 7", "LID 7, as PortInfo says")
+
+
+def test_edits_of_a_p_key_table_are_listed_and_nodes_without_node_info_have_their_lid() -> None:
+    found = view(*FRAMES, routed(0x16, p_keys(0xFFFF, 0x4321), 1, 3))
+    port = next(child for entry in found.entries for child in entry.children if any("+0x4321" in text for _, text, _ in child.details))
+    assert ("P_Keys", "+0x4321 -0x1234", 11) in port.details
+    unknown = Follower().subnet
+    bare, _ = unknown.node(0, 1)
+    unknown.assign(unknown.port(bare, 1), 9, 0, 1)
+    entry = view_of(unknown, packets={9: 1200}).entries[0]
+    assert entry.text == "LID 9, no NodeInfo" and ("Sent from LID 9", "1,200 packets", 0) in entry.details
+
+
 def test_a_switch_says_what_it_forwards() -> None:
     known = facts(entry_of(view(*FRAMES), "switch"))
     assert known["Linear FDB"] == ("1024 entries, top 33", 6) and known["Enhanced port 0"] == ("yes", 6)

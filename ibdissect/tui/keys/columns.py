@@ -21,10 +21,10 @@ def next_time_format(app: TuiApp) -> None:
 
 def toggle_names(app: TuiApp) -> None:
     """Show names of ports instead of addresses, or addresses again."""
-    if app.main.packets.names is None:
-        app.note("Names come from subnet files: start with --subnet FILE")
-    else:
-        app.main.packets.toggle_names()
+    app.main.packets.toggle_names()
+    app.main.findings_pane.redraw()
+    named, known = app.main.packets.named, app.study.names is not None and app.study.names.nodes
+    app.main.key_bar.say(("names where they are known" if known else "no names are known yet") if named else "addresses")
 
 
 def choose_columns(app: TuiApp) -> None:
@@ -57,7 +57,7 @@ def _show(app: TuiApp, chosen: list[Column]) -> None:
 COMMANDS = (
     Command("t", "Time format", next_time_format, "Look",
             "time format", "time", 18),
-    Command("i", "Names of ports", toggle_names, "Look", "names of ports from --subnet, or addresses"),
+    Command("i", "Names of ports", toggle_names, "Look", "names of nodes, or addresses"),
     Command("v", "Columns", choose_columns, "Look", "columns"),
     Command("plus", "Add the selected field as a column", add_column, "Look", "add the selected field as a column"),
 )  # fmt: skip

@@ -49,7 +49,7 @@ class Filtering:
     def apply(self, text: str) -> None:
         """Show the frames that a filter matches; an empty one shows all."""
         app, model, packets = self.app, self.app.model, self.app.main.packets
-        matcher, error = checked(text, model.catalog, model.first_ns, hide_keys=not model.show_keys)
+        matcher, error = checked(text, model.catalog, model.first_ns, hide_keys=not model.show_keys, hosts=model.hosts)
         if error is not None:
             app.warn(str(error))
             return

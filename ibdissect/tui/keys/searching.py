@@ -15,6 +15,9 @@ from ..screens.prompt import Prompt
 from .command import Command
 
 if TYPE_CHECKING:
+    from ibdissect.dfilter.compile import Filter
+    from ibdissect.errors import FilterError
+
     from ..app import TuiApp
 
 
@@ -44,6 +47,9 @@ class Searching:
         """Ask what to look for, and look for it."""
         model, old = self.app.model, self.query
 
+        def compiled(text: str) -> tuple[Filter | None, FilterError | None]:
+            return checked(text, model.catalog, model.first_ns, hide_keys=not model.show_keys, hosts=model.hosts)
+
         def check(kind: str, text: str) -> str | None:
             if not text.strip():
                 return "type what to look for"
@@ -52,16 +58,13 @@ class Searching:
                     Query.hexadecimal(text)
                 except ValueError as error:
                     return str(error)
-            reason = checked(text, model.catalog, model.first_ns, hide_keys=not model.show_keys)[1] if kind == FindKind.FILTER else None
+            reason = compiled(text)[1] if kind == FindKind.FILTER else None
             return reason.reason if reason is not None else None
 
         def done(answer: tuple[str, str] | None) -> None:
             if answer is not None:
                 kind, text = FindKind(answer[0]), answer[1]
-                matcher = (
-                    checked(text, model.catalog, model.first_ns, hide_keys=not model.show_keys)[0] if kind is FindKind.FILTER else None
-                )
-                self.query = Query(kind, text, matcher)
+                self.query = Query(kind, text, compiled(text)[0] if kind is FindKind.FILTER else None)
                 self.again(forward=True)
 
         prompt = Prompt("Find", check, kinds=tuple(FindKind), kind=old.kind if old else "", value=old.text if old else "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,9 @@ from textual.timer import Timer
 
 from ibdissect.dissect.named_values import ANSWER_NAMES
 from ibdissect.study import packet_columns
+from ibdissect.study.background import Study
 from ibdissect.study.capture_model import CaptureModel, Line
+from ibdissect.study.node_names import PERMISSIVE, route_ends
 from ibdissect.study.packet_columns import BY_KEY, GUTTER, Column, TimeFormat
 from ibdissect.study.shown_frames import Rows
 from ibdissect.wire.text import printable
@@ -42,16 +43,16 @@ class PacketList(LineList):
     class LaidOut(Message):
         """Columns have other widths now."""
 
-    def __init__(self, model: CaptureModel, repeated: Callable[[int], bool]) -> None:
+    def __init__(self, model: CaptureModel, study: Study) -> None:
         super().__init__(id="packets")
-        self.model, self.repeated = model, repeated
+        self.model, self.repeated = model, study.repeated.__contains__
         self.rows: Rows = model.rows
         self.time_format = TimeFormat.RELATIVE
         self.columns: list[Column] = [BY_KEY[key] for key in packet_columns.DEFAULT]
-        self.names: Names | None = None
-        """Names of ports from subnet files; None without files."""
-        self.named = False
-        """Whether they stand for addresses."""
+        self.study = study
+        self.named = True
+        """Whether names of nodes stand for addresses, as far as they are known."""
+        self._names: Names | None = None
         self.highlight = ""
         """A text, folded, that is marked where it stands in the list."""
         self.given: dict[str, int] = {}
@@ -100,12 +101,6 @@ class PacketList(LineList):
         self._extra.clear()
         self.renew()
 
-    def redraw(self) -> None:
-        """Findings or marks changed."""
-        self.generation += 1
-        self._strips.clear()
-        self.refresh()
-
     def set_columns(self, chosen: list[Column]) -> None:
         """Show these columns."""
         self.columns = chosen
@@ -113,12 +108,29 @@ class PacketList(LineList):
         self.forget()
         self._lay_out()
 
+    def address(self, text: str) -> str:
+        """What is shown for an address: the name of its port where it is known and wanted."""
+        names = self.study.names
+        return printable(names.address(text)) if self.named and names is not None else text
+
+    def said(self, text: str) -> str:
+        """A sentence with names instead of GUIDs and behind LIDs, where they are known and wanted."""
+        names = self.study.names
+        return printable(names.sentence(text)) if self.named and names is not None else text
+
     def toggle_names(self) -> None:
         """Names of ports for their addresses, or addresses again."""
         self.named = not self.named
         self._wanted.clear()
         self.forget()
         self._lay_out()
+
+    def learn_names(self) -> None:
+        """There may be other names than before."""
+        if self._names is not self.study.names:
+            self._names = self.study.names
+            if self.named:
+                self.forget()
 
     def next_time_format(self) -> TimeFormat:
         """The next way to write times."""
@@ -159,9 +171,8 @@ class PacketList(LineList):
         if page is None:
             frames = self.rows.frames(number * PAGE, (number + 1) * PAGE)
             page = self.model.lines(frames)
-            if self.named and self.names is not None:
-                name = self.names.address
-                page = [replace(one, source=printable(name(one.source)), destination=printable(name(one.destination))) for one in page]
+            if self.named and self.study.names is not None:
+                page = self._with_names(page)
             self._pages[number] = page
             fields = [column.field for column in self.columns if column.field and column.field not in ANSWER_NAMES]
             if fields and frames:
@@ -210,6 +221,15 @@ class PacketList(LineList):
             segments += self._marked(fit(text, given, column.align), style)
             segments.append(Segment("  "))
         return segments
+
+    def _with_names(self, page: list[Line]) -> list[Line]:
+        named = [replace(one, source=self.address(one.source), destination=self.address(one.destination)) for one in page]
+        directed = [i for i, one in enumerate(page) if PERMISSIVE in (one.source, one.destination)]
+        ends = route_ends(self.model.table([page[i].frame for i in directed]), self.study.routes) if directed else {}
+        for row, (source, destination) in ends.items():
+            one = named[directed[row]]
+            named[directed[row]] = replace(one, source=source or one.source, destination=destination or one.destination)
+        return named
 
     def _marked(self, text: str, style: Style | None) -> list[Segment]:
         at = text.casefold().find(self.highlight) if self.highlight else -1

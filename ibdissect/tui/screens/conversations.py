@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -74,10 +74,11 @@ class ConversationTable(HeadedList):
     empty = "No data packets: the capture holds no conversation between queue pairs."
     behind = "Over time"
 
-    def __init__(self, conversations: list[Conversation]) -> None:
+    def __init__(self, conversations: list[Conversation], name: Callable[[str], str] = str) -> None:
         super().__init__(id="conversations")
-        self.conversations = conversations
-        near, far = _wide((str(one.near) for one in conversations), "One end"), _wide((str(one.far) for one in conversations), "Other end")
+        self.conversations, self.named = conversations, name
+        near = _wide((name(str(one.near)) for one in conversations), "One end")
+        far = _wide((name(str(one.far)) for one in conversations), "Other end")
         self.columns = [
             Heading("near", "One end", near, "left"), Heading("near_qp", "QP", 8, "left"),
             Heading("arrow", "", 1, "left"), Heading("far", "Other end", far, "left"),
@@ -101,7 +102,8 @@ class ConversationTable(HeadedList):
             qp: int = getattr(one, key)
             return (f"0x{qp:06x}", "strong") if qp >= 0 else ("?", "dim")
         return {
-            "near": (str(one.near), ""), "far": (str(one.far), ""), "arrow": ("⇄" if one.packets[1] else "→", "dim"),
+            "near": (self.named(str(one.near)), ""), "far": (self.named(str(one.far)), ""),
+            "arrow": ("⇄" if one.packets[1] else "→", "dim"),
             "service": (one.service, "dim"), "there": (number(one.packets[0]), ""),
             "back": (number(one.packets[1]) if one.packets[1] else "·", "" if one.packets[1] else "dim"),
             "octets": (octets(sum(one.octets)), ""), "known_by": (one.known_by or "one way", "dim"),
@@ -122,11 +124,11 @@ class ExchangeTable(HeadedList):
     empty = "No management requests."
     behind = "Latency 0.5 µs … 30 s"
 
-    def __init__(self, exchanges: list[Exchange]) -> None:
+    def __init__(self, exchanges: list[Exchange], name: Callable[[str], str] = str) -> None:
         super().__init__(id="exchanges")
-        self.exchanges = exchanges
-        near = _wide((str(exchange.requester) for exchange in exchanges), "Requester")
-        far = _wide((str(exchange.responder) for exchange in exchanges), "Responder")
+        self.exchanges, self.named = exchanges, name
+        near = _wide((name(str(exchange.requester)) for exchange in exchanges), "Requester")
+        far = _wide((name(str(exchange.responder)) for exchange in exchanges), "Responder")
         self.columns = [
             Heading("requester", "Requester", near, "left"), Heading("arrow", "", 1, "left"),
             Heading("responder", "Responder", far, "left"), Heading("kind", "Class", 15, "left"),
@@ -147,7 +149,8 @@ class ExchangeTable(HeadedList):
             value: int = getattr(exchange, key)
             return (number(value), "again") if value else ("·", "dim")
         return {
-            "requester": (str(exchange.requester), ""), "responder": (str(exchange.responder), ""), "arrow": ("⇄", "dim"),
+            "requester": (self.named(str(exchange.requester)), ""), "responder": (self.named(str(exchange.responder)), ""),
+            "arrow": ("⇄", "dim"),
             "kind": (exchange.kind, "strong"), "answered": (number(exchange.answered), ""),
         }[key]  # fmt: skip
 
@@ -163,9 +166,9 @@ class ConversationScreen(Screen[str | None]):
 
     BINDINGS = [Binding("escape,q,C", "dismiss(None)", "back"), Binding("tab", "other", "other table", priority=True)]
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, name: Callable[[str], str] = str) -> None:
         super().__init__()
-        self.snapshot = snapshot
+        self.snapshot, self.named = snapshot, name
 
     def compose(self) -> ComposeResult:
         shot = self.snapshot
@@ -174,9 +177,9 @@ class ConversationScreen(Screen[str | None]):
             f" in {number(shot.frames)} frames", classes="screen-title", markup=False,
         )  # fmt: skip
         yield Static("", classes="table-head", id="conversation-head", markup=False)
-        yield ConversationTable(shot.conversations)
+        yield ConversationTable(shot.conversations, self.named)
         yield Static("", classes="table-head", id="exchange-head", markup=False)
-        yield ExchangeTable(shot.exchanges)
+        yield ExchangeTable(shot.exchanges, self.named)
         yield Static(" Enter shows its frames · Tab other table · Esc back", classes="screen-keys", markup=False)
 
     def on_mount(self) -> None:
@@ -210,7 +213,7 @@ def _open(app: TuiApp, shot: Snapshot) -> None:
         if text:
             app.filtering.enter(text)
 
-    app.push_screen(ConversationScreen(shot), done)
+    app.push_screen(ConversationScreen(shot, app.main.packets.address), done)
 
 
 COMMAND = Command(

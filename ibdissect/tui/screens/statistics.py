@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from ibdissect.flow.exchanges import FASTEST, OCTAVES, Exchange, Kind
 from ibdissect.study.background import Snapshot
 from ibdissect.study.conversations import Conversation
 from ibdissect.study.findings_store import Int
+from ibdissect.study.node_names import PERMISSIVE
 from ibdissect.study.number_text import duration, number, octets
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.mad import method_name
@@ -36,9 +38,11 @@ class StatisticsScreen(Screen[None]):
 
     BINDINGS = [Binding("escape,q,s", "dismiss(None)", "back")]
 
-    def __init__(self, snapshot: Snapshot, findings: tuple[Int, Int], catalog: Catalog) -> None:
+    def __init__(
+        self, snapshot: Snapshot, findings: tuple[Int, Int], catalog: Catalog, named: Callable[[str], str] = str
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.snapshot, self.findings, self.catalog = snapshot, findings, catalog
+        self.snapshot, self.findings, self.catalog, self.named = snapshot, findings, catalog, named
 
     def compose(self) -> ComposeResult:
         shot = self.snapshot
@@ -59,13 +63,13 @@ class StatisticsScreen(Screen[None]):
                 yield Bars("Partitions", tally.p_keys, empty="no InfiniBand transport")
                 yield Bars("Response time of management requests", _latencies(shot.kinds), two=True, empty="no request was answered")
             with Horizontal(classes="bar-row"):
-                yield Bars("Top talkers (packets sent)", tally.talkers[:50], empty="no addresses")
-                pairs = [(_pair(one), one.total) for one in shot.conversations]
+                yield Bars("Who talks to whom (packets)", _talkers(shot, self.named), empty="no addresses")
+                pairs = [(_pair(one, self.named), one.total) for one in shot.conversations]
                 yield Bars("Conversations between queue pairs (packets)", pairs, two=True, empty="no data packets")
             with Horizontal(classes="bar-row"):
                 yield response_times(shot.kinds, self.catalog)
             with Horizontal(classes="bar-row"):
-                yield troubles(shot.conversations)
+                yield troubles(shot.conversations, self.named)
         yield Static(" ↑ ↓ scroll · Esc back", classes="screen-keys", markup=False)
 
     def on_mount(self) -> None:
@@ -84,9 +88,16 @@ def _latencies(kinds: list[tuple[Kind, Exchange]]) -> list[tuple[str, int]]:
     return [(f"≤ {duration(1 << (FASTEST + place + step))}", sum(counts[place : place + step])) for place in places]
 
 
-def _pair(one: Conversation) -> str:
+def _talkers(shot: Snapshot, named: Callable[[str], str]) -> list[tuple[str, int]]:
+    """Pairs of addresses, the busiest first; directed routes, which show no address, by the node that they lead to."""
+    plain = [(f"{named(near)} ⇄ {named(far)}", count) for (near, far), count in shot.traffic.talkers if PERMISSIVE not in (near, far)]
+    asked = [(f"SMP ⇄ {name}", count) for name, count in shot.asked]
+    return sorted([*plain[:50], *asked], key=lambda entry: -entry[1])[:50]
+
+
+def _pair(one: Conversation, named: Callable[[str], str] = str) -> str:
     near = f" 0x{one.near_qp:06x}" if one.near_qp >= 0 else ""
-    return f"{one.service} {one.near}{near} {'⇄' if one.packets[1] else '→'} {one.far} 0x{one.far_qp:06x}"
+    return f"{one.service} {named(str(one.near))}{near} {'⇄' if one.packets[1] else '→'} {named(str(one.far))} 0x{one.far_qp:06x}"
 
 
 def response_times(kinds: list[tuple[Kind, Exchange]], catalog: Catalog) -> PlainTable:
@@ -111,13 +122,13 @@ def response_times(kinds: list[tuple[Kind, Exchange]], catalog: Catalog) -> Plai
     )
 
 
-def troubles(conversations: list[Conversation]) -> PlainTable:
+def troubles(conversations: list[Conversation], named: Callable[[str], str] = str) -> PlainTable:
     """What was sent again, lost or refused, by conversation."""
     found = [one for one in conversations if one.repeated or one.missing or one.naks or one.not_ready]
     found.sort(key=lambda one: -(one.repeated + one.missing + one.naks + one.not_ready))
     rows = []
     for one in found[:MOST]:
-        row = {"pair": _pair(one), "packets": number(one.total), "share": f"{one.repeated / one.total:.2%}"}
+        row = {"pair": _pair(one, named), "packets": number(one.total), "share": f"{one.repeated / one.total:.2%}"}
         counts = (("repeated", one.repeated), ("missing", one.missing), ("naks", one.naks), ("not_ready", one.not_ready))
         rows.append(row | {key: number(value) for key, value in counts if value})
     columns = (
@@ -130,7 +141,7 @@ def troubles(conversations: list[Conversation]) -> PlainTable:
 
 
 def _open(app: TuiApp, shot: Snapshot) -> None:
-    app.push_screen(StatisticsScreen(shot, app.model.findings.ranks(), app.model.catalog))
+    app.push_screen(StatisticsScreen(shot, app.model.findings.ranks(), app.model.catalog, app.main.packets.address))
 
 
 COMMAND = Command("s", "Statistics", lambda app: app.with_snapshot(partial(_open, app)), "Look", "statistics", "statistics", 10)

@@ -90,6 +90,12 @@ class LineList(ScrollView, can_focus=True):
         self.resize_lines(total)
         self.refresh()
 
+    def redraw(self) -> None:
+        """What the lines say changed, but not their number."""
+        self.generation += 1
+        self._strips.clear()
+        self.refresh()
+
     def resize_lines(self, total: int) -> None:
         """The number of lines changed; what is drawn stays."""
         if self.virtual_size.height != total:

@@ -11,7 +11,7 @@ from ibdissect.subnet.names import Names
 from ibdissect.tui.panes.key_bar import KeyBar
 from ibdissect.tui.screens.choice import ColumnChoice
 from tests.tui import made
-from tests.tui.made import running, shows, text
+from tests.tui.made import running, shows, text, until
 
 
 async def test_the_next_run_shows_the_same_columns(tmp_path: Path) -> None:
@@ -30,19 +30,19 @@ async def test_the_next_run_shows_the_same_columns(tmp_path: Path) -> None:
         assert "Response" in app.main.column_header.render().plain
 
 
-async def test_names_stand_for_addresses_on_request(tmp_path: Path) -> None:
+async def test_names_stand_for_addresses_until_the_key_is_pressed(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
-        packets = app.main.packets
-        with_lid = next(row for row in range(packets.count()) if "LID 1 " in text(app, row) + " ")
+        with_lid = next(row for row in range(app.main.packets.count()) if "LID 1 " in text(app, row) + " ")
+        assert "host" in text(app, 5), "the capture names LID 5"
         await pilot.press("i")
-        assert "LID 1 " in text(app, with_lid) + " " and not packets.named, "no files, no names"
-        packets.names = Names({}, {1: "node01 port 1"}, {}, {})
+        await pilot.pause()
+        assert "LID 5" in text(app, 5) and "host" not in text(app, 5).partition("SMP")[0]
+        app.study.names = Names({}, {1: "node01 port 1"}, {}, {})
         await pilot.press("i")
         await pilot.pause()
         assert "node01 port 1" in text(app, with_lid)
-        await pilot.press("i")
-        await pilot.pause()
-        assert "node01" not in text(app, with_lid)
+        app.filtering.enter('ibdissect.node contains "host"')
+        await until(pilot, lambda: not app.filtering.busy and 0 < app.main.packets.count() < app.model.index.frames)
 
 
 async def test_a_note_says_why_the_default_columns_are_shown(tmp_path: Path) -> None:

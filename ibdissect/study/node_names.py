@@ -1,0 +1,44 @@
+"""Which node does an address or a directed route mean, as far as the capture or files have taught it?"""
+
+from __future__ import annotations
+
+from ibdissect.fabric import Follower
+from ibdissect.fabric.model import Node
+from ibdissect.fabric.routes import Routes
+from ibdissect.fabric.smps import Smps
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire import numbers
+from ibdissect.wire.text import printable
+
+from .fabric_view import node_name
+
+PERMISSIVE = f"LID {numbers.PERMISSIVE}"
+
+
+def state_of(follower: Follower) -> tuple[int, ...]:
+    """What changes when there may be other names than before."""
+    subnet = follower.subnet
+    return len(subnet.lids), len(subnet.nodes), sum(bool(node.name) for node in subnet.slots.values()), subnet.port_count
+
+
+def route_ends(table: ChunkTable, routes: Routes) -> dict[int, tuple[str, str]]:
+    """Sender and receiver of each directed SMP by row, where they are known: empty for an end that is not.
+
+    Called while another thread learns routes: they are only looked up.
+    """
+    smps, found = Smps(table, keyed=False), {}
+    for i, row in enumerate(smps.rows.tolist()):
+        if not smps.directed[i]:
+            continue
+        origin = routes.origins.get(int.from_bytes(smps.high(i), "big"))
+        if origin is None:
+            continue
+        hop = routes.directed(origin, smps.path(i))
+        here = _name(origin.home.now[0] if origin.home.now is not None else None)
+        there = _name(hop.node if hop is not None else None)
+        found[row] = (there, here) if smps.answers[i] or smps.method[i] == numbers.TRAP else (here, there)
+    return found
+
+
+def _name(node: Node | None) -> str:
+    return printable(node_name(node)) if node is not None and node.guid else ""
