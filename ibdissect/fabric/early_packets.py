@@ -61,7 +61,7 @@ class EarlyPackets:
 
     def __init__(self, later: LateFacts, follower: Follower) -> None:
         self.later, self.follower = later, follower
-        self.dropped = Dropped("flows in front of what tells about their ports")
+        self.dropped = Dropped("flows before the P_Key tables of their ports were known")
         self.flows = BoundedDict[int, Early](MAX_FLOWS, self.dropped)
         """By SLID, DLID and P_Key in one number."""
         self._holder: Int = np.zeros(SLOTS, np.int64)

@@ -48,7 +48,7 @@ class EarlyWrites:
         self.writes: list[Write] = []
         self.taken: set[tuple[int, int]] = set()
         """Slot and port of those that accepted such a request: they had no key, or that one."""
-        self.dropped = Dropped("requests in front of what tells about their ports")
+        self.dropped = Dropped("requests before the M_Key of their port was known")
 
     def take(self, event: ChunkFollowed) -> None:
         """Remember the requests of a chunk that cannot be judged yet."""

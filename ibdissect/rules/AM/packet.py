@@ -15,13 +15,13 @@ ACCEPTED = (MAD.method < 0x80) | ((MAD.status & 0x7FFF) == 0)
 
 
 def smp_modifier(attribute_id: int, fault: Expr) -> Expr:
-    """InfiniBand SMPs of one attribute whose modifier is at fault; Omni-Path's modifiers mean other things."""
+    """InfiniBand SMPs of one attribute with a wrong modifier; Omni-Path's modifiers have other meanings."""
     is_smp = MAD.mgmt_class.isin(SMP_CLASSES) & (MAD.base_version == BASE_VERSION_IB)
     return (MAD.attribute_id == attribute_id) & fault & is_smp & ACCEPTED
 
 
 class ModifierRule(Rule):
-    """What the rules of this family share: they judge, and point at, the modifier of a MAD."""
+    """Base of the rules of this family, which judge and mark the modifier of a MAD."""
 
     at = MAD.attribute_modifier
 

@@ -183,7 +183,7 @@ class VlArbHalf(ModifierRule):
         if node is None or not 1 <= selector <= 4:
             return None
         if node.kind == SWITCH and asked.modifier & 0xFF00:
-            return None  # which port is meant is not certain: AM016
+            return None  # the port is uncertain: AM016
         port = node.ports.get(asked.modifier & 0xFF) if node.kind == SWITCH else asked.port
         info, since = port.info_at(asked.frame) if port is not None else (None, 0)
         if port is None or info is None:
@@ -232,7 +232,7 @@ class VendorDiagPage(ModifierRule):
         info, since = port.info_at(asked.frame) if port is not None else (None, 0)
         known = [page for page, frame in (port.pages or {}).items() if frame <= asked.frame] if port is not None else []
         if info is None or not known or asked.modifier in known:
-            return None  # without a page seen, where the chain leads is not known
+            return None  # without any page, the rest of the chain is unknown
         return {"reason": "neither DiagCode nor NextIndex leads there"}, ((since, f"DiagCode 0x{info.diag_code:04x}"),)
 
 

@@ -24,10 +24,10 @@ ADAPTERS = frozenset({CA, ROUTER})
 
 
 class Asked(Record, frozen=True):
-    """A request: what a rule judges."""
+    """A request that a rule judges."""
 
     node: Node | None
-    """None where the target is not known."""
+    """None if the target is unknown."""
     entered: int
     method: int
     attribute: int
@@ -36,7 +36,7 @@ class Asked(Record, frozen=True):
 
     @property
     def switch(self) -> tuple[SwitchFacts | None, int]:
-        """What the node could do as a switch when it was asked, and the frame that showed it first."""
+        """The node's capabilities as a switch at the request, and the frame that first showed them."""
         return self.node.switch.at(self.frame) if self.node is not None else (None, 0)
 
     @property
@@ -46,7 +46,7 @@ class Asked(Record, frozen=True):
 
 
 class Many:
-    """Requests as columns, to leave out most of them before any is looked at alone."""
+    """Requests as columns, to exclude most of them before any is judged alone."""
 
     def __init__(self, requests: PlacedSmps, index: Int) -> None:
         self.requests, self.index = requests, index
@@ -56,10 +56,10 @@ class Many:
 
         self.num_ports: Int = requests.ports[index]
         self.changed = requests.changed[index]
-        """What is known of the target changed in this chunk: what held when it was asked must be looked up, bool[n]."""
+        """The known facts of the target changed in this chunk, so those at the request must be looked up, bool[n]."""
 
     def of_node(self, fact: Callable[[Node], int]) -> Int:
-        """A number of each request's target as known at the chunk's end, int64[n]; 0 where the target is not known."""
+        """A number of each request's target as known at the chunk's end, int64[n]; 0 if the target is unknown."""
         facts = np.array([fact(node) if node is not None else 0 for node in self.requests.nodes], np.int64)
         found: Int = facts[self.requests.which[self.index]]
         return found
@@ -78,7 +78,9 @@ Proof = tuple[dict[str, Any], tuple[tuple[int, str], ...]]
 
 
 class ModifierRule(Rule):
-    """What the rules share: requests of some attributes, judged alone where `suspicious` says so; one finding per node and modifier."""
+    """Base of rules about requests of some attributes: those that are `suspicious` are judged one by one; one finding per node and
+    modifier.
+    """
 
     evidence = (
         "The request, and the NodeInfo, SwitchInfo or PortInfo that its target answered before. Silent for targets that the "
@@ -89,16 +91,16 @@ class ModifierRule(Rule):
     bits = 0xFFFFFFFF
     """Only a request with one of these bits in its modifier may be wrong; 0: any request."""
     wrong_at: frozenset[int] = frozenset()
-    """The kinds of nodes at which such a request is always wrong; empty: `wrong` says."""
+    """The kinds of nodes at which such a request is always wrong; empty: `wrong` decides."""
     at = MAD.attribute_modifier
 
     def suspicious(self, many: Many) -> Mask:
-        """Requests that may be wrong at all, bool[n]."""
+        """Requests that may be wrong, bool[n]."""
         some = (many.modifier & self.bits != 0) | (self.bits == 0)
         return some & many.adapter if self.wrong_at == ADAPTERS else some
 
     def wrong(self, asked: Asked) -> Proof | None:
-        """None when the request is in order."""
+        """The finding's arguments and proof; None if the request is in order."""
         return ({}, (kind_of(asked.node),)) if asked.node is not None and asked.node.kind in self.wrong_at else None
 
     @on_event(ChunkFollowed)

@@ -36,7 +36,7 @@ class OtherService(AgreedRule):
 
     def __init__(self) -> None:
         self.right: set[tuple[QueuePair, int]] = set()
-        """Directions, by end and REQ, that were of the agreed service in an earlier chunk."""
+        """Directions, by end and REQ, that used the agreed service in an earlier chunk."""
         self._now: set[tuple[QueuePair, int]] = set()
         self.dropped = Dropped("directions of connections")
 
@@ -59,7 +59,7 @@ class OtherService(AgreedRule):
 
     @on_chunk
     def follow(self, table: ChunkTable, context: Context) -> None:
-        """What is of the agreed service now counts from the next chunk on; `chunk` goes before `follow`."""
+        """Directions that use the agreed service now count from the next chunk on; `chunk` runs before `follow`."""
         if len(self.right) < MAX_CONNECTIONS:
             self.right |= self._now
         elif not self._now <= self.right:

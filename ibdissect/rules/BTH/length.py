@@ -1,4 +1,4 @@
-"""Which payloads have a length that no packet of their kind can have?"""
+"""Which payloads have an impossible length?"""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def is_mtu(length: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.bool_]:
 
 
 def _no_mtu(table: ChunkTable) -> npt.NDArray[np.bool_]:
-    """First and middle packets whose payload is no path MTU."""
+    """First and middle packets whose payload is not a path MTU."""
     index = np.flatnonzero(table.once(continued))
     bad = np.zeros(len(table.occurrences(BTH)), np.bool_)
     if index.size:

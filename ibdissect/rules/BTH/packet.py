@@ -27,7 +27,7 @@ CONNECTED = frozenset(code for code in OPCODES if code < 0x60 or code >= 0xA0)
 DATAGRAM = frozenset({0x64, 0x65})
 UNRELIABLE = DATAGRAM | frozenset(code for code in OPCODES if code & 0xE0 == 0x20)
 CONTINUED = frozenset(code for code, opcode in OPCODES.items() if opcode.operation.split()[-1] in ("First", "Middle"))
-"""Packets that another one of the same message follows."""
+"""Packets that are followed by another one of the same message."""
 RESPONSES = frozenset(code for code, opcode in OPCODES.items() if not opcode.request)
 RELIABLE_DATAGRAM = range(0x40, 0x60)
 MULTICAST_QP = 0xFFFFFF
@@ -50,7 +50,7 @@ def continued(table: ChunkTable) -> Bool:
 
 
 def _pad_impossible(table: ChunkTable) -> Bool:
-    """More pad bytes than payload, or any in a packet that another one follows."""
+    """More pad bytes than payload, or any in a packet that is not the last of its message."""
     pad, room = table.values(BTH.padcnt), table.once(room_behind_headers)
     bad: Bool = (pad != 0) & (room >= 0) & ((pad > room) | table.once(continued))
     return bad
@@ -63,7 +63,7 @@ def _headers_cut(table: ChunkTable) -> Bool:
 
 
 def _immediate_cut(table: ChunkTable) -> Bool:
-    """All extended headers fit but the immediate data, which is the last four bytes of them."""
+    """All extended headers fit except the immediate data, their last four bytes."""
     loc, found = table.located, table.occurrences(BTH)
     opcode = loc.opcode[found.rows]
     missing = found.at + BTH.size + locate.EXTENDED_SIZE[opcode] - loc.limit[found.rows]

@@ -12,9 +12,9 @@ from ibdissect.wire.encapsulation import ERF, ERF_TYPES
 
 ERF_INFINIBAND = (21, 25)
 ERF_BESIDE = frozenset({2, 11, 16, 20, *ERF_INFINIBAND, 27, 28, 29, 48})
-"""Record types that may stand beside InfiniBand: Ethernet, metadata, Omni-Path, padding (Endace ERF types)."""
+"""Record types that may accompany InfiniBand: Ethernet, metadata, Omni-Path, padding (Endace ERF types)."""
 BURST, BURST_NS = 4096, 4_000_000
-"""ibdump's buffer in packets (2^12 unless --max-burst says else), and a time in which no process surely runs: one tick at 250 Hz."""
+"""ibdump's buffer in packets (2^12 unless set by --max-burst), and a time in which its process may not run: one tick at 250 Hz."""
 
 
 class ErfRecordLength(Rule):
@@ -50,7 +50,7 @@ class ErfRecordLength(Rule):
             row = int(found.rows[i])
             view = table.view(ERF, i)
             arguments = {"record_length": view.record_length, "wire_length": view.wire_length}
-            # The header lies in front of the frame's first byte, so no byte of the frame can be marked.
+            # The header precedes the frame's first byte, so no byte of the frame can be marked.
             yield fault(chunk.first + row, int(chunk.time_ns[row]), arguments, ERF.record_length, view.record_length)
 
 
@@ -175,7 +175,7 @@ class ErfType(Rule):
 
     @on_chunk
     def gather(self, table: ChunkTable, _: Context) -> None:
-        """Note the first record of each strange type; whether it is one is known at the end."""
+        """Note the first record of each unexpected type; whether the file holds InfiniBand is known at the end."""
         if not len(table.occurrences(ERF)):
             return
         types = table.values(ERF.type)

@@ -18,7 +18,7 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 
 DEEPEST = 78
-"""Bytes up to the end of the BTH behind Ethernet with a VLAN tag, IPv6 and UDP."""
+"""Bytes up to the end of the BTH after Ethernet with a VLAN tag, IPv6 and UDP."""
 
 
 class PacketTruncated(Rule):
@@ -153,7 +153,7 @@ class DuplicateFrames(Rule):
 
 
 class _Damaged(Rule):
-    """What the rules about broken containers share: the time of the last good frame."""
+    """Base of the rules about broken containers: the time of the last good frame."""
 
     kind = ""
 

@@ -21,7 +21,7 @@ from ibdissect.wire.mad import MAD, request_text
 from ibdissect.wire.numbers import CC_CLASS, GET_RESP
 
 CLASS_STATUS = 8
-"""Class-specific status begins at this bit; below it a node says that it does not have the method or attribute."""
+"""The class-specific status begins at this bit; lower bits say that the node lacks the method or attribute."""
 MAX_NODES = 65536
 
 
@@ -53,15 +53,15 @@ class CCKeyWrong(UnansweredRule):
     def __init__(self) -> None:
         super().__init__()
         self.held = BoundedDict[int, tuple[int, int]](MAX_NODES, self.dropped)
-        """Protected keys by address, and the frames that told them."""
+        """Protected keys by address, and the frames that showed them."""
         self.suspects: dict[int, tuple[Hit, tuple[int, int]]] = {}
-        """What would be said of requests with another key than their target told, and their target and key, by frame."""
+        """Possible findings about requests with another key than their target showed, with target and key, by frame."""
         self.refused: set[int] = set()
         """Frames of requests that were answered with an error of this class."""
         self.done: list[int] = []
-        """Requests that were answered well in this chunk."""
+        """Requests that were accepted in this chunk."""
         self.taken: set[tuple[int, int]] = set()
-        """Addresses, and the other keys that they took."""
+        """Addresses, and the other keys that they accepted."""
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> None:
@@ -102,7 +102,7 @@ class CCKeyWrong(UnansweredRule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        """A node that did what it was asked with a key holds that key, whatever the capture showed of it."""
+        """A node that accepted a request with a key holds that key, whatever it showed."""
         silent = {request.frame for request in self.unanswered(context)}
         tries = Counter(way for _, way in self.suspects.values())
         for frame, (hit, way) in self.suspects.items():

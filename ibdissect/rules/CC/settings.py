@@ -35,11 +35,11 @@ class ControlTableBeyond(Rule):
     def __init__(self) -> None:
         self.dropped = Dropped("congestion control nodes")
         self.caps = BoundedDict[int, tuple[int, int]](MAX_NODES, self.dropped)
-        """ControlTableCap by address, and the frame that told it."""
+        """ControlTableCap by address, and the frame that showed it."""
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
-        """CongestionInfo teaches; a ControlTableCap of 0 is what nodes without a table say."""
+        """Learn from CongestionInfo; nodes without a table show ControlTableCap 0."""
         asked, mine = rows_of_cc(table)
         for i in mine:
             row = int(asked.rows[i])

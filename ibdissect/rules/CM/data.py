@@ -24,7 +24,7 @@ from ibdissect.wire.cm import REQ
 from ibdissect.wire.transport import AETH, BTH
 
 LOST_AT_MOST = 1 << 10
-"""A first packet so little behind the agreed PSN may be just the first that the capture has."""
+"""A first packet this close after the agreed PSN may only be the first one in the capture."""
 KEPT, MAX_ENDS = 8, 65536
 """Answers remembered per queue pair, and queue pairs."""
 PSN_NAK = 0x60
@@ -32,7 +32,7 @@ PSN_NAK = 0x60
 FIRST_RNR = 0x20
 """Syndromes below it acknowledge."""
 ENOUGH = 2
-"""So often does a requester go back to its first packet before it is clear that it has none in front."""
+"""A requester that goes back to its first packet this often has no earlier one."""
 
 
 def agreed(context: Context) -> Iterator[tuple[int, Connection, int, str, bool]]:
@@ -88,7 +88,7 @@ class StartingPSN(Rule):
         self.again = Counter[int]()
         """How often streams went back to their first packet."""
         self.earlier: set[int] = set()
-        """Streams that went back behind their first packet."""
+        """Streams that went back to before their first packet."""
 
     @on_event(Repeated)
     def repeated(self, event: Repeated, context: Context) -> None:
@@ -100,7 +100,7 @@ class StartingPSN(Rule):
 
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> None:
-        """Answers that tell which packet a responder took, or waits for, as its first: there are few."""
+        """Answers that show which packet a responder accepted, or expects, as its first: there are few."""
         rows = table.occurrences(AETH).rows
         if not len(rows):
             return
@@ -129,7 +129,7 @@ class StartingPSN(Rule):
                 )  # fmt: skip
 
     def _proof(self, slot: int, connection: Connection, psn: int, streams: Streams) -> tuple[tuple[int, str], ...] | None:
-        """What shows that the first packet of the capture is that of the connection; None where nothing does."""
+        """The proof that the first packet in the capture is the connection's first; None if there is none."""
         ends, found = streams.ends[slot], int(streams.state["first_psn"][slot])
         first, opcode = int(streams.state["first_frame"][slot]), int(streams.state["first_opcode"][slot])
         qpn = connection.active_qpn if ends.dest_qp == connection.passive_qpn else connection.passive_qpn

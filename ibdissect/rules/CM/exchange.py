@@ -19,7 +19,7 @@ from ibdissect.wire.cm_names import REJ_REASONS
 from ibdissect.wire.spec import Field
 
 WARM_UP_NS = 60_000_000_000
-"""CM gives up within a minute; what belongs to the time in front of the capture is over by then."""
+"""CM gives up within a minute, so exchanges that began before the capture are over by then."""
 INVALID_SERVICE = 8
 BEHIND = "which has rejected the REQ"
 
@@ -229,7 +229,7 @@ class WrongTurn(Rule):
     waits = True
 
     def stands(self, hit: Hit, context: Context) -> bool:
-        """A REQ that the capture missed would explain a REP behind the rejection."""
+        """A REQ that the capture missed would explain a REP after the rejection."""
         return hit.arguments["why"] != BEHIND or context.get(CaptureLoss).proves_silence(hit.time_ns)
 
     @on_event(Replied)

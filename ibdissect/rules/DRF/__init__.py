@@ -1,1 +1,1 @@
-"""Rules about what the capture shows and a subnet file says otherwise. Silent without --subnet."""
+"""Rules about contradictions between the capture and subnet files. Silent without --subnet."""

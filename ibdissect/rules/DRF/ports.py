@@ -1,4 +1,4 @@
-"""Which tables, LIDs, cables and M_Keys of ports are not what a subnet file says? Which files does the traffic refute?"""
+"""Which tables, LIDs, cables and M_Keys of ports differ from a subnet file, and which files does the traffic refute?"""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Drift = tuple[int, int, dict[str, Any], object]
 
 
 class _DriftRule(Rule):
-    """What the rules share: they compare what held at the capture's end, so that a subnet manager at work has done its work."""
+    """Base of rules that compare files with the state at the capture's end, when a subnet manager at work has finished."""
 
     evidence = (
         "What the port showed last in the capture. An `info` where the file is the output of a tool, which may just be older "
@@ -44,7 +44,7 @@ class _DriftRule(Rule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        """Remember when answers came."""
+        """Remember the times of answers."""
         if not context.files or not len(event.table):
             return
         self.last_ns = int(event.table.chunk.time_ns[-1])
@@ -58,7 +58,7 @@ class _DriftRule(Rule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        """What the files say and the capture does not."""
+        """Report what differs from the files."""
         for port in context.get(Follower).subnet.ports() if context.files else ():
             for frame, line, arguments, key in self.drifts(port):
                 lasting = context.files[file_and_line(line)[0]].lasting
@@ -119,7 +119,7 @@ class TableDrift(_DriftRule):
             return
         held = {key for key in keys if key & BASE}
         sure = {key for key, line in intended.keys.items() if not is_doubtful(line)}
-        # Which form of a partition a port holds beside the right one depends on allow_both_pkeys, which need not be known.
+        # Whether a port also holds the other form of a partition depends on allow_both_pkeys, which may be unknown.
         wrong = {key & BASE for key in held - intended.keys.keys()} | ({key & BASE for key in sure} - {key & BASE for key in held})
         text = _compared((held & intended.keys.keys()) | {key for key in sure if key & BASE in wrong}, held)
         if text:

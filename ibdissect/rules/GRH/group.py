@@ -1,4 +1,4 @@
-"""Which multicast packets go to another MLID than the record of their group says?"""
+"""Which multicast packets go to another MLID than that in their group's record?"""
 
 from __future__ import annotations
 

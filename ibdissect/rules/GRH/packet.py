@@ -23,7 +23,7 @@ SCOPES = frozenset({0x1, 0x2, 0x5, 0x8, 0xE})
 """Interface, link, site, organisation, global."""
 LINK_LOCAL = 0xFE80 << 48
 ZERO = bytes(16)
-# In captures of IP over InfiniBand the 40 bytes in front of a datagram are undefined when it came without a GRH.
+# In captures of IP over InfiniBand the 40 bytes before a datagram are undefined if it came without a GRH.
 REAL = present(LRH) | present(Ethernet)
 GID_FLOW: tuple[Field[Any], ...] = (GRH.sgid, GRH.dgid)
 
@@ -46,7 +46,7 @@ def _leaves_subnet(table: ChunkTable) -> Bool:
 
 
 class GidRule(Rule):
-    """What the rules share: one finding per pair of GIDs."""
+    """Base of rules with one finding per pair of GIDs."""
 
     flow = GID_FLOW
 

@@ -1,4 +1,4 @@
-"""Which multicast groups does a client want to make whose address only the subnet manager may compose?"""
+"""Which multicast groups does a client try to create although only the subnet manager may?"""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ibdissect.wire.sa_paths import MCMemberRecord
 
 REQUEST_INVALID = 2
 CREATES = mask_for(MCMemberRecord, ("mgid", "port_gid", "q_key", "t_class", "p_key", "sl", "flow_label", "join_state"))
-"""What a request must bring along to make a group (opensm REQUIRED_MC_CREATE_COMP_MASK)."""
+"""The components that a request needs to create a group (opensm REQUIRED_MC_CREATE_COMP_MASK)."""
 
 
 class SubnetManagersSignature(RefusedJoin):

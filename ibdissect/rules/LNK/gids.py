@@ -17,7 +17,7 @@ from ibdissect.wire.link import LRH
 from ibdissect.wire.network import GRH
 
 MAX_FLOWS = 4096
-"""Different pairs of LID and GUID of a chunk that are looked at."""
+"""Most pairs of LID and GUID that are judged per chunk."""
 
 
 class OtherPortsLid(Rule):
@@ -40,7 +40,7 @@ class OtherPortsLid(Rule):
     def __init__(self) -> None:
         self.dropped = Dropped("GIDs with another port's LID")
         self.held = KeptList[tuple[Port, Port, Hit]](MAX_FLOWS, self.dropped)
-        """What would be said, if the LIDs of both ports did not change unseen."""
+        """Findings that hold if the LIDs of both ports did not change unseen."""
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
@@ -80,7 +80,7 @@ class OtherPortsLid(Rule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        """Ports that told the same LIDs again, and never others."""
+        """Report the ports that showed the same LIDs again, and never others."""
         witness = context.get(LidWitness)
         for port, owner, hit in self.held:
             sure = all(witness.sure(one, hit.frame, until=LATEST) for one in (port, owner))
@@ -97,7 +97,7 @@ def _ports(subnet: Subnet) -> dict[int, Port]:
 
 
 def _foreign(subnet: Subnet, port: Port, lid: int, frame: int) -> tuple[Port, int] | None:
-    """Who owns a LID that the port does not have, and the frame that told; None where it may be in order."""
+    """The owner of a LID that the port does not have, and the frame that showed it; None if the packet may be in order."""
     lids, taught = port.lids.at(frame)
     if lids is None or lids[0] <= lid < lids[0] + (1 << lids[1]) or taught >= frame or port.lids.changes()[0] < taught:
         return None

@@ -22,9 +22,9 @@ from ibdissect.wire.numbers import FIRST_MULTICAST
 LIDS, SLS, VLS = 1 << 16, 16, 16
 DROPPED = 15
 OPERATIONAL = (15, 7, 3, 1, 0)
-"""What ports with fewer lanes than their table names may leave of a lane; opensm masks tables so (osm_qos.c)."""
+"""The lanes that ports with fewer lanes than their table names may use instead; opensm masks tables like this (osm_qos.c)."""
 MAX_KEPT = 256
-"""Suspicious flows of a chunk that are looked at alone."""
+"""Most suspicious flows that are judged one by one per chunk."""
 
 
 class MappedToNothing(Rule):
@@ -118,7 +118,7 @@ class UnmappedLane(Rule):
             sl, vl = flow >> 4 & 15, flow & 15
             row = int(native.rows[index[first]])
             sender = event.subnet.owner(flow >> 24, event.table.chunk.first + row)[0]
-            if sender is None or sender.node.kind == SWITCH:  # the table for port 0 as input is not looked for
+            if sender is None or sender.node.kind == SWITCH:  # the table for input port 0 is not known
                 continue
             arguments = {"sl": sl, "vl": vl, "slid": flow >> 24, "dlid": flow >> 8 & 0xFFFF}
             yield _hit(event.table, native.rows[index[ways == flow]], arguments, (since,), flow, sl)

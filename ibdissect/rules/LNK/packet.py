@@ -37,7 +37,7 @@ def too_small(table: ChunkTable) -> Bool:
 
 
 class HeaderRule(Rule):
-    """What the rules share: one finding per pair of LIDs."""
+    """Base of rules with one finding per pair of LIDs."""
 
     flow = LINK_FLOW
 

@@ -25,7 +25,7 @@ from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.sm_port import PortInfo
 
 MAX_PAIRS = 4096
-"""Pairs of ends in a chunk whose raw packets are looked at."""
+"""Most pairs of ends whose raw packets are judged per chunk."""
 
 
 class MtuExceeded(LinkRule):
@@ -117,7 +117,7 @@ class UnassignedLid(KnowledgeRule, LinkRule):
     example = "a complete sweep of a subnet, then a packet to LID 0x7777"
 
     def suspicious(self, event: ChunkFollowed, native: Native, ends: Ends) -> tuple[Int, Int]:
-        """To LIDs that nobody had yet, in a subnet that was complete; the frame since when it was is the value."""
+        """Packets to LIDs without an owner, in a subnet that was complete; the value is the frame since which it was."""
         lids, none = event.subnet.lids, np.empty(0, np.int64)
         first = event.table.chunk.first
         owned = {lid: lids[lid].changes()[0] if lid in lids else NO_LIMIT for lid in ends.unicast.tolist() if lid}
@@ -138,8 +138,8 @@ class UnassignedLid(KnowledgeRule, LinkRule):
         """LIDs that packets came from, bool[65536]."""
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """What the sweep proves."""
-        if hit.message:  # what the site or a file says needs no sweep
+        """An info where the sweep proves less."""
+        if hit.message:  # findings from the site policy or a file need no sweep
             return None
         return INFO if self.heard[hit.arguments["dlid"]] else super().severity_at_end(hit, context)
 
@@ -148,13 +148,13 @@ class UnassignedLid(KnowledgeRule, LinkRule):
 
     @on_event(ChunkFollowed)
     def site(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        """Also LIDs that the site policy has nobody assign."""
+        """Also report LIDs outside the site policy's ranges."""
         self.heard[event.table.once(Native).slids] = True
         yield from foreign_lids(event, context)
 
     @on_event(ChunkFollowed)
     def files(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        """Also LIDs, of senders too, that a subnet file with all ports of the subnet does not have, nor anything in the capture."""
+        """Also report LIDs, of senders too, that neither a subnet file with all ports nor the capture has."""
         subnet, native = event.subnet, event.table.once(Native)
         if not subnet.listed:
             return
@@ -214,9 +214,9 @@ class RawFiltered(KnowledgeRule):
 
 
 def complete_since(frames: Int, state: Callable[[int], tuple[bool, int]]) -> Int:
-    """For each of the frames, in ascending order, since when all of a subnet had been known by then; 0 where it was not.
+    """For each frame, ascending, the frame since which the whole subnet was known; 0 if it was not.
 
-    `state` says of a frame whether all was known, and since when that was so.
+    `state` returns for a frame whether all was known, and since when.
     """
     since = np.zeros(len(frames), np.int64)
     stop = len(frames)
@@ -229,7 +229,7 @@ def complete_since(frames: Int, state: Callable[[int], tuple[bool, int]]) -> Int
 
 
 def swept(subnet: Subnet, frame: int) -> tuple[bool, int]:
-    """Whether all of the subnet had been read when `frame` was sent, and since when that was so.
+    """Whether the whole subnet had been read when `frame` was sent, and since when.
 
     All means: every link leads to a known port, and every end port has a LID.
     """

@@ -1,4 +1,4 @@
-"""Which answers carry another attribute than was asked for, or answer nothing that was asked?"""
+"""Which answers carry another attribute than their request, or have no request?"""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ibdissect.wire.numbers import CLASS_PORT_INFO, GET_TRACE, MULTI_PATH, PATH
 
 SA = 0x03
 REDIRECTED = 0x0002
-"""Who redirects (bit 1 of the status) shows where to in a ClassPortInfo, whatever was asked; eHCA does so (opensm osm_perfmgr.c)."""
+"""A redirection (bit 1 of the status) carries a ClassPortInfo, whatever was requested; eHCA does so (opensm osm_perfmgr.c)."""
 KNOWN_CLASSES = (0x01, 0x81, 0x03, 0x04, 0x06, 0x21)
-"""Classes whose answers carry the attribute that was asked for; vendors may define otherwise."""
+"""Classes whose answers carry the requested attribute; vendors may define otherwise."""
 
 
 class OtherAttribute(Rule):
@@ -61,7 +61,7 @@ class OtherAttribute(Rule):
         other &= ~((event.mgmt_class == SA) & (event.attribute == MULTI_PATH) & (told == PATH))
         other &= event.request_method != GET_TRACE  # asks with paths, and gets TraceRecords
         other &= ~((told == CLASS_PORT_INFO) & (event.status & REDIRECTED != 0))
-        # Those found one by one were not asked twice, nor was another request of that transaction open.
+        # Of those found one by one, keep requests sent once, without another open request of the transaction.
         other[[k for k, request in event.singles.items() if request.tries > 1 or not request.alone]] = False
         for i in np.flatnonzero(other).tolist():
             frame = int(event.frames[i])

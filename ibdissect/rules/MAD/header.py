@@ -27,7 +27,7 @@ NO_LAYOUT = frozenset({(0x06, 0x21), (0x06, 0x22), (0x06, 0x23)})
 VENDOR_ATTRIBUTES = 0xFF00
 _IB = MAD.base_version == BASE_VERSION_IB
 _RESPONSE = (MAD.method & 0x80) != 0
-"""In requests the status has no meaning."""
+"""The status has no meaning in requests."""
 
 
 def _versions() -> Expr:

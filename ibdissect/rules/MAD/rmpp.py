@@ -13,7 +13,7 @@ from ibdissect.wire.numbers import ABORT, DATA, SA_CLASS
 from ibdissect.wire.pm import PerfMgtFormat
 
 RMPP_USERS = frozenset({SA_CLASS, *range(0x30, 0x50)})
-"""Classes in which the header is always there; device management may have anything in those bytes."""
+"""Classes in which the header is always present; device management may have any data in those bytes."""
 IN_USE = (RMPP.active == 1) & (RMPP.rmpp_type != 0) & MAD.mgmt_class.isin(RMPP_USERS)
 
 

@@ -1,4 +1,4 @@
-"""Which switches have no room for the multicast groups of the subnet?"""
+"""Which switches have too few entries for the multicast groups of the subnet?"""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ IPOIB = b"\x40\x1b"
 """Signature of IPv4 over InfiniBand in an MGID (RFC 4391)."""
 GRACE_NS = 1_000_000_000
 CLASS_STATUS = 8
-"""Class-specific status begins at this bit; what is below says that the SA was busy or did not understand."""
+"""The class-specific status begins at this bit; lower bits say that the SA was busy or did not understand."""
 MAX_KEPT, MAX_STEPS = 65536, 8
 Way = tuple[bytes, bytes]
 """MGID and port GID."""
@@ -72,7 +72,7 @@ class BroadcastOutside(Rule):
         """Joins and leaves that wait for their answer, by frame."""
         self.steps: dict[Way, list[Step]] = {}
         self.joined: dict[Way, int] = {}
-        """JoinState of those whose join was accepted."""
+        """JoinState of accepted joins."""
         self.answers: list[tuple[int, int, int, int]] = []
         """Request, frame, time and status of answers in this chunk."""
 

@@ -64,7 +64,7 @@ class ProtectionWithoutKey(Rule):
 
     @on_event(ChunkFollowed)
     def site(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        """Also any Set that takes the key away where the site policy wants one."""
+        """Also report Sets that remove a key which the site policy requires."""
         yield from foreign_keys_held(event, context, zero=True)
 
 

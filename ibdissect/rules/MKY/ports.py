@@ -29,19 +29,19 @@ from ibdissect.wire.sm import SMP
 from ibdissect.wire.sm_port import PortInfo
 
 MAX_WAITING = 65536
-"""Requests that may be answered yet."""
+"""Requests that may still be answered."""
 STATUS = 0x7FFF
 """Bit 15 of a directed route's status is its direction."""
 
 
 def _attribute(number: int) -> str:
-    """What the standard calls an attribute of subnet management."""
+    """The standard's name of a subnet management attribute."""
     found = [struct for place, struct in builtin().attributes.get((0x01, number), ()) if place.base_version == 1]
     return found[0].__name__ if found else f"attribute 0x{number:04x}"
 
 
 class _WrongKey(KnowledgeRule):
-    """What the rules about requests with a wrong M_Key share: one finding per sender and port, with the trap that it led to."""
+    """Base of rules about requests with a wrong M_Key: one finding per sender and port, with the resulting trap."""
 
     evidence = (
         "The M_Key that the port showed in PortInfo, and no good answer to the request. An `info` where the capture may have "
@@ -49,14 +49,14 @@ class _WrongKey(KnowledgeRule):
     )
     def __init__(self) -> None:
         self.refused: list[WrongMKey] = []
-        """Requests of the present chunk; a trap is looked for among its frames."""
+        """Requests of this chunk, whose frames are searched for a trap."""
         self.untold: dict[tuple[int, int, int, int, int], deque[int]] = {}
-        """Which of them no trap was about yet: their places by port, method, attribute and key."""
+        """Those without a trap so far: their indices by port, method, attribute and key."""
         self.waiting: dict[int, WrongMKey] = {}
-        """Requests that may be answered yet, by frame: a port that does what it is asked holds another key than it showed."""
+        """Requests that may still be answered, by frame: a port that accepts one holds another key than it showed."""
         self.dropped = Dropped("requests with a wrong M_Key")
         self.done: Int = np.empty(0, np.int64)
-        """Requests that were answered well, as answers of the present chunk say."""
+        """Requests accepted according to answers of this chunk."""
 
     def judged(self, event: WrongMKey) -> bool:
         """Whether this rule is about the request."""
@@ -72,7 +72,7 @@ class _WrongKey(KnowledgeRule):
 
     @on_event(TrapSeen)
     def trap(self, event: TrapSeen, context: Context) -> None:
-        """The port complains: about the first request that the trap describes and that no other trap was about."""
+        """Assign the trap to the first request that it describes and that has no trap yet."""
         notice = Notice(event.notice)
         if event.port is None or not notice.is_generic or notice.trap_number != BAD_M_KEY:
             return
@@ -89,7 +89,7 @@ class _WrongKey(KnowledgeRule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> None:
-        """By now the traps that the requests led to are known."""
+        """By now the traps caused by the requests are known."""
         room = max(0, MAX_WAITING - len(self.waiting))
         self.waiting.update((one.frame, one) for one in self.refused[:room])
         for one in self.refused[room:]:
@@ -99,7 +99,7 @@ class _WrongKey(KnowledgeRule):
 
     @on_chunk
     def settle(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
-        """What was not answered for long enough."""
+        """Report requests that were not answered in time."""
         if not self.waiting:
             return
         waiting = np.array(list(self.waiting), np.int64)
@@ -112,7 +112,7 @@ class _WrongKey(KnowledgeRule):
 
     @on_end
     def rest(self, context: Context) -> Iterator[Hit]:
-        """What was not answered until the end."""
+        """Report requests that were never answered."""
         for one in self.waiting.values():
             yield self.found(one, LEARNT)
 
@@ -129,7 +129,7 @@ class _WrongKey(KnowledgeRule):
 
 
 class _WrongWrite(_WrongKey):
-    """Requests that a port refuses at any protect bits: also those in front of what tells about its key."""
+    """Base of rules about requests that a port refuses at any protect bits, also those before its key was learnt."""
 
     @on_event(ChunkFollowed)
     def early(self, event: ChunkFollowed, context: Context) -> None:
@@ -137,7 +137,7 @@ class _WrongWrite(_WrongKey):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        """What the key that the port showed later refuses."""
+        """Report requests refused by the key that the port showed later."""
         for event in context.get(EarlyWrites).judged():
             if self.judged(event):
                 yield self.found(event, INFERRED)
@@ -164,7 +164,7 @@ class SetWithoutMKey(_WrongWrite):
 
     @on_event(ChunkFollowed)
     def site(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        """Also where the site policy wants a key."""
+        """Also report requests without a key if the site policy requires one."""
         yield from foreign_keys(event, context, zero=True)
 
 
@@ -188,7 +188,7 @@ class MKeyMismatch(_WrongWrite):
 
     @on_event(ChunkFollowed)
     def site(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        """Also keys that are none of the site's."""
+        """Also report keys that the site policy does not name."""
         yield from foreign_keys(event, context, zero=False)
 
 

@@ -64,7 +64,7 @@ class BadMKeyStorm(TrapRule):
             self.latest.pop(lid, None)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """Certain where the capture shows what is sent to the port, and misses nothing."""
+        """An info unless the capture shows what is sent to the port, and misses nothing."""
         return doubtful(context, hit.time_ns) if hit.key[0] in self.told else INFO
 
     def judge(self, event: TrapSeen, notice: Notice, context: Context) -> Judged | None:
@@ -142,14 +142,14 @@ class TrapWithoutRequest(TrapRule):
         super().__init__()
         self.dropped = Dropped("traps about wrong M_Keys")
         self.known = BoundedDict[tuple[int, bytes], None](MAX_TRAPS, self.dropped)
-        """Senders and contents of traps, which are repeated until they are repressed: only the first is looked into."""
+        """Senders and contents of traps, which are repeated until they are repressed: only the first is judged."""
         self.waiting: list[tuple[TrapSeen, TrapMKey]] = []
         """Traps of this chunk."""
         self.latest: Int = np.empty((7, 0), np.int64)
         """Frame, SLID, DLID, method, attribute, modifier and M_Key of the latest requests by LID, int64[7, n]."""
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """Certain where the capture misses nothing."""
+        """An info where the capture may have missed a packet."""
         return doubtful(context, hit.time_ns)
 
     @on_event(TrapSeen)
@@ -163,7 +163,7 @@ class TrapWithoutRequest(TrapRule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        """The requests of this chunk and of those before, as far as they matter."""
+        """Collect the requests of this chunk and the relevant earlier ones, and judge the traps."""
         waiting, self.waiting = self.waiting, []
         asks, table = event.requests, event.table
         some = slice(None) if waiting else slice(-LOOK_BACK, None)

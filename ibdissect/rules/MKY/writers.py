@@ -1,4 +1,4 @@
-"""Which ports are written to by two managers?"""
+"""Which ports do two managers write to?"""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ MAX_KEYS = 65536
 
 
 class Sender(Record, frozen=True):
-    """Who wrote, as far as it is known."""
+    """The sender of a Set, as far as it is known."""
 
     lid: int
     """0 for the sender of a directed route."""
     port: Port | None
 
     def differs(self, other: Sender) -> bool:
-        """Whether two are certainly not one."""
+        """Whether two senders are certainly different."""
         if self.port is not None and other.port is not None:
             return self.port is not other.port
         return 0 < self.lid != other.lid > 0

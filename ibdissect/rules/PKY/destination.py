@@ -33,7 +33,7 @@ ENFORCED = "P_Key 0x{p_key:04x} from LID {slid} to QP 0x{qp:x}: {port} checks P_
 
 
 class Refused(Record, frozen=True):
-    """Packets of a chunk that agree in everything that matters, and that their destination refuses."""
+    """Packets of a chunk with the same sender, receiver and P_Key, which their destination refuses."""
 
     verdict: Verdict
     port: Port
@@ -42,7 +42,7 @@ class Refused(Record, frozen=True):
     slid: int
     dest_qp: int
     src_qp: int
-    """Of datagrams, as several processes may send from one port to one QP; else 0."""
+    """The source QP of datagrams, as several processes may send from one port to one QP; otherwise 0."""
     p_key: int
     rows: Int
 
@@ -53,19 +53,19 @@ class Refused(Record, frozen=True):
 
 
 def refused_at_destination(event: ChunkFollowed) -> list[Refused]:
-    """What the destinations of a chunk's packets refuse, by first row."""
+    """The packets of a chunk that their destinations refuse, by first row."""
     found = refusals(event.table, event.subnet, event.table.once(Native), outbound=True)
     return sorted(found, key=lambda refused: refused.row)
 
 
 def refused_at_source(event: ChunkFollowed) -> list[Refused]:
-    """What the tables of their own senders do not hold, by first row."""
+    """The packets of a chunk whose partition their senders' tables lack, by first row."""
     found = refusals(event.table, event.subnet, event.table.once(Native), outbound=False)
     return sorted(found, key=lambda refused: refused.row)
 
 
 def refusals(table: ChunkTable, subnet: Subnet, native: Native, *, outbound: bool) -> Iterator[Refused]:
-    """Packets that the table of their destination refuses, or that of the switch port in front of it; not `outbound`: of their source."""
+    """Packets refused by the table of their destination or of the switch port before it; if not `outbound`, by those of their source."""
     if not subnet.lids or not subnet.partitioned:
         return
     lids = native.dlid if outbound else native.slid
@@ -86,7 +86,7 @@ def refusals(table: ChunkTable, subnet: Subnet, native: Native, *, outbound: boo
 
 
 def _tables(port: Port) -> Iterator[PKeys | None]:
-    """The tables that guard a port: its own, and those of the switch ports that it was cabled to."""
+    """The tables that guard a port: its own, and those of the switch ports at the other end of its cable over time."""
     yield port.p_keys
     for peer, _ in ((port.facing.now, 0), *port.facing.past):
         if peer is not None:
@@ -95,7 +95,7 @@ def _tables(port: Port) -> Iterator[PKeys | None]:
 
 def _judge(subnet: Subnet, lid: int, p_key: int, frame: int, outbound: bool) -> Bad | None:
     port, since = subnet.owner(lid, frame)
-    if port is None or port.node.kind == ROUTER:  # behind a router another subnet's table decides
+    if port is None or port.node.kind == ROUTER:  # beyond a router another subnet's table decides
         return None
     if port.p_keys is not None:
         verdict, taught = port.p_keys.judge(p_key, frame, port.p_key_capacity(frame))
@@ -110,7 +110,7 @@ def _judge(subnet: Subnet, lid: int, p_key: int, frame: int, outbound: bool) -> 
 
 
 def _enforcer(port: Port, frame: int, outbound: bool) -> tuple[Port, tuple[int, ...]] | None:
-    """The switch port in front of a port that checks P_Keys of packets to it, or of those from it, and the frames that say so."""
+    """The switch port that checks P_Keys of packets to or from a port, and the frames that show it."""
     near, faced = port.facing_at(frame)
     if near is None or near.node.kind != SWITCH or not near.number or near.p_keys is None:
         return None
@@ -141,7 +141,9 @@ def _spans(table: ChunkTable, subnet: Subnet, rows: Int, combined: Int, combinat
 
 
 def _flows(table: ChunkTable, rows: Int, qp: Int, p_key: int, bad: Bad) -> Iterator[Refused]:
-    """One entry per sender, his QP where packets name it, and QP; answers to QP1 repeat the P_Key of their request and are left out."""
+    """One entry per sender, its QP if packets name it, and destination QP. Answers to QP1, which repeat their request's P_Key, are left
+    out.
+    """
     data, loc = table.chunk.data, table.located
     gsi = np.flatnonzero(qp == 1)
     if len(gsi):
@@ -161,7 +163,7 @@ def _answers(header: bytes) -> bool:
 
 
 class RefusingTable(KnowledgeRule):
-    """What the rules about the table of one end share: one finding per sender, QP and P_Key."""
+    """Base of rules about the table of one end: one finding per sender, QP and P_Key."""
 
     evidence = (
         "The whole P_Key table of the port. An `info` where the table may have changed unseen: the capture missed a packet since "
@@ -187,7 +189,7 @@ class RefusingTable(KnowledgeRule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        """Packets in front of what tells about that end."""
+        """Report packets sent before that end's table was learnt."""
         for early, flow, p_key, slid, port, taught, count in context.get(EarlyPackets).refused(self.verdict, self.side):
             yield fault(
                 early.frame, early.time_ns, {"p_key": p_key, "slid": slid, "qp": early.dest_qp, "port": str(port)}, BTH.p_key, p_key,
@@ -197,7 +199,7 @@ class RefusingTable(KnowledgeRule):
 
 
 def hit_of(table: ChunkTable, refused: Refused, end: str) -> Hit:
-    """The finding about them; `end` says whose table it is, unless a switch port in front of it refuses them."""
+    """The finding about refused packets; `end` says whose table it is, unless a switch port refuses them."""
     enforced = refused.port.node.kind == SWITCH and refused.port.number > 0
     frame = table.chunk.first + refused.row
     return fault(
@@ -247,5 +249,5 @@ class NotInDestinationTable(RefusingTable):
 
     @on_chunk
     def site(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
-        """Also partitions that the site policy keeps out of all tables."""
+        """Also report partitions that the site policy does not allow."""
         yield from forbidden_packets(table, context.get(SitePolicy))

@@ -22,7 +22,7 @@ from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.transport import BTH
 
 MAX_FLOWS = 65536
-"""Directions remembered of each kind; the oldest goes first."""
+"""Directions remembered of each kind; the oldest is evicted first."""
 CONNECTED_END = 0x40
 """OpCodes below are RC and UC: one destination QP, no source QP."""
 KEPT = 1024
@@ -69,10 +69,10 @@ class BothLimited(Rule):
         self.only = BoundedDict[tuple[int, int], int](MAX_FLOWS, self.dropped)
         """(SLID, DLID) to the one destination QP of connected packets, or MANY."""
         self.latest = np.zeros(SLOTS, np.int64)
-        """Ways learnt lately, by their slot, 0 for none: most packets are of one of them and need no second look."""
+        """Ways learnt lately, by slot, 0 for none: most packets belong to one of them and need no further work."""
         self.limited = BoundedDict[Flow, Direction](MAX_FLOWS, self.dropped)
         self.paired: dict[tuple[Flow, Flow], tuple[Direction, Direction]] = {}
-        """Connected directions that belong together as long as no other QP shows up between their LIDs."""
+        """Connected directions that belong together unless another QP appears between their LIDs."""
 
         self.told: set[tuple[Flow, Flow]] = set()
         """Pairs that were reported with all packets until then."""
@@ -92,7 +92,7 @@ class BothLimited(Rule):
         suspicious = (native.p_key > 0) & (native.p_key < FULL)
         suspicious &= ordinary
         if self.limited or suspicious.any():  # a full P_Key later clears the direction
-            near = np.zeros(SLOTS, np.bool_)  # some that are not limited share a slot with one that is; they clear nothing
+            near = np.zeros(SLOTS, np.bool_)  # full P_Keys that share a slot with a limited one clear nothing
             near[place[suspicious]] = True
             near[slot(np.array([flow[0] << 40 | flow[2] << 24 | flow[3] for flow in self.limited], np.int64))] = True
             suspicious |= ordinary & near[place]
@@ -114,7 +114,7 @@ class BothLimited(Rule):
             yield from self._direction(table, flow, key, frames, pair)
 
     def _destinations(self, ways: Int, place: Int, connected: Bool, frame: int, time_ns: int) -> None:
-        """Learn the destination QPs of connected packets; a way is SLID, DLID and QP in one number, and has a place."""
+        """Learn the destination QPs of connected packets; a way is SLID, DLID and QP in one number, `place` its slot."""
         if not connected.all():
             ways, place = ways[connected], place[connected]
         fresh = ways[self.latest.take(place) != ways]
@@ -123,7 +123,7 @@ class BothLimited(Rule):
             known = self.only.get(lids)
             if known is None:
                 if self.only.put(lids, dest_qp, frame, time_ns):
-                    self.latest[:] = 0  # what was forgotten must be learnt again
+                    self.latest[:] = 0  # evicted ways must be learnt again
             elif known != dest_qp:
                 self.only[lids] = MANY
         self.latest[place] = ways
@@ -179,7 +179,7 @@ class BothLimited(Rule):
         self, flow: Flow, seen: Direction, back: Flow, other: Direction, key: object, agreed: Connection | None = None,
         again: Int | None = None,
     ) -> Hit:  # fmt: skip
-        """The fault is proven by the direction seen later; `again`: only these frames are new."""
+        """The finding at the direction seen later; `again`: only these frames are new."""
         frames = sorted([*seen.frames, *other.frames]) if again is None else again
         count = seen.count + other.count if again is None else len(again)
         reply = [(agreed.rep_frame, "REP of the connection")] if agreed is not None else []
@@ -191,7 +191,7 @@ class BothLimited(Rule):
 
 
 def _turns(keys: tuple[Int, Int, Int, Int]) -> Int:
-    """Numbers that tell apart the stretches of a direction with the same P_Key, where it changes between them."""
+    """Number the stretches of a direction with the same P_Key between changes."""
     direction, p_key = groups(keys[:3])[1], keys[3]
     order = np.argsort(direction, kind="stable")
     turns = np.zeros_like(p_key)

@@ -34,14 +34,14 @@ def _table_keys(table: ChunkTable) -> Keys:
 
 
 def _no_default(table: ChunkTable) -> Bool:
-    """Blocks with keys, the first of which is none."""
+    """Blocks with keys whose first entry is empty."""
     keys = _table_keys(table)
     empty: Bool = (keys[:, 0] & 0x7FFF == 0) & (keys & 0x7FFF != 0).any(axis=1)
     return empty
 
 
 def _twice(table: ChunkTable) -> Bool:
-    """Blocks in which the same valid key stands twice."""
+    """Blocks that hold the same valid key twice."""
     keys = np.sort(_table_keys(table), axis=1)
     same: Bool = ((keys[:, 1:] == keys[:, :-1]) & (keys[:, 1:] & 0x7FFF != 0)).any(axis=1)
     return same
@@ -55,7 +55,7 @@ def _is_ipoib(gid: npt.NDArray[np.uint8]) -> Bool:
 
 
 def _other_partition(table: ChunkTable) -> Bool:
-    """Multicast packets of IP over InfiniBand whose P_Key is not that in the group's GID (membership aside)."""
+    """Multicast packets of IP over InfiniBand whose P_Key differs from that in the group's GID (ignoring membership)."""
     gid = table.values(GRH.dgid)
     in_gid = (gid[:, 4].astype(np.int64) << 8) | gid[:, 5]
     packet = table.values_at(BTH.p_key, table.occurrences(GRH).rows).astype(np.int64)
@@ -175,7 +175,7 @@ class FullMemberOfNothing(Rule):
 
     @on_event(ChunkFollowed)
     def site(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        """Also partitions that the site policy does not allow."""
+        """Also report partitions that the site policy does not allow."""
         yield from forbidden_entries(event, context)
 
 

@@ -83,7 +83,7 @@ class PathNotShared(Rule):
 
 
 def _unshared(subnet: Subnet, slid: int, dlid: int, key: int, frame: int) -> tuple[str, tuple[int, ...]]:
-    """Why the ports of two LIDs may not talk in a partition; empty when they may or it is not known."""
+    """Why the ports of two LIDs may not talk in a partition; empty if they may or if it is unknown."""
     base = key & BASE
     ends = [subnet.owner(lid, frame)[0] for lid in (slid, dlid)]
     if not base or ends[0] is ends[1]:

@@ -111,7 +111,7 @@ class EnforcementWithoutCap(AttributeRule):
         }
         offered = {"inbound": bool(switch.inbound_enforcement_cap), "outbound": bool(switch.outbound_enforcement_cap)}
         if switch.partition_enforcement_cap and len(set(offered.values())) == 1:
-            return None  # OpenSM looks at nothing else, and switches that show both capability bits 0 do what it asks
+            return None  # OpenSM checks only this, and switches that show both capability bits 0 accept its Sets
         lacking = [way for way in asked if asked[way] and not (switch.partition_enforcement_cap and offered[way])]
         return {"direction": lacking[0]} if lacking else None
 

@@ -1,4 +1,4 @@
-"""What does performance management ask of agents that cannot do it?"""
+"""Which performance management requests go to agents that do not support them?"""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ ALL_PORTS = 255
 
 
 class AgentRule(Rule):
-    """What the rules share: requests to agents that announced what they can do."""
+    """Base of rules about requests to agents that announced their capabilities."""
 
     evidence = "The ClassPortInfo that the agent answered before the request. Silent for agents without one."
     needs = (Agents,)
     lacks = 0
-    """The capability that such an agent does not have."""
+    """The missing capability."""
     asks: ClassVar[tuple[Field[int], ...]] = ()
-    """The fields of which one in a request needs it."""
+    """Fields of which one, in a request, needs the capability."""
 
     def suspicious(self, table: ChunkTable, rows: Int) -> Bool:
         """Which requests need the capability; `rows` are those of performance management."""
@@ -48,7 +48,7 @@ class AgentRule(Rule):
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
-        """Agents of this chunk are known from behind their answer on."""
+        """Agents are known from their answer on."""
         if not any(mgmt_class == PM_CLASS for mgmt_class, _ in table.attributes()):
             return
         asked = table.once(Queries)

@@ -79,7 +79,7 @@ class CountersFell(Rule):
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Again]:
-        """The counters of each port in the order of its answers; what a Set was sent to starts anew."""
+        """Compare the counters of each port in the order of its answers; a Set starts anew."""
         found = table.occurrences(PortCounters)
         if not len(found):
             return

@@ -1,1 +1,1 @@
-"""Rules about what happened to packets between several capture points. Silent outside of `ibdissect points`."""
+"""Rules about packets between several capture points. Silent outside `ibdissect points`."""

@@ -1,4 +1,4 @@
-"""Which packets did the network between two capture points lose, double, change or damage?"""
+"""Which packets did the network between two capture points lose, duplicate, change or damage?"""
 
 from __future__ import annotations
 

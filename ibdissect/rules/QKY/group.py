@@ -1,4 +1,4 @@
-"""Which datagrams have another Q_Key than the record of their group, or the service that they go to, says?"""
+"""Which datagrams have another Q_Key than their multicast group or the service that they go to?"""
 
 from __future__ import annotations
 

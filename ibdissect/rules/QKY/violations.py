@@ -43,7 +43,7 @@ class BadQKeyReported(ReportedPackets):
         found = np.full(len(rows), -1, np.int64)
         datagrams = np.flatnonzero((opcode == 0x64) | (opcode == 0x65))
         rows = rows[datagrams]
-        at = table.located.at("bth")[rows] + BTH.size  # DETH stands right behind BTH
+        at = table.located.at("bth")[rows] + BTH.size  # the DETH follows the BTH
         whole = at + 4 <= table.located.limit[rows]
         found[datagrams[whole]] = u16(table.chunk.data, at[whole]) << 16 | u16(table.chunk.data, at[whole] + 2)
         return found

@@ -10,11 +10,11 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import UDP, IPv4
 
 ENOUGH = 8
-"""Connections to one peer of which at least two should have different hashes."""
+"""With this many connections to one peer, at least two should have different hashes."""
 
 
 class _PairRule(Rule):
-    """What the rules share: they judge pairs of RoCE ports at the end of the capture."""
+    """Base of rules that judge pairs of RoCE ports at the end of the capture."""
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> None:

@@ -1,4 +1,4 @@
-"""Which SA answers contradict the request or the subnet, and which requests cannot work in it?"""
+"""Which SA answers contradict the request or the subnet, and which requests cannot succeed?"""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class PathLids(Rule):
         self.ports: dict[int, Port] = {}
         self.count = 0
         self.held = KeptList[tuple[Port, Hit]](MAX_KEPT, self.dropped)
-        """What would be said, if the port's LID did not change unseen."""
+        """Findings that hold if the port's LID did not change unseen."""
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
@@ -108,7 +108,7 @@ class PathLids(Rule):
                 if port is None or not 0 < lid < FIRST_MULTICAST or _held(port, lid, table.chunk.first + int(found.rows[index[first[k]]])):
                     continue
                 mine = by_pair[ends[k - 1] if k else 0 : ends[k]]
-                if guid not in edges:  # a port may have told its LID in most frames, and be wrong in as many records
+                if guid not in edges:  # a port may have shown its LID in most frames, and be wrong in as many records
                     edges[guid] = np.sort(np.fromiter(port.changes() | witness.cuts(port), np.int64))
                 piece = np.searchsorted(edges[guid], table.chunk.first + found.rows[mine], "right")
                 for part in np.split(mine, np.flatnonzero(np.diff(piece)) + 1):
@@ -127,7 +127,7 @@ class PathLids(Rule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        """Ports that told the same LID again."""
+        """Report the ports that showed the same LID again."""
         for port, hit in self.held:
             if context.get(LidWitness).sure(port, hit.frame, until=LATEST):
                 yield hit
@@ -186,7 +186,7 @@ class NotReversible(Rule):
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
-        """Requests with the component, then answers without it: usually there are none of these."""
+        """Find requests with the component, then answers without it: usually there are none."""
         found = table.occurrences(PathRecord)
         if not len(found):
             return

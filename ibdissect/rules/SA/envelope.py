@@ -29,7 +29,7 @@ OFFSETS = {0x0012: frozenset({8, 9}), 0x00F3: frozenset({8, 10})}
 
 
 def of_records(table: ChunkTable, when: Expr) -> Iterator[tuple[int, type[Struct], Bool]]:
-    """SA attributes that are records and fully known, their structures, and which SA MADs are about each and meet a condition."""
+    """SA attributes that are fully known records, their structures, and the SA MADs about each that meet a condition."""
     found = table.occurrences(SAFormat)
     some = occurrences_where(when, table, SAFormat)
     attrs = table.of_rows(MAD.attribute_id)[0][found.rows]

@@ -26,7 +26,7 @@ _SET = (MAD.method == SET) & SA_REQUEST
 
 
 def _one_subnet(table: ChunkTable) -> Bool:
-    """Both GIDs have the same prefix, and one."""
+    """Both GIDs have the same prefix, which is not zero."""
     near, far = table.values(PathRecord.sgid)[:, :8], table.values(PathRecord.dgid)[:, :8]
     same: Bool = (near == far).all(axis=1) & near.any(axis=1)
     return same

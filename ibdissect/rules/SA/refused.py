@@ -32,7 +32,7 @@ class Keyed(Record):
     key: int
     destination: int
     at: int
-    """Where the key stands in the frame."""
+    """Offset of the key in the frame."""
 
 
 class SmKeyWrong(UnansweredRule):
@@ -82,7 +82,7 @@ class SmKeyWrong(UnansweredRule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        """A request that was not left unanswered was answered."""
+        """Report unanswered requests to an SA that answered others; a request that is not unanswered was answered."""
         if not self.keyed:
             return
         silent = {request.frame: request for request in self.unanswered(context)}
@@ -133,14 +133,14 @@ class AskedStandby(UnansweredRule):
             return
         shown = self.standby.setdefault(event.sm.lid, [])
         if len(shown) > 1 and shown[-1][1] == shown[-2][1] == event.sm.state:
-            shown.pop()  # the same once more: what was shown first and last says as much
+            shown.pop()  # the same state again: the first and last frames suffice
         elif len(shown) >= MAX_STATES:
             self.dropped.add(shown.pop(0)[0], event.time_ns)
         shown.append((event.frame, event.sm.state))
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        """Judged by what the manager showed last before and first after the request."""
+        """Judge by the manager's last state before the request and its first one after it."""
         for request in self.unanswered(context):
             states = self.standby.get(request.target.lid, ()) if request.target.lid is not None else ()
             at = bisect_left(states, request.frame, key=itemgetter(0))

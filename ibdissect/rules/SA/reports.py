@@ -1,4 +1,4 @@
-"""Which reports go to somebody who cancelled the subscription?"""
+"""Which reports go to a receiver that cancelled its subscription?"""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class ReportUnwanted(Rule):
         self.ended: dict[int, tuple[int, int]] = {}
         """Frame and time of the cancellation that left a receiver without any."""
         self.reports = KeptDict[int, tuple[Hit, int]](MAX_RECEIVERS, self.dropped)
-        """What would be said of each report that is not accepted yet, and its receiver, by frame."""
+        """Possible findings about reports not accepted so far, with their receivers, by frame."""
         self.accepted: list[int] = []
-        """Reports that were accepted, as answers of this chunk say."""
+        """Reports accepted according to answers of this chunk."""
 
     @on_event(AnsweredMany)
     def answered(self, event: AnsweredMany, _context: Context) -> None:
@@ -57,12 +57,12 @@ class ReportUnwanted(Rule):
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> None:
-        """Accepted subscriptions and reports in frame order: both are rare. Then what the answers say of the reports."""
+        """Follow accepted subscriptions and reports in frame order (both are rare), then the answers to the reports."""
         self._follow(table, context)
         wanting = set[int]()
         for frame in self.accepted:
             found = self.reports.pop(frame, None)
-            if found is not None:  # somebody of that address wants them
+            if found is not None:  # somebody at that address wants them
                 wanting.add(found[1])
                 self.ended.pop(found[1], None)
         for frame in [frame for frame, held in self.reports.items() if held[1] in wanting]:

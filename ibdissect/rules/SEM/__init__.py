@@ -1,1 +1,1 @@
-"""Rules about what subnet management attributes say."""
+"""Rules about the contents of subnet management attributes."""

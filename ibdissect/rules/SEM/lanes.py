@@ -17,7 +17,7 @@ DROP = 15
 
 
 def _output(smps: AttributeSmps, i: int, shift: int) -> tuple[Port, bytes, int] | None:
-    """The output port of a QoS table, its PortInfo when SMP `i` was sent, and the frame that showed that; None where it is not known."""
+    """The output port of a QoS table, its PortInfo when SMP `i` was sent, and the frame that showed it; None if unknown."""
     node = smps.node(i)
     if node is None:
         return None
@@ -79,7 +79,7 @@ class VlOutOfRange(_QosRule):
         return smps.kept("highest VL", highest)
 
     def _vls(self, smps: AttributeSmps, i: int) -> int:
-        """Data VLs in use of the output port of SMP `i`; more than a table can name where they are not known."""
+        """Data VLs in use at the output port of SMP `i`; if unknown, more than a table can name."""
         output = _output(smps, i, self.shift)
         return (output is not None and int(VLS[output[1][43] >> 4])) or DROP
 
@@ -117,7 +117,7 @@ class ArbitrationBeyond(_QosRule):
         weights = smps.bodies[i][1::2]
         first = 32 if half in (2, 4) else 0
         entry = int(np.flatnonzero(weights)[-1])
-        if not cap or first + entry < cap or first >= cap:  # a half that does not exist at all is AM015
+        if not cap or first + entry < cap or first >= cap:  # a missing half is AM015
             return None
         return {"entry": first + entry, "weight": int(weights[entry]), "cap": cap, "output": port.name_at(int(smps.frames[i]))}
 

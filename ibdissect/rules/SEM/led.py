@@ -1,4 +1,4 @@
-"""Which LedInfo cannot be, or goes to a port without a LED?"""
+"""Which LedInfo is impossible, or goes to a port without an LED?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which NodeInfo and NodeDescription cannot be, or contradict what the node said before?"""
+"""Which NodeInfo and NodeDescription are impossible, or contradict earlier ones of the node?"""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class NodeDescriptionText(Rule):
 
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
-        """ASCII needs no look; only texts with other bytes are decoded. One finding a text."""
+        """Decode only texts with bytes other than ASCII. One finding per text."""
         beyond = (table.matrix(NodeDescription) > 127).any(axis=1)
         if not beyond.any():
             return

@@ -1,4 +1,4 @@
-"""Which port states does a manager ask for out of turn?"""
+"""Which port states does a manager request in the wrong order?"""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ActiveWithoutArmed(AttributeRule):
 
     def __init__(self) -> None:
         self.armed: dict[int, int] = {}
-        """Ports that somebody set to Armed, and the first frame; an answer may still show the state before, so once is enough."""
+        """Ports that somebody set to Armed, and the first frame. An answer may still show the previous state, so one Set is enough."""
         self.held: dict[int, Hit] = {}
         """Findings that wait for an answer, by frame."""
         self.answers: list[tuple[int, int]] = []
@@ -64,7 +64,7 @@ class ActiveWithoutArmed(AttributeRule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        """Keep what would be said for later."""
+        """Keep possible findings until the answer."""
         for found in super().chunk(event, context):
             hit = found.made() if isinstance(found, Again) else found
             if len(self.held) >= MAX_PORTS:
@@ -75,7 +75,7 @@ class ActiveWithoutArmed(AttributeRule):
 
     @on_chunk
     def settle(self, _table: ChunkTable, _context: Context) -> Iterator[Hit]:
-        """What the port said to it."""
+        """Report the Sets that were refused."""
         for frame, status in self.answers:
             found = self.held.pop(frame, None)
             if found is not None and status:

@@ -1,4 +1,4 @@
-"""Which PortInfo contradicts what the port or its node is?"""
+"""Which PortInfo contradicts its port or node?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 
 NO_CHANGE_WIDTHS = (0, 255)
-"""LinkWidthEnabled that names no width: 'no change', and 'all supported'."""
+"""LinkWidthEnabled values that name no width: no change, and all supported."""
 RESERVED_SPEEDS = range(16, 30)
 """Codes of LinkSpeedExtEnabled."""
 TWO_SECONDS = 19
@@ -168,7 +168,7 @@ class CounterWritten(KnowledgeRule, AttributeRule):
     def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
         for one in self.counters:
             now, before = int(smps.now(one)[i]), int(smps.was(one)[i])
-            if now > before:  # a lower number may be what was read before the last reading
+            if now > before:  # a lower number may come from an earlier reading
                 return {"counter": one.label, "now": now, "before": before}
         return None
 
@@ -199,7 +199,7 @@ class LocalPortRange(AttributeRule):
 
     @on_event(ChunkFollowed)
     def nodes(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        """A NodeInfo says both numbers itself."""
+        """A NodeInfo holds both numbers itself."""
         smps = context.get(NodeInfos).of(event)
         number, ports = smps.now(NodeInfo.local_port_num), smps.now(NodeInfo.num_ports)
         for i in np.flatnonzero(smps.answers & (ports > 0) & (number > ports)).tolist():

@@ -1,4 +1,4 @@
-"""Which SMInfo cannot be, or contradicts what was said before?"""
+"""Which SMInfo is impossible, or contradicts an earlier one?"""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class TwoMasters(AttributeRule):
     def __init__(self) -> None:
         self.dropped = Dropped("master subnet managers")
         self.masters = KeptDict[int, tuple[int, int]](MAX_MASTERS, self.dropped)
-        """First and latest frame of an unbroken row of answers as master, by GUID."""
+        """First and latest frame of an unbroken series of answers as master, by GUID."""
 
     def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
         return smps.answers
@@ -116,12 +116,12 @@ class TwoMasters(AttributeRule):
         first = self.masters.get(guid, (frame, 0))[0]
         self.masters.keep(guid, (first, frame), frame, int(smps.event.table.chunk.time_ns[smps.rows[i]]))
         for other, (_, latest) in self.masters.items():
-            if other != guid and first < latest:  # it was master before and after the other said so
+            if other != guid and first < latest:  # it was master before and after the other claimed to be
                 return {"guid": guid, "other": other, "latest": latest}
         return None
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """Certain where both are known to be in one subnet."""
+        """An info unless both are known to be in one subnet."""
         subnet: Subnet = context.get(Follower).subnet
         guids = hit.arguments["guid"], hit.arguments["other"]
         one, other = ([port.node for port in subnet.ports() if port.guid == guid] for guid in guids)

@@ -1,4 +1,4 @@
-"""Which answers come from another LID than was asked?"""
+"""Which answers come from another LID than the request went to?"""
 
 from __future__ import annotations
 

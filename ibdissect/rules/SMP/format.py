@@ -39,7 +39,7 @@ class SMPSize(Rule):
 
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
-        """Only packets captured whole have a length to judge."""
+        """Only completely captured packets are judged."""
         found = table.occurrences(MAD)
         length = found.stop - found.at
         odd = (length != SMP_SIZE) & table.located.complete[found.rows] & ~table.located.snapped[found.rows]

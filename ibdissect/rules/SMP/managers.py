@@ -65,7 +65,7 @@ class SetFromNonMaster(Rule):
 
 
 def _beside_the_master(smps: AttributeSmps) -> Iterator[Hit]:
-    """Sets of PortInfo that keep another LID than the sender's as that of the subnet manager."""
+    """Sets of PortInfo that leave MasterSMLID at another LID than the sender's."""
     table = smps.event.table
     manager, mask = smps.now(PortInfo.master_sm_lid).astype(np.int64), -1 << smps.was(PortInfo.lmc).astype(np.int64)
     slid = table.of_rows(LRH.slid)[0][smps.rows].astype(np.int64)
@@ -84,7 +84,7 @@ def _beside_the_master(smps: AttributeSmps) -> Iterator[Hit]:
 
 
 def _writer(event: ChunkFollowed, context: Context, policy: SitePolicy, sender: int, hidden: bool, frame: int) -> tuple[str, int] | None:
-    """Who is no manager, and the frame that told; None where the sender is one, or nobody knows who it is."""
+    """The sender if it is not a manager, and the frame that identified it; None if it is one, or unknown."""
     if not hidden and (not 0 < sender < FIRST_MULTICAST or sender in policy.manager_lids):
         return None
     port, taught = port_of_sender(event, context, sender, hidden, frame)
@@ -93,7 +93,7 @@ def _writer(event: ChunkFollowed, context: Context, policy: SitePolicy, sender: 
     if port.guid in policy.manager_guids or (port.lid and port.lid in policy.manager_lids):
         return None
     if hidden and not policy.manager_guids and not port.lid:
-        return None  # named by LID, and its LID is not known
+        return None  # the policy names LIDs, and the sender's is unknown
     if not hidden and not policy.manager_guids:
         return f"LID {sender}", 0
     return str(port), taught

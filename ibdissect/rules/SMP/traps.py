@@ -79,9 +79,9 @@ class RepressUnknown(Rule):
         self.sent = BoundedDict[tuple[int, int, int], BoundedDict[int, int]](MAX_TRAPS, self.dropped)
         """Frames by transaction id, by slot, port and trap number."""
         self.wrong: dict[tuple[int, int, int], tuple[int, Hit]] = {}
-        """Answers that no trap fits, with the transaction id of the trap sent last; one at a time of each `sent`."""
+        """Possible findings about TrapRepresses that match no trap, with the transaction id of the latest trap; one per key of `sent`."""
         self.found: dict[tuple[int, int, int], Hit] = {}
-        """Those after which the trap was repeated."""
+        """Those of them after which the trap was repeated."""
 
     @on_event(TrapSeen)
     def trap(self, event: TrapSeen, context: Context) -> None:
@@ -108,7 +108,7 @@ class RepressUnknown(Rule):
         known = self.sent.get(key)
         if not known or len(known) >= 16:
             return
-        # The high half is the agent's own business (Linux ib_mad).
+        # The high half is private to the agent (Linux ib_mad).
         fits = [sent for sent in known if sent & 0xFFFFFFFF == event.transaction & 0xFFFFFFFF]
         if fits:
             if key in self.wrong and self.wrong[key][0] in fits:

@@ -20,9 +20,9 @@ TYPE_OF = {
 """Notice type by trap number (opensm, kernel qib; 128-131: type 1 in OpenSM's trap log)."""
 KNOWN = frozenset({64, 65, 66, 67, 68, 69, 128, 129, 130, 131, 144, 145, 256, 257, 258, 259})
 _EVENT = (Notice.type != EMPTY) & (MAD.method != GET) & NO_ERROR
-"""Something happened; a Get or an empty notice tells nothing."""
+"""An event: a Get or an empty notice reports none."""
 _SUBNET = MAD.mgmt_class.isin({*SMP_CLASSES, 0x03})
-"""Traps of subnet management, and the SA's reports of them; other classes number theirs anew."""
+"""Traps of subnet management, and the SA's reports of them; other classes have their own numbers."""
 _GENERIC = (Notice.is_generic == 1) & _EVENT
 
 

@@ -1,4 +1,4 @@
-"""Which messages of connection management exceed the time that the other side announced?"""
+"""Which connection management answers exceed the time announced in an MRA?"""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class PatienceExceeded(Rule):
         self.judged = BoundedDict[int, None](MAX_CONNECTIONS, self.dropped)
         """Frames of MRAs that were followed by an answer, oldest first."""
         self.late: list[Hit] = []
-        """Until it is known whether the clock was set."""
+        """Findings that wait until it is known whether the clock was set."""
 
     @on_event(Replied, Rejected, PathAnswered)
     def answered(self, event: ConnectionEvent, _context: Context) -> None:
-        """The first answer behind the MRA counts."""
+        """Judge the first answer after the MRA."""
         connection = event.connection
         if isinstance(event, PathAnswered):
             what, wanted, fresh = "APR", connection.mra_of == OF_LAP, True

@@ -1,4 +1,4 @@
-"""What do RMPP headers say alone, and their segments when they are put together?"""
+"""Which RMPP headers are wrong by themselves, and which transfers are incomplete or inconsistent?"""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ class SegmentGap(Rule):
     def __init__(self) -> None:
         self.dropped = Dropped("gaps in transfers")
         self.held = KeptDict[int, tuple[SegmentMissing, Hit]](MAX_HELD, self.dropped)
-        """Gaps that the capture may have made, by frame, until the sender goes back for them."""
+        """Gaps that the capture may have caused, by frame, until the sender goes back to them."""
         self.filled: dict[int, set[int]] = {}
-        """Segments of those gaps that came late: the sender went back, or the capture changed the order."""
+        """Segments of those gaps that arrived late: the sender went back, or the capture changed the order."""
 
     @on_event(SegmentMissing)
     def missing(self, event: SegmentMissing, _context: Context) -> None:
@@ -105,7 +105,7 @@ class SegmentGap(Rule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        """Where the capture misses nothing, every gap is one."""
+        """Report all gaps if the capture misses nothing."""
         for frame, (_, hit) in self.held.items():
             if frame not in self.filled and context.get(CaptureLoss).proves_silence(hit.time_ns):
                 yield hit

@@ -25,15 +25,15 @@ from ibdissect.wire.mad import MAD, request_text
 from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, SET, SMP_CLASSES
 
 SHORTEST_TIMEOUT_NS = 50_000_000
-"""No requester gives up earlier: what it asks meanwhile under the same transaction id is asked at the same time."""
+"""No requester gives up earlier, so two requests with one transaction id within this time are outstanding together."""
 NEIGHBOURS_NS = 500_000
-"""Neighbours that a capture swapped are not further apart."""
+"""Maximum distance of neighbouring packets that a capture may swap."""
 SLOW_NS = 10_000_000
-"""Answers that came sooner are not looked at."""
+"""Faster answers are not judged."""
 COUNTED_CLASSES = (0x01, 0x03, 0x04, 0x05, 0x06, 0x08, 0x21)
-"""Classes whose requests are answered by the next datagram; vendors may define otherwise."""
+"""Classes whose requests are answered by a single datagram; vendors may define otherwise."""
 WAY = ("far", "near", "transaction", "mgmt_class")
-"""What a request and its answer have in common."""
+"""Columns that a request and its answer share."""
 MAD_SIZE = 256
 FLOOD, SECOND_NS = 100, 1_000_000_000
 MIXED_NS = 10_000_000_000
@@ -42,7 +42,7 @@ MILLISECOND = 1_000_000
 MAX_KEPT, MAX_ASKED = 65536, 1 << 18
 Column = npt.NDArray[Any]
 LONGEST_NS = 4096 << 18
-"""A subnet's packet lifetime where none was told: 1.07 s, what managers set by default."""
+"""A subnet's packet lifetime if unknown: 1.07 s, the default of managers."""
 
 
 def _what(request: dict[str, int]) -> str:
@@ -68,12 +68,12 @@ class TransactionReused(Rule):
 
     def __init__(self) -> None:
         self.kept: dict[str, Column] = {}
-        """The last second in front of the chunk."""
+        """The requests of the last second before the chunk."""
         self.dropped = Dropped("requests within a second")
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
-        """Requests by LID: a directed route does not tell who asks."""
+        """Only LID-routed requests: a directed route does not identify the requester."""
         asked = table.once(Queries)
         index = np.flatnonzero(np.isin(asked.mgmt_class, COUNTED_CLASSES) & (asked.transaction != 0))
         if not len(index):
@@ -119,10 +119,10 @@ class TransactionReused(Rule):
 
     @staticmethod
     def _proven(rows: dict[str, Column], fresh: Bool) -> Bool:
-        """Of each pair: whether the capture misses nothing, or two answers behind it show that both were under way; each once."""
+        """For each pair whether the capture misses nothing, or two later answers show that both were outstanding; each pair once."""
         proven: Bool = ~rows["unproven"][1:] & fresh[1:]
         answers = ~rows["asks"]
-        # An answer right behind the second request may have been there before it: captures of several queues swap neighbours.
+        # An answer right after the second request may have come before it: captures of several queues swap neighbours.
         apart = (rows["frame"][2:-1] - rows["frame"][1:-2] > 1) | (rows["time"][2:-1] - rows["time"][1:-2] > NEIGHBOURS_NS)
         proven[:-2] |= rows["unproven"][1:-2] & answers[2:-1] & answers[3:] & fresh[3:] & apart
         return proven
@@ -160,7 +160,7 @@ class AnswerLate(Rule):
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
-        """Judge the answers of this chunk by what was announced before."""
+        """Judge the answers of this chunk by earlier announcements."""
         agents = context.get(Agents)
         event, self.answers = self.answers, None
         slow = np.flatnonzero((event.latency_ns > SLOW_NS) & (event.mgmt_class != DIRECTED)) if event is not None else ()
@@ -180,7 +180,7 @@ class AnswerLate(Rule):
             )  # fmt: skip
 
     def _limit(self, agents: Agents, mgmt_class: int, lid: int, frame: int) -> tuple[int, int]:
-        """The longest time until an agent's answer, in ns, as known at a frame, and the frame that told it; NEVER where none did."""
+        """The longest time until an agent's answer, in ns, as known at a frame, and the frame that announced it; NEVER if none did."""
         port = self.subnet.owner(lid, frame)[0] if self.subnet is not None and lid >= 0 else None
         info, since = port.info_at(frame) if port is not None else (None, 0)
         if mgmt_class in SMP_CLASSES:
@@ -215,14 +215,14 @@ class Flood(Rule):
     def __init__(self) -> None:
         self.kind = np.empty(0, np.uint64)
         self.time = np.empty(0, np.int64)
-        """Requests of the last second in front of the chunk."""
+        """Requests of the last second before the chunk."""
         self.dropped = Dropped("requests within a second")
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
-        """Requests that agree in everything but the low half of the transaction id."""
+        """Count requests that agree in everything except the low half of the transaction id."""
         asked = table.once(Queries)
-        whole = table.located.payload_end[asked.rows] - asked.at >= MAD_SIZE  # what a cut-off request asks nobody knows
+        whole = table.located.payload_end[asked.rows] - asked.at >= MAD_SIZE  # the contents of a truncated request are unknown
         index = np.flatnonzero(asked.asks & whole)
         if not len(index):
             return
@@ -254,7 +254,7 @@ class Flood(Rule):
 
     @staticmethod
     def _kinds(table: ChunkTable, asked: Queries, index: Int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-        """A hash of each request: who asks whom what, with all that it holds."""
+        """A hash of each request: requester, target and contents."""
         parts = np.stack([
             asked.source[index], asked.destination[index], asked.transaction[index] >> np.uint64(32),
             asked.mgmt_class[index].astype(np.uint64) << np.uint64(48) | asked.method[index].astype(np.uint64) << np.uint64(40)
@@ -296,7 +296,7 @@ class TwoManagers(Rule):
         by_lid = (lrh >= 0) & (data[table.chunk.offset[rows] + asks.mad[sets] + MAD.mgmt_class.bit // 8] != DIRECTED)
         rows, lrh = rows[by_lid], lrh[by_lid]
         slid, dlid = u16(data, lrh + 6), u16(data, lrh + 2)
-        for i in np.flatnonzero(np.isin(slid, list(managers))).tolist():  # managers set by directed routes: these are few
+        for i in np.flatnonzero(np.isin(slid, list(managers))).tolist():  # managers usually set by directed route, so these are few
             sender, target, row = int(slid[i]), int(dlid[i]), int(rows[i])
             frame, time_ns = table.chunk.first + row, int(table.chunk.time_ns[row])
             latest, other = self.last.get(target, (NOBODY, NOBODY))
@@ -306,7 +306,7 @@ class TwoManagers(Rule):
                 self.dropped.add(frame, time_ns)
             if latest[0] == sender or other[0] != sender or time_ns - other[2] >= MIXED_NS:
                 continue
-            if max(managers[sender], managers.get(latest[0], frame)) <= other[1]:  # else a state changed since: a handover
+            if max(managers[sender], managers.get(latest[0], frame)) <= other[1]:  # otherwise a state changed since: a handover
                 yield fault(
                     frame, time_ns,
                     {"dlid": target, "one": latest[0], "two": sender, "milliseconds": (time_ns - latest[2]) // MILLISECOND}, MAD.method,

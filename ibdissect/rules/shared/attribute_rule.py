@@ -1,4 +1,4 @@
-"""How does a rule judge one subnet management attribute by what the same port or node said before?"""
+"""How does a rule judge a subnet management attribute by earlier answers of the same port or node?"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ibdissect.wire.spec import INT_KINDS, Field
 
 DATA_AT = SMPDirected.data.bit // 8
 VLS = np.array([0, 1, 2, 4, 8, 15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
-"""Data VLs by OperationalVLs; 0 where it says nothing."""
+"""Data VLs by OperationalVLs; 0 for reserved codes."""
 Mask = Any
 """bool[n]; NumPy's stubs have no type for the result of a comparison."""
 
@@ -30,13 +30,13 @@ class AttributeRule(Rule):
     evidence = "The SMP, and what the same port or node answered before it. Silent where the capture does not show that."
     source: ClassVar[type[AttributeHistory]] = AttributeHistory
     why = "said otherwise"
-    """What the earlier frame has to do with it."""
+    """Why the earlier frame is cited."""
     says: ClassVar[dict[str, Field[Any]]] = {}
     """Fields of the SMP that the message quotes, by placeholder; `{now}` is `at`."""
     said: ClassVar[dict[str, Field[Any]]] = {}
-    """Fields of the answer before; `{before}` is `at`."""
+    """Fields of the previous answer that the message quotes; `{before}` is `at`."""
     by_entry = False
-    """Whether a finding is about the port that the SMP came in by."""
+    """Whether a finding is about the port through which the SMP arrived."""
     by_node = False
     """Whether the NodeInfo proves it, not an earlier answer."""
 
@@ -45,11 +45,11 @@ class AttributeRule(Rule):
         raise NotImplementedError
 
     def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
-        """What else the message says of SMP `i`; None when it is in order after all."""
+        """Further arguments of the message about SMP `i`; None if it is in order after all."""
         return {}
 
     def flow_of(self, smps: AttributeSmps, i: int) -> Any:
-        """Hits that agree in this are one finding."""
+        """Hits with an equal value become one finding."""
         if self.by_entry:
             return int(smps.slot[i]), int(smps.entered[i])
         return int(smps.key[i]) if smps.key[i] != -1 else None
@@ -94,7 +94,7 @@ class AttributeRule(Rule):
 
 
 class Changed(AttributeRule):
-    """A field of an answer differs from what the same port said before."""
+    """Base of rules about a field that differs from the port's previous answer."""
 
     def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
         assert self.at is not None
@@ -112,7 +112,7 @@ def switches(smps: AttributeSmps) -> Mask:
 
 
 def name_of(smps: AttributeSmps, i: int) -> str:
-    """The port that an SMP is about, as a person would name it."""
+    """A readable name of the port that an SMP is about."""
     node = smps.node(i)
     if node is None:
         return "an unknown node"

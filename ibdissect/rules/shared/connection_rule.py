@@ -1,4 +1,4 @@
-"""What do rules share that compare packets with what their connection agreed on?"""
+"""How do rules compare packets with what their connection agreed on?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SERVICE_SHIFT = 5
 
 
 class AgreedRule(Rule):
-    """What the rules share: packets from one end of a connection to the other, one finding per direction and value."""
+    """Base of rules about packets from one end of a connection to the other: one finding per direction and value."""
 
     evidence = (
         "A packet between the REP of its connection and the connection's end. Silent for connections whose REQ and REP are not "
@@ -31,7 +31,7 @@ class AgreedRule(Rule):
     field: ClassVar[Field[int]]
 
     def value(self, native: Native, index: Int) -> Int:
-        """What is compared, below 2**16."""
+        """The compared value, below 2**16."""
         raise NotImplementedError
 
     def wrong(self, pair: Connection, end: QueuePair, value: int) -> bool:
@@ -54,7 +54,7 @@ class AgreedRule(Rule):
                     yield from self.found(table, native, index[ways == way], pair, end, seen)
 
     def found(self, table: ChunkTable, native: Native, index: Int, pair: Connection, end: QueuePair, value: int) -> Iterator[Hit]:
-        """The finding about those of the packets that belong to the connection."""
+        """The finding about the packets that belong to the connection."""
         mine = index[of_pair(table, native, index, pair, end)]
         if not len(mine):
             return

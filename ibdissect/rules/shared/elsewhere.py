@@ -1,4 +1,4 @@
-"""Which management answers come from another port than was asked?"""
+"""Which management answers come from another port than the request went to?"""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_HELD = 4096
 
 
 class Elsewhere(Rule):
-    """What the rules share: answers from other LIDs, which may belong to the same port where nobody told its LMC."""
+    """Base of rules about answers from other LIDs, which may belong to the same port if its LMC is unknown."""
 
     subnet_management = False
     """Whether the rule judges subnet management by LID, or all other classes."""
@@ -33,7 +33,7 @@ class Elsewhere(Rule):
         """Of this chunk."""
         self.subnet: Subnet | None = None
         self.held = KeptList[tuple[Port, Hit]](MAX_HELD, self.dropped)
-        """What would be said, if the LIDs of the port that was asked did not change unseen."""
+        """Findings that hold if the LIDs of the addressed port did not change unseen."""
 
     @on_event(AnsweredFromElsewhere)
     def elsewhere(self, event: AnsweredFromElsewhere, _context: Context) -> None:
@@ -73,13 +73,13 @@ class Elsewhere(Rule):
         if port is None or lids is None or lids[0] <= sender < lids[0] + (1 << lids[1]):
             return
         if not context.get(LidWitness).last_shown(port, request.frame):
-            return  # a NodeRecord tells no LMC
+            return  # a NodeRecord has no LMC
         hit.related = (*hit.related, Related(since, "told the LIDs of the port that was asked"))
         self.held.keep((port, hit), hit.frame, hit.time_ns)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        """Ports whose LIDs never changed: their Sets are seen, or they told the same again."""
+        """Report ports whose LIDs never changed: their Sets are in the capture, or they showed the same again."""
         for port, hit in self.held:
             if not port.lids.past and context.get(LidWitness).sure(port, hit.frame, until=LATEST):
                 yield hit

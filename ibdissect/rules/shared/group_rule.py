@@ -1,4 +1,4 @@
-"""What do rules about packets of a multicast group share?"""
+"""How do rules compare multicast packets with the record of their group?"""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def _datagrams(table: ChunkTable, native: Native) -> Iterator[tuple[bytes, int, 
 
 
 class GroupRule(Rule):
-    """What the rules share: each kind of datagram against the group that its GID, or its LID, names."""
+    """Base of rules that compare each kind of datagram with the group that its GID names."""
 
     evidence = "The group's record (MCMemberRecord), seen before the packet. Silent for groups without one."
     def wrong(self, group: GroupFacts, gid: bytes, dlid: int, p_key: int, q_key: int) -> tuple[Field[Any], Any, dict[str, Any]] | None:
-        """The field at fault, its value and what else the message says; None when the datagram is in order."""
+        """The faulty field, its value and further arguments of the message; None if the datagram is in order."""
         raise NotImplementedError
 
     @on_event(ChunkFollowed)

@@ -1,4 +1,4 @@
-"""What do rules share that compare native packets with the ports at both ends?"""
+"""How do rules compare native packets with the ports at both ends?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.sm_port import PortInfo
 
 KEPT = 4096
-"""Suspicious flows of a chunk that are looked at alone, per rule."""
+"""Most suspicious flows that a rule judges one by one per chunk."""
 LIDS = 1 << 16
 VLS_AT, MTU_AT = PortInfo.operational_vls.bit // 8, PortInfo.neighbor_mtu.bit // 8
 NO_LIMIT = 1 << 30
@@ -26,16 +26,17 @@ CHANGED_PREFIX = 1
 
 
 class Ends:
-    """The strictest facts that held in a chunk about the ports of its LIDs, by LID: rules look up what held at a packet before they speak.
+    """The strictest facts that held in a chunk about the ports of its LIDs, by LID. Before reporting, rules look up what held at the
+    packet.
 
     Get it with `event.once(Ends)`.
     """
 
     def __init__(self, event: ChunkFollowed) -> None:
         self.mtu, self.vls, self.top = (np.full(LIDS, NO_LIMIT, np.int32) for _ in range(3))
-        """Most payload that a packet over the port's link may have; data VLs of that link; LinearFDBTop of the first switch behind it."""
+        """Largest payload allowed on the port's link; data VLs of that link; LinearFDBTop of its first switch."""
         self.prefix = np.zeros(LIDS, np.uint64)
-        """GidPrefix of the port, 0 where it is not known, CHANGED_PREFIX where it had several in the chunk."""
+        """GidPrefix of the port; 0 if unknown, CHANGED_PREFIX if it changed in the chunk."""
         native, filled = event.table.once(Native), []
         self.unicast: Int = native.dlids[native.dlids < FIRST_MULTICAST]
         """The unicast LIDs that packets go to."""
@@ -61,7 +62,7 @@ class Ends:
 
 
 class LinkRule(Rule):
-    """What the rules share: suspicious packets of one source, destination and value; the first since something changed is judged."""
+    """Base of rules that group suspicious packets by source, destination and value, and judge the first one after every change."""
 
     evidence = "The packet, and what the ports of its LIDs and their switches answered before it. Silent for LIDs whose port is not known."
     def suspicious(self, event: ChunkFollowed, native: Native, ends: Ends) -> tuple[Int, Int]:
@@ -69,11 +70,11 @@ class LinkRule(Rule):
         raise NotImplementedError
 
     def judge(self, event: ChunkFollowed, context: Context, slid: int, dlid: int, value: int, frame: int) -> Any:
-        """Arguments of the message and frames that prove it; None when the packet is in order."""
+        """Arguments of the message and frames that prove it; None if the packet is in order."""
         raise NotImplementedError
 
     def kind(self, value: int) -> int:
-        """What of a value makes another finding."""
+        """The part of a value that distinguishes findings."""
         return value
 
     @on_event(ChunkFollowed)
@@ -112,6 +113,6 @@ class LinkRule(Rule):
 
 
 def pieces(rows: Int, cuts: Iterable[int]) -> Iterator[Int]:
-    """Ascending rows, cut in front of some rows; no empty pieces."""
+    """Split ascending rows before each cut; no empty pieces."""
     which = np.searchsorted(np.sort(np.fromiter(cuts, np.int64)), rows, "right")
     yield from np.split(rows, np.flatnonzero(np.diff(which)) + 1) if len(rows) else ()

@@ -30,13 +30,13 @@ IPOIB = (0x401B, 0x601B)
 
 
 class PacketRule(Rule):
-    """What rules about packets share: one finding per sender, receiver and queue pair."""
+    """Base of rules with one finding per sender, receiver and queue pair."""
 
     flow = PACKET_FLOW
 
 
 def room_behind_headers(table: ChunkTable) -> npt.NDArray[np.int32]:
-    """Bytes between the headers that the OpCode announces and the ICRC, of each BTH; -1 where the packet was cut off."""
+    """Bytes between the headers that the OpCode announces and the ICRC, of each BTH; -1 if the packet was cut off."""
     loc, found = table.located, table.occurrences(BTH)
     limit, cut = loc.limit, ~loc.complete | loc.snapped
     if len(found) < len(table):

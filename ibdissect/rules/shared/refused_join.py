@@ -22,14 +22,14 @@ MAX_KEPT = 4096
 
 
 class RefusedJoin(Rule):
-    """What the rules share: joins of unknown groups that have a certain fault, reported when they are refused."""
+    """Base of rules about faulty joins of unknown groups, reported when they are refused."""
 
     statuses = frozenset(SA_STATUS)
-    """Class statuses of a refusal that counts."""
+    """Class statuses that count as refusals."""
 
     def __init__(self) -> None:
         self.joins: dict[int, Hit] = {}
-        """What would be said of each join of a group that is not known, by frame."""
+        """Possible findings about joins of unknown groups, by frame."""
         self.refused: dict[int, tuple[int, int]] = {}
         """Frame and class status of the refusals of this chunk, by frame of the request."""
         self.dropped = Dropped("joins of unknown groups")
@@ -61,7 +61,7 @@ class RefusedJoin(Rule):
 
     @on_chunk
     def refusals(self, _table: ChunkTable, _context: Context) -> Iterator[Hit]:
-        """When all followers are through the chunk: joins that were answered in it."""
+        """After all followers processed the chunk: report the joins that it refused."""
         for asked, (frame, status) in self.refused.items() if self.joins else ():
             hit = self.joins.pop(asked, None)
             if hit is not None and status in self.statuses:

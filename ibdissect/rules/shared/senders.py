@@ -30,7 +30,7 @@ def senders_of(table: ChunkTable, rows: Int, mad: Int) -> tuple[Int, Bool]:
 
 
 def port_of_sender(event: ChunkFollowed, context: Context, sender: int, hidden: bool, frame: int) -> tuple[Port | None, int]:
-    """The port of a sender as `senders_of` numbers them, and the frame that told; None where nothing told before `frame`."""
+    """The port of a sender as numbered by `senders_of`, and the frame that showed it; None if none did before `frame`."""
     if not hidden:
         return event.subnet.owner(sender, frame)
     follower: Follower = context.get(Follower)

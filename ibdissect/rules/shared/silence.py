@@ -1,4 +1,4 @@
-"""What do rules share that conclude from a packet which is not in the capture, or from a request that nobody answered?"""
+"""How do rules draw conclusions from a packet that is not in the capture, or from an unanswered request?"""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from ibdissect.lint.rule import SEEN, Context, Hit, Rule, on_event
 
 SECOND = 1_000_000_000
 PATIENCE_NS = SECOND
-"""A request so shortly before the capture ends may still be answered."""
+"""A request within this time before the capture's end may still be answered."""
 WARM_UP_NS = 10 * SECOND
-"""What belongs to the time in front of the capture is over by then."""
+"""Exchanges that began before the capture are over by then."""
 MAX_KEPT = 65536
 """Requests without an answer that are kept until the end; further ones are not judged."""
 
 
 def doubtful(context: Context, time_ns: int) -> Severity | None:
-    """INFO where the capture may have missed the packet; None, the rule's own severity, where it was not sent."""
+    """INFO if the capture may have missed the packet; None (the rule's own severity) if it was certainly not sent."""
     return None if context.get(CaptureLoss).proves_silence(time_ns) else Severity.INFO
 
 
 def warm(time_ns: int, context: Context) -> bool:
-    """Whether the capture has run for so long that it should have seen the beginning."""
+    """Whether the capture has run long enough to contain the beginning."""
     return bool(time_ns - context.get(Transactions).first_ns >= WARM_UP_NS)
 
 
 class KnowledgeRule(Rule):
-    """What rules share that hold a packet against what earlier ones taught: a change that the capture missed makes them unsure."""
+    """Base of rules that compare a packet with facts from earlier ones, which a change missed by the capture makes uncertain."""
 
     waits = True
     needs: ClassVar[tuple[type[Any], ...]] = (CaptureLoss,)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """INFO where a packet is missing between the frames that taught the facts and this one."""
+        """INFO if a packet is missing between the frames that taught the facts and this one."""
         taught = min((one.frame for one in hit.related if one.frame < hit.frame), default=0)
         missed = hit.evidence is not SEEN and context.get(CaptureLoss).between(taught, hit.time_ns)
         return Severity.INFO if missed else None
 
 
 class UnansweredRule(Rule):
-    """What rules about requests without an answer share: they judge at the end, when it is known whose answers the capture shows."""
+    """Base of rules about unanswered requests: they judge at the end, when it is known whose answers the capture shows."""
 
     evidence = "The request is never answered, the capture goes on for a second, and it shows answers to the same requester."
     needs: ClassVar[tuple[type[Any], ...]] = (VisibleAnswers,)
@@ -64,7 +64,7 @@ class UnansweredRule(Rule):
             self.given_up.keep(event.request, event.frame, event.time_ns)
 
     def unanswered(self, context: Context, patience_ns: float = PATIENCE_NS) -> Iterator[Request]:
-        """Requests that nobody answered, also those still open so long at the end, of senders to whom the capture shows answers."""
+        """Requests that were never answered, or are still open at the end, of requesters to whom the capture shows answers."""
         transactions, answers = context.get(Transactions), context.get(VisibleAnswers)
         late = transactions.last_ns - patience_ns
         waiting = [request for request in transactions.open_requests() if request.last_ns <= late]

@@ -1,6 +1,6 @@
-"""What does the traffic do that the owner of the subnet does not allow? For rules of their own families, and SMP025.
+"""Which traffic does the site policy not allow? Used by rules of several families.
 
-All of it is silent without a site policy (`[tool.ibdissect.site]`).
+Silent without a site policy (`[tool.ibdissect.site]`).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def forbidden_packets(table: ChunkTable, policy: SitePolicy) -> Iterator[Hit]:
 
 
 def forbidden_entries(event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-    """Sets that put a partition into a port's table that is not allowed, the default partition of management aside."""
+    """Sets that write a forbidden partition into a port's table, except the default partition of management."""
     policy: SitePolicy = context.get(SitePolicy)
     if policy.partitions is None and not policy.no_partitions:
         return
@@ -84,7 +84,7 @@ def forbidden_entries(event: ChunkFollowed, context: Context) -> Iterator[Hit]:
 
 
 def foreign_lids(event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-    """Packets from or to unicast LIDs, and assignments of LIDs, outside of the site's ranges."""
+    """Packets from or to unicast LIDs, and assignments of LIDs, outside the site's ranges."""
     policy: SitePolicy = context.get(SitePolicy)
     if not policy.lids:
         return
@@ -114,7 +114,7 @@ def _foreign(table: ChunkTable, rows: Int, start: int, field: Field[int], lid: i
 
 
 def foreign_keys(event: ChunkFollowed, context: Context, *, zero: bool) -> Iterator[Hit]:
-    """Sets and TrapRepresses that carry an M_Key which is none of the site's; `zero`: none, to a port that is not known to have none."""
+    """Sets and TrapRepresses with an M_Key that is not the site's; `zero`: without one, to a port not known to have none."""
     policy: SitePolicy = context.get(SitePolicy)
     if not policy.m_keys:
         return
@@ -145,7 +145,7 @@ def foreign_keys(event: ChunkFollowed, context: Context, *, zero: bool) -> Itera
 
 
 def _open(event: ChunkFollowed, context: Context, index: Int) -> Bool:
-    """Which requests go to ports that showed last that they have no M_Key, and hide none: a manager installs the first one without."""
+    """Which requests go to ports that last showed no M_Key and hide none: a manager installs the first key without one."""
     asks = event.requests
     infos: PortInfos = context.get(PortInfos)
     infos.of(event)
@@ -157,7 +157,7 @@ def _open(event: ChunkFollowed, context: Context, index: Int) -> Bool:
 
 
 def foreign_keys_held(event: ChunkFollowed, context: Context, *, zero: bool) -> Iterator[Hit]:
-    """M_Keys written to a port, or shown by one, that are none of the site's; `zero`: Sets that take the key away."""
+    """M_Keys, written to a port or shown by one, that are not the site's; `zero`: Sets that remove the key."""
     policy: SitePolicy = context.get(SitePolicy)
     smps = context.get(PortInfos).of(event)
     if not policy.m_keys or not len(smps):

@@ -1,4 +1,4 @@
-"""What do rules about a single trap share?"""
+"""How do rules judge a single trap?"""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ Judged = tuple[dict[str, Any], Sequence[tuple[int, str]]]
 
 
 class TrapRule(Rule):
-    """What the rules about a single trap share: one finding per sender and trap number."""
+    """Base of rules about a single trap: one finding per sender and trap number."""
 
     evidence = "The trap, and what the port or node that it names answered before. Silent where the capture does not show that."
     numbers: tuple[int, ...] = ()
-    """Trap numbers that it looks at; none: all generic ones."""
+    """Trap numbers that are judged; empty: all generic ones."""
     at = Notice.trap_number
 
     def __init__(self) -> None:
         self.subnet: Subnet | None = None
 
     def judge(self, event: TrapSeen, notice: Notice, context: Context) -> Judged | None:
-        """Arguments and proof; None when the trap is in order."""
+        """Arguments and proof; None if the trap is in order."""
         raise NotImplementedError
 
     @on_event(TrapSeen)

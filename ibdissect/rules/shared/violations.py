@@ -1,4 +1,4 @@
-"""What do rules share about packets that a port reports by trap or counts as violations?"""
+"""How do rules judge packets that a port reports by trap or counts as violations?"""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.notice import Notice
 
 LOOK_BACK = 8192
-"""Native packets before a trap among which those that it is about are looked for."""
+"""Native packets before a trap that are searched for those it is about."""
 
 
 class ReportedPackets(TrapRule):
-    """A port complains about a packet that the capture holds: the trap is linked with it."""
+    """Base of rules about a trap whose packet is in the capture: the finding links both."""
 
     evidence = "The trap, and among the 8192 packets before it one with the ends and the key that it names."
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class ReportedPackets(TrapRule):
 
 
 class ViolationCounted(Changed):
-    """What the rules about violation counters share."""
+    """Base of rules about violation counters."""
 
     evidence = "Two answers of the port, the later one with a higher count."
     source = PortInfos
