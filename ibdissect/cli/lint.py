@@ -6,7 +6,7 @@ import gc
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,7 +24,7 @@ from ibdissect.errors import CaptureError, ConfigError
 from ibdissect.lint.result import CaptureReport
 from ibdissect.lint.rule_selection import split_codes
 from ibdissect.report import text as text_report
-from ibdissect.session.check import check_many
+from ibdissect.session.check import check, check_many
 
 if TYPE_CHECKING:
     from ibdissect.cli.frame_selection import Limits
@@ -65,6 +65,7 @@ class Wanted(Record):
     jobs: int | None
     engine: str | None
     as_set: bool
+    cache: str | None
 
 
 @click.command(short_help="Check captures against the rules.")
@@ -96,6 +97,9 @@ class Wanted(Record):
         help="Check N captures at a time, in processes. Default: one, with a second thread that reads ahead; 1 goes without that thread.",
     ),
     engine_option,
+    click.option(
+        "--cache", type=click.Path(file_okay=False), metavar="DIR", help="Remember reports in DIR; read only captures that are new."
+    ),
     click.option("--set", "as_set", is_flag=True, help="Check the files of a ring buffer, or all others given, as one capture."),
 )
 @common_options
@@ -129,6 +133,11 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
             raise ConfigError(option, target, "is one of the captures to check", hint="name another file")
     options.shown = common.limits(options.catalog)
     _judged_in_one_pass(options.shown)
+    checked: Callable[..., CaptureReport] = check
+    if wanted.cache is not None:
+        from ibdissect.session.cache import Cache
+
+        checked = Cache.of(wanted.cache, options, common.filter, common.frames).check
     known = None
     if baseline or write_baseline:
         from ibdissect.cli.baselines import Known
@@ -145,7 +154,7 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
         progress_bar(list(map(str, units)) if engine is not None else files, quiet=common.quiet, by_capture=engine is not None) as progress,
         Interruptions() as asked,
     ):
-        for report in check_many(units, options, engine=engine, progress=progress, stop=asked.stop):
+        for report in check_many(units, options, engine=engine, checked=checked, progress=progress, stop=asked.stop):
             if known is not None:
                 known.apply(report)
             reports.append(report)

@@ -275,21 +275,23 @@ def _describe(findings: list[Finding], table: ChunkTable, *, packed: bool) -> No
 
 def check_many(
     paths: Sequence[Unit], options: Options, *, engine: Engine[CaptureReport] | None = None, progress: Progress | None = None,
-    stop: Stop | None = None,
+    stop: Stop | None = None, checked: Callable[..., CaptureReport] = check,
 ) -> Iterable[CaptureReport]:  # fmt: skip
     """Reports of several captures in the order of `paths`; with an engine, a crash loses only the capture it happened in.
+
+    `checked` makes a report as `check` does (`cache.Cache.check`).
 
     `stop` ends what runs and skips the remaining captures.
     """
     if engine is not None:
         from ibdissect.session.spread import spread
 
-        yield from spread(paths, engine(partial(check, options=options)), killed, stop)
+        yield from spread(paths, engine(partial(checked, options=options)), killed, stop)
         return
     for path in paths:
         if stop is not None and stop():
             return
-        yield check(path, options, progress=progress, stop=stop)
+        yield checked(path, options, progress=progress, stop=stop)
 
 
 def killed(path: Unit) -> CaptureReport:

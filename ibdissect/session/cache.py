@@ -1,0 +1,167 @@
+"""What did an earlier check find in a capture with the same bytes, under the same rules and options?"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct as Record
+
+from ibdissect.capture.remote import is_url
+from ibdissect.capture.sets import CaptureSet, Unit, files_of
+from ibdissect.errors import ConfigError
+from ibdissect.lint.result import CaptureReport
+from ibdissect.version import VERSION
+
+from .check import Options, Stop, check
+from .reading import Progress
+
+KEPT = ("ok", "truncated", "damaged")
+"""Statuses of reports that are remembered: the check was completed."""
+LEFT_OUT = ("rules", "catalog", "shown", "threads", "timing", "show_keys")
+"""Options that do not change a report, or that a key says in another way."""
+HASH = 64
+"""Length of a SHA-256 in hex."""
+
+
+class Cache(Record, frozen=True):
+    """Reports in a folder, one file each. Any number of processes may use it at a time."""
+
+    folder: str
+    key: bytes
+    """Digest of version, rules, plugins and options."""
+
+    @staticmethod
+    def of(folder: str, options: Options, *chosen: str | None) -> Cache:
+        """The cache for checks with some options; `chosen` are the texts of -Y and --frames. ConfigError."""
+        if options.show_keys or options.timing:
+            option = "--show-keys" if options.show_keys else "--timing"
+            reason = "keys are not stored" if options.show_keys else "times are those of this run"
+            raise ConfigError("--cache", folder, f"cannot be used with {option}: {reason}")
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise ConfigError("--cache", folder, f"cannot be written: {error.strerror}") from error
+        digest = hashlib.sha256(f"{VERSION}\n{[rule.code for rule in options.rules]}\n{chosen}\n".encode())
+        for part in (*_sources(options.plugins), *_parts({name: getattr(options, name) for name in _names(options)})):
+            digest.update(part)
+        return Cache(folder, digest.digest())
+
+    def check(self, unit: Unit, options: Options, *, progress: Progress | None = None, stop: Stop | None = None) -> CaptureReport:
+        """The report on a capture or set, as `check` gives it: from the folder, or made and remembered."""
+        before = _state(unit)
+        place = self._place(unit, options) if before is not None else None
+        if place is not None and (known := _read(place)) is not None:
+            known.path = str(unit)
+            for finding in known.findings:
+                finding.capture = known.path
+            return known
+        report = check(unit, options, progress=progress, stop=stop)
+        if place is not None and report.status in KEPT and report.error is None and _state(unit) == before:
+            _write(place, report)
+        return report
+
+    def _place(self, unit: Unit, options: Options) -> Path | None:
+        """The file for a capture's report; None if the capture cannot be read."""
+        digest = hashlib.sha256(self.key + repr([rule.code for rule in options.rules_for(str(unit))]).encode())
+        try:
+            for path in files_of(unit):
+                if isinstance(unit, CaptureSet):
+                    digest.update(b"%d:" % len(os.fsencode(path)) + os.fsencode(path))
+                with open(path, "rb") as file:
+                    digest.update(hashlib.file_digest(file, "sha256").digest())
+        except OSError:
+            return None
+        name = digest.hexdigest()
+        return Path(self.folder, name[:2], f"{name[2:]}.json")
+
+
+def _state(unit: Unit) -> list[tuple[int, int]] | None:
+    """Sizes and times of the files; None if one is no regular file of this machine."""
+    files = files_of(unit)
+    if "-" in files or any(is_url(path) or not os.path.isfile(path) for path in files):
+        return None
+    return [(status.st_size, status.st_mtime_ns) for status in map(os.stat, files)]
+
+
+def _read(place: Path) -> CaptureReport | None:
+    """A remembered report; None if there is none, or if the file is damaged or not ours."""
+    try:
+        data = place.read_bytes()
+        if data[:HASH] != _seal(place, data[HASH:]):
+            return None
+        report = msgspec.json.decode(data[HASH:], type=CaptureReport)
+        os.utime(place)  # so that old entries can be told from those in use
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return report
+
+
+def _write(place: Path, report: CaptureReport) -> None:
+    """Remember a report; a full disk is no reason to fail."""
+    findings = [replace(finding, template="", arguments={}) for finding in report.findings]
+    with suppress(OSError, TypeError, ValueError, msgspec.MsgspecError):
+        data = msgspec.json.encode(replace(report, findings=findings))
+        place.parent.mkdir(mode=0o700, exist_ok=True)
+        descriptor, private = tempfile.mkstemp(suffix=".part", dir=place.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(_seal(place, data) + data)
+            os.replace(private, place)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(private)
+
+
+def _seal(place: Path, data: bytes) -> bytes:
+    """What tells that an entry is whole, and stands under its own name."""
+    return hashlib.sha256(f"{place.parent.name}{place.name}\n".encode() + data).hexdigest().encode()
+
+
+def _names(options: Options) -> list[str]:
+    return [name for name in options.__struct_fields__ if name not in LEFT_OUT]
+
+
+def _sources(plugins: Iterable[str]) -> Iterator[bytes]:
+    """The program itself, as sizes and times of its files, and the text of plugins: of a file, or all of a package."""
+    own = sorted(Path(__file__).parents[1].rglob("*.py"))
+    yield repr([(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in own]).encode()
+    for name in plugins:
+        found = None if os.path.exists(name) else importlib.util.find_spec(name)
+        if found is not None and found.submodule_search_locations:
+            files = sorted(path for folder in found.submodule_search_locations for path in Path(folder).rglob("*.py"))
+        else:
+            files = [Path(name if found is None else found.origin or name)]
+        for path in files:
+            yield name.encode() + path.read_bytes()
+
+
+def _parts(value: Any) -> Iterator[bytes]:
+    """A value as bytes that are the same in every process. ConfigError for what has no such form."""
+    if value is None or (isinstance(value, bool | int | float | str | bytes) and not isinstance(value, Enum)):
+        yield repr(value).encode() + b";"
+    elif isinstance(value, dict):
+        yield from _parts(sorted(value.items(), key=repr))
+    elif isinstance(value, set | frozenset):
+        yield from _parts(sorted(value, key=repr))
+    elif isinstance(value, list | tuple):
+        yield b"%d[" % len(value)
+        for one in value:
+            yield from _parts(one)
+    elif isinstance(value, Enum):
+        yield from _parts((type(value).__name__, value.value))
+    elif isinstance(value, Record):
+        yield from _parts((type(value).__name__, [getattr(value, name) for name in value.__struct_fields__]))
+    elif is_dataclass(value) and not isinstance(value, type):
+        yield from _parts((type(value).__name__, [getattr(value, one.name) for one in fields(value)]))
+    else:
+        raise ConfigError("--cache", type(value).__name__, "is an option that cannot be compared with that of another run")
