@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ibdissect.capture.stream import PIECE, UNPACKED_PIECE, unpacked
+from ibdissect.capture.stream import PACKED, PIECE, UNPACKED_PIECE, unpacked
 from ibdissect.errors import CaptureError
 
 MOST_MEMBERS = 100_000
@@ -101,7 +101,7 @@ def _tar_files(file: io.RawIOBase, path: str) -> Iterator[tuple[_Limited, tarfil
 def _packed(file: io.RawIOBase) -> bool:
     head = file.read(6) or b""
     file.seek(0)
-    return head.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00"))
+    return head.startswith(PACKED)
 
 
 class _Limited(io.RawIOBase):

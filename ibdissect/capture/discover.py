@@ -17,7 +17,7 @@ from ibdissect.capture.remote import ARCHIVES, filesystem, is_url, shown, tried
 from ibdissect.errors import CaptureError
 
 SUFFIXES = (".pcap", ".pcapng", ".cap", ".erf", ".dmp", ".sniffer")
-PACKED = ("", ".gz", ".zst", ".xz")
+PACKED = ("", ".gz", ".zst", ".xz", ".bz2", ".lz4")
 NAMES = tuple(suffix + packed for suffix in SUFFIXES for packed in PACKED)
 RING = re.compile(rf"(?:{'|'.join(map(re.escape, SUFFIXES))})\d*(?:{'|'.join(map(re.escape, PACKED))})$")
 """NAMES, also with the number that `tcpdump -C` appends: x.pcap1."""

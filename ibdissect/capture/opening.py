@@ -19,7 +19,7 @@ from ibdissect.capture.erf import ErfRecords, looks_like_erf
 from ibdissect.capture.reader import CaptureReader, Origin
 from ibdissect.capture.records import Records
 from ibdissect.capture.sets import CaptureSet
-from ibdissect.capture.stream import GZIP, WINDOW, XZ, ZSTD, FileBytes, ObjectBytes, read_up_to, unpacked, waited
+from ibdissect.capture.stream import PACKED, WINDOW, FileBytes, ObjectBytes, read_up_to, unpacked, waited
 from ibdissect.errors import CaptureError
 
 ERF_HEAD = 1 << 17
@@ -79,9 +79,10 @@ def _container(head: bytes, path: str, broken: str | None) -> Callable[[], Recor
         raise CaptureError(path, f"is a modified pcap (magic {magic.hex()}), which is not read", hint="convert it: editcap -F pcap IN OUT")
     if looks_like_erf(head, len(head) < ERF_HEAD):
         return ErfRecords
-    if head.startswith((GZIP, ZSTD, XZ)):
+    if head.startswith(PACKED):
         raise CaptureError(path, "is compressed twice", hint="unpack it once")
-    raise CaptureError(path, f"not a capture: starts with {head[:8].hex(' ')}", hint="known are pcap, pcapng, ERF, also .gz .zst .xz")
+    known = "known are pcap, pcapng, ERF, also .gz .zst .xz .bz2 .lz4"
+    raise CaptureError(path, f"not a capture: starts with {head[:8].hex(' ')}", hint=known)
 
 
 def _origin(source: str | os.PathLike[str] | IO[bytes]) -> Origin:

@@ -36,7 +36,9 @@ UNPACKED_PIECE = 4096
 MEMORY = 192 << 20
 """Dictionary memory that a compressed stream may use. `xz -9` needs 64 MiB, `zstd --long` 128 MiB."""
 
-GZIP, ZSTD, XZ = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00"
+GZIP, ZSTD, XZ, BZIP2, LZ4 = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00", b"BZh", b"\x04\x22\x4d\x18"
+PACKED = (GZIP, ZSTD, XZ, BZIP2, LZ4)
+"""What compressed streams begin with."""
 
 
 def _references_of_one_name() -> int:
@@ -108,7 +110,7 @@ def unpacked(raw: io.RawIOBase, path: str) -> io.RawIOBase:
     """The decompressed stream if the first bytes of `raw` say that it is compressed, else the same bytes."""
     head = read_up_to(raw, 6)
     whole = ObjectBytes(raw, head)
-    for kind in (GZIP, ZSTD, XZ):
+    for kind in PACKED:
         if head.startswith(kind):
             return Decompressed(whole, kind, path)
     return whole
@@ -179,7 +181,8 @@ class Decompressed(io.RawIOBase):
         from lzma import LZMAError
 
         self.errors: tuple[type[BaseException], ...] = (EOFError, zlib.error, BadGzipFile, LZMAError)
-        self.name, self.read_piece = {GZIP: self._gzip, ZSTD: self._zstd, XZ: self._xz}[kind](raw, path)
+        openers = {GZIP: self._gzip, ZSTD: self._zstd, XZ: self._xz, BZIP2: self._bzip2, LZ4: self._lz4}
+        self.name, self.read_piece = openers[kind](raw, path)
 
     def readable(self) -> bool:
         return True
@@ -228,6 +231,20 @@ class Decompressed(io.RawIOBase):
 
     def _xz(self, raw: io.RawIOBase, path: str) -> tuple[str, Any]:
         return "xz", _XzPieces(raw).read
+
+    def _bzip2(self, raw: io.RawIOBase, path: str) -> tuple[str, Any]:
+        from bz2 import BZ2File
+
+        self.errors += (OSError,)  # its only error
+        return "bzip2", BZ2File(io.BufferedReader(raw, PIECE)).read1
+
+    def _lz4(self, raw: io.RawIOBase, path: str) -> tuple[str, Any]:
+        try:
+            frame = import_module("lz4.frame")
+        except ImportError:
+            raise CaptureError(path, "is compressed with lz4", hint="pip install lz4, or unpack it first") from None
+        self.errors += (RuntimeError,)
+        return "lz4", frame.LZ4FrameFile(io.BufferedReader(raw, PIECE)).read1
 
 
 def zstd_library() -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from time import localtime
 from typing import Any, Protocol
 
 import numpy as np
@@ -58,27 +59,35 @@ class SummaryLines(_Plain):
     """One line per frame: number (FILE:N of a set), seconds since the first frame, source, destination, protocol, length, info."""
 
     def __init__(
-        self, presenter: Presenter, paint: Paint, address: Callable[[str], str] | None = None, members: Sequence[Member] = ()
-    ) -> None:
-        """`address` gives the names of addresses; `members` are the files of a set."""
-        self.presenter, self.paint, self.address, self.members = presenter, paint, address, members
+        self, presenter: Presenter, paint: Paint, address: Callable[[str], str] | None = None, members: Sequence[Member] = (),
+        clock: str = "r",
+    ) -> None:  # fmt: skip
+        """`address` gives the names of addresses; `members` are the files of a set; `clock` is one of CLOCKS."""
+        self.presenter, self.paint, self.address, self.members, self.clock = presenter, paint, address, members, clock
         self.first_ns: int | None = None
+        self.before_ns = 0
 
     def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
         """Batches of lines."""
-        if self.first_ns is None and len(table):
-            self.first_ns = int(table.chunk.time_ns[0])
+        if not len(table):
+            return
+        every: Int = table.chunk.time_ns
+        if self.first_ns is None:
+            self.first_ns = self.before_ns = int(every[0])
+        before = np.concatenate([[self.before_ns], every[:-1]])
+        since = every - before if self.clock == "d" else every - self.first_ns if self.clock == "r" else every
+        self.before_ns = int(every[-1])
         for start in range(0, len(rows), BATCH):
             some = rows[start : start + BATCH]
             lines = summaries(table, some, self.presenter)
             if self.address is not None:
                 names = {address: self.address(address) for address in {*lines.source, *lines.destination}}
                 lines.source, lines.destination = ([names[address] for address in side] for side in (lines.source, lines.destination))
-            times, lengths = table.chunk.time_ns[some].tolist(), table.chunk.length[some].tolist()
+            times, lengths = CLOCKS[self.clock](since[some]), table.chunk.length[some].tolist()
             numbers = [place_text(self.members, number) for number in (some + table.chunk.first).tolist()]
-            paint, origin = self.paint, self.first_ns or 0
+            paint = self.paint
             yield "".join(
-                f"{number:>6} {seconds(time - origin)}  {source:<15} → {destination:<15}  {paint(f'{protocol:<6}', 'protocol')}"
+                f"{number:>6} {time}  {source:<15} → {destination:<15}  {paint(f'{protocol:<6}', 'protocol')}"
                 f" {length:4d}  {printable(info)}\n"
                 for number, time, source, destination, protocol, length, info in zip(
                     numbers, times, lines.source, lines.destination, lines.protocol, lengths, lines.info, strict=True
@@ -90,6 +99,28 @@ def seconds(ns: int) -> str:
     """Seconds with six decimals, rounded down, as in Wireshark's Time column."""
     whole, rest = divmod(abs(ns) // 1000, 1_000_000)
     return f"{'-' * (ns < 0)}{whole}.{rest:06d}".rjust(12)
+
+
+def _dates(ns: Int) -> list[str]:
+    """Date and time in UTC, with microseconds."""
+    return [text.replace("T", " ") for text in np.datetime_as_string(ns.astype("M8[ns]"), unit="us").tolist()]
+
+
+def _local(ns: Int) -> Int:
+    """The same times as clocks here show them; the difference to UTC is looked up once per quarter of an hour."""
+    quarters, which = np.unique(ns // QUARTER, return_inverse=True)
+    ahead = np.array([localtime(quarter * QUARTER // 10**9).tm_gmtoff for quarter in quarters.tolist()], np.int64)
+    return ns + ahead[which] * 10**9
+
+
+QUARTER = 15 * 60 * 10**9
+CLOCKS: dict[str, Callable[[Int], list[str]]] = {
+    "r": lambda ns: list(map(seconds, ns.tolist())), "d": lambda ns: list(map(seconds, ns.tolist())),
+    "e": lambda ns: list(map(named_values.seconds_text, ns.tolist())),
+    "u": lambda ns: [text[11:] for text in _dates(ns)], "ud": _dates,
+    "a": lambda ns: [text[11:] for text in _dates(_local(ns))], "ad": lambda ns: _dates(_local(ns)),
+}  # fmt: skip
+"""Times as tshark's -t names them: since the first frame, since the frame before, since 1970, of the day in UTC and here, with the date."""
 
 
 class Json:
@@ -214,6 +245,24 @@ class FieldLines(_Plain):
         return [known[value] for value in values]
 
 
+class ChosenColumns(FieldLines):
+    """The same values under their names, in columns as wide as they need."""
+
+    def __init__(self, opened: Capture, names: tuple[str, ...]) -> None:
+        super().__init__(opened, names)
+        self.widths = [len(column.name) for column in self.columns]
+        self.begun = False
+
+    def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
+        """Lines of the chunk; the first ones after a line of names."""
+        found = list(self.lines(table, rows))
+        lines = found if self.begun or not found else [tuple(column.name for column in self.columns), *found]
+        self.begun |= bool(found)
+        for line in lines:
+            self.widths = [max(width, len(cell)) for width, cell in zip(self.widths, line, strict=True)]
+        yield from ("  ".join(map(str.ljust, line, self.widths)).rstrip() + "\n" for line in lines)
+
+
 def undeclared_texts(column: Named, values: Values) -> list[str]:
     """Values of a name that no structure declares, as tshark prints them; times in UTC."""
     if column.type == "time":
@@ -262,7 +311,9 @@ def _trees(form: Callable[[Tree, Paint], str]) -> MakePrinter:
 MakePrinter = Callable[[Capture, tuple[str, ...], Paint], Printer]
 """Called with the capture, the names given with -e, and the painter."""
 PRINTERS: dict[str, MakePrinter] = {
-    "summary": lambda opened, _, paint: SummaryLines(opened.presenter(), paint, members=opened.reader.members),
+    "summary": lambda opened, names, paint: (
+        ChosenColumns(opened, names) if names else SummaryLines(opened.presenter(), paint, members=opened.reader.members)
+    ),
     "tree": _trees(printers.outline),
     "dump": _trees(printers.dump),
     "dotted": _trees(printers.dotted),

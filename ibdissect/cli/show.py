@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ibdissect.cli.common import Common, common_options
-from ibdissect.cli.frames import PRINTERS, SummaryLines
+from ibdissect.cli.frames import CLOCKS, PRINTERS, SummaryLines
 from ibdissect.cli.output import opened_capture, set_option, shown_of, source_of
 from ibdissect.errors import ConfigError
 
@@ -17,11 +17,15 @@ from ibdissect.errors import ConfigError
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE")
 @set_option
 @click.option("--format", "format_", type=click.Choice(tuple(PRINTERS)), help="How to print a frame.  [summary; fields with -e]")
-@click.option("-e", "names", multiple=True, metavar="NAME", help="A field to print; repeat for more. Columns are separated by tabs.")
+@click.option("-e", "names", multiple=True, metavar="NAME", help="A field to print; repeat for more. --format summary aligns them.")
+@click.option(
+    "-t", "clock", type=click.Choice(tuple(CLOCKS)),
+    help="Times in summaries: since the first frame, the frame before (d), 1970 (e); here (a) or UTC (u), with date (ad, ud).  [r]",
+)  # fmt: skip
 @click.option("--count", is_flag=True, help="Print only how many frames match.")
 @common_options
 def command(
-    captures: tuple[str, ...], as_set: bool, format_: str | None, names: tuple[str, ...], count: bool, common: Common
+    captures: tuple[str, ...], as_set: bool, format_: str | None, names: tuple[str, ...], clock: str | None, count: bool, common: Common
 ) -> int:
     """Print the frames of CAPTURE (a file, or `-` for standard input).
 
@@ -30,8 +34,10 @@ def command(
     from ibdissect.export.frames import selected
 
     chosen = format_ or ("fields" if names else "summary")
-    if names and chosen != "fields":
-        raise ConfigError("-e", names[0], f"fields are printed by --format fields, not {chosen}")
+    if names and chosen not in ("fields", "summary"):
+        raise ConfigError("-e", names[0], f"fields are printed by --format fields and summary, not {chosen}")
+    if clock is not None and (names or chosen != "summary"):
+        raise ConfigError("-t", clock, "is for the summary of frames", hint="name a time: -e frame.time, -e frame.time_delta")
     if chosen == "fields" and not names and not count:
         raise ConfigError("--format", "fields", "needs at least one field", hint="name fields with -e; `ibdissect fields` lists them")
     with opened_capture(source_of(captures, as_set), common) as opened:
@@ -39,19 +45,20 @@ def command(
         if count:
             click.echo(sum(len(rows) for _, rows in selected(opened, wanted)))
         else:
-            _print(opened, wanted, chosen, names, common)
+            _print(opened, wanted, chosen, names, clock, common)
     return 0
 
 
-def _print(opened: Any, wanted: Any, chosen: str, names: tuple[str, ...], common: Common) -> None:
+def _print(opened: Any, wanted: Any, chosen: str, names: tuple[str, ...], clock: str | None, common: Common) -> None:
     """Write the frames to standard output in batches."""
     from ibdissect.export.frames import selected
 
     paint = common.paint(sys.stdout)
     printer = PRINTERS[chosen](opened, names, paint)
     known = common.port_names
-    if isinstance(printer, SummaryLines) and known is not None:
-        printer.address = known.address
+    if isinstance(printer, SummaryLines):
+        printer.clock = clock or "r"
+        printer.address = known.address if known is not None else None
     write = sys.stdout.write
     write(printer.head())
     for table, rows in selected(opened, wanted, number_keys=True):

@@ -18,8 +18,10 @@ from ibdissect.dissect.value import Presenter
 from ibdissect.table.locate import EXTENDED_STRUCTS, Bool, Int
 from ibdissect.table.secrets import must_mask
 from ibdissect.table.table import HEADERS, ChunkTable
-from ibdissect.wire.catalog import BOTH, Catalog
+from ibdissect.wire.catalog import BOTH, Catalog, StructType
 from ibdissect.wire.column import ComputedField
+from ibdissect.wire.numbers import SA_CLASS
+from ibdissect.wire.places import Mad, MadFormat
 from ibdissect.wire.spec import Field, decode_text
 from ibdissect.wire.text import plain_value, printable
 
@@ -60,7 +62,7 @@ def named_columns(catalog: Catalog, names: Iterable[str], *, first: bool = False
         source = names_of(catalog).named(name)
         if fields:
             full = name if name in BOTH else fields[0].filter_name
-            found[full] = Named(source, full, fields, _type(fields), not first and _repeats(fields))
+            found[full] = Named(source, full, fields, _type(fields), not first and _repeats(catalog, fields))
         else:
             kind = OF_NAME.get(source.name) or OF_KIND.get(source.kind, "text")
             several = source.name in SEVERAL or bool(source.structs or source.fields)
@@ -79,13 +81,28 @@ def _type(fields: tuple[Field[Any], ...]) -> str:
     return "text"
 
 
-def _repeats(fields: tuple[Field[Any], ...]) -> bool:
-    """Whether a frame may have several values; only the headers occur at most once per packet."""
-    if len(fields) > 1 or fields[0].count > 1:
-        return True
-    owner = fields[0].owner
-    assert owner is not None
-    return owner not in EXTENDED_STRUCTS and len(HEADERS.get(owner, ("", ""))) > 1
+def _repeats(catalog: Catalog, fields: tuple[Field[Any], ...]) -> bool:
+    """Whether a frame may have several values: of one field, or of two that may both occur."""
+    seen: set[object] = set()
+    for field in fields:
+        places = _places(catalog, field.owner)
+        if field.count > 1 or not places or places & seen:
+            return True
+        seen |= places
+    return False
+
+
+def _places(catalog: Catalog, owner: StructType | None) -> set[object]:
+    """Where a structure is that a frame has at most once; none for one that it may have several times, as records of the SA."""
+    if owner is None or owner in HEADERS or owner in EXTENDED_STRUCTS:
+        return {owner} if owner in EXTENDED_STRUCTS or (owner is not None and len(HEADERS[owner]) == 1) else set()
+    if catalog.nesting.get(owner) or not all(isinstance(place, (Mad, MadFormat)) for place in owner.carried_by):
+        return set()
+    mads = [place for place in owner.carried_by if isinstance(place, Mad)]
+    if any(place.mgmt_class == SA_CLASS for place in mads):
+        return set()
+    formats = {place.base_version for place in owner.carried_by if isinstance(place, MadFormat)}
+    return formats | {(place.mgmt_class, place.attr_id, place.base_version) for place in mads}
 
 
 class Cells(Record, frozen=True, eq=False):

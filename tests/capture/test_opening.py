@@ -29,7 +29,7 @@ def test_wrong_paths(tmp_path: Path) -> None:
         ("", "is a directory"),
         ("empty.pcap", "is empty"),
         ("a\0b", "cannot be opened"),
-        ("text.pcap", "not a capture: starts with 74 68 69 73.*known are pcap, pcapng, ERF, also .gz .zst .xz"),
+        ("text.pcap", "not a capture: starts with 74 68 69 73.*known are pcap, pcapng, ERF, also .gz .zst .xz .bz2 .lz4"),
     ]:
         path = os.path.join(tmp_path, name)
         with pytest.raises(CaptureError, match=reason) as caught:

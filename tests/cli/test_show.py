@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from time import tzset
 
 import pytest
 
@@ -276,3 +277,33 @@ def test_a_file_on_standard_input_may_be_read_twice(tmp_path: Path) -> None:
     (tmp_path / "ibdissect.toml").write_text('ignore = "AM001"')
     command[4] = str(path)
     assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, timeout=120).stdout == b""
+
+
+@pytest.mark.parametrize(
+    ("clock", "time"),
+    [
+        ("r", "    0.000200"), ("d", "    0.000100"), ("e", "1700000000.000200000"), ("u", "22:13:20.000200"),
+        ("ud", "2023-11-14 22:13:20.000200"), ("a", "23:13:20.000200"), ("ad", "2023-11-14 23:13:20.000200"),
+    ],
+)  # fmt: skip
+def test_times_are_shown_as_asked_for(repo: Path, monkeypatch: pytest.MonkeyPatch, clock: str, time: str) -> None:
+    lab = str(repo / "captures/pkey-lab.pcap")
+    monkeypatch.setenv("TZ", "<+01>-1")
+    tzset()
+    try:
+        done = commands.run("show", lab, "--frames", "3", "-t", clock, text=True)
+    finally:
+        monkeypatch.undo()
+        tzset()
+    assert done.stdout.startswith(f"     3 {time}  LID 65535"), done
+    assert commands.run("show", lab, "-t", clock, "--format", "tree").returncode == 2
+
+
+def test_chosen_columns_are_aligned(repo: Path) -> None:
+    words = ("-e", "frame.number", "-e", "ibdissect.code", "-e", "bth.psn", "--format", "summary")
+    done = commands.run("show", str(repo / "captures/pkey-lab.pcap"), "--frames", "31-32", *words, text=True)
+    assert done.stdout.splitlines() == [
+        "frame.number  ibdissect.code  infiniband.bth.psn",
+        "31            PKY001          20",
+        "32            PKY001,PKY021   20",
+    ]

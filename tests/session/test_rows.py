@@ -7,9 +7,12 @@ import io
 import numpy as np
 
 import ibdissect
+from ibdissect.dfilter.names import names_of
+from ibdissect.dissect import named_values
 from ibdissect.session.rows import Rows, named_columns, texts
+from ibdissect.wire.catalog import builtin
 from tests.craft import erf_pcap, ethernet_pcap, native, ud
-from tests.dissect.frames import ethernet_frames
+from tests.dissect.frames import all_frames, ethernet_frames
 
 
 def lines(data: bytes, *names: str, show_keys: bool = False) -> tuple[list[list[str]], int]:
@@ -31,3 +34,16 @@ def test_several_values_of_a_frame_are_a_list() -> None:
     data = ethernet_pcap(ethernet_frames())
     ports, masked = lines(data, "udp.port", "frame.time", "tcp.port")
     assert ports[0][0] == "49152,4791" and ports[1][0].endswith("Z") and set(ports[2]) == {""} and not masked
+
+
+def test_only_what_may_repeat_is_a_list() -> None:
+    columns = {column.name: column for column in named_columns(builtin(), names_of(builtin()).every())}
+    for name in ("infiniband.bth.psn", "infiniband.mad.method", "infiniband.sa.componentmask", "infiniband.cm.req.alt_hoplim"):
+        assert not columns[name].repeats, name
+    assert columns["infiniband.portinfo.lid"].repeats and columns["infiniband.p_keytable.p_key"].repeats  # records of the SA; a table
+    for data in (erf_pcap(all_frames()), ethernet_pcap(ethernet_frames())):
+        with ibdissect.open(io.BytesIO(data)) as capture:
+            for table in capture.tables():
+                for column in columns.values():
+                    rows = [row for run in named_values.runs(table, column.fields) for row in run.rows.tolist()]
+                    assert column.repeats or len(rows) == len(set(rows)), column.name
