@@ -135,7 +135,7 @@ class TransportReservedBits(PacketRule):
     when = (BTH.reserved6 != 0) | (BTH.reserved7 != 0)
     at = BTH.reserved7
     message = "reserved bits of the BTH are set: {reserved6} behind BECN, {reserved7} in front of the PSN"
-    example = "a packet whose reserved bits in front of the PSN are 1"
+    example = "a packet whose reserved bits before the PSN are 1"
 
 
 class PadCount(Rule):
@@ -170,7 +170,7 @@ class HeadersCut(Rule):
     at = BTH.opcode
     flow = (*PACKET_FLOW, BTH.opcode)
     message = "the packet ends inside the extended headers of OpCode 0x{opcode:02x}"
-    example = "an RDMA READ Request with 8 bytes behind the BTH"
+    example = "an RDMA READ Request with 8 bytes after the BTH"
 
 
 class ConnectedToManagement(PacketRule):
@@ -281,7 +281,7 @@ class ImmediateCut(Rule):
     at = BTH.opcode
     flow = (*PACKET_FLOW, BTH.opcode)
     message = "the packet ends inside the immediate data that OpCode 0x{opcode:02x} announces"
-    example = "a UD SEND with Immediate that ends behind the DETH"
+    example = "a UD SEND with Immediate that ends after the DETH"
 
 
 class CongestionMark(PacketRule):

@@ -186,11 +186,13 @@ class _Damaged(Rule):
 class MemberMissing(_Damaged):
     """Files of a ring buffer are missing between two others.
 
-    What was in them was not checked. Packets, answers and acknowledgements that seem to be missing behind the gap may be in these
-    files, and facts learnt before it may have changed.
+    They were not checked. Packets, answers and acknowledgements that seem to be missing after the gap may be in these files, and
+    facts learnt before it may have changed.
 
-    Fetch the files from where the capture was made. If they are gone, make the ring larger (`dumpcap -b files:`, `tcpdump -W`), or
+    Copy the files from where the capture was made. If they are gone, make the ring larger (`dumpcap -b files:`, `tcpdump -W`), or
     copy its files before it is full.
+
+    The names and numbers of the files read as one set.
     """
 
     code, name, severity = "CAP019", "set-member-missing", WARNING
@@ -287,13 +289,12 @@ class FrameMalformed(Rule):
 class NoInfiniBand(Rule):
     """The capture holds neither InfiniBand nor RoCE packets.
 
-    Nothing in it could be checked, so the silence of the other rules means nothing. The capture was taken on another interface or
-    with a filter that leaves RoCE out, or the adapter handles RDMA traffic without showing it to the host.
+    Nothing in it could be checked, so it proves nothing that other rules report nothing. The capture was taken on another interface
+    or with a filter that excludes RoCE, or the adapter handles RDMA traffic without showing it to the host.
 
     Capture with a tool that sees RDMA traffic: `ibdump`, a sniffer rule of the adapter (`tcpdump -i mlx5_0`), or a mirror port.
 
-    All frames. Frames that cannot be decoded, or were cut in front of the headers, may have been RoCE: a capture with one of those is
-    left alone.
+    All frames. Silent if any frame could not be decoded or was cut before the headers, since it may have been RoCE.
     """
 
     code, name, severity = "CAP018", "no-infiniband", WARNING

@@ -35,7 +35,7 @@ class OtherPortsLid(Rule):
     code, name, severity = "LNK019", "slid-lmc-range", WARNING
     reference = "IBA 4.1.1, 4.1.3"
     message = "LID {slid} of {owner} sends with the GID of {port}"
-    example = "PortInfo of two hosts with LIDs 3 and 5, set and told, then a packet from LID 5 with the GID of the first"
+    example = "PortInfo of two hosts with LIDs 3 and 5, set and answered, then a packet from LID 5 with the GID of the first"
 
     def __init__(self) -> None:
         self.dropped = Dropped("GIDs with another port's LID")

@@ -89,7 +89,7 @@ class LengthDisagrees(Rule):
     """
 
     code, name, severity = "LNK003", "lrh-pktlen-vs-capture", ERROR
-    reference = "IBA 7.7; 43 of 43 frames of a public capture end two bytes (VCRC) behind PktLen"
+    reference = "IBA 7.7; 43 of 43 frames of a public capture end two bytes (VCRC) after PktLen"
     explains = ("ROC006", "ROC007")
     when = Where(LRH, length_disagrees)
     at = LRH.pktlen
@@ -192,7 +192,7 @@ class PermissiveLid(Rule):
 
 
 class NotManagementOnVl15(Rule):
-    """A packet on virtual lane 15 is no subnet management packet.
+    """A packet on virtual lane 15 is not a subnet management packet.
 
     VL15 is for subnet management only. A port drops anything else on it. VL15 has no flow control, so such traffic would also push
     out real management packets.
@@ -259,7 +259,7 @@ class ManagementWithGrh(HeaderRule):
     when = (LRH.vl == VL_MANAGEMENT) & (LRH.lnh == GLOBAL)
     at = LRH.lnh
     message = "a packet on VL 15 with a GRH"
-    example = "SubnGet(NodeInfo) behind a GRH"
+    example = "SubnGet(NodeInfo) after a GRH"
 
 
 class RawPacket(Rule):

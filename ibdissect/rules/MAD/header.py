@@ -133,7 +133,7 @@ class HeaderReserved(Rule):
     reference = "IBA 13.4.3; python-rdma MADHeader"
     when = (MAD.reserved != 0) & _IB
     message = "reserved bytes 18-19 hold 0x{reserved:04x}"
-    example = "a SubnGet with 0x0001 behind the attribute id"
+    example = "a SubnGet with 0x0001 after the attribute id"
 
 
 class ClassSpecificReserved(Rule):

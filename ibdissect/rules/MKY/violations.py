@@ -30,7 +30,7 @@ from ibdissect.wire.sm_port import PortInfo
 
 
 class BadMKeyStorm(TrapRule):
-    """A port keeps sending bad M_Key traps and nobody tells it to stop.
+    """A port keeps sending bad M_Key traps, and nobody represses them.
 
     Somebody tries M_Keys, or a manager without the key works in vain; the traps themselves load the master.
 

@@ -72,7 +72,7 @@ class PathLids(Rule):
     code, name, severity = "SA015", "path-record-lid-mismatch", WARNING
     reference = "IBA 15.2.5.16; python-rdma PathRecord"
     message = "{which} {lid} for port GUID 0x{guid:016x}, which had LID {held} and never that one"
-    example = "PortInfo with LID 5 of a port, set and told, and a PathRecord with DLID 9 for its GID"
+    example = "PortInfo with LID 5 of a port, set and answered, and a PathRecord with DLID 9 for its GID"
 
     def __init__(self) -> None:
         self.dropped = Dropped("paths with another port's LID")

@@ -35,7 +35,7 @@ class SMPSize(Rule):
     code, name, severity = "SMP001", "smp-length", ERROR
     reference = "IBA 13.4.2"
     message = "an SMP of {length} bytes, 256 are required"
-    example = "a SubnGet whose packet ends behind the attribute"
+    example = "a SubnGet whose packet ends after the attribute"
 
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
