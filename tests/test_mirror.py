@@ -103,6 +103,7 @@ TOPICS = {
     "layers": "building captures plugin_fields",
     "lint": "engine_again engine_events",
     "oracle": "oracle",
+    "pictures": "browser",
     "report": "formats",
     "robustness": "slice",
     "rules": "alone early follower_order later_facts rules",

@@ -26,10 +26,10 @@ def pictures(portrait: Portrait, number: int, frames: int) -> Pictures:
     html = environment().get_template("capture.html").render(
         number=number, path=report.path, mixes=[charts.bars(title, mix) for title, mix in mixes if mix], frames=traffic.frames,
         drawing=drawing(portrait.subnet, marks(portrait)), talks=talks(portrait), asked=asked(portrait), ladders=ladders(portrait),
-        matrix=matrix(portrait.subnet, report.findings, portrait.ends, shot.conversations),
+        matrix=matrix(portrait),
     )  # fmt: skip
     line = traffic.line
-    return Pictures(html, line.packets[: line.used].tolist(), _details(portrait, frames))
+    return Pictures(html, line.packets[: line.used].tolist(), portrait.over_time(charts.STEPS), _details(portrait, frames))
 
 
 def _details(portrait: Portrait, most: int) -> dict[int, str]:

@@ -42,10 +42,12 @@ class Mark(Record):
 def marks(portrait: Portrait) -> dict[Port, Mark]:
     """Ports that findings name in their sentence; where it names none, the two ends of the frame."""
     found: dict[Port, Mark] = {}
-    for finding in portrait.report.findings:
-        ports = set(_named(finding, portrait.subnet))
+    findings = portrait.report.findings
+    named = [set(_named(finding, portrait.subnet)) for finding in findings]
+    ends = portrait.ends(finding.frame for finding, ports in zip(findings, named, strict=True) if finding.frame and not ports)
+    for finding, ports in zip(findings, named, strict=True):
         if not ports and finding.frame:
-            lids = (end.lid for end in portrait.ends[finding.frame])
+            lids = (end.lid for end in ends[finding.frame])
             ports = {port for lid in lids if lid is not None and (port := portrait.subnet.owner(lid, finding.frame)[0]) is not None}
         for port in ports:
             found.setdefault(port, Mark(finding.severity.value, finding.severity.rank)).add(finding)

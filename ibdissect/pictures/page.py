@@ -10,12 +10,14 @@ from msgspec import Struct as Record
 from ibdissect.capture.discover import discover
 from ibdissect.errors import CaptureError
 from ibdissect.fabric.model import Subnet
+from ibdissect.lint.baseline import MOST
 from ibdissect.lint.result import CaptureReport
 from ibdissect.report import Run
 from ibdissect.report.compared import Before, before_of_json, before_of_reports, compare
 from ibdissect.report.html import Pictures, page_text
 from ibdissect.session.check import Options
 from ibdissect.session.reading import Progress
+from ibdissect.study.background import KEPT
 from ibdissect.subnet.compare import changes, texts
 
 from .capture import pictures
@@ -46,7 +48,7 @@ def earlier(path: str, options: Options, progress: Progress | None = None) -> Ea
                 return Earlier(before_of_json(path, file.read().decode("utf-8", "replace")))
     reports, subnets = list[CaptureReport](), list[Subnet]()
     for one in discover([path]).files:
-        with read(one, options, progress) as portrait:
+        with read(one, options, MOST, progress) as portrait:
             if not isinstance(portrait, Portrait):
                 raise CaptureError(one, (portrait.error or "cannot be read").removeprefix(f"{one}: "))
             reports.append(portrait.report)
@@ -59,9 +61,10 @@ def page(
     files: Sequence[str], options: Options, before: Earlier | None = None, limit: int | None = 100, progress: Progress | None = None
 ) -> tuple[str, list[CaptureReport]]:
     """The page about captures, and what was found in each. At most `limit` findings of a rule and capture are listed."""
+    kept = None if limit is None else max(limit, KEPT if before is None else MOST)
     reports, shown, subnets, room, bare = list[CaptureReport](), list[Pictures](), list[Subnet](), PICTURED, 0
     for number, path in enumerate(files, 1):
-        with read(path, options, progress) as portrait:
+        with read(path, options, kept, progress) as portrait:
             if not isinstance(portrait, Portrait):
                 reports.append(portrait)
                 shown.append(Pictures())

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct as Record
 
 from ibdissect.fabric.describe import name_of
 from ibdissect.fabric.model import SWITCH, Port, Subnet
 from ibdissect.fabric.partitions import BASE, FULL
-from ibdissect.lint.finding import Finding, Severity
-from ibdissect.study.conversations import Conversation
+from ibdissect.lint.finding import Severity
+from ibdissect.study.findings_store import FindingsStore
 from ibdissect.table.addresses import End
+from ibdissect.wire.transport import BTH
 
+from .portrait import Portrait
 from .subnet import natural
 
 ALONE = 24
 """Ports that have a line each; more are joined if their tables are equal."""
 SHOWN = 48
 """Lines of the matrix."""
+MAX_PACKETS = 20_000
+"""Forbidden packets of a rule that are looked at."""
 NAMED = 4
 """Partitions and ports named in a cell or line."""
 ALWAYS = 1 << 62
@@ -52,10 +56,9 @@ class Matrix(Record):
     left_out: int
 
 
-def matrix(
-    subnet: Subnet, findings: Sequence[Finding], ends: Mapping[int, tuple[End, End]], conversations: Sequence[Conversation]
-) -> Matrix | None:
+def matrix(portrait: Portrait) -> Matrix | None:
     """The matrix of all ports whose tables are known; None if fewer than two are."""
+    subnet = portrait.subnet
     keys = {port: table for port in subnet.ports() if (table := _keys(port))}
     if len(keys) < 2:
         return None
@@ -63,12 +66,11 @@ def matrix(
     shown = groups[:SHOWN]
     place = {port: i for i, (ports, _) in enumerate(shown) for port in ports}
     forbidden, seen = Counter[tuple[int, int]](), set[tuple[int, int]]()
-    for finding in findings:
-        if finding.code.startswith("PKY") and finding.severity is not Severity.INFO and finding.frame:
-            near, far = (_at(subnet, end, finding.frame, place) for end in ends[finding.frame])
-            if near is not None and far is not None:
-                forbidden[near, far] += 1
-    for one in conversations:
+    for frame, ends in portrait.ends(_forbidden(portrait.model.findings)).items():
+        near, far = (_at(subnet, end, frame, place) for end in ends)
+        if near is not None and far is not None:
+            forbidden[near, far] += 1
+    for one in portrait.shot.conversations:
         near, far = (_at(subnet, end, ALWAYS, place) if isinstance(end, End) else None for end in (one.near, one.far))
         if near is not None and far is not None:
             seen |= {way for way, packets in zip(((near, far), (far, near)), one.packets, strict=True) if packets}
@@ -79,6 +81,13 @@ def matrix(
             cells[i] = Cell("", "itself", "")
         lines.append(Line(_title(ports), _listed(sorted(table)), cells))
     return Matrix(lines, len(keys), len(groups) - len(shown))
+
+
+def _forbidden(findings: FindingsStore) -> Iterator[int]:
+    """Frames of packets whose P_Key is at fault, at most MAX_PACKETS."""
+    for group in findings.rules():
+        if group.code.startswith("PKY") and group.severity is not Severity.INFO and group.first.field == BTH.p_key.filter_name:
+            yield from map(findings.frame, group.places[:MAX_PACKETS].tolist())
 
 
 def _keys(port: Port) -> Keys:
@@ -123,7 +132,7 @@ def _cell(sender: Keys, receiver: Keys, forbidden: int, seen: bool) -> Cell:
     shared = sorted({key & BASE for key in sender for other in receiver if (key ^ other) & BASE == 0 and (key | other) & FULL})
     names = ", ".join(f"0x{base:04x}" for base in shared[:NAMED]) + (" and more" if len(shared) > NAMED else "")
     if forbidden:
-        return Cell("✕", f"forbidden: {forbidden} finding{'s' * (forbidden != 1)}" + (f"; allowed in {names}" if shared else ""), "bad")
+        return Cell("✕", f"forbidden: {forbidden} packet{'s' * (forbidden != 1)}" + (f"; allowed in {names}" if shared else ""), "bad")
     if shared:
         return Cell("●" if seen else "○", f"allowed in {names}" + (", and sent" if seen else ""), "may")
     return Cell("", "not allowed", "")

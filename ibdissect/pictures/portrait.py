@@ -5,9 +5,9 @@ One pass, that of the screen (`study`). The pictures are drawn of what it leaves
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
 
 import numpy as np
 from msgspec import Struct as Record
@@ -15,7 +15,7 @@ from msgspec import Struct as Record
 from ibdissect.capture.chunk import LINK_NAMES
 from ibdissect.errors import CaptureError
 from ibdissect.fabric.model import Subnet
-from ibdissect.lint.baseline import MOST
+from ibdissect.lint.finding import Severity
 from ibdissect.lint.result import CaptureReport
 from ibdissect.report.html import first_of_each
 from ibdissect.session.check import Options
@@ -25,7 +25,7 @@ from ibdissect.study.capture_model import CaptureModel
 from ibdissect.table.addresses import End, ends_of
 
 
-class Portrait(Record, dict=True):
+class Portrait(Record):
     """A capture that was read to its end, with what was learnt."""
 
     model: CaptureModel
@@ -40,13 +40,21 @@ class Portrait(Record, dict=True):
         """The subnet as it was at the end of the capture."""
         return self.study.subnet
 
-    @cached_property
-    def ends(self) -> dict[int, tuple[End, End]]:
-        """Sender and receiver of each frame that has a finding."""
-        frames = sorted({finding.frame for finding in self.report.findings if finding.frame})
-        if not frames:
-            return {}
-        return dict(zip(frames, ends_of(self.model.table(frames), np.arange(len(frames))), strict=True))
+    def ends(self, frames: Iterable[int]) -> dict[int, tuple[End, End]]:
+        """Sender and receiver of frames."""
+        numbers = sorted(set(frames))
+        return dict(zip(numbers, ends_of(self.model.table(numbers), np.arange(len(numbers))), strict=True)) if numbers else {}
+
+    def over_time(self, steps: int) -> list[dict[str, int]]:
+        """Every occurrence of findings by severity, for equal parts of the capture's time."""
+        index, (frames, ranks) = self.model.index, self.model.findings.ranks()
+        first, last = self.report.first_ns, self.report.last_ns
+        # Records stand in order of time, or nearly so: look for the first frame of each part.
+        times = range(1, index.frames + 1)
+        edges = [bisect_left(times, first + (last - first) * i // steps, key=index.time_ns) + 1 for i in range(1, steps)]
+        part = np.searchsorted(edges, frames, "right")
+        counts = {level.value: np.bincount(part[ranks == level.rank], minlength=steps).tolist() for level in Severity}
+        return [{level: counts[level][i] for level in counts} for i in range(steps)]
 
 
     def describe(self, limit: int | None) -> None:
@@ -61,8 +69,13 @@ class Portrait(Record, dict=True):
 
 
 @contextmanager
-def read(path: str, options: Options, progress: Progress | None = None) -> Iterator[Portrait | CaptureReport]:
-    """Check a capture and learn from it; the file stays open inside the `with`. A report alone for one that cannot be opened."""
+def read(
+    path: str, options: Options, kept: int | None = None, progress: Progress | None = None
+) -> Iterator[Portrait | CaptureReport]:
+    """Check a capture and learn from it; the file stays open inside the `with`. A report alone for one that cannot be opened.
+
+    `kept`: findings of a rule that get a sentence; the counts are exact.
+    """
     try:
         model = CaptureModel(path, catalog=options.catalog, show_keys=options.show_keys)
     except CaptureError as error:
@@ -71,7 +84,7 @@ def read(path: str, options: Options, progress: Progress | None = None) -> Itera
     try:
         model.scan(lambda: None)
         broken = model.error
-        study = Study(model, lambda: options, MOST)
+        study = Study(model, lambda: options, kept)
 
         def moved() -> None:
             if study.finished:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct as Record
 
@@ -69,12 +69,18 @@ def bars(title: str, counts: Sequence[tuple[str, int]]) -> Bars:
     return Bars(title, [Bar(name, n, max(BAR * n / most, 1.0), f"{n / total:.1%}") for name, n in shown if n])
 
 
-def time_line(findings: Iterable[Finding], first_ns: int, last_ns: int, packets: Sequence[int] = ()) -> TimeLine:
-    """Findings between two times; `packets` are numbers for equal parts of that time."""
+def steps(findings: Iterable[Finding], first_ns: int, last_ns: int) -> list[dict[str, int]]:
+    """Findings by severity, in STEPS equal parts of the time between two moments."""
     span = max(last_ns - first_ns, 1)
     counts = [dict.fromkeys(LEVELS, 0) for _ in range(STEPS)]
     for finding in findings:
         counts[min(max(finding.time_ns - first_ns, 0) * STEPS // span, STEPS - 1)][finding.severity.value] += 1
+    return counts
+
+
+def time_line(counts: Sequence[Mapping[str, int]], first_ns: int, last_ns: int, packets: Sequence[int] = ()) -> TimeLine:
+    """Findings by severity in STEPS equal parts of the time between two moments; `packets` are numbers for equal parts of it, too."""
+    span = max(last_ns - first_ns, 1)
     most = max(sum(step.values()) for step in counts)
     width, pieces, rows = WIDTH / STEPS, list[Piece](), list[tuple[str, int, int, int]]()
     for i, step in enumerate(counts):

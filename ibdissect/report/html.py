@@ -20,7 +20,7 @@ from ibdissect.version import VERSION
 from ibdissect.wire.text import printable
 
 from . import Run, totals
-from .charts import TimeLine, time_line
+from .charts import TimeLine, steps, time_line
 from .compared import Compared
 
 if TYPE_CHECKING:
@@ -80,6 +80,8 @@ class Pictures(Record):
     html: str = ""
     packets: Sequence[int] = ()
     """Packets over time, for equal parts of the capture's time."""
+    steps: Sequence[Mapping[str, int]] = ()
+    """Packets with findings by severity, for each of `charts.STEPS` parts of that time; empty: each finding counts once."""
     details: Mapping[int, str] = {}
     """Decoded frames as HTML, by `id` of the finding."""
 
@@ -203,5 +205,6 @@ def _groups(reports: Sequence[CaptureReport], rows: Sequence[Row], run: Run) -> 
 def _section(number: int, report: CaptureReport, pictures: Pictures) -> Section:
     line = None
     if report.findings and (number < LINES or pictures.html):
-        line = time_line(report.findings, report.first_ns, report.last_ns, pictures.packets)
+        first, last = report.first_ns, report.last_ns
+        line = time_line(pictures.steps or steps(report.findings, first, last), first, last, pictures.packets)
     return Section(f"capture-{number}", report, line, pictures.html)

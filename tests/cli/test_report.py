@@ -71,7 +71,9 @@ def test_lint_writes_the_findings(repo: Path, tmp_path: Path) -> None:
 def test_commands_of_the_page_in_the_docs(repo: Path, tmp_path: Path) -> None:
     page = (repo / "docs/report.md").read_text(encoding="utf-8")
     commands = re.findall(r"^ibdissect (.*)$", page, re.M)
-    shutil.copytree(repo / "captures", tmp_path / "captures")
+    (tmp_path / "captures").mkdir()
+    for name in ("pkey-lab.pcap", "pkey-lab-full.pcap", "known.json"):
+        shutil.copy(repo / "captures" / name, tmp_path / "captures")
     for command in commands:
         (tmp_path / "report.html").unlink(missing_ok=True)
         done = run(*shlex.split(command), cwd=tmp_path, text=True)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from ibdissect.fabric.model import SWITCH, Subnet
 from ibdissect.fabric.partitions import PKeys
 from ibdissect.pictures.partitions import ALONE, SHOWN, matrix
+from ibdissect.study.findings_store import FindingsStore
 from tests.fabric.made import p_keys
 
 from .looks import fat_tree, portrait
@@ -14,11 +17,11 @@ from .looks import fat_tree, portrait
 
 def test_the_lab_capture(repo: Path) -> None:
     with portrait(repo / "captures/pkey-lab.pcap") as lab:
-        found = matrix(lab.subnet, lab.report.findings, lab.ends, lab.shot.conversations)
+        found = matrix(lab)
     assert found is not None
     assert ["".join(cell.sign or "." for cell in line.cells) for line in found.lines] == [".○○○", "○.✕●", "○✕.○", "○●✕."]
     assert found.lines[1].name == "0x0002c90300000002 port 1 (LID 2)" and found.lines[1].keys == "0x0123 limited, 0x7fff limited"
-    assert found.lines[3].cells[2].text == "forbidden: 2 findings; allowed in 0x0123"
+    assert found.lines[3].cells[2].text == "forbidden: 1 packet; allowed in 0x0123"
     assert found.lines[1].cells[3].text == "allowed in 0x0123, and sent"
 
 
@@ -30,19 +33,25 @@ def with_tables(subnet: Subnet, kinds: int) -> Subnet:
     return subnet
 
 
+def known(subnet: Subnet) -> Any:
+    """A capture that taught this subnet and nothing else."""
+    nothing = SimpleNamespace(findings=FindingsStore())
+    return SimpleNamespace(subnet=subnet, model=nothing, shot=SimpleNamespace(conversations=[]), ends=lambda frames: dict.fromkeys(frames))
+
+
 def test_ports_with_equal_tables_share_a_line() -> None:
-    few = matrix(with_tables(fat_tree(1, 4, ALONE // 4), 3), [], {}, [])
+    few = matrix(known(with_tables(fat_tree(1, 4, ALONE // 4), 3)))
     assert few is not None and len(few.lines) == few.ports == ALONE
-    many = matrix(with_tables(fat_tree(1, 10, 10), 3), [], {}, [])
+    many = matrix(known(with_tables(fat_tree(1, 10, 10), 3)))
     assert many is not None and many.ports == 100
     assert [line.name for line in many.lines] == [
-        "34 ports: host0-0 HCA-1 port 1, host0-3 HCA-1 port 1, ...".replace(" port 1", ""),
+        "34 ports: host0-0 HCA-1, host0-3 HCA-1, ...",
         "33 ports: host0-1 HCA-1, host0-4 HCA-1, ...", "33 ports: host0-2 HCA-1, host0-5 HCA-1, ...",
     ]  # fmt: skip
     assert [[cell.kind for cell in line.cells] for line in many.lines] == [["may", "", ""], ["", "may", ""], ["", "", "may"]]
-    more = matrix(with_tables(fat_tree(1, 10, 10), SHOWN + 5), [], {}, [])
+    more = matrix(known(with_tables(fat_tree(1, 10, 10), SHOWN + 5)))
     assert more is not None and len(more.lines) == SHOWN and more.left_out == 5
 
 
 def test_without_tables_there_is_no_matrix() -> None:
-    assert matrix(fat_tree(1, 2, 2), [], {}, []) is None
+    assert matrix(known(fat_tree(1, 2, 2))) is None

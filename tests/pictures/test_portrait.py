@@ -35,6 +35,16 @@ def test_a_portrait_says_what_lint_says(name: str, repo: Path) -> None:
     same_as_lint(repo / "captures" / name)
 
 
+def test_every_packet_of_a_finding_counts_over_time(repo: Path) -> None:
+    with portrait(repo / "captures/pkey-lab.pcap") as found:
+        parts = found.over_time(37)
+        frames, ranks = found.model.findings.ranks()
+    assert sum(sum(part.values()) for part in parts) == len(frames) > len(found.report.findings)
+    assert sum(part["info"] for part in parts) == (ranks == 1).sum() == 1
+    busy = [i for i, part in enumerate(parts) if any(part.values())]
+    assert min(busy) >= 29 and len(busy) > 2  # frames 31 to 36 of 37 that follow each other at equal distances
+
+
 def test_a_damaged_capture(tmp_path: Path) -> None:
     path = made.capture(tmp_path)
     path.write_bytes(path.read_bytes()[:-7])
@@ -51,6 +61,6 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
 def test_progress_is_told(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     path = made.capture(tmp_path)
-    with read(str(path), Options(rules=load()), lambda frames, at: told.append((frames, at))):
+    with read(str(path), Options(rules=load()), progress=lambda frames, at: told.append((frames, at))):
         pass
     assert told[-1] == (made.TOTAL, path.stat().st_size)

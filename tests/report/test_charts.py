@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ibdissect.lint.finding import Severity
-from ibdissect.report.charts import BAR, HEIGHT, SHOWN, STEPS, WIDTH, bars, polyline, time_line
+from ibdissect.report.charts import BAR, HEIGHT, SHOWN, STEPS, WIDTH, bars, polyline, steps, time_line
 
 from .test_formats import finding
 
@@ -21,17 +21,17 @@ def test_bars() -> None:
 def test_findings_over_time_are_stacked() -> None:
     found = [replace(finding(severity=level), time_ns=time) for level, time in
              ((Severity.ERROR, 0), (Severity.INFO, 0), (Severity.WARNING, 10_000_000_000))]  # fmt: skip
-    line = time_line(found, 0, 10_000_000_000, [1, 2])
+    line = time_line(steps(found, 0, 10_000_000_000), 0, 10_000_000_000, [1, 2])
     assert line.most == 2 and line.seconds == 10
     assert [(piece.level, piece.x < WIDTH / STEPS, piece.y + piece.height) for piece in line.pieces] == [
         ("info", True, HEIGHT), ("error", True, line.pieces[0].y), ("warning", False, HEIGHT)
     ]  # fmt: skip
     assert line.rows[0] == ("0.000 s", 1, 0, 1) and len(line.rows) == 2
-    assert line.packets.startswith(f"0,{HEIGHT} ") and time_line(found, 0, 0).packets == ""
+    assert line.packets.startswith(f"0,{HEIGHT} ") and time_line(steps(found, 0, 0), 0, 0).packets == ""
 
 
 def test_findings_outside_the_time_count_at_its_ends() -> None:
-    line = time_line([replace(finding(), time_ns=-5), replace(finding(), time_ns=99)], 0, 10)
+    line = time_line(steps([replace(finding(), time_ns=-5), replace(finding(), time_ns=99)], 0, 10), 0, 10)
     assert [piece.x for piece in line.pieces] == [1, WIDTH / STEPS * (STEPS - 1) + 1]
 
 
