@@ -81,11 +81,10 @@ def many(count: int, codes: int) -> CaptureReport:
 def test_ten_thousand_findings_fit(codes: int) -> None:
     detail = Pictures("<p>picture</p>", (), {})
     text = page_text([many(10_000, codes)], RUN, [detail], limit=100)
-    page = safe(text)
-    listed = len(page.all("tr", role="row")) - 1
-    assert len(text) < 5_000_000 and "10,000 findings" in page.text
-    assert listed == min(100 * codes, ROWS // codes * codes) and f"{listed:,} are listed" in page.text
-    assert f"{(10_000 - listed) // codes:,} more of {next(iter(many(codes, codes).by_rule))}" in page.text
+    listed = text.count('<tr id="')
+    assert len(text) < 5_000_000 and "10,000 findings" in text
+    assert listed == min(100 * codes, ROWS // codes * codes) and f"{listed:,} are listed" in text
+    assert f"{(10_000 - listed) // codes:,} more of {next(iter(many(codes, codes).by_rule))}" in text
 
 
 def test_new_and_fixed() -> None:
