@@ -23,6 +23,7 @@ COMMANDS: dict[str, str] = {
     "lint": "Check captures against the rules.",
     "report": "Write one page about captures, for people.",
     "show": "Print frames, in one of many formats.",
+    "follow": "Print the payload of messages.",
     "stats": "Say what is in a capture.",
     "fabric": "Show the subnet as learnt from a capture.",
     "points": "Match several captures of the same traffic.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from time import localtime
@@ -198,6 +199,28 @@ def _by_scapy(table: ChunkTable, row: int, presenter: Presenter) -> str:
     return "Decoded by Scapy\n" + "".join(f"    {line}".rstrip() + "\n" for line in lines)
 
 
+class LadderText(_Plain):
+    """Who sent what to whom, as arrows between the ends, drawn when all is read."""
+
+    def __init__(self, presenter: Presenter) -> None:
+        from ibdissect.study.ladder import Ladder  # needed by no other format
+
+        self.ladder = Ladder(presenter)
+
+    def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
+        """Nothing yet: the ends are not known."""
+        self.ladder.feed(table, rows)
+        return iter(())
+
+    def tail(self) -> str:
+        """The whole ladder."""
+        from ibdissect.tui.widgets.ladder_lines import LEAST, Lanes
+
+        lanes = Lanes(self.ladder, max(shutil.get_terminal_size((LEAST, 0)).columns, LEAST))
+        lines = [lanes.head(), *(line for step in self.ladder.steps for line in lanes.rows(step))]
+        return "\n".join([*lines, *([f"{self.ladder.left_out} more packets"] if self.ladder.left_out else [])]) + "\n"
+
+
 class FieldLines(_Plain):
     """Columns as `tshark -T fields` prints them: tabs between fields, commas between occurrences."""
 
@@ -317,6 +340,7 @@ PRINTERS: dict[str, MakePrinter] = {
     "tree": _trees(printers.outline),
     "dump": _trees(printers.dump),
     "dotted": _trees(printers.dotted),
+    "ladder": lambda opened, _, __: LadderText(opened.presenter()),
     "scapy": lambda opened, _, __: ScapyText(opened),
     "json": lambda opened, _, __: Json(opened.presenter(), lines=False, members=opened.reader.members),
     "jsonl": lambda opened, _, __: Json(opened.presenter(), lines=True, members=opened.reader.members),

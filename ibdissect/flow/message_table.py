@@ -80,10 +80,21 @@ class MessageTable:
         """Source, destination and queue pair of a message; the service of connection management is called CM."""
         return self._cm_ends[place] if place < 0 else self.ends[place >> PLACE_BITS]
 
-    def frames_of(self, place: int, behind: int) -> Int:
-        """Frames whose place is in a range, ascending: those of a message, or of a stream of requests and its responses."""
-        _, frames, places = self._all()
-        return frames[(places >= place) & (places < behind)]
+    def packets_of(self, index: int) -> tuple[Int, Int]:
+        """Frames of a message of `columns`, ascending, and their places: equal places are copies, or a request and its response."""
+        every, frames, places = self._all()
+        mine = (places >= every.place[index]) & (places < every.next[index])
+        return frames[mine], places[mine]
+
+    def conversation(self, index: int) -> Int:
+        """Messages between the queue pairs of a message of `columns`, both ways, by first frame."""
+        every = self.columns()
+        stream = int(every.place[index]) >> PLACE_BITS
+        one, qp = self.ends[stream], self.follower.requester(stream)
+        ways = {(one.service, one.source, one.destination, one.dest_qp), (one.service, one.destination, one.source, qp)}
+        streams = [n for n, ends in self.ends.items() if (ends.service, ends.source, ends.destination, ends.dest_qp) in ways]
+        mine = np.flatnonzero(np.isin(every.place >> PLACE_BITS, streams))
+        return mine[np.argsort(every.first_frame[mine], kind="stable")]
 
     def message_of(self, frame: int) -> int | None:
         """Index in `columns` of the message that a frame belongs to."""

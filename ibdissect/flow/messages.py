@@ -137,6 +137,11 @@ class Messages:
         if len(self._open.frame):
             yield self._ended(none, np.zeros(0, np.bool_), everything=True)
 
+    def requester(self, number: int) -> int | None:
+        """The queue pair that sends a stream of requests: the one that its responses go to; None if none were seen."""
+        found = np.flatnonzero(self._state["partner"][: len(self._ends)] == number - self._base)
+        return self._ends[found[0]].dest_qp if len(found) else None
+
     # -- which stream, and which place
 
     def _placed(self, table: ChunkTable, p: Packets) -> Iterator[Parts]:

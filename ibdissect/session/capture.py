@@ -20,6 +20,7 @@ from ibdissect.dissect.tree import Tree, dissect_row
 from ibdissect.errors import CaptureError, ConfigError, FilterError
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.rule import Rule
+from ibdissect.table.table import ChunkTable
 from ibdissect.wire.text import printable
 
 from .columns import Columns
@@ -188,6 +189,10 @@ class Capture(Reading):
         if "ibdissect.code" in wanted:
             state.findings = self.codes()
         return state
+
+    def table_at(self, frames: Sequence[int]) -> ChunkTable:
+        """The given frames (ascending) as columns; row i is frames[i]."""
+        return self.table_of(self._indexed().chunk(frames))
 
     def _one(self, number: int) -> Chunk:
         index = self._indexed()

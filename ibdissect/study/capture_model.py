@@ -227,7 +227,7 @@ class CaptureModel:
         codes = self.findings.codes(chunk.first, len(chunk)) if matcher.codes else None
         return matcher.rows(self.reading.table_of(chunk), codes, self.answers, self.marked)
 
-    def _known(self, matcher: Matcher) -> int:
+    def known_to(self, matcher: Matcher) -> int:
         """How many frames a filter can be asked about: what asks for findings or answers follows behind the thread that finds them."""
         if (matcher.ahead or matcher.hosts) and not (self.studied or self.live):
             return 0  # the answer to a request, or who a LID belongs to, may be any number of frames away
@@ -247,7 +247,7 @@ class CaptureModel:
 
     def _fill(self, rows: FilteredRows, matcher: Matcher, wanted: Callable[[], bool], grew: Callable[[], None]) -> None:
         while wanted() and not self.stopped:
-            chunk = self.index.after(rows.checked, max(min(STEP, self._known(matcher) - rows.checked), 0))
+            chunk = self.index.after(rows.checked, max(min(STEP, self.known_to(matcher) - rows.checked), 0))
             if not len(chunk):
                 if self.complete and rows.checked >= self.index.frames:
                     break

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import pairwise
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 
@@ -41,8 +40,9 @@ def spark(values: Iterable[float], top: float | None = None) -> str:
 
 
 def squeeze(values: list[int], width: int) -> list[int]:
-    """Sums of neighbours, so that `width` points remain; spread where there are fewer."""
+    """Sums of neighbours, of equally many everywhere (the last one may have fewer), spread over `width` points."""
     if not values or width <= 0:
         return [0] * max(width, 0)
-    edges = [i * len(values) // width for i in range(width + 1)]
-    return [sum(values[a:b]) if b > a else values[min(a, len(values) - 1)] for a, b in pairwise(edges)]
+    together = -(-len(values) // width)
+    sums = [sum(values[at : at + together]) for at in range(0, len(values), together)]
+    return [sums[point * len(sums) // width] for point in range(width)]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from ibdissect.capture.scattered import u24
+from ibdissect.capture.scattered import u16, u24
 from ibdissect.flow.reassembly import Reassembled
 from ibdissect.flow.rmpp import Message
 from ibdissect.flow.transfers import Transfers, messages
@@ -14,7 +14,7 @@ from ibdissect.table.addresses import End, ends_at, ends_of
 from ibdissect.table.connection_events import Connection
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.numbers import CM_CLASS, DIRECTED
+from ibdissect.wire.numbers import CM_CLASS, DIRECTED, LID_ROUTED, SM_INFO
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.transport import DETH
 
@@ -63,6 +63,18 @@ def filter_for_frame(
         return f"frame.number in {{{frames}}}" + (f" || {conversation_filter(found)}" if found is not None else "")
     transaction = f"infiniband.mad.transactionid == 0x{int.from_bytes(data[mad + 8 : mad + 16].tobytes(), 'big'):016x}"
     return f"{of_class} && {transaction}" + ("" if mgmt_class == DIRECTED else f" && {both}")
+
+
+def filter_for_ladder(
+    model: CaptureModel, frame: int, conversations: Iterable[Conversation], connections: Iterable[Connection]
+) -> str | None:
+    """The display filter for what a ladder of a frame shows: its conversation; for SMInfo, what all subnet managers say to each other."""
+    table = model.table([frame])
+    mad = int(table.located.at("mad")[0])
+    data = table.chunk.data
+    if mad >= 0 and data[mad + 1] in (LID_ROUTED, DIRECTED) and int(u16(data, np.array([mad + 16]))[0]) == SM_INFO:
+        return f"infiniband.mad.mgmtclass in {{0x{LID_ROUTED:02x}, 0x{DIRECTED:02x}}} && infiniband.mad.attributeid == 0x{SM_INFO:04x}"
+    return filter_for_frame(model, frame, conversations, connections)
 
 
 def _frames(one: Connection) -> list[int]:

@@ -38,11 +38,11 @@ def write(model: CaptureModel, frames: Callable[[int, int], list[int]], total: i
     return written, None
 
 
-def unwritable(path: str, source: str) -> str | None:
-    """Why frames cannot be written there; None when they can."""
+def unwritable(path: str, source: str, *, frames: bool = True) -> str | None:
+    """Why frames (or else bytes) cannot be written there; None when they can."""
     if not path.strip():
-        return "type a file name ending in .pcap or .pcapng"
-    if not path.endswith((".pcap", ".pcapng")):
+        return "type a file name ending in .pcap or .pcapng" if frames else "type a file name"
+    if frames and not path.endswith((".pcap", ".pcapng")):
         return "the name must end in .pcap or .pcapng"
     target = Path(path).expanduser()
     if not target.parent.is_dir():

@@ -32,7 +32,7 @@ from .keys.following import Following
 from .keys.jumping import Jumping
 from .keys.searching import Searching
 from .main_screen import MainScreen
-from .screens import conversations, fabric, findings_summary, page, statistics
+from .screens import conversations, fabric, findings_summary, ladder, page, statistics, time_chart
 
 LOOK = 0.1
 """Seconds between two looks at what the threads have done, while they do something."""
@@ -44,7 +44,9 @@ COMMANDS: tuple[Command, ...] = (
     *explaining.COMMANDS,
     findings_summary.COMMAND,
     statistics.COMMAND,
+    time_chart.COMMAND,
     conversations.COMMAND,
+    ladder.COMMAND,
     fabric.COMMAND,
     Command("x", "Bytes pane", lambda app: app.main.toggle("bytes"), "Look", "bytes pane"),
     *columns.COMMANDS,

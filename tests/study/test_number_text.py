@@ -10,4 +10,5 @@ def test_numbers_for_people() -> None:
     assert [duration(n) for n in (5, 61_000, 2_500_000)] == ["5 ns", "61 µs", "2.5 ms"]
     assert [duration(n) for n in (3_100_000_000, 90_000_000_000)] == ["3.10 s", "1 min 30 s"]
     assert spark([0, 1, 8]) == " ▁█" and spark([]) == "" and spark([0, 0]) == "  "
+    assert set(squeeze([7] * 4096, 108)[:-1]) == {7 * 38}, "equal buckets give a flat line, no comb"
     assert squeeze([1, 2, 3, 4], 2) == [3, 7] and squeeze([5], 3) == [5, 5, 5] and squeeze([], 2) == [0, 0]

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from ibdissect.flow.reassembly import Reassembled
 from ibdissect.study.background import Snapshot
+from ibdissect.study.payload import Said, followed
 from ibdissect.study.related_frames import counterpart, filter_for_frame, find_transfer
 
+from ..screens.payload import PayloadScreen
 from ..screens.transfer import TransferScreen
 from .command import Command
 
@@ -71,20 +73,27 @@ class Following:
             self.app.note(f"No request and no answer known{yet} that goes with frame {frame}")
 
     def transfer(self) -> None:
-        """Show the RMPP transfer of the selected frame."""
+        """Show the RMPP transfer of the selected frame, or the payloads of its queue pairs' messages."""
         app, frame = self.app, self.app.main.packets.frame
 
         def work(wanted: Callable[[], bool]) -> None:
             found = find_transfer(app.model, frame, wanted)
+            messages, model = app.model.answers.messages, app.model
+            assert messages is not None
+            said = followed(messages, frame, model.table, model.presenter(model.index.frames)) if found is None else None
             if wanted():
-                app.call_later(self._transfer_found, frame, found)
+                app.call_later(self._transfer_found, frame, found, said)
 
         if frame:
             app.searching.work.run(work, "transfer")
 
-    def _transfer_found(self, frame: int, transfer: Reassembled | None) -> None:
+    def _transfer_found(self, frame: int, transfer: Reassembled | None, said: list[Said] | None) -> None:
+        if said:
+            self.app.push_screen(PayloadScreen(self.app, said), self.app.jump)
+            return
         if transfer is None:
-            self.app.note(f"Frame {frame} belongs to no RMPP transfer")
+            yet = "" if self.app.study.finished else " yet"
+            self.app.note(f"Frame {frame} belongs to no RMPP transfer and to no message that is known{yet}")
             return
         presenter = self.app.model.presenter(transfer.end_frame or frame)
         self.app.push_screen(TransferScreen(transfer, self.app.model.catalog, presenter), self.app.jump)
@@ -95,5 +104,6 @@ COMMANDS = (
             "only this frame's conversation; again: as before", "follow", 11),
     Command("r", "Request or answer of the frame", lambda app: app.following.counterpart(), "Follow",
             "from a request to its answer, and back", "answer", 12),
-    Command("R", "Reassembled transfer", lambda app: app.following.transfer(), "Follow", "the reassembled RMPP transfer of this frame"),
+    Command("R", "Reassembled transfer or payload", lambda app: app.following.transfer(), "Follow",
+            "the reassembled RMPP transfer, or the payloads of this connection"),
 )  # fmt: skip

@@ -25,11 +25,17 @@ SHOWN = 12
 class Drawing(Widget):
     """Anything drawn in the colours of plots."""
 
-    COMPONENT_CLASSES = {"plot--bar", "plot--two", "plot--dim", *(f"plot--{name}" for name in MARKS.values())}
+    COMPONENT_CLASSES = {"plot--bar", "plot--two", "plot--brush", "plot--dim", *(f"plot--{name}" for name in MARKS.values())}
 
     def ink(self, name: str) -> Style:
         """A style by name."""
         return self.get_component_rich_style(f"plot--{name}", partial=True)
+
+
+def stacked(values: Sequence[int], top: int, height: int) -> list[str]:
+    """Values as columns of blocks, `height` lines from the top down; what is above zero shows."""
+    eighths = [max(round(value / (top or 1) * height * 8), value > 0) for value in values]
+    return ["".join(BLOCKS[max(min(each - row * 8, 8), 0)] for each in eighths) for row in range(height - 1, -1, -1)]
 
 
 class Plot(Drawing):
@@ -47,9 +53,8 @@ class Plot(Drawing):
         scale = octets if self.unit == "bytes" else lambda value: number(round(value))
         lines = [Text.assemble((f"{self.heading:>{AXIS}}", "bold"), (f"  at most {scale(top)} a column", ink("dim")))]
         bar = ink("two" if self.two else "bar")
-        for row in range(height - 1, -1, -1):
-            label = scale(top) if row == height - 1 else "0" if row == 0 else ""
-            cells = "".join(BLOCKS[max(min(round((value / top * height - row) * 8), 8), 1 if value and not row else 0)] for value in points)
+        for place, cells in enumerate(stacked(points, top, height)):
+            label = scale(top) if not place else "0" if place == height - 1 else ""
             lines.append(Text.assemble((f"{label:>{AXIS - 1}} ", ink("dim")), (cells, bar)))
         if self.marks is not None:
             edges = [i * len(self.marks) // width for i in range(width + 1)]

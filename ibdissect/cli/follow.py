@@ -1,0 +1,39 @@
+"""`ibdissect follow`: prints what two queue pairs said to each other."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from ibdissect.cli.common import Common, common_options
+from ibdissect.cli.output import opened_capture
+from ibdissect.errors import ConfigError
+
+
+@click.command(short_help="Print the payload of a queue pair's messages, both ways.")
+@click.argument("capture", metavar="CAPTURE")
+@click.argument("frame", metavar="FRAME", type=click.IntRange(min=1))
+@click.option("--as", "form", type=click.Choice(("hex", "ascii", "raw")), default="hex", show_default=True, help="How to print bytes.")
+@click.option("--only", is_flag=True, help="Only the message that FRAME belongs to.")
+@common_options
+def command(capture: str, frame: int, form: str, only: bool, common: Common) -> None:
+    """Print the messages of the connection that FRAME of CAPTURE belongs to: SENDs, WRITEs, and the data of READs.
+
+    Each PSN is printed once, however often it was sent; keys are masked. `>` goes the way of FRAME's request, `<` comes back.
+    """
+    from ibdissect.dissect.named_values import MESSAGE_NAMES
+    from ibdissect.study.payload import as_text, followed
+
+    with opened_capture(capture, common) as opened:
+        messages = opened.answers(MESSAGE_NAMES).messages
+        assert messages is not None
+        found = followed(messages, frame, opened.table_at, opened.presenter())
+        if found is None:
+            raise ConfigError("FRAME", str(frame), "belongs to no RDMA message", hint="show -Y ibdissect.message.bytes lists some")
+        paint = common.paint(sys.stdout)
+        for said in found:
+            if said.asked or not only:
+                click.echo(paint(f"{'>' if said.forward else '<'} {said.title}", "path"))
+                for line in as_text(said, form):
+                    click.echo(f"  {line}")

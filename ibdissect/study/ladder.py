@@ -1,0 +1,120 @@
+"""Who sent what to whom, in order: the steps of a ladder (flow graph), with what was sent again, refused or lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ibdissect.capture.scattered import u24
+from ibdissect.dissect.summary import summaries
+from ibdissect.dissect.value import Presenter
+from ibdissect.flow.recovery import FAR, PSNS, distance
+from ibdissect.flow.stream_packets import IN_STREAM, IS_RESPONSE, OPERATION, READ_REQUEST
+from ibdissect.table.locate import Int
+from ibdissect.table.sa_tables import RMPP_END
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.mad import RMPP_CLASSES
+from ibdissect.wire.numbers import DATA
+from ibdissect.wire.text import printable
+from ibdissect.wire.transport import BTH
+
+MAX_STEPS = 10_000
+"""Steps kept."""
+MAX_ENDS = 6
+"""Ends that get a line of their own."""
+AGAIN, REFUSED, LOST, MALFORMED = "again", "refused", "lost", "malformed"
+"""Marks of steps: sent before; a NAK, RNR NAK or rejection; PSNs or segments before it are missing; the packet is malformed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One packet; texts are harmless."""
+
+    frame: int
+    time_ns: int
+    source: str
+    destination: str
+    label: str
+    mark: str = ""
+    """One of the marks above, or empty."""
+    note: str = ""
+    """The mark in words: `3 packets before it are missing`."""
+
+
+class Ladder:
+    """The steps of the packets it is fed with, in order of the capture."""
+
+    def __init__(self, presenter: Presenter) -> None:
+        self.presenter = presenter
+        self.steps: list[Step] = []
+        self.left_out = 0
+        """Packets beyond MAX_STEPS."""
+        self._next: dict[tuple[str, str, int], tuple[int, bool]] = {}
+        """The PSN behind the highest one of each stream of requests, and whether a READ had that: it uses an unknown number."""
+        self._segments: dict[tuple[str, str, bytes], int] = {}
+        """The next segment of each RMPP transfer."""
+        self._seen: set[tuple[object, ...]] = set()
+
+    @property
+    def ends(self) -> list[str]:
+        """Sources and destinations in order of their first packet; at most MAX_ENDS."""
+        return list(dict.fromkeys(end for step in self.steps for end in (step.source, step.destination) if end))[:MAX_ENDS]
+
+    def feed(self, table: ChunkTable, rows: Int, frames: Sequence[int] = ()) -> None:
+        """Add some packets of a chunk; `frames`: their numbers, where the rows of the table do not follow each other."""
+        room = MAX_STEPS - len(self.steps)
+        self.left_out += max(len(rows) - room, 0)
+        rows = np.asarray(rows[: max(room, 0)])
+        if not len(rows):
+            return
+        located, chunk = table.located, table.chunk
+        lines, mads = summaries(table, rows, self.presenter), located.at("mad")
+        bth = np.maximum(located.at("bth")[rows], 0)
+        in_stream = (bth > 0) & IN_STREAM[located.opcode[rows]] & (bth + BTH.size <= located.limit[rows])
+        qps, psns = (u24(chunk.data, np.where(in_stream, bth, 0) + at) for at in (5, 9))
+        for i, row in enumerate(rows.tolist()):
+            label, way = printable(lines.info[i]), (printable(lines.source[i]), printable(lines.destination[i]))
+            if located.malformed[row]:
+                mark, note = MALFORMED, "malformed"
+            elif in_stream[i]:
+                mark, note = self._of_stream((*way, int(qps[i])), int(psns[i]), int(located.opcode[row]), label)
+            elif mads[row] >= 0:
+                mark, note = self._of_mad(way, chunk.data[mads[row] : located.payload_end[row]].tobytes(), label)
+            else:
+                mark, note = "", ""
+            number = frames[i] if frames else chunk.first + row
+            self.steps.append(Step(number, int(chunk.time_ns[row]), *way, label, mark, note))
+
+    def _of_stream(self, way: tuple[str, str, int], psn: int, opcode: int, label: str) -> tuple[str, str]:
+        """Mark of a packet of RC, UC, RD or XRC."""
+        if IS_RESPONSE[opcode]:
+            return (REFUSED, "refused") if "NAK" in label.split(" QP ")[0] else ("", "")
+        expected, after_read = self._next.get(way, (psn, False))
+        ahead = distance(psn, expected)
+        if -FAR < ahead < 0 and (way, psn) in self._seen:
+            return AGAIN, "sent again"
+        self._seen.add((way, psn))
+        if ahead >= 0 or ahead <= -FAR:
+            self._next[way] = (psn + 1) % PSNS, (opcode & OPERATION) == READ_REQUEST
+        return (LOST, _missing(ahead, "packet")) if 0 < ahead < FAR and not after_read else ("", "")
+
+    def _of_mad(self, way: tuple[str, str], mad: bytes, label: str) -> tuple[str, str]:
+        """Mark of a management datagram: one that came before, bit for bit, or a segment of RMPP behind a gap."""
+        if (way, mad) in self._seen:
+            return AGAIN, "sent again"
+        self._seen.add((way, mad))
+        if label.startswith(("ConnectReject", "REJ")):
+            return REFUSED, "rejected"
+        if len(mad) >= RMPP_END and mad[1] in RMPP_CLASSES and mad[24] and mad[25] == DATA:
+            key, segment = (*way, mad[1:2] + mad[8:16]), int.from_bytes(mad[28:32], "big")
+            expected = self._segments.get(key, 1)
+            self._segments[key] = max(expected, segment + 1)
+            if segment > expected:
+                return LOST, _missing(segment - expected, "segment")
+        return "", ""
+
+
+def _missing(count: int, what: str) -> str:
+    return f"{count} {what} before it is missing" if count == 1 else f"{count} {what}s before it are missing"

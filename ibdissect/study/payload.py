@@ -1,0 +1,117 @@
+"""What did two queue pairs say to each other? The payloads of their messages in order, both ways, with keys masked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ibdissect.dissect.named_values import MESSAGE_KINDS
+from ibdissect.dissect.tree import dissect_row
+from ibdissect.dissect.value import Presenter
+from ibdissect.flow.message_table import MessageTable
+from ibdissect.flow.stream_packets import IS_RESPONSE
+from ibdissect.table.table import ChunkTable
+
+MAX_FOLLOWED = 1 << 20
+"""Payload bytes that are put together, from the message of the frame that was asked about; and as many before it."""
+WIDTH = 16
+FORMS = ("hex", "ascii", "raw")
+"""How payloads can be shown."""
+Tables = Callable[[list[int]], ChunkTable]
+"""Makes a table of some frames, ascending; row i is frames[i]."""
+
+
+@dataclass(slots=True)
+class Said:
+    """The payload of one message in one direction."""
+
+    kind: str
+    source: str
+    destination: str
+    forward: bool
+    """The same way as the requests of the frame that was asked about."""
+    first_frame: int
+    last_frame: int
+    complete: bool
+    asked: bool
+    """It is the message of that frame."""
+    data: bytearray = field(default_factory=bytearray)
+    hidden: list[tuple[int, int]] = field(default_factory=list)
+    """(start, stop) of bytes that hold a masked key."""
+
+    @property
+    def title(self) -> str:
+        """`SEND 16 bytes, frames 4-5, 192.168.77.1 → 192.168.77.2`."""
+        gaps = "" if self.complete else ", incomplete"
+        ends = f"{self.source} → {self.destination}"
+        return f"{self.kind} {len(self.data)} bytes, frames {self.first_frame}-{self.last_frame}{gaps}, {ends}"
+
+    def masked(self) -> bytes:
+        """The data with an asterisk for each byte of a masked key."""
+        data = bytearray(self.data)
+        for start, stop in self.hidden:
+            data[start:stop] = b"*" * (stop - start)
+        return bytes(data)
+
+
+def followed(messages: MessageTable, frame: int, tables: Tables, presenter: Presenter) -> list[Said] | None:
+    """The messages of the queue pairs of a frame, in order; None if the frame belongs to no message with a payload."""
+    every = messages.columns()
+    at = messages.message_of(frame)
+    if at is None or every.place[at] < 0:
+        return None
+    asked = messages.ends_of(int(every.place[at])).source
+    mine = messages.conversation(at)
+    size = np.cumsum(np.maximum(every.bytes[mine], 0))
+    here = size[np.flatnonzero(mine == at)[0]]
+    mine = mine[(size > here - MAX_FOLLOWED) & (size <= here + MAX_FOLLOWED)]
+    found = []
+    for index in mine.tolist():
+        kind, ends = MESSAGE_KINDS[every.kind[index]], messages.ends_of(int(every.place[index]))
+        source, destination = (ends.destination, ends.source) if kind == "READ" else (ends.source, ends.destination)
+        said = Said(
+            kind, str(source), str(destination), source == asked, int(every.first_frame[index]), int(every.last_frame[index]),
+            bool(every.complete[index]), index == at,
+        )  # fmt: skip
+        frames, places = messages.packets_of(index)
+        _fill(said, tables(frames.tolist()), places.tolist(), presenter)
+        found.append(said)
+    return found
+
+
+def _fill(said: Said, table: ChunkTable, places: list[int], presenter: Presenter) -> None:
+    """Put the payloads of a message's packets together: the first copy of each PSN that goes the way of the data, in order of PSNs."""
+    located, first = table.located, dict[int, int]()
+    payload, end = located.at("payload"), located.payload_end
+    for row, place in enumerate(places):
+        if payload[row] >= 0 and end[row] > payload[row] and bool(IS_RESPONSE[located.opcode[row]]) == (said.kind == "READ"):
+            first.setdefault(place, row)
+    for _, row in sorted(first.items()):
+        start, low = len(said.data), int(payload[row])
+        said.data += table.chunk.data[low : int(end[row])].tobytes()
+        if presenter.show_keys:
+            continue
+        at = low - int(table.chunk.offset[row])
+        size = len(said.data) - start
+        for a, b in dissect_row(table, row, presenter).secret_bytes:
+            if a < at + size and b > at:
+                said.hidden.append((start + max(a - at, 0), start + min(b - at, size)))
+
+
+def as_text(said: Said, form: str) -> Iterator[str]:
+    """A message's payload as lines: `ascii` (others than printable characters as dots), `hex` (offset, hex, ASCII), `raw` (hex digits)."""
+    data, secret = said.masked(), np.zeros(len(said.data), np.bool_)
+    for start, stop in said.hidden:
+        secret[start:stop] = True
+    if form == "ascii":
+        yield from "".join(chr(byte) if 32 <= byte < 127 or byte == 10 else "." for byte in data).split("\n")
+        return
+    pairs = ["**" if hide else f"{byte:02x}" for byte, hide in zip(data, secret.tolist(), strict=True)]
+    if form == "raw":
+        yield from ("".join(pairs[at : at + 4 * WIDTH]) for at in range(0, len(pairs), 4 * WIDTH))
+        return
+    for at in range(0, len(pairs), WIDTH):
+        letters = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in data[at : at + WIDTH])
+        yield f"{at:08x}  {' '.join(pairs[at : at + 8]):<23}  {' '.join(pairs[at + 8 : at + WIDTH]):<23}  {letters}"

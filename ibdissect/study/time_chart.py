@@ -1,0 +1,106 @@
+"""How many packets or bytes are there over time, of all frames or of those that filters select? Equal buckets, however far one zooms in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from .capture_model import STEP, CaptureModel, Matcher
+from .number_text import duration
+
+MAX_FRAMES = 1 << 25
+"""Frames kept, nine bytes each and one for every series; later ones are not drawn."""
+TICKS = (1, 2, 5)
+Range = tuple[int, int]
+"""Nanoseconds since the first frame: from, and up to but not including."""
+
+
+@dataclass(slots=True)
+class Series:
+    """One curve: the frames that a filter selects, all without one."""
+
+    text: str
+    matcher: Matcher | None
+    hits: list[npt.NDArray[np.bool_]] = field(default_factory=list)
+    """By chunk."""
+
+
+class TimeChart:
+    """Times and lengths of all frames so far, and which of them each series selects. One thread adds, any may read."""
+
+    def __init__(self, model: CaptureModel) -> None:
+        self.model = model
+        self.series: list[Series] = []
+        self.frames = 0
+        """Frames that are drawn."""
+        self._times: list[npt.NDArray[np.int64]] = []
+        self._lengths: list[npt.NDArray[np.int32]] = []
+
+    @property
+    def span(self) -> int:
+        """Nanoseconds from the first frame to behind the last one."""
+        return max(self.model.last_ns - self.model.first_ns + 1, 1)
+
+    def follow(self, wanted: Callable[[], bool], grew: Callable[[], None]) -> None:
+        """Count frames until the capture ends, is closed, or nobody wants them; goes on where the last call stopped. Runs in a thread."""
+        model = self.model
+        while wanted() and not model.stopped and self.frames < MAX_FRAMES:
+            upto = min([model.known_to(series.matcher) for series in self.series if series.matcher is not None], default=model.index.frames)
+            chunk = model.index.after(self.frames, max(min(STEP, upto - self.frames), 0))
+            if not len(chunk):
+                grew()
+                if (model.complete and self.frames >= model.index.frames) or model.wait(0.25):
+                    break
+                continue
+            for series in self.series:
+                every = np.ones(len(chunk), np.bool_)
+                series.hits.append(every if series.matcher is None else model.matches(series.matcher, chunk))
+            self._times.append(np.maximum(chunk.time_ns - model.first_ns, 0))
+            self._lengths.append(chunk.length.astype(np.int32))
+            self.frames += len(chunk)
+            grew()
+        grew()
+
+    def counts(self, shown: Range, columns: int, *, octets: bool) -> tuple[int, list[list[int]]]:
+        """Nanoseconds of a bucket, and per series the packets or bytes in each bucket of a range: at most `columns`, all equally long."""
+        step = max(-(-(shown[1] - shown[0]) // max(columns, 1)), 1)
+        many = -(-(shown[1] - shown[0]) // step)
+        sums = [np.zeros(many, np.int64) for _ in self.series]
+        for number, (times, lengths) in enumerate(zip(self._times, self._lengths, strict=False)):
+            inside = (times >= shown[0]) & (times < shown[1])
+            for total, series in zip(sums, self.series, strict=True):
+                some = inside & series.hits[number]
+                bucket = (times[some] - shown[0]) // step
+                weights = lengths[some] if octets else None
+                total += np.bincount(bucket, weights, many).astype(np.int64)
+        return step, [total.tolist() for total in sums]
+
+    def first_frame(self, shown: Range) -> int | None:
+        """The first frame in a range, of those that the last series selects or else of all; None if there is none."""
+        first = 1
+        for number, times in enumerate(self._times):
+            inside = np.flatnonzero((times >= shown[0]) & (times < shown[1]))
+            if len(inside):
+                return first + int(inside[0])
+            first += len(self._times[number])
+        return None
+
+
+def ticks(shown: Range, columns: int, apart: int = 12) -> list[tuple[int, str]]:
+    """Columns of an axis, and the round times that stand there, at least `apart` columns from each other."""
+    span = max(shown[1] - shown[0], 1)
+    least, step = span * apart / max(columns, 1), 1
+    while (found := next((step * digit for digit in TICKS if step * digit >= least), None)) is None:
+        step *= 10
+    first = -(-shown[0] // found) * found
+    return [((time - shown[0]) * columns // span, duration(time)) for time in range(first, shown[1], found)]
+
+
+def time_filter(shown: Range, before: str = "") -> str:
+    """The display filter for a range of time, with the one that was there before."""
+    low, high = (f"{ns // 1_000_000_000}.{ns % 1_000_000_000:09d}" for ns in shown)
+    found = f"frame.time_relative >= {low} && frame.time_relative < {high}"
+    return f"({before}) && {found}" if before else found

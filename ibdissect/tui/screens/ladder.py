@@ -1,0 +1,126 @@
+"""The ladder (flow graph) of a conversation: who sent what to whom, what was sent again, refused or lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.segment import Segment
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.screen import Screen
+from textual.widgets import Static
+
+from ibdissect.study.background import Snapshot
+from ibdissect.study.filters import checked
+from ibdissect.study.ladder import AGAIN, LOST, MALFORMED, REFUSED, Ladder
+from ibdissect.study.number_text import number
+from ibdissect.study.related_frames import filter_for_ladder
+from ibdissect.study.shown_frames import FilteredRows
+from ibdissect.wire.text import printable
+
+from ..keys.command import Command
+from ..widgets.cells import fit, line_of
+from ..widgets.ladder_lines import LEAST, Lanes
+from ..widgets.line_list import LineList
+
+if TYPE_CHECKING:
+    from ..app import TuiApp
+
+PIECE = 1024
+"""Frames read at once."""
+INKS = {AGAIN: "again", LOST: "nak", REFUSED: "nak", MALFORMED: "nak"}
+
+
+class LadderList(LineList):
+    """The packets, a line each, and a line for what is missing."""
+
+    empty = "No packets to draw."
+
+    def __init__(self, ladder: Ladder, frame: int) -> None:
+        super().__init__(id="ladder")
+        self.ladder, self.frame = ladder, frame
+        self.lanes = Lanes(ladder, LEAST)
+        self.lines: list[tuple[int, str]] = []
+
+    def lay_out(self) -> None:
+        """Draw for the width there is; the cursor stays on its step."""
+        there = [i for i, step in enumerate(self.ladder.steps) if step.frame == self.frame]
+        at = self.lines[self.cursor][0] if self.lines else there[0] if there else 0
+        self.lanes = Lanes(self.ladder, self.line_width)
+        self.lines = [(i, line) for i, step in enumerate(self.ladder.steps) for line in self.lanes.rows(step)]
+        self.renew()
+        self.select(max((n for n, (i, _) in enumerate(self.lines) if i == at), default=0), center=True)
+
+    def count(self) -> int:
+        return len(self.lines)
+
+    def parts(self, index: int, width: int) -> list[Segment]:
+        step, line = self.lines[index]
+        ink = INKS.get(self.ladder.steps[step].mark)
+        return line_of(((fit(line, width), self.ink(ink) if ink else None),), width)
+
+    def choose(self) -> None:
+        self.screen.dismiss(self.ladder.steps[self.lines[self.cursor][0]].frame)
+
+
+class LadderScreen(Screen[int | None]):
+    """Returns a frame to go to."""
+
+    BINDINGS = [Binding("escape,q,L", "dismiss(None)", "back")]
+
+    def __init__(self, ladder: Ladder, frame: int, what: str) -> None:
+        super().__init__()
+        self.ladder, self.frame, self.what = ladder, frame, what
+
+    def compose(self) -> ComposeResult:
+        more = f", {number(self.ladder.left_out)} more are not drawn" if self.ladder.left_out else ""
+        title = f" Ladder   {number(len(self.ladder.steps))} packets{more}: {printable(self.what)}"
+        yield Static(title, classes="screen-title", markup=False)
+        yield Static("", classes="table-head", id="ladder-head", markup=False)
+        yield LadderList(self.ladder, self.frame)
+        yield Static(" Enter goes to the frame · ═ sent again · ╌✕ missing · Esc back", classes="screen-keys", markup=False)
+
+    def on_mount(self) -> None:
+        self.query_one(LadderList).focus()
+
+    def on_resize(self, _: events.Resize) -> None:
+        self.call_after_refresh(self._lay_out)
+
+    def _lay_out(self) -> None:
+        found = self.query_one(LadderList)
+        found.lay_out()
+        self.query_one("#ladder-head", Static).update(found.lanes.head())
+
+
+def _open(app: TuiApp) -> None:
+    if app.main.packets.frame:
+        app.with_snapshot(lambda shot: _find(app, shot))
+
+
+def _find(app: TuiApp, shot: Snapshot) -> None:
+    model, frame = app.model, app.main.packets.frame
+    text = filter_for_ladder(model, frame, shot.conversations, app.study.connections.all) or app.filtering.text
+    matcher = checked(text, model.catalog, model.first_ns, hide_keys=not model.show_keys)[0]
+
+    def work(wanted: Callable[[], bool]) -> None:
+        ladder, rows = Ladder(model.presenter(model.index.frames)), FilteredRows()
+        if matcher is not None:
+            model.fill(rows, matcher, lambda: wanted() and (model.complete or rows.checked < model.index.frames), lambda: None)
+        frames = rows.frames(0, len(rows)) if matcher is not None else list(range(1, model.index.frames + 1))
+        for at in range(0, len(frames), PIECE):
+            if wanted():
+                some = frames[at : at + PIECE]
+                ladder.feed(model.table(some), np.arange(len(some)), some)
+        if wanted():
+            app.call_later(show, ladder)
+
+    def show(ladder: Ladder) -> None:
+        app.push_screen(LadderScreen(ladder, frame, text or "all frames"), app.jump)
+
+    app.searching.work.run(work, "ladder")
+
+
+COMMAND = Command("L", "Ladder of the conversation", _open, "Follow", "ladder (flow graph) of this frame's conversation", "ladder", 16)

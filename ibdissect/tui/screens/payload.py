@@ -1,0 +1,106 @@
+"""What two queue pairs said to each other: the payloads of their messages, both ways; as hex, ASCII or raw digits, and saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.segment import Segment
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.screen import Screen
+from textual.widgets import Static
+
+from ibdissect.study import writing
+from ibdissect.study.number_text import number, octets
+from ibdissect.study.payload import FORMS, Said, as_text
+from ibdissect.wire.text import printable
+
+from ..widgets.cells import line_of
+from ..widgets.line_list import LineList
+from .prompt import Prompt
+
+if TYPE_CHECKING:
+    from ..app import TuiApp
+
+
+class PayloadList(LineList):
+    """Messages with their bytes below."""
+
+    empty = "These queue pairs exchanged no payload."
+
+    def __init__(self, found: list[Said]) -> None:
+        super().__init__(id="payload")
+        self.found, self.form = found, FORMS[0]
+        self.lines: list[tuple[int, bool, str]] = []
+        """Message, whether it is its title, text."""
+
+    def show(self, form: str) -> None:
+        """Write the bytes in a form; the cursor stays at its message, first at the one that was asked about."""
+        here = self.lines[self.cursor][0] if self.lines else next((i for i, said in enumerate(self.found) if said.asked), 0)
+        self.form, self.lines = form, []
+        for i, said in enumerate(self.found):
+            self.lines += [(i, True, f"{'▶' if said.forward else '◀'} {said.title}"), *((i, False, line) for line in as_text(said, form))]
+        self.renew()
+        self.select(next((at for at, line in enumerate(self.lines) if line[0] == here), 0), center=True)
+
+    def count(self) -> int:
+        return len(self.lines)
+
+    def parts(self, index: int, width: int) -> list[Segment]:
+        i, title, text = self.lines[index]
+        ink = self.ink("plot" if self.found[i].forward else "plot-two")
+        return line_of(((" " if title else "   ", None), (printable(text), ink + self.ink("strong") if title else ink)), width)
+
+    def choose(self) -> None:
+        self.screen.dismiss(self.found[self.lines[self.cursor][0]].first_frame)
+
+
+class PayloadScreen(Screen[int | None]):
+    """Returns a frame to go to."""
+
+    BINDINGS = [Binding("escape,q,R", "dismiss(None)", "back"), Binding("x", "form", show=False), Binding("w", "save", show=False)]
+
+    def __init__(self, app: TuiApp, found: list[Said]) -> None:
+        super().__init__()
+        self.owner, self.found = app, found
+
+    def compose(self) -> ComposeResult:
+        size = octets(sum(len(said.data) for said in self.found))
+        yield Static(f" Payload   {number(len(self.found))} messages, {size}", classes="screen-title", markup=False)
+        yield PayloadList(self.found)
+        yield Static(" x hex, ASCII, raw · w saves · Enter goes to the message · Esc back", classes="screen-keys", markup=False)
+
+    def on_mount(self) -> None:
+        found = self.query_one(PayloadList)
+        found.focus()
+        self.call_after_refresh(found.show, FORMS[0])
+
+    def action_form(self) -> None:
+        found = self.query_one(PayloadList)
+        found.show(FORMS[(FORMS.index(found.form) + 1) % len(FORMS)])
+
+    def action_save(self) -> None:
+        form, source = self.query_one(PayloadList).form, self.owner.model.source
+
+        def done(answer: tuple[str, str] | None) -> None:
+            if answer is None:
+                return
+            try:
+                Path(answer[1]).expanduser().write_bytes(self._bytes(form))
+                self.owner.note(f"Saved as {answer[1]}")
+            except OSError as error:
+                self.owner.warn(str(error))
+
+        what = "the bytes" if form == "raw" else f"the text as {form}"
+
+        def check(_: str, path: str) -> str | None:
+            return writing.unwritable(path, str(source) if isinstance(source, str) else "-", frames=False)
+
+        self.owner.push_screen(Prompt(f"Save {what}: file name", check, ask=writing.overwrites), done)
+
+    def _bytes(self, form: str) -> bytes:
+        """What is saved: the bytes themselves for `raw`, else what is shown."""
+        if form == "raw":
+            return b"".join(said.masked() for said in self.found)
+        return "".join(f"{said.title}\n" + "".join(f"{line}\n" for line in as_text(said, form)) for said in self.found).encode()

@@ -1,0 +1,61 @@
+"""How is a ladder drawn as text? A line for each packet: an arrow between the lines of its two ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ibdissect.study.ladder import AGAIN, LOST, MALFORMED, Ladder, Step
+
+from .cells import cut
+
+MARGIN = 22
+"""Cells for frame number and time."""
+SIDE = 8
+"""Cells beside the first and the last end."""
+LEAST = 100
+"""Cells of a drawing that does not know its width."""
+
+
+class Lanes:
+    """Where the ends of a ladder stand, in a drawing so many cells wide."""
+
+    def __init__(self, ladder: Ladder, width: int) -> None:
+        self.ends = ladder.ends
+        self.start_ns = ladder.steps[0].time_ns if ladder.steps else 0
+        self.width, gaps = max(width - MARGIN - 1, 20), max(len(self.ends) - 1, 1)
+        self.at = {end: SIDE + place * (self.width - 2 * SIDE) // gaps for place, end in enumerate(self.ends)}
+
+    def head(self) -> str:
+        """The line above: the names of the ends."""
+        line, room = f"{'frame':>8} {'seconds':>11}  ".ljust(MARGIN), (self.width - 2 * SIDE) // max(len(self.ends) - 1, 1) - 1
+        for end, place in self.at.items():
+            name = cut(end, max(room, 4))
+            line = line.ljust(MARGIN + max(place - len(name) // 2, 0)) + name
+        return line
+
+    def rows(self, step: Step) -> Iterator[str]:
+        """The lines of a step: what is missing before it, and itself."""
+        if step.mark == LOST:
+            yield " " * MARGIN + self._arrow(step.source, step.destination, f"✕ {step.note}", "╌", "✕").rstrip()
+        label = f"{step.label} ({step.note})" if step.mark in (AGAIN, MALFORMED) else step.label
+        line = "═" if step.mark == AGAIN else "─"
+        arrow = self._arrow(step.source, step.destination, label, line, "")
+        yield f"{step.frame:>8} {(step.time_ns - self.start_ns) / 1e9:>11.6f}  {arrow}".rstrip()
+
+    def _arrow(self, source: str, destination: str, label: str, line: str, end: str) -> str:
+        cells = [" "] * self.width
+        for place in self.at.values():
+            cells[place] = "│"
+        a, b = self.at.get(source), self.at.get(destination)
+        if a is None or b is None or a == b:  # a broadcast, or an end without a line of its own
+            place = (a if a is not None else b if b is not None else 0) + 2
+            text = cut(label if a is not None and b is not None else f"{source} → {destination} {label}", max(self.width - place, 8))
+            cells[place : place + len(text)] = text
+            return "".join(cells)
+        low, high = min(a, b), max(a, b)
+        cells[low + 1 : high] = line * (high - low - 1)
+        cells[high - 1 if b > a else low + 1] = end or ("▶" if b > a else "◀")
+        text = f" {cut(label, max(high - low - 7, 3))} "
+        start = low + (high - low - len(text)) // 2 + 1
+        cells[start : start + len(text)] = text
+        return "".join(cells[: max(self.width, start + len(text))])

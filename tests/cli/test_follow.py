@@ -1,0 +1,19 @@
+"""Does `follow` print one message or all of a connection?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.commands import run
+
+
+def test_command(repo: Path) -> None:
+    out = run("follow", str(repo / "captures/rxe-rping.pcap"), "6", "--only", "--as", "ascii").stdout.decode().splitlines()
+    assert out[0] == "< READ 100 bytes, frames 6-7, 192.168.77.1 → 192.168.77.2" and out[1].startswith("  rdma-ping-0: ABC")
+    every = run("follow", str(repo / "captures/rxe-rping.pcap"), "6").stdout.decode().splitlines()
+    assert sum(line.startswith(("> ", "< ")) for line in every) == 60
+
+
+def test_a_frame_without_a_message(repo: Path) -> None:
+    done = run("follow", str(repo / "captures/rxe-rping.pcap"), "1")
+    assert done.returncode == 2 and b"belongs to no RDMA message" in done.stderr

@@ -1,0 +1,62 @@
+"""Does a ladder mark what was sent again, refused and lost?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ibdissect.study import ladder as study
+from ibdissect.study.ladder import AGAIN, LOST, REFUSED, Ladder
+from tests import craft
+from tests.commands import run
+
+
+def send(psn: int) -> bytes:
+    return craft.rc(0x04, bytes(4), slid=1, dlid=2, bth={"psn": psn, "destqp": 9})
+
+
+def read(psn: int) -> bytes:
+    return craft.rc(0x0C, slid=1, dlid=2, bth={"psn": psn, "destqp": 9}, ext={"RETH": {"dmalen": 9000}})
+
+
+def nak(psn: int) -> bytes:
+    return craft.rc(0x11, slid=2, dlid=1, bth={"psn": psn, "destqp": 8}, ext={"AETH": {"syndrome": 0x60}})
+
+
+def ladder(frames: Iterable[bytes], tmp_path: Path) -> Ladder:
+    from ibdissect.capture.opening import open_capture
+    from ibdissect.dissect.value import Presenter
+    from ibdissect.table.table import ChunkTable
+
+    path = tmp_path / "x.pcap"
+    path.write_bytes(craft.erf_pcap(frames))
+    found = Ladder(Presenter(None))
+    for chunk in open_capture(str(path)).chunks():
+        found.feed(ChunkTable(chunk), np.arange(len(chunk)))
+    return found
+
+
+def test_marks(tmp_path: Path) -> None:
+    found = ladder([send(1), send(4), nak(2), send(2), send(3), send(4), read(5), send(99)], tmp_path)
+    assert [step.mark for step in found.steps] == ["", LOST, REFUSED, "", "", AGAIN, "", ""]  # a READ uses an unknown number of PSNs
+    assert found.steps[1].note == "2 packets before it are missing" and found.ends == ["LID 1", "LID 2"]
+
+
+def test_a_request_of_management_that_comes_again(tmp_path: Path) -> None:
+    ask = craft.gmp(4, 1, 0x12, slid=1, dlid=2)
+    assert [step.mark for step in ladder([ask, craft.gmp(4, 1, 0x1D, slid=1, dlid=2), ask], tmp_path).steps] == ["", "", AGAIN]
+
+
+def test_what_is_not_kept_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(study, "MAX_STEPS", 2)
+    found = ladder([send(1), send(2), send(3)], tmp_path)
+    assert (len(found.steps), found.left_out) == (2, 1)
+
+
+def test_show(repo: Path) -> None:
+    out = run("show", str(repo / "captures/rxe-nak-bad-rkey.pcap"), "--format", "ladder", "--frames", "1-5").stdout.decode().splitlines()
+    assert len(out) == 6 and "192.168.77.1" in out[0] and "192.168.77.2" in out[0]
+    assert "─ ConnectRequest ─" in out[1] and out[1].endswith("▶│") and "│◀─" in out[5] and "NAK Remote access error" in out[5]

@@ -1,0 +1,22 @@
+"""Does the ladder show the conversation of the frame, and lead back to a frame?"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from ibdissect.tui.screens.ladder import LadderList, LadderScreen
+from tests.tui import drawn
+from tests.tui.made import running, shows, until
+
+
+async def test_ladder(repo: Path, tmp_path: Path) -> None:
+    shutil.copy(repo / "captures/rxe-nak-bad-rkey.pcap", tmp_path / "x.pcap")
+    async with running(tmp_path / "x.pcap") as (app, pilot):
+        app.jump(11)
+        await shows(pilot, 11)
+        await pilot.press("L")
+        await until(pilot, lambda: isinstance(app.screen, LadderScreen) and app.screen.query_one(LadderList).lines)
+        assert "NAK Remote access error" in drawn.text(app) and "◀" in drawn.text(app)
+        await pilot.press("down", "enter")
+        await shows(pilot, 12)

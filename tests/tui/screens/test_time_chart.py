@@ -1,0 +1,45 @@
+"""Does the time chart count what there is, zoom, and make filters of its brush?"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from ibdissect.tui.screens.time_chart import Chart, TimeChartScreen
+from tests.tui import drawn
+from tests.tui.made import running, until
+
+
+async def test_chart(repo: Path, tmp_path: Path) -> None:
+    shutil.copy(repo / "captures/rxe-rping.pcap", tmp_path / "x.pcap")
+    async with running(tmp_path / "x.pcap", display_filter="infiniband.aeth") as (app, pilot):
+        await pilot.press("T")
+        await until(pilot, lambda: isinstance(app.screen, TimeChartScreen) and app.screen.chart.frames == 125)
+        await pilot.pause(0.1)
+        view = app.screen.query_one(Chart)
+        assert [sum(counts) for counts in view.counts] == [125, 60] and "infiniband.aeth" in drawn.text(app)
+        await pilot.press("end", "plus")
+        assert view.shown[1] - view.shown[0] == view.chart.span // 2 and not view.whole
+        await pilot.press("0", "b")
+        assert sum(view.counts[0]) > 5000
+        await pilot.press("home", "space", "end")
+        wanted = view.selected
+        await pilot.press("enter")
+        await until(pilot, lambda: "frame.time_relative" in app.filtering.text and not app.filtering.busy)
+        assert wanted == (0, view.chart.span) and app.filtering.text.startswith("(infiniband.aeth) && ")
+        assert len(app.main.packets.rows) == 60
+
+
+async def test_curves_and_the_frame_at_the_cursor(repo: Path, tmp_path: Path) -> None:
+    shutil.copy(repo / "captures/rxe-rping.pcap", tmp_path / "x.pcap")
+    async with running(tmp_path / "x.pcap") as (app, pilot):
+        await pilot.press("T")
+        await until(pilot, lambda: isinstance(app.screen, TimeChartScreen) and app.screen.chart.frames == 125)
+        screen = app.screen
+        assert isinstance(screen, TimeChartScreen)
+        await pilot.press("a", *"cm.req", "enter")
+        await until(pilot, lambda: len(screen.chart.series) == 2 and screen.chart.frames == 125)
+        await pilot.pause(0.1)
+        assert [sum(counts) for counts in screen.view.counts] == [125, 1]
+        await pilot.press("d", "end", "g")
+        await until(pilot, lambda: app.main.packets.frame == 125)

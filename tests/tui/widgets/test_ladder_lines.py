@@ -1,0 +1,25 @@
+"""Are the lines of a ladder drawn between the right ends, in the width there is?"""
+
+from __future__ import annotations
+
+import pytest
+
+from ibdissect.dissect.value import Presenter
+from ibdissect.study.ladder import AGAIN, LOST, Ladder, Step
+from ibdissect.tui.widgets.ladder_lines import Lanes
+
+STEPS = [Step(1, 0, "A", "B", "ask"), Step(2, 5000, "B", "A", "answer"), Step(3, 9000, "A", "B", "ask", AGAIN, "sent again"),
+         Step(4, 9999, "A", "B", "more " * 40, LOST, "2 packets before it are missing"), Step(5, 9999, "C", "C", "alone")]  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_lines(width: int) -> None:
+    ladder = Ladder(Presenter(None))
+    ladder.steps = STEPS
+    lanes = Lanes(ladder, width)
+    a, b, _ = lanes.at.values()
+    drawn = [line[22:] for step in STEPS for line in lanes.rows(step)]
+    assert drawn[0][a] == "│" and drawn[0][b - 1 : b + 1] == "▶│" and " ask " in drawn[0]
+    assert drawn[1][a : a + 2] == "│◀" and "═ as" in drawn[2]
+    assert "╌" in drawn[3] and "▶" not in drawn[3] and "…" in drawn[4] and drawn[5].endswith("alone")
+    assert all(len(line) <= width - 22 for line in drawn) and lanes.head().split()[2:] == ["A", "B", "C"]
