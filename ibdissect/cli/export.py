@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO
 
 import click
 
-from ibdissect.capture.sets import Unit, files_of
+from ibdissect.capture.sets import Unit, files_of, sets_of
 from ibdissect.cli.common import Common, common_options, progress_bar, say
 from ibdissect.cli.output import (
     FRAME_ENDINGS,
+    captures_of,
     ending_of,
     findings_of,
     max_findings_option,
     opened_capture,
     require_extra,
+    set_files,
     set_option,
     shown_of,
     source_of,
     to_option,
 )
-from ibdissect.errors import ConfigError
+from ibdissect.errors import CaptureError, ConfigError
 
 TABLE_ENDINGS = (".parquet", ".arrow", ".feather", ".csv", ".jsonl", ".ndjson")
 FORMATS = ("parquet", "arrow", "csv", "jsonl", "pcap", "pcapng")
@@ -38,11 +40,14 @@ FORMATS = ("parquet", "arrow", "csv", "jsonl", "pcap", "pcapng")
 @click.option("--first", is_flag=True, help="Only the first value of a name in a frame, in place of lists.")
 @click.option("--findings", is_flag=True, help="Write the findings instead of the frames.")
 @click.option("--messages", is_flag=True, help="Write the RDMA and CM messages instead of the frames.")
+@click.option(
+    "--partition-by", metavar="KEYS", help="Add the frames of all captures to a Parquet dataset in the folder FILE: capture,hour (or day)."
+)
 @max_findings_option
 @common_options
 def command(
     captures: tuple[str, ...], as_set: bool, target: str, format_: str | None, names: tuple[str, ...], first: bool, findings: bool,
-    messages: bool, max_findings: int, common: Common,
+    messages: bool, partition_by: str | None, max_findings: int, common: Common,
 ) -> int:  # fmt: skip
     """Write CAPTURE as a table (.parquet .arrow .feather .csv .jsonl) or its frames as a capture (.pcap .pcapng).
 
@@ -50,6 +55,10 @@ def command(
     commas). Keys are null unless --show-keys is given; frames in a capture are unchanged, including their keys. All formats of
     tables but .csv need the extra `export`.
     """
+    if partition_by is not None:
+        if findings or messages or format_ not in (None, "parquet"):
+            raise ConfigError("--partition-by", partition_by, "is for the columns of frames, as Parquet")
+        return _partitioned(sets_of(set_files(captures)) if as_set else captures_of(captures), target, partition_by, names, first, common)
     given = format_ or ("csv" if target == "-" else None)
     ending = f".{given}" if given else ending_of(target, (*TABLE_ENDINGS, *FRAME_ENDINGS))
     if ending in FRAME_ENDINGS and (names or findings or messages or first):
@@ -116,6 +125,38 @@ def command(
             say(f"note: {columns.masked} keys are left out; --show-keys writes them")
         common.tell(f"{count} frames written to {written}")
     return 0
+
+
+def _partitioned(units: Sequence[Unit], folder: str, by: str, names: tuple[str, ...], first: bool, common: Common) -> int:
+    """Add the frames of captures to a dataset, capture by capture; the status is 2 if one could not be read."""
+    require_extra("pyarrow")
+    from ibdissect.export.frames import selected
+    from ibdissect.export.partitions import KEYS, Partitions
+    from ibdissect.session.arrow import ArrowColumns
+    from ibdissect.session.columns import DEFAULT
+    from ibdissect.session.rows import named_columns
+
+    keys = tuple(by.split(","))
+    if not set(keys) <= KEYS.keys() or len(set(keys)) < len(keys):
+        raise ConfigError("--partition-by", by, "names something else than partitions", hint=f"name some of {','.join(KEYS)}")
+    failed = masked = rows_written = 0
+    for unit in units:
+        try:
+            with opened_capture(unit, common) as opened, progress_bar(files_of(unit), quiet=common.quiet) as progress:
+                wanted = named_columns(opened.catalog, names or DEFAULT, first=first)
+                columns = ArrowColumns(opened.catalog, wanted, opened.presenter(), opened.state(column.name for column in wanted))
+                chosen = selected(opened, shown_of(opened, common), number_keys=columns.numbers_keys, progress=progress)
+                with Partitions(folder, keys, columns.schema, unit) as dataset:
+                    for table, rows in chosen:
+                        dataset.add(columns.batch(table, rows), table.chunk.time_ns[rows])
+                rows_written, masked = rows_written + dataset.rows, masked + columns.masked
+        except CaptureError as error:
+            say(f"error: {error}")
+            failed = 2
+    if masked:
+        say(f"note: {masked} keys are left out; --show-keys writes them")
+    common.tell(f"{rows_written} frames written to {folder}")
+    return failed
 
 
 @contextmanager

@@ -19,12 +19,17 @@ def write(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes],
     return _WRITERS[ending](batches, schema, file)
 
 
-def _parquet(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes]) -> int:
+def parquet_writer(file: IO[bytes], schema: pa.Schema) -> Any:  # Any: pyarrow has no types
+    """A `ParquetWriter` for batches of a schema."""
     from pyarrow import parquet
 
     # Dictionaries pay off for long repeated texts; for numbers they cost more than all other writing.
     texts = [field.name for field in schema if pa.types.is_string(field.type)]
-    with parquet.ParquetWriter(file, schema, compression="snappy", use_dictionary=texts) as writer:
+    return parquet.ParquetWriter(file, schema, compression="snappy", use_dictionary=texts)
+
+
+def _parquet(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes]) -> int:
+    with parquet_writer(file, schema) as writer:
         return _all(batches, writer.write_batch)
 
 

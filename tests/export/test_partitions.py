@@ -1,0 +1,118 @@
+"""Is a partitioned dataset one table for pyarrow, DuckDB and pandas, and does it grow by whole files only?"""
+
+from __future__ import annotations
+
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ibdissect.errors import CaptureError
+from tests.commands import NEEDS_DUCKDB, run
+from tests.craft import ethernet_pcap, roce2
+
+pa = pytest.importorskip("pyarrow")
+dataset = pytest.importorskip("pyarrow.dataset")
+HOUR = 3_600_000_000_000
+START = 1_700_000_000_000_000_000 // HOUR * HOUR
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.fixture
+def captures(tmp_path: Path) -> Path:
+    """a: frames of two hours; b: frames of the second one."""
+    folder = tmp_path / "captures"
+    folder.mkdir()
+    frames = [roce2(payload=b"%08d" % i, bth={"psn": i}) for i in range(6)]
+    (folder / "a.pcap").write_bytes(ethernet_pcap(frames, start_ns=START, step_ns=HOUR // 3))
+    (folder / "b.pcap").write_bytes(ethernet_pcap(frames[:2], start_ns=START + HOUR, step_ns=1000))
+    return folder
+
+
+def export(folder: Path, *paths: Path, by: str = "capture,hour", more: tuple[str, ...] = ()) -> str:
+    done = run("export", *map(str, paths), "--to", str(folder), "--partition-by", by, *more, text=True)
+    assert done.returncode == 0, done.stderr
+    return str(done.stderr)
+
+
+def test_one_table(captures: Path, tmp_path: Path) -> None:
+    assert "8 frames written" in export(tmp_path / "ds", captures)
+    assert sorted({Path(file).parent.as_posix() for file in files(tmp_path / "ds")}) == [
+        "capture=a.pcap/hour=2023-11-14T22", "capture=a.pcap/hour=2023-11-14T23", "capture=b.pcap/hour=2023-11-14T23",
+    ]  # fmt: skip
+    table = dataset.dataset(tmp_path / "ds", partitioning="hive").to_table()
+    assert table.num_rows == 8 and {"capture", "hour", "frame.number"} <= set(table.column_names)
+    assert sorted(table.filter(pa.compute.field("capture") == "a.pcap")["frame.number"].to_pylist()) == [1, 2, 3, 4, 5, 6]
+
+
+@NEEDS_DUCKDB
+def test_duckdb_and_pandas(captures: Path, tmp_path: Path) -> None:
+    import duckdb
+
+    export(tmp_path / "ds", captures, by="hour,capture")
+    source = f"read_parquet('{tmp_path}/ds/**/*.parquet', hive_partitioning=true)"
+    counts = duckdb.sql(f"select hour, capture, count(*) from {source} group by all order by all").fetchall()
+    assert counts == [("2023-11-14T22", "a.pcap", 3), ("2023-11-14T23", "a.pcap", 3), ("2023-11-14T23", "b.pcap", 2)]
+    if find_spec("pandas") is not None:
+        import pandas
+
+        assert len(pandas.read_parquet(tmp_path / "ds")) == 8
+
+
+def test_growing(captures: Path, tmp_path: Path) -> None:
+    export(tmp_path / "ds", captures / "a.pcap")
+    before = files(tmp_path / "ds")
+    export(tmp_path / "ds", captures / "a.pcap")
+    assert files(tmp_path / "ds") == before, "the same rows again change nothing"
+    export(tmp_path / "ds", captures / "b.pcap")
+    assert len(files(tmp_path / "ds")) == 3 and set(before) < set(files(tmp_path / "ds"))
+
+
+def test_equal_rows_of_two_captures_are_both_kept(captures: Path, tmp_path: Path) -> None:
+    shutil.copy(captures / "b.pcap", captures / "c.pcap")
+    export(tmp_path / "ds", captures / "b.pcap", captures / "c.pcap", by="hour", more=("-e", "bth.opcode"))
+    assert len(files(tmp_path / "ds")) == 2
+
+
+def test_a_set_and_a_day(captures: Path, tmp_path: Path) -> None:
+    for number, name in enumerate(("a", "b")):
+        shutil.move(captures / f"{name}.pcap", captures / f"c_0000{number}_20231114220000.pcap")
+    export(tmp_path / "ds", captures, by="capture,day", more=("--set", "-e", "bth.psn"))
+    (found,) = files(tmp_path / "ds")
+    assert found.startswith("capture=c_%2A.pcap/day=2023-11-14/")
+    assert dataset.dataset(tmp_path / "ds", partitioning="hive").to_table()["capture"].to_pylist() == ["c_*.pcap"] * 8
+
+
+def test_a_capture_that_cannot_be_read_leaves_the_others(captures: Path, tmp_path: Path) -> None:
+    (captures / "broken.pcap").write_bytes(b"no capture")
+    done = run("export", str(captures), "--to", str(tmp_path / "ds"), "--partition-by", "capture", text=True)
+    assert done.returncode == 2 and "broken.pcap: not a capture" in done.stderr
+    assert len(files(tmp_path / "ds")) == 2
+
+
+def test_nothing_is_left_of_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ibdissect.export import partitions
+
+    batch = pa.record_batch({"x": [1, 2, 3]})
+    with pytest.raises(RuntimeError), partitions.Partitions(str(tmp_path), ("hour",), batch.schema, "a") as made:
+        made.add(batch, np.array([START, START + HOUR, START], np.int64))
+        raise RuntimeError
+    assert files(tmp_path) == []
+    monkeypatch.setattr(partitions, "MAX_OPEN", 1)
+    with partitions.Partitions(str(tmp_path), ("hour",), batch.schema, "a") as made:
+        made.add(batch, np.array([START, START + HOUR, START], np.int64))
+    assert len(files(tmp_path)) == 3, "one hour in two files"
+    monkeypatch.setattr(partitions, "MAX_FILES", 1)
+    with pytest.raises(CaptureError, match="more than 1 files"), partitions.Partitions(str(tmp_path), ("hour",), batch.schema, "b") as made:
+        made.add(batch, np.array([START, START + HOUR, START], np.int64))
+
+
+@pytest.mark.parametrize(("words", "said"), [(("week",), "names something else"), (("hour", "--findings"), "for the columns of frames")])
+def test_refusals(words: tuple[str, ...], said: str, captures: Path, tmp_path: Path) -> None:
+    done = run("export", str(captures), "--to", str(tmp_path / "ds"), "--partition-by", *words, text=True)
+    assert done.returncode == 2 and said in done.stderr
