@@ -90,7 +90,7 @@ AT_MOST = 106
 TOPICS = {
     ".": (
         "bad_input captures coverage docs floods guides hostile hostile_pcapng hostile_places hostile_world "
-        "integrations interrupts limits packaging plugin_docs plugin_package plugin_places secrets secrets_more "
+        "integrations interrupts limits packaging plugin_docs plugin_package plugin_places python_reference secrets secrets_more "
         "tutorial windows work"
     ),
     "capture": "window_memory",
