@@ -256,7 +256,7 @@ class FieldLines(_Plain):
         texts = self._shown(run)
         if self.presenter.show_keys:
             return texts
-        hidden = named_values.tells_key(table, run).tolist()
+        hidden = named_values.reveals_key(table, run).tolist()
         return ["*" * len(text) if hide else text for text, hide in zip(texts, hidden, strict=True)]
 
     def _shown(self, run: named_values.Run) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.table.compare import Network, computed
-from ibdissect.table.cut_keys import tells, without_keys
+from ibdissect.table.cut_keys import hidden_checksums, without_keys
 from ibdissect.table.mask import Judge
 from ibdissect.table.series import Blobs, Numbers, Series, Values, alike, blobs_of, constant, joined, pairs
 from ibdissect.wire.spec import Field
@@ -80,7 +80,7 @@ class Named(Operand, frozen=True):
             return found
         assert isinstance(found, Numbers)
         rows = found.rows if judge.rows is None else judge.rows[found.rows]
-        return found.pick(np.flatnonzero(~tells(judge.table, rows, found.values)))
+        return found.pick(np.flatnonzero(~hidden_checksums(judge.table, rows, found.values)))
 
 
 class Part(Operand, frozen=True):

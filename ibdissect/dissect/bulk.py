@@ -253,7 +253,7 @@ class JsonLines:
                 return "%s", [list(map(self._texts(field, item).__getitem__, values))]
             return "%s", [[_bytes_json(self.presenter, item, value) for value in values]]
         if item.covered_secrets:
-            shown = (self.presenter.present(field, value, tells=True) for value in rows.numbers(item))
+            shown = (self.presenter.present(field, value, reveals=True) for value in rows.numbers(item))
             return "%s", [[f'{json.dumps(plain)}, "text": {quoted(text)}' for plain, text in shown]]
         values = rows.cut(item, item.byte, item.byte + item.length) if item.kind in OPAQUE else rows.numbers(item)
         known = self._texts(field, item)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.errors import FilterError
-from ibdissect.table.cut_keys import cut_keys, tells, with_keys
+from ibdissect.table.cut_keys import cut_keys, hidden_checksums, with_keys
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.secrets import keys_of, secret_fields
 from ibdissect.table.table import ChunkTable
@@ -85,11 +85,11 @@ def runs(table: ChunkTable, fields: tuple[Field[Any], ...]) -> Iterator[Run]:
         yield Run(field, rows, at, values)
 
 
-def tells_key(table: ChunkTable, run: Run) -> Bool:
+def reveals_key(table: ChunkTable, run: Run) -> Bool:
     """Which entries contain, may contain (cut record) or reveal bytes of a key that another field shows, bool[k]."""
     field = run.field
     if field.holds == "checksum":
-        return tells(table, run.rows, np.asarray(run.values))
+        return hidden_checksums(table, run.rows, np.asarray(run.values))
     if field.kind not in ("raw", "rest", "pad"):
         return np.zeros(len(run.rows), np.bool_)
     starts, stops = table.once(_key_bytes)

@@ -206,7 +206,7 @@ class _Maker(Record):
                 node.masked = tuple((low, min(high, length)) for low, high in item.covered_secrets)
             node.text = item.title or node.text
         else:
-            node.value, node.text = self.presenter.present(item.field, self.read(item), tells=bool(item.covered_secrets))
+            node.value, node.text = self.presenter.present(item.field, self.read(item), reveals=bool(item.covered_secrets))
             if node.value is None:
                 node.masked = ((0, length),)
         if item.field in NAMES:

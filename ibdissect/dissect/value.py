@@ -24,9 +24,9 @@ class Presenter:
     def __init__(self, masker: Masker | None = None, *, show_keys: bool = False) -> None:
         self.masker, self.show_keys = masker, show_keys
 
-    def present(self, field: Field[Any], value: Any, *, tells: bool = False) -> tuple[Any, str]:
-        """Plain value and text; None and `M_Key#3` for a masked key. `tells`: it is a checksum that would reveal a key."""
-        if tells and value and not self.show_keys:
+    def present(self, field: Field[Any], value: Any, *, reveals: bool = False) -> tuple[Any, str]:
+        """Plain value and text; None and `M_Key#3` for a masked key. `reveals`: it is a checksum that would reveal a key."""
+        if reveals and value and not self.show_keys:
             return None, TELLS
         if field.secret and not self.show_keys:
             number = int.from_bytes(value, "big") if isinstance(value, bytes) else value

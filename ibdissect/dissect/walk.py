@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct as Record
 from msgspec.structs import replace
 
-from ibdissect.table.cut_keys import any_set, cut_keys, cut_messages, telltale, with_keys
+from ibdissect.table.cut_keys import any_set, cut_keys, cut_messages, revealing_rows, with_keys
 from ibdissect.table.locate import EXTENDED_STRUCTS, Int
 from ibdissect.table.rows import U64, mix
 from ibdissect.table.table import HEADERS, ChunkTable
@@ -191,7 +191,7 @@ class Walk:
         pieces = np.array([*(p.struct is SARecordPiece for p in self.kinds), *[False] * len(LEFT_OVER)])[kind]
         forms = np.array([*map(_is_open, self.kinds), *[False] * len(LEFT_OVER)])[kind]
         sums = np.array([*(any(f.holds == "checksum" for f in p.struct.fields) for p in self.kinds), *[False] * len(LEFT_OVER)])[kind]
-        hide = sums & self.table.once(telltale)[rows]
+        hide = sums & self.table.once(revealing_rows)[rows]
         if pieces.any():
             hide |= pieces & with_keys(self.table)[rows]
         if forms.any():
@@ -263,7 +263,7 @@ class Walk:
             stop = np.where(both, payload_end, stop)
         keep = (sort != _UNUSED) | any_set(self.table.chunk.data, at, stop)
         hide = np.where(sort == _PAYLOAD, cut_messages(self.table)[row], (cut_keys(self.table) | stale)[row])
-        hide |= (sort == _TRAILER) & self.table.once(telltale)[row]
+        hide |= (sort == _TRAILER) & self.table.once(revealing_rows)[row]
         hide &= (located.at("bth")[row] >= 0) | (stop - at > BTH.size)  # a BTH contains no key
         sort = np.where(hide, _HIDDEN[sort], sort)
         yield sort[keep] + self.count, row[keep], at[keep], stop[keep]

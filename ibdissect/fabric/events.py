@@ -90,10 +90,6 @@ class SmSeen(FabricEvent, frozen=True):
     sm: Sm
     before: int | None
     priority_before: int
-    count_before: int
-    """Previous ActCount."""
-    seen_before: int
-    """Frame of its previous SMInfo; 0 when first seen."""
     mad: int
 
 

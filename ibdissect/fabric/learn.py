@@ -277,7 +277,7 @@ class Learner:
         guid, priority, state, count = facts
         sm = self.subnet.sm(guid)
         before = sm.state if sm.frame > 0 else None
-        was, last = sm.priority, sm.frame
+        was = sm.priority
         port = hop.node.manager(hop.entered)
         changed = before != state or was != priority
         if before != state:
@@ -287,7 +287,7 @@ class Learner:
         sm.shown.learn((state, priority), smp.frame)
         sm.lid = port.lid if port is not None else 0
         if changed or count < counted:
-            self.out.append(SmSeen(smp.frame, smp.time_ns, sm, before, was, counted, last, int(smps.mad[smp.i])))
+            self.out.append(SmSeen(smp.frame, smp.time_ns, sm, before, was, int(smps.mad[smp.i])))
 
     def _vendor_page(self, smps: Smps, smp: Smp, hop: Hop) -> None:
         port = hop.node.manager(hop.entered)

@@ -219,6 +219,6 @@ class Rows:
             assert not isinstance(run.values, list)
             hidden = must_mask(field, run.values)
         else:
-            hidden = named_values.tells_key(table, run)
+            hidden = named_values.reveals_key(table, run)
         self.masked += int(np.count_nonzero(hidden))
         return hidden

@@ -28,7 +28,7 @@ def without_keys(table: ChunkTable) -> npt.NDArray[np.uint8]:
     for field in secret_fields(table.catalog):
         at = keys_of(table, field)[1]
         data[at[:, None] + np.arange((field.bits * field.count + 7) // 8)] = 0
-    told = table.once(telltale)
+    told = table.once(revealing_rows)
     for field in checksum_fields(table.catalog):
         assert field.owner is not None
         found = table.occurrences(field.owner)
@@ -52,7 +52,7 @@ def without_keys(table: ChunkTable) -> npt.NDArray[np.uint8]:
     return data
 
 
-def telltale(table: ChunkTable) -> Bool:
+def revealing_rows(table: ChunkTable) -> Bool:
     """Rows whose checksums would reveal a hidden key: a CRC is linear, so it and the other bytes give 32 bits of the key. bool[n]"""
     found: Bool = cut_keys(table) | cut_messages(table)
     found[_pieces(table)[0]] = True
@@ -64,9 +64,9 @@ def telltale(table: ChunkTable) -> Bool:
     return found
 
 
-def tells(table: ChunkTable, rows: Int, values: npt.NDArray[Any]) -> Bool:
+def hidden_checksums(table: ChunkTable, rows: Int, values: npt.NDArray[Any]) -> Bool:
     """Which checksums of these rows are hidden, bool[k]; 0 means no checksum and is shown."""
-    hidden: Bool = table.once(telltale)[rows] & (values != 0)
+    hidden: Bool = table.once(revealing_rows)[rows] & (values != 0)
     return hidden
 
 

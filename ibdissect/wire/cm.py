@@ -204,7 +204,7 @@ class REP(Struct):
 
 
 class RTU(Struct):
-    """Ready to use: the connection stands."""
+    """Ready to use: the connection is established."""
 
     key, section, size = "cm.rtu", "IBA 12.6.9; kernel ibta_vol1_c12.h table 111; python-rdma CMRTU", 232
     carried_by = (Mad(CLASS, RTU_ID),)
