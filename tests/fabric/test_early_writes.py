@@ -1,4 +1,4 @@
-"""Are requests in front of what tells about their port's M_Key judged by it, once, for every port and sender?"""
+"""Are requests sent before their port showed its M_Key judged by it, once, for every port and sender?"""
 
 from __future__ import annotations
 

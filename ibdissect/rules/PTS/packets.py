@@ -89,7 +89,8 @@ class NotificationLost(PointRule):
 
     Give CNPs a strict priority of their own at the switches between both points, and check that no ACL or policer drops it.
 
-    A marked flow whose CNP one point has and the next one lacks, as in PTS001. An `info` where the loss is likely but not proved.
+    A CNP that one point has and the next one lacks, with the proof that PTS001 needs. An `info` where the loss is likely but not
+    proved.
     """
 
     code, name, severity = "PTS005", "cnp-lost-between-points", WARNING
