@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ibdissect.capture.scattered import gather
 from ibdissect.flow.exchanges import Name
-from ibdissect.table.addresses import ends_at, ends_bytes
+from ibdissect.table.addresses import End, ends_bytes, ends_of
 from ibdissect.table.locate import EXTENDED_AT
 from ibdissect.table.rows import groups
 from ibdissect.table.table import ChunkTable
@@ -83,7 +83,10 @@ class Flows:
         keys = np.pad(keys, ((0, 0), (-keys.shape[1] % 8, 0)))
         first, group = groups(list(keys.view(np.uint64).T))
         packets, octets = np.bincount(group).tolist(), np.bincount(group, chunk.length[rows]).astype(np.int64).tolist()
-        flows = [self._flow(keys[i].tobytes(), table, int(rows[i])) for i in first.tolist()]
+        names = [key.tobytes() for key in keys[first]]
+        new = rows[first[[name not in self.flows for name in names]]]
+        ends = dict(zip(new.tolist(), ends_of(table, new), strict=True))
+        flows = [self._flow(name, table, row, ends) for name, row in zip(names, rows[first].tolist(), strict=True)]
         for flow, count, size in zip(flows, packets, octets, strict=True):
             flow.packets += count
             flow.octets += size
@@ -92,8 +95,8 @@ class Flows:
         used, counts_ = np.unique(place, return_counts=True)
         self._sparks.reshape(-1)[used] += counts_
 
-    def _flow(self, key: bytes, table: ChunkTable, row: int) -> Flow:
-        """The flow of a key, made when missing; beyond MAX_FLOWS all share one."""
+    def _flow(self, key: bytes, table: ChunkTable, row: int, ends: dict[int, tuple[End, End]]) -> Flow:
+        """The flow of a key, made when missing; beyond MAX_FLOWS all share one. `ends` of the rows of new flows."""
         flow = self.flows.get(key)
         if flow is not None:
             return flow
@@ -101,7 +104,7 @@ class Flows:
         if place >= len(self._sparks):
             self._sparks = np.concatenate([self._sparks, np.zeros_like(self._sparks)])
         if place < MAX_FLOWS:
-            source, destination = ends_at(table, row)
+            source, destination = ends[row]
             service = SERVICES.get(key[-1], f"0x{key[-1]:x}")
             sender = int.from_bytes(key[-7:-4], "big") if key[-8] else -1
             flow = Flow(source, destination, int.from_bytes(key[-4:-1], "big"), service, sender, place=place, first_frame=frame)
