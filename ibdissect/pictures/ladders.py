@@ -9,8 +9,8 @@ from msgspec import Struct as Record
 
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.lint.finding import Finding
-from ibdissect.study.capture_model import Line
 from ibdissect.study.conversations import conversation_filter
+from ibdissect.study.ladder import AGAIN, MAX_ENDS, Ladder, Step
 from ibdissect.study.number_text import duration
 from ibdissect.study.related_frames import filter_for_frame
 
@@ -21,11 +21,12 @@ SHOWN = 4
 """Ladders of a capture."""
 BEFORE, ALL = 6, 20
 """Packets drawn before the one that matters, and in all."""
+TOLD = 200
+"""Packets before those drawn that say which of them were sent before."""
 REACH = 1 << 14
 """Frames before and behind it in which packets of its conversation are looked for."""
 LEFT, RIGHT, STEP, TOP = 150, 790, 26, 44
 """Where the first and the last end stand, the distance of packets, and the first packet, in pixels."""
-MOST_ENDS = 6
 TEXT = 92
 """Characters of a packet's line."""
 
@@ -42,10 +43,11 @@ class Arrow(Record):
     level: str
     """Severity of its worst finding; empty without one."""
     title: str
+    """What is wrong, and the rules that say so."""
     again: bool
 
 
-class Ladder(Record):
+class Drawn(Record):
     """The packets around the one that matters."""
 
     title: str
@@ -55,12 +57,12 @@ class Ladder(Record):
     height: float
 
 
-def ladders(portrait: Portrait) -> list[Ladder]:
+def ladders(portrait: Portrait) -> list[Drawn]:
     """The conversations of the worst findings, then those in which most went wrong."""
-    made: dict[str, Ladder] = {}
+    made: dict[str, Drawn] = {}
     for title, text, frame in _wanted(portrait):
-        if text not in made and (lines := _lines(portrait, text, frame)):
-            made[text] = _ladder(portrait, title, text, lines)
+        if text not in made and (steps := _steps(portrait, text, frame)):
+            made[text] = _drawn(portrait, title, text, steps)
         if len(made) == SHOWN:
             break
     return list(made.values())
@@ -85,7 +87,7 @@ def _wanted(portrait: Portrait) -> Iterator[tuple[str, str, int]]:
         yield f"{one.service} {one.near} and {one.far}: {said}", conversation_filter(one), min(frames, default=one.first_frame)
 
 
-def _lines(portrait: Portrait, text: str, frame: int) -> list[Line]:
+def _steps(portrait: Portrait, text: str, frame: int) -> list[Step]:
     """The packets that a filter selects around a frame."""
     model = portrait.model
     found = compile_filter(text, model.catalog, first_ns=model.first_ns)
@@ -97,21 +99,26 @@ def _lines(portrait: Portrait, text: str, frame: int) -> list[Line]:
             break
     place = int(np.searchsorted(frames, frame))
     start = max(min(place - BEFORE, len(frames) - ALL), 0)
-    return model.lines(frames[start : start + ALL])
+    shown = frames[start : start + ALL]
+    if not shown:
+        return []
+    told = [*frames[max(start - TOLD, 0) : start], *shown]
+    ladder = Ladder(model.presenter(told[-1]))
+    ladder.feed(model.table(told), np.arange(len(told)), told)
+    return ladder.steps[-len(shown) :]
 
 
-def _ladder(portrait: Portrait, title: str, text: str, lines: list[Line]) -> Ladder:
-    names = list(dict.fromkeys(name for line in lines for name in (line.source, line.destination) if name))[:MOST_ENDS]
+def _drawn(portrait: Portrait, title: str, text: str, steps: list[Step]) -> Drawn:
+    names = list(dict.fromkeys(name for step in steps for name in (step.source, step.destination) if name))[:MAX_ENDS]
     width = (RIGHT - LEFT) / max(len(names) - 1, 1)
     at = {name: LEFT + i * width for i, name in enumerate(names)}
     arrows, findings = [], portrait.model.findings
-    for i, line in enumerate(lines):
-        x1, x2 = at.get(line.source, LEFT), at.get(line.destination, RIGHT)
-        worst, codes = findings.worst(line.frame), dict.fromkeys(findings.codes(line.frame, 1).get(line.frame, ()))
-        said = f"{line.info}" if len(line.info) <= TEXT else line.info[: TEXT - 1] + "…"
-        when = duration(line.time_ns - lines[i - 1].time_ns) if i else ""
+    for i, step in enumerate(steps):
+        x1, x2 = at.get(step.source, LEFT), at.get(step.destination, RIGHT)
+        worst, codes = findings.worst(step.frame), dict.fromkeys(findings.codes(step.frame, 1).get(step.frame, ()))
+        said = step.label if len(step.label) <= TEXT else step.label[: TEXT - 1] + "…"
         arrows.append(Arrow(
-            line.frame, f"+{when}" if when else "", x1, x2, TOP + i * STEP, said, worst.value if worst is not None else "",
-            ", ".join(codes), line.frame in portrait.study.repeated,
+            step.frame, f"+{duration(step.time_ns - steps[i - 1].time_ns)}" if i else "", x1, x2, TOP + i * STEP, said,
+            worst.value if worst is not None else "", ", ".join([*[step.note] * bool(step.note), *codes]), step.mark == AGAIN,
         ))  # fmt: skip
-    return Ladder(title, text, [(x, portrait.name(name)) for name, x in at.items()], arrows, TOP + len(lines) * STEP)
+    return Drawn(title, text, [(x, portrait.name(name)) for name, x in at.items()], arrows, TOP + len(steps) * STEP)

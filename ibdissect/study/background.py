@@ -217,11 +217,6 @@ class Study:
         )  # fmt: skip
 
     @property
-    def streams(self) -> Streams:
-        """Streams of packets so far; another thread adds to them."""
-        return self._streams
-
-    @property
     def subnet(self) -> Subnet:
         """The subnet as learnt so far; another thread goes on teaching it."""
         return self._follower.subnet

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ibdissect.pictures.conversations import asked, talks, trouble, troubled
+from ibdissect.pictures.conversations import asked, latencies, talks, trouble, troubled
 from tests.study import made
 
 from .looks import portrait
@@ -17,6 +17,12 @@ def test_latency_of_a_clean_conversation(repo: Path) -> None:
     assert talk.near.endswith("QP 0x000011") or talk.far.endswith("QP 0x000011")
     assert all(talk.times) and talk.nanoseconds == sorted(talk.nanoseconds) and talk.nanoseconds[0] > 0
     assert len(talk.spark.split()) == 64
+    messages = found.model.answers.messages
+    assert messages is not None and latencies(None, []) == {}
+    columns = messages.columns()
+    known = columns.latency_ns[(columns.place >= 0) & (columns.latency_ns >= 0)]
+    times = latencies(messages, [talk.one])[0]
+    assert (times.count, times.least, times.most) == (len(known), known.min(), known.max())
 
 
 def test_the_worst_comes_first(tmp_path: Path) -> None:
