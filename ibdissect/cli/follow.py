@@ -23,15 +23,16 @@ def command(capture: str, frame: int, form: str, only: bool, common: Common) -> 
     Each PSN is printed once, however often it was sent; keys are masked. `>` goes the way of FRAME's request, `<` comes back.
     """
     from ibdissect.dissect.named_values import MESSAGE_NAMES
-    from ibdissect.study.payload import as_text, followed
+    from ibdissect.study.payload import MAX_FOLLOWED, MAX_MESSAGES, as_text, followed
 
     with opened_capture(capture, common) as opened:
         messages = opened.answers(MESSAGE_NAMES).messages
         assert messages is not None
-        found = followed(messages, frame, opened.table_at, opened.presenter())
+        found = followed(messages, frame, opened.table_at, show_keys=common.show_keys)
         if found is None:
             raise ConfigError("FRAME", str(frame), "belongs to no RDMA message", hint="show -Y ibdissect.message.bytes lists some")
         paint = common.paint(sys.stdout)
+        common.tell(f"{len(found)} messages, at most {MAX_MESSAGES} and {MAX_FOLLOWED >> 20} MiB before and behind that of frame {frame}")
         for said in found:
             if said.asked or not only:
                 click.echo(paint(f"{'>' if said.forward else '<'} {said.title}", "path"))

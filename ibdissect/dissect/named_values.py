@@ -92,7 +92,7 @@ def reveals_key(table: ChunkTable, run: Run) -> Bool:
         return hidden_checksums(table, run.rows, np.asarray(run.values))
     if field.kind not in ("raw", "rest", "pad"):
         return np.zeros(len(run.rows), np.bool_)
-    starts, stops = table.once(_key_bytes)
+    starts, stops = table.once(key_bytes)
     lengths = np.array([len(value) for value in run.values], np.int64) if isinstance(run.values, list) else (field.bits + 7) // 8
     hidden: Bool = np.searchsorted(starts, run.at + lengths) > np.searchsorted(stops, run.at, side="right")
     if field.kind == "rest":
@@ -102,7 +102,7 @@ def reveals_key(table: ChunkTable, run: Run) -> Bool:
     return hidden
 
 
-def _key_bytes(table: ChunkTable) -> tuple[Int, Int]:
+def key_bytes(table: ChunkTable) -> tuple[Int, Int]:
     """Where keys start and end in the chunk's data, each sorted."""
     starts, stops = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for field in secret_fields(table.catalog):

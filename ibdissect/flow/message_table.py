@@ -83,7 +83,8 @@ class MessageTable:
     def packets_of(self, index: int) -> tuple[Int, Int]:
         """Frames of a message of `columns`, ascending, and their places: equal places are copies, or a request and its response."""
         every, frames, places = self._all()
-        mine = (places >= every.place[index]) & (places < every.next[index])
+        low, high = np.searchsorted(frames, (every.first_frame[index], every.last_frame[index] + 1))
+        mine = np.flatnonzero((places[low:high] >= every.place[index]) & (places[low:high] < every.next[index])) + low
         return frames[mine], places[mine]
 
     def conversation(self, index: int) -> Int:

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ibdissect.dissect.named_values import MESSAGE_KINDS
-from ibdissect.dissect.tree import dissect_row
-from ibdissect.dissect.value import Presenter
+from ibdissect.dissect.named_values import MESSAGE_KINDS, key_bytes
 from ibdissect.flow.message_table import MessageTable
 from ibdissect.flow.stream_packets import IS_RESPONSE
+from ibdissect.table.cut_keys import cut_keys
 from ibdissect.table.table import ChunkTable
 
 MAX_FOLLOWED = 1 << 20
 """Payload bytes that are put together, from the message of the frame that was asked about; and as many before it."""
+MAX_MESSAGES = 500
+"""Messages before the asked one, and behind it."""
 WIDTH = 16
 FORMS = ("hex", "ascii", "raw")
 """How payloads can be shown."""
@@ -56,7 +57,7 @@ class Said:
         return bytes(data)
 
 
-def followed(messages: MessageTable, frame: int, tables: Tables, presenter: Presenter) -> list[Said] | None:
+def followed(messages: MessageTable, frame: int, tables: Tables, *, show_keys: bool) -> list[Said] | None:
     """The messages of the queue pairs of a frame, in order; None if the frame belongs to no message with a payload."""
     every = messages.columns()
     at = messages.message_of(frame)
@@ -64,40 +65,46 @@ def followed(messages: MessageTable, frame: int, tables: Tables, presenter: Pres
         return None
     asked = messages.ends_of(int(every.place[at])).source
     mine = messages.conversation(at)
-    size = np.cumsum(np.maximum(every.bytes[mine], 0))
-    here = size[np.flatnonzero(mine == at)[0]]
-    mine = mine[(size > here - MAX_FOLLOWED) & (size <= here + MAX_FOLLOWED)]
+    size, here = np.cumsum(np.maximum(every.bytes[mine], 0)), int(np.flatnonzero(mine == at)[0])
+    first = max(here - MAX_MESSAGES, int(np.searchsorted(size, size[here] - MAX_FOLLOWED)))
+    mine = mine[first : min(here + MAX_MESSAGES, int(np.searchsorted(size, size[here] + MAX_FOLLOWED)) + 1)]
+    packets = [messages.packets_of(index) for index in mine.tolist()]
+    frames = np.unique(np.concatenate([one for one, _ in packets]))
+    table = tables(frames.tolist())
     found = []
-    for index in mine.tolist():
+    for index, (some, places) in zip(mine.tolist(), packets, strict=True):
         kind, ends = MESSAGE_KINDS[every.kind[index]], messages.ends_of(int(every.place[index]))
         source, destination = (ends.destination, ends.source) if kind == "READ" else (ends.source, ends.destination)
         said = Said(
             kind, str(source), str(destination), source == asked, int(every.first_frame[index]), int(every.last_frame[index]),
             bool(every.complete[index]), index == at,
         )  # fmt: skip
-        frames, places = messages.packets_of(index)
-        _fill(said, tables(frames.tolist()), places.tolist(), presenter)
+        _fill(said, table, np.searchsorted(frames, some).tolist(), places.tolist(), show_keys=show_keys)
         found.append(said)
     return found
 
 
-def _fill(said: Said, table: ChunkTable, places: list[int], presenter: Presenter) -> None:
+def _fill(said: Said, table: ChunkTable, rows: list[int], places: list[int], *, show_keys: bool) -> None:
     """Put the payloads of a message's packets together: the first copy of each PSN that goes the way of the data, in order of PSNs."""
     located, first = table.located, dict[int, int]()
     payload, end = located.at("payload"), located.payload_end
-    for row, place in enumerate(places):
+    for row, place in zip(rows, places, strict=True):
         if payload[row] >= 0 and end[row] > payload[row] and bool(IS_RESPONSE[located.opcode[row]]) == (said.kind == "READ"):
             first.setdefault(place, row)
     for _, row in sorted(first.items()):
-        start, low = len(said.data), int(payload[row])
-        said.data += table.chunk.data[low : int(end[row])].tobytes()
-        if presenter.show_keys:
-            continue
-        at = low - int(table.chunk.offset[row])
-        size = len(said.data) - start
-        for a, b in dissect_row(table, row, presenter).secret_bytes:
-            if a < at + size and b > at:
-                said.hidden.append((start + max(a - at, 0), start + min(b - at, size)))
+        start, low, high = len(said.data), int(payload[row]), int(end[row])
+        said.data += table.chunk.data[low:high].tobytes()
+        if not show_keys:
+            said.hidden += [(start + a - low, start + b - low) for a, b in _keys(table, row, low, high)]
+
+
+def _keys(table: ChunkTable, row: int, low: int, high: int) -> list[tuple[int, int]]:
+    """Where keys, or bytes that may belong to one, stand between two places of the chunk's data."""
+    if cut_keys(table)[row]:
+        return [(low, high)]
+    starts, stops = table.once(key_bytes)
+    some = slice(int(np.searchsorted(stops, low, side="right")), int(np.searchsorted(starts, high)))
+    return [(max(a, low), min(b, high)) for a, b in zip(starts[some].tolist(), stops[some].tolist(), strict=True)]
 
 
 def as_text(said: Said, form: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ def said_in(path: Path, frame: int, *, show_keys: bool = False) -> list[Said] | 
     with ibdissect.open(str(path), show_keys=show_keys) as capture:
         messages = capture.answers(MESSAGE_NAMES).messages
         assert messages is not None
-        return followed(messages, frame, capture.table_at, capture.presenter())
+        return followed(messages, frame, capture.table_at, show_keys=show_keys)
 
 
 def write(psn: int, opcode: int, text: bytes) -> bytes:

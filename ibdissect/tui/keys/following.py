@@ -80,7 +80,7 @@ class Following:
             found = find_transfer(app.model, frame, wanted)
             messages, model = app.model.answers.messages, app.model
             assert messages is not None
-            said = followed(messages, frame, model.table, model.presenter(model.index.frames)) if found is None else None
+            said = followed(messages, frame, model.table, show_keys=model.show_keys) if found is None else None
             if wanted():
                 app.call_later(self._transfer_found, frame, found, said)
 

@@ -67,7 +67,7 @@ class PayloadScreen(Screen[int | None]):
 
     def compose(self) -> ComposeResult:
         size = octets(sum(len(said.data) for said in self.found))
-        yield Static(f" Payload   {number(len(self.found))} messages, {size}", classes="screen-title", markup=False)
+        yield Static(f" Payload   {number(len(self.found))} messages around the frame's, {size}", classes="screen-title", markup=False)
         yield PayloadList(self.found)
         yield Static(" x hex, ASCII, raw · w saves · Enter goes to the message · Esc back", classes="screen-keys", markup=False)
 

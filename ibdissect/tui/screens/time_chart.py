@@ -149,9 +149,8 @@ class TimeChartScreen(Screen[tuple[str, int | None] | None]):
         yield self.view
         yield Static("", id="chart-at", markup=False)
         yield Static(
-            " ← → cursor · Space brush · Enter filters by its time · g goes to the frame · + - 0 zoom · b bytes · a d filters · Esc back",
-            classes="screen-keys", markup=False,
-        )  # fmt: skip
+            " ← → move · Space brush · Enter filter · g go · + - 0 zoom · b bytes · a d curves · Esc", classes="screen-keys", markup=False
+        )
 
     def on_mount(self) -> None:
         self.view.focus()
