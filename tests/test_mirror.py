@@ -22,7 +22,7 @@ TESTED_BY_OTHERS = {
     ),
     "cli": (
         "tests/cli/test_main.py, test_refusals.py and tests/test_docs.py run the commands",
-        "annotate browser common engines export fields frames interrupted frame_selection output scapy_text scrub sql tui",
+        "annotate browser common engines export fields frames interrupted frame_selection output scapy_text scrub sql",
     ),
     "dfilter": (
         "tests/dfilter/test_compile.py, test_corners.py, test_recorded.py and test_tshark.py put filters through all of it",

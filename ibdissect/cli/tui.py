@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import subprocess
 import sys
 from typing import IO, Any
 
@@ -15,16 +17,21 @@ from ibdissect.errors import CaptureError
 
 
 @click.command(short_help="Open a capture in the terminal UI.")
-@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE")
+@click.argument("captures", nargs=-1, metavar="CAPTURE")
+@click.option("--live", metavar="COMMAND", help="Show what this command captures: tcpdump -U -i eth0 -w - udp port 4791.")
 @set_option
 @click.option("--follow", is_flag=True, help="Go on reading while the file grows; with --set also the files after it.")
 @common_options
-def command(captures: tuple[str, ...], as_set: bool, follow: bool, common: Common) -> None:
-    """Browse CAPTURE (a file, or `-` for a pipe). Press ? for the keys.
+def command(captures: tuple[str, ...], live: str | None, as_set: bool, follow: bool, common: Common) -> None:
+    """Browse CAPTURE (a file, or `-` for a pipe), or what the command of --live writes to its standard output. Press ? for the keys.
+
+    The command of --live is started without a shell, and ends with the screen.
 
     Exit status 2: the capture cannot be opened, or standard output is not a terminal (use `ibdissect show` instead).
     """
-    capture = source_of(captures, as_set)
+    if bool(captures) == (live is not None):
+        raise click.UsageError("name a capture, or a command with --live")
+    capture = source_of(captures, as_set) if captures else "-"
     in_browser = os.environ.get("TEXTUAL_DRIVER", "").startswith("textual.drivers.web_driver:")  # started by `ibdissect serve`
     if not sys.stdout.isatty() and not in_browser:
         name = shown(str(capture))
@@ -43,9 +50,16 @@ def command(captures: tuple[str, ...], as_set: bool, follow: bool, common: Commo
     from ibdissect.tui.app import TuiApp
     from ibdissect.tui.drivers import BrowserDriver, TerminalDriver, hang_up_with_terminal
 
-    source = standard_input() if capture == "-" else capture
+    process = started(live) if live is not None else None
+    source = process.stdout if process is not None else standard_input() if capture == "-" else capture
     hang_up_with_terminal()
-    model = CaptureModel(source, catalog=catalog, show_keys=common.show_keys, follow=follow)
+    try:
+        assert source is not None
+        model = CaptureModel(source, catalog=catalog, show_keys=common.show_keys, follow=follow)
+    except CaptureError as error:
+        raise (error if process is None else CaptureError(shown(live or ""), f"it wrote no capture{ended(process)}")) from error
+    if live is not None:
+        model.path = shown(live)
     if not in_browser:
         _terminal_for_output()
     # Keep computing threads from delaying the thread that draws.
@@ -61,6 +75,32 @@ def command(captures: tuple[str, ...], as_set: bool, follow: bool, common: Commo
         app.run()
     finally:
         model.close()
+        if process is not None:
+            ended(process)
+
+
+def started(command: str) -> subprocess.Popen[bytes]:
+    """The user's own command, without a shell; its messages, which would be written over the screen, are dropped.
+
+    Raises CaptureError when it cannot be started.
+    """
+    try:
+        words = shlex.split(command)
+        return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0)
+    except (OSError, ValueError, IndexError) as error:
+        raise CaptureError(shown(command), f"it cannot be started: {error}") from error
+
+
+def ended(process: subprocess.Popen[bytes]) -> str:
+    """End the command; returns how it ended if it did so by itself."""
+    status = process.poll()
+    process.terminate()
+    try:
+        process.wait(2)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    return f" (exit status {status})" if status else ""
 
 
 def standard_input() -> IO[bytes]:

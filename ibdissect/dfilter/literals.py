@@ -126,7 +126,7 @@ def _number(text: str, source: Source | None) -> int:
         return number
     if source is not None and ":" in text:
         return _number_of_bytes(text, source)
-    if source is not None and source.values and not text[0].isdigit():
+    if source is not None and (source.values or source.numbers) and not text[0].isdigit():
         return _named(text, source)
     raise BadLiteral(f'"{text}" is not a number', _number_hint(text))
 
@@ -155,13 +155,15 @@ def _number_hint(text: str) -> str:
 def _named(text: str, source: Source) -> int:
     """The number of a value name; case and punctuation are ignored because Wireshark writes "Get()"."""
     known = {_letters(name): number for number, name in source.values.items()}
+    known |= {_letters(name): number for name, number in source.numbers.items()}
+    spelled = {_letters(name): name for name in (*source.values.values(), *source.numbers)}
     wanted = _letters(text)
     if wanted in known:
         return known[wanted]
     import difflib
 
     near = difflib.get_close_matches(wanted, known, 3, 0.5)
-    said = ", ".join(f'"{source.values[known[name]]}"' for name in near)
+    said = ", ".join(f'"{spelled[name]}"' for name in near)
     raise BadLiteral(f'"{text}" is not a name of a value of {source.name}', f"did you mean {said}" if said else "")
 
 

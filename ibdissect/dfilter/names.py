@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import Any, Literal
 
 from msgspec import Struct as Record
+from msgspec.structs import replace
 
 from ibdissect.dissect.named_values import MESSAGE_KINDS, MESSAGE_NAMES
 from ibdissect.errors import FilterError
@@ -75,7 +77,7 @@ LABELS: Mapping[str, str] = {
     "ibdissect.message.cnps": "Congestion notifications during the message",
     "ibdissect.message.complete": "The capture has all of the message, and its acknowledgement or responses",
     "arp": "ARP", "icmp": "ICMP", "icmpv6": "ICMPv6", "tcp": "TCP",
-    "opa": "An Omni-Path management datagram", "infiniband_link": "A link flow-control packet",
+    "smp": "A subnet management datagram", "opa": "An Omni-Path management datagram", "infiniband_link": "A link flow-control packet",
 }  # fmt: skip
 
 
@@ -93,6 +95,7 @@ MARKS: Mapping[str, Expr] = {
     "arp": _ethertype(0x0806), "tcp": _ip_protocol(6),
     "icmp": Or((Compare("==", encapsulation.IPv4.protocol, 1), Compare("==", ip.InnerIPv4.protocol, 1))),
     "icmpv6": Or((Compare("==", encapsulation.IPv6.next_header, 58), Compare("==", ip.InnerIPv6.next_header, 58))),
+    "smp": Or((Compare("==", MAD.mgmt_class, 0x01), Compare("==", MAD.mgmt_class, 0x81))),
     "opa": Compare("==", MAD.base_version, BASE_VERSION_OPA),
     "infiniband_link": Present(FlowControl),
 }  # fmt: skip
@@ -111,6 +114,8 @@ class Source(Record, frozen=True):
     structs: tuple[StructType, ...] = ()
     mark: Expr | None = None
     whole: bool = False
+    numbers: Mapping[str, int] = MappingProxyType({})
+    """Further names of values: attributes for MAD.attribute_id, without those that mean different numbers."""
 
     @property
     def values(self) -> dict[int, str]:
@@ -142,6 +147,11 @@ class Names:
         structs["sll"] = [encapsulation.SLL, encapsulation.SLL2]
         for name, inner in (("ip", ip.InnerIPv4), ("ipv6", ip.InnerIPv6), ("udp", ip.InnerUDP)):
             structs[name].append(inner)
+        numbers: dict[str, set[int]] = {}
+        for (_, number), found in catalog.attributes.items():
+            for _, struct in found:
+                numbers.setdefault(struct.__name__, set()).add(number)
+        self.attributes = {name: next(iter(found)) for name, found in numbers.items() if len(found) == 1}
         self._structs = {name: tuple(found) for name, found in structs.items()}
 
     def find(self, word: str) -> Source | None:
@@ -154,7 +164,8 @@ class Names:
                 return Source(name.lower(), COMPUTED[name.lower()])
             fields = tuple(field for each in BOTH.get(name, (name,)) for field in self.catalog.names.get(each, ()))
             if fields:
-                return _of_fields(name, fields)
+                source = _of_fields(name, fields)
+                return replace(source, numbers=self.attributes) if fields == (MAD.attribute_id,) else source
             if name in MARKS:
                 return Source(name, "none", mark=MARKS[name])
             structs = self._structs.get(name)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from ibdissect.fabric import Follower
+from ibdissect.fabric.describe import name_of
 from ibdissect.fabric.model import Node
 from ibdissect.fabric.routes import Routes
 from ibdissect.fabric.smps import Smps
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire import numbers
-from ibdissect.wire.text import printable
-
-from .fabric_view import node_name
 
 PERMISSIVE = f"LID {numbers.PERMISSIVE}"
 
@@ -41,4 +39,4 @@ def route_ends(table: ChunkTable, routes: Routes) -> dict[int, tuple[str, str]]:
 
 
 def _name(node: Node | None) -> str:
-    return printable(node_name(node)) if node is not None and node.guid else ""
+    return name_of(node) if node is not None else ""

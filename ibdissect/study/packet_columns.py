@@ -60,7 +60,7 @@ ANSWERS = (
         ("naks", "Msg NAKs"))),
 )  # fmt: skip
 """Columns that the capture as a whole fills; shown when they are asked for."""
-LEAST_INFO = 24
+LEAST_INFO = 16
 GUTTER = 4
 """Mark and finding, in front of the first column."""
 
@@ -124,7 +124,7 @@ def widths(columns: Sequence[Column], wanted: dict[str, int], width: int) -> dic
             # Addresses give way before anything is dropped: a GID is long.
             for key in ("source", "destination"):
                 if key in given and left < least:
-                    less = min(given[key] - min(given[key], BY_KEY[key].least + 6), least - left)
+                    less = min(given[key] - min(given[key], BY_KEY[key].least + 3), least - left)
                     given[key] -= less
                     left += less
         droppable = [column for column in shown if column.drop]

@@ -60,22 +60,36 @@ class SavedColumns:
         self.path = folder / "screen.json" if folder is not None else path
         self.columns: list[str] = []
         """Keys in order; empty: the default ones."""
+        self.look: dict[str, str] = {}
+        """How the screen looks: `theme`, `time`, and the like."""
         self.note = ""
         try:
             text = read_text(self.path)
-            self.columns = _columns(json.loads(text)) if text is not None else []
+            if text is not None:
+                found = json.loads(text)
+                self.columns = _columns(found)
+                self.look = {str(key): value for key, value in found.items() if isinstance(value, str)}
         except (OSError, ValueError, RecursionError) as error:
             self.note = f"the columns of the last run cannot be read: {error}"
 
     def keep_columns(self, keys: list[str]) -> None:
         """Remember these columns."""
         self.columns = keys[:MAX_COLUMNS]
-        replace_text(self.path, json.dumps({"columns": self.columns}, indent=1) + "\n")
+        self._write()
+
+    def keep(self, what: str, value: str) -> None:
+        """Remember how something looks."""
+        if self.look.get(what) != value:
+            self.look[what] = value
+            self._write()
+
+    def _write(self) -> None:
+        replace_text(self.path, json.dumps({"columns": self.columns, **self.look}, indent=1) + "\n")
 
 
 def _columns(found: object) -> list[str]:
     """The columns of a parsed file; ValueError when it is not as we write it."""
-    keys = found.get("columns") if isinstance(found, dict) else None
+    keys = found.get("columns", []) if isinstance(found, dict) else None
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys) or len(keys) > MAX_COLUMNS:
         raise ValueError("it is not what this program writes")
     return list(dict.fromkeys(keys))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from rich.text import Text
+from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import Binding
 from textual.driver import Driver
@@ -33,6 +34,8 @@ from .keys.jumping import Jumping
 from .keys.searching import Searching
 from .main_screen import MainScreen
 from .screens import conversations, fabric, findings_summary, ladder, page, statistics, time_chart
+from .screens.choice import Choice
+from .screens.prompt import Prompt
 
 LOOK = 0.1
 """Seconds between two looks at what the threads have done, while they do something."""
@@ -56,7 +59,7 @@ COMMANDS: tuple[Command, ...] = (
 )
 """Everything that a key of the main screen does: a new screen adds a line here."""
 BY_KEYS = {command.keys: command for command in COMMANDS}
-FILTER = "slash"
+TYPED = ("slash", "g", "ctrl+f")
 """Bound with priority: what is typed right behind it must find the focus moved. Where text is typed, it is text."""
 
 
@@ -67,7 +70,7 @@ class TuiApp(App[None]):
     TITLE = "ibdissect"
     ENABLE_COMMAND_PALETTE = True
     BINDINGS = [
-        Binding(one.keys, f"command('{one.keys}')", one.title, show=False, priority=one.keys == FILTER) for one in COMMANDS
+        Binding(one.keys, f"command('{one.keys}')", one.title, show=False, priority=one.keys in TYPED) for one in COMMANDS
     ]  # fmt: skip
 
     def __init__(
@@ -96,7 +99,8 @@ class TuiApp(App[None]):
     def on_mount(self) -> None:
         for theme in themes.THEMES:
             self.register_theme(theme)
-        self.theme = "ibdissect-dark"
+        wanted = self.memory.look.get("theme", "")
+        self.theme = wanted if wanted in self.available_themes else "ibdissect-dark"
         threading.excepthook = self._thread_failed
         threads.start(lambda: self.model.scan(self.news), "scan")
         # The first rows come first.
@@ -148,14 +152,27 @@ class TuiApp(App[None]):
     # -- keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Where text is typed, "/" is text."""
-        if action == "command" and parameters == (FILTER,):
-            return not isinstance(self.focused, Input)
+        """Where text is typed, "/" and "g" are text; on other screens "/" searches."""
+        if action == "command" and parameters[0] in TYPED:
+            return self.screen is self.main and not isinstance(self.focused, Input)
         return super().check_action(action, parameters)
 
     def action_command(self, keys: str) -> None:
         """Do what a key is for."""
         BY_KEYS[keys].run(self)
+
+    async def on_event(self, event: events.Event) -> None:
+        """What is typed before a prompt is drawn is kept for it."""
+        early = self.screen.early if isinstance(event, events.Key) and self._screen_stack and isinstance(self.screen, Prompt) else None
+        if isinstance(event, events.Key) and not event.is_forwarded and early is not None:
+            early.append("\n" if event.key == "enter" else event.character or "" if event.is_printable else "")
+        else:
+            await super().on_event(event)
+
+    def action_menu(self) -> None:
+        """What can be done, at a click with the right button."""
+        entries = [(one.keys, one.title, one.key) for one in COMMANDS if one.group in ("Search", "Follow", "Findings", "Keep")]
+        self.push_screen(Choice("", entries), lambda keys: self.action_command(keys) if keys else None)
 
     async def action_quit(self) -> None:
         """Leave."""
@@ -207,3 +224,5 @@ class TuiApp(App[None]):
 
     def watch_theme(self, theme: str) -> None:
         self.set_class(theme == "ibdissect-contrast", "contrast")
+        if self.is_running:
+            self.memory.keep("theme", theme)

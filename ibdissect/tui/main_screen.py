@@ -84,6 +84,8 @@ class MainScreen(Screen[None]):
     def _recall_columns(self) -> None:
         """The columns of the last run; unknown ones are left out, with a note."""
         memory = self.owner.memory
+        if memory.look.get("time") in packet_columns.TimeFormat.__members__:
+            self.packets.time_format = packet_columns.TimeFormat[memory.look["time"]]
         found, unknown = packet_columns.recalled(memory.columns, self.model.catalog)
         if found:
             self.packets.columns = found

@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 from ibdissect.capture.opening import open_capture
 from ibdissect.dfilter.compile import FilterError, compile_filter
+from ibdissect.dfilter.names import names_of
 from ibdissect.dfilter.syntax import MAX_DEPTH, MAX_TEXT, parse, read_by_grammar, read_plainly
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.catalog import builtin
 from ibdissect.wire.sm_port import PortInfo
 from tests import craft
 from tests.table.made import ethernet_table, native_table
@@ -279,3 +281,14 @@ def test_common_filters_are_read_without_the_grammar(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "a == 1 &&", "a and b or c", "xand y", "a == b == c", "any a == 1", "a.b[0] == 1", "a == 1 b"])
 def test_the_rest_is_left_to_the_grammar(text: str) -> None:
     assert read_plainly(text) is None
+
+
+
+def test_attributes_have_their_names_and_smp_is_a_protocol() -> None:
+    names = names_of(builtin())
+    found = names.find("mad.attributeid")
+    assert found is not None and found.numbers["PortInfo"] == 0x15 and found.numbers["NodeRecord"] == 0x11
+    assert "STLSCtoVLMappingTable" not in found.numbers, "it means two numbers"
+    assert repr(compile_filter("mad.attributeid == PortInfo && smp").expr) == repr(compile_filter("mad.attributeid == 0x15 && smp").expr)
+    with pytest.raises(FilterError, match="PortInfo"):
+        compile_filter("mad.attributeid == PortInf")

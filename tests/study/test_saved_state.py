@@ -79,3 +79,11 @@ def test_history(tmp_path: Path) -> None:
     blocked = FilterHistory(tmp_path / "deep" / "filters" / "below a file")
     blocked.add("x")
     assert blocked.texts == ["x"]
+
+
+def test_the_look_is_remembered_beside_the_columns(tmp_path: Path) -> None:
+    memory = SavedColumns(tmp_path / "screen.json")
+    memory.keep("theme", "ibdissect-light")
+    memory.keep_columns(["number", "info"])
+    again = SavedColumns(tmp_path / "screen.json")
+    assert again.look == {"theme": "ibdissect-light"} and again.columns == ["number", "info"]

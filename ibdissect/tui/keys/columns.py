@@ -17,6 +17,17 @@ if TYPE_CHECKING:
 def next_time_format(app: TuiApp) -> None:
     """Write times in the next way."""
     app.main.key_bar.say(f"time: {app.main.packets.next_time_format().value}")
+    app.memory.keep("time", app.main.packets.time_format.name)
+
+
+def set_reference(app: TuiApp) -> None:
+    """Count times from the selected frame; there again: from the first frame."""
+    packets = app.main.packets
+    line = packets.line(packets.cursor)
+    if line is not None:
+        packets.reference_ns = 0 if packets.reference_ns == line.time_ns else line.time_ns
+        packets.forget()
+        app.main.key_bar.say(f"times since frame {line.frame}" if packets.reference_ns else "times since the first frame")
 
 
 def toggle_names(app: TuiApp) -> None:
@@ -57,6 +68,7 @@ def _show(app: TuiApp, chosen: list[Column]) -> None:
 COMMANDS = (
     Command("t", "Time format", next_time_format, "Look",
             "time format", "time", 18),
+    Command("T", "Time reference", set_reference, "Look", "count times from this frame"),
     Command("i", "Names of ports", toggle_names, "Look", "names of nodes, or addresses"),
     Command("v", "Columns", choose_columns, "Look", "columns"),
     Command("plus", "Add the selected field as a column", add_column, "Look", "add the selected field as a column"),

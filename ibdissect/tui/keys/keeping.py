@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ibdissect.study import threads, writing
 from ibdissect.study.filters import as_filter
 from ibdissect.study.number_text import number
+from ibdissect.wire.text import printable
 
 from ..screens.choice import Choice
 from ..screens.prompt import Prompt
@@ -31,6 +32,23 @@ def mark_all(app: TuiApp) -> None:
     rows = app.main.packets.rows
     app.model.marked = set() if app.model.marked else set(rows.frames(0, len(rows)))
     app.main.packets.redraw()
+
+
+def note(app: TuiApp) -> None:
+    """Ask for a note on the selected frame; a pcapng file that is written holds it as a comment."""
+    frame = app.main.packets.frame
+
+    def done(answer: tuple[str, str] | None) -> None:
+        if answer is not None and answer[1].strip():
+            app.model.reader.comments.note(frame, answer[1].strip())
+            app.model.marked |= {frame}
+            app.main.packets.redraw()
+            app.main.key_bar.say("noted and marked; w writes it to a pcapng file")
+
+    if frame:
+        there = "; ".join(app.model.reader.comments.get(frame, ()))
+        title = f"Note on frame {frame}" + (f" (there is: {printable(there)})" if there else "")
+        app.push_screen(Prompt(title, lambda _, text: None), done)
 
 
 def copy(app: TuiApp) -> None:
@@ -85,6 +103,8 @@ def written(app: TuiApp, path: str, frames: int, error: str | None) -> None:
     """Say what came of writing."""
     if error is not None:
         app.warn(error)
+    elif path.endswith(writing.TABLES):
+        app.note(f"{number(frames)} lines written to {path}")
     else:
         app.note(f"{number(frames)} frames written to {path}; keys in them are not masked")
 
@@ -92,6 +112,7 @@ def written(app: TuiApp, path: str, frames: int, error: str | None) -> None:
 COMMANDS = (
     Command("m", "Mark the frame", mark, "Keep", "mark a frame", "mark", 15),
     Command("M", "Mark all displayed frames, or none", mark_all, "Keep", "mark all frames shown, or none"),
+    Command("K", "Note on the frame", note, "Keep", "note on a frame, a comment in pcapng"),
     Command("y", "Copy", copy, "Keep", "copy field, value, bytes, as filter, frame", "copy", 17),
-    Command("w", "Write frames to a file", write, "Keep", "write displayed or marked frames to pcap or pcapng", "write", 16),
+    Command("w", "Write frames to a file", write, "Keep", "write displayed or marked frames: pcap, pcapng, csv, txt", "write", 16),
 )

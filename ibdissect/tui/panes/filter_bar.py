@@ -202,5 +202,9 @@ class FilterBar(Vertical):
             self.history.add(event.value)
             self.post_message(FilterEntered(event.value.strip()))
 
+    async def on_click(self, _: events.Click) -> None:
+        """A click leads into the bar, as / does."""
+        await self.app.run_action("app.command('slash')")
+
     def on_descendant_blur(self, _: events.DescendantBlur) -> None:
         self.hide_choices()

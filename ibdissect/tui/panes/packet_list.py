@@ -55,6 +55,8 @@ class PacketList(LineList):
         self._names: Names | None = None
         self.highlight = ""
         """A text, folded, that is marked where it stands in the list."""
+        self.reference_ns = 0
+        """Time that relative times count from; 0: the first frame."""
         self.given: dict[str, int] = {}
         self._wanted: dict[str, int] = {}
         self._pages: LRUCache[int, list[Line]] = LRUCache(64)
@@ -191,7 +193,7 @@ class PacketList(LineList):
         before = None
         if self.time_format is TimeFormat.DELTA and row:
             before = self.model.index.time_ns(self.rows.frame(row - 1))
-        return packet_columns.time_text(line, self.time_format, self.model.first_ns, before)
+        return packet_columns.time_text(line, self.time_format, self.reference_ns or self.model.first_ns, before)
 
     def parts(self, index: int, width: int) -> list[Segment]:
         line = self.line(index)

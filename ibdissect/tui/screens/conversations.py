@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from ibdissect.study.number_text import duration, number, octets, spark, squeeze
 from ..keys.command import Command
 from ..widgets.cells import fit, width_of
 from ..widgets.line_list import LineList
-from ..widgets.table_columns import GAP, MARGIN, Heading, fitting, room_behind, titles
+from ..widgets.table_columns import GAP, MARGIN, Heading, fitting, room_behind, sort_value, titles
 
 if TYPE_CHECKING:
     from ..app import TuiApp
@@ -42,6 +43,26 @@ class HeadedList(LineList):
     behind = ""
     """Title of what takes the room behind the columns."""
     columns: Sequence[Heading] = ()
+    BINDINGS = [Binding("o", "sort(1)", "sort"), Binding("O", "sort(-1)", "sort")]
+    order: Sequence[int] | None = None
+    """Numbers of the rows as they are sorted; None: as they came."""
+    sorted_by = -1
+    """Place of the column they are sorted by."""
+
+    @property
+    def chosen(self) -> int:
+        """Number of the row at the cursor."""
+        return self.cursor if self.order is None else self.order[self.cursor]
+
+    def action_sort(self, step: int) -> None:
+        """Sort by the next or previous column, the highest first; behind the last one, as the rows came."""
+        self.sorted_by = (self.sorted_by + 1 + step) % (len(self.columns) + 1) - 1
+        head = self.columns[self.sorted_by] if self.sorted_by >= 0 else None
+        rows = range(self.count())
+        self.order = sorted(rows, key=lambda row: sort_value(self.cell(row, head.key)[0]), reverse=head.align == "right") if head else None
+        self.renew()
+        if isinstance(self.screen, ConversationScreen):
+            self.screen.write_titles()
 
     def cell(self, index: int, key: str) -> tuple[str, str]:
         """Text of a cell, and the name of its ink (empty: plain)."""
@@ -54,10 +75,14 @@ class HeadedList(LineList):
     @property
     def title_line(self) -> str:
         """The line above the table."""
-        return titles(fitting(self.columns, self.line_width, SPARK), self.behind)
+        marked = list(self.columns)
+        if self.sorted_by >= 0:
+            head = marked[self.sorted_by]
+            marked[self.sorted_by] = replace(head, title=f"{head.title[: head.width - 1]}▾")
+        return titles(fitting(marked, self.line_width, SPARK), self.behind)
 
     def parts(self, index: int, width: int) -> list[Segment]:
-        columns = fitting(self.columns, width, SPARK)
+        columns, index = fitting(self.columns, width, SPARK), index if self.order is None else self.order[index]
         segments = [Segment(" " * MARGIN)]
         for head in columns:
             text, ink = self.cell(index, head.key)
@@ -113,7 +138,7 @@ class ConversationTable(HeadedList):
         return list(self.conversations[index].spark), "plot"
 
     def choose(self) -> None:
-        one = self.conversations[self.cursor]
+        one = self.conversations[self.chosen]
         if one.far != "?":
             self.screen.dismiss(conversation_filter(one))
 
@@ -158,7 +183,7 @@ class ExchangeTable(HeadedList):
         return self.exchanges[index].times.octaves(), "plot-two"
 
     def choose(self) -> None:
-        self.screen.dismiss(exchange_filter(self.exchanges[self.cursor]))
+        self.screen.dismiss(exchange_filter(self.exchanges[self.chosen]))
 
 
 class ConversationScreen(Screen[str | None]):
@@ -180,7 +205,8 @@ class ConversationScreen(Screen[str | None]):
         yield ConversationTable(shot.conversations, self.named)
         yield Static("", classes="table-head", id="exchange-head", markup=False)
         yield ExchangeTable(shot.exchanges, self.named)
-        yield Static(" Enter shows its frames · Tab other table · Esc back", classes="screen-keys", markup=False)
+        keys = " Enter shows its frames · o O sort by another column · / search · Tab other table · Esc back"
+        yield Static(keys, classes="screen-keys", markup=False)
 
     def on_mount(self) -> None:
         for table in self.query(LineList):
@@ -197,9 +223,10 @@ class ConversationScreen(Screen[str | None]):
             first, second = (room - second, second) if second <= room // 2 else (min(first, room - room // 2), 0)
             second = room - first
         conversations.styles.height, exchanges.styles.height = first, second
-        self.call_after_refresh(self._title)
+        self.call_after_refresh(self.write_titles)
 
-    def _title(self) -> None:
+    def write_titles(self) -> None:
+        """Write the titles above the tables."""
         for table, head in ((ConversationTable, "#conversation-head"), (ExchangeTable, "#exchange-head")):
             self.query_one(head, Static).update(self.query_one(table).title_line)
 

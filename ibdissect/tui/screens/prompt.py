@@ -31,6 +31,8 @@ class Prompt(ModalScreen[tuple[str, str] | None]):
         super().__init__()
         self.heading, self.check, self.value, self.kinds, self.placeholder = title, check, value, kinds, placeholder
         self.ask, self._asked = ask, ""
+        self.early: list[str] | None = []
+        """Characters typed before it was drawn; None from then on."""
         self.kind = kind or (kinds[0] if kinds else "")
 
     def compose(self) -> ComposeResult:
@@ -43,6 +45,15 @@ class Prompt(ModalScreen[tuple[str, str] | None]):
     def on_mount(self) -> None:
         self._show_kinds()
         self.query_one(Input).focus()
+        self.call_after_refresh(self._play)
+
+    async def _play(self) -> None:
+        """Put what was typed early into the line."""
+        typed, self.early = "".join(self.early or ()), None
+        line = self.query_one(Input)
+        line.insert_text_at_cursor(typed.partition("\n")[0])
+        if "\n" in typed:
+            await line.action_submit()
 
     def _show_kinds(self) -> None:
         label = self.query_one("#prompt-kinds", Label)

@@ -33,6 +33,9 @@ class LineList(ScrollView, can_focus=True):
         Binding("home", "edge(0)", "first", show=False),
         Binding("end", "edge(1)", "last", show=False),
         Binding("enter", "choose", "choose", show=False),
+        Binding("slash", "search", "search", show=False),
+        Binding("n", "again(1)", "next match", show=False),
+        Binding("N", "again(-1)", "previous match", show=False),
     ]
     empty = ""
     """What stands here when there are no lines."""
@@ -43,6 +46,8 @@ class LineList(ScrollView, can_focus=True):
         super().__init__(id=id, classes=classes)
         self.cursor = 0
         self.generation = 0
+        self.sought = ""
+        """What was searched in it."""
         self._strips: LRUCache[tuple[int, ...], Strip] = LRUCache(2048)
         self._inks: dict[str, Style] = {}
 
@@ -107,6 +112,10 @@ class LineList(ScrollView, can_focus=True):
         self._inks.clear()
         super().notify_style_update()
 
+    def on_resize(self, _: events.Resize) -> None:
+        """The selected line stays in sight."""
+        self.call_after_refresh(self._reveal, False)
+
     def on_focus(self) -> None:
         self.refresh()
 
@@ -169,11 +178,41 @@ class LineList(ScrollView, can_focus=True):
         if self.count():
             self.choose()
 
-    def on_click(self, event: events.Click) -> None:
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """On the main screen the keys of searching are those of the packets."""
+        if action in ("search", "again"):
+            return len(self.app.screen_stack) > 1
+        return super().check_action(action, parameters)
+
+    def action_search(self) -> None:
+        """Ask for a text, and go to the next line that holds it."""
+        from ..screens.prompt import Prompt  # which is built of widgets
+
+        def found(answer: tuple[str, str] | None) -> None:
+            if answer is not None:
+                self.sought = answer[1]
+                self.action_again(1)
+
+        reason = "type what to look for"
+        self.app.push_screen(Prompt("Find in this list", lambda _, text: None if text.strip() else reason, value=self.sought), found)
+
+    def action_again(self, step: int) -> None:
+        """Go to the next (1) or previous (-1) line that holds what was searched, in any case."""
+        total, folded = self.count(), self.sought.casefold()
+        for away in range(1, total + 1) if folded else ():
+            index = (self.cursor + step * away) % total
+            if folded in "".join(segment.text for segment in self.parts(index, 1000)).casefold():
+                self.select(index, center=True)
+                return
+        self.app.bell()
+
+    async def on_click(self, event: events.Click) -> None:
         index = int(event.y + self.scroll_offset.y)
         if index < self.count():
             self.clicked(index, event)
-            if event.chain == 2:
+            if event.button == 3 and len(self.app.screen_stack) == 1:
+                await self.app.run_action("app.menu")
+            elif event.chain == 2:
                 self.choose()
 
     def clicked(self, index: int, event: events.Click) -> None:

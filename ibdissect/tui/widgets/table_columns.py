@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -43,6 +44,18 @@ def fitting(columns: Sequence[Heading], width: int, rest: int = 0) -> list[Headi
 def room_behind(columns: Sequence[Heading], width: int) -> int:
     """Cells left behind the columns."""
     return max(width - MARGIN - sum(head.width + GAP for head in columns), 0)
+
+
+UNITS = {"": 1.0, "B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "ns": 1.0, "µs": 1e3, "ms": 1e6, "s": 1e9, "min": 6e10,
+         "h": 3.6e12}  # fmt: skip
+
+
+def sort_value(text: str) -> tuple[float, str]:
+    """What the text of a cell is sorted by: its number in one unit, else the text."""
+    found = re.fullmatch(r"([\d,.]+)(?: (\w+)(?: \d+ s)?)?", text)
+    if found is None or (found[2] or "") not in UNITS:
+        return -1.0, text
+    return float(found[1].replace(",", "")) * UNITS[found[2] or ""], ""
 
 
 def titles(columns: Sequence[Heading], last: str = "") -> str:

@@ -101,6 +101,11 @@ class TreeList(LineList, Generic[T]):
         if above is not None:
             self.select(above)
 
+    def action_search(self) -> None:
+        """Search in what is closed, too."""
+        self.action_open_all()
+        super().action_search()
+
     def action_open_all(self) -> None:
         rest = list(self.roots())
         while rest:

@@ -86,3 +86,16 @@ async def test_columns(tmp_path: Path) -> None:
         assert "psn" in app.main.column_header.render().plain and "110" in text(app, 18)
         await pilot.press("plus")
         assert [column.key for column in app.main.packets.columns].count("infiniband.bth.psn") == 1
+
+
+async def test_theme_and_time_format_are_those_of_the_last_run_and_time_has_a_reference(tmp_path: Path) -> None:
+    path = made.capture(tmp_path)
+    async with running(path) as (app, pilot):
+        await pilot.press("t")
+        app.theme = "ibdissect-light"
+        await pilot.pause()
+    async with running(path, size=(80, 24)) as (app, pilot):
+        assert app.theme == "ibdissect-light" and app.main.packets.time_format.name == "DELTA"
+        await pilot.press("t", "t", "t", "end", "T", "home")
+        await pilot.pause()
+        assert "-0." in text(app, 0), "times count from the last frame, at 80 columns, too"

@@ -39,3 +39,9 @@ async def test_completions_by_arrows_and_by_a_click(tmp_path: Path) -> None:
         bar.query_one(OptionList).action_first()
         await pilot.click("#filter-choices", offset=(3, 1))
         await until(pilot, lambda: bar.input.value in offered and not bar.choices.display)
+
+
+async def test_a_click_leads_into_the_bar(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        await pilot.click("#filter-input")
+        await until(pilot, lambda: app.main.filter_bar.input.has_focus)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ibdissect.tui.screens.conversations import ConversationScreen, ConversationTable, ExchangeTable
+from ibdissect.tui.screens.prompt import Prompt
 from tests import craft
 from tests.study.made import written
 from tests.tui import made
@@ -36,3 +37,17 @@ async def test_an_exchange_becomes_a_filter(tmp_path: Path) -> None:
         app.screen.query_one(ExchangeTable).focus()
         await pilot.press("home", "enter")
         await until(pilot, lambda: app.main.packets.rows.frames(0, 9) == [1, 3])
+
+
+async def test_tables_are_sorted_and_searched(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        await pilot.press("C")
+        await until(pilot, lambda: isinstance(app.screen, ConversationScreen))
+        table = app.screen.query_one(ConversationTable)
+        before = [table.cell(row, "there")[0] for row in range(table.count())]
+        place = next(i for i, head in enumerate(table.columns) if head.key == "far_qp")
+        await pilot.press(*["o"] * (place + 1))
+        shown = [table.cell(row, "far_qp")[0] for row in table.order or ()]
+        assert shown == sorted(shown) and "▾" in table.title_line and len(before) > 2
+        await pilot.press("home", "slash", *shown[-1], "enter")
+        await until(pilot, lambda: not isinstance(app.screen, Prompt) and table.cursor == table.count() - 1)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from textual import events
+
 from ibdissect.tui.screens.page import PageScreen
 from tests.tui import made
-from tests.tui.made import running
+from tests.tui.made import running, shows
 
 
 async def test_help_and_palette(tmp_path: Path) -> None:
@@ -19,3 +21,10 @@ async def test_help_and_palette(tmp_path: Path) -> None:
         await pilot.press("escape")
         titles = {command.title for command in app.get_system_commands(app.screen)}
         assert {"Statistics", "Fabric", "Next finding", "Theme"} <= titles
+
+
+async def test_keys_typed_right_behind_g_are_not_lost(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        for key in ("g", "2", "7", "enter"):
+            app.post_message(events.Key(key, key if key.isdigit() or key == "g" else None))
+        await shows(pilot, 27)

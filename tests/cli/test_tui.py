@@ -1,0 +1,34 @@
+"""Is the command of --live started without a shell, and ended with the screen?"""
+
+from __future__ import annotations
+
+import pytest
+
+from ibdissect.cli.tui import ended, started
+from ibdissect.errors import CaptureError
+from tests.commands import run
+
+
+def test_the_command_ends_with_the_screen() -> None:
+    process = started("sleep '600'")
+    assert process.poll() is None
+    assert ended(process) == "" and process.poll() is not None
+
+
+def test_its_words_are_no_shell_and_what_failed_is_said() -> None:
+    process = started("echo '$HOME' ';' ls")
+    assert process.stdout is not None and process.stdout.read() == b"$HOME ; ls\n"
+    process.wait()
+    assert ended(process) == ""
+    failed = started("sh -c 'exit 3'")
+    failed.wait()
+    assert ended(failed) == " (exit status 3)"
+    for command in ("no-such-program -w -", "", "tcpdump 'open"):
+        with pytest.raises(CaptureError, match="cannot be started"):
+            started(command)
+
+
+def test_either_a_capture_or_a_command() -> None:
+    for words in (["tui"], ["tui", "x.pcap", "--live", "cat x.pcap"]):
+        result = run(*words, text=True)
+        assert result.returncode == 2 and "--live" in result.stderr
