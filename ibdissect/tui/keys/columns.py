@@ -1,4 +1,4 @@
-"""How does the packet list look: its columns and the time format (t, v, +)?"""
+"""How does the packet list look: its columns and the time format (t, Z, i, v, +)?"""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _show(app: TuiApp, chosen: list[Column]) -> None:
 COMMANDS = (
     Command("t", "Time format", next_time_format, "Look",
             "time format", "time", 18),
-    Command("T", "Time reference", set_reference, "Look", "count times from this frame"),
+    Command("Z", "Time reference", set_reference, "Look", "count times from this frame"),
     Command("i", "Names of ports", toggle_names, "Look", "names of nodes, or addresses"),
     Command("v", "Columns", choose_columns, "Look", "columns"),
     Command("plus", "Add the selected field as a column", add_column, "Look", "add the selected field as a column"),

@@ -1,4 +1,4 @@
-"""How does something get out of the screen: marked, copied or written frames (m, M, y, w)?"""
+"""How does something get out of the screen: marked, copied or written frames (m, M, K, y, w)?"""
 
 from __future__ import annotations
 

@@ -96,6 +96,6 @@ async def test_theme_and_time_format_are_those_of_the_last_run_and_time_has_a_re
         await pilot.pause()
     async with running(path, size=(80, 24)) as (app, pilot):
         assert app.theme == "ibdissect-light" and app.main.packets.time_format.name == "DELTA"
-        await pilot.press("t", "t", "t", "end", "T", "home")
+        await pilot.press("t", "t", "t", "end", "Z", "home")
         await pilot.pause()
         assert "-0." in text(app, 0), "times count from the last frame, at 80 columns, too"
