@@ -23,7 +23,7 @@ from ibdissect.wire.column import ComputedField
 from ibdissect.wire.numbers import SA_CLASS
 from ibdissect.wire.places import Mad, MadFormat
 from ibdissect.wire.spec import Field, decode_text
-from ibdissect.wire.text import plain_value, printable
+from ibdissect.wire.text import plain_value
 
 OF_KIND = {"uint": "int64", "bool": "bool", "abstime": "seconds", "reltime": "seconds", "none": "bool"}
 """Types of values by kind, for names that are no declared fields; others are text."""
@@ -117,14 +117,15 @@ class Cells(Record, frozen=True, eq=False):
 
 
 def texts(cells: Cells, column: Named) -> list[str]:
-    """Each cell as text: empty without a value, several values with commas between them."""
+    """Each cell as text: empty without a value, several values with commas between them. Not made printable."""
     kind = column.type
     if kind == "time":
         found = [f"{text[:10]} {text[11:]}Z" for text in np.datetime_as_string(cells.values.view("M8[ns]")).tolist()]
     elif kind == "bool":
         found = np.where(cells.values, "true", "false").tolist()
     else:
-        found = list(map(named_values.seconds_text if kind == "seconds" else printable if kind == "text" else str, cells.values.tolist()))
+        found = cells.values.tolist()
+        found = found if kind == "text" else list(map(named_values.seconds_text if kind == "seconds" else str, found))
     for place in np.flatnonzero(cells.null).tolist():
         found[place] = ""
     if cells.counts is None:

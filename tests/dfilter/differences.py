@@ -14,6 +14,7 @@ BY_FILTER: dict[str, str] = {
     'infiniband.portinfo.portstate > "Down"': EXTENSION + "every enumeration may be compared by name",
     "infiniband.lrh.dlid == 1 xor infiniband.lrh.slid == 1": EXTENSION + "xor came with Wireshark 4.2",
     "infiniband.lrh.dlid == 1 ^^ infiniband.lrh.slid == 1": EXTENSION + "xor came with Wireshark 4.2",
+    '_ws.col.info contains "UD"': EXTENSION + "columns of the packet list are fields",
     "bth": EXTENSION + "infiniband. may be left out",
     "mad": EXTENSION + "infiniband. may be left out",
     "infiniband.nodeinfo": EXTENSION + "every structure has a name",

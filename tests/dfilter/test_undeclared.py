@@ -31,6 +31,16 @@ def test_comments_can_be_filtered_and_shown(tmp_path: Path) -> None:
         assert comments.value.tolist() == ["remark 0", "twice", "remark 1", "twice", "remark 2"]
 
 
+def test_comments_of_a_set_are_at_their_frames(tmp_path: Path) -> None:
+    for name in ("x_00001.pcapng", "x_00002.pcapng"):
+        with CaptureWriter(tmp_path / name) as writer:
+            for i in range(2):
+                writer.write(native(payload=bytes(8)), link=247, time_ns=10**18 + i, comments=[name] * i)
+    with ibdissect.open([str(tmp_path / "x_00001.pcapng"), str(tmp_path / "x_00002.pcapng")], set=True) as capture:
+        assert capture.table()["frame.comment"].frame.tolist() == [2, 4]
+        assert capture.table().filter('frame.comment contains "00002"').frames().tolist() == [4]
+
+
 def test_the_summary_line_is_a_field_like_others() -> None:
     with ibdissect.open(io.BytesIO(erf_pcap([native(payload=bytes(8)), smp(1, 0x11)]))) as capture:
         table = capture.table()
