@@ -20,7 +20,9 @@ T = TypeVar("T")
 FIRST = 1 << 18
 """Bytes at the start that are kept, because every command reads them several times."""
 BLOCK = 4 << 20
-"""Least number of bytes requested at once; larger reads are requested as they are."""
+"""Least number of bytes requested at once."""
+MOST = 6 << 20
+"""Most bytes requested at once: libraries hold an answer two or three times."""
 LEAST = 1 << 16
 """After failures, smaller ranges are requested, down to this size: a server may cut every connection after some bytes."""
 ATTEMPTS = 6
@@ -155,7 +157,7 @@ class Remote:
             if position < len(self._first):
                 return self._first[position : position + wanted]
             if wanted >= BLOCK:
-                return self._ranged(position, min(wanted, self.size - position))
+                return self._ranged(position, min(wanted, MOST, self.size - position))
             start, block = self._block
             if not start <= position < start + len(block):
                 start, block = self._block = position, self._ranged(position, min(BLOCK, self.size - position))

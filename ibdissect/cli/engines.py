@@ -21,6 +21,8 @@ engine_option = click.option(
     help="Work on captures with Dask: all cores of this machine (or --jobs N), a cluster's scheduler, or its scheduler file.",
 )
 
+jobs_option = click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Work on N captures at a time, in processes.")
+
 
 @contextmanager
 def chosen_engine(name: str | None, jobs: int | None, files: Sequence[Unit], common: Common) -> Iterator[Engine[Any] | None]:

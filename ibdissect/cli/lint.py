@@ -127,7 +127,7 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
     units: Sequence[Unit] = sets_of(set_files(paths)) if wanted.as_set else captures_of(paths)
     files = [file for unit in units for file in files_of(unit)]
     for name, parts in rings(files).items() if not wanted.as_set else ():
-        common.tell(f"note: these {len(parts)} files look like one ring buffer: --set checks {name} as one capture")
+        common.tell(f"note: these {len(parts)} files look like one ring buffer: --set checks {shown(name)} as one capture")
     for option, target in (("--output", output), ("--write-baseline", write_baseline)):
         if target is not None and any(same_file(target, file) for file in files):
             raise ConfigError(option, target, "is one of the captures to check", hint="name another file")
@@ -149,6 +149,7 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
     stream = written == "text" and output is None
     paint = common.paint(sys.stdout) if stream else text_report.plain
     reports: list[CaptureReport] = []
+    done, printed = 0, CaptureReport(path="", captures=0)
     with (
         chosen_engine(wanted.engine, wanted.jobs, units, common) as engine,
         progress_bar(list(map(str, units)) if engine is not None else files, quiet=common.quiet, by_capture=engine is not None) as progress,
@@ -157,13 +158,19 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
         for report in check_many(units, options, engine=engine, checked=checked, progress=progress, stop=asked.stop):
             if known is not None:
                 known.apply(report)
-            reports.append(report)
+            done += 1
             if engine is not None and progress is not None:
-                progress(report.frames, len(reports))
+                progress(report.frames, done)
             if stream:
                 click.echo(text_report.capture_text(report, paint), nl=False)
+            if stream and not report.remarkable:
+                printed.add(report)  # memory must not grow with the number of captures
+            else:
+                reports.append(report)
         if asked.stop():
-            reports += [CaptureReport(path=shown(str(unit)), status="interrupted") for unit in units[len(reports) :]]
+            reports += [CaptureReport(path=shown(str(unit)), status="interrupted") for unit in units[done:]]
+    if printed.captures:
+        reports.insert(0, printed)
     # Do not write a baseline after an interrupted check: it would be incomplete.
     compared = known.finish() if known is not None and not (asked.stop() and write_baseline is not None) else None
     if not stream:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import click
+from msgspec import Struct as Record
+from msgspec.structs import replace
 
 from ibdissect.capture.chained import Member
 from ibdissect.capture.remote import shown as shown_name
-from ibdissect.capture.sets import files_of
-from ibdissect.cli.common import Common, common_options, progress_bar, write_json
-from ibdissect.cli.output import opened_capture, set_option, shown_of, source_of
+from ibdissect.capture.sets import Unit, files_of, sets_of
+from ibdissect.cli.common import Common, common_options, damage_text, progress_bar, say, write_json
+from ibdissect.cli.engines import chosen_engine, engine_option, jobs_option
+from ibdissect.cli.interrupted import INTERRUPTED, Interruptions
+from ibdissect.cli.output import captures_of, opened_capture, set_files, set_option, shown_of, source_of
+from ibdissect.errors import IbdissectError
 from ibdissect.lint.set_members import members_object, place_text
+from ibdissect.session.check import Stop
+from ibdissect.session.reading import Progress
+from ibdissect.wire.text import printable, visible_json
 
 
 @click.command(short_help="What is in a capture: protocols, MADs, OpCodes, addresses, response times.")
@@ -21,28 +31,107 @@ from ibdissect.lint.set_members import members_object, place_text
 @set_option
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
 @click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Length of the long lists.")
+@jobs_option
+@engine_option
 @common_options
-def command(captures: tuple[str, ...], as_set: bool, format_: str, top: int, common: Common) -> None:
-    """Print statistics of a capture; `-` reads standard input.
+def command(
+    captures: tuple[str, ...], as_set: bool, format_: str, top: int, jobs: int | None, engine: str | None, common: Common
+) -> int:  # fmt: skip
+    """Print statistics of a capture; `-` reads standard input. Of several captures, folders or globs with --jobs or --engine: of each in
+    turn, in JSON as a list. Exit status 2: one could not be read.
 
     -Y and --frames limit what is counted, but response times, connections, streams and messages are followed in all frames.
     """
+    if jobs is not None or engine is not None:
+        units: Sequence[Unit] = sets_of(set_files(captures)) if as_set else captures_of(captures)
+        return _each(units, format_, top, jobs, engine, common)
+    capture = source_of(captures, as_set)
+    with progress_bar(files_of(capture), quiet=common.quiet) as progress:
+        counted = _counted(capture, common, top, progress=progress)
+    if format_ == "json":
+        write_json(counted.object())
+    else:
+        click.echo("\n".join(lines(counted.result, common.paint(sys.stdout), counted.members)))
+    return 0
+
+
+class Counted(Record):
+    """The statistics of a capture, or why there are none."""
+
+    name: str
+    result: dict[str, Any] = {}
+    members: Sequence[Member] = ()
+    notes: list[str] = []
+    error: str | None = None
+
+    def object(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"schema": 1, "capture": self.name, **members_object(self.members), **self.result}
+
+
+def _counted(capture: Unit, common: Common, top: int, progress: Progress | None = None, stop: Stop | None = None) -> Counted:
     from ibdissect.flow.statistics import Statistics
 
-    capture = source_of(captures, as_set)
-    with opened_capture(capture, common) as opened, progress_bar(files_of(capture), quiet=common.quiet) as progress:
+    with opened_capture(capture, common) as opened:
         shown = shown_of(opened, common)
         statistics = Statistics(opened.catalog)
         for table in opened.tables(keys=False, progress=progress):
             statistics.feed(table, shown.rows(table) if shown is not None else None)
+            if stop is not None and stop():
+                break
     result = statistics.result(top)
     if (names := common.port_names) is not None:
         for entry in result["conversations"]:
             entry |= {end: names.address(entry[end]) for end in ("source", "destination")}
+    notes = [damage_text(opened.path, damage) for damage in opened.damage]
+    return Counted(shown_name(str(capture)), result, opened.reader.members, notes)
+
+
+def _counted_or_error(capture: Unit, common: Common, top: int, stop: Stop | None = None) -> Counted:
+    """For processes: errors and notes are said by the process that asked."""
+    try:
+        return _counted(capture, common, top, stop=stop)
+    except IbdissectError as error:
+        return Counted(shown_name(str(capture)), error=str(error))
+
+
+def _died(capture: Unit) -> Counted:
+    name = shown_name(str(capture))
+    return Counted(name, error=f"{name}: the process that counted it died")
+
+
+def _each(units: Sequence[Unit], format_: str, top: int, jobs: int | None, engine: str | None, common: Common) -> int:
+    """Print the statistics of several captures, as they come."""
+    from ibdissect.session.spread import spread
+
+    quiet = replace(common, quiet=True, plugins=common.plugin_names)
+    work, paint, status, mark = partial(_counted_or_error, common=quiet, top=top), common.paint(sys.stdout), 0, "["
+    done = 0
+    with (
+        chosen_engine(engine, jobs, units, common) as made,
+        progress_bar(list(map(str, units)), quiet=common.quiet, by_capture=True) as progress,
+        Interruptions() as asked,
+    ):
+        results = spread(units, made(work), _died, asked.stop) if made is not None else (work(unit, stop=asked.stop) for unit in units)
+        for counted in results:
+            done += 1
+            if counted.error is not None:
+                status = 2
+                say(f"error: {counted.error}")
+            elif asked.stop() and made is None:
+                break
+            elif format_ == "json":
+                click.echo(f"{mark}{visible_json(json.dumps(counted.object(), ensure_ascii=False))}", nl=False)
+                mark = ",\n"
+            else:
+                click.echo("\n".join([paint(printable(counted.name), "path"), *lines(counted.result, paint, counted.members), ""]))
+            for note in counted.notes:
+                common.tell(note)
+            if progress is not None:
+                progress(counted.result.get("frames", 0), done)
     if format_ == "json":
-        write_json({"schema": 1, "capture": shown_name(str(capture)), **members_object(opened.reader.members), **result})
-        return
-    click.echo("\n".join(lines(result, common.paint(sys.stdout), opened.reader.members)))
+        click.echo("]" if mark != "[" else "[]")
+    return INTERRUPTED if asked.stop() else status
 
 
 def lines(result: dict[str, Any], paint: Callable[[str, str], str], members: Sequence[Member] = ()) -> Iterator[str]:

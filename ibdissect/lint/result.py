@@ -43,6 +43,23 @@ class CaptureReport:
     seconds: dict[str, float] = field(default_factory=dict)
     """Time by rule, with --timing."""
 
+    captures: int = 1
+    """How many captures these numbers are of."""
+
+    @property
+    def remarkable(self) -> bool:
+        """Whether something has to be said of this capture alone, at the end."""
+        return self.error is not None or self.status == "interrupted" or bool(self.doubts)
+
+    def add(self, other: CaptureReport) -> None:
+        """Count another capture in. Of the findings of both, only a worst one stays."""
+        for name in ("captures", "frames", "checked", "infiniband", "undecoded"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for mine, theirs in ((self.by_rule, other.by_rule), (self.counts, other.counts), (self.seconds, other.seconds)):
+            for name, value in theirs.items():
+                mine[name] = mine.get(name, 0) + value  # type: ignore[assignment]
+        self.findings = sorted([*self.findings, *other.findings], key=lambda finding: -finding.severity.rank)[:1]
+
     @property
     def doubts(self) -> list[str]:
         """Reasons to doubt the findings, or their absence."""

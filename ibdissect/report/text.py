@@ -52,7 +52,7 @@ def summary_text(reports: list[CaptureReport], rules: int) -> str:
     """The last lines: totals, and how to explain a rule."""
     counts, by_rule = totals(reports)
     frames = sum(report.checked for report in reports)
-    captures = sum(report.status != "interrupted" or report.frames > 0 for report in reports)
+    captures = sum(report.captures for report in reports if report.status != "interrupted" or report.frames > 0)
     what = f"{frames:,} frames in {captures} capture{'s' * (captures != 1)} checked with {rules} rule{'s' * (rules != 1)}"
     broken = {status: sum(report.status == status for report in reports) for status in ("unreadable", "failed", "interrupted")}
     tail = "".join(f", {count} {status}" for status, count in broken.items() if count)

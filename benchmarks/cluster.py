@@ -1,0 +1,206 @@
+"""What do a cluster and an object store cost, against processes and files of one machine?
+
+    python benchmarks/cluster.py workers CAPTURE.pcap [--parts 200]    1, 2 and 4 workers against --jobs 2
+    python benchmarks/cluster.py kills CAPTURE.pcap [--parts 200]      a worker killed five times
+    python benchmarks/cluster.py s3 CAPTURE.pcap                       one large capture from an S3 server (moto's) on this machine
+    python benchmarks/cluster.py paths [--count 100000]                memory of the client for many captures
+
+Needs ibdissect[remote,cluster], for `s3` also s3fs, moto, flask and flask-cors. Compare times only on an idle machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from many import split
+from measure import run
+
+LINT = [sys.executable, "-m", "ibdissect", "lint", "--fail-on", "never"]
+
+
+def timed(words: list[str]) -> tuple[float, bytes]:
+    """Elapsed seconds and output of a command."""
+    before = time.monotonic()
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    return time.monotonic() - before, done.stdout
+
+
+def workers(capture: Path, parts: int) -> None:
+    """The same captures by processes and by clusters that run already, so that start-up does not count."""
+    with tempfile.TemporaryDirectory() as folder:
+        split(capture, Path(folder), parts)
+        words = [*LINT, f"{folder}/parts", "--format", "json"]
+        jobs, expected = timed([*words, "--jobs", "2"])
+        print(f"--jobs 2: {jobs:.2f} s")
+        for count in (1, 2, 4):
+            with cluster(folder, count) as file:
+                seconds, found = timed([*words, "--engine", file])
+                empty, _ = timed([*LINT, f"{folder}/parts/00000.pcap", "--engine", file])
+            same = "same bytes" if found == expected else "OTHER BYTES"
+            each = (seconds - empty - jobs * 2 / count) / parts * 1000
+            print(f"{count} workers: {seconds:.2f} s ({seconds / jobs:.2f} of --jobs 2), {same}; {empty:.2f} s to begin, {each:+.1f} ms each")
+
+
+class cluster:
+    """A scheduler with workers on this machine; the value is its scheduler file."""
+
+    def __init__(self, folder: str, count: int) -> None:
+        self.file, self.count, self.folder = f"{folder}/scheduler-{count}.json", count, folder
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> str:
+        self._start("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
+        while not Path(self.file).exists():
+            time.sleep(0.05)
+        self._start("worker", "--host", "127.0.0.1", "--nworkers", str(self.count), "--nthreads", "1", "--no-dashboard")
+        from distributed import Client
+
+        with Client(scheduler_file=self.file, set_as_default=False) as client:
+            client.wait_for_workers(self.count)
+        return self.file
+
+    def _start(self, kind: str, *words: str) -> None:
+        command = [sys.executable, "-m", "dask", kind, *words, "--scheduler-file", self.file]
+        self.processes.append(subprocess.Popen(command, cwd=self.folder, stderr=subprocess.DEVNULL))
+
+    def __exit__(self, *_: object) -> None:
+        for process in reversed(self.processes):
+            process.terminate()
+            process.wait()
+
+
+def kills(capture: Path, parts: int) -> None:
+    """A random worker is killed five times; its nanny starts it again."""
+    from distributed import Client
+
+    with tempfile.TemporaryDirectory() as folder:
+        split(capture, Path(folder), parts)
+        words = [*LINT, f"{folder}/parts", "--format", "json"]
+        _, expected = timed([*words, "--jobs", "2"])
+        with cluster(folder, 2) as file, Client(scheduler_file=file, set_as_default=False) as client:
+            killed = 0
+
+            def kill() -> None:
+                nonlocal killed
+                while killed < 5:
+                    time.sleep(0.4)
+                    busy = [address for address, keys in client.processing().items() if keys]
+                    if busy:
+                        found = client.run(os.getpid, workers=[random.choice(busy)], on_error="ignore")
+                        for process in found.values():
+                            os.kill(process, signal.SIGKILL)
+                            killed += 1
+
+            thread = threading.Thread(target=kill, daemon=True)
+            thread.start()
+            seconds, found = timed([*words, "--engine", file])
+            print(f"{killed} workers killed: {seconds:.2f} s, {'same bytes' if found == expected else 'OTHER BYTES'}")
+            killed = 5
+
+
+def s3(capture: Path) -> None:
+    """The capture from moto's server; then once more through a proxy that counts what it sends."""
+    import boto3
+
+    sent = {"bytes": 0}
+    os.environ |= {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_DEFAULT_REGION": "us-east-1"}
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    server = subprocess.Popen(["moto_server", "-H", "127.0.0.1", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        client = boto3.client("s3", endpoint_url=f"http://127.0.0.1:{port}")
+        while True:
+            with suppress(Exception):
+                client.create_bucket(Bucket="site")
+                break
+        with open(capture, "rb") as file:
+            client.put_object(Bucket="site", Key="large.pcap", Body=file)
+        size = capture.stat().st_size
+        for counted in (False, True):  # counting takes time
+            os.environ["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{Counting('127.0.0.1', port, sent).port if counted else port}"
+            for name in [*([] if counted else [str(capture)]), "s3://site/large.pcap"]:
+                before = time.monotonic()
+                done = run([*LINT, name, "--format", "json"])
+                print(f"{name}: {time.monotonic() - before:.2f} s, CPU {done.cpu:.2f} s, {done.memory:.0f} MB")
+        print(f"the server sent {sent['bytes']:,} bytes with HTTP headers; the file has {size:,}")
+    finally:
+        server.kill()
+        server.wait()
+
+
+class Counting:
+    """Passes connections on to a server, and counts the bytes that come back (with HTTP headers)."""
+
+    def __init__(self, host: str, port: int, sent: dict[str, int]) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+
+        def copied(source: socket.socket, target: socket.socket, count: bool) -> None:
+            with suppress(OSError):
+                while data := source.recv(1 << 20):
+                    if count:
+                        sent["bytes"] += len(data)
+                    target.sendall(data)
+                target.shutdown(socket.SHUT_WR)
+
+        def accept() -> None:
+            while True:
+                near, _ = self.listener.accept()
+                far = socket.create_connection((host, port))
+                for ends in ((near, far, False), (far, near, True)):
+                    threading.Thread(target=copied, args=ends, daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+
+
+def nothing(path: str, stop: object = None) -> object:
+    """A report as a worker would make, without reading."""
+    from ibdissect.lint.result import CaptureReport
+
+    return CaptureReport(path=path, frames=100, checked=100, infiniband=100, counts={"error": 0, "warning": 0, "info": 0})
+
+
+def paths(count: int) -> None:
+    """Listing and passing on many captures: what does the client's memory do?"""
+    from ibdissect.lint.result import CaptureReport
+    from ibdissect.session.check import killed
+    from ibdissect.session.cluster import Dask
+    from ibdissect.session.spread import spread
+
+    def megabytes() -> float:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
+
+    names = [f"s3://bucket/2026-11-21/host{i % 400:03}/cap_{i:06}.pcap" for i in range(count)]
+    with Dask("dask", workers=2) as cluster_:
+        total, before = CaptureReport(path="", captures=0), megabytes()
+        start = time.monotonic()
+        for number, report in enumerate(spread(names, cluster_.pool(nothing), killed), 1):
+            total.add(report)  # type: ignore[arg-type]
+            if number in (1, 1000, count // 10, count // 2, count):
+                print(f"{number:>7} captures: client {megabytes() - before:+.1f} MB, {time.monotonic() - start:.1f} s")
+        print(f"{total.captures} results; paths and modules {before:.0f} MB")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("workers", "kills", "s3", "paths"))
+    parser.add_argument("capture", type=Path, nargs="?")
+    parser.add_argument("--parts", type=int, default=200)
+    parser.add_argument("--count", type=int, default=100_000)
+    asked = parser.parse_args()
+    if asked.what == "paths":
+        paths(asked.count)
+    else:
+        {"workers": workers, "kills": kills, "s3": lambda capture, _: s3(capture)}[asked.what](asked.capture, asked.parts)
