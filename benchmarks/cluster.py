@@ -2,10 +2,10 @@
 
     python benchmarks/cluster.py workers CAPTURE.pcap [--parts 200]    1, 2 and 4 workers against --jobs 2
     python benchmarks/cluster.py kills CAPTURE.pcap [--parts 200]      a worker killed five times
-    python benchmarks/cluster.py s3 CAPTURE.pcap                       one large capture from an S3 server (moto's) on this machine
+    python benchmarks/cluster.py s3 CAPTURE.pcap                       one large capture from an S3 server on this machine
     python benchmarks/cluster.py paths [--count 100000]                memory of the client for many captures
 
-Needs ibdissect[remote,cluster], for `s3` also s3fs, moto, flask and flask-cors. Compare times only on an idle machine.
+Needs ibdissect[remote,cluster], for `s3` also s3fs. Compare times only on an idle machine.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ import os
 import random
 import resource
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from many import split
@@ -50,7 +49,7 @@ def workers(capture: Path, parts: int) -> None:
                 empty, _ = timed([*LINT, f"{folder}/parts/00000.pcap", "--engine", file])
             same = "same bytes" if found == expected else "OTHER BYTES"
             each = (seconds - empty - jobs * 2 / count) / parts * 1000
-            print(f"{count} workers: {seconds:.2f} s ({seconds / jobs:.2f} of --jobs 2), {same}; {empty:.2f} s to begin, {each:+.1f} ms each")
+            print(f"{count} workers: {seconds:.2f} s ({seconds / jobs:.2f} of --jobs 2), {same}, start {empty:.2f} s, {each:+.1f} ms each")
 
 
 class cluster:
@@ -111,58 +110,52 @@ def kills(capture: Path, parts: int) -> None:
 
 
 def s3(capture: Path) -> None:
-    """The capture from moto's server; then once more through a proxy that counts what it sends."""
-    import boto3
-
-    sent = {"bytes": 0}
+    """The file, then the object; the server of this process counts the bytes of its answers, without HTTP headers."""
+    server = FastStore(capture)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
     os.environ |= {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_DEFAULT_REGION": "us-east-1"}
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    server = subprocess.Popen(["moto_server", "-H", "127.0.0.1", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        client = boto3.client("s3", endpoint_url=f"http://127.0.0.1:{port}")
-        while True:
-            with suppress(Exception):
-                client.create_bucket(Bucket="site")
-                break
-        with open(capture, "rb") as file:
-            client.put_object(Bucket="site", Key="large.pcap", Body=file)
-        size = capture.stat().st_size
-        for counted in (False, True):  # counting takes time
-            os.environ["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{Counting('127.0.0.1', port, sent).port if counted else port}"
-            for name in [*([] if counted else [str(capture)]), "s3://site/large.pcap"]:
-                before = time.monotonic()
-                done = run([*LINT, name, "--format", "json"])
-                print(f"{name}: {time.monotonic() - before:.2f} s, CPU {done.cpu:.2f} s, {done.memory:.0f} MB")
-        print(f"the server sent {sent['bytes']:,} bytes with HTTP headers; the file has {size:,}")
-    finally:
-        server.kill()
-        server.wait()
+    os.environ["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{server.server_port}"
+    for name in (str(capture), "s3://site/large.pcap"):
+        server.sent = 0
+        before = time.monotonic()
+        done = run([*LINT, name, "--format", "json"])
+        print(f"{name}: {time.monotonic() - before:.2f} s, CPU {done.cpu:.2f} s, {done.memory:.0f} MB; sent {server.sent:,} bytes")
+    print(f"the file has {capture.stat().st_size:,} bytes")
 
 
-class Counting:
-    """Passes connections on to a server, and counts the bytes that come back (with HTTP headers)."""
+class FastStore(ThreadingHTTPServer):
+    """Answers what s3fs asks of one object as an S3 server does, at the speed of sendfile. (moto's copies the object for each range.)"""
 
-    def __init__(self, host: str, port: int, sent: dict[str, int]) -> None:
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
+    def __init__(self, path: Path) -> None:
+        super().__init__(("127.0.0.1", 0), Answer)
+        self.file, self.size, self.sent = open(path, "rb"), path.stat().st_size, 0  # noqa: SIM115 - open as long as the server
 
-        def copied(source: socket.socket, target: socket.socket, count: bool) -> None:
-            with suppress(OSError):
-                while data := source.recv(1 << 20):
-                    if count:
-                        sent["bytes"] += len(data)
-                    target.sendall(data)
-                target.shutdown(socket.SHUT_WR)
 
-        def accept() -> None:
-            while True:
-                near, _ = self.listener.accept()
-                far = socket.create_connection((host, port))
-                for ends in ((near, far, False), (far, near, True)):
-                    threading.Thread(target=copied, args=ends, daemon=True).start()
+class Answer(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: FastStore
 
-        threading.Thread(target=accept, daemon=True).start()
+    def do_HEAD(self) -> None:
+        self._head(200, self.server.size)
+
+    def do_GET(self) -> None:
+        first, last = map(int, self.headers["Range"].removeprefix("bytes=").split("-"))
+        last = min(last, self.server.size - 1)
+        self._head(206, last + 1 - first)
+        self.wfile.flush()
+        while first <= last:
+            count = os.sendfile(self.connection.fileno(), self.server.file.fileno(), first, last + 1 - first)
+            first += count
+            self.server.sent += count
+
+    def _head(self, status: int, length: int) -> None:
+        self.send_response(status)
+        for name, value in (("Content-Length", str(length)), ("ETag", '"1"'), ("Last-Modified", "Sat, 21 Nov 2026 12:00:00 GMT")):
+            self.send_header(name, value)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
 
 
 def nothing(path: str, stop: object = None) -> object:
