@@ -70,6 +70,7 @@ def test_names_globs_and_folders(memory: Any) -> None:
             discover([url])
 
 
+@pytest.mark.slow
 def test_commands_read_urls(memory: Any, tmp_path: Path) -> None:
     """The same output as for the file, but for its name."""
     for words in (
@@ -186,6 +187,7 @@ def test_a_server_that_cuts_connections(serve: Callable[..., Server]) -> None:
     assert len(times(server.url())) == 12_728
 
 
+@pytest.mark.slow
 def test_a_server_that_fails_now_and_then(serve: Callable[..., Server]) -> None:
     def now_and_then(handler: Handler, first: int, last: int) -> None:
         if handler.server.requests % 3:
@@ -247,6 +249,7 @@ def test_ctrl_c_ends_the_attempts(serve: Callable[..., Server], monkeypatch: pyt
             calm()
 
 
+@pytest.mark.slow
 def test_no_secret_is_said_anywhere(serve: Callable[..., Server], tmp_path: Path) -> None:
     """Neither of a capture that is read nor of one that is refused."""
     server = serve(LAB.read_bytes())

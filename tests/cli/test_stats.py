@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from ibdissect.cli.stats import command
 from tests import craft
+from tests.commands import run
+from tests.conftest import REPO
 
 
 def test_text(repo: Path) -> None:
@@ -33,3 +36,17 @@ def test_top_limits_the_lists(tmp_path: Path) -> None:
     path.write_bytes(craft.erf_pcap([craft.rc(0x04, b"data", slid=lid) for lid in range(1, 30)]))
     found = json.loads(CliRunner().invoke(command, [str(path), "--format", "json", "--top", "5"]).output)
     assert len(found["conversations"]) == len(found["lids"]["source"]) == len(found["streams"]) == 5
+
+
+@pytest.mark.slow
+def test_several_captures_in_processes(tmp_path: Path) -> None:
+    """Each in turn and in order, with the figures of each alone; what cannot be read is an error, and the others remain."""
+    for name in ("a.pcap", "b.pcap"):
+        (tmp_path / name).write_bytes((REPO / "captures/pkey-lab.pcap").read_bytes())
+    (tmp_path / "bad.pcap").write_bytes(b"no capture")
+    one, two = (run("stats", ".", "--jobs", jobs, "--format", "json", cwd=tmp_path, text=True) for jobs in ("1", "2"))
+    assert one.stdout == two.stdout and one.returncode == two.returncode == 2 and "bad.pcap: not a capture" in two.stderr
+    alone = json.loads(run("stats", "./a.pcap", "--format", "json", cwd=tmp_path).stdout)
+    assert json.loads(two.stdout) == [alone, alone | {"capture": "./b.pcap"}]
+    text = run("stats", "a.pcap", "b.pcap", "--jobs", "2", cwd=tmp_path, text=True).stdout
+    assert text.startswith("a.pcap\n37 frames") and "\nb.pcap\n37 frames" in text

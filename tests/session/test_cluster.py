@@ -152,6 +152,8 @@ def test_the_command_gives_the_same_bytes(pair: str, tmp_path: Path) -> None:
         assert alone.stdout == cluster.stdout and alone.returncode == cluster.returncode == 2
         assert "dashboard: http://127.0.0.1:" in cluster.stderr and "bad.pcap: not a capture" in cluster.stderr
     result = json.loads(cluster.stdout)
+    alone, counted = (run("stats", ".", "--format", "json", *more, cwd=tmp_path) for more in (("--jobs", "1"), ("--engine", pair)))
+    assert alone.stdout == counted.stdout and alone.returncode == counted.returncode == 2
     assert result["by_rule"]["OWN001"] == 20 and "PKY003" not in result["by_rule"]
     assert {f["severity"] for f in result["findings"] if f["code"] == "PKY001"} == {"info"}
 
