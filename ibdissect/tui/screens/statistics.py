@@ -53,8 +53,8 @@ class StatisticsScreen(Screen[None]):
         yield Static(f" Statistics   {number(tally.frames)} frames, {octets(tally.octets)}, {span}", classes="screen-title", markup=False)
         with VerticalScroll(id="statistics"):
             with Vertical(id="plots"):
-                yield Plot("Packets", line.packets[:used].tolist(), "packets", marks=marks)
-                yield Plot("Bytes", line.octets[:used].tolist(), "bytes", two=True)
+                yield Plot("Packets", line.packets[:used].tolist(), "packets", line.step_ns, marks=marks)
+                yield Plot("Bytes", line.octets[:used].tolist(), "bytes", line.step_ns, two=True)
                 yield Axis(span)
             with Horizontal(classes="bar-row"):
                 yield Bars("OpCodes", tally.opcodes, empty="no InfiniBand transport")

@@ -10,7 +10,7 @@ from rich.text import Text
 from textual.widget import Widget
 
 from ibdissect.lint.finding import Severity
-from ibdissect.study.number_text import BLOCKS, number, octets, squeeze
+from ibdissect.study.number_text import BLOCKS, duration, number, octets, squeeze, together
 
 from .cells import fit
 from .table_columns import GAP, MARGIN, Heading, fitting
@@ -41,8 +41,12 @@ def stacked(values: Sequence[int], top: int, height: int) -> list[str]:
 class Plot(Drawing):
     """Columns over time, `height` lines high, with a scale on the left and marks below: the highest rank of a finding, 0 for none."""
 
-    def __init__(self, title: str, values: list[int], unit: str, *, two: bool = False, marks: list[int] | None = None) -> None:
+    def __init__(
+        self, title: str, values: list[int], unit: str, step_ns: int, *, two: bool = False, marks: list[int] | None = None
+    ) -> None:
+        """`values` are of equal times, `step_ns` each."""
         super().__init__(classes="plot")
+        self.step_ns = step_ns
         self.heading, self.values, self.unit, self.two, self.marks = title, values, unit, two, marks
 
     def render(self) -> Text:
@@ -51,7 +55,8 @@ class Plot(Drawing):
         points = squeeze(self.values, width)
         top = max(points, default=0) or 1
         scale = octets if self.unit == "bytes" else lambda value: number(round(value))
-        lines = [Text.assemble((f"{self.heading:>{AXIS}}", "bold"), (f"  at most {scale(top)} a column", ink("dim")))]
+        time = duration(self.step_ns * together(len(self.values), width))
+        lines = [Text.assemble((f"{self.heading:>{AXIS}}", "bold"), (f"  at most {scale(top)} in {time}", ink("dim")))]
         bar = ink("two" if self.two else "bar")
         for place, cells in enumerate(stacked(points, top, height)):
             label = scale(top) if not place else "0" if place == height - 1 else ""

@@ -15,6 +15,7 @@ async def test_statistics(tmp_path: Path) -> None:
         await pilot.press("s")
         await until(pilot, lambda: isinstance(app.screen, StatisticsScreen))
         assert sum(app.screen.query(Plot).first().values) == TOTAL
+        assert "at most 1 in 1 ms" in app.screen.query(Plot).first().render().plain
         drawn = "".join(bars.render().plain for bars in app.screen.query(Bars))
         assert "RC SEND Only" in drawn and "PM" in drawn and "LID 3" in drawn
         assert "▲" in app.screen.query(Plot).first().render().plain
