@@ -16,6 +16,8 @@ TASKS_PER_SLOT = 8
 """Least number of tasks per process, so that all processes end at about the same time."""
 IN_FLIGHT = 3
 """Tasks per process that are submitted at a time: the next one is at hand, and memory does not grow with the number of captures."""
+ALONE = 2
+"""How often a capture may kill the process that works on it alone; the first time may have had other reasons."""
 POLL = 0.2
 """Seconds between two looks at whether to stop."""
 
@@ -63,7 +65,7 @@ def spread(paths: Sequence[Unit], pool: Pool[T], lost: Lost[T], stop: Callable[[
     """One result per path, in their order, each as soon as it and those before it are there.
 
     If a process dies, the captures of its task are worked on one by one with nothing beside them: the one that kills its process
-    again is `lost`. `stop` ends the iteration early.
+    there twice is `lost`. `stop` ends the iteration early.
     """
     size = max(1, min(MOST_PATHS, len(paths) // (pool.slots * TASKS_PER_SLOT)))
     starts = iter(range(0, len(paths), size))
@@ -83,9 +85,12 @@ def spread(paths: Sequence[Unit], pool: Pool[T], lost: Lost[T], stop: Callable[[
             pool.mend()
             others = [(other, _outcome(running, pool, stop)) for other, running in flying]
             for path in task:
-                alone = _outcome(pool.submit([path]), pool, stop)
+                for _ in range(ALONE):
+                    alone = _outcome(pool.submit([path]), pool, stop)
+                    pool.mend()
+                    if alone is not None:
+                        break
                 yield from [lost(path)] if alone is None else alone
-                pool.mend()
             flying = deque((other, pool.submit(other) if ended is None else ended) for other, ended in others)
     except Stopped:
         return

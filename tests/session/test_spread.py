@@ -99,6 +99,25 @@ def test_a_worker_that_dies_once_costs_nothing() -> None:
     assert list(spread(paths, Once(), lost)) == [path.upper() for path in paths]
 
 
+def test_a_capture_is_blamed_only_if_it_dies_alone_twice() -> None:
+    """The first time, somebody may have killed the worker."""
+
+    class Twice(Room):
+        died_at = 0
+
+        def submit(self, paths: list[str]) -> Future[list[str]]:
+            future = super().submit(paths)
+            if "p7" in paths and self.died_at < 2:
+                self.died_at += 1
+                self.open.remove(future)
+                self.flying -= 1
+                future.set_exception(Died())
+            return future
+
+    room, paths = Twice(), [f"p{i}" for i in range(50)]
+    assert list(spread(paths, room, lost)) == [path.upper() for path in paths] and room.died_at == 2
+
+
 def test_stop_keeps_what_is_there() -> None:
     class Waiting(Room):
         def submit(self, paths: list[str]) -> Future[list[str]]:
