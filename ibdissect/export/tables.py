@@ -122,7 +122,7 @@ def _json(column: pa.Array) -> list[str]:
         times = np.datetime_as_string(column.to_numpy(zero_copy_only=False)).tolist()
         return [f'"{time}Z"' if there else "null" for time, there in zip(times, column.is_valid().to_pylist(), strict=True)]
     if pa.types.is_decimal(kind):
-        return ["null" if value is None else value for value in column.cast(pa.string()).to_pylist()]
+        return ["null" if value is None else f"{value:f}" for value in column.to_pylist()]  # pyarrow 15 would cast a zero to "0.E-9"
     values = column.to_pylist()
     if pa.types.is_string(kind):
         return ["null" if value is None else quoted(value) for value in values]
