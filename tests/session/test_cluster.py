@@ -24,7 +24,11 @@ from tests.conftest import REPO
 
 pytest.importorskip("distributed")
 
+import cloudpickle
+
 from ibdissect.session.cluster import Dask, Doing
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not import the tests
 
 pytestmark = pytest.mark.slow
 
