@@ -99,7 +99,7 @@ class TuiApp(App[None]):
     def on_mount(self) -> None:
         for theme in themes.THEMES:
             self.register_theme(theme)
-        wanted = self.memory.look.get("theme", "")
+        wanted = self.memory.look.setdefault("theme", "ibdissect-dark")  # nothing is written before it is changed
         self.theme = wanted if wanted in self.available_themes else "ibdissect-dark"
         threading.excepthook = self._thread_failed
         threads.start(lambda: self.model.scan(self.news), "scan")
