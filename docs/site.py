@@ -124,7 +124,7 @@ def example(rule: type[Rule], proof: Any) -> str:
                 f"{table.chunk.first + row:>4}  {one.source} → {one.destination}  {one.protocol}  {one.info}"
                 for row, one in enumerate(summaries(table, np.arange(len(table))))
             ]
-        linter.context.damage = reading.damage
+        linter.context.damage = [*reading.damage, *proof.damage]
         found = linter.finish()
         for finding in found:
             reading.finish(finding)
