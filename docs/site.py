@@ -103,6 +103,7 @@ def rule_page(rule: type[Rule], proof: Any) -> str:
 
 def proofs() -> dict[str, Any]:
     """By code, the first capture that tests/rules has for it."""
+    sys.path.insert(0, str(REPO))  # mkdocs takes back what a hook adds while it is loaded
     from tests.rules.cases import CASES
 
     for path in sorted((REPO / "tests/rules").glob("*/cases.py")):
