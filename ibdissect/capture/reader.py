@@ -15,6 +15,7 @@ from ibdissect.capture.pcap import no_infiniband
 from ibdissect.capture.pcapng import PcapngRecords
 from ibdissect.capture.records import Comments, Records
 from ibdissect.capture.stream import WINDOW, Windows
+from ibdissect.errors import CaptureError
 
 if TYPE_CHECKING:
     from ibdissect.capture.chained import Member
@@ -50,7 +51,7 @@ class CaptureReader:
         self.damage: list[Damage] = []
         self.comments = Comments()
         self._origin, self._records, self._window = origin, records, window
-        self._stop = follow
+        self._stop, self._closed = follow, False
         first = records()
         self.link_types: list[int] = first.link_types
         self.interfaces: Interfaces | None = first.interfaces if isinstance(first, PcapngRecords) else None
@@ -74,7 +75,9 @@ class CaptureReader:
         return self._origin.far
 
     def chunks(self) -> Iterator[Chunk]:
-        """The records from the first; raises CaptureError when called again for a pipe."""
+        """The records from the first; raises CaptureError when called again for a pipe, or after `close`."""
+        if self._closed:  # the number of its descriptor may be another file's by now
+            raise CaptureError(self.path, "is closed", hint="open it again")
         stream, records = self._origin.start(), self._records()
         self.damage, self.link_types, self.comments = records.damage, records.link_types, records.comments
         self.interfaces = records.interfaces if isinstance(records, PcapngRecords) else None
@@ -88,6 +91,7 @@ class CaptureReader:
     def close(self) -> None:
         """Stop following and close the file; the caller's file object stays open."""
         self.stop()
+        self._closed = True
         self._origin.close()
 
     def _read(self, stream: io.RawIOBase, records: Records) -> Iterator[Chunk]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -120,6 +121,7 @@ def environment() -> jinja2.Environment:
     """Templates of this room and of `pictures`; all text is escaped, and made visible where it is not. ConfigError without Jinja2."""
     try:
         import jinja2
+        from markupsafe import Markup, escape
     except ModuleNotFoundError as error:
         hint = "install it: python -m pip install 'ibdissect[report]'"
         raise ConfigError("ibdissect[report]", "jinja2", "is not installed", hint=hint) from error
@@ -131,6 +133,7 @@ def environment() -> jinja2.Environment:
     made = jinja2.Environment(
         loader=loader, autoescape=True, finalize=harmless, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
+    made.filters["coded"] = lambda text: Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(printable(text)))))
     made.filters["number"] = lambda value: f"{value:,}"
     made.filters["plural"] = lambda count, word: f"{count:,} {word}{'s' * (count != 1)}"
     return made
@@ -146,7 +149,7 @@ def _policy(*inline: str) -> str:
 def verdict(reports: Sequence[CaptureReport]) -> tuple[str, str, list[str]]:
     """How healthy it is: severity or `good`, a headline, and reasons to doubt it."""
     counts, _ = totals(reports)
-    doubts = [f"{one.path}: {why}" for one in reports for why in [*([one.incomplete] if one.incomplete else []), *one.doubts]]
+    doubts = [f"{one.path}: {why.removeprefix(f'{one.path}: ')}" for one in reports for why in [one.incomplete, *one.doubts] if why]
     doubts += [f"{one.path}: the file is {one.status}" for one in reports if one.status in ("truncated", "damaged")]
     for level, headline in (
         ("error", "Not healthy: {} found"), ("warning", "No errors, but {} to look at"), ("info", "Healthy, with {} worth knowing"),

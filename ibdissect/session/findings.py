@@ -47,7 +47,7 @@ class FindingsTable(Tabular):
 
     def _repr_html_(self) -> str:
         rows = ((each.severity.value, each.code, str(each.frame), each.message) for each in self.findings)
-        return table_html(("severity", "code", "frame", "message"), rows, f"{len(self)} findings")
+        return table_html(("severity", "code", "frame", "message"), rows, f"{len(self)} finding{'s' * (len(self) != 1)}")
 
 
 def batches(findings: Iterable[Finding]) -> Iterator[pa.RecordBatch]:

@@ -105,3 +105,12 @@ def test_closing_twice_is_harmless(tmp_path: Path) -> None:
     reader.close()
     os.fstat(other)
     os.close(other)
+
+
+def test_a_closed_capture_reads_no_other_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(PCAP)
+    reader = open_capture(path)
+    reader.close()
+    with open(path, "rb"), pytest.raises(CaptureError, match="is closed"):  # the file may get the descriptor's number
+        next(reader.chunks())

@@ -30,7 +30,7 @@ def test_the_page_says_first_what_matters() -> None:
     worst = page.text.partition("The three worst things")[2].partition("5 findings")[0]
     places = [worst.index(text) for text in ("A limited member of a partition sends to another limited member", "AM001", "RC004")]
     assert places == sorted(places) and "RC002" not in worst
-    assert worst.count("What to do:") == 3
+    assert worst.count("What to do:") == 3 and "PKY001, 2 findings" in worst
     assert len(page.all("tr", role="row")) == 1 + len(found)
     assert "why it matters, what to do Why it matters" in page.text  # the page of each rule is folded in
 
@@ -55,6 +55,18 @@ def test_the_verdict(reports: list[CaptureReport], level: str, said: str) -> Non
 def test_doubts_are_told() -> None:
     page = safe(render("html", [report(status="truncated", infiniband=43), report(finding())], RUN))
     assert "a b.pcap: the file is truncated" in page.text and "no InfiniBand or RoCE was found" in page.text
+    assert verdict([BROKEN])[2] == ["x<&>.pcap: is empty\x1b"]
+
+
+def test_the_head_leads_to_captures_and_names_theirs() -> None:
+    page = safe(render("html", [report(finding(f"PKY00{i}")) for i in (1, 3)], RUN))
+    assert [link["href"] for link in page.all("a")][:2] == ["#findings", "#captures-title"]
+    assert page.text.count("(a b.pcap, frame 12)") == 2
+
+
+def test_words_in_backquotes_are_code() -> None:
+    coded = environment().filters["coded"]
+    assert coded("`full` or <b>`") == "<code>full</code> or &lt;b&gt;`"
 
 
 def test_hostile_text_stays_text() -> None:
