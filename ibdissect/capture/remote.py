@@ -30,6 +30,7 @@ ATTEMPTS = 6
 PAUSE_S = 0.2
 """Pause after the first failure; it doubles with each."""
 ARCHIVES = ("zip", "tar")
+WEB = ("http://", "https://")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _LASTING = (FileNotFoundError, PermissionError, NotImplementedError, IsADirectoryError, ImportError)
 """Failures that another attempt would repeat."""
@@ -86,11 +87,20 @@ def tried(request: Callable[[], T], url: str) -> T:
     for attempt in range(ATTEMPTS):
         try:
             return request()
-        except Exception as error:  # libraries raise what they like
+        except Exception as raised:  # libraries raise what they like
+            error = _answer(raised, url)
             if attempt == ATTEMPTS - 1 or _lasting(error) or ended():
                 raise _failure(error, url) from None
             time.sleep(PAUSE_S * 2**attempt)
     raise AssertionError
+
+
+def _answer(error: Exception, url: str) -> Exception:
+    """What happened: fsspec says of every failure of a web server, or of the way to it, that there is no such file."""
+    cause = error.__cause__
+    if isinstance(error, FileNotFoundError) and isinstance(cause, Exception) and url.startswith(WEB):
+        return error if getattr(cause, "status", None) in (404, 410) else cause
+    return error
 
 
 def _lasting(error: Exception) -> bool:
@@ -121,7 +131,7 @@ class Remote:
         self._file = tried(lambda: system.open(path, "rb", cache_type="none"), url)
         self.size: int | None = tried(self._measured, url)
         """None: the server sends no ranges, so the bytes come once, in order."""
-        if url.startswith(("http://", "https://")) and self.size is not None and not tried(self._ranges, url):
+        if url.startswith(WEB) and self.size is not None and not tried(self._ranges, url):
             self._file.close()
             self._file, self.size = tried(lambda: system.open(path, "rb", block_size=0), url), None
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from msgspec import Struct as Record
 
 from ibdissect.capture.discover import PACKED, SUFFIXES
+from ibdissect.capture.remote import shown
 from ibdissect.errors import CaptureError
 
 _PACKED = f"(?:{'|'.join(map(re.escape, filter(None, PACKED)))})?"
@@ -26,7 +27,7 @@ class CaptureSet(Record, frozen=True):
     """Files that are read as one capture."""
 
     name: str
-    """What reports call it: the members' names with `*` where they differ."""
+    """What reports call it: the members' names with `*` where they differ, without secrets of URLs."""
     members: tuple[str, ...]
     """Paths in the order of recording."""
 
@@ -88,11 +89,12 @@ def rings(files: Iterable[str]) -> dict[str, dict[str, Part]]:
 def sets_of(files: Iterable[str]) -> list[CaptureSet]:
     """All files as sets: one for each recording that the names tell, and one of the files whose names tell nothing, as they are given."""
     files = list(files)
-    found = [CaptureSet(name, _ordered(parts)) for name, parts in rings(files).items()]
+    found = [CaptureSet(shown(name), _ordered(parts)) for name, parts in rings(files).items()]
     taken = {member for one in found for member in one.members}
     alone = [file for file in files if file not in taken and (part := part_of(file)) is not None and part.sure]
     rest = tuple(file for file in files if file not in taken and file not in alone)
-    return [*found, *(CaptureSet(file, (file,)) for file in alone), *([CaptureSet(_name(rest), rest)] if rest else [])]
+    found += [CaptureSet(shown(file), (file,)) for file in alone]
+    return [*found, CaptureSet(_name(rest), rest)] if rest else found
 
 
 def one_set(files: Iterable[str]) -> CaptureSet:
@@ -113,7 +115,7 @@ def missing(before: str, after: str) -> str:
     if not gone:  # also where a ring buffer, or its numbers, began again
         return ""
     told = f"file {gone[0]} is" if len(gone) == 1 else f"files {gone[0]} to {gone[-1]} are"
-    return f"{told} missing between {os.path.basename(before)} and {os.path.basename(after)}"
+    return f"{told} missing between {os.path.basename(shown(before))} and {os.path.basename(shown(after))}"
 
 
 def next_of(path: str, known: Iterable[str]) -> str | None:
@@ -160,8 +162,9 @@ def _begun(path: str) -> str:
     return f"{int(first.time_ns[0]):020}" if first is not None and len(first) else ""
 
 
-def _name(files: tuple[str, ...]) -> str:
+def _name(paths: tuple[str, ...]) -> str:
     """A common name of files: what is the same at the beginning and at the end, with `*` between."""
+    files = [*map(shown, paths)]  # first, as the common beginning may end in a secret
     if len(files) == 1:
         return files[0]
     begin = os.path.commonprefix(files)  # noqa: RUF071 - of characters

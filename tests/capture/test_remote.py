@@ -237,6 +237,21 @@ def test_a_server_without_ranges_is_read_like_a_pipe(serve: Callable[..., Server
         assert not reader.again and sum(len(chunk) for chunk in reader.chunks()) == 12_728
 
 
+@pytest.mark.parametrize(("status", "asked", "said"), [(404, 1, "no such file"), (403, 1, "403"), (503, remote.ATTEMPTS, "503")])
+def test_what_a_server_answers_is_said(serve: Callable[..., Server], status: int, asked: int, said: str) -> None:
+    """A file that is not there, a refusal, and a failure that may pass, which is asked for again."""
+
+    class Refusing(Handler):
+        def do_HEAD(self) -> None:
+            self.send_error(status)
+
+    server = serve(b"", lambda handler, first, last: handler.send_error(status))
+    server.RequestHandlerClass = Refusing
+    with pytest.raises(CaptureError, match=said):
+        open_capture(server.url())
+    assert server.requests == asked
+
+
 def test_ctrl_c_ends_the_attempts(serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch) -> None:
     server = serve(long_capture())
     with open_capture(server.url()) as reader:

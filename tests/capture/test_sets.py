@@ -82,6 +82,22 @@ def test_what_names_do_not_tell_is_read_as_given() -> None:
 
 
 @pytest.mark.parametrize(
+    "urls",
+    [
+        ["https://me:secret1@h/a.pcap?sig=secret2", "https://me:secret3@h/b.pcap?sig=secret4"],
+        ["https://me:secret@h/x.pcap", "https://me:secret@h/x.pcap3"],
+        ["https://h/get?sig=secret&file=x.pcap", "https://h/get?sig=secret&file=x.pcap3"],
+        ["https://me:secret@h/cap_00001_20261121120000.pcap"],
+    ],
+)
+def test_secrets_of_urls_are_in_no_name_of_a_set(urls: list[str]) -> None:
+    found = one_set(urls)
+    assert found.members == tuple(urls)
+    assert "secret" not in found.name and found.name.startswith("https://h/")
+    assert "secret" not in missing(urls[0], urls[-1])
+
+
+@pytest.mark.parametrize(
     ("before", "after", "said"),
     [
         ("c_00001_20261121120000.pcap", "c_00002_20261121120001.pcap", ""),
