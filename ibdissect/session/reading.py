@@ -195,8 +195,8 @@ def open_reading(source: Source, *, catalog: Catalog | None = None, show_keys: b
 
 
 def plain_files(source: Source, reader: Reader) -> Sequence[Member] | None:
-    """The files whose frames can be read in place; None for pipes, file objects, archives and compressed files. CaptureError."""
-    if not isinstance(source, (str, os.PathLike, CaptureSet)) or not reader.again or reader.packed:
+    """The files whose frames can be read in place; None for others: pipes, "-", file objects, archives, compressed. CaptureError."""
+    if not isinstance(source, (str, os.PathLike, CaptureSet)) or source == "-" or not reader.again or reader.packed:
         return None
     if any(path.startswith(("zip://", "tar://")) for path in files_of(source)):
         return None

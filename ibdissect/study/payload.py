@@ -47,7 +47,8 @@ class Said:
         """`SEND 16 bytes, frames 4-5, 192.168.77.1 → 192.168.77.2`."""
         gaps = "" if self.complete else ", incomplete"
         ends = f"{self.source} → {self.destination}"
-        return f"{self.kind} {len(self.data)} bytes, frames {self.first_frame}-{self.last_frame}{gaps}, {ends}"
+        size = f"{len(self.data)} bytes" if self.data else "without payload"
+        return f"{self.kind} {size}, frames {self.first_frame}-{self.last_frame}{gaps}, {ends}"
 
     def masked(self) -> bytes:
         """The data with an asterisk for each byte of a masked key."""

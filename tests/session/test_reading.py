@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.session.reading import Reading, open_reading
+from ibdissect.session.reading import Reading, open_reading, plain_files
 from tests import commands
 from tests.craft import erf_pcap, gmp
 from tests.dissect.frames import all_frames
@@ -81,3 +81,10 @@ def test_keys_are_numbered_once_however_often_frames_are_read(passes: Callable[[
 def test_reading_ends_with_the_last_frame_wanted(until: int, window: int) -> None:
     tables = list(Reading(open_capture(io.BytesIO(erf_pcap(all_frames())), window=window)).tables(until=until))
     assert sum(map(len, tables)) == min(until, 17) and tables[0].chunk.first == 1
+
+
+def test_standard_input_is_not_opened_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(erf_pcap([gmp()]))
+    with open_capture(path) as reader:  # as `ibdissect report - < a.pcap` reads it
+        assert plain_files("-", reader) is None and plain_files(str(path), reader)

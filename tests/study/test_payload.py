@@ -37,6 +37,7 @@ def test_both_ways_and_no_copy(tmp_path: Path) -> None:
         ("WRITE", b"one two!", True, True), ("READ", b"read", False, False), ("SEND", b"sent", False, False),
     ]  # fmt: skip
     assert found[0].title == "WRITE 8 bytes, frames 1-4, LID 1 → LID 2"
+    assert Said("ATOMIC", "a", "b", True, 1, 2, True, True).title == "ATOMIC without payload, frames 1-2, a → b"
 
 
 def test_frames_without_messages(repo: Path) -> None:
