@@ -95,7 +95,7 @@ class Columns(Tabular):
     def select(self, *names: str) -> Columns:
         """The same frames with other columns in their rows. FilterError for an unknown name."""
         named_columns(self._capture.catalog, names)
-        return Columns(self._capture, self._only, names)
+        return Columns(self._capture, self._only, names or self.names)
 
     def __getitem__(self, name: str) -> Column:
         (column,) = named_columns(self._capture.catalog, [name])

@@ -85,6 +85,6 @@ def test_reading_ends_with_the_last_frame_wanted(until: int, window: int) -> Non
 
 def test_standard_input_is_not_opened_by_name(tmp_path: Path) -> None:
     path = tmp_path / "a.pcap"
-    path.write_bytes(erf_pcap([gmp()]))
+    path.write_bytes(erf_pcap([bytes(64)]))
     with open_capture(path) as reader:  # as `ibdissect report - < a.pcap` reads it
         assert plain_files("-", reader) is None and plain_files(str(path), reader)

@@ -25,6 +25,7 @@ def test_arrow_reads_a_table(capture: ibdissect.Capture) -> None:
     assert pa.table(table).to_pydict() == {"frame.number": [1, 2, 3], "infiniband.lrh.slid": [7, 1, 9]}
     assert pa.table(table.filter("lrh.slid == 9")).num_rows == 1
     assert list(table)[2] == {"frame.number": 3, "infiniband.lrh.slid": 9}
+    assert list(table.select()) == list(table)
 
 
 @pytest.mark.slow
