@@ -9,7 +9,8 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from multiprocessing import resource_tracker
 from typing import Any, Generic, TypeVar
 from uuid import uuid4
 
@@ -50,9 +51,11 @@ class Dask:
                 # By default, 15 s after a death Dask gives a worker up for good if it is just being started again.
                 dask.config.set({"distributed.deploy.lost-worker-timeout": "1 day"})
                 count = workers or os.cpu_count() or 1
-                self._own = LocalCluster(
-                    n_workers=count, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL
-                )
+                with _kept_from_interrupts():
+                    self._own = LocalCluster(
+                        n_workers=count, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0",
+                        silence_logs=logging.CRITICAL,
+                    )  # fmt: skip
                 self.client = Client(self._own, set_as_default=False)
             elif "://" in where:
                 address = where.replace("dask+tls://", "tls://").replace("dask://", "tcp://")
@@ -99,6 +102,20 @@ class Dask:
                         "--engine", self.where, f"{address} has {name} {other or '(none)'}, this machine has {ours}",
                         hint="install the same versions everywhere",
                     )  # fmt: skip
+
+
+@contextlib.contextmanager
+def _kept_from_interrupts() -> Iterator[None]:
+    """Start processes that never see Ctrl+C, as they would answer with tracebacks. Ours takes effect afterwards."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # its start would clear the mask
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _minor(version: str) -> str:

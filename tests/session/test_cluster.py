@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ pytest.importorskip("distributed")
 
 import cloudpickle
 
-from ibdissect.session.cluster import Dask, Doing
+from ibdissect.session.cluster import Dask, Doing, _kept_from_interrupts
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not import the tests
 
@@ -160,6 +161,16 @@ def test_the_command_gives_the_same_bytes(pair: str, tmp_path: Path) -> None:
     assert alone.stdout == counted.stdout and alone.returncode == counted.returncode == 2
     assert result["by_rule"]["OWN001"] == 20 and "PKY003" not in result["by_rule"]
     assert {f["severity"] for f in result["findings"] if f["code"] == "PKY001"} == {"info"}
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="no signal masks here")
+def test_ctrl_c_does_not_reach_workers_that_start() -> None:
+    with _kept_from_interrupts():
+        process = get_context("spawn").Process(target=signal.raise_signal, args=(signal.SIGINT,))
+        process.start()
+    process.join(60)
+    assert process.exitcode == 0
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 def test_ctrl_c_keeps_what_was_found(pair: str, tmp_path: Path) -> None:
