@@ -138,7 +138,7 @@ def _partitioned(units: Sequence[Unit], folder: str, by: str, names: tuple[str, 
 
     keys = tuple(by.split(","))
     if not set(keys) <= KEYS.keys() or len(set(keys)) < len(keys):
-        raise ConfigError("--partition-by", by, "names something else than partitions", hint=f"name some of {','.join(KEYS)}")
+        raise ConfigError("--partition-by", by, "is no list of partitions", hint=f"name some of {', '.join(KEYS)}, each once")
     failed = masked = rows_written = 0
     for unit in units:
         try:

@@ -38,7 +38,7 @@ class Partitions:
     def __init__(self, folder: str, keys: tuple[str, ...], schema: pa.Schema, source: Unit) -> None:
         self.folder, self.keys, self.schema = folder, keys, schema
         self.origin = [file if is_url(file) else os.path.abspath(file) for file in files_of(source)]
-        self.name = quote(printable(os.path.basename(shown(str(source)))), safe="")
+        self.name = quote(printable(_name(str(source))), safe="")
         self.rows = 0
         """Rows added so far."""
         self._open: dict[str, tuple[ExitStack, Any, str]] = {}
@@ -116,3 +116,10 @@ class Partitions:
         place = os.path.join(self.folder, partition)
         os.makedirs(place, exist_ok=True)
         os.replace(private, os.path.join(place, f"{content}.parquet"))
+
+
+def _name(source: str) -> str:
+    """The name of a file, of what a URL names without its query, or of a member of an archive."""
+    if is_url(source):
+        source = shown(source).partition("::")[0].replace("?...", "")
+    return os.path.basename(source)

@@ -95,6 +95,21 @@ def test_a_capture_that_cannot_be_read_leaves_the_others(captures: Path, tmp_pat
     assert len(files(tmp_path / "ds")) == 2
 
 
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("d/a.pcap", "a.pcap"),
+        ("https://h/a.pcap?sig=secret", "a.pcap"),
+        ("zip://d/a.pcap::/tmp/h.zip", "a.pcap"),
+        ("tar://*.pcap::s3://b/h.tar", "%2A.pcap"),
+    ],
+)
+def test_names_of_partitions(source: str, name: str, tmp_path: Path) -> None:
+    from ibdissect.export.partitions import Partitions
+
+    assert Partitions(str(tmp_path), ("capture",), pa.schema([]), source).name == name
+
+
 def test_nothing_is_left_of_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ibdissect.export import partitions
 
@@ -112,7 +127,10 @@ def test_nothing_is_left_of_a_failure(tmp_path: Path, monkeypatch: pytest.Monkey
         made.add(batch, np.array([START, START + HOUR, START], np.int64))
 
 
-@pytest.mark.parametrize(("words", "said"), [(("week",), "names something else"), (("hour", "--findings"), "for the columns of frames")])
+@pytest.mark.parametrize(("words", "said"), [
+    (("week",), "no list of partitions"), (("hour,hour",), "capture, day, hour, each once"),
+    (("hour", "--findings"), "for the columns of frames"),
+])  # fmt: skip
 def test_refusals(words: tuple[str, ...], said: str, captures: Path, tmp_path: Path) -> None:
     done = run("export", str(captures), "--to", str(tmp_path / "ds"), "--partition-by", *words, text=True)
     assert done.returncode == 2 and said in done.stderr
