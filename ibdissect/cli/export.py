@@ -89,7 +89,7 @@ def command(
             report = findings_of(opened, common, shown, max_findings)
             with _written(target, capture) as file:
                 count = tables.write(batches(report.findings), SCHEMA, file, ending)
-            common.tell(f"{count} findings written to {written}")
+            common.tell(f"{count} finding{'s' * (count != 1)} written to {written}")
             return 0
         if messages:
             from ibdissect.export import messages as message_table
@@ -97,7 +97,7 @@ def command(
 
             with _written(target, capture) as file:
                 count = tables.write(message_table.batches(opened, shown), message_table.SCHEMA, file, ending)
-            common.tell(f"{count} messages written to {written}")
+            common.tell(f"{count} message{'s' * (count != 1)} written to {written}")
             return 0
         from ibdissect.export.frames import selected
         from ibdissect.session.columns import DEFAULT

@@ -32,7 +32,8 @@ def command(capture: str, frame: int, form: str, only: bool, common: Common) -> 
         if found is None:
             raise ConfigError("FRAME", str(frame), "belongs to no RDMA message", hint="show -Y ibdissect.message.bytes lists some")
         paint = common.paint(sys.stdout)
-        common.tell(f"{len(found)} messages, at most {MAX_MESSAGES} and {MAX_FOLLOWED >> 20} MiB before and behind that of frame {frame}")
+        many = f"{len(found)} message{'s' * (len(found) != 1)}"
+        common.tell(f"{many}, at most {MAX_MESSAGES} and {MAX_FOLLOWED >> 20} MiB before and behind that of frame {frame}")
         for said in found:
             if said.asked or not only:
                 click.echo(paint(f"{'>' if said.forward else '<'} {said.title}", "path"))

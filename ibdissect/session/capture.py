@@ -253,6 +253,8 @@ class Capture(Reading):
         from ibdissect.rules import load
         from ibdissect.session.check import Options
 
+        if max_findings is not None and max_findings < 1:
+            raise ConfigError("max_findings", str(max_findings), "is not a number from 1 on", hint="leave it out for no limit")
         wanted, unwanted = (split_codes([given] if isinstance(given, str) else given) for given in (selected, ignored))
         rules = select([*load(), *self.plugin_rules], wanted, unwanted)
         return Options(rules=rules, catalog=self.catalog, max_findings=max_findings, show_keys=self.show_keys, subnet=self.subnet)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ibdissect
-from ibdissect.errors import CaptureError, FilterError
+from ibdissect.errors import CaptureError, ConfigError, FilterError
 from tests.craft import erf_pcap, ethernet_pcap
 from tests.dissect.frames import M_KEY, all_frames, ethernet_frames
 
@@ -122,3 +122,8 @@ def test_lint_of_a_file_object_starts_where_it_stood(path: str, tmp_path: Path) 
         assert {f.capture for f in inside.lint()} == {"file object"}
     with ibdissect.open(Path(path)) as capture:
         assert {finding.capture for finding in capture.lint()} == {path}
+
+
+def test_a_limit_of_no_findings_is_refused(repo: Path) -> None:
+    with ibdissect.open(str(repo / "captures/pkey-lab.pcap")) as capture, pytest.raises(ConfigError, match="from 1 on"):
+        capture.lint(max_findings=0)
