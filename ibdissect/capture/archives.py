@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ibdissect.capture.stream import PACKED, PIECE, UNPACKED_PIECE, unpacked
+from ibdissect.capture.stream import PACKED, PIECE, UNPACKED_PIECE, Unpacking, unpacked
 from ibdissect.errors import CaptureError
 
 MOST_MEMBERS = 100_000
@@ -142,10 +142,11 @@ class _Limited(io.RawIOBase):
 
 
 class _Member(io.RawIOBase):
-    """A member's bytes; damage ends them and sets `broken`."""
+    """A member's bytes; damage, or more of a compressed one than `Unpacking.most`, ends them and sets `broken`."""
 
     def __init__(self, file: Any, left: int | None) -> None:
-        self.file, self.left = file, left
+        """`left`: the size of a member of a tar, which is stored as it is; None in a zip."""
+        self.file, self.left, self.unpacked = file, left, 0
         self.broken: str | None = None
 
     def readable(self) -> bool:
@@ -165,5 +166,10 @@ class _Member(io.RawIOBase):
             return 0
         if self.left is not None:
             self.left -= len(data)
+        else:
+            self.unpacked += len(data)
+            self.broken = Unpacking.too_much(self.unpacked)
+            if self.broken is not None:
+                return 0
         view[: len(data)] = data
         return len(data)

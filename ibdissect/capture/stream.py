@@ -105,6 +105,11 @@ class Unpacking:
     most = 1 << 40
     """Bytes of one compressed capture; the command line sets it."""
 
+    @classmethod
+    def too_much(cls, size: int) -> str | None:
+        """Why no more is unpacked after `size` bytes; None: more may be."""
+        return f"{TOO_MUCH} {cls.most:,} bytes (--max-unpacked)" if size > cls.most else None
+
 
 def unpacked(raw: io.RawIOBase, path: str) -> io.RawIOBase:
     """The decompressed stream if the first bytes of `raw` say that it is compressed, else the same bytes."""
@@ -210,10 +215,8 @@ class Decompressed(io.RawIOBase):
             self.broken = f"the {self.name} data breaks here ({error})"
             return b""
         self.unpacked += len(data)
-        if self.unpacked > Unpacking.most:
-            self.broken = f"{TOO_MUCH} {Unpacking.most:,} bytes (--max-unpacked)"
-            return b""
-        return data
+        self.broken = Unpacking.too_much(self.unpacked)
+        return data if self.broken is None else b""
 
     def _gzip(self, raw: io.RawIOBase, path: str) -> tuple[str, Any]:
         from gzip import GzipFile

@@ -14,6 +14,7 @@ import pytest
 from ibdissect.capture import archives
 from ibdissect.capture.discover import discover
 from ibdissect.capture.opening import open_capture
+from ibdissect.capture.stream import Unpacking
 from ibdissect.errors import CaptureError
 from tests.conftest import REPO
 
@@ -118,6 +119,15 @@ def test_bounds(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archives, "MOST_LIST", 30)
     with pytest.raises(CaptureError, match="damaged zip archive"):
         open_capture("zip://day/a.pcap::x.zip")
+
+
+def test_a_member_unpacks_to_the_limit_at_most(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Unpacking, "most", 1 << 20)
+    with zipfile.ZipFile("bomb.zip", "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr("a.pcap", LAB.read_bytes() + bytes(4 << 20))
+    with open_capture("zip://a.pcap::bomb.zip") as reader:
+        assert sum(chunk.data.size for chunk in reader.chunks()) <= 1 << 20
+        assert reader.damage[-1].reason == "it unpacks to more than 1,048,576 bytes (--max-unpacked)"
 
 
 def test_an_encrypted_member(folder: Path) -> None:
