@@ -95,7 +95,9 @@ def port_name(port: Port) -> str:
 
 def _node(node: Node, partitions: dict[int, list[tuple[Port, bool, int]]], packets: Mapping[int, int]) -> Entry:
     kind = KINDS.get(node.kind, "Node")
-    entry = Entry(node_name(node), f"0x{node.guid:016x}" if node.guid else "", "switch" if node.kind == SWITCH else "ca", node.frame)
+    lid = next((f"LID {port.lid}, " for port in node.ports.values() if port.lid), "")
+    note = f"0x{node.guid:016x}" if name_of(node) else f"{lid}{kind.lower()}" if node.guid else ""
+    entry = Entry(node_name(node), note, "switch" if node.kind == SWITCH else "ca", node.frame)
     entry.details = [("Node", f"{kind}, {node_name(node)}", node.frame)]
     if node.guid:
         entry.details += [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -114,6 +116,19 @@ class Ladder:
             if segment > expected:
                 return LOST, _missing(segment - expected, "segment")
         return "", ""
+
+
+def short_ends(ends: Iterable[str]) -> dict[str, str]:
+    """Names of ends (`host07 HCA-1 port 1`) without port and adapter, where a node has but one of them here."""
+    parts = {end: found.groups("") for end in ends if (found := re.fullmatch(r"(.+?)( HCA-\d+)?( port \d+)?", end))}
+    adapters, ports = defaultdict[str, set[str]](set), defaultdict[tuple[str, str], set[str]](set)
+    for node, adapter, port in parts.values():
+        adapters[node].add(adapter)
+        ports[node, adapter] |= {port} - {""}
+    return {
+        end: node + (adapter if len(adapters[node]) > 1 else "") + (port if len(ports[node, adapter]) > 1 else "")
+        for end, (node, adapter, port) in parts.items()
+    }
 
 
 def _missing(count: int, what: str) -> str:

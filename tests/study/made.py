@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ibdissect.rules import load
 from ibdissect.session.check import Options
-from ibdissect.study.background import Snapshot, Study
+from ibdissect.study.background import KEPT, Snapshot, Study
 from ibdissect.study.capture_model import CaptureModel
 from tests import craft
 from tests.craft import erf_pcap, gmp, native, rc, ud
@@ -59,9 +59,9 @@ def opened(path: Path | io.BytesIO, **kw: bool) -> CaptureModel:
     return model
 
 
-def studied(model: CaptureModel, options: Options | None = None) -> tuple[Study, Snapshot]:
+def studied(model: CaptureModel, options: Options | None = None, kept: int | None = KEPT) -> tuple[Study, Snapshot]:
     """Everything learnt; the study's thread is over."""
-    study = Study(model, lambda: options or Options(rules=load()))
+    study = Study(model, lambda: options or Options(rules=load()), kept)
     shots: list[Snapshot] = []
     study.want(shots.append)
     thread = threading.Thread(target=study.run, args=(lambda: None,))

@@ -77,15 +77,14 @@ def test_what_is_beyond_the_bound_is_said(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(store) == 1500 and store.dropped == 1500 and "1,500 further occurrences" in store.limits
 
 
-def test_every_view_counts_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_view_counts_alike(tmp_path: Path) -> None:
     """Rows of the store, the filter, distinct frames and the count of a repeated finding; beyond the sentences kept, too."""
-    monkeypatch.setattr(background, "KEPT", 2)
     path = tmp_path / "again.pcap"
     packets = [craft.native(0x04, bytes(8), slid=3, dlid=5, bth={"p_key": 0xFFFF, "destqp": 0x12, "psn": psn // 2}) for psn in range(40)]
     bad = [craft.smp(1, 0x10, modifier=7, lrh={"vl": 0}, slid=3, dlid=5) for _ in range(5)]
     path.write_bytes(craft.erf_pcap([*packets, *bad]))
     model = opened(path)
-    store = model.findings = studied_store(path)
+    store = model.findings = studied_store(path, kept=2)
     model.studied, model.studied_to = True, model.index.frames
     groups = {group.code: group for group in store.rules()}
     assert len(groups["RC002"].places) == groups["RC002"].first.count == 20
@@ -98,9 +97,9 @@ def test_every_view_counts_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     model.close()
 
 
-def studied_store(path: Path) -> FindingsStore:
+def studied_store(path: Path, kept: int | None = background.KEPT) -> FindingsStore:
     model = opened(path)
-    studied(model, Options(rules=load()))
+    studied(model, Options(rules=load()), kept)
     return model.findings
 
 

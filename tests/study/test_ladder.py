@@ -60,3 +60,11 @@ def test_show(repo: Path) -> None:
     out = run("show", str(repo / "captures/rxe-nak-bad-rkey.pcap"), "--format", "ladder", "--frames", "1-5").stdout.decode().splitlines()
     assert len(out) == 6 and "192.168.77.1" in out[0] and "192.168.77.2" in out[0]
     assert "─ ConnectRequest ─" in out[1] and out[1].endswith("▶│") and "│◀─" in out[5] and "NAK Remote access error" in out[5]
+
+
+def test_ends_are_named_as_shortly_as_they_differ() -> None:
+    ends = ["a HCA-1", "a HCA-1 port 1", "b HCA-1 port 1", "b HCA-1 port 2", "c HCA-1", "c HCA-2", "LID 5", "10.0.0.1", ""]
+    assert list(study.short_ends(ends).items()) == [
+        ("a HCA-1", "a"), ("a HCA-1 port 1", "a"), ("b HCA-1 port 1", "b port 1"), ("b HCA-1 port 2", "b port 2"),
+        ("c HCA-1", "c HCA-1"), ("c HCA-2", "c HCA-2"), ("LID 5", "LID 5"), ("10.0.0.1", "10.0.0.1"),
+    ]  # fmt: skip

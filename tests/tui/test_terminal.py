@@ -69,7 +69,7 @@ def start(terminal: Terminal, arguments: str, before: str = "") -> None:
 def test_open_filter_walk_findings_and_quit(terminal: Terminal, tmp_path: Path) -> None:
     path = made.capture(tmp_path)
     start(terminal, str(path))
-    terminal.wait("made.pcap", "30 frames", "SubnGetResp(NodeInfo)", "error")
+    terminal.wait("made.pcap", "30 frames", "SubnGetResp(Nod", "error")
     terminal.press("/")
     terminal.type("bth.psn == 110")
     terminal.press("Enter")
@@ -92,7 +92,7 @@ def test_open_filter_walk_findings_and_quit(terminal: Terminal, tmp_path: Path) 
 def test_pipe(terminal: Terminal, tmp_path: Path) -> None:
     path = made.capture(tmp_path)
     start(terminal, "tui -", before=f"cat {path} | ")
-    terminal.wait("standard input", "30 frames", "SubnGetResp(NodeInfo)")
+    terminal.wait("standard input", "30 frames", "SubnGetResp(Nod")
     terminal.press("End")
     terminal.wait("SEND Only QP 0x000070 PSN 508")
     terminal.press("q")

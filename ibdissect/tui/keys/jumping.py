@@ -105,8 +105,9 @@ class Jumping:
         here = self.app.main.packets.frame
         place = int(np.searchsorted(frames, here, "right")) if forward else int(np.searchsorted(frames, here)) - 1
         around = place in (-1, len(frames))
-        self.app.main.key_bar.say(f"went round to the {'first' if forward else 'last'} {what}" if around else "")
         frame = int(frames[place % len(frames)])
+        said = f"the only {what}" if frame == here else f"went round to the {'first' if forward else 'last'} {what}"
+        self.app.main.key_bar.say(said if around else "")
         if what == "finding":
             self.to_finding(frame)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -16,6 +16,7 @@ from ibdissect.dissect.named_values import ANSWER_NAMES
 from ibdissect.study import packet_columns
 from ibdissect.study.background import Study
 from ibdissect.study.capture_model import CaptureModel, Line
+from ibdissect.study.ladder import Step
 from ibdissect.study.node_names import PERMISSIVE, route_ends
 from ibdissect.study.packet_columns import BY_KEY, GUTTER, Column, TimeFormat
 from ibdissect.study.shown_frames import Rows
@@ -27,6 +28,9 @@ from ..widgets.line_list import LineList
 
 if TYPE_CHECKING:
     from ibdissect.subnet.names import Names
+
+Shown = TypeVar("Shown", Line, Step)
+"""What is shown of a packet in a list."""
 
 PAGE = 64
 """Rows dissected together."""
@@ -172,9 +176,7 @@ class PacketList(LineList):
         page = self._pages.get(number)
         if page is None:
             frames = self.rows.frames(number * PAGE, (number + 1) * PAGE)
-            page = self.model.lines(frames)
-            if self.named and self.study.names is not None:
-                page = self._with_names(page)
+            page = self.with_names(self.model.lines(frames))
             self._pages[number] = page
             fields = [column.field for column in self.columns if column.field and column.field not in ANSWER_NAMES]
             if fields and frames:
@@ -224,7 +226,10 @@ class PacketList(LineList):
             segments.append(Segment("  "))
         return segments
 
-    def _with_names(self, page: list[Line]) -> list[Line]:
+    def with_names(self, page: list[Shown]) -> list[Shown]:
+        """The same packets with names for the addresses of their ends, where they are known and wanted."""
+        if not self.named or self.study.names is None:
+            return page
         named = [replace(one, source=self.address(one.source), destination=self.address(one.destination)) for one in page]
         directed = [i for i, one in enumerate(page) if PERMISSIVE in (one.source, one.destination)]
         ends = route_ends(self.model.table([page[i].frame for i in directed]), self.study.routes) if directed else {}

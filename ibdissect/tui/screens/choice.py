@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.segment import Segment
+from rich.style import Style
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.screen import ModalScreen
+from textual.strip import Strip
 from textual.widgets import Label, OptionList, SelectionList
 from textual.widgets.option_list import Option
 from textual.widgets.selection_list import Selection
@@ -42,6 +45,23 @@ class Choice(ModalScreen[str | None]):
         self.dismiss(self.entries[event.option_index][0])
 
 
+class Columns(SelectionList[str]):
+    """Check marks that differ in more than their colour."""
+
+    def render_line(self, y: int) -> Strip:
+        line, place = super().render_line(y), int(self.scroll_offset.y) + y
+        if place >= self.option_count:
+            return line
+        _left, _button, _right, *rest = line
+        sign = "[✓]" if self.get_option_at_index(place).value in self.selected else "[ ]"
+        return Strip([Segment(sign, (rest[0].style or Style()) + Style(meta={"option": place})), *rest])
+
+
+def _label(column: Column) -> Text:
+    """The title, and the name of a field by which filters and commands know it."""
+    return Text.assemble(column.title.ljust(14), (column.field, "dim"), no_wrap=True, overflow="ellipsis")
+
+
 class ColumnChoice(ModalScreen[list[str] | None]):
     """Returns the keys of the columns wanted, None for Escape."""
 
@@ -53,9 +73,9 @@ class ColumnChoice(ModalScreen[list[str] | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
-            yield Label("Columns", classes="heading")
-            yield SelectionList[str](
-                *(Selection(column.field or column.title, column.key, column.key in self.shown) for column in self.columns)
+            yield Label("Columns of the packet list", classes="heading")
+            yield Columns(
+                *(Selection(_label(column), column.key, column.key in self.shown) for column in self.columns)
             )
             yield Label("space changes, Enter takes; + on a field of the tree adds it as a column", classes="hint", markup=False)
 

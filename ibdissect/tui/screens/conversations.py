@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -20,9 +20,10 @@ from ibdissect.study.conversations import Conversation, conversation_filter, exc
 from ibdissect.study.number_text import duration, number, octets, spark, squeeze
 
 from ..keys.command import Command
-from ..widgets.cells import fit, width_of
+from ..widgets.cells import width_of
+from ..widgets.headed_list import HeadedList
 from ..widgets.line_list import LineList
-from ..widgets.table_columns import GAP, MARGIN, Heading, fitting, room_behind, sort_value, titles
+from ..widgets.table_columns import Heading
 
 if TYPE_CHECKING:
     from ..app import TuiApp
@@ -37,67 +38,15 @@ def _wide(names: Iterable[str], title: str) -> int:
     return min(max(max(map(width_of, names), default=0), len(title), LEAST), MOST)
 
 
-class HeadedList(LineList):
-    """A table whose columns follow the width of the screen."""
-
-    behind = ""
-    """Title of what takes the room behind the columns."""
-    columns: Sequence[Heading] = ()
-    BINDINGS = [Binding("o", "sort(1)", "sort"), Binding("O", "sort(-1)", "sort")]
-    order: Sequence[int] | None = None
-    """Numbers of the rows as they are sorted; None: as they came."""
-    sorted_by = -1
-    """Place of the column they are sorted by."""
-
-    @property
-    def chosen(self) -> int:
-        """Number of the row at the cursor."""
-        return self.cursor if self.order is None else self.order[self.cursor]
-
-    def action_sort(self, step: int) -> None:
-        """Sort by the next or previous column, the highest first; behind the last one, as the rows came."""
-        self.sorted_by = (self.sorted_by + 1 + step) % (len(self.columns) + 1) - 1
-        head = self.columns[self.sorted_by] if self.sorted_by >= 0 else None
-        rows = range(self.count())
-        self.order = sorted(rows, key=lambda row: sort_value(self.cell(row, head.key)[0]), reverse=head.align == "right") if head else None
-        self.renew()
-        if isinstance(self.screen, ConversationScreen):
-            self.screen.write_titles()
-
-    def cell(self, index: int, key: str) -> tuple[str, str]:
-        """Text of a cell, and the name of its ink (empty: plain)."""
-        raise NotImplementedError
-
-    def drawn(self, index: int) -> tuple[list[int], str]:
-        """What is drawn behind the columns: values, and the name of their ink."""
-        raise NotImplementedError
-
-    @property
-    def title_line(self) -> str:
-        """The line above the table."""
-        marked = list(self.columns)
-        if self.sorted_by >= 0:
-            head = marked[self.sorted_by]
-            marked[self.sorted_by] = replace(head, title=f"{head.title[: head.width - 1]}▾")
-        return titles(fitting(marked, self.line_width, SPARK), self.behind)
-
-    def parts(self, index: int, width: int) -> list[Segment]:
-        columns, index = fitting(self.columns, width, SPARK), index if self.order is None else self.order[index]
-        segments = [Segment(" " * MARGIN)]
-        for head in columns:
-            text, ink = self.cell(index, head.key)
-            segments += [Segment(fit(text, head.width, head.align), self.ink(ink) if ink else None), Segment(" " * GAP)]
-        values, ink = self.drawn(index)
-        room = max(room_behind(columns, width) - 1, 0)
-        segments.append(Segment(spark(squeeze(values, room) if room < len(values) else values), self.ink(ink)))
-        return segments
+def _over_time(values: list[int], room: int, ink: Style) -> Segment:
+    return Segment(spark(squeeze(values, room) if room < len(values) else values), ink)
 
 
 class ConversationTable(HeadedList):
     """Conversations between queue pairs, the busiest first."""
 
     empty = "No data packets: the capture holds no conversation between queue pairs."
-    behind = "Over time"
+    behind, least_behind = "Over time", SPARK
 
     def __init__(self, conversations: list[Conversation], name: Callable[[str], str] = str) -> None:
         super().__init__(id="conversations")
@@ -134,8 +83,8 @@ class ConversationTable(HeadedList):
             "octets": (octets(sum(one.octets)), ""), "known_by": (one.known_by or "one way", "dim"),
         }[key]  # fmt: skip
 
-    def drawn(self, index: int) -> tuple[list[int], str]:
-        return list(self.conversations[index].spark), "plot"
+    def rest(self, index: int, room: int) -> Segment:
+        return _over_time(list(self.conversations[index].spark), room, self.ink("plot"))
 
     def choose(self) -> None:
         one = self.conversations[self.chosen]
@@ -147,7 +96,7 @@ class ExchangeTable(HeadedList):
     """Requests and answers, the busiest first."""
 
     empty = "No management requests."
-    behind = "Latency 0.5 µs … 30 s"
+    behind, least_behind = "Latency 0.5 µs … 30 s", SPARK
 
     def __init__(self, exchanges: list[Exchange], name: Callable[[str], str] = str) -> None:
         super().__init__(id="exchanges")
@@ -179,8 +128,8 @@ class ExchangeTable(HeadedList):
             "kind": (exchange.kind, "strong"), "answered": (number(exchange.answered), ""),
         }[key]  # fmt: skip
 
-    def drawn(self, index: int) -> tuple[list[int], str]:
-        return self.exchanges[index].times.octaves(), "plot-two"
+    def rest(self, index: int, room: int) -> Segment:
+        return _over_time(self.exchanges[index].times.octaves(), room, self.ink("plot-two"))
 
     def choose(self) -> None:
         self.screen.dismiss(exchange_filter(self.exchanges[self.chosen]))
@@ -213,6 +162,9 @@ class ConversationScreen(Screen[str | None]):
             table.renew()
         conversations, exchanges = self.query_one(ConversationTable), self.query_one(ExchangeTable)
         (conversations if self.snapshot.conversations else exchanges).focus()
+
+    def on_headed_list_sorted(self) -> None:
+        self.write_titles()
 
     def on_resize(self, event: events.Resize) -> None:
         # Each table has what it needs; where that is too much, the one with less keeps it and the other scrolls.

@@ -15,12 +15,16 @@ from ibdissect.study.fabric_view import Entry, FabricView
 from ibdissect.study.number_text import number
 
 from ..keys.command import Command
-from ..widgets.cells import fit, line_of
+from ..widgets.cells import fit, line_of, width_of
 from ..widgets.line_list import LineList
 from ..widgets.splitter import Splitter
 from ..widgets.tree_list import TreeList
 
 INKS = {"switch": "smp", "ca": "strong", "sm": "good", "partition": "cm", "down": "dim"}
+
+
+NARROW = 60
+"""Cells of the right half that make it save some."""
 
 
 class FabricTree(TreeList[Entry]):
@@ -32,6 +36,8 @@ class FabricTree(TreeList[Entry]):
         super().__init__(id="fabric")
         self.entries = entries
         self.opened = {id(entry) for entry in entries if entry.kind == "sm"}
+        self.text_width = 24
+        """Cells of the names, with what stands in front of them."""
 
     def roots(self) -> list[Entry]:
         return self.entries
@@ -44,7 +50,11 @@ class FabricTree(TreeList[Entry]):
         ink = self.ink(INKS[entry.kind]) if entry.kind in INKS else None
         dim = self.ink("dim")
         start = f" {'   ' * depth}{self.arrow(entry)} "
-        return line_of(((start, dim), (fit(entry.text, 24 - 3 * depth), ink), (f" {entry.note}", dim)), width - 1)
+        return line_of(((start, dim), (fit(entry.text, self.text_width - 3 * depth), ink), (f" {entry.note}", dim)), width - 1)
+
+    def rebuild(self) -> None:
+        super().rebuild()
+        self.text_width = min(max((3 * depth + width_of(entry.text) for depth, entry in self.lines), default=0), 24)
 
     def moved(self) -> None:
         if isinstance(self.screen, FabricScreen):
@@ -76,8 +86,9 @@ class DetailTable(LineList):
 
     def parts(self, index: int, width: int) -> list[Segment]:
         label, text, frame = self.details[index]
-        where = f"frame {frame} " if frame else ""
-        left = line_of(((f" {fit(label, 20)}", self.ink("dim")), (text, None if index else self.ink("strong"))), width - len(where) - 1)
+        where = f"{'frame' if width > NARROW else '→'} {frame} " if frame else ""
+        label, ink = f" {fit(label, 20 if width > NARROW else 18)} ", None if index else self.ink("strong")
+        left = line_of(((label, self.ink("dim")), (text, ink)), width - len(where) - 1)
         gap = width - sum(segment.cell_length for segment in left) - len(where)
         return [*left, Segment(" " * max(gap, 1)), Segment(where, self.ink("accent"))]
 
@@ -98,16 +109,15 @@ class FabricScreen(Screen[int | None]):
 
     def compose(self) -> ComposeResult:
         view = self.view
-        yield Static(
-            f" Fabric   {number(view.nodes)} nodes, {number(view.ports)} ports, {number(view.partitions)} partitions,"
-            f" {number(view.sms)} subnet managers, as learnt from the capture", classes="screen-title", markup=False,
-        )  # fmt: skip
+        counts = ((view.nodes, "node"), (view.ports, "port"), (view.partitions, "partition"), (view.sms, "subnet manager"))
+        title = " Fabric   " + ", ".join(f"{number(count)} {what}{'s' * (count != 1)}" for count, what in counts)
+        yield Static(title, classes="screen-title", markup=False)
         with Horizontal():
             yield FabricTree(view.entries)
             yield Splitter("details", vertical=True)
             yield DetailTable()
         yield Static(
-            " → ← open, close · Tab other half · Enter on a fact goes to the frame that taught it · Esc back", classes="screen-keys",
+            " → ← open, close · / search · Tab other half · Enter goes to the frame · Esc back", classes="screen-keys",
             markup=False,
         )  # fmt: skip
 

@@ -18,18 +18,25 @@ from ibdissect.study.findings_store import FindingsStore, RuleGroup
 from ibdissect.study.number_text import number
 
 from ..keys.command import Command
-from ..widgets.cells import SHAPES, cut, fit
-from ..widgets.line_list import LineList
+from ..widgets.cells import SHAPES, cut
+from ..widgets.headed_list import HeadedList
+from ..widgets.table_columns import Heading
 from .page import rule_text
 
 if TYPE_CHECKING:
     from ..app import TuiApp
 
 
-class RuleTable(LineList):
+class RuleTable(HeadedList):
     """Rules with findings, the worst first."""
 
     empty = "No findings."
+    behind = "For example"
+    columns = (
+        Heading("severity", "Severity", 9, "left"), Heading("code", "Code", 8, "left"), Heading("name", "Name", 33, "left"),
+        Heading("findings", "Findings", 8), Heading("places", "Places", 8, rank=2), Heading("frames", "Frames", 8, rank=1),
+        Heading("first", "First", 8),
+    )  # fmt: skip
 
     def __init__(self, store: FindingsStore) -> None:
         super().__init__(id="rules")
@@ -42,21 +49,19 @@ class RuleTable(LineList):
     @property
     def group(self) -> RuleGroup | None:
         """The rule at the cursor with its occurrences."""
-        return self.groups[self.cursor] if self.cursor < len(self.groups) else None
+        return self.groups[self.chosen] if self.cursor < len(self.groups) else None
 
-    def parts(self, index: int, width: int) -> list[Segment]:
+    def cell(self, index: int, key: str) -> tuple[str, str]:
         group = self.groups[index]
-        ink = self.ink(group.severity.value)
-        head = 3 + 9 + 9 + 34 + 9 + 9 + 9 + 13
-        return [
-            Segment(f" {SHAPES[group.severity]} ", ink), Segment(fit(group.severity.value, 9), ink),
-            Segment(fit(group.code, 9), self.ink("strong")), Segment(fit(group.name, 33) + " "),
-            Segment(fit(number(self.store.by_rule.get(group.code, 0)), 9, "right")),
-            Segment(fit(number(len(group.places)), 9, "right"), self.ink("dim")),
-            Segment(fit(number(group.frames), 9, "right"), self.ink("dim")),
-            Segment(fit(str(group.first.frame), 10, "right") + "   ", self.ink("accent")),
-            Segment(cut(group.first.message, max(width - head - 1, 0)), self.ink("dim")),
-        ]  # fmt: skip
+        return {
+            "severity": (f"{SHAPES[group.severity]} {group.severity.value}", group.severity.value), "code": (group.code, "strong"),
+            "name": (group.name, ""), "findings": (number(self.store.by_rule.get(group.code, 0)), ""),
+            "places": (number(len(group.places)), "dim"), "frames": (number(group.frames), "dim"),
+            "first": (str(group.first.frame), "accent"),
+        }[key]  # fmt: skip
+
+    def rest(self, index: int, room: int) -> Segment:
+        return Segment(cut(self.groups[index].first.message, room), self.ink("dim"))
 
     def moved(self) -> None:
         if isinstance(self.screen, SummaryScreen):
@@ -82,12 +87,12 @@ class SummaryScreen(Screen[tuple[str, str] | None]):
         title = f" Findings   {number(total)} in {number(self.frames)} frames {state}, {len(self.rules)} rules"
         title += f", {number(len(self.store))} occurrences" + (f" ({self.store.limits})" if self.store.limits else "")
         yield Static(title, classes="screen-title", markup=False)
-        head = f"   {'Severity':<9}{'Code':<9}{'Name':<34}{'Findings':>9}{'Places':>9}{'Frames':>9}{'First':>10}   For example"
-        yield Static(head, classes="table-head", markup=False)
+        yield Static("", classes="table-head", id="rule-head", markup=False)
         yield RuleTable(self.store)
         with VerticalScroll(id="rule-page"):
             yield Static(id="rule-text")
-        yield Static(" Enter shows the frames of the rule · e explains · Esc back", classes="screen-keys", markup=False)
+        keys = " Enter shows its frames · e explains · o O sort by another column · / search"
+        yield Static(keys, classes="screen-keys", markup=False)
 
     def on_mount(self) -> None:
         table = self.query_one(RuleTable)
@@ -95,6 +100,14 @@ class SummaryScreen(Screen[tuple[str, str] | None]):
         table.renew()
         table.styles.height = min(len(table.groups) + 1, max(self.size.height // 2, 4))
         table.focus()
+        self.show_rule()
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.on_headed_list_sorted)
+
+    def on_headed_list_sorted(self) -> None:
+        """Write the titles above the table."""
+        self.query_one("#rule-head", Static).update(self.query_one(RuleTable).title_line)
         self.show_rule()
 
     def show_rule(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ from textual.widgets import Static
 
 from ibdissect.study.background import Snapshot
 from ibdissect.study.filters import checked
-from ibdissect.study.ladder import AGAIN, LOST, MALFORMED, REFUSED, Ladder
+from ibdissect.study.ladder import AGAIN, LOST, MALFORMED, REFUSED, Ladder, short_ends
 from ibdissect.study.number_text import number
 from ibdissect.study.related_frames import filter_for_ladder
 from ibdissect.study.shown_frames import FilteredRows
@@ -39,9 +40,9 @@ class LadderList(LineList):
 
     empty = "No packets to draw."
 
-    def __init__(self, ladder: Ladder, frame: int) -> None:
+    def __init__(self, ladder: Ladder, frame: int, start_ns: int) -> None:
         super().__init__(id="ladder")
-        self.ladder, self.frame = ladder, frame
+        self.ladder, self.frame, self.start_ns = ladder, frame, start_ns
         self.lanes = Lanes(ladder, LEAST)
         self.lines: list[tuple[int, str]] = []
 
@@ -49,7 +50,7 @@ class LadderList(LineList):
         """Draw for the width there is; the cursor stays on its step."""
         there = [i for i, step in enumerate(self.ladder.steps) if step.frame == self.frame]
         at = self.lines[self.cursor][0] if self.lines else there[0] if there else 0
-        self.lanes = Lanes(self.ladder, self.line_width)
+        self.lanes = Lanes(self.ladder, self.line_width, self.start_ns)
         self.lines = [(i, line) for i, step in enumerate(self.ladder.steps) for line in self.lanes.rows(step)]
         self.renew()
         self.select(max((n for n, (i, _) in enumerate(self.lines) if i == at), default=0), center=True)
@@ -71,16 +72,17 @@ class LadderScreen(Screen[int | None]):
 
     BINDINGS = [Binding("escape,q,L", "dismiss(None)", "back")]
 
-    def __init__(self, ladder: Ladder, frame: int, what: str) -> None:
+    def __init__(self, ladder: Ladder, frame: int, what: str, start_ns: int) -> None:
+        """`start_ns`: the first frame of the capture; times count from it, as in the packet list."""
         super().__init__()
-        self.ladder, self.frame, self.what = ladder, frame, what
+        self.ladder, self.frame, self.what, self.start_ns = ladder, frame, what, start_ns
 
     def compose(self) -> ComposeResult:
         more = f", {number(self.ladder.left_out)} more are not drawn" if self.ladder.left_out else ""
         title = f" Ladder   {number(len(self.ladder.steps))} packets{more}: {printable(self.what)}"
         yield Static(title, classes="screen-title", markup=False)
         yield Static("", classes="table-head", id="ladder-head", markup=False)
-        yield LadderList(self.ladder, self.frame)
+        yield LadderList(self.ladder, self.frame, self.start_ns)
         yield Static(" Enter goes to the frame · ═ sent again · ╌✕ missing · Esc back", classes="screen-keys", markup=False)
 
     def on_mount(self) -> None:
@@ -113,12 +115,20 @@ def _find(app: TuiApp, shot: Snapshot) -> None:
         for at in range(0, len(frames), PIECE):
             if wanted():
                 some = frames[at : at + PIECE]
+                fed = len(ladder.steps)
                 ladder.feed(model.table(some), np.arange(len(some)), some)
+                ladder.steps[fed:] = app.main.packets.with_names(ladder.steps[fed:])
+        if app.main.packets.named:
+            short = short_ends(end for step in ladder.steps for end in (step.source, step.destination))
+            ladder.steps = [
+                replace(step, source=short.get(step.source, step.source), destination=short.get(step.destination, step.destination))
+                for step in ladder.steps
+            ]
         if wanted():
             app.call_later(show, ladder)
 
     def show(ladder: Ladder) -> None:
-        app.push_screen(LadderScreen(ladder, frame, text or "all frames"), app.jump)
+        app.push_screen(LadderScreen(ladder, frame, text or "all frames", model.first_ns), app.jump)
 
     app.searching.work.run(work, "ladder")
 

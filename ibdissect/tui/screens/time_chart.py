@@ -119,8 +119,8 @@ class Chart(Drawing):
     def at(self) -> str:
         """What is under the cursor or the brush, in words."""
         low, high = self.selected
-        what = "brush" if self.brush >= 0 else "column"
-        return f" {what} {low / 1e9:.9f} s to {high / 1e9:.9f} s ({duration(high - low)})   a column is {duration(self.step)}"
+        where = f"{low / 1e9:.9f} s to {high / 1e9:.9f} s ({duration(high - low)})"
+        return f" column {where}" if self.brush < 0 else f" brush {where}, a column is {duration(self.step)}"
 
 
 class TimeChartScreen(Screen[tuple[str, int | None] | None]):
@@ -149,7 +149,7 @@ class TimeChartScreen(Screen[tuple[str, int | None] | None]):
         yield self.view
         yield Static("", id="chart-at", markup=False)
         yield Static(
-            " ← → move · Space brush · Enter filter · g go · + - 0 zoom · b bytes · a d curves · Esc", classes="screen-keys", markup=False
+            " ← → move · Space brush · Enter filter · g go · +-0 zoom · b bytes · a d curves", classes="screen-keys", markup=False
         )
 
     def on_mount(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ibdissect.study.ladder import AGAIN, LOST, MALFORMED, Ladder, Step
 
@@ -19,9 +19,10 @@ LEAST = 100
 class Lanes:
     """Where the ends of a ladder stand, in a drawing so many cells wide."""
 
-    def __init__(self, ladder: Ladder, width: int) -> None:
+    def __init__(self, ladder: Ladder, width: int, start_ns: int = 0) -> None:
+        """`start_ns`: where the times begin; 0: at the first packet of the ladder."""
         self.ends = ladder.ends
-        self.start_ns = ladder.steps[0].time_ns if ladder.steps else 0
+        self.start_ns = start_ns or (ladder.steps[0].time_ns if ladder.steps else 0)
         self.width, gaps = max(width - MARGIN - 1, 20), max(len(self.ends) - 1, 1)
         self.at = {end: SIDE + place * (self.width - 2 * SIDE) // gaps for place, end in enumerate(self.ends)}
 
@@ -29,7 +30,7 @@ class Lanes:
         """The line above: the names of the ends."""
         line, room = f"{'frame':>8} {'seconds':>11}  ".ljust(MARGIN), (self.width - 2 * SIDE) // max(len(self.ends) - 1, 1) - 1
         for end, place in self.at.items():
-            name = cut(end, max(room, 4))
+            name = _told_apart(end, self.ends, max(room, 4))
             line = line.ljust(MARGIN + max(place - len(name) // 2, 0)) + name
         return line
 
@@ -59,3 +60,9 @@ class Lanes:
         start = low + (high - low - len(text)) // 2 + 1
         cells[start : start + len(text)] = text
         return "".join(cells[: max(self.width, start + len(text))])
+
+
+def _told_apart(name: str, names: Sequence[str], room: int) -> str:
+    """The name in so many cells; its end where the beginnings are alike."""
+    begins = {cut(one, room) for one in names}
+    return cut(name, room) if len(name) <= room or len(begins) == len(names) else "…" + name[1 - room :]

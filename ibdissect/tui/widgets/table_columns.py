@@ -51,10 +51,10 @@ UNITS = {"": 1.0, "B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "ns": 1
 
 
 def sort_value(text: str) -> tuple[float, str]:
-    """What the text of a cell is sorted by: its number in one unit, else the text."""
-    found = re.fullmatch(r"([\d,.]+)(?: (\w+)(?: \d+ s)?)?", text)
+    """What the text of a cell is sorted by: its number in one unit, else the text with its numbers in order (LID 9 before LID 10)."""
+    found = re.fullmatch(r"(\d[\d,]*(?:\.\d+)?)(?: (\w+)(?: \d+ s)?)?", text)
     if found is None or (found[2] or "") not in UNITS:
-        return -1.0, text
+        return -1.0, re.sub(r"0x[0-9a-f]+|\d+", lambda part: part[0] if part[0][:2] == "0x" else part[0].zfill(20), text)
     return float(found[1].replace(",", "")) * UNITS[found[2] or ""], ""
 
 

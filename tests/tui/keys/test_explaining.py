@@ -54,7 +54,7 @@ async def test_one_of_several_findings_is_chosen(tmp_path: Path) -> None:
 
 async def test_a_clean_capture_has_nothing_to_go_to(tmp_path: Path) -> None:
     path = tmp_path / "arp.pcap"
-    path.write_bytes(craft.ethernet_pcap([bytes(12) + b"\x08\x06" + bytes(46)]))
+    path.write_bytes(craft.ethernet_pcap([bytes(12) + b"\x08\x06" + bytes(46), craft.roce2(0x64, bytes(8))]))
     async with running(path) as (app, pilot):
 
         def said(what: str) -> bool:

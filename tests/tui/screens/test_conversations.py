@@ -48,6 +48,6 @@ async def test_tables_are_sorted_and_searched(tmp_path: Path) -> None:
         place = next(i for i, head in enumerate(table.columns) if head.key == "far_qp")
         await pilot.press(*["o"] * (place + 1))
         shown = [table.cell(row, "far_qp")[0] for row in table.order or ()]
-        assert shown == sorted(shown) and "▾" in table.title_line and len(before) > 2
+        assert shown == sorted(shown) and "▴" in table.title_line and len(before) > 2
         await pilot.press("home", "slash", *shown[-1], "enter")
         await until(pilot, lambda: not isinstance(app.screen, Prompt) and table.cursor == table.count() - 1)

@@ -23,3 +23,11 @@ def test_lines(width: int) -> None:
     assert drawn[1][a : a + 2] == "│◀" and "═ as" in drawn[2]
     assert "╌" in drawn[3] and "▶" not in drawn[3] and "…" in drawn[4] and drawn[5].endswith("alone")
     assert all(len(line) <= width - 22 for line in drawn) and lanes.head().split()[2:] == ["A", "B", "C"]
+
+
+def test_names_are_told_apart_in_little_room() -> None:
+    ladder = Ladder(Presenter(None))
+    ladder.steps = [Step(n, n, f"node000{n}", f"node000{n + 1}", "ask") for n in range(1, 6)]
+    head = Lanes(ladder, 80).head().split()[2:]
+    assert len(set(head)) == 6 and head[0] == "…de0001"
+    assert Lanes(ladder, 80, start_ns=1).start_ns == 1 and Lanes(ladder, 80).start_ns == ladder.steps[0].time_ns
