@@ -26,7 +26,8 @@ class Terminal:
 
     def __init__(self, folder: Path, size: tuple[int, int]) -> None:
         self.socket = str(folder / "tmux")
-        self.run("-f", "/dev/null", "new-session", "-d", "-x", str(size[0]), "-y", str(size[1]), f"env PS1='{PROMPT} ' HOME={folder} sh")
+        shell = f"env -u COLUMNS -u LINES PS1='{PROMPT} ' HOME={folder} sh"
+        self.run("-f", "/dev/null", "new-session", "-d", "-x", str(size[0]), "-y", str(size[1]), shell)
 
     def run(self, *arguments: str) -> str:
         done = subprocess.run(["tmux", "-S", self.socket, *arguments], capture_output=True, text=True, check=True, timeout=20)
@@ -80,7 +81,7 @@ def test_open_filter_walk_findings_and_quit(terminal: Terminal, tmp_path: Path) 
     terminal.press("Escape")
     time.sleep(0.5)  # Escape with a key right behind it would be that key with Alt
     terminal.press("/", "C-u", "Enter")
-    terminal.wait("PSN 109", "press / and type")
+    terminal.wait("SEND Only QP", "press / and type")
     if "frame       3" not in terminal.screen():  # a small screen has no room for the findings until they are asked for
         terminal.press("F")
     terminal.wait("frame       3")
@@ -94,7 +95,7 @@ def test_pipe(terminal: Terminal, tmp_path: Path) -> None:
     start(terminal, "tui -", before=f"cat {path} | ")
     terminal.wait("standard input", "30 frames", "SubnGetResp(Nod")
     terminal.press("End")
-    terminal.wait("SEND Only QP 0x000070 PSN 508")
+    terminal.wait("Frame 30 ", "PSN 508")
     terminal.press("q")
     terminal.wait("echo", PROMPT)
 
