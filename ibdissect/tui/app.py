@@ -220,7 +220,11 @@ class TuiApp(App[None]):
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Names that the style sheet uses, for themes that lack them."""
-        return themes.DEFAULTS
+        return themes.defaults(self.current_theme.dark)
+
+    def get_css_variables(self) -> dict[str, str]:
+        """Colours of the theme; those of text can be read."""
+        return themes.with_contrast(super().get_css_variables())
 
     def watch_theme(self, theme: str) -> None:
         self.set_class(theme == "ibdissect-contrast", "contrast")

@@ -45,7 +45,7 @@ class ChangesApp(App[None]):
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Names that the style sheet uses, for themes that lack them."""
-        return themes.DEFAULTS
+        return themes.defaults(self.current_theme.dark)
 
     def compose(self) -> ComposeResult:
         yield Static(f" {self.heading}", classes="screen-title", markup=False)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+from textual.color import BLACK, WHITE, Color
 from textual.theme import Theme
 
 TINTS = ("tint-smp", "tint-sa", "tint-cm", "tint-gs", "tint-nak", "tint-again", "tint-other", "tint-dim", "tint-cursor", "tint-quiet",
@@ -17,8 +20,43 @@ _CONTRAST = dict(zip(TINTS, (
     "#9fd3ff", "#9fffcf", "#e8b8ff", "#fff59f", "#ff7060", "#ffc060", "#e0e0e0", "#d0d0d0", "#ffff00", "#5a5a5a",
     "#005f5f", "#ff9f00", "#000000", "#ffffff", "#7fc8ff", "#ffffff"), strict=True))  # fmt: skip
 
-DEFAULTS = _DARK
-"""For themes that know nothing of these names."""
+INKS = (*TINTS[:8], "tint-info", "tint-code", "error", "warning", "accent", "success", "foreground")
+"""Names of colours that text has."""
+LEAST = 4.5
+"""Contrast of text and what is behind it (WCAG 2 AA)."""
+
+
+def defaults(dark: bool) -> dict[str, str]:
+    """Colours for themes that know nothing of these names."""
+    return _DARK if dark else _LIGHT
+
+
+def contrast(one: Color, other: Color) -> float:
+    """How much two colours differ, 1 to 21, as WCAG counts it."""
+    low, high = sorted(map(_luminance, (one, other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _luminance(color: Color) -> float:
+    parts = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in color.normalized]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+
+@lru_cache(4096)
+def readable(color: Color, *behind: Color) -> Color:
+    """The colour, as much lighter or darker as text in it needs to be read on all of these."""
+    white = min(contrast(WHITE, one) for one in behind) >= min(contrast(BLACK, one) for one in behind)
+    steps = (color.blend(WHITE if white else BLACK, step / 20) for step in range(21))
+    return next((one for one in steps if all(contrast(one, other) >= LEAST for other in behind)), WHITE if white else BLACK)
+
+
+def with_contrast(variables: dict[str, str]) -> dict[str, str]:
+    """The variables of a theme, colours of text so that they can be read on its background and its bars."""
+    behind = [Color.parse(variables[name]) for name in ("background", "surface", "panel")]
+    if any(color.ansi is not None for color in behind):
+        return variables  # the terminal's own colours, which are not known
+    inks = {name: Color.parse(variables[name]) for name in INKS}
+    return variables | {name: readable(ink, *behind).hex for name, ink in inks.items() if ink.ansi is None and ink.a == 1}
 
 THEMES = (
     Theme(

@@ -9,16 +9,27 @@ from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
+from textual.color import Color
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from ..themes import readable
 from .cells import cut
 
 INKS = (
     "error", "warning", "info", "dim", "strong", "accent", "key", "smp", "sa", "cm", "gs", "nak", "again", "other", "good",
     "cursor", "cursor-quiet", "marked", "span", "bits", "code", "plot", "plot-two",
 )  # fmt: skip
+
+
+def _readable(part: Segment) -> Segment:
+    """The same text in a colour that stands out from its background."""
+    style = part.style
+    if style is None or style.color is None or style.bgcolor is None or not style.color.triplet or not style.bgcolor.triplet:
+        return part
+    color = readable(Color(*style.color.triplet), Color(*style.bgcolor.triplet))
+    return Segment(part.text, style + Style(color=color.rich_color), part.control)
 
 
 class LineList(ScrollView, can_focus=True):
@@ -138,7 +149,7 @@ class LineList(ScrollView, can_focus=True):
             strip = Strip(segments).extend_cell_length(width, base).crop(0, width)
             if selected:
                 ink = self.ink("cursor" if self.has_focus else "cursor-quiet")
-                strip = Strip(list(Segment.apply_style(strip, post_style=ink)), width)
+                strip = Strip([_readable(part) for part in Segment.apply_style(strip, post_style=ink)], width)
             self._strips[key] = strip
         return strip
 

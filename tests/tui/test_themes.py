@@ -1,0 +1,50 @@
+"""Can text be read in every theme that is offered?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.color import Color
+
+from ibdissect.tui import themes
+from ibdissect.tui.themes import BLACK, LEAST, WHITE, contrast, readable
+from tests.tui import made
+from tests.tui.made import running, until
+
+
+def test_contrast() -> None:
+    assert contrast(BLACK, WHITE) == pytest.approx(21) and contrast(WHITE, WHITE) == 1
+    assert contrast(Color.parse("#767676"), WHITE) == pytest.approx(4.54, abs=0.01)
+    dim, panel = Color.parse("#7d8794"), Color.parse("#1e242b")
+    assert contrast(dim, panel) < LEAST <= contrast(readable(dim, panel), panel) and readable(WHITE, panel) == WHITE
+
+
+@pytest.mark.slow
+async def test_text_in_every_theme(tmp_path: Path) -> None:
+    """The selected row, focused or not, the rows beside it, and the names of all inks on background and bars."""
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        await until(pilot, lambda: app.study.finished)
+        packets = app.main.packets
+        packets.select(2)
+        for name, theme in app.available_themes.items():
+            if "ansi" in name:
+                continue  # colours of the terminal
+            app.theme = name
+            await pilot.pause()
+            for focused in (packets, app.main.tree_pane) if "ibdissect" in name else (packets,):
+                if not focused.has_focus:
+                    focused.focus()
+                    await pilot.pause()
+                parts = [part for row in range(6) for part in packets.render_line(row) if part.text.strip()]
+                low = [(name, part.text, _contrast(part)) for part in parts if _contrast(part) < LEAST]
+                assert len(parts) > 30 and not low
+            found = app.theme_variables
+            for ink in themes.INKS:
+                for behind in ("background", "panel"):
+                    assert contrast(Color.parse(app.get_css_variables()[ink]), Color.parse(found[behind])) >= LEAST, (theme.name, ink)
+
+
+def _contrast(part: object) -> float:
+    style = part.style  # type: ignore[attr-defined]
+    return contrast(Color(*style.color.get_truecolor()), Color(*style.bgcolor.get_truecolor()))
