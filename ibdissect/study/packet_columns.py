@@ -60,7 +60,8 @@ ANSWERS = (
         ("naks", "Msg NAKs"))),
 )  # fmt: skip
 """Columns that the capture as a whole fills; shown when they are asked for."""
-LEAST_INFO = 16
+LEAST_INFO, GOOD_INFO = 16, 30
+"""Cells of the last column, which tells rows apart: other columns are dropped for the first, addresses are cut for the second."""
 GUTTER = 4
 """Mark and finding, in front of the first column."""
 
@@ -120,11 +121,12 @@ def widths(columns: Sequence[Column], wanted: dict[str, int], width: int) -> dic
         left = width - GUTTER - sum(given.values()) - 2 * len(shown)
         has_info = any(column.key == "info" for column in shown)
         least = LEAST_INFO if has_info else 0
-        if left < least:
-            # Addresses give way before anything is dropped: a GID is long.
+        good = GOOD_INFO if has_info else 0
+        if left < good:
+            # Addresses give way before anything is dropped: GIDs and names are long.
             for key in ("source", "destination"):
-                if key in given and left < least:
-                    less = min(given[key] - min(given[key], BY_KEY[key].least + 3), least - left)
+                if key in given and left < good:
+                    less = min(given[key] - min(given[key], BY_KEY[key].least + 3), good - left)
                     given[key] -= less
                     left += less
         droppable = [column for column in shown if column.drop]

@@ -43,3 +43,4 @@ def test_columns_go_in_order_when_space_is_short() -> None:
         gone += [key for key in full if key not in now and key not in gone]
     assert gone == ["length", "p_key", "time"]
     assert widths(COLUMNS, {**wanted, "source": 39, "destination": 39}, 100)["info"] >= packet_columns.LEAST_INFO
+    assert widths(COLUMNS, {**wanted, "source": 24, "destination": 24}, 120)["info"] == packet_columns.GOOD_INFO, "names give way"
