@@ -80,7 +80,7 @@ def test_without_the_plugin_nothing_of_it_is_there(repo: Path, capture: str) -> 
         (
             "from ibdissect.wire.spec import *\n"
             "class Mine(Struct):\n    key, section, size = 'mine', 'x', 1\n    carried_by = 0x11\n    a = uint(8, 'A')\n",
-            "Mine.carried_by: 17 is no place",
+            "Mine.carried_by: 17 is not a place",
         ),
         (
             "from ibdissect.wire.spec import *\n"

@@ -175,8 +175,12 @@ def test_every_kind_of_key_is_planted(folder: Path) -> None:
     assert len(found) == len({(key.field, key.frame) for key in PLANTED}) > 60
 
 
-@pytest.mark.parametrize("capture", ["whole", "cut"])
-@pytest.mark.parametrize("name", OUTPUTS)
+BOTH = [pytest.param(name, part, id=f"{name}-{part}", marks=[pytest.mark.thorough] * ((name, part) == ("show scapy", "whole")))
+        for name in OUTPUTS for part in ("whole", "cut")]  # fmt: skip
+"""Scapy's own text of all whole frames takes a minute."""
+
+
+@pytest.mark.parametrize(("name", "capture"), BOTH)
 def test_no_output_shows_a_key(name: str, capture: str, folder: Path) -> None:
     words = [word.format(folder / f"{capture}.pcapng") for word in OUTPUTS[name]]
     assert shown(run(*words), PLANTED) == []

@@ -81,7 +81,8 @@ def lines_of(blob: bytes) -> Iterator[str]:
             study.run(lambda: _stop(study))
         study.snapshot()
         known = FieldNotes(lambda: study.subnet, lambda: study.connections)
-        packets, tree_pane, bytes_pane = _Packets(model, lambda frame: bool(frame % 2)), _Tree(known.of), _Bytes()
+        study.repeated = set(range(1, model.index.frames + 1, 2))
+        packets, tree_pane, bytes_pane = _Packets(model, study), _Tree(known.of), _Bytes()
         for number in range(1, model.index.frames + 1):
             width = _Still.width = WIDTHS[number % len(WIDTHS)]
             packets._lay_out()

@@ -40,6 +40,6 @@ def test_the_order_of_independent_followers_changes_no_finding(monkeypatch: pyte
     """Every rule's proof, with the order turned round."""
     monkeypatch.setattr(engine, "in_order", reversed_order)
     for proof in (case for cases in CASES.values() for case in cases):
-        found = lint(proof.bad, proof.policy, proof.known)
+        found = lint(proof.bad, proof.policy, proof.known, proof.damage)
         assert {f.code for f in found} == proof.also | {proof.code}, proof.code
         assert proof.frames in ((), tuple(f.frame for f in found if f.code == proof.code)), proof.code
