@@ -19,8 +19,9 @@ from .number_text import number
 
 MAX_OCCURRENCES = 1 << 23
 """Occurrences kept, 128 MiB; later ones are counted, and the screen says so."""
-OCCURRENCE = np.dtype([("frame", "u4"), ("finding", "i4"), ("offset", "u4"), ("length", "u2"), ("kind", "u2")])
-"""`finding`: index of the finding that has the sentence, -1 beyond those kept; `kind`: index of rule and severity."""
+OCCURRENCE = np.dtype([("frame", "u4"), ("finding", "i4"), ("offset", "i4"), ("length", "u2"), ("kind", "u2")])
+"""`finding`: index of the finding that has the sentence, -1 beyond those kept; `offset`: below 0 in the ERF header; `kind`: index of
+rule and severity."""
 Occurrences = npt.NDArray[np.void]
 Int = npt.NDArray[np.int64]
 
