@@ -58,6 +58,14 @@ def test_occurrences_by_frame_and_rule() -> None:
     assert [part.tolist() for part in store.ranks()] == [[3, 9, 9, 9, 40], [1, 1, 1, 3, 1]]
 
 
+def test_a_place_in_the_erf_header_is_in_front_of_the_frame() -> None:
+    store = FindingsStore()
+    store.take(REPEAT, Severity.INFO, None, [2], -4, 2)
+    store.take(REPEAT, Severity.INFO, None, np.array([5, 6]), np.array([-4, 8]), 2)
+    store.settle()
+    assert [store.key(place)[2] for place in range(3)] == [-4, -4, 8]
+
+
 def test_late_occurrences_find_their_place_and_withdrawn_rules_go() -> None:
     store, first = filled()
     assert not store.late
