@@ -50,7 +50,7 @@ TESTED_BY_OTHERS = {
     ),
     "lint": (
         "tests/lint/test_engine.py and tests/rules",
-        "arguments result rule",
+        "conditions result rule tally",
     ),
     "session": ("tests/export writes Arrow tables, tests/cli/test_lint.py checks captures", "arrow"),
     "report": (

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ibdissect.capture.remote import in_archive
 from ibdissect.capture.stream import PACKED, PIECE, UNPACKED_PIECE, Unpacking, unpacked
 from ibdissect.errors import CaptureError
 
@@ -34,7 +35,7 @@ def split(path: str) -> tuple[str, str, str]:
     kind, _, member = link.partition("://")
     if not archive:
         raise CaptureError(path, "names no archive", hint=f"write {kind}://MEMBER::ARCHIVE")
-    if archive.startswith(("zip://", "tar://")):
+    if in_archive(archive):
         raise CaptureError(path, "is an archive in an archive, which is not read", hint="unpack one of them")
     return kind, member, archive
 

@@ -98,6 +98,8 @@ class Damage:
     """Byte position where reading resumed; None if it stopped."""
     file: str = ""
     """The member of a set; `missing`: the one after the gap. Empty for a single file."""
+    limited: bool = False
+    """Whether reading stopped only because more must not be unpacked."""
 
 
 class Reader(Protocol):

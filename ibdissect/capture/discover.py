@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct as Record
 from msgspec import field
 
-from ibdissect.capture.remote import ARCHIVES, filesystem, is_url, shown, tried
+from ibdissect.capture.remote import filesystem, in_archive, is_url, shown, tried
 from ibdissect.errors import CaptureError
 
 SUFFIXES = (".pcap", ".pcapng", ".cap", ".erf", ".dmp", ".sniffer")
@@ -71,7 +71,7 @@ def _remote(url: str, found: Found) -> list[str]:
     """What a URL names: itself, the matches of a glob, or all captures below a folder (`s3://bucket/day/`) or in an archive."""
     link, chain, rest = url.partition("::")
     scheme, _, place = link.partition("://")
-    archived = scheme in ARCHIVES
+    archived = in_archive(link)
     # In the address of a web server, a question mark begins the query.
     many = re.search(r"[*?[]" if scheme not in ("http", "https") else r"[*[]", place) is not None
     folder = not many and (place.endswith("/") or (archived and not place))

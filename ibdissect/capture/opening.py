@@ -97,7 +97,7 @@ def _origin(source: str | os.PathLike[str] | IO[bytes]) -> Origin:
 
 
 def _url(url: str) -> Origin:
-    if url.startswith(("zip://", "tar://")):
+    if remote.in_archive(url):
         return _archived(url)
     found = remote.Remote(url)
     if found.size is None:

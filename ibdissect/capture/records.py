@@ -13,6 +13,7 @@ from ibdissect.capture import scan
 from ibdissect.capture.chunk import FRONT, Chunk, Damage
 from ibdissect.capture.scan import Mask, Stride
 from ibdissect.capture.scattered import Bytes, Ints, Words
+from ibdissect.capture.stream import TooMuch
 
 ROWS = 1 << 17
 """Maximum rows of a chunk; limited because records can be as small as 12 bytes, and arrays must not outgrow the window."""
@@ -126,7 +127,8 @@ class Records(ABC):
                 self._lost, again = (base + at, reason), True
         if final and not self.stopped and (at < filled or broken):
             reason = broken or "the file ends inside a record"
-            self.add_damage(Damage(kind="cut-off", offset=base + min(at, filled), frame=self.frames, reason=reason))
+            limited, offset = isinstance(broken, TooMuch), base + min(at, filled)
+            self.add_damage(Damage(kind="cut-off", offset=offset, frame=self.frames, reason=reason, limited=limited))
         self.used = min(at, filled)
 
     def add_damage(self, damage: Damage) -> None:

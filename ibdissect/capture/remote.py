@@ -29,7 +29,7 @@ ATTEMPTS = 6
 """How often in a row a request may fail."""
 PAUSE_S = 0.2
 """Pause after the first failure; it doubles with each."""
-ARCHIVES = ("zip", "tar")
+ARCHIVES = ("zip://", "tar://")
 WEB = ("http://", "https://")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _LASTING = (FileNotFoundError, PermissionError, NotImplementedError, IsADirectoryError, ImportError)
@@ -41,6 +41,11 @@ def is_url(path: str) -> bool:
     return _URL.match(path) is not None
 
 
+def in_archive(path: str) -> bool:
+    """Whether a URL names an archive, or members of one."""
+    return path.startswith(ARCHIVES)
+
+
 def shown(path: str) -> str:
     """A path or URL without user names of web servers, passwords and query strings."""
     return "::".join(map(_shown, path.split("::"))) if is_url(path) else path
@@ -48,7 +53,7 @@ def shown(path: str) -> str:
 
 def _shown(link: str) -> str:
     scheme, mark, rest = link.partition("://")
-    if not mark or scheme in ARCHIVES:
+    if not mark or in_archive(link):
         return link
     rest, asked, _ = rest.partition("?")
     if scheme in ("http", "https"):

@@ -29,8 +29,6 @@ POLL = 0.2
 """Seconds between two polls of a growing file."""
 PIECE = 1 << 17
 """Compressed bytes read at once, and the smallest window of a pipe."""
-TOO_MUCH = "it unpacks to more than"
-"""How the reason begins why reading a compressed capture stopped at the limit."""
 UNPACKED_PIECE = 4096
 """Decompressed bytes requested at once: the most that is lost before corrupt compressed data."""
 MEMORY = 192 << 20
@@ -99,6 +97,10 @@ def read_up_to(source: io.RawIOBase, count: int) -> bytes:
     return head
 
 
+class TooMuch(str):
+    """Why reading stopped at `Unpacking.most`, which is no damage."""
+
+
 class Unpacking:
     """What this process may unpack."""
 
@@ -106,9 +108,9 @@ class Unpacking:
     """Bytes of one compressed capture; the command line sets it."""
 
     @classmethod
-    def too_much(cls, size: int) -> str | None:
+    def too_much(cls, size: int) -> TooMuch | None:
         """Why no more is unpacked after `size` bytes; None: more may be."""
-        return f"{TOO_MUCH} {cls.most:,} bytes (--max-unpacked)" if size > cls.most else None
+        return TooMuch(f"it unpacks to more than {cls.most:,} bytes (--max-unpacked)") if size > cls.most else None
 
 
 def unpacked(raw: io.RawIOBase, path: str) -> io.RawIOBase:

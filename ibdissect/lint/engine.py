@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct as Record
-from msgspec import field
 
-from ibdissect.bounded import BoundedDict, KeptList
+from ibdissect.bounded import KeptList
 from ibdissect.capture.chunk import Damage
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.file_lines import KnownFile
@@ -20,36 +18,23 @@ from ibdissect.fabric.refuted import Refuted
 from ibdissect.failures import Failures
 from ibdissect.table.copies import Copies
 from ibdissect.table.locate import Bool
-from ibdissect.table.mask import Judge
 from ibdissect.table.rows import groups, held
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.spec import Struct
 
-from .arguments import arguments_of
+from .conditions import Conditions, flow_keys, hit_at
 from .consequences import Consequences
 from .file_evidence import doubt, outdated, with_lines
-from .finding import Finding, Severity, Span, value_of
+from .finding import Finding, Severity
 from .rule import Again, Context, Hit, Rule, Seen, handlers
 from .shown_frames import ShownFrames
+from .tally import Tally
 
 MAX_HELD = 65536
 """Hits that wait for the end of the capture."""
 Occurred = Callable[[Rule, Severity | None, "Finding | None", Any, Any, int], object]
 """Called for every occurrence: rule, its severity if lower than the rule's, finding (None: beyond `max_findings`), frames int[n],
 offset of the faulty bytes in each (int or int[n]) and their length, 0 if only the finding's field tells them."""
-MAX_FLOWS = 65536
-"""Flow keys remembered per rule; beyond that the oldest is evicted, and its next hit starts a new finding."""
-
-
-class Tally(Record, eq=False):
-    """What one rule found in a capture: the exact number, and the first findings."""
-
-    count: int = 0
-    findings: list[Finding] = field(default_factory=list)
-    lowered: Counter[Severity] = field(default_factory=Counter)
-    """Number of findings with a severity lower than the rule's, by severity."""
-    flows: BoundedDict[Any, Finding] = field(default_factory=lambda: BoundedDict(MAX_FLOWS))
-    seconds: float = 0.0
 
 
 class Source:
@@ -86,7 +71,7 @@ class Linter:
         """`failures` collects what rules and followers raise, and the others go on; without it an exception ends the check."""
         self.failures = failures
         self.rules = [rule() for rule in rules]
-        self.max_findings, self.timing, self.on_finding, self.on_occurrence = max_findings, timing, on_finding, on_occurrence
+        self.timing, self.on_occurrence = timing, on_occurrence
         self.dropped = Dropped("flows of one rule")
         self.consequences = Consequences(self.rules)
         self.context = Context(damage=damage, states=(self, self.consequences, *self.rules))
@@ -94,20 +79,16 @@ class Linter:
         """Frames that a mirror delivered twice: no rule sees the second ones."""
         self.held: KeptList[tuple[Rule, Hit]] | None = KeptList(MAX_HELD, self.dropped)
         """Hits of rules that wait for the end, in order of discovery; None at the end."""
-        self.tally: dict[str, Tally] = defaultdict(Tally)
+        self.tally: dict[str, Tally] = defaultdict(lambda: Tally(max_findings, on_finding, self.dropped))
         """By code, for rules with findings; with `timing` for all rules."""
         self.shown = ShownFrames()
-        self.stateless: dict[type[Struct] | None, list[Rule]] = {}
-        """Rules declared as a condition, by the structure that they check."""
+        self.conditions = Conditions(self.rules, self._spent if timing else None)
         self.of_struct: list[tuple[Rule, type[Struct], Any]] = []
         self.of_event: dict[type[Any], list[tuple[Rule, Any]]] = {}
         self.of_chunk: list[tuple[Rule, Any]] = []
         self.at_end: list[tuple[Rule, Any]] = []
-        for rule in self.rules:
-            if timing:
-                self.tally[rule.code] = Tally()
-            if rule.when is not None:
-                self.stateless.setdefault(rule.on, []).append(rule)
+        for rule in self.rules if timing else ():
+            self.tally[rule.code].seconds = 0.0
         for place, mark, listens, name in handlers(tuple(map(type, self.rules))):
             rule = self.rules[place]
             method = getattr(rule, name)
@@ -155,7 +136,7 @@ class Linter:
     def prepare(self, table: ChunkTable) -> None:
         """Compute what needs no state ahead of `feed`; another thread may call it while earlier chunks are checked."""
         table.once(self.copies.leave_out)
-        table.once(self._conditions)
+        table.once(self.conditions.holding)
         for source in self.sources:
             for derive in getattr(source, "columns", ()):
                 table.once(derive)
@@ -201,44 +182,14 @@ class Linter:
 
     def _judge(self, table: ChunkTable, shown: Bool | None) -> None:
         """Report where the conditions of stateless rules hold."""
-        found, left = table.once(self._conditions)
-        for struct in left:
-            for rule in self.stateless[struct]:
-                try:
-                    found += self._hits_of(struct, [rule], table)
-                except Exception as error:
-                    self._failed(f"rule {rule.code}", error)
+        found, left = table.once(self.conditions.holding)
+        for rule in left:
+            try:
+                found += self.conditions.of_rules(rule.on, [rule], table)
+            except Exception as error:
+                self._failed(f"rule {rule.code}", error)
         for rule, hits in sorted(found, key=lambda one: one[0].code in self.consequences.causes):
             self._timed(rule, self._report, table, hits, shown)
-
-    def _conditions(self, table: ChunkTable) -> tuple[list[tuple[Rule, Bool]], list[type[Struct] | None]]:
-        """Where stateless rules hold, and the structures whose rules must be run again one by one when the chunk is checked.
-
-        Those are structures that can be located only after earlier chunks were processed, and those with a rule that raised.
-        """
-        found: list[tuple[Rule, Bool]] = []
-        left: list[type[Struct] | None] = []
-        for struct, rules in self.stateless.items():
-            try:
-                found += self._hits_of(struct, rules, table)
-            except Exception:
-                left.append(struct)
-        return found, left
-
-    def _hits_of(self, struct: type[Struct] | None, rules: list[Rule], table: ChunkTable) -> list[tuple[Rule, Bool]]:
-        """Rules that hold somewhere, and where: bool[k], one per occurrence, or bool[n], one per row, for rules on frames."""
-        if struct is not None and not len(table.occurrences(struct)):
-            return []
-        found, judge = [], Judge(table, struct)
-        for rule in rules:
-            assert rule.when is not None
-            start = time.perf_counter() if self.timing else 0.0
-            hits = judge.mask(rule.when)
-            if self.timing:
-                self.tally[rule.code].seconds += time.perf_counter() - start
-            if np.count_nonzero(hits):
-                found.append((rule, hits))
-        return found
 
     def _report(self, rule: Rule, table: ChunkTable, hits: Bool, shown: Bool | None) -> None:
         rows = np.arange(len(hits)) if rule.on is None else table.occurrences(rule.on).rows
@@ -250,6 +201,9 @@ class Linter:
         for row in rows[hits].tolist() if rule.explains else ():
             self.consequences.note(rule, table.chunk.first + row)
 
+    def _spent(self, rule: Rule, seconds: float) -> None:
+        self.tally[rule.code].seconds += seconds
+
     def _timed(self, rule: Rule, work: Any, *args: Any) -> None:
         start = time.perf_counter() if self.timing else 0.0
         try:
@@ -257,7 +211,7 @@ class Linter:
         except Exception as error:
             self._failed(f"rule {rule.code}", error)
         if self.timing:
-            self.tally[rule.code].seconds += time.perf_counter() - start
+            self._spent(rule, time.perf_counter() - start)
 
     def _failed(self, who: str, error: Exception, frame: int | None = None) -> None:
         if self.failures is None:
@@ -274,66 +228,49 @@ class Linter:
             self._flows(rule, table, index)
             return
         rows, first, entries = np.unique(table.occurrences(rule.on).rows[index], return_index=True, return_counts=True)
-        room = self._room(rule, len(rows))
+        tally = self.tally[rule.code]
+        room = tally.room(len(rows))
         for start, number in zip(first[:room].tolist(), entries[:room].tolist(), strict=True):
-            finding = self._finding(rule, table, index[start : start + number].tolist())
-            self._keep(self.tally[rule.code], finding)
+            finding = self._made(rule, hit_at(rule, table, index[start : start + number]))
+            tally.keep(finding)
             self._occurred(rule, table, finding, index[start : start + 1])
         self._occurred(rule, table, None, index[first[room:]])
 
     def _frames(self, rule: Rule, table: ChunkTable, hits: Bool) -> None:
         """Findings of a condition on whole frames: one per frame; the rule describes only those that are kept."""
         rows = np.flatnonzero(hits)
-        room = self._room(rule, len(rows))
+        tally = self.tally[rule.code]
+        room = tally.room(len(rows))
         for row in rows[:room].tolist():
             seen = Seen(table, row)
             try:
                 hit = rule.of_frame(seen)
                 finding = self._made(rule, hit)
-                self._keep(self.tally[rule.code], finding)
+                tally.keep(finding)
                 self._occurred_in(rule, hit, finding)
             except Exception as error:
                 self._failed(f"rule {rule.code}", error, seen.frame)
         if self.on_occurrence is not None and room < len(rows):
             self.on_occurrence(rule, None, None, rows[room:] + table.chunk.first, 0, 0)
 
-    def _room(self, rule: Rule, number: int) -> int:
-        """Count new findings; return how many of them to keep."""
-        tally = self.tally[rule.code]
-        tally.count += number
-        return number if self.max_findings is None else min(number, max(0, self.max_findings - len(tally.findings)))
-
     def _flows(self, rule: Rule, table: ChunkTable, index: npt.NDArray[np.int64]) -> None:
         """One finding per flow: hits with the same values in the rule's flow fields."""
         assert rule.on is not None
-        rows = table.occurrences(rule.on).rows[index]
-        keys = np.column_stack([_flat(table.values_at(field, rows)) for field in rule.flow])
+        keys = flow_keys(rule, table, table.occurrences(rule.on).rows[index])
         first, inverse = groups(list(keys.T))
+        tally = self.tally[rule.code]
         counts = np.bincount(inverse)
         for i in np.argsort(first, kind="stable").tolist():
             key = keys[first[i]].tobytes()
-            tally = self.tally[rule.code]
             known = tally.flows.get(key)
             if known is not None:
                 known.count += int(counts[i])
             else:
-                known = self._finding(rule, table, [int(index[first[i]])])
+                known = self._made(rule, hit_at(rule, table, index[first[i : i + 1]]))
                 known.count = int(counts[i])
-                self._flow(tally, key, known)
+                tally.keep_flow(key, known)
             if self.on_occurrence is not None:
                 self._occurred(rule, table, known, index[inverse == i])
-
-    def _flow(self, tally: Tally, key: Any, finding: Finding) -> None:
-        tally.count += 1
-        if tally.flows.put(key, finding):
-            self.dropped.add(finding.frame, finding.time_ns)
-        self._keep(tally, finding)
-
-    def _keep(self, tally: Tally, finding: Finding) -> None:
-        if self.max_findings is None or len(tally.findings) < self.max_findings:
-            tally.findings.append(finding)
-            if self.on_finding is not None:
-                self.on_finding(finding)
 
     def _occurred(self, rule: Rule, table: ChunkTable, finding: Finding | None, entries: npt.NDArray[np.int64]) -> None:
         """Tell of occurrences of `rule.on`."""
@@ -355,29 +292,6 @@ class Linter:
         span = next((one for one in hit.spans if one.frame == hit.frame), None) if isinstance(hit, Hit) and len(frames) == 1 else None
         lowered = hit.severity if isinstance(hit, Hit) else None
         self.on_occurrence(rule, lowered, finding, frames, span.offset if span else 0, span.length if span else 0)
-
-    def _finding(self, rule: Rule, table: ChunkTable, entries: list[int]) -> Finding:
-        """The finding for occurrences of `rule.on` in one row; its message describes the first."""
-        assert rule.on is not None
-        view = table.view(rule.on, entries[0])
-        row = int(table.occurrences(rule.on).rows[entries[0]])
-        seen = Seen(table, row)
-        at = rule.at
-        spans: tuple[Span, ...] = ()
-        if at is not None:
-            size = rule.on.size
-            assert at.owner is not None
-            where = view if at.owner is rule.on else seen.first(at.owner)
-            if where is not None:
-                low, high = at.span
-                spans = (Span(seen.frame, where.offset + low, high - low),)
-                if where is view and size:
-                    starts = table.occurrences(rule.on).at[entries] - table.chunk.offset[row]
-                    spans = tuple(Span(seen.frame, int(start) + low, high - low) for start in starts.tolist())
-        value = None if at is None or not spans else value_of(at, at.__get__(view if at.owner is rule.on else where, rule.on))
-        return self._made(
-            rule, Hit(frame=seen.frame, time_ns=seen.time_ns, arguments=arguments_of(rule, view, seen), spans=spans, field=at, value=value)
-        )
 
     def _structs(self, rule: Rule, table: ChunkTable, struct: type[Struct], method: Any) -> None:
         found = table.occurrences(struct)
@@ -428,12 +342,11 @@ class Linter:
             finding = None
             if key is not None:
                 finding = self._made(rule, hit)
-                self._flow(tally, key, finding)
+                tally.keep_flow(key, finding)
             else:
-                tally.count += 1
-                if self.max_findings is None or len(tally.findings) < self.max_findings:
+                if tally.room(1):
                     finding = self._made(rule, hit)
-                    self._keep(tally, finding)
+                    tally.keep(finding)
             self._occurred_in(rule, hit, finding)
 
     def _made(self, rule: Rule, hit: Hit) -> Finding:
@@ -469,12 +382,3 @@ def in_order(kinds: Iterable[type[Any]]) -> list[type[Any]]:
     for kind in sorted(kinds, key=lambda kind: kind.__name__):
         add(kind)
     return list(ordered)
-
-
-def _flat(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Values as integers uint64, byte fields as several of them, so that flow keys are plain numbers."""
-    if values.ndim == 1:
-        return values.astype(np.uint64)
-    wide = np.zeros((len(values), -(-values.shape[1] // 8) * 8), np.uint8)
-    wide[:, : values.shape[1]] = values
-    return wide.view(">u8").astype(np.uint64)

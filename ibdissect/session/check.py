@@ -16,7 +16,7 @@ from ibdissect.capture.chunk import LINK_NAMES
 from ibdissect.capture.opening import Source
 from ibdissect.capture.remote import shown
 from ibdissect.capture.sets import CaptureSet, Unit
-from ibdissect.capture.stream import TOO_MUCH, Unpacking, calm
+from ibdissect.capture.stream import Unpacking, calm
 from ibdissect.errors import CaptureError, IbdissectError
 from ibdissect.failures import Failures, collected
 from ibdissect.lint.engine import Linter, Occurred
@@ -240,7 +240,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     broken = [damage for damage in reading.damage if damage.kind != "missing"]
     if broken and report.status == "ok":
         report.status = "truncated" if all(d.kind == "cut-off" for d in broken) else "damaged"
-    if limited := [damage for damage in broken if damage.reason.startswith(TOO_MUCH)]:
+    if limited := [damage for damage in broken if damage.limited]:
         report.error = f"{limited[0].file or report.path}: {limited[0].reason}; the rest was not checked"
     if unread := [f"{damage.file}: {damage.reason}" for damage in broken if damage.kind == "unreadable"]:
         report.status, report.error = "failed", "; ".join(unread)

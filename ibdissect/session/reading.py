@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ibdissect.capture.chained import Member
 from ibdissect.capture.chunk import Chunk, Damage, Reader
 from ibdissect.capture.opening import Source, open_capture
-from ibdissect.capture.remote import is_url
+from ibdissect.capture.remote import in_archive, is_url
 from ibdissect.capture.sets import CaptureSet, files_of
 from ibdissect.errors import CaptureError
 from ibdissect.lint.set_members import name_frames
@@ -198,7 +198,7 @@ def plain_files(source: Source, reader: Reader) -> Sequence[Member] | None:
     """The files whose frames can be read in place; None for others: pipes, "-", file objects, archives, compressed. CaptureError."""
     if not isinstance(source, (str, os.PathLike, CaptureSet)) or source == "-" or not reader.again or reader.packed:
         return None
-    if any(path.startswith(("zip://", "tar://")) for path in files_of(source)):
+    if any(map(in_archive, files_of(source))):
         return None
     if isinstance(source, CaptureSet):
         return reader.members

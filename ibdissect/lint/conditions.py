@@ -1,0 +1,111 @@
+"""Where do the conditions of stateless rules hold, and what is the fault there?"""
+
+from __future__ import annotations
+
+import string
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.table.locate import Bool, Int
+from ibdissect.table.mask import Judge
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.spec import Struct
+
+from .finding import Span, value_of
+from .rule import Hit, Rule, Seen
+
+Holding = list[tuple[Rule, Bool]]
+"""Rules that hold somewhere, and where: bool[k], one per occurrence of `on`, or bool[n], one per row, for rules on frames."""
+
+
+class Conditions:
+    """The rules that are declared as a condition, by the structure that they judge."""
+
+    def __init__(self, rules: Iterable[Rule], spent: Callable[[Rule, float], None] | None) -> None:
+        """`spent` is told the seconds that each condition took."""
+        self.spent = spent
+        self.by_struct: dict[type[Struct] | None, list[Rule]] = {}
+        for rule in rules:
+            if rule.when is not None:
+                self.by_struct.setdefault(rule.on, []).append(rule)
+
+    def holding(self, table: ChunkTable) -> tuple[Holding, list[Rule]]:
+        """Where rules hold, and the rules that must be judged again one by one when the chunk is checked.
+
+        Their structures can be located only after earlier chunks were processed, or one of them raised.
+        """
+        found: Holding = []
+        left: list[Rule] = []
+        for struct, rules in self.by_struct.items():
+            try:
+                found += self.of_rules(struct, rules, table)
+            except Exception:
+                left += rules
+        return found, left
+
+    def of_rules(self, struct: type[Struct] | None, rules: list[Rule], table: ChunkTable) -> Holding:
+        """Where rules about one structure hold."""
+        if struct is not None and not len(table.occurrences(struct)):
+            return []
+        found, judge = [], Judge(table, struct)
+        for rule in rules:
+            assert rule.when is not None
+            start = time.perf_counter() if self.spent is not None else 0.0
+            hits = judge.mask(rule.when)
+            if self.spent is not None:
+                self.spent(rule, time.perf_counter() - start)
+            if np.count_nonzero(hits):
+                found.append((rule, hits))
+        return found
+
+
+def hit_at(rule: Rule, table: ChunkTable, entries: Int) -> Hit:
+    """The hit for occurrences of `rule.on` in one row, int[n]; its message describes the first."""
+    assert rule.on is not None
+    view, found, at = table.view(rule.on, int(entries[0])), table.occurrences(rule.on), rule.at
+    seen = Seen(table, int(found.rows[entries[0]]))
+    where = view if at is None or at.owner is rule.on else seen.first(at.owner) if at.owner is not None else None
+    spans: tuple[Span, ...] = ()
+    if at is not None and where is not None:
+        low, high = at.span
+        offsets = [where.offset]
+        if where is view and rule.on.size:
+            offsets = (found.at[entries] - table.chunk.offset[seen.row]).tolist()
+        spans = tuple(Span(seen.frame, offset + low, high - low) for offset in offsets)
+    value = value_of(at, at.__get__(where, rule.on)) if at is not None and spans else None
+    return Hit(frame=seen.frame, time_ns=seen.time_ns, arguments=_arguments(rule, view, seen), spans=spans, field=at, value=value)
+
+
+def _arguments(rule: Rule, view: Struct, seen: Seen) -> dict[str, Any]:
+    """Values for the placeholders in the rule's message."""
+    arguments: dict[str, Any] = {}
+    for _, name, _, _ in string.Formatter().parse(rule.message):
+        head = name.split(".")[0].split("[")[0] if name else ""
+        if not head or head in arguments:
+            continue
+        field = getattr(type(view), head, None)
+        if field is not None:
+            arguments[head] = value_of(field, getattr(view, head))
+            continue
+        struct = next((s for s in seen.table.catalog.structs if s.__name__ == head), None)
+        if struct is None:
+            raise KeyError(f"rule {rule.code}: message names {head!r}, which is not a field of {type(view).__name__} and no structure")
+        arguments[head] = seen.first(struct)
+    return arguments
+
+
+def flow_keys(rule: Rule, table: ChunkTable, rows: Int) -> npt.NDArray[np.uint64]:
+    """The values of the rule's flow fields in some rows, as plain numbers, uint64[n, k]; a byte field takes several columns."""
+    return np.column_stack([_flat(table.values_at(field, rows)) for field in rule.flow])
+
+
+def _flat(values: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    if values.ndim == 1:
+        return values.astype(np.uint64)
+    wide = np.zeros((len(values), -(-values.shape[1] // 8) * 8), np.uint8)
+    wide[:, : values.shape[1]] = values
+    return wide.view(">u8").astype(np.uint64)

@@ -1,0 +1,47 @@
+"""What did one rule find, and how much of it is kept?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from ibdissect.bounded import BoundedDict
+from ibdissect.dropped import Dropped
+
+from .finding import Finding, Severity
+
+MAX_FLOWS = 65536
+"""Flow keys remembered per rule; beyond that the oldest is evicted, and its next hit starts a new finding."""
+
+
+class Tally:
+    """What one rule found in a capture: the exact number, and the first findings."""
+
+    def __init__(self, most: int | None, on_finding: Callable[[Finding], None] | None, dropped: Dropped) -> None:
+        """`most` findings are kept (None: all); `on_finding` gets each of them."""
+        self.most, self.on_finding, self.dropped = most, on_finding, dropped
+        self.count = 0
+        self.seconds = 0.0
+        self.findings: list[Finding] = []
+        self.lowered = Counter[Severity]()
+        """Number of findings with a severity lower than the rule's, by severity."""
+        self.flows = BoundedDict[Any, Finding](MAX_FLOWS)
+
+    def room(self, number: int) -> int:
+        """Count new findings; return how many of them to keep."""
+        self.count += number
+        return number if self.most is None else min(number, max(0, self.most - len(self.findings)))
+
+    def keep(self, finding: Finding) -> None:
+        """Keep a finding for which there is room."""
+        self.findings.append(finding)
+        if self.on_finding is not None:
+            self.on_finding(finding)
+
+    def keep_flow(self, key: Any, finding: Finding) -> None:
+        """Count the first finding of a flow, and keep it if there is room; later hits of the flow are counted in it."""
+        if self.flows.put(key, finding):
+            self.dropped.add(finding.frame, finding.time_ns)
+        if self.room(1):
+            self.keep(finding)
