@@ -12,7 +12,7 @@ from scapy.packet import Packet
 
 from ibdissect.errors import SpecError
 from ibdissect.wire.places import Parsed
-from ibdissect.wire.spec import Field, Struct, enum, raw, rest, uint
+from ibdissect.wire.spec import Field, Struct, enum, made, raw, rest, uint
 
 from .derive import LAYERS, Layer
 
@@ -68,9 +68,7 @@ def from_scapy(cls: type[Packet], **attributes: Any) -> type[Struct]:
     namespace |= {"key": cls.__name__.lower(), "section": cls.__module__}
     for field in cls.fields_desc:
         namespace[_attribute(field.name)] = _declared(cls.__name__, field)
-    metaclass: Any = type(Struct)
-    made: type[Struct] = metaclass(cls.__name__, (Struct,), {**namespace, **attributes})
-    return made
+    return made(cls.__name__, {**namespace, **attributes})
 
 
 def structures_of(cls: type[Packet]) -> list[type[Struct]]:
@@ -95,21 +93,18 @@ def structures_of(cls: type[Packet]) -> list[type[Struct]]:
     given = {"key": cls.__name__.lower(), "section": cls.__module__, "title": cls.__name__, **given}
     whole = _made(cls, cls.__name__, {**given, **fixed, "scapy_body": rest("Body")})
     LAYERS[whole] = cast("type[Layer]", cls)
-    made = [whole]
+    found = [whole]
     for field in loose:
         declared = _or_none(cls.__name__, field)
         if declared is None or declared.bits % 8:
             declared = rest(field.name.replace("_", " "), show=_text)
         place = Parsed(whole.fields[-1], partial(_places, cls, field.name), whole=True)
-        made.append(_made(cls, f"{cls.__name__}_{field.name}", {**given, "carried_by": (place,), _attribute(field.name): declared}))
-    return made
+        found.append(_made(cls, f"{cls.__name__}_{field.name}", {**given, "carried_by": (place,), _attribute(field.name): declared}))
+    return found
 
 
 def _made(cls: type[Packet], name: str, body: dict[str, Any]) -> type[Struct]:
-    metaclass: Any = type(Struct)
-    about = {"__module__": cls.__module__, "__doc__": cls.__doc__ or f"{cls.__name__}, a class of Scapy."}
-    made: type[Struct] = metaclass(name, (Struct,), {**about, **body})
-    return made
+    return made(name, {"__module__": cls.__module__, "__doc__": cls.__doc__ or f"{cls.__name__}, a class of Scapy.", **body})
 
 
 def _or_none(owner: str, field: Any) -> Field[Any] | None:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from .convert import lease_text
 from .places import Mad, MadFormat
-from .spec import Struct, flag, hole, pad, raw, secret, uint
+from .spec import Struct, flag, hole, made, pad, raw, secret, uint
 
 SENDS = frozenset({0x03})
 """Commands are sent as BMSend; bit 0 of the attribute modifier marks the response (kernel ib_mad.h)."""
-
-SECTION = "attribute id: libibmad mad.h"
 
 
 class BaseboardMgtFormat(Struct):
@@ -42,129 +40,26 @@ class BKeyInfo(Struct):
     b_key_violations = uint(16, "B_KeyViolations", at="12")
 
 
-class WriteVPD(Struct):
-    """Writes vital product data."""
-
-    key, section, size = "writevpd", SECTION, 192
-    carried_by = (Mad(0x05, 0x0020, SENDS),)
-    command_data = raw(192, "CommandData", at="0")
-
-
-class ReadVPD(Struct):
-    """Reads vital product data."""
-
-    key, section, size = "readvpd", SECTION, 192
-    carried_by = (Mad(0x05, 0x0021, SENDS),)
-    command_data = raw(192, "CommandData", at="0")
+def _command(number: int, name: str, about: str) -> type[Struct]:
+    place = Mad(0x05, number, SENDS)
+    data = raw(192, "CommandData", at="0")
+    about_it = {"__module__": __name__, "__doc__": about, "key": name.lower(), "section": "attribute id: libibmad mad.h"}
+    return made(name, {**about_it, "size": 192, "carried_by": place, "command_data": data})
 
 
-class ResetIBML(Struct):
-    """Resets an InfiniBand management link."""
-
-    key, section, size = "resetibml", SECTION, 192
-    carried_by = (Mad(0x05, 0x0022, SENDS),)
-    command_data = raw(192, "CommandData", at="0")
-
-
-class SetModulePMControl(Struct):
-    """Sets the power management of a module."""
-
-    key, section, size = "setmodulepmcontrol", SECTION, 192
-    carried_by = (Mad(0x05, 0x0023, SENDS),)
-    command_data = raw(192, "CommandData", at="0")
-
-
-class GetModulePMControl(Struct):
-    """Asks for the power management of a module."""
-
-    key, section, size = "getmodulepmcontrol", SECTION, 192
-    carried_by = (Mad(0x05, 0x0024, SENDS),)
-    command_data = raw(192, "CommandData", at="0")
-
-
-class SetUnitPMControl(Struct):
-    """Sets the power management of a unit."""
-
-    key, section, size = "setunitpmcontrol", SECTION, 192
-    carried_by = (Mad(0x05, 0x0025, SENDS),)
-    command_data = raw(192, "CommandData", at="0")
-
-
-class GetUnitPMControl(Struct):
-    """Asks for the power management of a unit."""
-
-    key, section, size = "getunitpmcontrol", SECTION, 192
-    carried_by = (Mad(0x05, 0x0026, SENDS),)
-    command_data = raw(192, "CommandData", at="0")
-
-
-class SetIOCPMControl(Struct):
-    """Sets the power management of an I/O controller."""
-
-    key, section, size = "setiocpmcontrol", SECTION, 192
-    carried_by = (Mad(0x05, 0x0027, SENDS),)
-    command_data = raw(192, "CommandData", at="0")
-
-
-class GetIOCPMControl(Struct):
-    """Asks for the power management of an I/O controller."""
-
-    key, section, size = "getiocpmcontrol", SECTION, 192
-    carried_by = (Mad(0x05, 0x0028, SENDS),)
-    command_data = raw(192, "CommandData", at="0")
-
-
-class SetModuleState(Struct):
-    """Sets the state of a module."""
-
-    key, section, size = "setmodulestate", SECTION, 192
-    carried_by = (Mad(0x05, 0x0029, SENDS),)
-    command_data = raw(192, "CommandData", at="0")
-
-
-class SetModuleAttention(Struct):
-    """Sets a module's attention indicator."""
-
-    key, section, size = "setmoduleattention", SECTION, 192
-    carried_by = (Mad(0x05, 0x002A, SENDS),)
-    command_data = raw(192, "CommandData", at="0")
-
-
-class GetModuleStatus(Struct):
-    """Asks for the status of a module."""
-
-    key, section, size = "getmodulestatus", SECTION, 192
-    carried_by = (Mad(0x05, 0x002B, SENDS),)
-    command_data = raw(192, "CommandData", at="0")
-
-
-class IB2IBML(Struct):
-    """Forwards a command to a baseboard management link."""
-
-    key, section, size = "ib2ibml", SECTION, 192
-    carried_by = (Mad(0x05, 0x002C, SENDS),)
-    command_data = raw(192, "CommandData", at="0")
-
-
-class IB2CME(Struct):
-    """Forwards a command to the chassis management entity."""
-
-    key, section, size = "ib2cme", SECTION, 192
-    carried_by = (Mad(0x05, 0x002D, SENDS),)
-    command_data = raw(192, "CommandData", at="0")
-
-
-class IB2MME(Struct):
-    """Forwards a command to a module management entity."""
-
-    key, section, size = "ib2mme", SECTION, 192
-    carried_by = (Mad(0x05, 0x002E, SENDS),)
-    command_data = raw(192, "CommandData", at="0")
-
-
-class OEM(Struct):
-    """A command that the manufacturer defines."""
-
-    key, section, size = "oem", SECTION, 192
-    carried_by = (Mad(0x05, 0x002F, SENDS),)
-    command_data = raw(192, "CommandData", at="0")
+WriteVPD = _command(0x0020, "WriteVPD", "Writes vital product data.")
+ReadVPD = _command(0x0021, "ReadVPD", "Reads vital product data.")
+ResetIBML = _command(0x0022, "ResetIBML", "Resets an InfiniBand management link.")
+SetModulePMControl = _command(0x0023, "SetModulePMControl", "Sets the power management of a module.")
+GetModulePMControl = _command(0x0024, "GetModulePMControl", "Asks for the power management of a module.")
+SetUnitPMControl = _command(0x0025, "SetUnitPMControl", "Sets the power management of a unit.")
+GetUnitPMControl = _command(0x0026, "GetUnitPMControl", "Asks for the power management of a unit.")
+SetIOCPMControl = _command(0x0027, "SetIOCPMControl", "Sets the power management of an I/O controller.")
+GetIOCPMControl = _command(0x0028, "GetIOCPMControl", "Asks for the power management of an I/O controller.")
+SetModuleState = _command(0x0029, "SetModuleState", "Sets the state of a module.")
+SetModuleAttention = _command(0x002A, "SetModuleAttention", "Sets a module's attention indicator.")
+GetModuleStatus = _command(0x002B, "GetModuleStatus", "Asks for the status of a module.")
+IB2IBML = _command(0x002C, "IB2IBML", "Forwards a command to a baseboard management link.")
+IB2CME = _command(0x002D, "IB2CME", "Forwards a command to the chassis management entity.")
+IB2MME = _command(0x002E, "IB2MME", "Forwards a command to a module management entity.")
+OEM = _command(0x002F, "OEM", "A command that the manufacturer defines.")

@@ -123,13 +123,18 @@ class PrimaryRemoteIPv4(Struct):
     address = ip4("Primary Remote Port IPv4 Address", at="12", ws="prim_remotegid_ipv4")
 
 
-class MRA(Struct):
+class OfConnection(Struct):
+    """The start of most messages: what both sides call the connection."""
+
+    local_communication_id = uint(32, "Local Communication ID", at="0", base="hex", ws="localcommid")
+    remote_communication_id = uint(32, "Remote Communication ID", at="4", base="hex", ws="remotecommid")
+
+
+class MRA(OfConnection):
     """Message receipt acknowledgement: the answer will take longer."""
 
     key, section, size = "cm.mra", "IBA 12.6.6; kernel ibta_vol1_c12.h table 107 (222 bytes of private data)", 232
     carried_by = (Mad(CLASS, MRA_ID),)
-    local_communication_id = uint(32, "Local Communication ID", at="0", base="hex", ws="localcommid")
-    remote_communication_id = uint(32, "Remote Communication ID", at="4", base="hex", ws="remotecommid")
     message_mraed = enum(2, cn.MESSAGE_MRAED, "Message MRAed", at="8")
     reserved1 = pad(6, at="8[2]")
     service_timeout = uint(5, "Service Timeout", at="9", show=timeout_text)
@@ -137,13 +142,11 @@ class MRA(Struct):
     private_data = raw(222, "Private Data", at="10", ws="private")
 
 
-class REJ(Struct):
+class REJ(OfConnection):
     """Rejection of a request, a reply or a connection."""
 
     key, section, size = "cm.rej", "IBA 12.6.7; kernel ibta_vol1_c12.h table 108; python-rdma CMREJ", 232
     carried_by = (Mad(CLASS, REJ_ID),)
-    local_communication_id = uint(32, "Local Communication ID", at="0", base="hex", ws="localcommid")
-    remote_communication_id = uint(32, "Remote Communication ID", at="4", base="hex", ws="remotecommid")
     message_rejected = enum(2, cn.MESSAGE_REJECTED, "Message REJected", at="8", ws="msgrej")
     reserved0 = pad(6, at="8[2]", ws="reserved0")
     reject_info_length = uint(7, "Reject Info Length", at="9", unit="bytes", ws="rejinfolen")
@@ -203,33 +206,27 @@ class REP(Struct):
     private_data = raw(196, "Private Data", at="36", ws="private")
 
 
-class RTU(Struct):
+class RTU(OfConnection):
     """Ready to use: the connection is established."""
 
     key, section, size = "cm.rtu", "IBA 12.6.9; kernel ibta_vol1_c12.h table 111; python-rdma CMRTU", 232
     carried_by = (Mad(CLASS, RTU_ID),)
-    local_communication_id = uint(32, "Local Communication ID", at="0", base="hex", ws="localcommid")
-    remote_communication_id = uint(32, "Remote Communication ID", at="4", base="hex", ws="remotecommid")
     private_data = raw(224, "Private Data", at="8", ws="private")
 
 
-class DREQ(Struct):
+class DREQ(OfConnection):
     """Request to end a connection."""
 
     key, section, size = "cm.dreq", "IBA 12.6.10; kernel ibta_vol1_c12.h table 112; python-rdma CMDREQ", 232
     carried_by = (Mad(CLASS, DREQ_ID),)
-    local_communication_id = uint(32, "Local Communication ID", at="0", base="hex", ws="localcommid")
-    remote_communication_id = uint(32, "Remote Communication ID", at="4", base="hex", ws="remotecommid")
     remote_qpn = qpn("Remote QPN/EECN", at="8", ws="infiniband.cm.req.remoteqpneecn")
     reserved1 = pad(8, at="11")
     private_data = raw(220, "Private Data", at="12", ws="private")
 
 
-class DREP(Struct):
+class DREP(OfConnection):
     """Reply to a request to end a connection."""
 
     key, section, size = "cm.drsp", "IBA 12.6.11; kernel ibta_vol1_c12.h table 113; python-rdma CMDREP", 232
     carried_by = (Mad(CLASS, DREP_ID),)
-    local_communication_id = uint(32, "Local Communication ID", at="0", base="hex", ws="localcommid")
-    remote_communication_id = uint(32, "Remote Communication ID", at="4", base="hex", ws="remotecommid")
     private_data = raw(224, "Private Data", at="8", ws="private")

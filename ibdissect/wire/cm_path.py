@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import cm_names as cn
 from .classport import ClassPortInfo
-from .cm import CLASS
+from .cm import CLASS, OfConnection
 from .convert import rate_text, timeout_text
 from .places import Inside, Mad
 from .spec import Struct, enum, flag, gid, lid, nested, pad, part, pkey, qpn, raw, secret, uint
@@ -55,13 +55,11 @@ class SIDRRedirect(Struct):
     class_port_info = nested(ClassPortInfo, "ClassPortInfo", at="0")
 
 
-class LAP(Struct):
+class LAP(OfConnection):
     """Load alternate path: another path for an existing connection."""
 
     key, section, size = "cm.lap", "IBA 12.8.1; kernel ibta_vol1_c12.h table 115; python-rdma CMLAP", 232
     carried_by = (Mad(CLASS, LAP_ID),)
-    local_communication_id = uint(32, "Local Communication ID", at="0", base="hex", ws="localcommid")
-    remote_communication_id = uint(32, "Remote Communication ID", at="4", base="hex", ws="remotecommid")
     q_key = secret(32, "Q_Key", at="8", ws="qkey")
     remote_qpn = qpn("Remote QPN/EECN", at="12", ws="remoteqpneecn")
     remote_cm_response_timeout = uint(5, "Remote CM Response Timeout", at="15", show=timeout_text, ws="remoteresptout")
@@ -85,13 +83,11 @@ class LAP(Struct):
     private_data = raw(168, "Private Data", at="64", ws="private")
 
 
-class APR(Struct):
+class APR(OfConnection):
     """Alternate path response."""
 
     key, section, size = "cm.apr", "IBA 12.8.2; kernel ibta_vol1_c12.h table 116; python-rdma CMAPR", 232
     carried_by = (Mad(CLASS, APR_ID),)
-    local_communication_id = uint(32, "Local Communication ID", at="0", base="hex", ws="localcommid")
-    remote_communication_id = uint(32, "Remote Communication ID", at="4", base="hex", ws="remotecommid")
     additional_information_length = uint(8, "Additional Information Length", at="8", unit="bytes", ws="addinfolen")
     ap_status = enum(8, cn.AP_STATUS, "AP Status", at="9")
     reserved1 = pad(16, at="10")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from .spec import Field, Struct, bit, enum, gid, ip4, part, raw, uint
+from .spec import Struct, bit, enum, flag, gid, ip4, mac, pad, part, raw, uint
 
 ETHERTYPES = {
     0x0800: "IPv4", 0x0806: "ARP", 0x8100: "802.1Q", 0x86DD: "IPv6", 0x88A8: "802.1ad", 0x8915: "RoCE v1", 0x88CC: "LLDP",
@@ -15,10 +15,6 @@ ECN = {0: "Not-ECT", 1: "ECT(1)", 2: "ECT(0)", 3: "CE"}
 PACKET_TYPES = {0: "to us", 1: "broadcast", 2: "multicast", 3: "to another host", 4: "from us"}
 ROCE_PORT = 4791
 ETHERTYPE_ROCE = 0x8915
-
-
-def _mac(label: str, at: str, ws: str) -> Field[bytes]:
-    return Field("mac", 48, label, at=at, ws=ws)
 
 
 def erf_time_text(value: int) -> str:
@@ -53,8 +49,8 @@ class Ethernet(Struct):
     """Ethernet II header."""
 
     key, section, size = "eth", "IEEE 802.3", 14
-    destination = _mac("Destination", "0", "eth.dst")
-    source = _mac("Source", "6", "eth.src")
+    destination = mac("Destination", at="0", ws="eth.dst")
+    source = mac("Source", at="6", ws="eth.src")
     type = enum(16, ETHERTYPES, "Type", at="12", base="hex", ws="eth.type")
 
 
@@ -63,7 +59,7 @@ class VLAN(Struct):
 
     key, section, size = "vlan", "IEEE 802.1Q", 4
     priority = uint(3, "Priority", at="0", ws="vlan.priority")
-    dei = Field[bool]("flag", 1, "DEI", at="0[3]", ws="vlan.dei")
+    dei = flag("DEI", at="0[3]", ws="vlan.dei")
     id = uint(12, "ID", at="0[4]", ws="vlan.id")
     type = enum(16, ETHERTYPES, "Type", at="2", base="hex", ws="vlan.etype")
 
@@ -75,7 +71,7 @@ class SLL(Struct):
     packet_type = enum(16, PACKET_TYPES, "Packet type", at="0", ws="sll.pkttype")
     address_type = uint(16, "Link-layer address type", at="2", ws="sll.hatype")
     address_length = uint(16, "Link-layer address length", at="4", ws="sll.halen")
-    source = _mac("Source", "6", "sll.src.eth")
+    source = mac("Source", at="6", ws="sll.src.eth")
     unused = raw(2, "Unused", at="12", ws="sll.unused")
     type = enum(16, ETHERTYPES, "Protocol", at="14", base="hex", ws="sll.etype")
 
@@ -85,12 +81,12 @@ class SLL2(Struct):
 
     key, section, size, title = "sll2", "LINKTYPE_LINUX_SLL2", 20, "Linux cooked v2"
     type = enum(16, ETHERTYPES, "Protocol", at="0", base="hex", ws="sll.etype")
-    reserved = Field[int]("pad", 16, "Reserved", at="2", ws="sll.reserved")
+    reserved = pad(16, at="2", ws="sll.reserved")
     interface = uint(32, "Interface index", at="4", ws="sll.ifindex")
     address_type = uint(16, "Link-layer address type", at="8", ws="sll.hatype")
     packet_type = enum(8, PACKET_TYPES, "Packet type", at="10", ws="sll.pkttype")
     address_length = uint(8, "Link-layer address length", at="11", ws="sll.halen")
-    source = _mac("Source", "12", "sll.src.eth")
+    source = mac("Source", at="12", ws="sll.src.eth")
     unused = raw(2, "Unused", at="18", ws="sll.unused")
 
 
@@ -105,9 +101,9 @@ class IPv4(Struct):
     ecn = part(dsfield, 1, 0, "ECN", values=ECN, ws="ip.dsfield.ecn")
     total_length = uint(16, "Total length", at="2", ws="ip.len")
     identification = uint(16, "Identification", at="4", base="hex", ws="ip.id")
-    reserved = Field[bool]("flag", 1, "Reserved bit", at="6", ws="ip.flags.rb")
-    dont_fragment = Field[bool]("flag", 1, "Don't fragment", at="6[1]", ws="ip.flags.df")
-    more_fragments = Field[bool]("flag", 1, "More fragments", at="6[2]", ws="ip.flags.mf")
+    reserved = flag("Reserved bit", at="6", ws="ip.flags.rb")
+    dont_fragment = flag("Don't fragment", at="6[1]", ws="ip.flags.df")
+    more_fragments = flag("More fragments", at="6[2]", ws="ip.flags.mf")
     fragment_offset = uint(13, "Fragment offset", at="6[3]", ws="ip.frag_offset")
     ttl = uint(8, "Time to live", at="8", ws="ip.ttl")
     protocol = enum(8, IP_PROTOCOLS, "Protocol", at="9", ws="ip.proto")

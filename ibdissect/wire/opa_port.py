@@ -5,7 +5,7 @@ from __future__ import annotations
 from .convert import lease_text, lifetime_text, opa_lid_text, timeout_text
 from .names import M_KEY_PROTECT, MTU, PORT_PHYSICAL_STATE, PORT_STATE
 from .opa import opa_smp
-from .spec import Struct, array, bit, enum, flag, gid, guid, ip4, lid, nested, pad, part, qpn, secret, uint
+from .spec import Field, Struct, array, bit, enum, flag, gid, guid, ip4, lid, nested, pad, part, qpn, secret, uint
 
 _SOURCE = "opa-ff stl_sm_types.h"
 PHYSICAL_STATE = {**PORT_PHYSICAL_STATE, 9: "Offline", 11: "Test"}
@@ -28,6 +28,11 @@ LINK_DOWN_REASON = {
 PORT_TYPE = {0: "Unknown", 1: "Disconnected", 2: "Fixed", 3: "Variable", 4: "Standard", 5: "Silicon photonics"}
 NEIGHBOR_TYPE = {0: "HFI", 1: "Switch"}
 STL_MTU = {**MTU, 6: "8192", 7: "10240"}
+
+
+def _named(mask: Field[int], number: int, label: str) -> Field[bool]:
+    """A bit that filters know below its mask, as in Wireshark: `portmode.isvlmarkerenabled`."""
+    return bit(mask, number, label, ws=f"+{mask.label.lower()}.{label.lower()}")
 
 
 class STLPortStates(Struct):
@@ -135,10 +140,10 @@ class STLPortInfo(Struct):
     port_ltp_crc_mode_enabled = uint(4, "PortLTPCRCModeEnabled", at="71", ws="+portltpcrc.enabled")
     port_ltp_crc_mode_active = uint(4, "PortLTPCRCModeActive", at="71[4]", ws="+portltpcrc.active")
     port_mode = uint(16, "PortMode", at="72", base="hex")
-    is_active_optimize_enabled = bit(port_mode, 6, "IsActiveOptimizeEnabled", ws="+portmode.isactiveoptimizeenabled")
-    is_pass_through_enabled = bit(port_mode, 5, "IsPassThroughEnabled", ws="+portmode.ispassthroughenabled")
-    is_vl_marker_enabled = bit(port_mode, 4, "IsVLMarkerEnabled", ws="+portmode.isvlmarkerenabled")
-    is_16b_trap_query_enabled = bit(port_mode, 1, "Is16BTrapQueryEnabled", ws="+portmode.is16btrapqueryenabled")
+    is_active_optimize_enabled = _named(port_mode, 6, "IsActiveOptimizeEnabled")
+    is_pass_through_enabled = _named(port_mode, 5, "IsPassThroughEnabled")
+    is_vl_marker_enabled = _named(port_mode, 4, "IsVLMarkerEnabled")
+    is_16b_trap_query_enabled = _named(port_mode, 1, "Is16BTrapQueryEnabled")
     port_packet_formats_supported = uint(16, "PortPacketFormatsSupported", at="74", base="hex", ws="+portpacketformats.supported")
     port_packet_formats_enabled = uint(16, "PortPacketFormatsEnabled", at="76", base="hex", ws="+portpacketformats.enabled")
     reserved12 = pad(2, at="78")
@@ -154,36 +159,28 @@ class STLPortInfo(Struct):
     preemption_limit = uint(8, "PreemptionLimit", at="87", ws="+flitcontrol.preemption.preemptionlimit")
     max_lid = uint(32, "MaxLID", at="88", base="hex")
     port_error_action = uint(32, "PortErrorAction", at="92", base="hex")
-    excessive_buffer_overrun = bit(port_error_action, 31, "ExcessiveBufferOverrun", ws="+porterroraction.excessivebufferoverrun")
-    fm_config_error_exceed_multicast_limit = bit(
-        port_error_action, 23, "FmConfigErrorExceedMulticastLimit", ws="+porterroraction.fmconfigerrorexceedmulticastlimit"
-    )
-    fm_config_error_bad_control_flit = bit(
-        port_error_action, 22, "FmConfigErrorBadControlFlit", ws="+porterroraction.fmconfigerrorbadcontrolflit"
-    )
-    fm_config_error_bad_preempt = bit(port_error_action, 21, "FmConfigErrorBadPreempt", ws="+porterroraction.fmconfigerrorbadpreempt")
+    excessive_buffer_overrun = _named(port_error_action, 31, "ExcessiveBufferOverrun")
+    fm_config_error_exceed_multicast_limit = _named(port_error_action, 23, "FmConfigErrorExceedMulticastLimit")
+    fm_config_error_bad_control_flit = _named(port_error_action, 22, "FmConfigErrorBadControlFlit")
+    fm_config_error_bad_preempt = _named(port_error_action, 21, "FmConfigErrorBadPreempt")
     fm_config_error_unsupported_vl_marker = bit(
         port_error_action, 20, "FmConfigErrorUnsupportedVLMarker", ws="+porterroraction.fmconfigerrorbadvlmarker"
     )
-    fm_config_error_bad_crdt_ack = bit(port_error_action, 19, "FmConfigErrorBadCrdtAck", ws="+porterroraction.fmconfigerrorbadcrdtack")
-    fm_config_error_bad_ctrl_dist = bit(port_error_action, 18, "FmConfigErrorBadCtrlDist", ws="+porterroraction.fmconfigerrorbadctrldist")
-    fm_config_error_bad_tail_dist = bit(port_error_action, 17, "FmConfigErrorBadTailDist", ws="+porterroraction.fmconfigerrorbadtaildist")
-    fm_config_error_bad_head_dist = bit(port_error_action, 16, "FmConfigErrorBadHeadDist", ws="+porterroraction.fmconfigerrorbadheaddist")
-    port_rcv_error_bad_vl_marker = bit(port_error_action, 13, "PortRcvErrorBadVLMarker", ws="+porterroraction.portrcverrorbadvlmarker")
-    port_rcv_error_preempt_vl15 = bit(port_error_action, 12, "PortRcvErrorPreemptVL15", ws="+porterroraction.portrcverrorpreemptvl15")
-    port_rcv_error_preempt_error = bit(port_error_action, 11, "PortRcvErrorPreemptError", ws="+porterroraction.portrcverrorpreempterror")
-    port_rcv_error_bad_mid_tail = bit(port_error_action, 9, "PortRcvErrorBadMidTail", ws="+porterroraction.portrcverrorbadmidtail")
-    port_rcv_error_bad_sc = bit(port_error_action, 7, "PortRcvErrorBadSC", ws="+porterroraction.portrcverrorbadsc")
-    port_rcv_error_bad_l2 = bit(port_error_action, 6, "PortRcvErrorBadL2", ws="+porterroraction.portrcverrorbadl2")
-    port_rcv_error_bad_dlid = bit(port_error_action, 5, "PortRcvErrorBadDLID", ws="+porterroraction.portrcverrorbaddlid")
-    port_rcv_error_bad_slid = bit(port_error_action, 4, "PortRcvErrorBadSLID", ws="+porterroraction.portrcverrorbadslid")
-    port_rcv_error_pkt_len_too_short = bit(
-        port_error_action, 3, "PortRcvErrorPktLenTooShort", ws="+porterroraction.portrcverrorpktlentooshort"
-    )
-    port_rcv_error_pkt_len_too_long = bit(
-        port_error_action, 2, "PortRcvErrorPktLenTooLong", ws="+porterroraction.portrcverrorpktlentoolong"
-    )
-    port_rcv_error_bad_pkt_len = bit(port_error_action, 1, "PortRcvErrorBadPktLen", ws="+porterroraction.portrcverrorbadpktlen")
+    fm_config_error_bad_crdt_ack = _named(port_error_action, 19, "FmConfigErrorBadCrdtAck")
+    fm_config_error_bad_ctrl_dist = _named(port_error_action, 18, "FmConfigErrorBadCtrlDist")
+    fm_config_error_bad_tail_dist = _named(port_error_action, 17, "FmConfigErrorBadTailDist")
+    fm_config_error_bad_head_dist = _named(port_error_action, 16, "FmConfigErrorBadHeadDist")
+    port_rcv_error_bad_vl_marker = _named(port_error_action, 13, "PortRcvErrorBadVLMarker")
+    port_rcv_error_preempt_vl15 = _named(port_error_action, 12, "PortRcvErrorPreemptVL15")
+    port_rcv_error_preempt_error = _named(port_error_action, 11, "PortRcvErrorPreemptError")
+    port_rcv_error_bad_mid_tail = _named(port_error_action, 9, "PortRcvErrorBadMidTail")
+    port_rcv_error_bad_sc = _named(port_error_action, 7, "PortRcvErrorBadSC")
+    port_rcv_error_bad_l2 = _named(port_error_action, 6, "PortRcvErrorBadL2")
+    port_rcv_error_bad_dlid = _named(port_error_action, 5, "PortRcvErrorBadDLID")
+    port_rcv_error_bad_slid = _named(port_error_action, 4, "PortRcvErrorBadSLID")
+    port_rcv_error_pkt_len_too_short = _named(port_error_action, 3, "PortRcvErrorPktLenTooShort")
+    port_rcv_error_pkt_len_too_long = _named(port_error_action, 2, "PortRcvErrorPktLenTooLong")
+    port_rcv_error_bad_pkt_len = _named(port_error_action, 1, "PortRcvErrorBadPktLen")
     egress_port = uint(8, "EgressPort", at="96", ws="+passthroughcontrol.egressport")
     reserved13 = pad(7, at="97")
     dr_control = flag("DRControl", at="97[7]", ws="+passthroughcontrol.drcontrol")
@@ -206,38 +203,26 @@ class STLPortInfo(Struct):
     reserved16 = pad(96, at="196")
     neighbor_node_guid = guid("NeighborNodeGUID", at="208")
     capability_mask = uint(32, "CapabilityMask", at="216", base="hex")
-    is_capability_mask_notice_supported = bit(
-        capability_mask, 22, "IsCapabilityMaskNoticeSupported", ws="+capabilitymask.iscapabilitymasknoticesupported"
-    )
-    is_vendor_class_supported = bit(capability_mask, 20, "IsVendorClassSupported", ws="+capabilitymask.isvendorclasssupported")
-    is_device_management_supported = bit(
-        capability_mask, 19, "IsDeviceManagementSupported", ws="+capabilitymask.isdevicemanagementsupported"
-    )
-    is_connection_management_supported = bit(
-        capability_mask, 16, "IsConnectionManagementSupported", ws="+capabilitymask.isconnectionmanagementsupported"
-    )
-    is_automatic_migration_supported = bit(
-        capability_mask, 5, "IsAutomaticMigrationSupported", ws="+capabilitymask.isautomaticmigrationsupported"
-    )
-    is_sm = bit(capability_mask, 1, "IsSM", ws="+capabilitymask.issm")
+    is_capability_mask_notice_supported = _named(capability_mask, 22, "IsCapabilityMaskNoticeSupported")
+    is_vendor_class_supported = _named(capability_mask, 20, "IsVendorClassSupported")
+    is_device_management_supported = _named(capability_mask, 19, "IsDeviceManagementSupported")
+    is_connection_management_supported = _named(capability_mask, 16, "IsConnectionManagementSupported")
+    is_automatic_migration_supported = _named(capability_mask, 5, "IsAutomaticMigrationSupported")
+    is_sm = _named(capability_mask, 1, "IsSM")
     reserved17 = pad(16, at="220")
     capability_mask3 = uint(16, "CapabilityMask3", at="222", base="hex")
-    is_max_lid_supported = bit(capability_mask3, 12, "IsMAXLIDSupported", ws="+capabilitymask3.ismaxlidsupported")
+    is_max_lid_supported = _named(capability_mask3, 12, "IsMAXLIDSupported")
     vl_scheduling_config = part(
         capability_mask3, 9, 8, "VLSchedulingConfig", values={0: "VL arbitration", 2: "Automatic"}, ws="+capabilitymask3.vlschedulingconfig"
     )
-    is_snoop_supported = bit(capability_mask3, 7, "IsSnoopSupported", ws="+capabilitymask3.issnoopsupported")
-    is_async_sc2vl_supported = bit(capability_mask3, 6, "IsAsyncSC2VLSupported", ws="+capabilitymask3.isasyncsc2vlsupported")
-    is_addr_range_config_supported = bit(
-        capability_mask3, 5, "IsAddrRangeConfigSupported", ws="+capabilitymask3.isaddrrangeconfigsupported"
-    )
-    is_pass_through_supported = bit(capability_mask3, 4, "IsPassThroughSupported", ws="+capabilitymask3.ispassthroughsupported")
-    is_shared_space_supported = bit(capability_mask3, 3, "IsSharedSpaceSupported", ws="+capabilitymask3.issharedspacesupported")
-    is_shared_group_space_supported = bit(
-        capability_mask3, 2, "IsSharedGroupSpaceSupported", ws="+capabilitymask3.issharedgroupspacesupported"
-    )
-    is_vl_marker_supported = bit(capability_mask3, 1, "IsVLMarkerSupported", ws="+capabilitymask3.isvlmarkersupported")
-    is_vlr_supported = bit(capability_mask3, 0, "IsVLrSupported", ws="+capabilitymask3.isvlrsupported")
+    is_snoop_supported = _named(capability_mask3, 7, "IsSnoopSupported")
+    is_async_sc2vl_supported = _named(capability_mask3, 6, "IsAsyncSC2VLSupported")
+    is_addr_range_config_supported = _named(capability_mask3, 5, "IsAddrRangeConfigSupported")
+    is_pass_through_supported = _named(capability_mask3, 4, "IsPassThroughSupported")
+    is_shared_space_supported = _named(capability_mask3, 3, "IsSharedSpaceSupported")
+    is_shared_group_space_supported = _named(capability_mask3, 2, "IsSharedGroupSpaceSupported")
+    is_vl_marker_supported = _named(capability_mask3, 1, "IsVLMarkerSupported")
+    is_vlr_supported = _named(capability_mask3, 0, "IsVLrSupported")
     reserved18 = pad(32, at="224")
     overall_buffer_space = uint(16, "OverallBufferSpace", at="228")
     replay_buffer_depth_h = uint(8, "ReplayBufferDepthH", at="230", ws="+replaydepthh.bufferdepthh")

@@ -19,7 +19,12 @@ from .convert import (
     width_mask_text,
 )  # fmt: skip
 from .places import smp
-from .spec import Struct, bit, enum, flag, guid, lid, pad, part, secret, uint
+from .spec import Field, Struct, bit, enum, flag, guid, lid, pad, part, secret, uint
+
+
+def _named(mask: Field[int], number: int, label: str) -> Field[bool]:
+    """A bit that filters know below its mask, as in Wireshark: `capabilitymask.noticesupported`."""
+    return bit(mask, number, label, ws=f"+{mask.label.lower()}.{label.removeprefix('Is').lower()}")
 
 
 class PortInfo(Struct):
@@ -34,56 +39,38 @@ class PortInfo(Struct):
     master_sm_lid = uint(16, "MasterSMLID", at="18", show=lid_text, holds="lid")
     capability_mask = uint(32, "CapabilityMask", at="20", base="hex")
     is_sm = bit(capability_mask, 1, "IsSM", ws="+capabilitymask.issm")
-    is_notice_supported = bit(capability_mask, 2, "IsNoticeSupported", ws="+capabilitymask.noticesupported")
-    is_trap_supported = bit(capability_mask, 3, "IsTrapSupported", ws="+capabilitymask.trapsupported")
-    is_optional_ipd_supported = bit(capability_mask, 4, "IsOptionalIPDSupported", ws="+capabilitymask.optionalipdsupported")
-    is_automatic_migration_supported = bit(
-        capability_mask, 5, "IsAutomaticMigrationSupported", ws="+capabilitymask.automaticmigrationsupported"
-    )
-    is_sl_mapping_supported = bit(capability_mask, 6, "IsSLMappingSupported", ws="+capabilitymask.slmappingsupported")
-    is_m_key_nvram = bit(capability_mask, 7, "IsMKeyNVRAM", ws="+capabilitymask.mkeynvram")
-    is_p_key_nvram = bit(capability_mask, 8, "IsPKeyNVRAM", ws="+capabilitymask.pkeynvram")
-    is_led_info_supported = bit(capability_mask, 9, "IsLedInfoSupported", ws="+capabilitymask.ledinfosupported")
-    is_sm_disabled = bit(capability_mask, 10, "IsSMdisabled", ws="+capabilitymask.smdisabled")
-    is_system_image_guid_supported = bit(capability_mask, 11, "IsSystemImageGUIDSupported", ws="+capabilitymask.systemimageguidsupported")
-    is_p_key_switch_external_port_trap_supported = bit(
-        capability_mask, 12, "IsPKeySwitchExternalPortTrapSupported", ws="+capabilitymask.pkeyswitchexternalporttrapsupported"
-    )
-    is_cable_info_supported = bit(capability_mask, 13, "IsCableInfoSupported", ws="+capabilitymask.cableinfosupported")
-    is_extended_speeds_supported = bit(capability_mask, 14, "IsExtendedSpeedsSupported", ws="+capabilitymask.extendedspeedssupported")
-    is_capability_mask2_supported = bit(capability_mask, 15, "IsCapabilityMask2Supported", ws="+capabilitymask.capabilitymask2supported")
-    is_communication_management_supported = bit(
-        capability_mask, 16, "IsCommunicationManagementSupported", ws="+capabilitymask.communicationmanagementsupported"
-    )
-    is_snmp_tunneling_supported = bit(capability_mask, 17, "IsSNMPTunnelingSupported", ws="+capabilitymask.snmptunnelingsupported")
-    is_reinit_supported = bit(capability_mask, 18, "IsReinitSupported", ws="+capabilitymask.reinitsupported")
-    is_device_management_supported = bit(capability_mask, 19, "IsDeviceManagementSupported", ws="+capabilitymask.devicemanagementsupported")
-    is_vendor_class_supported = bit(capability_mask, 20, "IsVendorClassSupported", ws="+capabilitymask.vendorclasssupported")
-    is_dr_notice_supported = bit(capability_mask, 21, "IsDRNoticeSupported", ws="+capabilitymask.drnoticesupported")
-    is_capability_mask_notice_supported = bit(
-        capability_mask, 22, "IsCapabilityMaskNoticeSupported", ws="+capabilitymask.capabilitymasknoticesupported"
-    )
-    is_boot_management_supported = bit(capability_mask, 23, "IsBootManagementSupported", ws="+capabilitymask.bootmanagementsupported")
-    is_link_round_trip_latency_supported = bit(
-        capability_mask, 24, "IsLinkRoundTripLatencySupported", ws="+capabilitymask.linkroundtriplatencysupported"
-    )
+    is_notice_supported = _named(capability_mask, 2, "IsNoticeSupported")
+    is_trap_supported = _named(capability_mask, 3, "IsTrapSupported")
+    is_optional_ipd_supported = _named(capability_mask, 4, "IsOptionalIPDSupported")
+    is_automatic_migration_supported = _named(capability_mask, 5, "IsAutomaticMigrationSupported")
+    is_sl_mapping_supported = _named(capability_mask, 6, "IsSLMappingSupported")
+    is_m_key_nvram = _named(capability_mask, 7, "IsMKeyNVRAM")
+    is_p_key_nvram = _named(capability_mask, 8, "IsPKeyNVRAM")
+    is_led_info_supported = _named(capability_mask, 9, "IsLedInfoSupported")
+    is_sm_disabled = _named(capability_mask, 10, "IsSMdisabled")
+    is_system_image_guid_supported = _named(capability_mask, 11, "IsSystemImageGUIDSupported")
+    is_p_key_switch_external_port_trap_supported = _named(capability_mask, 12, "IsPKeySwitchExternalPortTrapSupported")
+    is_cable_info_supported = _named(capability_mask, 13, "IsCableInfoSupported")
+    is_extended_speeds_supported = _named(capability_mask, 14, "IsExtendedSpeedsSupported")
+    is_capability_mask2_supported = _named(capability_mask, 15, "IsCapabilityMask2Supported")
+    is_communication_management_supported = _named(capability_mask, 16, "IsCommunicationManagementSupported")
+    is_snmp_tunneling_supported = _named(capability_mask, 17, "IsSNMPTunnelingSupported")
+    is_reinit_supported = _named(capability_mask, 18, "IsReinitSupported")
+    is_device_management_supported = _named(capability_mask, 19, "IsDeviceManagementSupported")
+    is_vendor_class_supported = _named(capability_mask, 20, "IsVendorClassSupported")
+    is_dr_notice_supported = _named(capability_mask, 21, "IsDRNoticeSupported")
+    is_capability_mask_notice_supported = _named(capability_mask, 22, "IsCapabilityMaskNoticeSupported")
+    is_boot_management_supported = _named(capability_mask, 23, "IsBootManagementSupported")
+    is_link_round_trip_latency_supported = _named(capability_mask, 24, "IsLinkRoundTripLatencySupported")
     is_client_reregistration_supported = bit(
         capability_mask, 25, "IsClientReregistrationSupported", ws="+capabilitymask.clientregistrationsupported"
     )
-    is_other_local_changes_notice_supported = bit(
-        capability_mask, 26, "IsOtherLocalChangesNoticeSupported", ws="+capabilitymask.otherlocalchangesnoticesupported"
-    )
-    is_link_speed_width_pairs_table_supported = bit(
-        capability_mask, 27, "IsLinkSpeedWidthPairsTableSupported", ws="+capabilitymask.linkspeedwidthpairstablesupported"
-    )
-    is_vendor_specific_mads_table_supported = bit(
-        capability_mask, 28, "IsVendorSpecificMadsTableSupported", ws="+capabilitymask.vendorspecificmadstablesupported"
-    )
-    is_multicast_p_key_trap_suppression_supported = bit(
-        capability_mask, 29, "IsMulticastPKeyTrapSuppressionSupported", ws="+capabilitymask.multicastpkeytrapsuppressionsupported"
-    )
-    is_multicast_fdb_top_supported = bit(capability_mask, 30, "IsMulticastFDBTopSupported", ws="+capabilitymask.multicastfdbtopsupported")
-    is_hierarchy_info_supported = bit(capability_mask, 31, "IsHierarchyInfoSupported", ws="+capabilitymask.hierarchyinfosupported")
+    is_other_local_changes_notice_supported = _named(capability_mask, 26, "IsOtherLocalChangesNoticeSupported")
+    is_link_speed_width_pairs_table_supported = _named(capability_mask, 27, "IsLinkSpeedWidthPairsTableSupported")
+    is_vendor_specific_mads_table_supported = _named(capability_mask, 28, "IsVendorSpecificMadsTableSupported")
+    is_multicast_p_key_trap_suppression_supported = _named(capability_mask, 29, "IsMulticastPKeyTrapSuppressionSupported")
+    is_multicast_fdb_top_supported = _named(capability_mask, 30, "IsMulticastFDBTopSupported")
+    is_hierarchy_info_supported = _named(capability_mask, 31, "IsHierarchyInfoSupported")
     diag_code = uint(16, "DiagCode", at="24", base="hex")
     diag_code_chain = part(diag_code, 15, 15, "DiagCodeChain")
     diag_code_vendor = part(diag_code, 14, 4, "DiagCodeVendor")
@@ -136,31 +123,19 @@ class PortInfo(Struct):
     link_speed_ext_enabled2 = uint(3, "LinkSpeedExtEnabled2", at="56[5]", show=speed_ext2_enabled_text)
     link_round_trip_latency = uint(24, "LinkRoundTripLatency", at="57")
     capability_mask2 = uint(16, "CapabilityMask2", at="60", base="hex")
-    is_set_node_description_supported = bit(
-        capability_mask2, 0, "IsSetNodeDescriptionSupported", ws="+capabilitymask2.setnodedescriptionsupported"
-    )
-    is_port_info_extended_supported = bit(
-        capability_mask2, 1, "IsPortInfoExtendedSupported", ws="+capabilitymask2.portinfoextendedsupported"
-    )
-    is_virtualization_supported = bit(capability_mask2, 2, "IsVirtualizationSupported", ws="+capabilitymask2.virtualizationsupported")
-    is_switch_port_state_table_supported = bit(
-        capability_mask2, 3, "IsSwitchPortStateTableSupported", ws="+capabilitymask2.switchportstatetablesupported"
-    )
-    is_link_width_2x_supported = bit(capability_mask2, 4, "IsLinkWidth2xSupported", ws="+capabilitymask2.linkwidth2xsupported")
-    is_link_speed_hdr_supported = bit(capability_mask2, 5, "IsLinkSpeedHDRSupported", ws="+capabilitymask2.linkspeedhdrsupported")
-    is_m_key_protect_bits_ext_supported = bit(
-        capability_mask2, 6, "IsMKeyProtectBitsExtSupported", ws="+capabilitymask2.mkeyprotectbitsextsupported"
-    )
-    is_enhanced_trap128_supported = bit(capability_mask2, 7, "IsEnhancedTrap128Supported", ws="+capabilitymask2.enhancedtrap128supported")
-    is_partition_top_supported = bit(capability_mask2, 8, "IsPartitionTopSupported", ws="+capabilitymask2.partitiontopsupported")
-    is_enhanced_qos_arbiter_supported = bit(
-        capability_mask2, 9, "IsEnhancedQoSArbiterSupported", ws="+capabilitymask2.enhancedqosarbitersupported"
-    )
-    is_link_speed_ndr_supported = bit(capability_mask2, 10, "IsLinkSpeedNDRSupported", ws="+capabilitymask2.linkspeedndrsupported")
-    is_extended_speeds2_supported = bit(
-        capability_mask2, 11, "IsExtendedSpeeds2Supported", ws="+capabilitymask2.extendedspeeds2supported"
-    )
-    is_link_speed_xdr_supported = bit(capability_mask2, 12, "IsLinkSpeedXDRSupported", ws="+capabilitymask2.linkspeedxdrsupported")
+    is_set_node_description_supported = _named(capability_mask2, 0, "IsSetNodeDescriptionSupported")
+    is_port_info_extended_supported = _named(capability_mask2, 1, "IsPortInfoExtendedSupported")
+    is_virtualization_supported = _named(capability_mask2, 2, "IsVirtualizationSupported")
+    is_switch_port_state_table_supported = _named(capability_mask2, 3, "IsSwitchPortStateTableSupported")
+    is_link_width_2x_supported = _named(capability_mask2, 4, "IsLinkWidth2xSupported")
+    is_link_speed_hdr_supported = _named(capability_mask2, 5, "IsLinkSpeedHDRSupported")
+    is_m_key_protect_bits_ext_supported = _named(capability_mask2, 6, "IsMKeyProtectBitsExtSupported")
+    is_enhanced_trap128_supported = _named(capability_mask2, 7, "IsEnhancedTrap128Supported")
+    is_partition_top_supported = _named(capability_mask2, 8, "IsPartitionTopSupported")
+    is_enhanced_qos_arbiter_supported = _named(capability_mask2, 9, "IsEnhancedQoSArbiterSupported")
+    is_link_speed_ndr_supported = _named(capability_mask2, 10, "IsLinkSpeedNDRSupported")
+    is_extended_speeds2_supported = _named(capability_mask2, 11, "IsExtendedSpeeds2Supported")
+    is_link_speed_xdr_supported = _named(capability_mask2, 12, "IsLinkSpeedXDRSupported")
     link_speed_ext_active = enum(4, {0: "none", **names.LINK_SPEED_EXT}, "LinkSpeedExtActive", at="62")
     link_speed_ext_supported = uint(4, "LinkSpeedExtSupported", at="62[4]", show=speed_ext_mask_text)
     reserved4 = pad(3, at="63")
@@ -173,7 +148,7 @@ class PortInfoExtended(Struct):
     key, section, size = "portinfoextended", "opensm ib_port_info_ext_t; libibmad (whose HDR and NDR offsets are swapped)", 64
     carried_by = smp(0x0033)
     cap_mask = uint(32, "CapMask", at="0", base="hex")
-    is_fec_mode_supported = bit(cap_mask, 0, "IsFECModeSupported", ws="+capmask.fecmodesupported")
+    is_fec_mode_supported = _named(cap_mask, 0, "IsFECModeSupported")
     fec_mode_active = enum(16, names.FEC_MODE, "FECModeActive", at="4")
     fdr_fec_mode_supported = uint(16, "FDRFECModeSupported", at="6", show=fec_mask_text)
     fdr_fec_mode_enabled = uint(16, "FDRFECModeEnabled", at="8", show=fec_mask_text)

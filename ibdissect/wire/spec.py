@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from functools import cache
-from typing import Any, ClassVar, Generic, TypeVar, cast, overload
+from typing import Any, ClassVar, Generic, TypedDict, TypeVar, Unpack, cast, overload
 
 from ibdissect.errors import SpecError
 
@@ -42,11 +42,32 @@ WIDTHS = {"lid": (16, 32), "qpn": (24, 32), "guid": (64,), "prefix": (64,), "gid
 _NO_NAME = re.compile(r"[^a-z0-9_]")
 
 
+class Options(TypedDict, total=False):
+    """What a declaration may say of a field by keyword; see `Field`."""
+
+    at: str | None
+    base: str
+    values: Mapping[int, str]
+    unit: str
+    show: Callable[[Any], str]
+    secret: str
+    ws: str
+    little: bool
+    part_of: tuple[Field[Any], int]
+    when: tuple[Field[Any], frozenset[int]]
+    holds: str
+
+
 class Field(Value, Generic[V]):
     """A named range of bits in a structure. Class access gives the Field, instance access its value.
 
     `kind`: uint (int), flag (bool), gid / mac / ip4 / raw (bytes), text (str), pad (reserved bits), hole (bytes that another
     structure occupies), nested (a Struct), rest (all bytes to the end of the structure).
+
+    `at`: its offset in the standard, `12` or `12[3]`, which is checked; `base`: dec, hex or guid; `values`: names of values; `show`: value
+    -> text; `secret`: the kind of key, for values to be masked; `ws`: last part of the filter name, or all of it, if not the label;
+    `little`: little-endian (16, 32 or 64 bits); `part_of`: the field that these bits belong to, and the lowest of them, 0 being the least
+    significant; `when`: it is valid only if another field has one of these values.
 
     `holds`: the meaning of the value, which decides how `scrub` treats it: lid, qpn, guid, prefix (of a GID), gid, mac, ip4, key,
     text (all replaced), data and reserved (zeroed), number, pkey, ports (port numbers or a bit per port) (all kept), checksum
@@ -60,24 +81,11 @@ class Field(Value, Generic[V]):
     )  # fmt: skip
 
     def __init__(
-        self,
-        kind: str,
-        bits: int,
-        label: str,
-        *,
-        at: str | None = None,
-        base: str = "dec",
-        values: Mapping[int, str] | None = None,
-        unit: str = "",
-        show: Callable[[Any], str] | None = None,
-        secret: str = "",
-        ws: str = "",
-        little: bool = False,
-        of: type[Struct] | None = None,
-        part_of: tuple[Field[Any], int] | None = None,
-        when: tuple[Field[Any], frozenset[int]] | None = None,
-        holds: str = "",
-    ) -> None:
+        self, kind: str, bits: int, label: str, of: type[Struct] | None = None, *, at: str | None = None, base: str = "dec",
+        values: Mapping[int, str] | None = None, unit: str = "", show: Callable[[Any], str] | None = None, secret: str = "",
+        ws: str = "", little: bool = False, part_of: tuple[Field[Any], int] | None = None,
+        when: tuple[Field[Any], frozenset[int]] | None = None, holds: str = "",
+    ) -> None:  # fmt: skip
         self.kind, self.bits, self.label, self.at, self.base = kind, bits, label, at, base
         self.values, self.unit, self.show, self.secret, self.filter_key = values, unit, show, secret, ws
         self.of, self.part_of, self.when, self.little = of, part_of, when, little
@@ -190,120 +198,91 @@ def decode_text(data: bytes) -> str:
     return data.split(b"\0", 1)[0].decode("utf-8", "replace")
 
 
-def uint(
-    bits: int,
-    label: str,
-    *,
-    at: str | None = None,
-    base: str = "dec",
-    unit: str = "",
-    show: Callable[[int], str] | None = None,
-    secret: str = "",
-    ws: str = "",
-    little: bool = False,
-    when: tuple[Field[Any], frozenset[int]] | None = None,
-    holds: str = "",
-) -> Field[int]:
-    """An unsigned integer.
-
-    `base`: dec or hex; `show`: value -> text; `secret`: the kind of key, for values to be masked; `little`: little-endian (16, 32
-    or 64 bits); `holds`: its meaning, see `Field`.
-    """
-    return Field("uint", bits, label, at=at, base=base, unit=unit, show=show, secret=secret, ws=ws, little=little, when=when, holds=holds)
+def uint(bits: int, label: str, **options: Unpack[Options]) -> Field[int]:
+    """An unsigned integer."""
+    return Field("uint", bits, label, **options)
 
 
-def lid(label: str, *, at: str | None = None, bits: int = 16, ws: str = "", show: Callable[[int], str] | None = None) -> Field[int]:
+def lid(label: str, bits: int = 16, **options: Unpack[Options]) -> Field[int]:
     """A local identifier; 32 bits in Omni-Path."""
-    return uint(bits, label, at=at, ws=ws, show=show or (lid_text if bits == 16 else opa_lid_text), holds="lid")
+    options.setdefault("show", lid_text if bits == 16 else opa_lid_text)
+    return Field("uint", bits, label, holds="lid", **options)
 
 
-def qpn(label: str, *, at: str | None = None, ws: str = "") -> Field[int]:
+def qpn(label: str, **options: Unpack[Options]) -> Field[int]:
     """The 24-bit number of a queue pair, an end-to-end context or a shared receive queue."""
-    return uint(24, label, at=at, base="hex", ws=ws, holds="qpn")
+    return Field("uint", 24, label, base="hex", holds="qpn", **options)
 
 
-def pkey(label: str, *, at: str | None = None, ws: str = "") -> Field[int]:
+def pkey(label: str, **options: Unpack[Options]) -> Field[int]:
     """A partition key: the partition, and full membership in bit 15."""
-    return uint(16, label, at=at, base="hex", show=p_key_text, ws=ws, holds="pkey")
+    return Field("uint", 16, label, base="hex", show=p_key_text, holds="pkey", **options)
 
 
-def secret(bits: int, kind: str, label: str = "", *, at: str | None = None, ws: str = "", little: bool = False) -> Field[int]:
+def secret(bits: int, kind: str, label: str = "", **options: Unpack[Options]) -> Field[int]:
     """A key, masked and numbered by its `kind` (M_Key, Q_Key, ...); the label defaults to the kind."""
-    return uint(bits, label or kind, at=at, base="hex", secret=kind, ws=ws, little=little)
+    return Field("uint", bits, label or kind, base="hex", secret=kind, **options)
 
 
-def enum(
-    bits: int,
-    values: Mapping[int, str],
-    label: str,
-    *,
-    at: str | None = None,
-    base: str = "dec",
-    ws: str = "",
-    little: bool = False,
-    when: tuple[Field[Any], frozenset[int]] | None = None,
-) -> Field[int]:
+def enum(bits: int, values: Mapping[int, str], label: str, **options: Unpack[Options]) -> Field[int]:
     """An integer whose values have names."""
-    return Field("uint", bits, label, at=at, base=base, values=values, ws=ws, little=little, when=when)
+    return Field("uint", bits, label, values=values, **options)
 
 
-def flag(label: str, *, at: str | None = None, ws: str = "") -> Field[bool]:
+def flag(label: str, **options: Unpack[Options]) -> Field[bool]:
     """One bit that is true or false."""
-    return Field("flag", 1, label, at=at, ws=ws)
+    return Field("flag", 1, label, **options)
 
 
-def guid(label: str, *, at: str | None = None, ws: str = "", holds: str = "guid") -> Field[int]:
+def guid(label: str, **options: Unpack[Options]) -> Field[int]:
     """A 64-bit EUI, shown in hex; with `holds="prefix"` the subnet prefix of a GID."""
-    return Field("uint", 64, label, at=at, base="guid", ws=ws, holds=holds)
+    options.setdefault("holds", "guid")
+    return Field("uint", 64, label, base="guid", **options)
 
 
-def gid(label: str, *, at: str | None = None, ws: str = "") -> Field[bytes]:
+def gid(label: str, **options: Unpack[Options]) -> Field[bytes]:
     """A 128-bit global identifier, shown as an IPv6 address."""
-    return Field("gid", 128, label, at=at, ws=ws)
+    return Field("gid", 128, label, **options)
 
 
-def ip4(label: str, *, at: str | None = None, ws: str = "") -> Field[bytes]:
+def mac(label: str, **options: Unpack[Options]) -> Field[bytes]:
+    """An Ethernet address."""
+    return Field("mac", 48, label, **options)
+
+
+def ip4(label: str, **options: Unpack[Options]) -> Field[bytes]:
     """An IPv4 address."""
-    return Field("ip4", 32, label, at=at, ws=ws)
+    return Field("ip4", 32, label, **options)
 
 
-def text(size: int, label: str, *, at: str | None = None, ws: str = "") -> Field[str]:
+def text(size: int, label: str, **options: Unpack[Options]) -> Field[str]:
     """`size` bytes of NUL-padded UTF-8."""
-    return Field("text", size * 8, label, at=at, ws=ws)
+    return Field("text", size * 8, label, **options)
 
 
-def raw(
-    size: int,
-    label: str,
-    *,
-    at: str | None = None,
-    ws: str = "",
-    secret: str = "",
-    show: Callable[[bytes], str] | None = None,
-    holds: str = "",
-) -> Field[bytes]:
-    """`size` bytes without a known inner structure; `show`: bytes -> text instead of hex; `holds`: see `Field`."""
-    return Field("raw", size * 8, label, at=at, ws=ws, secret=secret, show=show, holds=holds)
+def raw(size: int, label: str, **options: Unpack[Options]) -> Field[bytes]:
+    """`size` bytes without a known inner structure; `show`: bytes -> text instead of hex."""
+    return Field("raw", size * 8, label, **options)
 
 
-def rest(label: str, *, at: str | None = None, ws: str = "", show: Callable[[bytes], str] | None = None) -> Field[bytes]:
+def rest(label: str, **options: Unpack[Options]) -> Field[bytes]:
     """All remaining bytes of the structure; must be the last field. `show` as in `raw`."""
-    return Field("rest", 0, label, at=at, ws=ws, show=show)
+    return Field("rest", 0, label, **options)
 
 
-def pad(bits: int, *, at: str | None = None, ws: str = "") -> Field[int]:
+def pad(bits: int, at: str | None = None, ws: str = "+reserved") -> Field[int]:
     """Reserved bits."""
-    return Field("pad", bits, "Reserved", at=at, ws=ws or "+reserved")
+    return Field("pad", bits, "Reserved", at=at, ws=ws)
 
 
-def hole(size: int, label: str, *, at: str | None = None, ws: str = "") -> Field[bytes]:
+def hole(size: int, label: str, **options: Unpack[Options]) -> Field[bytes]:
     """Bytes inside the structure that another structure fills (the attribute of a directed-route SMP)."""
-    return Field("hole", size * 8, label, at=at, ws=ws)
+    return Field("hole", size * 8, label, **options)
 
 
-def nested(of: type[S], label: str, *, at: str | None = None, ws: str = "") -> Field[S]:
+def nested(of: type[S], label: str, **options: Unpack[Options]) -> Field[S]:
     """A structure `of` inside the structure."""
-    return Field("nested", of.size * 8, label, at=at, of=of, ws=ws)
+    return Field("nested", of.size * 8, label, of=of, **options)
 
 
 def array(count: int, entry: Field[V]) -> Field[tuple[V, ...]]:
@@ -312,25 +291,20 @@ def array(count: int, entry: Field[V]) -> Field[tuple[V, ...]]:
     return cast("Field[tuple[V, ...]]", entry)
 
 
-def part(
-    whole: Field[Any],
-    high: int,
-    low: int,
-    label: str,
-    *,
-    values: Mapping[int, str] | None = None,
-    base: str = "dec",
-    show: Callable[[int], str] | None = None,
-    ws: str = "",
-    when: tuple[Field[Any], frozenset[int]] | None = None,
-) -> Field[int]:
+def part(whole: Field[Any], high: int, low: int, label: str, **options: Unpack[Options]) -> Field[int]:
     """Bits high..low (0 = least significant) of another field as a named sub-field; adds no bytes."""
-    return Field("uint", high - low + 1, label, base=base, values=values, show=show, ws=ws, part_of=(whole, low), when=when)
+    return Field("uint", high - low + 1, label, part_of=(whole, low), **options)
 
 
-def bit(whole: Field[int], number: int, label: str, *, ws: str = "") -> Field[bool]:
+def bit(whole: Field[int], number: int, label: str, ws: str = "") -> Field[bool]:
     """Bit `number` (0 = least significant) of another field, as a flag; adds no bytes."""
     return Field("flag", 1, label, ws=ws, part_of=(whole, number))
+
+
+def field_named(struct: type[Struct], name: str) -> Field[Any] | None:
+    """The field with this attribute name; None if there is none."""
+    found = getattr(struct, name, None)
+    return found if isinstance(found, Field) else None
 
 
 class _StructMeta(type):
@@ -424,3 +398,8 @@ class Struct(metaclass=_StructMeta):
     def __repr__(self) -> str:
         inner = ", ".join(f"{f.name}={f.__get__(self, type(self))!r}" for f in self.fields if f.kind not in ("pad", "hole", "nested"))
         return f"{type(self).__name__}({inner})"
+
+
+def made(name: str, body: dict[str, Any]) -> type[Struct]:
+    """A structure of this name from the body of its class, for those that are computed."""
+    return cast("type[Struct]", _StructMeta(name, (Struct,), body))

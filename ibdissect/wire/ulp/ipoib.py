@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ..cm_names import IPOIB_CM_MASK, IPOIB_CM_PREFIX
 from ..places import CmPayload, CmService, Inside, QKey
-from ..spec import Field, Struct, enum, gid, pad, qpn, rest, uint
+from ..spec import Struct, enum, gid, ip4, pad, qpn, rest, uint
 
 IPOIB_Q_KEY = 0x0000_0B1B
 """Default Q_Key of the broadcast group and so of all UD traffic of an IPoIB link; a manager may choose another (RFC 4391 5)."""
@@ -41,11 +41,11 @@ class IPoIBAddressResolution(Struct):
     sender_flags = uint(8, "Sender Flags", at="8", base="hex")
     sender_qpn = qpn("Sender QPN", at="9")
     sender_gid = gid("Sender GID", at="12")
-    sender_ip = Field[bytes]("ip4", 32, "Sender IP", at="28")
+    sender_ip = ip4("Sender IP", at="28")
     target_flags = uint(8, "Target Flags", at="32", base="hex")
     target_qpn = qpn("Target QPN", at="33")
     target_gid = gid("Target GID", at="36")
-    target_ip = Field[bytes]("ip4", 32, "Target IP", at="52")
+    target_ip = ip4("Target IP", at="52")
 
 
 class IPoIBConnect(Struct):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..cm_names import IP_CM_MASK, IP_CM_PREFIX
 from ..places import CmService
-from ..spec import Field, Struct, gid, pad, rest, uint
+from ..spec import Struct, gid, ip4, pad, rest, uint
 
 IP_CM_SIZE = 36
 """Bytes before the consumer's own private data."""
@@ -23,7 +23,7 @@ class IPCMPrivateData(Struct):
     reserved = pad(4, at="1[4]")
     source_port = uint(16, "Source Port", at="2", ws="sport")
     source_address = gid("Source IP", at="4", ws="sip6")
-    source_ipv4 = Field[bytes]("ip4", 32, "Source IPv4", ws="sip4", part_of=(source_address, 0), when=(ip_version, _IPV4))
+    source_ipv4 = ip4("Source IPv4", ws="sip4", part_of=(source_address, 0), when=(ip_version, _IPV4))
     destination_address = gid("Destination IP", at="20", ws="dip6")
-    destination_ipv4 = Field[bytes]("ip4", 32, "Destination IPv4", ws="dip4", part_of=(destination_address, 0), when=(ip_version, _IPV4))
+    destination_ipv4 = ip4("Destination IPv4", ws="dip4", part_of=(destination_address, 0), when=(ip_version, _IPV4))
     private_data = rest("Consumer Private Data", at="36", ws="private")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..cm_names import IP_CM_PREFIX
 from ..places import CmPayload, CmService
-from ..spec import Field, Struct, bit, hole, pad, raw, rest, uint
+from ..spec import Struct, bit, hole, ip4, pad, raw, rest, uint
 from .rdma_cm import IP_CM_SIZE
 
 RDS_PORT = 18634
@@ -18,8 +18,8 @@ class RDSConnectRequest(Struct):
     key, section, size, title = "rds.cm.req", "kernel net/rds/ib.h struct rds_ib_connect_private", 64, "RDS connect request"
     carried_by = (CmService(SERVICE, messages=frozenset({0x0010})),)
     header = hole(IP_CM_SIZE, "RDMA IP CM header", at="0")
-    source = Field[bytes]("ip4", 32, "Source", at="36")
-    destination = Field[bytes]("ip4", 32, "Destination", at="40")
+    source = ip4("Source", at="36")
+    destination = ip4("Destination", at="40")
     major_version = uint(8, "Major Version", at="44")
     minor_version = uint(8, "Minor Version", at="45")
     minor_version_mask = uint(16, "Minor Version Mask", at="46", base="hex")
@@ -35,8 +35,8 @@ class RDSConnectReply(Struct):
 
     key, section, size, title = "rds.cm.rep", "kernel net/rds/ib.h struct rds_ib_connect_private", 28, "RDS connect reply"
     carried_by = (CmService(SERVICE, messages=frozenset({0x0013})),)
-    source = Field[bytes]("ip4", 32, "Source", at="0")
-    destination = Field[bytes]("ip4", 32, "Destination", at="4")
+    source = ip4("Source", at="0")
+    destination = ip4("Destination", at="4")
     major_version = uint(8, "Major Version", at="8")
     minor_version = uint(8, "Minor Version", at="9")
     minor_version_mask = uint(16, "Minor Version Mask", at="10", base="hex")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ..cm_names import SDP_MASK, SDP_PREFIX
 from ..places import CmService
-from ..spec import Field, Struct, bit, enum, gid, nested, pad, part, uint
+from ..spec import Struct, bit, enum, gid, ip4, nested, pad, part, uint
 
 MESSAGES: Mapping[int, str] = {
     0x00: "Hello", 0x01: "HelloAck", 0x02: "DisConn", 0x03: "AbortConn", 0x04: "SendSm", 0x05: "RdmaWrCompl", 0x06: "RdmaRdCompl",
@@ -52,9 +52,9 @@ class SDPHello(Struct):
     local_port = uint(16, "Local Port", at="28")
     reserved2 = pad(16, at="30")
     source_address = gid("Source IP", at="32", ws="src_ip")
-    source_ipv4 = Field[bytes]("ip4", 32, "Source IPv4", ws="src_ip4", part_of=(source_address, 0), when=(ip_version, _IPV4))
+    source_ipv4 = ip4("Source IPv4", ws="src_ip4", part_of=(source_address, 0), when=(ip_version, _IPV4))
     destination_address = gid("Destination IP", at="48", ws="dst_ip")
-    destination_ipv4 = Field[bytes]("ip4", 32, "Destination IPv4", ws="dst_ip4", part_of=(destination_address, 0), when=(ip_version, _IPV4))
+    destination_ipv4 = ip4("Destination IPv4", ws="dst_ip4", part_of=(destination_address, 0), when=(ip_version, _IPV4))
 
 
 class SDPHelloAck(Struct):
