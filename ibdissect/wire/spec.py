@@ -42,19 +42,23 @@ WIDTHS = {"lid": (16, 32), "qpn": (24, 32), "guid": (64,), "prefix": (64,), "gid
 _NO_NAME = re.compile(r"[^a-z0-9_]")
 
 
-class Options(TypedDict, total=False):
-    """What a declaration may say of a field by keyword; see `Field`."""
+class Common(TypedDict, total=False):
+    """What any declaration may say of a field by keyword; see `Field`."""
 
     at: str | None
+    ws: str
+    little: bool
+    when: tuple[Field[Any], frozenset[int]]
+
+
+class Options(Common, total=False):
+    """What the declaration of a plain field may say as well."""
+
     base: str
     values: Mapping[int, str]
     unit: str
     show: Callable[[Any], str]
     secret: str
-    ws: str
-    little: bool
-    part_of: tuple[Field[Any], int]
-    when: tuple[Field[Any], frozenset[int]]
     holds: str
 
 
@@ -101,24 +105,25 @@ class Field(Value, Generic[V]):
     def place(self, owner: type[Struct], bit: int) -> None:
         """Set the field's position; raises SpecError if `at`, the offset in the standard, differs from the sum of the fields before."""
         self.owner, self.bit = owner, bit
-        if self.holds not in HELD:
-            raise SpecError(owner.__name__, self.name, f"holds {self.holds!r}, which is none of {', '.join(sorted(HELD))}")
-        if self.bits not in WIDTHS.get(self.holds, (self.bits,)) or (self.holds in WIDTHS and bit % 8):
-            widths = " or ".join(map(str, WIDTHS[self.holds]))
-            raise SpecError(owner.__name__, self.name, f"holds a {self.holds}, which has {widths} bits and starts on a byte")
-        if self.at is not None:
-            want = _bit_at(self.at)
-            if want != bit:
-                raise SpecError(
-                    owner.__name__, self.name, f"declared at {self.at} (bit {want}), fields so far end at bit {bit} ({bit // 8}[{bit % 8}])"
-                )
-        if bit % 8 and self.kind not in BIT_KINDS:
-            raise SpecError(owner.__name__, self.name, f"{self.kind} must start on a byte, not at bit {bit}")
-        if self.little and (bit % 8 or self.bits not in (16, 32, 64)):
-            raise SpecError(owner.__name__, self.name, "a little-endian number has 16, 32 or 64 bits and starts on a byte")
+        if fault := self._fault(bit):
+            raise SpecError(owner.__name__, self.name, fault)
         end = bit + self.bits
         self._lo, self._hi = bit // 8, (end + 7) // 8
         self._shift, self._mask = self._hi * 8 - end, (1 << self.bits) - 1
+
+    def _fault(self, bit: int) -> str:
+        """What is wrong with the field at `bit`; empty if nothing is."""
+        if self.holds not in HELD:
+            return f"holds {self.holds!r}, which is none of {', '.join(sorted(HELD))}"
+        if self.bits not in WIDTHS.get(self.holds, (self.bits,)) or (self.holds in WIDTHS and bit % 8):
+            return f"holds a {self.holds}, which has {' or '.join(map(str, WIDTHS[self.holds]))} bits and starts on a byte"
+        if self.at is not None and (want := _bit_at(self.at)) != bit:
+            return f"declared at {self.at} (bit {want}), fields so far end at bit {bit} ({bit // 8}[{bit % 8}])"
+        if bit % 8 and self.kind not in BIT_KINDS:
+            return f"{self.kind} must start on a byte, not at bit {bit}"
+        if self.little and (bit % 8 or self.bits not in (16, 32, 64)):
+            return "a little-endian number has 16, 32 or 64 bits and starts on a byte"
+        return ""
 
     @property
     def filter_name(self) -> str:
@@ -203,59 +208,57 @@ def uint(bits: int, label: str, **options: Unpack[Options]) -> Field[int]:
     return Field("uint", bits, label, **options)
 
 
-def lid(label: str, bits: int = 16, **options: Unpack[Options]) -> Field[int]:
+def lid(label: str, bits: int = 16, show: Callable[[int], str] | None = None, **options: Unpack[Common]) -> Field[int]:
     """A local identifier; 32 bits in Omni-Path."""
-    options.setdefault("show", lid_text if bits == 16 else opa_lid_text)
-    return Field("uint", bits, label, holds="lid", **options)
+    return Field("uint", bits, label, show=show or (lid_text if bits == 16 else opa_lid_text), holds="lid", **options)
 
 
-def qpn(label: str, **options: Unpack[Options]) -> Field[int]:
+def qpn(label: str, **options: Unpack[Common]) -> Field[int]:
     """The 24-bit number of a queue pair, an end-to-end context or a shared receive queue."""
     return Field("uint", 24, label, base="hex", holds="qpn", **options)
 
 
-def pkey(label: str, **options: Unpack[Options]) -> Field[int]:
+def pkey(label: str, **options: Unpack[Common]) -> Field[int]:
     """A partition key: the partition, and full membership in bit 15."""
     return Field("uint", 16, label, base="hex", show=p_key_text, holds="pkey", **options)
 
 
-def secret(bits: int, kind: str, label: str = "", **options: Unpack[Options]) -> Field[int]:
+def secret(bits: int, kind: str, label: str = "", **options: Unpack[Common]) -> Field[int]:
     """A key, masked and numbered by its `kind` (M_Key, Q_Key, ...); the label defaults to the kind."""
     return Field("uint", bits, label or kind, base="hex", secret=kind, **options)
 
 
-def enum(bits: int, values: Mapping[int, str], label: str, **options: Unpack[Options]) -> Field[int]:
+def enum(bits: int, values: Mapping[int, str], label: str, base: str = "dec", **options: Unpack[Common]) -> Field[int]:
     """An integer whose values have names."""
-    return Field("uint", bits, label, values=values, **options)
+    return Field("uint", bits, label, values=values, base=base, **options)
 
 
-def flag(label: str, **options: Unpack[Options]) -> Field[bool]:
+def flag(label: str, **options: Unpack[Common]) -> Field[bool]:
     """One bit that is true or false."""
     return Field("flag", 1, label, **options)
 
 
-def guid(label: str, **options: Unpack[Options]) -> Field[int]:
+def guid(label: str, holds: str = "guid", **options: Unpack[Common]) -> Field[int]:
     """A 64-bit EUI, shown in hex; with `holds="prefix"` the subnet prefix of a GID."""
-    options.setdefault("holds", "guid")
-    return Field("uint", 64, label, base="guid", **options)
+    return Field("uint", 64, label, base="guid", holds=holds, **options)
 
 
-def gid(label: str, **options: Unpack[Options]) -> Field[bytes]:
+def gid(label: str, **options: Unpack[Common]) -> Field[bytes]:
     """A 128-bit global identifier, shown as an IPv6 address."""
     return Field("gid", 128, label, **options)
 
 
-def mac(label: str, **options: Unpack[Options]) -> Field[bytes]:
+def mac(label: str, **options: Unpack[Common]) -> Field[bytes]:
     """An Ethernet address."""
     return Field("mac", 48, label, **options)
 
 
-def ip4(label: str, **options: Unpack[Options]) -> Field[bytes]:
+def ip4(label: str, part_of: tuple[Field[Any], int] | None = None, **options: Unpack[Common]) -> Field[bytes]:
     """An IPv4 address."""
-    return Field("ip4", 32, label, **options)
+    return Field("ip4", 32, label, part_of=part_of, **options)
 
 
-def text(size: int, label: str, **options: Unpack[Options]) -> Field[str]:
+def text(size: int, label: str, **options: Unpack[Common]) -> Field[str]:
     """`size` bytes of NUL-padded UTF-8."""
     return Field("text", size * 8, label, **options)
 
@@ -275,12 +278,12 @@ def pad(bits: int, at: str | None = None, ws: str = "+reserved") -> Field[int]:
     return Field("pad", bits, "Reserved", at=at, ws=ws)
 
 
-def hole(size: int, label: str, **options: Unpack[Options]) -> Field[bytes]:
+def hole(size: int, label: str, **options: Unpack[Common]) -> Field[bytes]:
     """Bytes inside the structure that another structure fills (the attribute of a directed-route SMP)."""
     return Field("hole", size * 8, label, **options)
 
 
-def nested(of: type[S], label: str, **options: Unpack[Options]) -> Field[S]:
+def nested(of: type[S], label: str, **options: Unpack[Common]) -> Field[S]:
     """A structure `of` inside the structure."""
     return Field("nested", of.size * 8, label, of=of, **options)
 
