@@ -41,10 +41,7 @@ def ibnetdiscover(lines: Lines) -> Iterator[Fact]:
     said: dict[str, int] = {}
     own: tuple[int, int] | None = None  # node GUID and kind of the block
     blocks, cabled = set[int](), set[int]()
-    for text in lines:
-        text = text.strip()
-        if not text or text.startswith("#"):
-            continue
+    for text in lines.content():
         attribute = ATTRIBUTE.match(text) if text[0] != "[" else None  # most lines are cables
         if attribute:
             if attribute[1] == "vendid":
@@ -60,10 +57,9 @@ def ibnetdiscover(lines: Lines) -> Iterator[Fact]:
                 lines.number, node, kind, number(head[2], NODE_PORTS, 10) or 0, head[5] or "", said.get("sysimgguid", 0),
                 said.get("devid", 0) & 0xFFFF, said.get("vendid", 0) & 0xFFFFFF,
             )  # fmt: skip
-            lid = SWITCH_LID.search(head[6] or "")
             if kind == SWITCH:
-                known = number(lid[1], LIDS, 10) if lid else None
-                yield PortFact(lines.number, End(node, node, 0, known or 0), int(lid[2]) if lid else -1)
+                lid, lmc = _lid(SWITCH_LID.search(head[6] or ""))
+                yield PortFact(lines.number, End(node, node, 0, lid), lmc)
             continue
         cable = CABLE.match(text)
         at = number(cable[1], NODE_PORTS, 10) if cable else None
@@ -72,40 +68,40 @@ def ibnetdiscover(lines: Lines) -> Iterator[Fact]:
             lines.unknown("a node or a port of it")
             continue
         node, kind = own
-        port_guid = int(cable[2], 16) if cable[2] and len(cable[2]) <= 16 else 0
         if kind != SWITCH:
-            lid = OWN_LID.match(cable[7])
-            known = number(lid[1], LIDS, 10) if lid else None
-            yield PortFact(lines.number, End(port_guid, node, at, known or 0), int(lid[2]) if lid else -1)
+            lid, lmc = _lid(OWN_LID.match(cable[7]))
+            yield PortFact(lines.number, End(guid(cable[2] or "") or 0, node, at, lid), lmc)
         other, letter = int(cable[4], 16), LETTERS[cable[3]]
         cabled.add(other)
         if letter != SWITCH and kind == SWITCH:
             remote = REMOTE_LID.match(cable[7])
-            known = number(remote[1], LIDS, 10) if remote else None
-            other_guid = int(cable[6], 16) if cable[6] and len(cable[6]) <= 16 else 0
-            yield PortFact(lines.number, End(other_guid, other, far, known or 0))
+            lid = number(remote[1], LIDS, 10) or 0 if remote else 0
+            yield PortFact(lines.number, End(guid(cable[6] or "") or 0, other, far, lid))
         yield LinkFact(lines.number, End(node=node, number=at), End(node=other, number=far))
     if blocks and cabled <= blocks and not lines.strange:
         yield WholeFact(0)
 
 
+def _lid(found: re.Match[str] | None) -> tuple[int, int]:
+    """LID and LMC; 0 and -1: not given."""
+    return (number(found[1], LIDS, 10) or 0, int(found[2])) if found else (0, -1)
+
+
 def name_map(lines: Lines) -> Iterator[Fact]:
     """A node name map: `0x<node guid> "name"`; the name ends at a quote or at `#`."""
-    for text in lines:
-        found, text = NAMED.match(text.strip()), text.split("#")[0].strip()
+    for text in lines.content():
+        found = NAMED.match(text)
         node = guid(found[1]) if found else None
         if found and node:
             yield NameFact(lines.number, node, found[2])
-        elif text:
+        else:
             lines.unknown("a NodeGUID and a name in quotes")
 
 
 def ports_of_ibnetdiscover(lines: Lines) -> Iterator[Fact]:
     """`ibnetdiscover -p`: one line per port."""
-    for text in lines:
-        if not text.strip() or text.startswith("#"):
-            continue
-        found = PORT.fullmatch(text.rstrip())
+    for text in lines.content():
+        found = PORT.fullmatch(text)
         ends = [_printed(found[i], found[i + 1], found[i + 2], found[i + 3]) for i in (1, 5) if found[i]] if found else []
         if found is None or None in ends:
             lines.unknown("a port and its peer")
@@ -134,10 +130,8 @@ def _cabled(kind: int, port: End) -> End:
 
 def nodes(lines: Lines) -> Iterator[Fact]:
     """`ibnetdiscover -l`, ibnodes, ibhosts, ibswitches: one line per node."""
-    for text in lines:
-        if not text.strip() or text.startswith("#"):
-            continue
-        found = LISTED.fullmatch(text.rstrip())
+    for text in lines.content():
+        found = LISTED.fullmatch(text)
         node = guid(found[2]) if found else None
         if found is None or node is None:
             lines.unknown("a node, its GUID and its ports")
@@ -145,19 +139,16 @@ def nodes(lines: Lines) -> Iterator[Fact]:
         kind = KIND_WORDS[found[1].lower()]
         device, vendor = (number(found[i] or "0", range(1 << 32), 0) or 0 for i in (4, 5))
         yield NodeFact(lines.number, node, kind, number(found[3], NODE_PORTS, 10) or 0, found[6], 0, device & 0xFFFF, vendor & 0xFFFFFF)
-        lid = SWITCH_LID.search(found[7])
-        known = number(lid[1], LIDS, 10) if lid else None
-        if lid and known:
-            yield PortFact(lines.number, End(node, node, 0, known), int(lid[2]))
+        lid, lmc = _lid(SWITCH_LID.search(found[7]))
+        if lid:
+            yield PortFact(lines.number, End(node, node, 0, lid), lmc)
 
 
 def iblinkinfo(lines: Lines) -> Iterator[Fact]:
     """Blocks of a node and its ports, or with -l the port GUID and the name at the start of every line."""
     kind, switch, name = 0, 0, ""
-    for text in lines:
-        if not text.strip() or text.startswith("#"):
-            continue
-        head = LINK_HEAD.fullmatch(text.rstrip())
+    for text in lines.content():
+        head = LINK_HEAD.fullmatch(text)
         if head:
             kind, switch, name = KIND_WORDS[head[1].lower()], (guid(head[2] or "") or 0), head[3]
             if kind == SWITCH and switch:

@@ -41,27 +41,14 @@ def subnet_lst(lines: Lines) -> Iterator[Fact]:
             continue
         ends = []
         for side in sides:
-            kind, node, port, at, lid = (
-                KIND_WORDS.get(side[1].lower(), 0),
-                int(side[5], 16),
-                int(side[6], 16),
-                int(side[11], 16),
-                int(side[10], 16),
-            )
-            device = int(side[8], 16)
+            ports, system, node, port, vendor, device, lid, at = (int(side[i], 16) for i in (3, 4, 5, 6, 7, 8, 10, 11))
+            kind, lid = KIND_WORDS.get(side[1].lower(), 0), lid if lid in LIDS else 0
             yield NodeFact(
-                lines.number,
-                node,
-                kind,
-                int(side[3], 16),
-                side[9],
-                int(side[4], 16),
-                (device >> 16 or device) & 0xFFFF,
-                int(side[7], 16) & 0xFFFFFF,
-            )
-            yield PortFact(lines.number, End(port, node, 0 if kind == SWITCH else at, lid if lid in LIDS else 0))
+                lines.number, node, kind, ports, side[9], system, (device >> 16 or device) & 0xFFFF, vendor & 0xFFFFFF
+            )  # fmt: skip
+            yield PortFact(lines.number, End(port, node, 0 if kind == SWITCH else at, lid))
             if side[2] and kind != SWITCH:
-                yield ManagerFact(lines.number, port, lid if lid in LIDS else 0, state=3)
+                yield ManagerFact(lines.number, port, lid, state=3)
             ends.append(End(node=node, number=at))
         yield LinkFact(lines.number, *ends)
 

@@ -44,6 +44,7 @@ from .text import guid as guid_of
 from .text import uncollected
 
 F = TypeVar("F")
+P = TypeVar("P", InfoFact, LanesFact, MKeyFact, TableFact, WeightsFact)
 CACHES = ("guid2lid", "guid2mkey", "neighbors")
 """Files in which OpenSM keeps ports that are long gone. If another file lists all ports, their other ports are ignored."""
 
@@ -90,6 +91,12 @@ class _Learner:
     def _of(self, kind: type[F]) -> list[tuple[int, F]]:
         return self.by_type.get(kind, [])
 
+    def _ported(self, kind: type[P]) -> Iterator[tuple[int, P, Port]]:
+        """The facts about ports that their lines identify."""
+        for line, fact in self._of(kind):
+            if (port := self.port(fact.end, line)) is not None:
+                yield line, fact, port
+
     def run(self) -> None:
         """Add all facts, in order of their dependencies."""
         for line, node in self._of(NodeFact):
@@ -104,34 +111,27 @@ class _Learner:
                 port.node.kind = SWITCH
                 port.node.learn(port.node.switch, switch.facts, line)
                 port.node.linear_top.learn(switch.linear_top, line)
-        for line, info in self._of(InfoFact):
-            port = self.port(info.end, line)
-            if port is not None:
-                port.shown.learn(self.subnet.share(info.body), line)
-        for line, link in self._of(LinkFact):
+        for line, info, port in self._ported(InfoFact):
+            port.shown.learn(self.subnet.share(info.body), line)
+        links = self._of(LinkFact)
+        for i, (line, link) in enumerate((*links, *self.cached)):
             near, far = self.port(link.near, line), self.port(link.far, line)
-            if near is not None and far is not None and near is not far:
+            gap = i < len(links) or (near is not None and near.peer is None and far is not None and far.peer is None)
+            if near is not None and far is not None and near is not far and gap:
                 connect(near, far, line)
-        for line, link in self.cached:
-            near, far = self.port(link.near, line), self.port(link.far, line)
-            if near is not None and far is not None and near is not far and near.peer is None and far.peer is None:
-                connect(near, far, line)
-        for line, table in self._of(TableFact):
-            self._table(line, table)
-        for line, lanes in self._of(LanesFact):
-            port = self.port(lanes.end, line)
-            if port is not None and (port.node.kind == SWITCH or lanes.end.number < 0):
+        for line, table, port in self._ported(TableFact):
+            self._table(line, table, port)
+        for line, lanes, port in self._ported(LanesFact):
+            if port.node.kind == SWITCH or lanes.end.number < 0:
                 port.qos = port.qos or Qos()
                 port.qos.learn_map(lanes.entered, self.subnet.share(lanes.entries), line)
-        for line, weights in self._of(WeightsFact):
-            port = self.port(weights.end, line)
-            if port is not None:
-                port.qos = port.qos or Qos()
-                port.qos.learn_arbitration(weights.block, self.subnet.share(weights.entries), line)
-        for line, key in self._of(MKeyFact):
-            port = self.port(key.end, line)
-            if port is not None:
-                self._m_key(port, key.key, line)
+        for line, weights, port in self._ported(WeightsFact):
+            port.qos = port.qos or Qos()
+            port.qos.learn_arbitration(weights.block, self.subnet.share(weights.entries), line)
+        for line, key, port in self._ported(MKeyFact):
+            protect, lease = (shown.m_key_protect_bits, shown.m_key_lease_period) if (shown := port.info) is not None else (0, 0)
+            port.guard = port.guard or Guard()
+            port.guard.learn(MKey(key.key, protect, lease), line)
         self._routes()
         self._groups()
         for line, manager in self._of(ManagerFact):
@@ -219,21 +219,13 @@ class _Learner:
             owner.node.kind = SWITCH
         return subnet.port(owner.node, end.number) if owner.node.kind == SWITCH and end.number >= 0 else owner
 
-    def _table(self, line: int, fact: TableFact) -> None:
-        port = self.port(fact.end, line)
-        if port is not None:
-            if not port.node.kind and fact.end.number > 0 and not self.switch_lids:
-                line = doubtful(line)  # the table of an adapter's port, or what a switch enforces at one of its ports
-            port.p_keys = port.p_keys or PKeys()
-            port.p_keys.learn(fact.block, self.subnet.share(fact.keys), line)
-            port.p_keys.size = max(port.p_keys.size, fact.size)
-            self.subnet.partitioned = True
-
-    def _m_key(self, port: Port, key: int, line: int) -> None:
-        info = port.info
-        protect, lease = (info.m_key_protect_bits, info.m_key_lease_period) if info is not None else (0, 0)
-        port.guard = port.guard or Guard()
-        port.guard.learn(MKey(key, protect, lease), line)
+    def _table(self, line: int, fact: TableFact, port: Port) -> None:
+        if not port.node.kind and fact.end.number > 0 and not self.switch_lids:
+            line = doubtful(line)  # the table of an adapter's port, or what a switch enforces at one of its ports
+        port.p_keys = port.p_keys or PKeys()
+        port.p_keys.learn(fact.block, self.subnet.share(fact.keys), line)
+        port.p_keys.size = max(port.p_keys.size, fact.size)
+        self.subnet.partitioned = True
 
     def _routes(self) -> None:
         linear: dict[tuple[Node, int], tuple[int, bytearray]] = {}

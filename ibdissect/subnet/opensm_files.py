@@ -20,11 +20,8 @@ END = re.compile(r"(0x[0-9a-fA-F]+):(\d+)")
 
 def opensm_conf(lines: Lines) -> Iterator[Fact]:
     """`key value`; values of secret keys are not kept."""
-    for text in lines:
-        text = text.split("#")[0].strip()
-        if not text:
-            continue
-        found = OPTION.fullmatch(text)
+    for text in lines.content():
+        found = OPTION.fullmatch(text.split("#")[0].strip())
         if found is None:
             lines.unknown("an option and its value")
         elif not found[1].endswith("_key"):
@@ -87,11 +84,9 @@ def opensm_log(lines: Lines) -> Iterator[Fact]:
 
 
 def _records(lines: Lines, count: int) -> Iterator[list[str]]:
-    for text in lines:
+    for text in lines.content():
         words = text.split()
-        if not words or words[0].startswith("#"):
-            continue
-        if len(words) != count:
+        if len(words) == count:
+            yield words
+        else:
             lines.unknown(f"{count} words")
-            continue
-        yield words

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ibdissect.fabric.groups import GroupFacts
 from ibdissect.fabric.model import SwitchFacts
@@ -51,6 +51,11 @@ PORT_INFO: dict[str, tuple[Field[int] | Field[bool], dict[str, int]]] = {
     "GuidCap": (PortInfo.guid_cap, {}), "SubnetTimeout": (PortInfo.subnet_time_out, {}), "RespTimeVal": (PortInfo.resp_time_value, {}),
     "CapabilityMask2": (PortInfo.capability_mask2, {}), "LinkSpeedExtActive": (PortInfo.link_speed_ext_active, EXTENDED),
 }  # fmt: skip
+SWITCH_INFO = (
+    "LinearFdbCap", "RandomFdbCap", "McastFdbCap", "OptSLtoVLMapping", "PartEnforceCap", "InboundPartEnf", "OutboundPartEnf",
+    "EnhancedPort0", "LinearFdbTop",
+)  # fmt: skip
+"""In the order of `SwitchFacts`, and LinearFDBTop."""
 LAST_OF_PORT_INFO = "MaxCreditHint"
 """A PortInfo that ends before this field is ignored: missing fields would be 0."""
 
@@ -63,7 +68,7 @@ def smpquery(lines: Lines) -> Iterator[Fact]:
         head, row, last = HEAD.fullmatch(text), P_KEY_ROW.fullmatch(text), CAPACITY.fullmatch(text)
         if head:
             lid = number(head[2] or "", LIDS, 10) or 0
-            yield from _SMP[head[1]](_values(lines), lid, number(head[3] or "", NODE_PORTS, 10), lines)
+            yield from _SMP[head[1]](_record(lines)[0], lid, number(head[3] or "", NODE_PORTS, 10), lines)
         elif row:
             place = number(row[1], range(0, 1 << 15, 8), 10)
             if place is None:
@@ -93,13 +98,13 @@ def _asked(text: str, pattern: re.Pattern[str]) -> End | None:
     return End(lid=lid, number=-1 if at is None else at)
 
 
-def _packed(keys: list[int]) -> bytes:
-    return b"".join(key.to_bytes(2, "big") for key in keys)
+def _packed(keys: Iterable[int | None]) -> bytes:
+    return b"".join((key or 0).to_bytes(2, "big") for key in keys)
 
 
-def _values(lines: Lines) -> Values:
-    """The `name....value` lines of a record. Indented lines without dots are inner headings or names of bits."""
-    found: Values = {}
+def _record(lines: Lines) -> tuple[Values, list[tuple[int, str]]]:
+    """The `name....value` lines of a record, and the others with their numbers: rows of tables, inner headings, names of bits."""
+    found, rows = Values(), list[tuple[int, str]]()
     for text in lines:
         value = VALUE.match(text)
         if value:
@@ -107,7 +112,9 @@ def _values(lines: Lines) -> Values:
         elif text[:1].strip():
             lines.back()
             break
-    return found
+        else:
+            rows.append((lines.number, text))
+    return found, rows
 
 
 def _number(values: Values, name: str, allowed: range) -> int | None:
@@ -155,37 +162,18 @@ def _node(values: Values, lid: int, lines: Lines, names: tuple[str, ...], descri
     if not kind or not node or not port or ports is None or local is None or local > 255:
         lines.unknown("a whole NodeInfo")
         return
-    yield NodeFact(
-        line,
-        node,
-        kind,
-        ports & 0xFF,
-        description,
-        guid(texts[2]) or 0,
-        (device or 0) & 0xFFFF,
-        (vendor or 0) & 0xFFFFFF,
-        (cap or 0) & 0xFFFF,
-    )
+    system, device, vendor, cap = guid(texts[2]) or 0, (device or 0) & 0xFFFF, (vendor or 0) & 0xFFFFFF, (cap or 0) & 0xFFFF
+    yield NodeFact(line, node, kind, ports & 0xFF, description, system, device, vendor, cap)
     yield PortFact(line, End(port, node, 0 if kind == 2 else local, lid))
 
 
 def _switch_info(values: Values, lid: int, at: int | None, lines: Lines) -> Iterator[Fact]:
-    names = (
-        "LinearFdbCap",
-        "RandomFdbCap",
-        "McastFdbCap",
-        "OptSLtoVLMapping",
-        "PartEnforceCap",
-        "InboundPartEnf",
-        "OutboundPartEnf",
-        "EnhancedPort0",
-    )
-    found = [_number(values, name, range(1 << 16)) for name in (*names, "LinearFdbTop")]
+    found = [_number(values, name, range(1 << 16)) for name in SWITCH_INFO]
     if None in found or not lid:
         lines.unknown("a whole SwitchInfo and the LID of the switch")
         return
-    facts = [one or 0 for one in found]
-    yield SwitchFact(_line(values, lines), lid, SwitchFacts(*facts[:-1]), facts[-1])
+    *facts, top = (one or 0 for one in found)
+    yield SwitchFact(_line(values, lines), lid, SwitchFacts(*facts), top)
 
 
 _SMP: dict[str, Callable[[Values, int, int | None, Lines], Iterator[Fact]]] = {
@@ -224,11 +212,11 @@ def saquery(lines: Lines) -> Iterator[Fact]:
         elif name == "LFT":
             yield from _forwarding_record(lines)
         elif name == "Path":
-            _path(_values(lines), paths, lines)
+            _path(_record(lines)[0], paths)
         elif name in _SA and not (name == "Link" and lines.strange):  # opensm appends garbage to its list of links
-            yield from _SA[name](_values(lines), lines)
+            yield from _SA[name](_record(lines)[0], lines)
         else:
-            _values(lines)
+            _record(lines)
     yield from _sized(tables, lines)
     for port, (line, lids) in paths.items():
         first, count = min(lids), len(lids)
@@ -237,20 +225,10 @@ def saquery(lines: Lines) -> Iterator[Fact]:
 
 
 def _p_key_record(lines: Lines) -> Iterator[TableFact]:
-    values, keys, line = Values(), list[int](), lines.number
-    for text in lines:
-        name, dots, value = text.partition("..")
-        words = text.split()
-        if dots:
-            values[name.strip()] = (value.lstrip(".").strip(), lines.number)
-        elif words and words[0].startswith("0x"):
-            row = [number(word, range(1 << 16), 16) for word in words]
-            keys += [key for key in row if key is not None]
-        elif words and "PKey Table" not in text:
-            lines.back()
-            break
+    line, (values, rows) = lines.number, _record(lines)
+    keys = [number(word, range(1 << 16), 16) for _, text in rows for word in text.split() if word.startswith("0x")]
     lid, at, block = (_number(values, name, allowed) for name, allowed in (("LID", LIDS), ("Port", NODE_PORTS), ("Block", range(1024))))
-    if lid is None or at is None or block is None or len(keys) != ENTRIES:
+    if lid is None or at is None or block is None or len(keys) != ENTRIES or None in keys:
         lines.unknown("LID, Port, Block and 32 P_Keys")
         return
     yield TableFact(line, End(lid=lid, number=at), block, _packed(keys))
@@ -273,49 +251,39 @@ def _sized(tables: list[TableFact], lines: Lines) -> Iterator[TableFact]:
 
 def _lanes_record(lines: Lines) -> Iterator[Fact]:
     """SL to VL: a row of VLs; VL arbitration: rows of 16 VLs, and of their weights."""
-    values, rows = Values(), dict[str, list[str]]()
-    for text in lines:
-        name, dots, value = text.partition("..")
-        row = name.split(":")
-        if dots:
-            values[name.strip()] = (value.lstrip(".").strip(), lines.number)
-        elif len(row) == 2 and row[1].strip():
-            rows.setdefault(row[0].strip(), []).extend(word.strip() for word in row[1].split("|") if word.strip())
-        elif text.strip():
-            lines.back()
-            break
-    end = End(lid=_number(values, "LID", LIDS) or 0, number=-1 if (at := _number(values, "Port", NODE_PORTS)) is None else at)
+    values, rows = _record(lines)
+    listed: dict[str, list[str]] = {"VL": [], "Weight": []}
+    for name, _, row in (text.partition(":") for _, text in rows):
+        listed.setdefault(name.strip(), []).extend(word.strip() for word in row.split("|") if word.strip())
+    end = _port(values, "LID", "Port")
     if "OutPort" in values:
-        yield from mapped(lines, end, values.get("InPort", ("", 0))[0], values["OutPort"][0], rows.get("VL", []))
+        yield from mapped(lines, end, values.get("InPort", ("", 0))[0], values["OutPort"][0], listed["VL"])
     else:
-        vls = [number(word, VL_NUMBERS, 10) for word in rows.get("VL", [])]
-        weights = [number(word, WEIGHTS, 10) for word in rows.get("Weight", [])]
+        vls, weights = ([number(word, allowed, 10) for word in listed[name]] for name, allowed in (("VL", VL_NUMBERS), ("Weight", WEIGHTS)))
         yield from weighted(lines, end, _number(values, "Block", range(1, 5)) or 1, vls, weights)
 
 
 def _forwarding_record(lines: Lines) -> Iterator[Fact]:
-    lid = None
-    for text in lines:
-        name, dots, value = text.partition("..")
-        words = text.split()
-        if dots:
-            lid = number(value.lstrip("."), LIDS, 10) if name.strip() == "LID" else lid
-        elif len(words) == 2 and words[0].isdigit():
-            target, port = number(words[0], LIDS, 10), number(words[1], range(255), 10)
-            if lid and target and port is not None:
-                yield RouteFact(lines.number, End(lid=lid), target, port)
-        elif words and not text[0].isspace():
-            lines.back()
-            break
+    values, rows = _record(lines)
+    lid = _number(values, "LID", LIDS)
+    for line, words in ((line, text.split()) for line, text in rows):
+        target, port = (number(words[0], LIDS, 10), number(words[1], range(255), 10)) if len(words) == 2 else (None, None)
+        if lid and target and port is not None:
+            yield RouteFact(line, End(lid=lid), target, port)
 
 
-def _path(values: Values, paths: dict[int, tuple[int, set[int]]], lines: Lines) -> None:
+def _port(values: Values, lid: str, at: str) -> End:
+    """A port by the names of its LID and its number."""
+    found = _number(values, at, NODE_PORTS)
+    return End(lid=_number(values, lid, LIDS) or 0, number=-1 if found is None else found)
+
+
+def _path(values: Values, paths: dict[int, tuple[int, set[int]]]) -> None:
     for gid_name, lid_name in (("sgid", "slid"), ("dgid", "dlid")):
         address, lid = gid(values.get(gid_name, ("", 0))[0]), _number(values, lid_name, LIDS)
-        if address is not None and lid:
-            port = int.from_bytes(address[8:], "big")
-            if port:
-                paths.setdefault(port, (values[lid_name][1], set()))[1].add(lid)
+        port = int.from_bytes(address[8:], "big") if address is not None else 0
+        if port and lid:
+            paths.setdefault(port, (values[lid_name][1], set()))[1].add(lid)
 
 
 def _node_record(values: Values, lines: Lines) -> Iterator[Fact]:
@@ -330,10 +298,8 @@ def _port_record(values: Values, lines: Lines) -> Iterator[Fact]:
 
 
 def _link_record(values: Values, lines: Lines) -> Iterator[Fact]:
-    lids = [_number(values, name, LIDS) for name in ("FromLID", "ToLID")]
-    ports = [_number(values, name, NODE_PORTS) for name in ("FromPort", "ToPort")]
-    near, far = (End(lid=lid or 0, number=-1 if at is None else at) for lid, at in zip(lids, ports, strict=True))
-    if not all(lids) or None in ports:
+    near, far = (_port(values, f"{end}LID", f"{end}Port") for end in ("From", "To"))
+    if not near.lid or not far.lid or min(near.number, far.number) < 0:
         lines.unknown("LIDs and ports of both ends")
         return
     yield LinkFact(_line(values, lines), near, far)
@@ -348,15 +314,8 @@ def _manager_record(values: Values, lines: Lines) -> Iterator[Fact]:
 
 
 def _switch_record(values: Values, lines: Lines) -> Iterator[Fact]:
-    names = (
-        "LinearFDBCap",
-        "RandomFDBCap",
-        "MulticastFDBCap",
-        "PartitionEnforcementCap",
-        "flags",
-        "LifeTimeValue/PortStateChange/OpSL2VL",
-        "LinearFDBTop",
-    )
+    caps = "LinearFDBCap", "RandomFDBCap", "MulticastFDBCap", "PartitionEnforcementCap"
+    names = *caps, "flags", "LifeTimeValue/PortStateChange/OpSL2VL", "LinearFDBTop"
     found = [_number(values, name, range(1 << 16)) for name in names]
     lid = _number(values, "LID", LIDS)
     if None in found or not lid:

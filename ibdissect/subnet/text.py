@@ -44,6 +44,10 @@ class Lines:
         self.number += 1
         return self._last
 
+    def content(self) -> Iterator[str]:
+        """The lines without surrounding blanks, empty lines and comments."""
+        return (text for line in self if (text := line.strip()) and text[0] != "#")
+
     def back(self) -> None:
         """Yield the current line once more."""
         self._again = True
