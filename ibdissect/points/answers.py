@@ -124,7 +124,7 @@ def _partners(flow: Int, psn: Int, request: Bool, response: Bool, flows: Flows) 
     numbers, starts = np.unique(answers[order], return_index=True)
     told = psn[response][order]
     for number, part in zip(numbers.tolist(), np.split(told, starts[1:]), strict=True):
-        some = part[:: max(1, len(part) // SAMPLE)]
+        some = part[:: max(1, len(part) // SAMPLE)].astype(np.int64)
         best = 0
         for other in by_ends.get(ends[number][::-1], ()):
             wanted = other * PSNS + some

@@ -40,3 +40,13 @@ def test_a_nak_asks_for_the_last_copy_before_it() -> None:
     assert refused == [False, True, False, False, False, False, False]
     assert answered == [True] + [False] * 6
     assert not any(proofs((SEND, 1, -1), (ACKNOWLEDGE, 1, RNR))[1])
+
+
+def test_any_number_of_flows() -> None:
+    flows = Flows()
+    others = [Flow(bytes([0, i]), bytes([1, i]), 5, ("", "")) for i in range(200)]
+    flows.known = [*others, Flow(b"b", b"a", 4, ("", "")), Flow(b"a", b"b", 5, ("", ""))]
+    flow, psn, syndrome = np.array([[201, 200], [7, 7], [-1, ACK]], np.int32)
+    opcode, none = np.array([SEND, ACKNOWLEDGE], np.uint8), np.zeros(2, np.uint8)
+    found = proofs_of(Packets(flow, psn, opcode, syndrome, none.astype(np.uint32), none), flows, flows.merged())
+    assert found.answered.tolist() == [True, False]
