@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ibdissect.wire.catalog import Catalog, StructType
-from ibdissect.wire.component_mask import components_set
+from ibdissect.wire.component_mask import component_fields, components_set
 from ibdissect.wire.mad import MAD, status_text
 from ibdissect.wire.names import SM_CONTROL
 from ibdissect.wire.numbers import SET, SM_INFO, SMP_CLASSES
@@ -16,7 +16,7 @@ from ibdissect.wire.sm import SMPDirected
 from ibdissect.wire.spec import Field
 from ibdissect.wire.text import hex_text
 
-from .summary_mad import MODIFIERS, attribute_name, attribute_struct
+from .summary_mad import MODIFIERS
 
 Names = Callable[[Catalog, Any, tuple[int, ...]], str]
 """Catalog, value, and the values of the `ABOUT` fields -> text."""
@@ -31,7 +31,7 @@ def _status(_catalog: Catalog, value: int, about: tuple[int, ...]) -> str:
 
 def _attribute(catalog: Catalog, value: int, about: tuple[int, ...]) -> str:
     base_version, mgmt_class, method, *_ = about
-    name = attribute_name(catalog, mgmt_class, value, method, base_version)
+    name = catalog.attribute_name(mgmt_class, value, method, base_version)
     return hex_text(value, 16) if name.startswith("Attribute 0x") else f"{name} ({hex_text(value, 16)})"
 
 
@@ -49,7 +49,7 @@ def _modifier(_catalog: Catalog, value: int, about: tuple[int, ...]) -> str:
 
 def _components(catalog: Catalog, value: int, about: tuple[int, ...]) -> str:
     base_version, mgmt_class, method, attr_id, _ = about
-    struct = attribute_struct(catalog, mgmt_class, attr_id, method, base_version)
+    struct = catalog.attribute(mgmt_class, attr_id, method, base_version)
     labels = [component_label(struct, name) for name in components_set(struct, value)] if struct is not None else []
     return hex_text(value, 64) + (f" ({', '.join(labels)})" if labels else "")
 
@@ -64,21 +64,8 @@ def _path(_catalog: Catalog, value: bytes, about: tuple[int, ...]) -> str:
 
 def component_label(struct: StructType, name: str) -> str:
     """The label of a component in the tree: `SGID`, `PortInfo.LID`; an unknown name is returned unchanged."""
-    *outer, last = name.split(".")
-    labels = []
-    for step in outer:
-        field = _field(struct, step)
-        if field is None or field.of is None:
-            return name
-        labels.append(field.label)
-        struct = field.of
-    base, bracket, index = last.partition("[")
-    field = _field(struct, base)
-    return ".".join([*labels, field.label + bracket + index]) if field is not None else name
-
-
-def _field(struct: StructType, name: str) -> Field[Any] | None:
-    return next((field for field in struct.fields if field.name == name), None)
+    labels = [field.label for field in component_fields(struct, name)]
+    return ".".join(labels) + "".join(name.partition("[")[1:]) if labels else name
 
 
 NAMES: dict[Field[Any], Names] = {

@@ -16,7 +16,7 @@ from ibdissect.table.secrets import keys_of, secret_fields
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import BOTH, Catalog
 from ibdissect.wire.sa import SARecordPiece
-from ibdissect.wire.spec import BYTE_KINDS, Field
+from ibdissect.wire.spec import Field
 
 MESSAGE_KINDS = ("SEND", "WRITE", "READ", "ATOMIC", "ATOMIC WRITE", "FLUSH", "CM connect", "CM disconnect", "CM SIDR")
 MESSAGE_COLUMNS = (
@@ -68,21 +68,12 @@ def runs(table: ChunkTable, fields: tuple[Field[Any], ...]) -> Iterator[Run]:
         found = table.occurrences(field.owner)
         if not len(found):
             continue
-        at = found.at + field.bit // 8
         if field.kind == "rest":
-            data = table.chunk.data.data
+            at, data = found.at + field.bit // 8, table.chunk.data.data
             yield Run(field, found.rows, at, [bytes(data[a:b]) for a, b in zip(at.tolist(), found.stop.tolist(), strict=True)])
-            continue
-        values = _wide(table, field) if field.bits > 64 and field.kind not in BYTE_KINDS else table.values(field)
-        rows = found.rows
-        if field.when is not None:
-            keep = np.isin(table.values(field.when[0]), list(field.when[1]))
-            rows, at, values = rows[keep], at[keep], values[keep]
-        if field.count > 1:
-            starts = np.array([(bit - field.bit) // 8 for bit in field.entries()], np.int64)
-            rows, at = np.repeat(rows, field.count), (at[:, None] + starts).ravel()
-            values = values.reshape(len(rows), -1) if field.kind in BYTE_KINDS else values.ravel()
-        yield Run(field, rows, at, values)
+        else:
+            column = table.column(field)
+            yield Run(field, column.rows, column.at, column.values)
 
 
 def reveals_key(table: ChunkTable, run: Run) -> Bool:
@@ -111,17 +102,6 @@ def key_bytes(table: ChunkTable) -> tuple[Int, Int]:
         starts.append(there)
         stops.append(there + field.bits // 8)
     return np.sort(np.concatenate(starts)), np.sort(np.concatenate(stops))
-
-
-def _wide(table: ChunkTable, field: Field[Any]) -> npt.NDArray[Any]:
-    """Values of more than 64 bits, as Python integers."""
-    assert field.owner is not None
-    low, high = field.span
-    shift, mask = field.shift_mask
-    rows = table.matrix(field.owner)[:, low:high]
-    values = np.empty(len(rows), object)
-    values[:] = [int.from_bytes(row.tobytes(), "big") >> shift & mask for row in rows]
-    return values
 
 
 def merged(parts: list[Run], take: Callable[[Run], list[Any]]) -> tuple[Int, list[Any]]:

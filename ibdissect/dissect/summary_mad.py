@@ -12,12 +12,12 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire import numbers
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.cm import REJ
+from ibdissect.wire.cm_names import MESSAGES
 from ibdissect.wire.cm_path import SIDRRep
-from ibdissect.wire.component_mask import components_set
-from ibdissect.wire.mad import CLASS_VERSION, CLASSES, COMMON_ATTRIBUTES, RMPP, RMPP_TYPES, is_response, is_vendor, method_name, status_text
+from ibdissect.wire.component_mask import component_fields, components_set
+from ibdissect.wire.mad import CLASS_VERSION, CLASSES, RMPP, RMPP_TYPES, is_response, is_vendor, method_name, status_text
 from ibdissect.wire.names import SM_CONTROL, TRAP_NUMBER
 from ibdissect.wire.notice import Notice
-from ibdissect.wire.places import VendorOui
 from ibdissect.wire.sa import SAFormat
 from ibdissect.wire.spec import Field, Struct
 from ibdissect.wire.text import printable
@@ -30,13 +30,6 @@ if TYPE_CHECKING:
 
 PROTOCOLS = {number: "SMP" if number in numbers.SMP_CLASSES else CLASSES[number].short for number in CLASS_VERSION}
 """Text of the protocol column by management class; `Vendor` or `MAD` for others."""
-
-CM_MESSAGES = {
-    0x10: "ConnectRequest", 0x11: "MsgRcptAck", 0x12: "ConnectReject", 0x13: "ConnectReply", 0x14: "ReadyToUse",
-    0x15: "DisconnectRequest", 0x16: "DisconnectReply", 0x17: "ServiceIDResReq", 0x18: "ServiceIDResReqResp",
-    0x19: "LoadAlternatePath", 0x1A: "AlternatePathResponse",
-}  # fmt: skip
-"""Names of CM messages, as in Wireshark's Info column."""
 
 SHOWN_COMPONENTS = 8
 
@@ -98,34 +91,16 @@ def fill(table: ChunkTable, rows: Int, position: list[int], lines: Summaries, pr
         lines.protocol[place], lines.info[place] = protocol, info
 
 
-def attribute_struct(catalog: Catalog, mgmt_class: int, attr_id: int, method: int, base_version: int = 1) -> StructType | None:
-    """The structure of an attribute; None if none is declared."""
-    for place, struct in catalog.attributes.get((mgmt_class, attr_id), ()):
-        if place.base_version == base_version and (place.methods is None or method in place.methods):
-            return struct
-    return None
-
-
-def attribute_name(catalog: Catalog, mgmt_class: int, attr_id: int, method: int, base_version: int = 1) -> str:
-    """The name of an attribute, or its number if unknown."""
-    struct = attribute_struct(catalog, mgmt_class, attr_id, method, base_version)
-    if struct is not None:
-        return struct.title
-    if mgmt_class not in numbers.SMP_CLASSES and attr_id in COMMON_ATTRIBUTES:
-        return COMMON_ATTRIBUTES[attr_id]
-    return f"Attribute 0x{attr_id:04x}"
-
-
 def _head(catalog: Catalog, header: bytes) -> tuple[str, str]:
     """Protocol, and the info that the common header gives."""
     base_version, mgmt_class, method = header[0], header[1], header[3]
     status = int.from_bytes(header[4:6], "big")
     attr_id, modifier = int.from_bytes(header[16:18], "big"), int.from_bytes(header[20:24], "big")
     protocol = PROTOCOLS.get(mgmt_class, "Vendor" if is_vendor(mgmt_class) else "MAD")
-    if mgmt_class == numbers.CM_CLASS and attr_id in CM_MESSAGES:
-        info = CM_MESSAGES[attr_id]
+    if mgmt_class == numbers.CM_CLASS and attr_id in MESSAGES:
+        info = MESSAGES[attr_id]
     else:
-        info = f"{method_name(mgmt_class, method)}({attribute_name(catalog, mgmt_class, attr_id, method, base_version)})"
+        info = f"{method_name(mgmt_class, method)}({catalog.attribute_name(mgmt_class, attr_id, method, base_version)})"
     if mgmt_class in numbers.SMP_CLASSES and base_version == 1:
         shown = MODIFIERS.get(attr_id)
         if shown is not None:
@@ -155,7 +130,7 @@ def _details(table: ChunkTable, header: bytes, start: int, stop: int, presenter:
     if mgmt_class == numbers.SA_CLASS:
         return _administration(table.catalog, data, method, attr_id, presenter)
     if mgmt_class == numbers.PM_CLASS:
-        select = getattr(attribute_struct(table.catalog, mgmt_class, attr_id, method), "port_select", None)
+        select = getattr(table.catalog.attribute(mgmt_class, attr_id, method), "port_select", None)
         at = table.catalog.data_at(mgmt_class, header[0]) + select.bit // 8 if select is not None else len(data)
         return f" port {data[at]}" if at < len(data) else ""
     if mgmt_class == numbers.CM_CLASS:
@@ -168,10 +143,8 @@ def _details(table: ChunkTable, header: bytes, start: int, stop: int, presenter:
 def _vendor(catalog: Catalog, data: bytes, mgmt_class: int, attr_id: int) -> str:
     """The vendor's OUI, and the structure's title if known."""
     oui = int.from_bytes(data[VENDOR_OUI_AT:VENDOR_DATA_AT], "big")
-    for place, struct in catalog.others:
-        if isinstance(place, VendorOui) and (place.oui, place.mgmt_class) == (oui, mgmt_class) and place.attr_id in (None, attr_id):
-            return f" {struct.title} OUI {oui_text(oui)}"
-    return f" OUI {oui_text(oui)}"
+    struct = catalog.of_vendor(mgmt_class, attr_id, oui)
+    return (f" {struct.title}" if struct is not None else "") + f" OUI {oui_text(oui)}"
 
 
 def _path(header: bytes, data: bytes) -> str:
@@ -212,7 +185,7 @@ def _administration(catalog: Catalog, data: bytes, method: int, attr_id: int, pr
     if data[0] != 1 or len(data) < SAFormat.size:
         return ""
     rmpp, head = RMPP(data, 24), SAFormat(data, 0)
-    struct = attribute_struct(catalog, numbers.SA_CLASS, attr_id, method)
+    struct = catalog.attribute(numbers.SA_CLASS, attr_id, method)
     if rmpp.active and rmpp.rmpp_type not in (0, 1):
         return f" RMPP {RMPP_TYPES.get(rmpp.rmpp_type, 'unknown')} segment {rmpp.data1}"
     if method & numbers.RESPONSE_BIT:
@@ -238,24 +211,19 @@ def _records(rmpp: Any, head: SAFormat, method: int) -> str:
 def _components(struct: StructType, data: bytes, mask: int, presenter: Presenter) -> str:
     """The requested components: `SGID=... DGID=...`."""
     chosen = components_set(struct, mask)
-    shown = []
-    for name in chosen[:SHOWN_COMPONENTS]:
-        shown.append(_component(struct(data, 56, len(data)), name, presenter))
-    return " " + " ".join(shown) + (" …" if len(chosen) > SHOWN_COMPONENTS else "")
+    shown = " ".join(_component(struct(data, 56, len(data)), name, presenter) for name in chosen[:SHOWN_COMPONENTS])
+    return f" {shown}" + (" …" if len(chosen) > SHOWN_COMPONENTS else "")
 
 
 def _component(view: Struct, name: str, presenter: Presenter) -> str:
     """One component as label=value, or the name alone if it is not a field."""
-    *outer, last = name.split(".")
-    for step in outer:
-        view = getattr(view, step, None)  # type: ignore[assignment]
-        if not isinstance(view, Struct):
-            return name
-    base, _, index = last.partition("[")
-    field = next((f for f in type(view).fields if f.name == base), None)
-    if field is None:
+    fields = component_fields(type(view), name)
+    if not fields:
         return printable(name)
-    return f"{field.label}={_short(field, view, int(index.rstrip(']') or 0) if index else 0, presenter)}"
+    for outer in fields[:-1]:
+        view = outer.read(view, outer.bit)
+    index = name.partition("[")[2].rstrip("]")
+    return f"{fields[-1].label}={_short(fields[-1], view, int(index or 0), presenter)}"
 
 
 def _short(field: Field[Any], view: Struct, index: int, presenter: Presenter) -> str:

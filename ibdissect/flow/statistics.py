@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.dissect.summary_mad import attribute_name
 from ibdissect.table.connections import Connections
 from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
@@ -73,7 +72,7 @@ class Statistics:
         """A kind of management datagram, as numbers and names."""
         return {
             "mgmt_class": mgmt_class, "class_name": class_name(mgmt_class), "method": method_name(mgmt_class, method),
-            "attribute": attribute, "attribute_name": attribute_name(self.catalog, mgmt_class, attribute, method),
+            "attribute": attribute, "attribute_name": self.catalog.attribute_name(mgmt_class, attribute, method),
         }  # fmt: skip
 
     def _response_times(self) -> list[dict[str, Any]]:

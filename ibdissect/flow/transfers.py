@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.dissect.summary_mad import attribute_name, attribute_struct
 from ibdissect.dissect.tree import Node, fields_of
 from ibdissect.dissect.value import Presenter
 from ibdissect.table.addresses import ends_at
@@ -107,7 +106,7 @@ def records(transfer: Reassembled, catalog: Catalog) -> Iterator[Record]:
     first = transfer.first
     if first.mgmt_class == SA_CLASS and first.method & RESPONSE_BIT and not first.step:
         return  # AttributeOffset 0: the response has no records (IBA 15.2.1.1)
-    struct = attribute_struct(catalog, first.mgmt_class, first.attribute, first.method)
+    struct = catalog.attribute(first.mgmt_class, first.attribute, first.method)
     for number, data, spans in transfer.records():
         fits = struct is not None and len(data) >= struct.size
         yield Record(number, data, spans, struct(data, 0, len(data)) if fits and struct is not None else None)
@@ -116,7 +115,7 @@ def records(transfer: Reassembled, catalog: Catalog) -> Iterator[Record]:
 def headline(transfer: Reassembled, catalog: Catalog) -> str:
     """`SubnAdmGetTableResp(NodeRecord), 22 records in 13 segments, frames 1052-1065`."""
     first, frames = transfer.first, transfer.frames
-    name = attribute_name(catalog, first.mgmt_class, first.attribute, first.method)
+    name = catalog.attribute_name(first.mgmt_class, first.attribute, first.method)
     count = sum(1 for _ in records(transfer, catalog))
     said = [
         f"{method_name(first.mgmt_class, first.method)}({name})",

@@ -10,6 +10,7 @@ from ibdissect.wire.component_mask import components_of, mask_for
 from ibdissect.wire.mad import BASE_VERSION_OPA
 from ibdissect.wire.numbers import GET_TABLE
 from ibdissect.wire.sa import SAFormat, STLSAFormat
+from ibdissect.wire.spec import field_named
 
 from .derive import Layer, layer
 
@@ -43,7 +44,7 @@ def _given(record: Layer, component: str) -> bool:
         if not isinstance(record, Layer):
             return False
     base, _, index = last.partition("[")
-    field = next((field for field in record.declared.fields if field.name == base), None)
+    field = field_named(record.declared, base)
     if field is None:
         return False
     if index:

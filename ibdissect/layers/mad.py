@@ -12,7 +12,7 @@ from scapy.packet import NoPayload, Packet, Padding
 from ibdissect.table.sa_tables import MAD_SIZE, RMPP_END
 from ibdissect.wire import mad, numbers
 from ibdissect.wire.places import Mad, MadFormat, VendorOui
-from ibdissect.wire.spec import Field, Struct
+from ibdissect.wire.spec import Field, Struct, field_named
 
 from .derive import MAKERS, Layer, StructType, layer, make
 from .fields import scapy_field, scapy_fields
@@ -68,8 +68,8 @@ class MadLayer(Layer):
         room = self.room(len(payload))
         version = _version(self.base_version)
         found = attribute_of(self.mgmt_class, self.attribute_id, version, self.method, self.fields.get("oui")) if room else None
-        if found is not None and found[1].size <= room:
-            return layer(found[1])
+        if found is not None and found.size <= room:
+            return layer(found)
         return conf.raw_layer if not room else super().guess_payload_class(payload)
 
     def room(self, size: int) -> int:
@@ -126,8 +126,9 @@ class MadLayer(Layer):
             if self.getfieldval(name) is None:
                 low, high = getattr(mad.MAD, name).span
                 built[low:high] = value.to_bytes(high - low, "big")
-        if isinstance(place, VendorOui) and self.default_fields.get("oui", 0) is None and self.getfieldval("oui") is None:
-            low, high = next(field.span for field in self.declared.fields if field.name == "oui")
+        oui = field_named(self.declared, "oui")
+        if isinstance(place, VendorOui) and oui is not None and self.fields.get("oui") is None and "oui" in self.default_fields:
+            low, high = oui.span
             built[low:high] = place.oui.to_bytes(high - low, "big")
         return bytes(built)
 
@@ -188,7 +189,7 @@ def _late(pkt: Any) -> bool:
 def make_format(struct: type[Struct]) -> type[Layer]:
     """Make the layer of a class-specific MAD format."""
     places = [place for place in struct.carried_by if isinstance(place, MadFormat)]
-    data = next((field for field in struct.fields if field.name == "data"), None)
+    data = field_named(struct, "data")
     first = data.bit // 8 if data is not None else struct.size
     end = None if data is None or data.kind == "rest" else first + data.bits // 8
     early = _early_starts(places)

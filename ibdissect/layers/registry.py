@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from scapy.config import conf
 from scapy.layers.inet import UDP
 from scapy.layers.l2 import Dot1Q, Ether
@@ -53,11 +51,6 @@ def _bind(place: object, struct: StructType) -> None:
         bind_layers(Dot1Q, layer(struct), type=place.ethertype)
 
 
-def _others() -> Iterator[tuple[object, StructType]]:
-    yield from reversed(_own)
-    yield from catalog().others
-
-
 def format_of(mgmt_class: int, base_version: int) -> StructType | None:
     """The class-specific format of a MAD; None if there is only the common header."""
     for place, struct in reversed(_own):
@@ -66,23 +59,19 @@ def format_of(mgmt_class: int, base_version: int) -> StructType | None:
     return next(iter(catalog().formats.get((mgmt_class, base_version), ())), None)
 
 
-def attribute_of(mgmt_class: int, attr_id: int, base_version: int, method: int, oui: int | None) -> tuple[Mad | None, StructType] | None:
-    """The place and structure of an attribute (place None for a vendor's, found by OUI); None if unknown."""
-    own = [(place, struct) for place, struct in reversed(_own) if isinstance(place, Mad)]
-    for place, struct in [*own, *catalog().attributes.get((mgmt_class, attr_id), ())]:
-        if (place.mgmt_class, place.attr_id, place.base_version) == (mgmt_class, attr_id, base_version) and (
-            place.methods is None or method in place.methods
-        ):
-            return place, struct
-    for other, struct in _others():
-        if isinstance(other, VendorOui) and (other.oui, other.mgmt_class) == (oui, mgmt_class) and other.attr_id in (None, attr_id):
-            return None, struct
-    return None
+def attribute_of(mgmt_class: int, attr_id: int, base_version: int, method: int, oui: int | None) -> StructType | None:
+    """The structure of an attribute, or of a vendor's by its OUI; None if unknown."""
+    for place, struct in reversed(_own):
+        if isinstance(place, Mad) and (place.mgmt_class, place.attr_id) == (mgmt_class, attr_id) and place.takes(method, base_version):
+            return struct
+        if isinstance(place, VendorOui) and place.takes(mgmt_class, attr_id, oui):
+            return struct
+    return catalog().attribute(mgmt_class, attr_id, method, base_version) or catalog().of_vendor(mgmt_class, attr_id, oui)
 
 
 def payload_of_qp(qp: int) -> type[Packet]:
     """The layer that a plugin declares for a queue pair; else Raw."""
-    for place, struct in _others():
+    for place, struct in (*reversed(_own), *catalog().others):
         if isinstance(place, DestQP) and place.qp == qp:
             return layer(struct)
     raw: type[Packet] = conf.raw_layer

@@ -27,7 +27,7 @@ def without_keys(table: ChunkTable) -> npt.NDArray[np.uint8]:
     data: npt.NDArray[np.uint8] = table.chunk.data.copy()
     for field in secret_fields(table.catalog):
         at = keys_of(table, field)[1]
-        data[at[:, None] + np.arange((field.bits * field.count + 7) // 8)] = 0
+        data[at[:, None] + np.arange((field.bits + 7) // 8)] = 0
     told = table.once(revealing_rows)
     for field in checksum_fields(table.catalog):
         assert field.owner is not None
@@ -155,8 +155,7 @@ def _needed(catalog: Catalog, mgmt_class: int, attr_id: int, version: int) -> in
     sizes += [form.size for form in catalog.formats.get((mgmt_class, version), ()) if _holds_key(catalog, form)]
     for place, struct in catalog.attributes.get((mgmt_class, attr_id), ()):
         if place.base_version == version and _holds_key(catalog, struct):
-            data_at = place.data_at if place.data_at is not None else catalog.data_at(mgmt_class, version)
-            sizes.append(data_at + struct.size)
+            sizes.append(catalog.start_of(place) + struct.size)
     return max(sizes)
 
 

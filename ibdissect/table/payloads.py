@@ -13,20 +13,18 @@ from ibdissect.wire.encapsulation import SLL, SLL2, UDP, VLAN, Ethernet
 from ibdissect.wire.link import RWH
 from ibdissect.wire.numbers import CM_CLASS
 from ibdissect.wire.places import Behind, CmPayload, CmService, DestQP, Ethertype, Parsed, QKey, SaPiece, UdpPort, VendorOui
-from ibdissect.wire.spec import Field
+from ibdissect.wire.spec import field_named
 from ibdissect.wire.transport import BTH, DETH
 from ibdissect.wire.ulp.ipoib import IPoIB
 
-from .locate import Bool, Int
+from .locate import Bool
+from .occurrences import Occurrences, merged
 from .plugin_calls import guarded
 from .sa_tables import pieces, starts_data
 from .services import ACTIVE, PASSIVE
 
 if TYPE_CHECKING:
     from .table import ChunkTable
-
-Room = tuple[Int, Int, Int]
-"""Rows, starts and ends (int64[k] each) of the bytes that a structure may occupy; the caller checks that it fits."""
 
 MOST_PARSED = 4096
 """How many structures a parsing function may find in one field."""
@@ -35,97 +33,80 @@ VENDOR_OUI_AT = 37
 VENDOR_DATA_AT = 40
 
 
-def _to_qp(table: ChunkTable, place: DestQP) -> Room:
+def _to_qp(table: ChunkTable, place: DestQP) -> Occurrences:
     return _transport(table, table.of_rows(BTH.destqp)[0] == place.qp)
 
 
-def _with_q_key(table: ChunkTable, place: QKey) -> Room:
+def _with_q_key(table: ChunkTable, place: QKey) -> Occurrences:
     values, there = table.of_rows(DETH.q_key)
     return _transport(table, there & (values == place.q_key))
 
 
-def _transport(table: ChunkTable, wanted: Bool) -> Room:
+def _transport(table: ChunkTable, wanted: Bool) -> Occurrences:
     """Payloads of transport packets, except MADs."""
     loc = table.located
     start = loc.at("payload")
     rows = np.flatnonzero(wanted & (start >= 0) & (loc.at("bth") >= 0) & (loc.at("mad") < 0))
-    return rows, start[rows], loc.payload_end[rows]
+    return Occurrences(rows, start[rows], loc.payload_end[rows])
 
 
-def _udp(table: ChunkTable, place: UdpPort) -> Room:
+def _udp(table: ChunkTable, place: UdpPort) -> Occurrences:
     found = table.occurrences(UDP)
     wanted = (table.values(UDP.destination_port) == place.port) | (table.values(UDP.source_port) == place.port)
     rows = found.rows[wanted]
     start = found.at[wanted] + UDP.size
     stop = np.minimum(found.at[wanted] + table.values(UDP.length)[wanted], table.located.end[rows])
-    return rows, start, stop
+    return Occurrences(rows, start, stop)
 
 
-def _ethertype(table: ChunkTable, place: Ethertype) -> Room:
-    rows, starts = [], []
+def _ethertype(table: ChunkTable, place: Ethertype) -> Occurrences:
+    parts = []
     for field in (Ethernet.type, VLAN.type, SLL.type, SLL2.type, RWH.etype, IPoIB.type):
         assert field.owner is not None
-        found = table.occurrences(field.owner)
-        wanted = table.values(field) == place.ethertype
-        rows.append(found.rows[wanted])
-        starts.append(found.at[wanted] + field.owner.size)
-    row, start = np.concatenate(rows), np.concatenate(starts)
-    order = np.lexsort((start, row))
-    row, start = row[order], start[order]
-    payload = table.located.at("payload")[row]
-    stop = np.where((payload >= 0) & (payload <= start), table.located.payload_end[row], table.located.end[row])
-    return row, start, stop
+        found = table.occurrences(field.owner).pick(table.values(field) == place.ethertype)
+        start = found.at + field.owner.size
+        payload = table.located.at("payload")[found.rows]
+        behind = (payload >= 0) & (payload <= start)
+        stop = np.where(behind, table.located.payload_end[found.rows], table.located.end[found.rows])
+        parts.append(Occurrences(found.rows, start, stop))
+    return merged(parts)
 
 
-def _cm(table: ChunkTable, place: CmService) -> Room:
+def _cm(table: ChunkTable, place: CmService) -> Occurrences:
     """Private data of CM messages about a service of the place."""
-    rows, starts, stops = [], [], []
+    parts = []
     for attribute in sorted(place.messages):
         for _, struct in table.catalog.attributes.get((CM_CLASS, attribute), ()):
-            private = _field(struct, "private_data")
-            if private is None:
-                continue
-            found = table.occurrences(struct)
-            wanted = _about(table, place, table.services_of(struct))
-            start = found.at[wanted] + private.bit // 8
-            rows.append(found.rows[wanted])
-            starts.append(start)
-            stops.append(found.stop[wanted] if private.kind == "rest" else start + private.bits // 8)
-    if not rows:
-        empty = np.empty(0, np.int64)
-        return empty, empty, empty
-    row, start, stop = np.concatenate(rows), np.concatenate(starts), np.concatenate(stops)
-    order = np.argsort(row, kind="stable")
-    return row[order], start[order], stop[order]
+            private = field_named(struct, "private_data")
+            if private is not None:
+                found = table.occurrences(struct).pick(_about(table, place, table.services_of(struct)))
+                start = found.at + private.bit // 8
+                parts.append(Occurrences(found.rows, start, found.stop if private.kind == "rest" else start + private.bits // 8))
+    return merged(parts)
 
 
-def _behind(table: ChunkTable, place: Behind) -> Room:
+def _behind(table: ChunkTable, place: Behind) -> Occurrences:
     """The bytes after a header of variable length."""
     field, unit, add = place.length
     assert field.owner is not None
-    found = table.occurrences(field.owner)
-    wanted = np.ones(len(found), np.bool_)
-    for other, values in place.when:
-        wanted &= np.isin(table.values(other), list(values))
-    size = table.values(field)[wanted].astype(np.int64) * unit + add
-    rows, at = found.rows[wanted], found.at[wanted]
-    whole = size >= field.owner.size
-    return rows[whole], (at + size)[whole], table.located.end[rows[whole]]
+    size = table.values(field).astype(np.int64) * unit + add
+    wanted = table.where(field.owner, place.when) & (size >= field.owner.size)
+    found = table.occurrences(field.owner).pick(wanted)
+    return Occurrences(found.rows, found.at + size[wanted], table.located.end[found.rows])
 
 
-def _messages(table: ChunkTable, place: CmPayload) -> Room:
+def _messages(table: ChunkTable, place: CmPayload) -> Occurrences:
     """First packets of messages on connections to a service."""
     rows, services, sides = table.messages()
     wanted = _about(table, place, services)
     if place.toward:
         wanted &= sides == (PASSIVE if place.toward == "passive" else ACTIVE)
     row = rows[wanted]
-    start, stop = table.located.at("payload")[row], table.located.payload_end[row]
-    if place.starts is not None:
-        mask, value = place.starts
-        right = (table.chunk.data[start] & mask) == value
-        row, start, stop = row[right], start[right], stop[right]
-    return row, start, stop
+    found = Occurrences(row, table.located.at("payload")[row], table.located.payload_end[row])
+    if place.starts is None:
+        return found
+    mask, value = place.starts
+    return found.pick((table.chunk.data[found.at] & mask) == value)
 
 
 def _about(table: ChunkTable, place: CmService | CmPayload, services: npt.NDArray[np.uint64]) -> Bool:
@@ -138,31 +119,23 @@ def _about(table: ChunkTable, place: CmService | CmPayload, services: npt.NDArra
     return np.asarray(same & known_service, np.bool_)
 
 
-def parsed(table: ChunkTable, struct: StructType, place: Parsed) -> Room:
+def parsed(table: ChunkTable, struct: StructType, place: Parsed) -> Occurrences:
     """Where a plugin function finds a structure in the bytes of a field; results that do not fit are dropped."""
     owner = place.field.owner
     assert owner is not None
-    outer = table.occurrences(owner)
+    outer = table.occurrences(owner).pick(table.where(owner, place.when))
     low, size = 0 if place.whole else place.field.bit // 8, place.field.bits // 8
     found: list[tuple[int, int, int]] = []
-    keep = np.ones(len(outer), np.bool_)
-    for field, values in place.when:
-        keep &= np.isin(table.values(field), list(values))
-    for row, at, end in zip(outer.rows[keep].tolist(), outer.at[keep].tolist(), outer.stop[keep].tolist(), strict=True):
+    for row, at, end in zip(outer.rows.tolist(), outer.at.tolist(), outer.stop.tolist(), strict=True):
         begin = at + low
         stop = end if place.field.kind == "rest" else begin + size
         data = table.chunk.data[begin:stop].tobytes()
         spans = [span if isinstance(span, tuple) else (span, span + struct.size) for span in guarded(place.find, data, limit=MOST_PARSED)]
         found += sorted((row, begin + a, begin + b) for a, b in spans if a >= 0 and a + struct.size <= b <= len(data))
-    columns = np.array(found, np.int64).reshape(-1, 3).T
-    return columns[0], columns[1], columns[2]
+    return Occurrences(*np.array(found, np.int64).reshape(-1, 3).T)
 
 
-def _field(struct: StructType, name: str) -> Field[object] | None:
-    return next((field for field in struct.fields if field.name == name), None)
-
-
-def _vendor(table: ChunkTable, place: VendorOui) -> Room:
+def _vendor(table: ChunkTable, place: VendorOui) -> Occurrences:
     """Data of vendor MADs with the place's OUI."""
     parts = [
         rows
@@ -179,17 +152,11 @@ def _vendor(table: ChunkTable, place: VendorOui) -> Room:
     oui |= data[mad + VENDOR_OUI_AT + 2]
     same = oui == place.oui
     same &= starts_data(table, row)
-    return row[same], mad[same] + VENDOR_DATA_AT, stop[same]
+    return Occurrences(row, mad + VENDOR_DATA_AT, stop).pick(same)
 
 
-def _cut_record(table: ChunkTable, _place: SaPiece) -> Room:
-    """Pieces of SA records that are not whole in their frame."""
-    runs = pieces(table)
-    return runs.rows, runs.at, runs.stop
-
-
-FINDERS: dict[type, Callable[[ChunkTable, Any], Room]] = {
-    Behind: _behind, CmPayload: _messages, CmService: _cm, DestQP: _to_qp, Ethertype: _ethertype, QKey: _with_q_key, SaPiece: _cut_record,
+FINDERS: dict[type, Callable[[ChunkTable, Any], Occurrences]] = {
+    Behind: _behind, CmPayload: _messages, CmService: _cm, DestQP: _to_qp, Ethertype: _ethertype, QKey: _with_q_key, SaPiece: pieces,
     UdpPort: _udp, VendorOui: _vendor,
 }  # fmt: skip
 """The function that finds the bytes for each kind of place."""

@@ -15,9 +15,10 @@ from ibdissect.capture.scattered import u16
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA
 from ibdissect.wire.numbers import DATA, DM_CLASS, LAST_SEGMENT, NO_DATA, RESPONSE_BIT, SA_CLASS, TABLE_RESPONSES
-from ibdissect.wire.places import Mad
+from ibdissect.wire.places import Mad, SaPiece
 
 from .locate import Bool, Int
+from .occurrences import Occurrences, merged
 from .unread import ASKING, unread
 
 if TYPE_CHECKING:
@@ -28,14 +29,6 @@ MAD_SIZE = {BASE_VERSION_IB: 256, BASE_VERSION_OPA: 2048}
 RMPP_END, HEADERS = 36, 46
 """Offsets of the end of the RMPP header, and of the end of AttributeOffset."""
 NONE = 0
-
-
-class Runs(Record, frozen=True, eq=False):
-    """Ranges of bytes in rows: int64[k] each."""
-
-    rows: Int
-    at: Int
-    stop: Int
 
 
 class _Segments(Record, frozen=True, eq=False):
@@ -52,7 +45,7 @@ class _Segments(Record, frozen=True, eq=False):
     """Bytes from `start` to the first record that starts in this segment; negative if there is no record at all."""
 
 
-def records(table: ChunkTable, rows: Int, place: Mad, data_at: int, struct: StructType) -> Runs:
+def records(table: ChunkTable, rows: Int, place: Mad, data_at: int, struct: StructType) -> Occurrences:
     """All records of a structure that are whole in their frame. `rows`: MADs of the place's class and attribute."""
     seg = _segments(table, rows, place, data_at, struct.size)
     fitting = seg.stop - seg.start - seg.phase - struct.size
@@ -65,10 +58,10 @@ def records(table: ChunkTable, rows: Int, place: Mad, data_at: int, struct: Stru
     stop = at + struct.size
     if struct.fields[-1].kind == "rest":
         stop = np.where(several[index], np.minimum(at + seg.step[index], seg.stop[index]), seg.stop[index])
-    return Runs(seg.rows[index], at, stop)
+    return Occurrences(seg.rows[index], at, stop)
 
 
-def pieces(table: ChunkTable) -> Runs:
+def pieces(table: ChunkTable, _place: SaPiece | None = None) -> Occurrences:
     """Byte ranges of records that are only partly in their frame, in frame order."""
     found = []
     for (mgmt_class, attr_id), candidates in table.catalog.attributes.items():
@@ -76,18 +69,12 @@ def pieces(table: ChunkTable) -> Runs:
             rows = table.attributes().get((mgmt_class, attr_id))
             if rows is None or mgmt_class != SA_CLASS:
                 continue
-            data_at = place.data_at if place.data_at is not None else table.catalog.data_at(mgmt_class, place.base_version)
-            seg = _segments(table, of_methods(table, rows, place), place, data_at, struct.size)
+            seg = _segments(table, of_methods(table, rows, place), place, table.catalog.start_of(place), struct.size)
             found += _of_segments(seg, struct.size)
-    if not found:
-        empty = np.empty(0, np.int64)
-        return Runs(empty, empty, empty)
-    rows, at, stop = (np.concatenate([getattr(run, name) for run in found]) for name in ("rows", "at", "stop"))
-    order = np.argsort(at, kind="stable")
-    return Runs(rows[order], at[order], stop[order])
+    return merged(found)
 
 
-def _of_segments(seg: _Segments, size: int) -> list[Runs]:
+def _of_segments(seg: _Segments, size: int) -> list[Occurrences]:
     cut = (seg.step > 0) & (seg.phase >= 0)
     first = np.minimum(seg.start + seg.phase, seg.stop)
     # A record may be shorter than the step: then the bytes before the first record may be padding only.
@@ -95,7 +82,7 @@ def _of_segments(seg: _Segments, size: int) -> list[Runs]:
     whole = np.maximum((seg.stop - first - size) // np.maximum(seg.step, 1) + 1, 0)
     behind = first + whole * seg.step
     tail = cut & (behind < seg.stop)
-    return [Runs(seg.rows[head], seg.start[head], first[head]), Runs(seg.rows[tail], behind[tail], seg.stop[tail])]
+    return [Occurrences(seg.rows[head], seg.start[head], first[head]), Occurrences(seg.rows[tail], behind[tail], seg.stop[tail])]
 
 
 def of_methods(table: ChunkTable, rows: Int, place: Mad) -> Int:

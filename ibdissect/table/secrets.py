@@ -36,13 +36,8 @@ def secret_fields(catalog: Catalog) -> tuple[Field[Any], ...]:
 
 def keys_of(table: ChunkTable, field: Field[Any]) -> tuple[Int, Int, npt.NDArray[Any], Bool]:
     """Every value of a key field in a chunk: its row, first byte, value (uint8[k, bytes] if it is wide), and whether it must be masked."""
-    assert field.owner is not None
-    found, values = table.occurrences(field.owner), table.values(field)
-    rows, at = found.rows, found.at + field.bit // 8
-    if field.when is not None:
-        keep = np.isin(table.values(field.when[0]), list(field.when[1]))
-        rows, at, values = rows[keep], at[keep], values[keep]
-    return rows, at, values, must_mask(field, values)
+    found = table.column(field)
+    return found.rows, found.at, found.values, must_mask(field, found.values)
 
 
 def must_mask(field: Field[Any], values: npt.NDArray[Any]) -> Bool:

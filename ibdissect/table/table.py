@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,13 +18,14 @@ from ibdissect.wire.catalog import builtin as builtin_catalog
 from ibdissect.wire.column import ComputedField
 from ibdissect.wire.mad import BASE_VERSION_OPA, MAD, RMPP_CLASSES
 from ibdissect.wire.places import Inside, Mad, MadFormat, Parsed
-from ibdissect.wire.spec import BYTE_KINDS, Field, Struct
+from ibdissect.wire.spec import BYTE_KINDS, Field, Struct, field_named
 
 from . import sa_tables
 from .bits import extract
 from .computed import values_of
 from .first_bytes import Place, tight
 from .locate import EXTENDED_AT, EXTENDED_STRUCTS, Bool, Int, Located, locate
+from .occurrences import NONE, Occurrences, merged
 from .payloads import FINDERS, parsed
 from .services import Services
 
@@ -57,25 +58,13 @@ NO_NUMBERS = BYTE_KINDS | {"hole", "nested"}
 """Kinds of fields whose values are bytes."""
 
 
-class Occurrences(Record, frozen=True, eq=False):
-    """Where a structure occurs in a chunk, in frame order; a row may contain it several times."""
-
-    rows: Int
-    """Row of the chunk, int64[k], never decreasing."""
-    at: Int
-    """Where the structure starts in `chunk.data`, int64[k]."""
-    stop: Int
-    """End of the bytes available to the structure, int64[k]."""
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-
 class Column(Record, frozen=True, eq=False):
     """The values of one field: one per occurrence, or per entry of a repeated field."""
 
     rows: Int
     """Row of the chunk, int64[k]."""
+    at: Int
+    """First byte of each value in the chunk's data, int64[k]."""
     values: npt.NDArray[Any]
     """Integers (uint8...uint64, bool for flags), or uint8[k, bytes] for byte fields."""
 
@@ -122,7 +111,7 @@ class ChunkTable:
         """The service of each occurrence of a CM message, uint64[k]; 0 if its request was not seen."""
         known = self._service_of.get(struct)
         if known is None:
-            named = next((field for field in struct.fields if field.name == "service_id"), None)
+            named = field_named(struct, "service_id")
             if named is not None:
                 known = self.values(named).astype(np.uint64)
             else:
@@ -149,12 +138,12 @@ class ChunkTable:
 
     def _find(self, struct: StructType) -> Occurrences:
         if struct in HEADERS:
-            return _merge([self._header(struct, name) for name in HEADERS[struct]])
+            return merged([self._header(struct, name) for name in HEADERS[struct]])
         if struct in EXTENDED_STRUCTS:
             return self._extended(struct)
         parts = [self.placed(struct, place) for place in struct.carried_by]
         parts += [self._nested(struct, field) for field in self.catalog.nesting.get(struct, ())]
-        return _merge(parts)
+        return merged(parts)
 
     def placed(self, struct: StructType, place: object) -> Occurrences:
         """The occurrences of a structure at one of its places; none for a place that is not searched."""
@@ -165,19 +154,15 @@ class ChunkTable:
         if isinstance(place, Inside):
             return self._inside(struct, place)
         if isinstance(place, Parsed):
-            rows, at, stop = parsed(self, struct, place)
-            return Occurrences(rows, at, stop)
+            return parsed(self, struct, place)
         find = FINDERS.get(type(place))
-        if find is None:
-            return _NONE
-        rows, at, stop = find(self, place)
-        good = at + struct.size <= stop
-        return Occurrences(rows[good], at[good], stop[good])
+        found = find(self, place) if find is not None else NONE
+        return found.pick(found.at + struct.size <= found.stop)
 
     def _header(self, struct: StructType, name: str) -> Occurrences:
         start = self.located.start.get(name)
         if start is None:
-            return _NONE
+            return NONE
         rows = np.flatnonzero(start >= 0)
         at = start if len(rows) == len(start) else start[rows]
         if name in ("payload", "mad"):
@@ -188,7 +173,7 @@ class ChunkTable:
         loc = self.located
         bth = loc.start.get("bth")
         if bth is None:
-            return _NONE
+            return NONE
         delta = EXTENDED_AT[EXTENDED_STRUCTS[struct]]
         rows = np.flatnonzero(looked_up(loc.opcode, delta >= 0))
         at = bth[rows]
@@ -198,7 +183,8 @@ class ChunkTable:
             rows, stop = rows[good], stop[good]
         return Occurrences(rows, stop - struct.size, stop)
 
-    def _mads(self) -> dict[tuple[int, int], Int]:
+    def attributes(self) -> dict[tuple[int, int], Int]:
+        """Rows of the chunk by management class and attribute id of their MAD."""
         if self._groups is None:
             self._groups = {}
             mad = self.located.start.get("mad")
@@ -210,26 +196,21 @@ class ChunkTable:
                     self._groups[value >> 16, value & 0xFFFF] = rows[index]
         return self._groups
 
-    def attributes(self) -> dict[tuple[int, int], Int]:
-        """Rows of the chunk by management class and attribute id of their MAD."""
-        return self._mads()
-
     def _format(self, struct: StructType, place: MadFormat) -> Occurrences:
         parts = []
-        for (mgmt_class, attr_id), rows in self._mads().items():
+        for (mgmt_class, attr_id), rows in self.attributes().items():
             if mgmt_class in place.classes and not (place.unclaimed and (mgmt_class, attr_id) in self.catalog.attributes):
                 parts.append(self._fitting(rows, self.located.at("mad")[rows], struct, place.base_version))
-        return _merge(parts)
+        return merged(parts)
 
     def _attribute(self, struct: StructType, place: Mad) -> Occurrences:
-        rows = self._mads().get((place.mgmt_class, place.attr_id))
+        rows = self.attributes().get((place.mgmt_class, place.attr_id))
         if rows is None:
-            return _NONE
+            return NONE
         rows = sa_tables.of_methods(self, rows, place)
-        data = place.data_at if place.data_at is not None else self.catalog.data_at(place.mgmt_class, place.base_version)
+        data = self.catalog.start_of(place)
         if place.mgmt_class in RMPP_CLASSES:
-            runs = sa_tables.records(self, rows, place, data, struct)
-            return Occurrences(runs.rows, runs.at, runs.stop)
+            return sa_tables.records(self, rows, place, data, struct)
         return self._fitting(rows, self.located.at("mad")[rows] + data, struct, place.base_version)
 
     def _fitting(self, rows: Int, at: Int, struct: StructType, base_version: int) -> Occurrences:
@@ -242,19 +223,17 @@ class ChunkTable:
     def _inside(self, struct: StructType, place: Inside) -> Occurrences:
         owner = place.field.owner
         assert owner is not None
-        outer = self.occurrences(owner)
-        keep = np.ones(len(outer), np.bool_)
-        for field, values in place.when:
-            keep &= np.isin(self.values(field), list(values))
-        at = outer.at[keep] + place.field.bit // 8
-        stop = outer.stop[keep] if place.field.kind == "rest" else at + place.field.bits // 8
+        keep = self.where(owner, place.when)
+        outer = self.occurrences(owner).pick(keep)
+        at = outer.at + place.field.bit // 8
+        stop = outer.stop if place.field.kind == "rest" else at + place.field.bits // 8
         good = at + struct.size <= stop
         if place.skip is not None:
             field, unit, add = place.skip
             skipped = self.values(field)[keep].astype(np.int64) * unit + add
             at = at + skipped
             good = (skipped >= 0) & (at + struct.size <= stop)
-        return Occurrences(outer.rows[keep][good], at[good], stop[good])
+        return Occurrences(outer.rows, at, stop).pick(good)
 
     def _nested(self, struct: StructType, field: Field[Any]) -> Occurrences:
         assert field.owner is not None
@@ -282,7 +261,10 @@ class ChunkTable:
         return self._places[struct]
 
     def values(self, field: Field[Any]) -> npt.NDArray[Any]:
-        """A field in every occurrence of its structure: integers[k] or [k, count], uint8[k, bytes] for byte fields; read-only."""
+        """A field in every occurrence of its structure: integers[k] or [k, count], uint8[k, bytes] for byte fields; read-only.
+
+        Numbers of more than 64 bits are Python integers.
+        """
         found = self._values.get(field)
         if found is None:
             found = self._values[field] = self._extracted(field)
@@ -301,6 +283,11 @@ class ChunkTable:
         rows = self.matrix(field.owner)
         if field.kind in NO_NUMBERS:
             return rows[:, field.bit // 8 : field.bit // 8 + field.bits * field.count // 8]
+        if field.bits > 64:
+            (low, high), (shift, mask) = field.span, field.shift_mask
+            wide = np.empty(len(rows), object)
+            wide[:] = [int.from_bytes(row.tobytes(), "big") >> shift & mask for row in rows[:, low:high]]
+            return wide
         if field.count == 1:
             value = extract(rows, field.bit, field.bits)
         else:
@@ -309,17 +296,26 @@ class ChunkTable:
             value = value.byteswap()
         return value.astype(np.bool_) if field.kind == "flag" else value
 
+    def where(self, struct: StructType, conditions: Iterable[tuple[Field[Any], Collection[int]]]) -> Bool:
+        """Occurrences of a structure whose fields have one of these values each, bool[k]."""
+        found = np.ones(len(self.occurrences(struct)), np.bool_)
+        for field, values in conditions:
+            found &= np.isin(self.values(field), list(values))
+        return found
+
     def column(self, field: Field[Any]) -> Column:
-        """All values of a field with their rows; a repeated field has one row per entry. Honours the field's `when`."""
+        """All values of a field with their places; a repeated field has one row per entry. Honours the field's `when`."""
         assert field.owner is not None
-        rows, values = self.occurrences(field.owner).rows, self.values(field)
+        found, values = self.occurrences(field.owner), self.values(field)
+        rows, at = found.rows, found.at + field.bit // 8
         if field.when is not None:
-            keep = np.isin(self.values(field.when[0]), list(field.when[1]))
-            rows, values = rows[keep], values[keep]
+            keep = self.where(field.owner, (field.when,))
+            rows, at, values = rows[keep], at[keep], values[keep]
         if field.count > 1:
-            rows = np.repeat(rows, field.count)
+            starts = np.array([(bit - field.bit) // 8 for bit in field.entries()], np.int64)
+            rows, at = np.repeat(rows, field.count), (at[:, None] + starts).ravel()
             values = values.reshape(len(rows), -1) if field.kind in BYTE_KINDS else values.ravel()
-        return Column(rows, values)
+        return Column(rows, at, values)
 
     def of_rows(self, field: Field[Any]) -> tuple[npt.NDArray[Any], Bool]:
         """A field of the first occurrence in each row: values[n] (0 if absent) and presence bool[n]."""
@@ -384,19 +380,3 @@ class ChunkTable:
         if start < base:  # the ERF header precedes the frame
             return struct(self.chunk.data[start : start + struct.size].tobytes(), 0)
         return struct(self.chunk.frame_bytes(row), start - base, int(found.stop[i]) - base)
-
-
-_EMPTY = np.empty(0, np.int64)
-_NONE = Occurrences(_EMPTY, _EMPTY, _EMPTY)
-
-
-def _merge(parts: list[Occurrences]) -> Occurrences:
-    parts = [part for part in parts if len(part)]
-    if not parts:
-        return _NONE
-    if len(parts) == 1:
-        return parts[0]
-    rows = np.concatenate([part.rows for part in parts])
-    at = np.concatenate([part.at for part in parts])
-    order = np.lexsort((at, rows))
-    return Occurrences(rows[order], at[order], np.concatenate([part.stop for part in parts])[order])

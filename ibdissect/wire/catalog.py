@@ -14,8 +14,10 @@ from ibdissect import wire
 from ibdissect.errors import PluginError, defined_in
 
 from .column import ComputedField
-from .places import Inside, Mad, MadFormat, Place
-from .spec import INT_KINDS, Field, Struct
+from .mad import COMMON_ATTRIBUTES, MAD
+from .numbers import SMP_CLASSES
+from .places import Inside, Mad, MadFormat, Place, VendorOui
+from .spec import INT_KINDS, Field, Struct, field_named
 
 StructType = type[Struct]
 
@@ -81,11 +83,29 @@ class Catalog:
 
     def data_at(self, mgmt_class: int, base_version: int) -> int:
         """Offset of the attribute in a MAD of a class: the `data` field of the class format, else the end of the common header."""
-        for struct in self.formats.get((mgmt_class, base_version), ()):
-            for field in struct.fields:
-                if field.name == "data":
-                    return field.bit // 8
-        return 24
+        found = (field_named(struct, "data") for struct in self.formats.get((mgmt_class, base_version), ()))
+        return next((field.bit // 8 for field in found if field is not None), MAD.size)
+
+    def start_of(self, place: Mad) -> int:
+        """Offset of an attribute in its MAD."""
+        return place.data_at if place.data_at is not None else self.data_at(place.mgmt_class, place.base_version)
+
+    def attribute(self, mgmt_class: int, attr_id: int, method: int, base_version: int = 1) -> StructType | None:
+        """The structure of an attribute; None if none is declared."""
+        found = self.attributes.get((mgmt_class, attr_id), ())
+        return next((struct for place, struct in found if place.takes(method, base_version)), None)
+
+    def attribute_name(self, mgmt_class: int, attr_id: int, method: int, base_version: int = 1) -> str:
+        """The name of an attribute, or its number if unknown."""
+        struct = self.attribute(mgmt_class, attr_id, method, base_version)
+        if struct is not None:
+            return struct.title
+        common = {} if mgmt_class in SMP_CLASSES else COMMON_ATTRIBUTES
+        return common.get(attr_id, f"Attribute 0x{attr_id:04x}")
+
+    def of_vendor(self, mgmt_class: int, attr_id: int, oui: int | None) -> StructType | None:
+        """The structure in the data of a vendor-class MAD; None if none is declared."""
+        return next((s for place, s in self.others if isinstance(place, VendorOui) and place.takes(mgmt_class, attr_id, oui)), None)
 
     def fields(self, name: str) -> tuple[Field[Any], ...]:
         """All fields with a filter name, `infiniband.` optional; empty if there is none."""

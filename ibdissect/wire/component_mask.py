@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from .spec import Struct
+from .spec import Field, Struct, field_named
 
 
 def components_of(record: type[Struct]) -> tuple[str, ...]:
@@ -23,6 +24,18 @@ def components_set(record: type[Struct], mask: int) -> list[str]:
         if mask >> number & 1:
             chosen.append((known[number] if number < len(known) else "") or f"bit {number}")
     return chosen
+
+
+def component_fields(record: type[Struct], name: str) -> list[Field[Any]]:
+    """The fields that lead to a component, outermost first; none if there is no such field."""
+    found: list[Field[Any]] = []
+    for step in name.partition("[")[0].split("."):
+        field = field_named(record, step)
+        if field is None:
+            return []
+        found.append(field)
+        record = field.of or Struct
+    return found
 
 
 def mask_for(record: type[Struct], names: Iterable[str]) -> int:

@@ -50,6 +50,10 @@ class Mad(Place, Record, frozen=True):
     data_at: int | None = None
     """Offset of the attribute in the MAD, if it differs from the class format (CongestionLog: 32)."""
 
+    def takes(self, method: int, base_version: int) -> bool:
+        """Whether the attribute is in MADs with this method."""
+        return base_version == self.base_version and (self.methods is None or method in self.methods)
+
 
 class Inside(Place, Record, frozen=True):
     """In the bytes of a field of another structure, if all conditions ((field, values), ...) hold."""
@@ -98,6 +102,10 @@ class VendorOui(Place, Record, frozen=True):
     oui: int
     mgmt_class: int
     attr_id: int | None = None
+
+    def takes(self, mgmt_class: int, attr_id: int, oui: int | None) -> bool:
+        """Whether it is in MADs of this class and vendor."""
+        return (self.oui, self.mgmt_class) == (oui, mgmt_class) and self.attr_id in (None, attr_id)
 
 
 class UdpPort(Place, Record, frozen=True):

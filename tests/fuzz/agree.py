@@ -86,7 +86,8 @@ def column_of(table: ChunkTable, one: Field[Any]) -> Column:
         return table.column(one)
     assert one.owner is not None and one.count == 1 and one.when is None
     low, high = one.span
-    return Column(table.occurrences(one.owner).rows, table.matrix(one.owner)[:, low:high])
+    found = table.occurrences(one.owner)
+    return Column(found.rows, found.at + low, table.matrix(one.owner)[:, low:high])
 
 
 class Views:

@@ -12,7 +12,6 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import Screen
 from textual.widgets import Static
 
-from ibdissect.dissect.summary_mad import attribute_name
 from ibdissect.flow.exchanges import FASTEST, OCTAVES, Exchange, Kind
 from ibdissect.study.background import Snapshot
 from ibdissect.study.conversations import Conversation
@@ -104,7 +103,7 @@ def response_times(kinds: list[tuple[Kind, Exchange]], catalog: Catalog) -> Plai
     """Percentiles by management class and attribute."""
     rows = []
     for (mgmt_class, method, attribute), exchange in kinds[:MOST]:
-        name = f"{method_name(mgmt_class, method)}({attribute_name(catalog, mgmt_class, attribute, method)})"
+        name = f"{method_name(mgmt_class, method)}({catalog.attribute_name(mgmt_class, attribute, method)})"
         row = {"class": exchange.kind, "name": name, "answered": number(exchange.answered)}
         row |= {key: number(value) for key, value in (("none", exchange.unanswered), ("retries", exchange.retries)) if value}
         if exchange.times.count:
