@@ -1,19 +1,26 @@
-"""Which processes work for a command: `--jobs`, or a Dask cluster named with `--engine`?"""
+"""Which processes work for a command on many captures: `--jobs`, or a Dask cluster named with `--engine`? What became of each?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import click
+from msgspec import Struct as Record
 
-from ibdissect.capture.sets import Unit
-from ibdissect.errors import ConfigError
-from ibdissect.session.spread import Engine
+from ibdissect.capture.remote import shown
+from ibdissect.capture.sets import Unit, files_of
+from ibdissect.errors import ConfigError, IbdissectError
+from ibdissect.session.check import Stop
+from ibdissect.session.reading import Progress
+from ibdissect.session.spread import Engine, Stopped, spread
 
-from .common import Common
+from .common import Common, progress_bar, say
+from .interrupted import INTERRUPTED, Interruptions
+
+T = TypeVar("T")
 
 engine_option = click.option(
     "--engine",
@@ -46,3 +53,66 @@ def chosen_engine(name: str | None, jobs: int | None, files: Sequence[Unit], com
     with Dask(name, workers=jobs, plugins=common.plugin_names) as cluster:
         common.tell(f"dashboard: {cluster.dashboard}")
         yield cluster.pool
+
+
+class Outcome(Record, Generic[T]):
+    """What became of one capture among several."""
+
+    name: str
+    result: T | None = None
+    frames: int = 0
+    notes: Sequence[str] = ()
+    error: str | None = None
+
+
+class Work(Protocol[T]):
+    """What is done with a capture. Must be picklable; raises IbdissectError, and Stopped if `stop` says so."""
+
+    def __call__(self, unit: Unit, *, stop: Stop | None = None, progress: Progress | None = None) -> Outcome[T]: ...
+
+
+class EachCapture(Generic[T]):
+    """The outcomes of work on several captures, in their order, as they come. Prints errors and notes."""
+
+    def __init__(self, units: Sequence[Unit], work: Work[T], jobs: int | None, engine: str | None, common: Common) -> None:
+        self.units, self.work, self.jobs, self.engine, self.common = units, partial(_attempt, work), jobs, engine, common
+        self.status = 0
+        """Afterwards the exit status: 2 if a capture could not be read, 130 after Ctrl+C."""
+
+    def __iter__(self) -> Iterator[Outcome[T]]:
+        with chosen_engine(self.engine, self.jobs, self.units, self.common) as made, Interruptions() as asked:
+            names = [file for unit in self.units for file in files_of(unit)] if made is None else list(map(str, self.units))
+            with progress_bar(names, quiet=self.common.quiet, by_capture=made is not None) as progress:
+                outcomes: Iterator[Outcome[T]]
+                if made is None:
+                    outcomes = (self.work(unit, stop=asked.stop, progress=progress) for unit in self.units)
+                else:
+                    outcomes = spread(self.units, made(self.work), _died, asked.stop)
+                for done, outcome in enumerate(outcomes, 1):
+                    if made is None and asked.stop():
+                        break
+                    if made is not None and progress is not None:
+                        progress(outcome.frames, done)
+                    for note in outcome.notes:
+                        self.common.tell(note)
+                    if outcome.error is None:
+                        yield outcome
+                    else:
+                        self.status = 2
+                        say(f"error: {outcome.error}")
+            if asked.stop():
+                self.status = INTERRUPTED
+
+
+def _attempt(work: Work[T], unit: Unit, *, stop: Stop | None = None, progress: Progress | None = None) -> Outcome[T]:
+    try:
+        return work(unit, stop=stop, progress=progress)
+    except IbdissectError as error:
+        return Outcome(shown(str(unit)), error=str(error))
+    except Stopped:
+        return Outcome(shown(str(unit)))
+
+
+def _died(unit: Unit) -> Outcome[Any]:
+    name = shown(str(unit))
+    return Outcome(name, error=f"{name}: the process that worked on it died")

@@ -5,12 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import IO
 
 import click
+from msgspec import Struct as Record
+from msgspec.structs import replace
 
 from ibdissect.capture.sets import Unit, files_of, sets_of
-from ibdissect.cli.common import Common, common_options, progress_bar, say
+from ibdissect.cli.common import Common, common_options, damage_text, progress_bar, say
+from ibdissect.cli.engines import EachCapture, Outcome, engine_option, jobs_option
 from ibdissect.cli.output import (
     FRAME_ENDINGS,
     captures_of,
@@ -25,7 +29,10 @@ from ibdissect.cli.output import (
     source_of,
     to_option,
 )
-from ibdissect.errors import CaptureError, ConfigError
+from ibdissect.errors import ConfigError
+from ibdissect.session.check import Stop
+from ibdissect.session.reading import Progress
+from ibdissect.session.spread import Stopped
 
 TABLE_ENDINGS = (".parquet", ".arrow", ".feather", ".csv", ".jsonl", ".ndjson")
 FORMATS = ("parquet", "arrow", "csv", "jsonl", "pcap", "pcapng")
@@ -43,11 +50,13 @@ FORMATS = ("parquet", "arrow", "csv", "jsonl", "pcap", "pcapng")
 @click.option(
     "--partition-by", metavar="KEYS", help="Add the frames of all captures to a Parquet dataset in the folder FILE: capture,hour (or day)."
 )
+@jobs_option
+@engine_option
 @max_findings_option
 @common_options
 def command(
     captures: tuple[str, ...], as_set: bool, target: str, format_: str | None, names: tuple[str, ...], first: bool, findings: bool,
-    messages: bool, partition_by: str | None, max_findings: int, common: Common,
+    messages: bool, partition_by: str | None, jobs: int | None, engine: str | None, max_findings: int, common: Common,
 ) -> int:  # fmt: skip
     """Write CAPTURE as a table (.parquet .arrow .feather .csv .jsonl) or its frames as a capture (.pcap .pcapng).
 
@@ -58,7 +67,10 @@ def command(
     if partition_by is not None:
         if findings or messages or format_ not in (None, "parquet"):
             raise ConfigError("--partition-by", partition_by, "is for the columns of frames, as Parquet")
-        return _partitioned(sets_of(set_files(captures)) if as_set else captures_of(captures), target, partition_by, names, first, common)
+        units = sets_of(set_files(captures)) if as_set else captures_of(captures)
+        return _partitioned(units, _RowsOf(target, tuple(partition_by.split(",")), names, first), jobs, engine, common)
+    if jobs is not None or engine is not None:
+        raise ConfigError("--engine" if engine else "--jobs", engine or str(jobs), "is for --partition-by, which takes many captures")
     given = format_ or ("csv" if target == "-" else None)
     ending = f".{given}" if given else ending_of(target, (*TABLE_ENDINGS, *FRAME_ENDINGS))
     if ending in FRAME_ENDINGS and (names or findings or messages or first):
@@ -127,36 +139,55 @@ def command(
     return 0
 
 
-def _partitioned(units: Sequence[Unit], folder: str, by: str, names: tuple[str, ...], first: bool, common: Common) -> int:
-    """Add the frames of captures to a dataset, capture by capture; the status is 2 if one could not be read."""
+def _partitioned(units: Sequence[Unit], rows: _RowsOf, jobs: int | None, engine: str | None, common: Common) -> int:
+    """Add the frames of captures to a dataset, each when all of it was read."""
     require_extra("pyarrow")
+    from ibdissect.export.partitions import KEYS, unfinished_files
+
+    if not set(rows.keys) <= KEYS.keys() or len(set(rows.keys)) < len(rows.keys):
+        hint = f"name some of {', '.join(KEYS)}, each once"
+        raise ConfigError("--partition-by", ",".join(rows.keys), "is no list of partitions", hint=hint)
+    written = masked = 0
+    quiet = replace(common, quiet=True, plugins=common.plugin_names)
+    with unfinished_files(rows.folder) as private:
+        each = EachCapture(units, partial(_added, rows=rows, private=private, common=quiet), jobs, engine, common)
+        for outcome in each:
+            written, masked = written + outcome.frames, masked + (outcome.result or 0)
+    if masked:
+        say(f"note: {masked} keys are left out; --show-keys writes them")
+    common.tell(f"{written} frames written to {rows.folder}")
+    return each.status
+
+
+class _RowsOf(Record):
+    """Which columns of captures go into the partitions of which folder."""
+
+    folder: str
+    keys: tuple[str, ...]
+    names: tuple[str, ...]
+    first: bool
+
+
+def _added(
+    unit: Unit, *, rows: _RowsOf, private: str, common: Common, stop: Stop | None = None, progress: Progress | None = None
+) -> Outcome[int]:  # fmt: skip
+    """Add the frames of a capture to the dataset; the result is the number of keys left out."""
     from ibdissect.export.frames import selected
-    from ibdissect.export.partitions import KEYS, Partitions
+    from ibdissect.export.partitions import Partitions
     from ibdissect.session.arrow import ArrowColumns
     from ibdissect.session.columns import DEFAULT
     from ibdissect.session.rows import named_columns
 
-    keys = tuple(by.split(","))
-    if not set(keys) <= KEYS.keys() or len(set(keys)) < len(keys):
-        raise ConfigError("--partition-by", by, "is no list of partitions", hint=f"name some of {', '.join(KEYS)}, each once")
-    failed = masked = rows_written = 0
-    for unit in units:
-        try:
-            with opened_capture(unit, common) as opened, progress_bar(files_of(unit), quiet=common.quiet) as progress:
-                wanted = named_columns(opened.catalog, names or DEFAULT, first=first)
-                columns = ArrowColumns(opened.catalog, wanted, opened.presenter(), opened.state(column.name for column in wanted))
-                chosen = selected(opened, shown_of(opened, common), number_keys=columns.numbers_keys, progress=progress)
-                with Partitions(folder, keys, columns.schema, unit) as dataset:
-                    for table, rows in chosen:
-                        dataset.add(columns.batch(table, rows), table.chunk.time_ns[rows])
-                rows_written, masked = rows_written + dataset.rows, masked + columns.masked
-        except CaptureError as error:
-            say(f"error: {error}")
-            failed = 2
-    if masked:
-        say(f"note: {masked} keys are left out; --show-keys writes them")
-    common.tell(f"{rows_written} frames written to {folder}")
-    return failed
+    with opened_capture(unit, common) as opened:
+        wanted = named_columns(opened.catalog, rows.names or DEFAULT, first=rows.first)
+        columns = ArrowColumns(opened.catalog, wanted, opened.presenter(), opened.state(column.name for column in wanted))
+        chosen = selected(opened, shown_of(opened, common), number_keys=columns.numbers_keys, progress=progress)
+        with Partitions(rows.folder, rows.keys, columns.schema, unit, private) as dataset:
+            for table, indices in chosen:
+                dataset.add(columns.batch(table, indices), table.chunk.time_ns[indices])
+                if stop is not None and stop():
+                    raise Stopped
+    return Outcome(str(unit), columns.masked, dataset.rows, [damage_text(opened.path, damage) for damage in opened.damage])
 
 
 @contextmanager

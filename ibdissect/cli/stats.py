@@ -15,14 +15,13 @@ from msgspec.structs import replace
 from ibdissect.capture.chained import Member
 from ibdissect.capture.remote import shown as shown_name
 from ibdissect.capture.sets import Unit, files_of, sets_of
-from ibdissect.cli.common import Common, common_options, damage_text, progress_bar, say, write_json
-from ibdissect.cli.engines import chosen_engine, engine_option, jobs_option
-from ibdissect.cli.interrupted import INTERRUPTED, Interruptions
+from ibdissect.cli.common import Common, common_options, damage_text, progress_bar, write_json
+from ibdissect.cli.engines import EachCapture, Outcome, engine_option, jobs_option
 from ibdissect.cli.output import captures_of, opened_capture, set_files, set_option, shown_of, source_of
-from ibdissect.errors import IbdissectError
 from ibdissect.lint.set_members import members_object, place_text
 from ibdissect.session.check import Stop
 from ibdissect.session.reading import Progress
+from ibdissect.session.spread import Stopped
 from ibdissect.wire.text import printable, visible_json
 
 
@@ -47,7 +46,8 @@ def command(
         return _each(units, format_, top, jobs, engine, common)
     capture = source_of(captures, as_set)
     with progress_bar(files_of(capture), quiet=common.quiet) as progress:
-        counted = _counted(capture, common, top, progress=progress)
+        counted = _counted(capture, common, top, progress=progress).result
+    assert counted is not None
     if format_ == "json":
         write_json(counted.object())
     else:
@@ -56,20 +56,18 @@ def command(
 
 
 class Counted(Record):
-    """The statistics of a capture, or why there are none."""
+    """The statistics of a capture."""
 
     name: str
-    result: dict[str, Any] = {}
-    members: Sequence[Member] = ()
-    notes: list[str] = []
-    error: str | None = None
+    result: dict[str, Any]
+    members: Sequence[Member]
 
     def object(self) -> dict[str, Any]:
         """As JSON."""
         return {"schema": 1, "capture": self.name, **members_object(self.members), **self.result}
 
 
-def _counted(capture: Unit, common: Common, top: int, progress: Progress | None = None, stop: Stop | None = None) -> Counted:
+def _counted(capture: Unit, common: Common, top: int, *, progress: Progress | None = None, stop: Stop | None = None) -> Outcome[Counted]:
     from ibdissect.flow.statistics import Statistics
 
     with opened_capture(capture, common) as opened:
@@ -78,60 +76,31 @@ def _counted(capture: Unit, common: Common, top: int, progress: Progress | None 
         for table in opened.tables(keys=False, progress=progress):
             statistics.feed(table, shown.rows(table) if shown is not None else None)
             if stop is not None and stop():
-                break
+                raise Stopped
     result = statistics.result(top)
     if (names := common.port_names) is not None:
         for entry in result["conversations"]:
             entry |= {end: names.address(entry[end]) for end in ("source", "destination")}
     notes = [damage_text(opened.path, damage) for damage in opened.damage]
-    return Counted(shown_name(str(capture)), result, opened.reader.members, notes)
-
-
-def _counted_or_error(capture: Unit, common: Common, top: int, stop: Stop | None = None) -> Counted:
-    """For processes: errors and notes are said by the process that asked."""
-    try:
-        return _counted(capture, common, top, stop=stop)
-    except IbdissectError as error:
-        return Counted(shown_name(str(capture)), error=str(error))
-
-
-def _died(capture: Unit) -> Counted:
     name = shown_name(str(capture))
-    return Counted(name, error=f"{name}: the process that counted it died")
+    return Outcome(name, Counted(name, result, opened.reader.members), result["frames"], notes)
 
 
 def _each(units: Sequence[Unit], format_: str, top: int, jobs: int | None, engine: str | None, common: Common) -> int:
     """Print the statistics of several captures, as they come."""
-    from ibdissect.session.spread import spread
-
     quiet = replace(common, quiet=True, plugins=common.plugin_names)
-    work, paint, status, mark = partial(_counted_or_error, common=quiet, top=top), common.paint(sys.stdout), 0, "["
-    done = 0
-    with (
-        chosen_engine(engine, jobs, units, common) as made,
-        progress_bar(list(map(str, units)), quiet=common.quiet, by_capture=True) as progress,
-        Interruptions() as asked,
-    ):
-        results = spread(units, made(work), _died, asked.stop) if made is not None else (work(unit, stop=asked.stop) for unit in units)
-        for counted in results:
-            done += 1
-            if counted.error is not None:
-                status = 2
-                say(f"error: {counted.error}")
-            elif asked.stop() and made is None:
-                break
-            elif format_ == "json":
-                click.echo(f"{mark}{visible_json(json.dumps(counted.object(), ensure_ascii=False))}", nl=False)
-                mark = ",\n"
-            else:
-                click.echo("\n".join([paint(printable(counted.name), "path"), *lines(counted.result, paint, counted.members), ""]))
-            for note in counted.notes:
-                common.tell(note)
-            if progress is not None:
-                progress(counted.result.get("frames", 0), done)
+    each, paint, mark = EachCapture(units, partial(_counted, common=quiet, top=top), jobs, engine, common), common.paint(sys.stdout), "["
+    for outcome in each:
+        if (counted := outcome.result) is None:
+            continue
+        if format_ == "json":
+            click.echo(f"{mark}{visible_json(json.dumps(counted.object(), ensure_ascii=False))}", nl=False)
+            mark = ",\n"
+        else:
+            click.echo("\n".join([paint(printable(counted.name), "path"), *lines(counted.result, paint, counted.members), ""]))
     if format_ == "json":
         click.echo("]" if mark != "[" else "[]")
-    return INTERRUPTED if asked.stop() else status
+    return each.status
 
 
 def lines(result: dict[str, Any], paint: Callable[[str, str], str], members: Sequence[Member] = ()) -> Iterator[str]:

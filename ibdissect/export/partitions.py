@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import tempfile
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
 from types import TracebackType
 from typing import Any
@@ -28,6 +30,20 @@ MAX_OPEN, MAX_FILES = 64, 10_000
 """Files written at a time: beyond that one is finished, and its partition gets another. And files of one capture."""
 
 
+@contextmanager
+def unfinished_files(folder: str) -> Iterator[str]:
+    """A hidden folder for files that are not finished, in the folder of a dataset; removed at the end, also after a killed process."""
+    try:
+        os.makedirs(folder, exist_ok=True)
+        private = tempfile.mkdtemp(prefix=".", suffix=".part", dir=folder)
+    except OSError as error:
+        raise CaptureError(folder, f"cannot be written: {error.strerror}") from error
+    try:
+        yield private
+    finally:
+        shutil.rmtree(private, ignore_errors=True)
+
+
 class Partitions:
     """Adds the rows of one capture to a dataset: `capture=NAME/hour=TIME/CONTENT.parquet`.
 
@@ -35,8 +51,9 @@ class Partitions:
     its contents and the capture's path, so adding the same rows again changes nothing.
     """
 
-    def __init__(self, folder: str, keys: tuple[str, ...], schema: pa.Schema, source: Unit) -> None:
-        self.folder, self.keys, self.schema = folder, keys, schema
+    def __init__(self, folder: str, keys: tuple[str, ...], schema: pa.Schema, source: Unit, private: str) -> None:
+        """`private`: where files lie that are not finished."""
+        self.folder, self.keys, self.schema, self.private = folder, keys, schema, private
         self.origin = [file if is_url(file) else os.path.abspath(file) for file in files_of(source)]
         self.name = quote(printable(_name(str(source))), safe="")
         self.rows = 0
@@ -47,10 +64,6 @@ class Partitions:
         """Partition and temporary name of finished files."""
 
     def __enter__(self) -> Partitions:
-        try:
-            os.makedirs(self.folder, exist_ok=True)
-        except OSError as error:
-            raise CaptureError(self.folder, f"cannot be written: {error.strerror}") from error
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -92,7 +105,7 @@ class Partitions:
                 hint = "partition it by capture alone"
                 raise CaptureError(self.folder, f"would get more than {MAX_FILES} files of one capture, whose times jump", hint=hint)
             with ExitStack() as stack:
-                descriptor, private = tempfile.mkstemp(prefix=".", suffix=".part", dir=self.folder)
+                descriptor, private = tempfile.mkstemp(suffix=".part", dir=self.private)
                 file = stack.enter_context(os.fdopen(descriptor, "wb"))
                 writer = stack.enter_context(parquet_writer(file, self.schema))
                 self._open[partition] = stack.pop_all(), writer, private

@@ -107,24 +107,54 @@ def test_a_capture_that_cannot_be_read_leaves_the_others(captures: Path, tmp_pat
 def test_names_of_partitions(source: str, name: str, tmp_path: Path) -> None:
     from ibdissect.export.partitions import Partitions
 
-    assert Partitions(str(tmp_path), ("capture",), pa.schema([]), source).name == name
+    assert Partitions(str(tmp_path), ("capture",), pa.schema([]), source, "").name == name
 
 
 def test_nothing_is_left_of_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ibdissect.export import partitions
 
     batch = pa.record_batch({"x": [1, 2, 3]})
-    with pytest.raises(RuntimeError), partitions.Partitions(str(tmp_path), ("hour",), batch.schema, "a") as made:
+    with pytest.raises(RuntimeError), partitions.Partitions(str(tmp_path), ("hour",), batch.schema, "a", str(tmp_path)) as made:
         made.add(batch, np.array([START, START + HOUR, START], np.int64))
         raise RuntimeError
     assert files(tmp_path) == []
     monkeypatch.setattr(partitions, "MAX_OPEN", 1)
-    with partitions.Partitions(str(tmp_path), ("hour",), batch.schema, "a") as made:
+    with partitions.Partitions(str(tmp_path), ("hour",), batch.schema, "a", str(tmp_path)) as made:
         made.add(batch, np.array([START, START + HOUR, START], np.int64))
     assert len(files(tmp_path)) == 3, "one hour in two files"
     monkeypatch.setattr(partitions, "MAX_FILES", 1)
-    with pytest.raises(CaptureError, match="more than 1 files"), partitions.Partitions(str(tmp_path), ("hour",), batch.schema, "b") as made:
+    full = partitions.Partitions(str(tmp_path), ("hour",), batch.schema, "b", str(tmp_path))
+    with pytest.raises(CaptureError, match="more than 1 files"), full as made:
         made.add(batch, np.array([START, START + HOUR, START], np.int64))
+
+
+def test_processes_write_the_same_files(captures: Path, tmp_path: Path) -> None:
+    (captures / "broken.pcap").write_bytes(b"no capture")
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder, jobs in zip(folders, "12", strict=True):
+        done = run("export", str(captures), "--to", str(folder), "--partition-by", "capture,hour", "--jobs", jobs, text=True)
+        assert done.returncode == 2 and "broken.pcap: not a capture" in done.stderr and "8 frames written" in done.stderr
+    assert files(folders[0]) == files(folders[1]) and len(files(folders[0])) == 3
+
+
+@pytest.mark.slow
+def test_a_cluster_writes_the_same_files(captures: Path, tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    export(tmp_path / "one", captures)
+    export(tmp_path / "two", captures, more=("--engine", "dask", "--jobs", "1"))
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+
+
+def test_nothing_is_left_of_a_killed_process(captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+    import signal
+
+    from ibdissect.export import partitions
+
+    monkeypatch.setattr(partitions.Partitions, "add", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    done = run("export", str(captures), "--to", str(tmp_path / "ds"), "--partition-by", "hour", "--jobs", "2", text=True)
+    assert done.returncode == 2 and "a.pcap: the process that worked on it died" in done.stderr
+    assert files(tmp_path / "ds") == [] and list((tmp_path / "ds").iterdir()) == []
 
 
 @pytest.mark.parametrize(("words", "said"), [
