@@ -64,9 +64,10 @@ def check_options(
 
         options.settings = checked_settings(config.options, {rule.code: rule for rule in everything}, config.source)
     if config.site is not None:
-        from ibdissect.lint.policy import SitePolicy
+        from ibdissect.lint.policy import SitePolicy, subnets_of
 
         options.policy = SitePolicy.of(config.site, config.source)
+        options.division = subnets_of(config.site, config.source)
     if config.per_path_ignores:
         from ibdissect.lint.paths import PathIgnores
 

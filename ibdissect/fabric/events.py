@@ -165,14 +165,6 @@ class StateEvicted(FabricEvent, frozen=True):
     """How many were evicted since the last such event."""
 
 
-class SubnetsMixed(FabricEvent, frozen=True):
-    """The capture holds packets of two subnets: `frame` contradicts one fact too many."""
-
-    concludes: ClassVar[bool] = False
-    examples: list[tuple[str, int]]
-    """Contradicted facts in words, each with a frame that contradicts it."""
-
-
 class ChunkFollowed(FabricEvent, frozen=True):
     """All subnet management of a chunk was processed; rules may now check its columns."""
 

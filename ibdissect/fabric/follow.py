@@ -18,7 +18,7 @@ from ibdissect.wire.notice import Notice, TrapMKey
 from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE
 
 from . import smps as c
-from .events import ChunkFollowed, FabricEvent, RepressSeen, StateEvicted, SubnetsMixed, TrapSeen, WrongMKey
+from .events import ChunkFollowed, FabricEvent, RepressSeen, StateEvicted, TrapSeen, WrongMKey
 from .keys import refuses
 from .learn import M_KEY_SIZE, Asked, Learner, Smp
 from .model import Node, Port, Subnet
@@ -82,9 +82,7 @@ class Follower:
         time_ns = int(table.chunk.time_ns[-1]) if len(table) else 0
         learn_records(self.subnet, table)
         yield from self._evicted(last, time_ns)
-        mixed = self.subnet.contradictions
-        if mixed.frame >= table.chunk.first:
-            yield SubnetsMixed(mixed.frame, int(table.chunk.time_ns[mixed.frame - table.chunk.first]), mixed.examples())
+        self.subnet.contradictions.date(table.chunk)
         followed = ChunkFollowed(last, time_ns, table, self.subnet, self._placed(smps, places, table.chunk.first))
         yield followed
         followed.derived.clear()  # what was derived refers to the event: the chunk's memory would wait for a garbage collection

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ibdissect.bounded import BoundedDict
+from ibdissect.capture.chunk import Chunk
+
+if TYPE_CHECKING:
+    from .model import Node
 
 MAX_CONTRADICTIONS = 1024
 ENOUGH = 4
 """This many facts, of at least two kinds, must be contradicted, since one fault in a single subnet contradicts only one."""
+PAIR = 2
+"""This many LIDs of nodes that different senders of directed routes found, without a node in common, prove two subnets."""
 ROUTE, LID, SIZE, KIND = "the node at a directed route", "the port with a LID", "the size of a node", "the type of a node"
 
 
@@ -16,22 +24,45 @@ class Contradictions:
     def __init__(self) -> None:
         self.before = BoundedDict[tuple[str, object], tuple[object, int]](MAX_CONTRADICTIONS)
         """By kind and key: the value before the latest contradiction, and the frame of that contradiction."""
+        self.lids: list[tuple[int, Node, Node, int]] = []
+        """LIDs of two nodes, and the frame that showed the second."""
+        self.times: dict[int, int] = {}
+        """When those frames that may prove it were captured."""
         self.certain = False
         """No change within one subnet explains a fact: it returned to an earlier value, an adapter answered as a switch, or the route
         without hops, by which a manager asks its own node, led to two nodes.
         """
-        self.frame = 0
-        """Frame that proved the capture to be mixed; 0: none."""
+        self.proof = 0
+        """Frame whose contradiction proved the capture to be mixed; 0: none."""
 
     def note(self, kind: str, key: object, was: object, now: object, frame: int, *, certain: bool = False) -> None:
         """`key` changed from `was` to `now`; `certain`: no change within one subnet explains that."""
-        if self.mixed:
+        if self.proof:
             return
         earlier = self.before.get((kind, key))
         self.certain |= certain or (earlier is not None and earlier[0] == now)
         self.before.put((kind, key), (was, frame))
         if self.certain and len(self.before) >= ENOUGH and len({kind for kind, _ in self.before}) > 1:
-            self.frame = frame
+            self.proof = frame
+            self.times[frame] = 0
+
+    def both(self, lid: int, one: Node, other: Node, frame: int) -> None:
+        """Two nodes have the same LID."""
+        if len(self.lids) < MAX_CONTRADICTIONS and one.apart(other) and all(lid != known for known, *_ in self.lids):
+            self.lids.append((lid, one, other, frame))
+            self.times[frame] = 0
+
+    def date(self, chunk: Chunk) -> None:
+        """Take the times of the contradictions that a chunk showed."""
+        for frame in self.times:
+            if frame >= chunk.first:
+                self.times[frame] = int(chunk.time_ns[frame - chunk.first])
+
+    @property
+    def frame(self) -> int:
+        """Frame that proved the capture to be mixed; 0: none."""
+        apart = [frame for _, one, other, frame in self.lids if one.apart(other)][PAIR - 1 :]
+        return min(frame for frame in (self.proof, *apart[:1]) if frame) if self.proof or apart else 0
 
     @property
     def mixed(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from msgspec import Struct as Record
 
@@ -17,6 +17,9 @@ from .keys import Guard
 from .mixed_subnets import LID, Contradictions
 from .partitions import PKeys
 from .tables import Forwarding, Qos
+
+if TYPE_CHECKING:
+    from .routes import Origin
 
 CA, SWITCH, ROUTER = 1, 2, 3
 """NodeInfo.NodeType; 0 means that no NodeInfo was seen."""
@@ -183,8 +186,8 @@ class Node:
     """A channel adapter, switch or router; GUID 0 if no NodeInfo was seen."""
 
     __slots__ = (
-        "alive", "changed", "device_id", "facts", "forwarding", "frame", "guid", "kind", "linear_top", "name", "port_state_change", "ports",
-        "slot", "switch", "system_guid", "unarbitrated", "unsure", "vendor_id", "weight",
+        "alive", "changed", "device_id", "facts", "forwarding", "frame", "guid", "kind", "linear_top", "name", "origin",
+        "port_state_change", "ports", "slot", "switch", "system_guid", "unarbitrated", "unsure", "vendor_id", "weight",
     )  # fmt: skip
 
     def __init__(self, guid: int, slot: int, frame: int) -> None:
@@ -196,6 +199,8 @@ class Node:
         self.unsure = 0
         """Frame that reported a change of some link of this switch: links learnt before it are unreliable."""
         self.name = b""
+        self.origin: Origin | None = None
+        """Where the first directed route to it begins."""
         self.switch: Track[SwitchFacts] = Track()
         self.linear_top: Track[int] = Track()
         """LinearFDBTop."""
@@ -228,6 +233,10 @@ class Node:
         known = track.since
         if track.learn(value, frame) and known:
             self.changed = frame
+
+    def apart(self, other: Node) -> bool:
+        """Whether directed routes led to both nodes, and none of their origins led to nodes of the other's: they may be of two subnets."""
+        return self.origin is not None and other.origin is not None and self.origin.group() is not other.origin.group()
 
     def manager(self, entered: int) -> Port | None:
         """The port whose keys apply to an SMP that entered by port `entered`: port 0 of a switch, else the port itself."""
@@ -354,6 +363,7 @@ class Subnet:
             if track.since > 0 and track.now is not None and track.now is not port and track.now.node.alive and track.now.node.guid:
                 taken = track.now
                 self.contradictions.note(LID, one, taken.node.slot, port.node.slot, frame)
+                self.contradictions.both(one, taken.node, port.node, frame)
             track.learn(port, frame)
         return taken
 

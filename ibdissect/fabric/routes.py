@@ -37,7 +37,7 @@ class Hop:
 class Origin:
     """The routes of one sender."""
 
-    __slots__ = ("floor", "high_word", "home", "hops", "turns")
+    __slots__ = ("floor", "high_word", "home", "hops", "joined", "turns")
 
     def __init__(self, high_word: int) -> None:
         self.high_word = high_word
@@ -49,6 +49,20 @@ class Origin:
         """Changed prefix -> frame of the change; longer routes learnt before it are void."""
         self.floor = 0
         """Routes learnt before this frame are void."""
+        self.joined = self
+        """Another origin that led to one of its nodes."""
+
+    def group(self) -> Origin:
+        """The same origin for all that are joined by common nodes: they are in one subnet."""
+        while self.joined is not self:
+            self.joined = self = self.joined.joined
+        return self
+
+    def reach(self, node: Node) -> None:
+        """A route led to a node."""
+        if node.origin is None:
+            node.origin = self
+        self.group().joined = node.origin.group()
 
 
 class Routes:
@@ -122,6 +136,8 @@ class Routes:
     def lead(self, origin: Origin, path: bytes, node: Node, entered: int, frame: int) -> Hop:
         """Learn the end of a route, as a NodeInfo returned along it."""
         hop = origin.hops.get(path)
+        if node.guid:
+            origin.reach(node)
         if not path:
             origin.home.learn((node, entered), frame)
         if hop is None:

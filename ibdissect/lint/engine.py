@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ibdissect.bounded import KeptList
 from ibdissect.capture.chunk import Damage
 from ibdissect.dropped import Dropped
+from ibdissect.fabric.division import Division
 from ibdissect.fabric.file_lines import KnownFile
 from ibdissect.fabric.refuted import Refuted
 from ibdissect.failures import Failures
@@ -102,6 +103,8 @@ class Linter:
         wanted = {event.source for event in self.of_event if hasattr(event, "source")}
         wanted |= {kind for rule in self.rules for kind in rule.needs}
         self.sources: list[Source] = [self.context.get(kind) for kind in in_order(wanted)]
+        self.parts: dict[int, Linter] = {}
+        """Linters that check only the packets of one subnet each, by its number; 0: those of no certain one."""
         for source in self.sources:
             if hasattr(source, "hear"):
                 source.hear(self.of_event)
@@ -132,6 +135,10 @@ class Linter:
             self._timed(rule, self._structs, table, struct, method)
         for rule, method in self.of_chunk:
             self._take(rule, method, table, self.context)
+        if self.parts:
+            numbers = self.context.get(Division).of(table)
+            for number, part in self.parts.items():
+                part.feed(table.limited(numbers == number), shown)
 
     def prepare(self, table: ChunkTable) -> None:
         """Compute what needs no state ahead of `feed`; another thread may call it while earlier chunks are checked."""
@@ -145,6 +152,8 @@ class Linter:
         """All findings, ordered by frame and code."""
         if self.failures is not None:
             self.failures.window = 0, 0
+        for part in self.parts.values():
+            self._finish(part)
         self._settle()
         self._doubt()
         for rule, method in sorted(self.at_end, key=lambda entry: entry[0].code in self.consequences.causes):
@@ -153,6 +162,17 @@ class Linter:
             self.tally.pop(code, None)
         found = [finding for tally in self.tally.values() for finding in tally.findings]
         return sorted(found, key=lambda f: (f.frame, f.code))
+
+    def _finish(self, part: Linter) -> None:
+        """Take over what was found in one subnet."""
+        part.finish()
+        self.context.states = (*self.context.states, *part.context.states, *part.context.sources.values())
+        for code, found in part.tally.items():
+            tally = self.tally[code]
+            tally.count += found.count
+            tally.lowered += found.lowered
+            tally.seconds += found.seconds
+            tally.findings = sorted(tally.findings + found.findings, key=lambda f: f.frame)[: self.max_findings]
 
     def _doubt(self) -> None:
         """Lower findings that rely on files which the traffic refutes to infos."""

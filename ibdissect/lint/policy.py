@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from ipaddress import IPv6Address
 from typing import Any
 
 from ibdissect.errors import ConfigError, nearest
+from ibdissect.fabric.division import INTERFACE, LID, PREFIX, Address, Division
 
 PARTITION = 0x7FFF
 """The low 15 bits of a P_Key: the partition without the membership."""
 LAST_UNICAST = 0xBFFF
 KEY_BITS = 64
-KNOWN = ("partitions", "no-partitions", "managers", "m-keys", "lids", "subnet")
+KNOWN = ("partitions", "no-partitions", "managers", "m-keys", "lids", "subnet", "subnets")
+OF_SUBNET = {"interfaces": INTERFACE, "lids": LID, "prefixes": PREFIX}
+"""Keys of `[[site.subnets]]`, and the kind of address that they list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +73,36 @@ class SitePolicy:
             m_keys=values("m-keys", (1 << KEY_BITS) - 1),
             lids=tuple(sorted(_range(where, one) for one in _list(where, "lids", table.get("lids", [])))),
         )
+
+
+def subnets_of(table: dict[str, Any], where: str) -> Division:
+    """Which addresses belong to which subnet, from the tables `[[site.subnets]]`. ConfigError names the key."""
+    numbers: dict[Address, int] = {}
+    subnets = table.get("subnets", [])
+    if not isinstance(subnets, list) or not all(isinstance(one, dict) for one in subnets):
+        raise ConfigError(where, "site.subnets", "must be tables: [[site.subnets]]")
+    for number, subnet in enumerate(subnets, 1):
+        for key, value in subnet.items():
+            if key not in OF_SUBNET:
+                raise ConfigError(where, f"site.subnets.{key}", "there is no such key", hint=nearest(str(key), OF_SUBNET))
+            for one in _list(where, f"subnets.{key}", value):
+                for address in _addresses(where, key, one):
+                    if numbers.setdefault((OF_SUBNET[key], address), number) != number:
+                        raise ConfigError(where, f"site.subnets.{key}", f"{one!r} is in two subnets")
+    return Division(numbers, "addresses of the site's policy", expected=bool(numbers))
+
+
+def _addresses(where: str, key: str, value: Any) -> range | list[int]:
+    """The addresses that one entry of a subnet stands for."""
+    if key == "lids":
+        low, high = _range(where, value)
+        return range(low, high + 1)
+    if key == "prefixes" and isinstance(value, str) and "::" in value:
+        try:
+            return [int(IPv6Address(value.partition("/")[0])) >> 64]
+        except ValueError:
+            raise ConfigError(where, f"site.subnets.{key}", f"{value!r} is not a GID prefix (write fec0:0:0:1::)") from None
+    return [_number(where, f"subnets.{key}", value, 0, 0xFFFF if key == "interfaces" else (1 << 64) - 1)]
 
 
 def _list(where: str, key: str, value: Any) -> list[Any]:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 from msgspec import field
+from msgspec.structs import replace
 
 from ibdissect.capture.chunk import LINK_NAMES
 from ibdissect.capture.opening import Source
@@ -18,6 +19,8 @@ from ibdissect.capture.remote import shown
 from ibdissect.capture.sets import CaptureSet, Unit
 from ibdissect.capture.stream import Unpacking, calm
 from ibdissect.errors import CaptureError, IbdissectError
+from ibdissect.fabric import Follower
+from ibdissect.fabric.division import Division, divide
 from ibdissect.failures import Failures, collected
 from ibdissect.lint.engine import Linter, Occurred
 from ibdissect.lint.finding import Finding, Severity
@@ -83,6 +86,8 @@ class Options(Record, kw_only=True):
     """By rule code, where they differ from the rule's own."""
     policy: SitePolicy | Sightings | None = None
     """What the site allows, or what captures of other points say of this one's packets; None: neither."""
+    division: Division = Division()
+    """Which addresses belong to which subnet, if captures may hold packets of several."""
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Values of rule settings, by code and attribute (`lint.setting`)."""
     subnet: SubnetFiles | None = None
@@ -109,12 +114,10 @@ class Options(Record, kw_only=True):
     def totals(self, linter: Linter) -> Counter[Severity]:
         """Exact number of findings so far, by severity."""
         totals = Counter[Severity]()
-        for rule in linter.rules:
-            tally = linter.tally.get(rule.code)
-            if tally is not None:
-                totals[self.severity_of(rule)] += tally.count - tally.lowered.total()
-                for said, count in tally.lowered.items():
-                    totals[self.severity_of(rule, said)] += count
+        for code, tally in linter.tally.items():
+            totals[self.severity_of(REGISTRY[code])] += tally.count - tally.lowered.total()
+            for said, count in tally.lowered.items():
+                totals[self.severity_of(REGISTRY[code], said)] += count
         return totals
 
 
@@ -148,6 +151,7 @@ def check_reading(reading: Reading, options: Options, *, progress: Progress | No
     """Check an open capture from its beginning; it stays open."""
     try:
         with collected(Failures(show_keys=options.show_keys)) as failures:
+            options = _divided(reading, options) if options.division.numbers else options
             return _check(reading, options, failures, progress, stop)
     except IbdissectError as error:
         return CaptureReport(path=reading.path, status="unreadable", error=str(error))
@@ -156,23 +160,39 @@ def check_reading(reading: Reading, options: Options, *, progress: Progress | No
 def linter_of(
     options: Options, reading: Reading, failures: Failures, *, on_finding: Callable[[Finding], None], on_occurrence: Occurred | None = None
 ) -> Linter:  # fmt: skip
-    """The linter for a capture with the given options."""
-    linter = Linter(
-        options.rules_for(reading.path), max_findings=options.max_findings, timing=options.timing, on_finding=on_finding,
-        on_occurrence=on_occurrence, failures=failures,
-    )
-    for rule in linter.rules if options.settings else ():
-        vars(rule).update(options.settings.get(rule.code, {}))
-    linter.context.sources[Services] = reading.services
-    if options.policy is not None:
-        linter.context.sources[type(options.policy)] = options.policy
+    """The linter for a capture with the given options; with one part for each subnet, if the options tell several apart."""
+
+    def made(rules: Iterable[type[Rule]]) -> Linter:
+        linter = Linter(
+            rules, max_findings=options.max_findings, timing=options.timing, on_finding=on_finding, on_occurrence=on_occurrence,
+            failures=failures,
+        )  # fmt: skip
+        for rule in linter.rules if options.settings else ():
+            vars(rule).update(options.settings.get(rule.code, {}))
+        linter.context.sources.update({Services: reading.services, Division: options.division})
+        if options.policy is not None:
+            linter.context.sources[type(options.policy)] = options.policy
+        return linter
+
+    rules, subnets = options.rules_for(reading.path), options.division.subnets
+    linter = made([rule for rule in rules if not subnets or rule.code.startswith("CAP")])
+    if subnets:
+        others = [rule for rule in rules if not rule.code.startswith("CAP")]
+        linter.parts = {0: made([rule for rule in others if rule.when is not None]), **{number: made(others) for number in subnets}}
     if options.subnet is not None:
-        from ibdissect.fabric import Follower
         from ibdissect.subnet import learn
 
-        linter.know(options.subnet.known)
-        learn(linter.context.get(Follower).subnet, options.subnet.files)
+        known = linter.parts.get(1, linter)
+        known.know(options.subnet.known)
+        learn(known.context.get(Follower).subnet, options.subnet.files)
     return linter
+
+
+def _divided(reading: Reading, options: Options) -> Options:
+    """The options with what the capture itself tells of its subnets; the same if it can be read only once."""
+    if not reading.reader.again or reading.reader.far:
+        return options
+    return replace(options, division=divide(reading.tables(keys=False), options.division))
 
 
 def _check(reading: Reading, options: Options, failures: Failures, progress: Progress | None, stop: Stop | None) -> CaptureReport:
@@ -207,6 +227,11 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
         raise
     except Exception as error:  # keep the findings so far
         failures.add("the check", error)
+    mixed = getattr(linter.context.sources.get(Follower), "unreliable", False) and options.subnet is None
+    if mixed and not options.division.numbers and not (stop is not None and stop()):
+        divided = _divided(reading, options)
+        if divided.division.numbers:
+            return _check(reading, divided, failures, progress, stop)
     linter.context.damage = reading.damage
     if stop is not None and stop():
         report.status = "interrupted"
@@ -219,10 +244,9 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     if not once and not reading.show_keys and any(secret.value for finding in report.findings for secret in finding.secrets()):
         reading.number_keys()  # a second pass, needed only if a finding shows a key
     report.unnumbered = reading.masker.dropped.count
-    rules = {rule.code: rule for rule in linter.rules}
     for finding in report.findings:
         finding.capture = report.path
-        finding.severity = options.severity_of(rules[finding.code], finding.severity)
+        finding.severity = options.severity_of(REGISTRY[finding.code], finding.severity)
         try:
             reading.finish(finding)
             if options.names is not None:

@@ -42,12 +42,7 @@ class Copies:
         """The copies of a chunk. Their headers are removed from the table, so that nobody takes them for packets."""
         found = self._real(table.chunk)
         if len(found.rows):
-            located = table.located
-            for name, at in located.start.items():
-                if name != "erf":  # the record is real and may count losses
-                    located.start[name] = at.copy()
-                    located.start[name][found.rows] = -1
-            located.malformed[found.rows] = 0
+            table.leave_out(found.rows)
         return found
 
     def _real(self, chunk: Chunk) -> Found:

@@ -97,6 +97,20 @@ class ChunkTable:
     def __len__(self) -> int:
         return self.located.n
 
+    def leave_out(self, rows: Any) -> None:
+        """Remove the headers of rows (indices, or bool[n]), so that nobody takes them for packets. ERF records stay: they count losses."""
+        for name, at in self.located.start.items():
+            if name != "erf":
+                self.located.start[name] = at.copy()
+                self.located.start[name][rows] = -1
+        self.located.malformed[rows] = 0
+
+    def limited(self, rows: Bool) -> ChunkTable:
+        """The same chunk with only the packets where `rows`, bool[n], holds."""
+        made = ChunkTable(self.chunk, self.catalog, self._services)
+        made.leave_out(~rows)
+        return made
+
     @property
     def services(self) -> Services:
         """The services of connections, learnt from the capture so far, or from this chunk if it is used alone. Raises NotLearnt."""

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.capture.chunk import LINK_INFINIBAND
-from ibdissect.fabric.events import StateEvicted, SubnetsMixed
+from ibdissect.fabric import Follower
+from ibdissect.fabric.division import Division
+from ibdissect.fabric.events import StateEvicted
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, INFO, SEEN, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
 from ibdissect.lint.setting import Setting
@@ -355,24 +357,35 @@ class StateWasEvicted(Rule):
 class SubnetsAreMixed(Rule):
     """The capture holds packets of two subnets.
 
-    LIDs and directed routes mean different things in each subnet, and nothing in a packet says in which one it was sent. Facts
-    about ports of one subnet would be applied to packets of the other, so the rules that rely on the subnet's state report nothing.
+    LIDs and directed routes mean different things in each subnet. If capture interfaces, the origins of directed routes, LIDs or GID
+    prefixes tell to which subnet packets belong, each subnet is checked alone, and packets that could belong to several are
+    checked only by rules that need one packet. If nothing tells, the rules that rely on the subnet's state report nothing.
 
-    Capture each subnet alone, or split the file by interface (`-Y frame.interface_id`), and check the parts one by one.
+    Capture each subnet alone, or name the addresses of each in `[[site.subnets]]` of the configuration.
 
-    At least four facts of at least two kinds contradict earlier packets, and one returns to its earlier value. They are facts that
-    a subnet does not change by itself: the port with a LID, the node at the end of a directed route, the size of a node. Two subnet
-    managers of one subnet whose directed routes cannot be told apart look the same.
+    Two LIDs of ports that one sender of directed routes found are also those of ports that another found, and the two found no node in
+    common. Or four facts of two kinds, which a subnet does not change by itself, contradict earlier packets, and one
+    returns to its earlier value: the port with a LID, the node at the end of a directed route, the size of a node. Two subnet
+    managers of one subnet with the same transaction ids look the same. The capture is read again to tell its subnets
+    apart; a pipe cannot be. A note if the site's policy names the subnets.
     """
 
     code, name, severity = "CAP017", "subnets-mixed", WARNING
     reference = "IBA 4.1.3, 14.2.2: LIDs and directed routes are unique within a subnet only"
-    message = "packets of two subnets are mixed ({what}); rules that know the subnet report nothing"
+    message = "packets of two subnets are mixed ({what}); {then}"
     example = "two captures of different subnets, merged into one file"
 
-    @on_event(SubnetsMixed)
-    def mixed(self, event: SubnetsMixed, _: Context) -> Iterator[Hit]:
+    needs = (Follower,)
+
+    @on_end
+    def mixed(self, context: Context) -> Iterator[Hit]:
         """One finding a capture."""
-        what = ", ".join(f"{kind} changes" for kind, _ in event.examples)
-        proof = [(frame, f"{kind} differs from before") for kind, frame in event.examples]
-        yield fault(event.frame, event.time_ns, {"what": what}, proof=proof)
+        found = context.get(Follower).subnet.contradictions
+        if not found.mixed:
+            return
+        what = ", ".join(f"{kind} changes" for kind, _ in found.examples())
+        proof = [(frame, f"{kind} differs from before") for kind, frame in found.examples()]
+        how = context.get(Division).how
+        then = f"{how} tell them apart, and each is checked alone" if how else "rules that know the subnet report nothing"
+        severity = INFO if context.get(Division).expected else None
+        yield fault(found.frame, found.times.get(found.frame, 0), {"what": what, "then": then}, proof=proof, severity=severity)

@@ -44,7 +44,7 @@ class LidConflict(Rule):
     Find the second subnet manager, and let one of them reassign all LIDs (opensm: `-r`).
 
     PortInfo of two active, cabled ports. Silent where the directed route that led to the first node now leads to another: the node
-    may have been replaced.
+    may have been replaced; and where no sender of directed routes found both nodes: they may be of two subnets.
     """
 
     code, name, severity = "LNK024", "lid-conflict", ERROR
@@ -60,7 +60,7 @@ class LidConflict(Rule):
             return
         if other.state != ACTIVE or event.port.state != ACTIVE or other.peer is None:
             return
-        if context.get(Follower).subnet.contradictions.displaced(other.node.guid):
+        if other.node.apart(event.port.node) or context.get(Follower).subnet.contradictions.displaced(other.node.guid):
             return
         yield fault(
             event.frame, event.time_ns,

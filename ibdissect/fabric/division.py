@@ -1,0 +1,164 @@
+"""To which of several subnets in a capture does a packet belong? Its interface, directed route, LIDs and GID prefixes tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+from msgspec import Struct as Record
+from msgspec import field
+
+from ibdissect.table.locate import Int
+from ibdissect.table.mads import Mads
+from ibdissect.table.rows import U64
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.link import LRH
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.network import GRH
+from ibdissect.wire.numbers import FIRST_MULTICAST, GET_RESP, SMP_CLASSES
+from ibdissect.wire.sm import NodeInfo, SMInfo
+from ibdissect.wire.sm_port import PortInfo
+
+INTERFACE, ORIGIN, LID, PREFIX, GUID = "interface", "origin", "LID", "GID prefix", "GUID"
+"""Kinds of addresses. The origin of a directed route is known by the high half of its transaction ids, as in `routes`."""
+HOW = {INTERFACE: "capture interfaces", ORIGIN: "origins of directed routes"}
+LINK_LOCAL = 0xFE80 << 48
+"""The GID prefix that every subnet may use."""
+MAX_SEEN = 1 << 18
+"""Addresses seen together that are remembered; with more, nothing is told apart."""
+DETAIL = 0x7FFF
+"""The bits of a status; the highest is the direction bit of directed routes."""
+
+Address = tuple[str, int]
+Some = tuple[str, Int, U64]
+"""A kind of address, rows of a chunk, and the address in each."""
+
+
+class Division(Record, frozen=True):
+    """Which addresses belong to which subnet."""
+
+    numbers: Mapping[Address, int] = field(default_factory=dict)
+    """The number of the subnet, from 1. Addresses that several subnets have are left out."""
+    how: str = ""
+    """In words, what tells the subnets apart."""
+    expected: bool = False
+    """Whether the site's policy names the subnets."""
+
+    @property
+    def subnets(self) -> list[int]:
+        """The numbers of the subnets."""
+        return sorted(set(self.numbers.values()))
+
+    def of(self, table: ChunkTable) -> Int:
+        """The subnet of each packet, int64[n]; 0 where its addresses do not tell, or contradict each other."""
+        found, torn = np.zeros(len(table), np.int64), np.zeros(len(table), np.bool_)
+        for kind, rows, values in _addresses(table):
+            distinct, which = np.unique(values, return_inverse=True)
+            said = np.array([self.numbers.get((kind, value), 0) for value in distinct.tolist()], np.int64)[which.ravel()]
+            rows, said = rows[said > 0], said[said > 0]
+            torn[rows] |= (found[rows] > 0) & (found[rows] != said)
+            found[rows] = said
+        found[torn] = 0
+        return found
+
+
+def divide(tables: Iterable[ChunkTable], site: Division) -> Division:
+    """Tell the subnets of a capture apart; `site` is what the site's policy says. Empty if there is no evidence.
+
+    Ports that answer on one interface are of one subnet, and so are ports that answer to one origin of directed routes. Two interfaces
+    or origins with a port in common are of one subnet, too. If all are, nothing tells the subnets apart.
+    """
+    kinds = _Seen(INTERFACE), _Seen(ORIGIN)
+    for table in tables:
+        for seen in kinds:
+            seen.feed(table)
+    return next((found for seen in kinds if (found := seen.division(site)).numbers), site)
+
+
+class _Seen:
+    """Which addresses were seen together with each interface, or each origin of directed routes."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.pairs: set[tuple[int, str, int]] = set()
+        """Interface or origin, and the kind and value of the other address."""
+
+    def feed(self, table: ChunkTable) -> None:
+        """Process a chunk."""
+        anchor = np.full(len(table), -1, np.int64)
+        for kind, rows, values in _addresses(table):
+            if kind == self.kind:
+                anchor[rows] = values.astype(np.int64)
+        for kind, rows, values in (*_addresses(table), *_told(table)):
+            there = anchor[rows] >= 0
+            if kind not in (INTERFACE, ORIGIN) and len(self.pairs) <= MAX_SEEN:
+                pairs = np.unique(np.column_stack([anchor[rows][there].astype(np.uint64), values[there]]), axis=0)
+                self.pairs.update((near, kind, far) for near, far in pairs.tolist())
+
+    def division(self, site: Division) -> Division:
+        """The subnets that these addresses tell apart; without numbers if they do not."""
+        group: dict[int, int] = {near: near for near, *_ in self.pairs}
+
+        def find(one: int) -> int:
+            while group[one] != one:
+                group[one] = one = group[group[one]]
+            return one
+
+        first: dict[Address | int, int] = {}
+        for near, kind, far in sorted(self.pairs):
+            named = site.numbers.get((self.kind, near)) or site.numbers.get((kind, far))
+            for shared in ((kind, far),) * (kind == GUID) + ((named,) if named else ()):
+                group[find(near)] = find(first.setdefault(shared, near))
+        number: dict[int, int] = {}
+        for shared, near in first.items():
+            if isinstance(shared, int) and number.setdefault(find(near), shared) != shared:
+                return Division()
+        for near in first.values():
+            number.setdefault(find(near), max((*number.values(), *site.subnets), default=0) + 1)
+        if len(number) < 2 or len(self.pairs) > MAX_SEEN:
+            return Division()
+        numbers = {(self.kind, near): number[find(near)] for near in group if find(near) in number}
+        owners: dict[Address, set[int]] = {}
+        for near, kind, far in self.pairs:
+            owners.setdefault((kind, far), set()).add(numbers.get((self.kind, near), 0))
+        numbers |= {address: of.pop() for address, of in owners.items() if address[0] != GUID and len(of) == 1}
+        numbers = {address: one for address, one in numbers.items() if one}
+        return Division({**numbers, **site.numbers}, HOW[self.kind], site.expected)
+
+
+def _addresses(table: ChunkTable) -> Iterator[Some]:
+    """The addresses of the packets of a chunk."""
+    yield INTERFACE, np.arange(len(table)), table.chunk.interface.astype(np.uint64)
+    mads = table.once(Mads)
+    smps = np.isin(mads.mgmt_class, list(SMP_CLASSES))
+    yield ORIGIN, mads.rows[smps], mads.transaction[smps] >> np.uint64(32)
+    links = table.occurrences(LRH).rows
+    for lids in (table.values(LRH.slid), table.values(LRH.dlid)):
+        yield _unicast(links, lids)
+    rows, source, destination = table.occurrences(GRH).rows, _prefix(table.values(GRH.sgid)), _prefix(table.values(GRH.dgid))
+    own = (source == destination) & (source != 0) & (source != LINK_LOCAL)  # others go through a router
+    yield PREFIX, rows[own], source[own]
+
+
+def _told(table: ChunkTable) -> Iterator[Some]:
+    """What the answers in a chunk say about their ports."""
+    for field_, kind in ((NodeInfo.port_guid, GUID), (SMInfo.guid, GUID), (PortInfo.gid_prefix, PREFIX), (PortInfo.lid, LID)):
+        assert field_.owner is not None
+        rows = table.occurrences(field_.owner).rows
+        answers = (table.values_at(MAD.method, rows) == GET_RESP) & (table.values_at(MAD.status, rows) & DETAIL == 0)
+        rows, values = rows[answers], table.values(field_)[answers].astype(np.uint64)
+        if kind == LID:
+            yield _unicast(rows, values)
+        else:
+            good = (values != 0) & (values != LINK_LOCAL)
+            yield kind, rows[good], values[good]
+
+
+def _unicast(rows: Int, lids: Int | U64) -> Some:
+    good = (lids > 0) & (lids < FIRST_MULTICAST)
+    return LID, rows[good], lids[good].astype(np.uint64)
+
+
+def _prefix(gids: Int) -> U64:
+    """The upper half of GIDs, uint8[n, 16]."""
+    return np.ascontiguousarray(gids[:, :8]).view(">u8").ravel().astype(np.uint64)
