@@ -113,11 +113,11 @@ class Options(Record, kw_only=True):
 
     def totals(self, linter: Linter) -> Counter[Severity]:
         """Exact number of findings so far, by severity."""
-        totals = Counter[Severity]()
+        totals, rules = Counter[Severity](), {rule.code: rule for rule in self.rules}
         for code, tally in linter.tally.items():
-            totals[self.severity_of(REGISTRY[code])] += tally.count - tally.lowered.total()
+            totals[self.severity_of(rules[code])] += tally.count - tally.lowered.total()
             for said, count in tally.lowered.items():
-                totals[self.severity_of(REGISTRY[code], said)] += count
+                totals[self.severity_of(rules[code], said)] += count
         return totals
 
 
@@ -244,9 +244,10 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     if not once and not reading.show_keys and any(secret.value for finding in report.findings for secret in finding.secrets()):
         reading.number_keys()  # a second pass, needed only if a finding shows a key
     report.unnumbered = reading.masker.dropped.count
+    rules = {rule.code: rule for rule in options.rules}
     for finding in report.findings:
         finding.capture = report.path
-        finding.severity = options.severity_of(REGISTRY[finding.code], finding.severity)
+        finding.severity = options.severity_of(rules[finding.code], finding.severity)
         try:
             reading.finish(finding)
             if options.names is not None:

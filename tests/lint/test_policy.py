@@ -10,7 +10,7 @@ import pytest
 
 from ibdissect.errors import ConfigError
 from ibdissect.lint.finding import Finding
-from ibdissect.lint.policy import SitePolicy
+from ibdissect.lint.policy import SitePolicy, subnets_of
 from ibdissect.rules import load
 from ibdissect.session.check import Options, check
 from tests import craft
@@ -87,3 +87,20 @@ def test_findings_mask_keys_and_need_a_policy() -> None:
         assert "4142" not in finding.message and finding.value is None
     assert any("M_Key#1" in finding.message for finding in with_policy)
     assert any("0x4142434445464748" in finding.message for finding in linted(SitePolicy(m_keys=frozenset({KEY})), show_keys=True))
+
+
+@pytest.mark.parametrize(
+    ("subnets", "said"),
+    [
+        ({"lids": 1}, "site.subnets: must be tables"),
+        ([{"lid": 1}], "site.subnets.lid: there is no such key"),
+        ([{"lids": ["9-1"]}], "ends before it starts"),
+        ([{"lids": "1-9"}, {"lids": 9}], "9 is in two subnets"),
+        ([{"prefixes": "fe80::x"}], "'fe80::x' is not a GID prefix"),
+        ([{"interfaces": 70000}], "a number outside of 0 to 0xffff"),
+    ],
+)
+def test_subnets_that_nobody_can_have_meant(subnets: Any, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        subnets_of({"subnets": subnets}, "a.toml")
+    assert said in str(caught.value)

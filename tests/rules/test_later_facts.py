@@ -103,5 +103,7 @@ def test_a_table_that_was_rewritten_unseen_proves_little(rows: int | None) -> No
 
 @pytest.mark.parametrize("rows", [None, 1])
 def test_a_lid_that_sends_was_assigned_to_somebody(rows: int | None) -> None:
-    for back, severity in (([], "warning"), ([native(0x04, bytes(8), slid=7, dlid=1)], "info")):
-        assert [str(one.severity) for one in lint([*sweep(), data(dlid=7), *back], rows) if one.code == "LNK020"] == [severity]
+    packet = data(dlid=7)
+    back, foreign = native(0x04, bytes(8), slid=7, dlid=1), native(0x04, bytes(8), slid=9, dlid=7)
+    for more, severity in (([packet], "warning"), ([packet, back], "info"), ([foreign], "info")):
+        assert [str(one.severity) for one in lint([*sweep(), *more], rows) if one.code == "LNK020"] == [severity]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.fabric import Follower
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import DOWN, ROUTER, STATE_AT, SWITCH, Subnet
 from ibdissect.lint.finding import Severity
@@ -108,7 +109,8 @@ class UnassignedLid(KnowledgeRule, LinkRule):
     A sweep before the packet that left no link and no port unread, or a file given with --subnet that lists all ports, such as the
     output of ibnetdiscover; then a source LID that nobody has is reported as well. Silent in subnets with routers or with virtual
     ports (IsVirtualizationSupported), whose LIDs appear in no PortInfo. An `info` where that LID may have been assigned unseen: it
-    sends packets itself, or the capture missed some since the sweep. With a site policy, LIDs outside its ranges are reported too.
+    sends packets itself, the sender's LID is not assigned either, or the capture missed some since the sweep. With a site policy, LIDs
+    outside its ranges are reported too.
     """
 
     code, name, severity = "LNK020", "lid-not-assigned", WARNING
@@ -141,7 +143,8 @@ class UnassignedLid(KnowledgeRule, LinkRule):
         """An info where the sweep proves less."""
         if hit.message:  # findings from the site policy or a file need no sweep
             return None
-        return INFO if self.heard[hit.arguments["dlid"]] else super().severity_at_end(hit, context)
+        foreign = hit.arguments["slid"] not in context.get(Follower).subnet.lids  # perhaps a packet of another subnet
+        return INFO if foreign or self.heard[hit.arguments["dlid"]] else super().severity_at_end(hit, context)
 
     def kind(self, value: int) -> int:
         return 0

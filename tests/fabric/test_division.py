@@ -1,0 +1,131 @@
+"""Which addresses tell two subnets in one capture apart, and what becomes of packets that they do not tell?"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Sequence
+from itertools import zip_longest
+from pathlib import Path
+from threading import Thread
+
+from ibdissect.capture.opening import open_capture
+from ibdissect.fabric.division import INTERFACE, LID, ORIGIN, PREFIX, Division, divide
+from ibdissect.lint.policy import subnets_of
+from ibdissect.rules import load
+from ibdissect.session.check import Options, check
+from ibdissect.table.table import ChunkTable
+from tests.craft import erf_pcap, rc, smp
+from tests.fabric.made import ANSWER, node, p_keys, port_info
+
+RECORD, HEADER, FLAGS = 16, 24, 9
+LIMITED, FULL = 0x0123, 0x8123
+
+
+def subnet(maker: int, origin: int, lids: Sequence[int], p_key: int, prefix: int = 0xFE80 << 48) -> list[bytes]:
+    """What a manager of a subnet of adapters with one P_Key asks and hears."""
+    found = []
+    for place, lid in enumerate(lids):
+        guid, path = maker << 40 | lid << 8, [1] * place
+        known = {
+            0x11: node(lid, node_guid=guid, port_guid=guid + 1, system_image_guid=guid),
+            0x15: port_info(lid, gid_prefix=prefix), 0x16: p_keys(0xFFFF, p_key),
+        }  # fmt: skip
+        for attribute, body in known.items():
+            head = {"transaction_id": origin << 32 | place << 8 | attribute}
+            found += [smp(1, attribute, path=path, header=head), smp(ANSWER, attribute, body, path=path, header=head)]
+    return found
+
+
+def data(slid: int, dlid: int, p_key: int) -> bytes:
+    """A packet of a connection."""
+    return rc(4, b"12345678", lrh={"slid": slid, "dlid": dlid}, bth={"p_key": p_key, "destqp": 0x200 + dlid})
+
+
+def mixed(one: Sequence[bytes], other: Sequence[bytes], *, interfaces: bool) -> bytes:
+    """Two captures in turn in one file; the second by capture interface 1."""
+    frames = [(frame, which) for pair in zip_longest(one, other) for which, frame in enumerate(pair) if frame is not None]
+    raw, at = bytearray(erf_pcap([frame for frame, _ in frames])), HEADER
+    for frame, which in frames:
+        raw[at + RECORD + FLAGS] = 4 | (which if interfaces else 0)
+        at += RECORD + 16 + len(frame)
+    return bytes(raw)
+
+
+def codes(raw: bytes, division: Division | None = None) -> list[str]:
+    """What rules of partitions and of the subnet find, and whether subnets are mixed."""
+    rules = [rule for rule in load() if rule.code.startswith(("PKY0", "LNK0")) or rule.code == "CAP017"]
+    report = check(io.BytesIO(raw), Options(rules=rules, division=division or Division()))
+    assert report.status == "ok"
+    assert report.counts["error"] == sum(one.severity == "error" for one in report.findings)
+    return [one.code for one in report.findings]
+
+
+def tables(raw: bytes) -> list[ChunkTable]:
+    return list(map(ChunkTable, open_capture(io.BytesIO(raw)).chunks()))
+
+
+HERE, THERE = subnet(0x2C9, 1, (1, 2, 3), LIMITED), subnet(0x255, 2, (1, 2), FULL)
+
+
+def test_two_interfaces_tell_all_packets_apart() -> None:
+    raw = mixed([*HERE, data(2, 1, LIMITED)], [*THERE, data(2, 1, FULL), data(2, 1, FULL)], interfaces=True)
+    assert divide(tables(raw), Division()).numbers == {(INTERFACE, 0): 1, (INTERFACE, 1): 2, (LID, 3): 1}
+    assert codes(raw) == ["CAP017", "PKY001"]  # both are limited members in one subnet only
+
+
+def test_origins_tell_directed_routes_apart_and_teach_lids_of_one_subnet() -> None:
+    unknown = [data(2, 1, LIMITED), data(2, 1, 0x8999)]
+    raw = mixed([*HERE, *unknown, data(2, 3, LIMITED)], THERE, interfaces=False)
+    found = divide(tables(raw), Division())
+    assert found.numbers == {(ORIGIN, 1): 1, (ORIGIN, 2): 2, (LID, 3): 1}
+    assert codes(raw) == ["CAP017", "PKY001"]
+    assert found.of(tables(mixed(unknown, [], interfaces=False))[0]).tolist() == [0, 0]
+
+
+def test_origins_that_found_one_node_are_of_one_subnet() -> None:
+    raw = mixed(HERE, [*subnet(0x2C9, 2, (1, 2), LIMITED), data(2, 1, LIMITED)], interfaces=True)
+    assert divide(tables(raw), Division()).numbers == {}
+    assert codes(raw) == ["PKY001"]
+
+
+def test_one_origin_in_both_tells_nothing() -> None:
+    there = subnet(0x255, 1, (1, 2), FULL)
+    raw = mixed([*HERE, *HERE, data(2, 1, LIMITED)], [*there, *there], interfaces=False)
+    assert divide(tables(raw), Division()).numbers == {}
+
+
+def test_a_prefix_of_its_own_tells_packets_with_grh_apart() -> None:
+    raw = mixed(HERE, subnet(0x255, 2, (1, 2), FULL, prefix=0xFEC0 << 48 | 7), interfaces=False)
+    assert divide(tables(raw), Division()).numbers[PREFIX, 0xFEC0 << 48 | 7] == 2
+
+
+def test_the_site_names_what_the_capture_does_not_tell() -> None:
+    site = subnets_of({"subnets": [{"lids": "1-3"}, {"lids": ["101-103"], "prefixes": ["fec0:0:0:7::"]}]}, "a.toml")
+    there = subnet(0x255, 2, (101, 102), LIMITED)
+    raw = mixed([*HERE, data(2, 1, LIMITED)], [*there, data(102, 101, LIMITED), data(102, 1, LIMITED)], interfaces=False)
+    found = divide(tables(raw), site)
+    assert {address: found.numbers[address] for address in ((ORIGIN, 1), (ORIGIN, 2), (LID, 103))} == {
+        (ORIGIN, 1): 1, (ORIGIN, 2): 2, (LID, 103): 2,
+    }  # fmt: skip
+    assert codes(raw, site) == ["PKY001", "PKY001"]  # not of the packet from one subnet to the other
+
+
+def test_a_note_where_the_site_expects_two_subnets() -> None:
+    raw = mixed(HERE, THERE, interfaces=True)
+    site = subnets_of({"subnets": [{"interfaces": 0}, {"interfaces": 1}]}, "a.toml")
+    rules = [rule for rule in load() if rule.code == "CAP017"]
+    (one,) = check(io.BytesIO(raw), Options(rules=rules, division=site)).findings
+    (other,) = check(io.BytesIO(raw), Options(rules=rules)).findings
+    assert (one.severity, other.severity) == ("info", "warning") and "capture interfaces tell them apart" in other.message
+
+
+def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    raw = mixed([*HERE, data(2, 1, LIMITED)], THERE, interfaces=True)
+    writer = Thread(target=(tmp_path / "pipe").write_bytes, args=(raw,))
+    writer.start()
+    rules = [rule for rule in load() if rule.code in ("CAP017", "PKY001")]
+    (found,) = check(str(tmp_path / "pipe"), Options(rules=rules)).findings
+    writer.join()
+    assert found.code == "CAP017" and "report nothing" in found.message
