@@ -168,11 +168,7 @@ class Linter:
         part.finish()
         self.context.states = (*self.context.states, *part.context.states, *part.context.sources.values())
         for code, found in part.tally.items():
-            tally = self.tally[code]
-            tally.count += found.count
-            tally.lowered += found.lowered
-            tally.seconds += found.seconds
-            tally.findings = sorted(tally.findings + found.findings, key=lambda f: f.frame)[: self.max_findings]
+            self.tally[code].join(found)
 
     def _doubt(self) -> None:
         """Lower findings that rely on files which the traffic refutes to infos."""

@@ -45,3 +45,10 @@ class Tally:
             self.dropped.add(finding.frame, finding.time_ns)
         if self.room(1):
             self.keep(finding)
+
+    def join(self, other: Tally) -> None:
+        """Take over what the same rule found in other packets."""
+        self.count += other.count
+        self.seconds += other.seconds
+        self.lowered += other.lowered
+        self.findings = sorted(self.findings + other.findings, key=lambda finding: finding.frame)[: self.most]
