@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET
-from ibdissect.capture.records import DAY, Records, Rows
+from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, Chunk
+from ibdissect.capture.records import DAY, Records
 from ibdissect.capture.scan import Mask, Stride
 from ibdissect.capture.scattered import Bytes, Ints, Words
 
@@ -35,7 +35,7 @@ _KNOWN[list(KNOWN)] = True
 WEEK = 7 * DAY
 
 
-def erf_rows(raw: Bytes, headers: Ints, available: Ints, head: Words | None = None) -> Rows:
+def erf_rows(raw: Bytes, headers: Ints, available: Ints, head: Words | None = None) -> Chunk:
     """Frames of the ERF records whose headers start at `headers` and that have `available` bytes, header included.
 
     `head`: the headers as columns, uint32[4, n] (`scattered.columns`), if already read.
@@ -72,7 +72,7 @@ def erf_rows(raw: Bytes, headers: Ints, available: Ints, head: Words | None = No
         caplen[short] = 0
         length[header_cut], time_ns[header_cut], interface[header_cut] = 0, 0, 0
         link[short] = LINK_ERF
-    return Rows(offset, caplen, length, time_ns, link, interface, pseudo)
+    return Chunk(0, 0, raw, offset, caplen, length, time_ns, link, interface, pseudo)
 
 
 def _extension_bytes(raw: Bytes, headers: Ints, available: Ints) -> Ints:
@@ -126,7 +126,7 @@ class ErfRecords(Records):
             return first, f"no ERF record: type {int(head[first, 8]) & 0x7F}"
         return first, f"ERF record length {int(rlen[first])} is below {HEADER}"
 
-    def rows(self, raw: Bytes, base: int, starts: Ints) -> Rows:
+    def rows(self, raw: Bytes, base: int, starts: Ints) -> Chunk:
         # Wireshark does not count padding records, but does count those with an extension header.
         starts = starts[raw[starts + 8] != TYPE_PAD]
         return erf_rows(raw, starts, self.stride.sizes(raw, starts))

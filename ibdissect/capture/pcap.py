@@ -6,8 +6,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from ibdissect.capture import erf
-from ibdissect.capture.chunk import AHEAD, FRONT, LINK_ERF, LINK_ETHERNET, LINK_NAMES
-from ibdissect.capture.records import DAY, LONGEST, Records, Rows
+from ibdissect.capture.chunk import AHEAD, FRONT, LINK_ERF, LINK_ETHERNET, LINK_NAMES, Chunk
+from ibdissect.capture.records import DAY, LONGEST, Records
 from ibdissect.capture.scan import Mask, Stride
 from ibdissect.capture.scattered import Bytes, Ints
 from ibdissect.errors import CaptureError
@@ -78,7 +78,7 @@ class PcapRecords(Records):
         first = int(bad[0])
         return first, f"captured length {int(sizes[first]) - HEADER} is impossible (at most {LONGEST})"
 
-    def rows(self, raw: Bytes, base: int, starts: Ints) -> Rows:
+    def rows(self, raw: Bytes, base: int, starts: Ints) -> Chunk:
         near = int(starts[-1]) + HEADER + FRONT <= len(raw)
         ahead = AHEAD if self.link == LINK_ETHERNET else 0
         size = FRONT if near else erf.HEADER if self.link == LINK_ERF else 0
@@ -92,13 +92,7 @@ class PcapRecords(Records):
             return replace(rows, front=front) if near and len(cut) == 0 and int(rows.pseudo.min()) >= 0 else rows
         time_ns = head[0].astype(np.int64) * 1_000_000_000 + head[1].astype(np.int64) * self.unit
         count = len(starts)
-        return Rows(
-            offset=starts + HEADER,
-            caplen=caplen,
-            length=head[3].astype(np.int64),
-            time_ns=time_ns,
-            link=np.full(count, self.link, np.uint16),
-            interface=np.zeros(count, np.uint16),
-            pseudo=np.full(count, -1, np.int64),
-            front=front if near else None,
-        )
+        return Chunk(
+            0, base, raw, starts + HEADER, caplen, head[3].astype(np.int64), time_ns, link=np.full(count, self.link, np.uint16),
+            interface=np.zeros(count, np.uint16), pseudo=np.full(count, -1, np.int64), front=front if near else None,
+        )  # fmt: skip

@@ -11,9 +11,9 @@ from typing import Literal
 import numpy as np
 
 from ibdissect.capture import erf
-from ibdissect.capture.chunk import LINK_ERF, Damage
+from ibdissect.capture.chunk import LINK_ERF, Chunk, Damage
 from ibdissect.capture.interfaces import Interfaces, Ticks
-from ibdissect.capture.records import LONGEST, Records, Rows
+from ibdissect.capture.records import LONGEST, Records
 from ibdissect.capture.scan import Mask, Stride
 from ibdissect.capture.scattered import Bytes, Ints
 from ibdissect.errors import CaptureError
@@ -127,7 +127,7 @@ class PcapngRecords(Records):
             return first, f"the two lengths of a block differ (the first is {int(length[first])})"
         return first, f"block length {int(length[first])} is impossible"
 
-    def rows(self, raw: Bytes, base: int, starts: Ints) -> Rows:
+    def rows(self, raw: Bytes, base: int, starts: Ints) -> Chunk:
         kind = scattered.unaligned(raw, f"{self.order}u4")[starts].astype(np.int64)
         described = np.cumsum(kind == INTERFACE) + len(self.interfaces)
         section = np.maximum.accumulate(np.where(kind == SECTION, described, self.section))
@@ -149,7 +149,7 @@ class PcapngRecords(Records):
         packet = (kind == PACKET) | (kind == OLD_PACKET) | (kind == SIMPLE_PACKET)
         return self._packets(raw, base, starts[packet], sizes[packet], kind[packet], section[packet], described[packet])
 
-    def _packets(self, raw: Bytes, base: int, starts: Ints, sizes: Ints, kind: Ints, section: Ints, described: Ints) -> Rows:
+    def _packets(self, raw: Bytes, base: int, starts: Ints, sizes: Ints, kind: Ints, section: Ints, described: Ints) -> Chunk:
         head = scattered.gather(raw, starts, PACKET_HEADER).view(f"{self.order}u4").astype(np.int64)
         simple = kind == SIMPLE_PACKET
         within = np.where(kind == OLD_PACKET, head[:, 2] >> 16 if self.order == ">" else head[:, 2] & 0xFFFF, head[:, 2])
@@ -194,12 +194,12 @@ class PcapngRecords(Records):
     def _frames(
         self, raw: Bytes, offset: Ints, caplen: Ints, length: Ints, interface: Ints, ticks: Ticks,
         simple: Mask,
-    ) -> Rows:  # fmt: skip
+    ) -> Chunk:  # fmt: skip
         time_ns = self.interfaces.nanoseconds(interface, ticks)
         time_ns[simple] = 0
         link = self.interfaces.link[interface].astype(np.uint16)
         described = interface.astype(np.uint16)
-        rows = Rows(offset, caplen, length, time_ns, link, described.copy(), np.full(len(offset), -1, np.int64), described)
+        rows = Chunk(0, 0, raw, offset, caplen, length, time_ns, link, described.copy(), np.full(len(offset), -1, np.int64), described)
         inside = np.flatnonzero(link == LINK_ERF)
         if inside.size:
             found = erf.erf_rows(raw, offset[inside], caplen[inside])

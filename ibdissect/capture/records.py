@@ -6,13 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
-from msgspec import Struct as Record
+from msgspec.structs import replace
 
 from ibdissect.capture import scan
 from ibdissect.capture.chunk import FRONT, Chunk, Damage
 from ibdissect.capture.scan import Mask, Stride
-from ibdissect.capture.scattered import Bytes, Ints, Words
+from ibdissect.capture.scattered import Bytes, Ints
 from ibdissect.capture.stream import TooMuch
 
 ROWS = 1 << 17
@@ -45,20 +44,6 @@ class Comments(dict[int, list[str]]):
             self.lost += 1
         else:
             self.setdefault(frame, []).append(text)
-
-
-class Rows(Record, frozen=True, eq=False):
-    """The arrays of a `Chunk` for some records, without frame numbers."""
-
-    offset: Ints
-    caplen: Ints
-    length: Ints
-    time_ns: Ints
-    link: npt.NDArray[np.uint16]
-    interface: npt.NDArray[np.uint16]
-    pseudo: Ints
-    described: npt.NDArray[np.uint16] | None = None
-    front: Words | None = None
 
 
 class Records(ABC):
@@ -103,8 +88,8 @@ class Records(ABC):
         """Index of the first invalid record, and the reason; (len(starts), "") if all are good."""
 
     @abstractmethod
-    def rows(self, raw: Bytes, base: int, starts: Ints) -> Rows:
-        """The frames in the complete records at `starts`."""
+    def rows(self, raw: Bytes, base: int, starts: Ints) -> Chunk:
+        """The frames in the complete records at `starts`; `_chunk` gives them their numbers and comments."""
 
     def feed(self, raw: Bytes, filled: int, base: int, final: bool, broken: str | None = None) -> Iterator[Chunk]:
         """Chunks of the records in `raw[:filled]`, read from file position `base`; `final`: nothing follows."""
@@ -179,11 +164,7 @@ class Records(ABC):
             links, where = np.unique(rows.link, return_index=True)
             for link in links[np.argsort(where)].tolist():
                 self.note_link(link)
-        chunk = Chunk(
-            first=self.frames + 1, base=base, data=raw[:filled], offset=rows.offset, caplen=rows.caplen, length=rows.length,
-            time_ns=rows.time_ns, link=rows.link, interface=rows.interface, pseudo=rows.pseudo, described=rows.described,
-            front=rows.front, comments=self.comments,
-        )  # fmt: skip
+        chunk = replace(rows, first=self.frames + 1, base=base, data=raw[:filled], comments=self.comments)
         if rows.front is not None:
             at = chunk.front_at()
             for row in np.flatnonzero(at > filled - FRONT).tolist():

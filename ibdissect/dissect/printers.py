@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
-from ibdissect.wire.text import printable
+from ibdissect.wire.text import number_text, printable
 
 from .describe import layer_text
 from .tree import Node, Tree
@@ -170,5 +170,5 @@ def _bare(node: Node) -> str:
         return node.text
     if isinstance(node.value, bool):
         return str(int(node.value))
-    base = node.field.base if node.field is not None else "dec"
-    return f"0x{node.value:0{(node.bits + 3) // 4}x}" if base in ("hex", "guid") else str(node.value)
+    assert node.field is not None
+    return number_text(node.field, node.value)

@@ -9,7 +9,7 @@ from msgspec import Struct as Record
 
 from ibdissect.capture.scattered import gather, u16, u24
 from ibdissect.table.addresses import LINKS, SHOWN, address_text, by_header
-from ibdissect.table.locate import EXTENDED_SIZE, MALFORMED, Int
+from ibdissect.table.locate import EXTENDED_SIZE, EXTENDED_STRUCTS, MALFORMED, Int
 from ibdissect.table.rows import by_value
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import FLOW_CONTROL_OPS
@@ -150,9 +150,7 @@ def _infos(table: ChunkTable, code: int, bth: Int, length: Int, *, whole: bool) 
     return opcode.service, [a + b for a, b in zip(base, more, strict=True)]
 
 
-_SIZES = {
-    "RDETH": 4, "DETH": 8, "XRCETH": 4, "FETH": 4, "RETH": 16, "AtomicETH": 28, "AETH": 4, "AtomicAckETH": 8, "ImmDt": 4, "IETH": 4,
-}  # fmt: skip
+_SIZES = {name: struct.size for struct, name in EXTENDED_STRUCTS.items()}
 
 
 def _acknowledge(table: ChunkTable, at: Int, operation: str, qp: list[int], psn: list[int], base: list[str]) -> list[str]:

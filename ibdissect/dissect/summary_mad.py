@@ -20,7 +20,7 @@ from ibdissect.wire.names import SM_CONTROL, TRAP_NUMBER
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.sa import SAFormat
 from ibdissect.wire.spec import Field, Struct
-from ibdissect.wire.text import printable
+from ibdissect.wire.text import number_text, printable
 from ibdissect.wire.vendor import oui_text
 
 from .value import Presenter
@@ -232,4 +232,4 @@ def _short(field: Field[Any], view: Struct, index: int, presenter: Presenter) ->
     plain, text = presenter.present(field, value)
     if plain is None or isinstance(plain, bool) or isinstance(value, (bytes, str)):
         return str(text) if plain is None or not isinstance(plain, bool) else str(int(plain))
-    return f"0x{value:0{(field.bits + 3) // 4}x}" if field.base in ("hex", "guid") else str(value)
+    return number_text(field, value)

@@ -8,18 +8,13 @@ from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import ETHERTYPES, IP_PROTOCOLS
 from ibdissect.wire.text import gid_text, ip4_text
+from ibdissect.wire.ulp.ip import ICMP_TYPES, ICMPV6_TYPES
 
 if TYPE_CHECKING:
     from .summary import Summaries
 
 LLC_LIMIT = 1536
 """Lower Ethertypes are lengths (IEEE 802.3 3.2.6)."""
-ICMP = {0: "Echo reply", 3: "Destination unreachable", 5: "Redirect", 8: "Echo request", 11: "Time exceeded"}
-ICMP6 = {
-    1: "Destination unreachable", 2: "Packet too big", 128: "Echo request", 129: "Echo reply", 130: "Multicast listener query",
-    133: "Router solicitation", 134: "Router advertisement", 135: "Neighbor solicitation", 136: "Neighbor advertisement",
-    143: "Multicast listener report v2",
-}  # fmt: skip
 TCP_FLAGS = ((2, "SYN"), (1, "FIN"), (4, "RST"), (8, "PSH"), (16, "ACK"))
 
 
@@ -48,7 +43,8 @@ def _line(frame: bytes, at: dict[str, int], length: int, link: int) -> tuple[str
     if "lrh" in at:
         if "rwh" in at:
             number = int.from_bytes(frame[at["rwh"] + 2 : at["rwh"] + 4], "big")
-            return "RWH", f"Raw packet, Ethertype {_ethertype(number)}"
+            known = f" ({ETHERTYPES[number]})" if number in ETHERTYPES else ""
+            return "RWH", f"Raw packet, Ethertype 0x{number:04x}{known}"
         return "InfiniBand", f"LRH with LNH {frame[at['lrh'] + 1] & 3}, {length} bytes"
     return _ethernet(frame, at, length, link)
 
@@ -68,7 +64,7 @@ def _ethernet(frame: bytes, at: dict[str, int], length: int, link: int) -> tuple
     number = int.from_bytes(frame[type_at : type_at + 2], "big")
     body = frame[payload:]
     if number == 0x0806 and len(body) >= 28:
-        sender, target = (".".join(map(str, body[i : i + 4])) for i in (14, 24))
+        sender, target = (ip4_text(body[i : i + 4]) for i in (14, 24))
         if body[7] == 2:
             return "ARP", f"{sender} is at {body[8:14].hex(':')}"
         return "ARP", f"Who has {target}? Tell {sender}" if body[7] == 1 else f"operation {body[7]}"
@@ -76,11 +72,6 @@ def _ethernet(frame: bytes, at: dict[str, int], length: int, link: int) -> tuple
         return "LLC", f"{number} bytes"
     name = ETHERTYPES.get(number)
     return (name or "Ethernet"), (f"{length} bytes" if name else f"Ethertype 0x{number:04x}, {length} bytes")
-
-
-def _ethertype(number: int) -> str:
-    name = ETHERTYPES.get(number)
-    return f"0x{number:04x} ({name})" if name else f"0x{number:04x}"
 
 
 def _ip(frame: bytes, upper: int, at: int, family: str) -> tuple[str, str]:
@@ -93,7 +84,7 @@ def _ip(frame: bytes, upper: int, at: int, family: str) -> tuple[str, str]:
         flags = [name for bit, name in TCP_FLAGS if len(body) >= 14 and body[13] & bit]
         return "TCP", f"{source} → {destination} [{', '.join(flags)}]"
     if upper in (1, 58) and body:
-        names = ICMP if upper == 1 else ICMP6
+        names = ICMP_TYPES if upper == 1 else ICMPV6_TYPES
         return ("ICMP" if upper == 1 else "ICMPv6"), names.get(body[0], f"type {body[0]}")
     return IP_PROTOCOLS.get(upper, family), f"protocol {upper}"
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from functools import cache
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -51,32 +50,28 @@ class Sums(Record, frozen=True, eq=False):
     """The computed CRC, uint32[k]."""
 
 
-_ICRC: WeakKeyDictionary[ChunkTable, Checked] = WeakKeyDictionary()
-_VCRC: WeakKeyDictionary[ChunkTable, Checked] = WeakKeyDictionary()
-
-
 def icrc(table: ChunkTable) -> Checked:
     """Check the ICRC of every complete packet: native (with or without GRH), RoCE v1, RoCE v2 over IPv4 and IPv6; once per chunk."""
-    found = _ICRC.get(table)
-    if found is None:
-        found = _ICRC[table] = _verdicts(table, icrc_sums(table))
-    return found
+    return table.once(_icrc)
 
 
 def vcrc(table: ChunkTable) -> Checked:
     """Check the VCRC of every complete native packet that has one; once per chunk."""
-    found = _VCRC.get(table)
-    if found is None:
-        found = _VCRC[table] = _verdicts(table, vcrc_sums(table))
-    return found
+    return table.once(_vcrc)
+
+
+def _icrc(table: ChunkTable) -> Checked:
+    return _verdicts(table, icrc_sums(table))
+
+
+def _vcrc(table: ChunkTable) -> Checked:
+    return _verdicts(table, vcrc_sums(table))
 
 
 def wrong_icrcs(table: ChunkTable, rows: Int) -> Bool:
     """Whether the ICRCs of some rows are wrong, bool[len(rows)]; zero counts as not filled in, as in `icrc`."""
-    known = _ICRC.get(table)
-    if known is None and len(rows) < len(table) >> 1:
-        known = _verdicts(table, icrc_sums(table, rows))
-    return (known or icrc(table)).bad[rows]
+    some = len(rows) < len(table) >> 1 and not table.has(_icrc)
+    return (_verdicts(table, icrc_sums(table, rows)) if some else icrc(table)).bad[rows]
 
 
 def icrc_sums(table: ChunkTable, some: Int | None = None) -> Sums:

@@ -385,6 +385,10 @@ class ChunkTable:
         found: T = self._derived[derive]
         return found
 
+    def has(self, derive: Callable[[ChunkTable], Any]) -> bool:
+        """Whether `once` has computed this already."""
+        return derive in self._derived
+
     def view(self, struct: type[V], i: int) -> V:
         """Occurrence `i` of a structure as a view on a copy of its frame; the view's offset counts from the frame's start."""
         found = self.occurrences(struct)

@@ -49,6 +49,11 @@ def hex_text(value: int, bits: int) -> str:
     return f"0x{value:0{(bits + 3) // 4}x}"
 
 
+def number_text(field: Field[Any], value: int) -> str:
+    """The bare number in the field's base."""
+    return hex_text(value, field.bits) if field.base in ("hex", "guid") else str(value)
+
+
 def plain_value(field: Field[Any], value: Any) -> Any:
     """The value for JSON and filters: int, bool, GID and address text, hex for raw bytes, str."""
     if field.kind == "gid":
@@ -68,7 +73,7 @@ def value_text(field: Field[Any], value: Any) -> str:
         return printable(value)
     if field.kind == "flag":
         return "True" if value else "False"
-    number = hex_text(value, field.bits) if field.base in ("hex", "guid") else str(value)
+    number = number_text(field, value)
     if field.show is not None:
         return field.show(value)
     if field.values is not None:
