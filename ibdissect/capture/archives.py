@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ibdissect.capture.remote import in_archive
-from ibdissect.capture.stream import PACKED, PIECE, UNPACKED_PIECE, Unpacking, unpacked
+from ibdissect.capture.stream import PACKED, PIECE, UNPACKED_PIECE, ByteStream, Unpacking, unpacked
 from ibdissect.errors import CaptureError
 
 MOST_MEMBERS = 100_000
@@ -105,14 +105,11 @@ def _packed(file: io.RawIOBase) -> bool:
     return head.startswith(PACKED)
 
 
-class _Limited(io.RawIOBase):
+class _Limited(ByteStream):
     """A file of which at most `most` bytes are read at once; a stream that cannot seek is skipped forward."""
 
     def __init__(self, file: io.RawIOBase, most: int) -> None:
         self.file, self.most, self.position = file, most, 0
-
-    def readable(self) -> bool:
-        return True
 
     def seekable(self) -> bool:
         return True
@@ -142,7 +139,7 @@ class _Limited(io.RawIOBase):
         return b"".join(parts)
 
 
-class _Member(io.RawIOBase):
+class _Member(ByteStream):
     """A member's bytes; damage, or more of a compressed one than `Unpacking.most`, ends them and sets `broken`."""
 
     def __init__(self, file: Any, left: int | None) -> None:
@@ -150,27 +147,20 @@ class _Member(io.RawIOBase):
         self.file, self.left, self.unpacked = file, left, 0
         self.broken: str | None = None
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:  # Any: the buffer protocol has no type before Python 3.12
-        view = memoryview(buffer)
-        wanted = min(len(view), UNPACKED_PIECE) if self.left is None else min(len(view), PIECE, self.left)
+    def some(self, count: int) -> bytes:
+        wanted = min(count, UNPACKED_PIECE) if self.left is None else min(count, PIECE, self.left)
         if self.broken is not None or not wanted:
-            return 0
+            return b""
         try:
             data: bytes = self.file.read(wanted)
             if not data and self.left:
                 raise EOFError("it ends too early")
         except BROKEN as error:
             self.broken = f"the archive breaks here ({error})"
-            return 0
+            return b""
         if self.left is not None:
             self.left -= len(data)
-        else:
-            self.unpacked += len(data)
-            self.broken = Unpacking.too_much(self.unpacked)
-            if self.broken is not None:
-                return 0
-        view[: len(data)] = data
-        return len(data)
+            return data
+        self.unpacked += len(data)
+        self.broken = Unpacking.too_much(self.unpacked)
+        return data if self.broken is None else b""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
-from ibdissect.capture.stream import ended
+from ibdissect.capture.stream import ByteStream, ended
 from ibdissect.errors import CaptureError
 
 T = TypeVar("T")
@@ -207,14 +207,11 @@ class Remote:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-class RemoteBytes(io.RawIOBase):
+class RemoteBytes(ByteStream):
     """One stream over a `Remote`, with its own position."""
 
     def __init__(self, remote: Remote) -> None:
         self.remote, self.position = remote, 0
-
-    def readable(self) -> bool:
-        return True
 
     def seekable(self) -> bool:
         return True
@@ -226,28 +223,21 @@ class RemoteBytes(io.RawIOBase):
         self.position = offset + (0, self.position, self.remote.size or 0)[whence]
         return self.position
 
-    def readinto(self, buffer: Any) -> int:  # Any: the buffer protocol has no type before Python 3.12
-        view = memoryview(buffer)
-        data = self.remote.read(self.position, len(view)) if self.position < (self.remote.size or 0) else b""
-        view[: len(data)] = data
+    def some(self, count: int) -> bytes:
+        data = self.remote.read(self.position, count) if self.position < (self.remote.size or 0) else b""
         self.position += len(data)
-        return len(data)
+        return data
 
 
-class _Once(io.RawIOBase):
+class _Once(ByteStream):
     """A stream that cannot be sought: a failure ends it, as nothing can be asked for again."""
 
     def __init__(self, file: Any, url: str) -> None:
         self.file, self.url = file, url
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:  # Any: see above
-        view = memoryview(buffer)
+    def some(self, count: int) -> bytes:
         try:
-            data: bytes = self.file.read(min(len(view), FIRST))
+            data: bytes = self.file.read(min(count, FIRST))
         except Exception as error:
             raise _failure(error, self.url) from None
-        view[: len(data)] = data
-        return len(data)
+        return data

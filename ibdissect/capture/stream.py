@@ -123,38 +123,49 @@ def unpacked(raw: io.RawIOBase, path: str) -> io.RawIOBase:
     return whole
 
 
-class FileBytes(io.RawIOBase):
+class ByteStream(io.RawIOBase):
+    """A stream that can be read; `some` returns its next bytes."""
+
+    def readable(self) -> bool:
+        return True
+
+    def some(self, count: int) -> bytes:
+        """At most `count` bytes; none at the end."""
+        raise NotImplementedError
+
+    def readinto(self, buffer: Any) -> int:  # Any: the buffer protocol has no type before Python 3.12
+        view = memoryview(buffer)
+        data = self.some(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+
+class FileBytes(ByteStream):
     """A regular file from its start, with its own position, so that several readers can share the descriptor."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor, self.position = descriptor, 0
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:  # Any: the buffer protocol has no type before Python 3.12
+    def readinto(self, buffer: Any) -> int:  # Any: see above
         count = os.preadv(self.descriptor, [buffer], self.position)
         self.position += count
         return count
 
 
-class ObjectBytes(io.RawIOBase):
+class ObjectBytes(ByteStream):
     """A binary stream: first the `head` already read from it, then the rest, from `position` if it can seek."""
 
     def __init__(self, source: Any, head: bytes = b"", position: int | None = None) -> None:  # Any: whatever can read
         self.source, self.head, self.position = source, head, position
         # readinto1 of a buffered pipe would wait for more although its buffer has bytes, so use read1.
-        self.some = getattr(source, "read1", None) if position is None else None
-        self.into = None if self.some else getattr(source, "readinto", None)
+        self.read1 = getattr(source, "read1", None) if position is None else None
+        self.into = None if self.read1 else getattr(source, "readinto", None)
 
     @property
     def broken(self) -> str | None:
         """Why a compressed stream ended early, if it did."""
         reason: str | None = getattr(self.source, "broken", None)
         return reason
-
-    def readable(self) -> bool:
-        return True
 
     def readinto(self, buffer: Any) -> int:  # Any: see above
         view = memoryview(buffer)
@@ -168,7 +179,7 @@ class ObjectBytes(io.RawIOBase):
         if self.into is not None:
             count = self.into(view) or 0
         else:
-            data = (self.some or self.source.read)(min(len(view), PIECE)) or b""
+            data = (self.read1 or self.source.read)(min(len(view), PIECE)) or b""
             count = len(data)
             view[:count] = data
         if self.position is not None:
@@ -176,7 +187,7 @@ class ObjectBytes(io.RawIOBase):
         return count
 
 
-class Decompressed(io.RawIOBase):
+class Decompressed(ByteStream):
     """The bytes of a compressed stream; corrupt data, or more than `Unpacking.most` bytes, end it and set `broken`."""
 
     def __init__(self, raw: io.RawIOBase, kind: bytes, path: str) -> None:
@@ -190,9 +201,6 @@ class Decompressed(io.RawIOBase):
         self.errors: tuple[type[BaseException], ...] = (EOFError, zlib.error, BadGzipFile, LZMAError)
         openers = {GZIP: self._gzip, ZSTD: self._zstd, XZ: self._xz, BZIP2: self._bzip2, LZ4: self._lz4}
         self.name, self.read_piece = openers[kind](raw, path)
-
-    def readable(self) -> bool:
-        return True
 
     def readinto(self, buffer: Any) -> int:  # Any: see above
         view = memoryview(buffer)
