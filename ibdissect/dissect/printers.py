@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
+from itertools import chain
 
 from ibdissect.wire.text import number_text, printable
 
@@ -44,13 +45,14 @@ def remarks(tree: Tree) -> list[str]:
     return said
 
 
+def _printed(tree: Tree, paint: Paint, lines_of: Callable[[Node], Iterable[str]]) -> str:
+    lines = chain([headline(tree)], *map(lines_of, tree.layers), (paint(remark, "malformed") for remark in remarks(tree)))
+    return "\n".join(lines) + "\n"
+
+
 def outline(tree: Tree, paint: Paint = plain) -> str:
     """Layers, fields and their values, one per line."""
-    lines = [headline(tree)]
-    for layer in tree.layers:
-        lines += _layer(layer, layer_text(layer), paint)
-    lines += [paint(remark, "malformed") for remark in remarks(tree)]
-    return "\n".join(lines) + "\n"
+    return _printed(tree, paint, lambda layer: _layer(layer, layer_text(layer), paint))
 
 
 def layer_outline(layer: Node, paint: Paint = plain) -> str:
@@ -74,12 +76,7 @@ def _outline(node: Node, depth: int, paint: Paint) -> Iterator[str]:
 
 def dump(tree: Tree, paint: Paint = plain) -> str:
     """Per layer: byte offset, 32-bit word, and the fields that start in it."""
-    lines = [headline(tree)]
-    for layer in tree.layers:
-        lines.append(paint(layer.label, "layer"))
-        lines += _words(tree, layer.children)
-    lines += [paint(remark, "malformed") for remark in remarks(tree)]
-    return "\n".join(lines) + "\n"
+    return _printed(tree, paint, lambda layer: chain([paint(layer.label, "layer")], _words(tree, layer.children)))
 
 
 def _words(tree: Tree, nodes: list[Node]) -> Iterator[str]:
@@ -137,13 +134,7 @@ def _digits(tree: Tree, in_front: bool, start: int, stop: int) -> str:
 
 def dotted(tree: Tree, paint: Paint = plain) -> str:
     """One field per line, name and value separated by dots."""
-    lines = [headline(tree)]
-    for layer in tree.layers:
-        lines.append(paint(layer.label, "layer"))
-        for node in layer.children:
-            lines += _dotted(node, "")
-    lines += [paint(remark, "malformed") for remark in remarks(tree)]
-    return "\n".join(lines) + "\n"
+    return _printed(tree, paint, lambda layer: chain([paint(layer.label, "layer")], *(_dotted(node, "") for node in layer.children)))
 
 
 def _dotted(node: Node, prefix: str) -> Iterator[str]:

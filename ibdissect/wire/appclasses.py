@@ -6,10 +6,9 @@ No public source describes their attributes; the formats only locate the data.
 from __future__ import annotations
 
 from .mad import RMPP
+from .numbers import CC_CLASS
 from .places import MadFormat
 from .spec import Struct, hole, nested, raw
-
-CONGESTION_CONTROL = 0x21
 
 
 class DeviceAdmFormat(Struct):
@@ -27,6 +26,6 @@ class ApplicationFormat(Struct):
     """Boot management and every application class without a format of its own: data directly after the common header."""
 
     key, section, size = "app", "kernel core/mad.c (IB_MGMT_MAD_HDR)", 256
-    carried_by = (MadFormat(0x11, *range(0x13, CONGESTION_CONTROL), *range(CONGESTION_CONTROL + 1, 0x30)),)
+    carried_by = (MadFormat(0x11, *range(0x13, CC_CLASS), *range(CC_CLASS + 1, 0x30)),)
     header = hole(24, "MAD header", at="0")
     data = hole(232, "Data", at="24")

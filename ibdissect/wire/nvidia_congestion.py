@@ -5,18 +5,18 @@ Layouts as in the ib_types.h that trex-core carries (NVIDIA, 2021-2025, GPL-2.0 
 
 from __future__ import annotations
 
+from .numbers import CC_CLASS
 from .places import Mad
 from .spec import Struct, array, bit, flag, nested, pad, raw, uint
 
 _SOURCE = "trex-core ib_types.h"
-CLASS = 0x21
 
 
 class CCEnhancedInfo(Struct):
     """Versions and capabilities of enhanced congestion control."""
 
     key, section, size = "mlnxccenhancedinfo", f"{_SOURCE} ib_cc_enh_info_t", 16
-    carried_by = (Mad(CLASS, 0xFF00),)
+    carried_by = (Mad(CC_CLASS, 0xFF00),)
     ver0_supported = flag("Version0Supported", at="0")
     ver1_supported = flag("Version1Supported", at="0[1]")
     reserved1 = pad(62, at="0[2]")
@@ -31,7 +31,7 @@ class CCSwitchGeneralSettings(Struct):
     """Whether and how a switch watches its queues."""
 
     key, section, size = "mlnxccswitchsettings", f"{_SOURCE} ib_cc_sw_general_settings_t", 12
-    carried_by = (Mad(CLASS, 0xFF08),)
+    carried_by = (Mad(CC_CLASS, 0xFF08),)
     reserved1 = pad(7, at="0")
     enable = flag("Enable", at="0[7]")
     reserved2 = pad(8, at="1")
@@ -57,7 +57,7 @@ class CCPortProfileSettings(Struct):
     """Three marking profiles of a switch port."""
 
     key, section, size = "mlnxccportprofile", f"{_SOURCE} ib_cc_port_profile_settings_t", 28
-    carried_by = (Mad(CLASS, 0xFF09),)
+    carried_by = (Mad(CC_CLASS, 0xFF09),)
     mode = flag("Mode", at="0")
     granularity = flag("Granularity", at="0[1]")
     reserved1 = pad(14, at="0[2]")
@@ -69,7 +69,7 @@ class CCSLMappingSettings(Struct):
     """Profile of each SL, SL 0 first."""
 
     key, section, size = "mlnxccslmapping", f"{_SOURCE} ib_cc_sl_mapping_settings_t", 4
-    carried_by = (Mad(CLASS, 0xFF10),)
+    carried_by = (Mad(CC_CLASS, 0xFF10),)
     profile = array(16, uint(2, "Profile", at="0"))
 
 
@@ -77,7 +77,7 @@ class CCHCAGeneralSettings(Struct):
     """Whether an HCA reacts to congestion and sends notifications."""
 
     key, section, size = "mlnxcchcasettings", f"{_SOURCE} ib_cc_hca_general_settings_t", 1
-    carried_by = (Mad(CLASS, 0xFF20),)
+    carried_by = (Mad(CC_CLASS, 0xFF20),)
     notify_enable = flag("NotifyEnable", at="0")
     react_enable = flag("ReactEnable", at="0[1]")
     per_plane_enable = flag("PerPlaneEnable", at="0[2]")
@@ -88,7 +88,7 @@ class CCHCAReactionParameters(Struct):
     """How an HCA slows down when it is notified (RP parameters of DCQCN)."""
 
     key, section, size = "mlnxcchcareaction", f"{_SOURCE} ib_cc_hca_rp_parameters_t", 60
-    carried_by = (Mad(CLASS, 0xFF21),)
+    carried_by = (Mad(CC_CLASS, 0xFF21),)
     clamp_target_rate = flag("ClampTargetRate", at="0")
     clamp_target_rate_after_time = flag("ClampTargetRateAfterTime", at="0[1]")
     reserved1 = pad(30, at="0[2]")
@@ -119,7 +119,7 @@ class CCHCANotificationParameters(Struct):
     """How often, and with which SL, an HCA notifies a sender (NP parameters of DCQCN)."""
 
     key, section, size = "mlnxcchcanotification", f"{_SOURCE} ib_cc_hca_np_parameters_t", 8
-    carried_by = (Mad(CLASS, 0xFF22),)
+    carried_by = (Mad(CC_CLASS, 0xFF22),)
     reserved1 = pad(16, at="0")
     min_time_between_cnps = uint(16, "MinTimeBetweenCNPs", at="2")
     reserved2 = pad(14, at="4")
@@ -133,7 +133,7 @@ class CCHCAAlgorithmParameters(Struct):
     """Programmable congestion control: parameters of an algorithm, in the form that EncapType says."""
 
     key, section, size = "mlnxcchcaalgorithmparams", f"{_SOURCE} ib_ppcc_hca_config_param_t", 192
-    carried_by = (Mad(CLASS, 0xFF25),)
+    carried_by = (Mad(CC_CLASS, 0xFF25),)
     state = uint(32, "AlgorithmState", at="0", base="hex")
     sl_bitmask = uint(16, "SLBitmask", at="4", base="hex")
     encap_len = uint(8, "EncapLen", at="6")
@@ -146,7 +146,7 @@ class CCHCAAlgorithmConfig(CCHCAAlgorithmParameters):
     """Programmable congestion control: which algorithm runs."""
 
     key, section, size = "mlnxcchcaalgorithm", f"{_SOURCE} ib_ppcc_hca_algo_config_t", 192
-    carried_by = (Mad(CLASS, 0xFF24),)
+    carried_by = (Mad(CC_CLASS, 0xFF24),)
     algorithm_enable = bit(CCHCAAlgorithmParameters.state, 31, "AlgorithmEnable")
     algorithm_status = bit(CCHCAAlgorithmParameters.state, 30, "AlgorithmStatus")
     trace_enable = bit(CCHCAAlgorithmParameters.state, 29, "TraceEnable")

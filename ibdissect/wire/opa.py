@@ -7,24 +7,24 @@ requested by the attribute modifier; only the first is declared.
 from __future__ import annotations
 
 from .convert import lifetime_text
+from .mad import BASE_VERSION_OPA
 from .names import NODE_TYPE, SM_STATE
 from .places import Mad, MadFormat
 from .spec import Struct, bit, enum, flag, gid, guid, hole, ip4, lid, pad, part, raw, rest, secret, text, uint
 
-OPA_BASE_VERSION = 0x80
 _SOURCE = "opa-ff stl_sm_types.h"
 
 
 def opa_smp(attr_id: int) -> tuple[Mad, Mad]:
     """A subnet management attribute of Omni-Path in LID-routed and in directed-route SMPs."""
-    return Mad(0x01, attr_id, base_version=OPA_BASE_VERSION), Mad(0x81, attr_id, base_version=OPA_BASE_VERSION)
+    return Mad(0x01, attr_id, base_version=BASE_VERSION_OPA), Mad(0x81, attr_id, base_version=BASE_VERSION_OPA)
 
 
 class STLSMP(Struct):
     """LID-routed subnet management packet of Omni-Path."""
 
     prefix, key, section, size = "opa", "sm.lid", f"{_SOURCE} STL_SMP", 32
-    carried_by = (MadFormat(0x01, base_version=OPA_BASE_VERSION),)
+    carried_by = (MadFormat(0x01, base_version=BASE_VERSION_OPA),)
     header = hole(24, "MAD header", at="0")
     m_key = secret(64, "M_Key", at="24", ws="+mkey")
     data = rest("Data", at="32", ws="+data")
@@ -34,7 +34,7 @@ class STLSMPDirected(Struct):
     """Directed-route subnet management packet of Omni-Path: the paths precede the attribute."""
 
     prefix, key, section, size = "opa", "sm.dr", f"{_SOURCE} STL_SMP", 176
-    carried_by = (MadFormat(0x81, base_version=OPA_BASE_VERSION),)
+    carried_by = (MadFormat(0x81, base_version=BASE_VERSION_OPA),)
     header = hole(4, "MAD header", at="0")
     smp_status = uint(16, "SMPStatus", at="4", base="hex", ws="opa.mad.dr.status")
     d = bit(smp_status, 15, "D", ws="opa.mad.dr.direction")

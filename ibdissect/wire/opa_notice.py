@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .convert import timeout_text
-from .mad import METHODS
+from .mad import BASE_VERSION_OPA, METHODS
 from .names import NOTICE_TYPE, PRODUCER_TYPE, TRAP_NUMBER
-from .opa import OPA_BASE_VERSION, opa_smp
+from .opa import opa_smp
 from .places import Inside, Mad
 from .spec import Field, Struct, bit, enum, flag, gid, guid, lid, pad, pkey, qpn, raw, secret, uint
 
@@ -18,7 +18,7 @@ OPA_TRAP_NUMBER = {**TRAP_NUMBER, 0x800: "Link width of a switch port changed", 
 
 def _opa_gmp(attr_id: int) -> tuple[Mad, ...]:
     """A common attribute in subnet administration and performance management."""
-    return tuple(Mad(mgmt_class, attr_id, base_version=OPA_BASE_VERSION) for mgmt_class in (0x03, 0x04))
+    return tuple(Mad(mgmt_class, attr_id, base_version=BASE_VERSION_OPA) for mgmt_class in (0x03, 0x04))
 
 
 class STLNotice(Struct):
@@ -204,7 +204,7 @@ class STLInformInfo(Struct):
     """A subscription to events, or its end."""
 
     prefix, key, section, size = "opa", "informinfo", f"{_SOURCE} STL_INFORM_INFO", 40
-    carried_by = (Mad(0x03, 0x0003, base_version=OPA_BASE_VERSION),)
+    carried_by = (Mad(0x03, 0x0003, base_version=BASE_VERSION_OPA),)
     gid = gid("GID", at="0")
     lid_range_begin = lid("LIDRangeBegin", at="16", bits=32)
     lid_range_end = lid("LIDRangeEnd", at="20", bits=32)
