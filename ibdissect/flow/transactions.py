@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -95,6 +95,8 @@ class Transactions:
         self.answers = 0
         """Number of answers seen; if 0, the capture shows only one direction."""
         self.first_ns = self.last_ns = 0
+        self.matched: AnsweredMany | None = None
+        """The matched answers of the present chunk; None if there are none."""
 
     def feed(self, table: ChunkTable) -> Iterator[object]:
         """Process a chunk; yields its events in frame order, then all matched answers."""
@@ -102,6 +104,7 @@ class Transactions:
             self.first_ns = self.first_ns or int(table.chunk.time_ns[0])
             self.last_ns = int(table.chunk.time_ns[-1])
         mads = table.once(Datagrams)
+        self.matched = None
         if len(mads):
             yield from self._chunk(mads)
         yield from self._expire()
@@ -110,6 +113,11 @@ class Transactions:
         """Unanswered requests so far, oldest first."""
         one_by_one = [silent for request in self.open.values() for silent in request.silent()]
         yield from sorted((*one_by_one, *(_requests(self.waiting) if self.waiting is not None else ())), key=_age)
+
+    def answers_to(self, frames: Collection[int]) -> Iterator[Answered]:
+        """The answers in the present chunk to the requests that were first sent in some frames."""
+        if self.matched is not None and frames:
+            yield from self.matched.some(np.isin(self.matched.request_frames, list(frames)))
 
     def give_up(self) -> None:
         """Stop waiting for answers."""
@@ -152,7 +160,8 @@ class Transactions:
         for asker in [asker for asker, known in self.asked.items() if known[0] not in self.open]:
             del self.asked[asker]
         if len(pairs.answers) or found:
-            yield answered(mads, pairs, index, found)
+            self.matched = answered(mads, pairs, index, found)
+            yield self.matched
 
     def _sure(self, pairs: Pairs, answering: Bool, askers: U64) -> Pairs:
         """Move pairs to `rest` if an answer from another address may belong to their request."""

@@ -10,10 +10,10 @@ import numpy as np
 from ibdissect.bounded import BoundedDict
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.queries import Queries
-from ibdissect.flow.transactions import AnsweredMany
+from ibdissect.flow.transactions import Transactions
 from ibdissect.flow.visible_answers import VisibleAnswers
 from ibdissect.lint.finding import value_of
-from ibdissect.lint.rule import ERROR, Context, Hit, Seen, on_chunk, on_end, on_event
+from ibdissect.lint.rule import ERROR, Context, Hit, Seen, on_chunk, on_end
 from ibdissect.rules.shared.silence import UnansweredRule
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.cc import CongestionControlFormat, CongestionKeyInfo
@@ -44,7 +44,7 @@ class CCKeyWrong(UnansweredRule):
 
     code, name, severity = "CC001", "cc-key-mismatch", ERROR
     reference = "IBA A10.4.1, A10.4.3.4; opensm cc_key"
-    needs = (CaptureLoss, VisibleAnswers)
+    needs = (CaptureLoss, Transactions, VisibleAnswers)
     message = "{what} with {key}, the target holds {held}; it was not done"
     example = "an accepted Set(CongestionKeyInfo) with CC_Key 7 and the protect bit, then two Gets with CC_Key 9 without an answer"
 
@@ -58,8 +58,6 @@ class CCKeyWrong(UnansweredRule):
         """Possible findings about requests with another key than their target showed, with target and key, by frame."""
         self.refused: set[int] = set()
         """Frames of requests that were answered with an error of this class."""
-        self.done: list[int] = []
-        """Requests that were accepted in this chunk."""
         self.taken: set[tuple[int, int]] = set()
         """Addresses, and the other keys that they accepted."""
 
@@ -87,18 +85,11 @@ class CCKeyWrong(UnansweredRule):
                 what = request_text(CC_CLASS, int(asked.method[i]), int(asked.attribute[i]))
                 arguments = {"what": what, "key": value_of(at, head.cc_key), "held": value_of(at, held[0])}
                 self.suspects[seen.frame] = seen.found(arguments, at, of=head, proof=[(held[1], "CongestionKeyInfo")], key=way[0]), way
-        self.taken.update(self.suspects[frame][1] for frame in self.done if frame in self.suspects)
-        self.done.clear()
-
-    @on_event(AnsweredMany)
-    def answered(self, event: AnsweredMany, _context: Context) -> None:
-        mine = event.mgmt_class == CC_CLASS
-        refused = event.request_frames[mine & (event.status >> CLASS_STATUS != 0)]
-        room = max(0, MAX_NODES - len(self.refused))
-        self.refused.update(refused[:room].tolist())
-        if len(refused) > room:
-            self.dropped.add(int(refused[room]), 0, len(refused) - room)
-        self.done += event.request_frames[mine & (event.status == 0)].tolist()
+        for one in context.get(Transactions).answers_to(self.suspects):
+            if not one.status:
+                self.taken.add(self.suspects[one.request.frame][1])
+            elif one.status >> CLASS_STATUS:
+                self.refused.add(one.request.frame)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:

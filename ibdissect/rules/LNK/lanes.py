@@ -15,12 +15,12 @@ from ibdissect.rules.LNK.ports import complete_since, swept
 from ibdissect.rules.shared.link_rule import pieces
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.native_packets import Native
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST
 
 LIDS, SLS, VLS = 1 << 16, 16, 16
 DROPPED = 15
+LATEST = "the latest SL to VL table"
 OPERATIONAL = (15, 7, 3, 1, 0)
 """The lanes that ports with fewer lanes than their table names may use instead; opensm masks tables like this (osm_qos.c)."""
 MAX_KEPT = 256
@@ -67,9 +67,10 @@ class MappedToNothing(Rule):
                 entries = port.qos.map_at(0, frame) if port is not None and port.qos is not None and port.node.kind != SWITCH else None
                 if port is None or port.qos is None or entries is None or lane_of(entries, sl) != DROPPED:
                     continue
-                taught = max(port.qos.maps_frame(frame), since)
-                arguments = {"slid": lid, "sl": sl, "port": port.name_at(frame)}
-                yield _hit(event.table, mine, arguments, (taught,), flow, sl)
+                yield Seen(event.table, int(mine[0])).found(
+                    {"slid": lid, "sl": sl, "port": port.name_at(frame)}, LRH.sl, sl, rows=mine, key=flow,
+                    proof=[(max(port.qos.maps_frame(frame), since), LATEST)],
+                )  # fmt: skip
 
 
 def _drops(subnet: Subnet, lid: int) -> bool:
@@ -120,8 +121,10 @@ class UnmappedLane(Rule):
             sender = event.subnet.owner(flow >> 24, event.table.chunk.first + row)[0]
             if sender is None or sender.node.kind == SWITCH:  # the table for input port 0 is not known
                 continue
-            arguments = {"sl": sl, "vl": vl, "slid": flow >> 24, "dlid": flow >> 8 & 0xFFFF}
-            yield _hit(event.table, native.rows[index[ways == flow]], arguments, (since,), flow, sl)
+            yield Seen(event.table, row).found(
+                {"sl": sl, "vl": vl, "slid": flow >> 24, "dlid": flow >> 8 & 0xFFFF}, LRH.sl, sl, proof=[(since, LATEST)],
+                rows=native.rows[index[ways == flow]], key=flow,
+            )  # fmt: skip
 
 
 def _mapped(tables: Iterable[bytes]) -> Bool:
@@ -164,11 +167,3 @@ def _known(port: Port, inputs: list[int]) -> bool:
     if port.node.kind != SWITCH:
         return port.qos.map(0) is not None
     return all(port.qos.map(number) is not None for number in inputs if number != port.number)
-
-
-def _hit(table: ChunkTable, rows: Int, arguments: dict[str, object], taught: tuple[int, ...], key: int, sl: int) -> Hit:
-    row = int(rows[0])
-    start = int(table.located.at("lrh")[row] - table.chunk.offset[row])
-    return Seen(table, row).found(
-        arguments, LRH.sl, sl, start=start, proof=[(one, "the latest SL to VL table") for one in taught], rows=rows, key=key
-    )

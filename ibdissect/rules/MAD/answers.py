@@ -41,18 +41,11 @@ class OtherAttribute(Rule):
     message = "{what} asks for attribute 0x{asked:04x}, the answer carries 0x{attribute:04x}"
     example = "a PerformanceGet of attribute 0x12, answered with attribute 0x1d and the same transaction id"
     at = MAD.attribute_id
-
-    def __init__(self) -> None:
-        self.answers: AnsweredMany | None = None
-        """Of the present chunk."""
-
-    @on_event(AnsweredMany)
-    def answered(self, event: AnsweredMany, context: Context) -> None:
-        self.answers = event
+    needs = (Transactions,)
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
-        event, self.answers = self.answers, None
+        event = context.get(Transactions).matched
         if event is None:
             return
         mad: Int = table.located.at("mad")[event.frames - table.chunk.first]

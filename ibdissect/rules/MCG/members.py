@@ -10,16 +10,16 @@ from msgspec import Struct as Record
 from ibdissect.bounded import KeptDict
 from ibdissect.dropped import Dropped
 from ibdissect.flow.multicast import Multicast, Sender
-from ibdissect.flow.transactions import AnsweredMany
+from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Span
-from ibdissect.lint.rule import WARNING, Context, Hit, Rule, each, fault, on_chunk, on_event
+from ibdissect.lint.rule import WARNING, Context, Hit, Rule, each, fault, on_chunk
 from ibdissect.rules.shared.mad_conditions import SA_REQUEST
 from ibdissect.table.locate import Int
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.network import GRH
-from ibdissect.wire.numbers import DELETE, MEMBER_RECORD, SA_CLASS, SET
+from ibdissect.wire.numbers import DELETE, SET
 from ibdissect.wire.sa_paths import MCMemberRecord
 
 IPOIB = b"\x40\x1b"
@@ -63,6 +63,7 @@ class BroadcastOutside(Rule):
 
     code, name, severity = "MCG005", "ipoib-broadcast-not-joined", WARNING
     reference = "RFC 4391 5; IBA 10.5.1"
+    needs = (Transactions,)
     message = "{source} sends to {group}, {what} in frame {frame}"
     example = "a join and an accepted SubnAdmDelete(MCMemberRecord) of a port, and two seconds later its packet to the broadcast group"
 
@@ -73,15 +74,6 @@ class BroadcastOutside(Rule):
         self.steps: dict[Way, list[Step]] = {}
         self.joined: dict[Way, int] = {}
         """JoinState of accepted joins."""
-        self.answers: list[tuple[int, int, int, int]] = []
-        """Request, frame, time and status of answers in this chunk."""
-
-    @on_event(AnsweredMany)
-    def answered(self, event: AnsweredMany, _context: Context) -> None:
-        of_members = (event.mgmt_class == SA_CLASS) & (event.attribute == MEMBER_RECORD)
-        index = np.flatnonzero(of_members & ((event.request_method == SET) | (event.request_method == DELETE)))
-        columns = (event.request_frames, event.frames, event.times_ns, event.status)
-        self.answers += zip(*(column[index].tolist() for column in columns), strict=True)
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
@@ -94,11 +86,8 @@ class BroadcastOutside(Rule):
             self.wishes.keep(seen.frame, Wish(way, method == DELETE, view.join_state), seen.frame, seen.time_ns)
             if method == SET:
                 self._step(way, Step(seen.frame, seen.time_ns, True, ""))
-        for request, frame, time_ns, status in self.answers:
-            wish = self.wishes.pop(request, None)
-            if wish is not None:
-                self._settle(wish, frame, time_ns, status)
-        self.answers.clear()
+        for one in context.get(Transactions).answers_to(self.wishes):
+            self._settle(self.wishes.pop(one.request.frame), one.frame, one.time_ns, one.status)
         for sender, rows in context.get(Multicast).feed(table) if self.steps else ():
             if (sender.group, sender.source) in self.steps:
                 yield from self._judge(table, sender, rows)

@@ -12,14 +12,13 @@ from ibdissect.dropped import Dropped
 from ibdissect.fabric.early_writes import EarlyWrites
 from ibdissect.fabric.events import ChunkFollowed, MKeyShown, TrapSeen, WrongMKey
 from ibdissect.fabric.keys import refuses
-from ibdissect.flow.transactions import AnsweredMany
+from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Evidence, value_of
 from ibdissect.lint.rule import ERROR, INFERRED, LEARNT, SEEN, WARNING, Context, Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import DATA_AT
 from ibdissect.rules.shared.silence import PATIENCE_NS, KnowledgeRule
 from ibdissect.rules.shared.site_policy import foreign_keys
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY
-from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.mad import METHODS
@@ -43,10 +42,12 @@ def _attribute(number: int) -> str:
 class _WrongKey(KnowledgeRule):
     """Base of rules about requests with a wrong M_Key: one finding per sender and port, with the resulting trap."""
 
+    needs = (*KnowledgeRule.needs, Transactions)
     evidence = (
         "The M_Key that the port showed in PortInfo, and no good answer to the request. An `info` where the capture may have "
         "missed a packet since that PortInfo."
     )
+
     def __init__(self) -> None:
         self.refused: list[WrongMKey] = []
         """Requests of this chunk, whose frames are searched for a trap."""
@@ -55,8 +56,6 @@ class _WrongKey(KnowledgeRule):
         self.waiting: dict[int, WrongMKey] = {}
         """Requests that may still be answered, by frame: a port that accepts one holds another key than it showed."""
         self.dropped = Dropped("requests with a wrong M_Key")
-        self.done: Int = np.empty(0, np.int64)
-        """Requests accepted according to answers of this chunk."""
 
     def judged(self, event: WrongMKey) -> bool:
         """Whether this rule is about the request."""
@@ -82,11 +81,6 @@ class _WrongKey(KnowledgeRule):
             i = told.popleft()
             self.refused[i] = replace(self.refused[i], trap=event.frame)
 
-    @on_event(AnsweredMany)
-    def answered(self, event: AnsweredMany, context: Context) -> None:
-        good = np.isin(event.mgmt_class, list(SMP_CLASSES)) & (event.status & STATUS == 0)
-        self.done = np.concatenate((event.request_frames[good], event.last_frames[good]))
-
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> None:
         """By now the traps caused by the requests are known."""
@@ -100,12 +94,12 @@ class _WrongKey(KnowledgeRule):
     @on_chunk
     def settle(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
         """Report requests that were not answered in time."""
-        if not self.waiting:
-            return
-        waiting = np.array(list(self.waiting), np.int64)
-        for frame in waiting[np.isin(waiting, self.done)].tolist():
-            del self.waiting[frame]
-        self.done = self.done[:0]
+        answers = context.get(Transactions).matched
+        if self.waiting and answers is not None:
+            good = np.isin(answers.mgmt_class, list(SMP_CLASSES)) & (answers.status & STATUS == 0)
+            done = np.concatenate((answers.request_frames[good], answers.last_frames[good]))
+            for frame in set(done.tolist()) & self.waiting.keys():
+                del self.waiting[frame]
         late = int(table.chunk.time_ns[-1]) - PATIENCE_NS if len(table) else 0
         for one in [one for one in self.waiting.values() if one.time_ns < late]:
             yield self.found(self.waiting.pop(one.frame), LEARNT)

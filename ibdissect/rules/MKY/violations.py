@@ -49,7 +49,6 @@ class BadMKeyStorm(TrapRule):
     allowed = Setting(3, "traps within a second that nobody minds", 1)
 
     def __init__(self) -> None:
-        super().__init__()
         self.dropped = Dropped("senders of traps")
         self.latest = BoundedDict[int, list[tuple[int, int]]](MAX_TRAPS, self.dropped)
         """Time and frame of the latest unanswered traps by SLID."""
@@ -139,7 +138,6 @@ class TrapWithoutRequest(TrapRule):
     needs = (CaptureLoss,)
 
     def __init__(self) -> None:
-        super().__init__()
         self.dropped = Dropped("traps about wrong M_Keys")
         self.known = BoundedDict[tuple[int, bytes], None](MAX_TRAPS, self.dropped)
         """Senders and contents of traps, which are repeated until they are repressed: only the first is judged."""

@@ -14,8 +14,7 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import ROUTER, SWITCH, Port, Subnet
 from ibdissect.fabric.partitions import BASE, FULL, PKeys, Verdict
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.policy import SitePolicy
-from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, Context, Hit, fault, on_chunk, on_end, on_event
+from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, Context, Hit, Seen, fault, on_end, on_event
 from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.rules.shared.site_policy import forbidden_packets
 from ibdissect.table.locate import Int
@@ -201,13 +200,11 @@ class RefusingTable(KnowledgeRule):
 def hit_of(table: ChunkTable, refused: Refused, end: str) -> Hit:
     """The finding about refused packets; `end` says whose table it is, unless a switch port refuses them."""
     enforced = refused.port.node.kind == SWITCH and refused.port.number > 0
-    frame = table.chunk.first + refused.row
-    return fault(
-        frame, int(table.chunk.time_ns[refused.row]),
-        {"p_key": refused.p_key, "slid": refused.slid, "qp": refused.dest_qp, "port": refused.port.name_at(frame)}, BTH.p_key,
+    seen = Seen(table, refused.row)
+    return seen.found(
+        {"p_key": refused.p_key, "slid": refused.slid, "qp": refused.dest_qp, "port": refused.port.name_at(seen.frame)}, BTH.p_key,
         refused.p_key, proof=[(number, f"taught the {end}'s LID or P_Key table") for number in sorted(set(refused.taught))],
-        evidence=LEARNT, start=int(table.located.at("bth")[refused.row] - table.chunk.offset[refused.row]),
-        frames=refused.rows + table.chunk.first,
+        evidence=LEARNT, rows=refused.rows,
         key=(refused.port.node.slot, refused.port.number, refused.slid, refused.dest_qp, refused.src_qp, refused.p_key),
         message=ENFORCED if enforced else "",
     )  # fmt: skip
@@ -247,7 +244,4 @@ class NotInDestinationTable(RefusingTable):
     message = "P_Key 0x{p_key:04x} from LID {slid} to QP 0x{qp:x} of {port}, whose P_Key table does not hold that partition"
     example = "NodeInfo and all P_KeyTable blocks of a port, then a packet with P_Key 0x9999 to it"
 
-    @on_chunk
-    def site(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
-        """Also report partitions that the site policy does not allow."""
-        yield from forbidden_packets(table, context.get(SitePolicy))
+    site = forbidden_packets

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, on_event
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
 from ibdissect.rules.shared.packet_flows import IPOIB, PacketRule, gid_bytes
 from ibdissect.rules.shared.site_policy import forbidden_entries
 from ibdissect.table.locate import Bool
@@ -173,10 +170,7 @@ class FullMemberOfNothing(Rule):
     message = "Set(P_KeyTable) with an entry 0x8000, full member of partition 0"
     example = "SubnSet(P_KeyTable) with an entry 0x8000"
 
-    @on_event(ChunkFollowed)
-    def site(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        """Also report partitions that the site policy does not allow."""
-        yield from forbidden_entries(event, context)
+    site = forbidden_entries
 
 
 class SwitchPKeyTrap(Rule):

@@ -9,9 +9,9 @@ import numpy as np
 from ibdissect.bounded import KeptDict
 from ibdissect.dropped import Dropped
 from ibdissect.flow.queries import Queries
-from ibdissect.flow.transactions import AnsweredMany
+from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import value_of
-from ibdissect.lint.rule import INFERRED, INFO, Context, Hit, Rule, Seen, on_chunk, on_end, on_event
+from ibdissect.lint.rule import INFERRED, INFO, Context, Hit, Rule, Seen, on_chunk, on_end
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.classport import InformInfo
 from ibdissect.wire.mad import MAD
@@ -37,6 +37,7 @@ class ReportUnwanted(Rule):
     code, name, severity = "SA020", "report-without-subscription", INFO
     reference = "IBA 13.4.8.3, 15.4.1; opensm o13-17"
     message = "Report of trap {trap} to {receiver}, which has cancelled all subscriptions that were seen"
+    needs = (Transactions,)
     example = "InformInfo for trap 144, its cancellation, both accepted, and a Report of trap 144 two seconds later"
 
     def __init__(self) -> None:
@@ -47,27 +48,17 @@ class ReportUnwanted(Rule):
         """Frame and time of the cancellation that left a receiver without any."""
         self.reports = KeptDict[int, tuple[Hit, int]](MAX_RECEIVERS, self.dropped)
         """Possible findings about reports not accepted so far, with their receivers, by frame."""
-        self.accepted: list[int] = []
-        """Reports accepted according to answers of this chunk."""
-
-    @on_event(AnsweredMany)
-    def answered(self, event: AnsweredMany, _context: Context) -> None:
-        good = (event.mgmt_class == SA_CLASS) & (event.request_method == REPORT) & (event.status == 0)
-        self.accepted += event.request_frames[good].tolist()
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> None:
         """Follow accepted subscriptions and reports in frame order (both are rare), then the answers to the reports."""
         self._follow(table, context)
-        wanting = set[int]()
-        for frame in self.accepted:
-            found = self.reports.pop(frame, None)
-            if found is not None:  # somebody at that address wants them
-                wanting.add(found[1])
-                self.ended.pop(found[1], None)
-        for frame in [frame for frame, held in self.reports.items() if held[1] in wanting]:
+        answers = context.get(Transactions).answers_to(self.reports)
+        wanting = {self.reports[one.request.frame][1] for one in answers if not one.status}  # somebody at that address wants them
+        for receiver in wanting:
+            self.ended.pop(receiver, None)
+        for frame in [frame for frame, (_, receiver) in self.reports.items() if receiver in wanting]:
             del self.reports[frame]
-        self.accepted.clear()
 
     @on_end
     def end(self, _context: Context) -> Iterator[Hit]:

@@ -12,11 +12,10 @@ from ibdissect.fabric.earlier_answers import AttributeSmps, PortInfos
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import ACTIVE, ARMED, INIT
 from ibdissect.flow.capture_loss import CaptureLoss
-from ibdissect.flow.transactions import AnsweredMany
+from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import ERROR, Again, Context, Hit, on_chunk, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.numbers import PORT_INFO, SET, SMP_CLASSES
 from ibdissect.wire.sm_port import PortInfo
 
 STATUS = 0x7FFF
@@ -42,7 +41,7 @@ class ActiveWithoutArmed(AttributeRule):
     message = "Set(PortInfo) of {port} to Active; it is in Initialize and nobody set it to Armed"
     example = "GetResp(PortInfo) with PortState Initialize, then a Set to Active that is refused"
     source = PortInfos
-    needs = (CaptureLoss,)
+    needs = (CaptureLoss, Transactions)
     at = PortInfo.port_state
     why = "PortState Initialize"
 
@@ -51,16 +50,7 @@ class ActiveWithoutArmed(AttributeRule):
         """Ports that somebody set to Armed, and the first frame. An answer may still show the previous state, so one Set is enough."""
         self.held: dict[int, Hit] = {}
         """Findings that wait for an answer, by frame."""
-        self.answers: list[tuple[int, int]] = []
-        """Request and status of answers in this chunk."""
         self.dropped = Dropped("ports that are set to a state")
-
-    @on_event(AnsweredMany)
-    def answered(self, event: AnsweredMany, _context: Context) -> None:
-        index = np.flatnonzero(
-            (event.request_method == SET) & (event.attribute == PORT_INFO) & np.isin(event.mgmt_class, list(SMP_CLASSES))
-        )
-        self.answers += zip(event.request_frames[index].tolist(), (event.status[index] & STATUS).tolist(), strict=True)
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
@@ -74,13 +64,12 @@ class ActiveWithoutArmed(AttributeRule):
         yield from ()
 
     @on_chunk
-    def settle(self, _table: ChunkTable, _context: Context) -> Iterator[Hit]:
+    def settle(self, _table: ChunkTable, context: Context) -> Iterator[Hit]:
         """Report the Sets that were refused."""
-        for frame, status in self.answers:
-            found = self.held.pop(frame, None)
-            if found is not None and status:
+        for one in context.get(Transactions).answers_to(self.held):
+            found = self.held.pop(one.request.frame)
+            if one.status & STATUS:
                 yield found
-        self.answers.clear()
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:

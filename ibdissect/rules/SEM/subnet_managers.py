@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ibdissect.bounded import KeptDict
 from ibdissect.dropped import Dropped
 from ibdissect.fabric import Follower
@@ -12,7 +14,7 @@ from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.topology import joined
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule
-from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, SMP_SET
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm import SMInfo
@@ -58,7 +60,7 @@ class SMControlState(Rule):
     example = "SubnSet(SMInfo) with modifier 2 (ACKNOWLEDGE) and SMState 3 (Master)"
 
 
-class PriorityChanged(AttributeRule):
+class PriorityChanged(Changed):
     """A subnet manager's priority changed.
 
     The manager with the highest priority becomes master: a change may move mastership.
@@ -76,9 +78,6 @@ class PriorityChanged(AttributeRule):
     at = SMInfo.priority
     says = {"guid": SMInfo.guid}
     why = "had another priority"
-
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
-        return smps.answers & (smps.since > 0) & (smps.now(SMInfo.priority) != smps.was(SMInfo.priority))
 
 
 class TwoMasters(AttributeRule):
@@ -135,7 +134,7 @@ class TwoMasters(AttributeRule):
         return tuple((latest, "another master") for other, (_, latest) in self.masters.items() if other != guid)
 
 
-class CountFellBack(AttributeRule):
+class CountFellBack(Changed):
     """The activity counter of a subnet manager fell.
 
     ActCount grows with everything that the manager does; a standby takes over when it stops growing. A lower number means a
@@ -154,6 +153,4 @@ class CountFellBack(AttributeRule):
     at = SMInfo.act_count
     says = {"guid": SMInfo.guid}
     why = "showed a higher count"
-
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
-        return smps.answers & (smps.since > 0) & (smps.now(SMInfo.act_count) < smps.was(SMInfo.act_count))
+    differs = np.less

@@ -36,7 +36,6 @@ class TrapRepeated(TrapRule):
     example = "GetResp(PortInfo) with SubnetTimeOut 18, then the same SubnTrap twice within a millisecond"
 
     def __init__(self) -> None:
-        super().__init__()
         self.dropped = Dropped("traps")
         self.sent = BoundedDict[tuple[int, int, bytes], tuple[int, int]](MAX_TRAPS, self.dropped)
         """Time and frame by SLID, transaction id and notice."""
@@ -190,7 +189,6 @@ class MasterSmLid(TrapRule):
     waits = True
 
     def __init__(self) -> None:
-        super().__init__()
         self.masters = np.zeros(1 << 16, np.bool_)
         """LIDs that some PortInfo names."""
 

@@ -11,11 +11,12 @@ import numpy.typing as npt
 from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.capture.scattered import u16
 from ibdissect.dropped import Dropped
+from ibdissect.fabric import Follower
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Subnet
 from ibdissect.flow.agents import Agents
 from ibdissect.flow.queries import Queries
-from ibdissect.flow.transactions import AnsweredMany
+from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, fault, on_chunk, on_event
 from ibdissect.table.connection_events import NEVER
 from ibdissect.table.locate import Bool, Int
@@ -141,33 +142,19 @@ class AnswerLate(Rule):
 
     code, name, severity = "TXN004", "late-response", INFO
     reference = "IBA 13.4.6.2, 13.4.8.1, 14.2.5.6"
-    needs = (Agents,)
+    needs = (Agents, Follower, Transactions)
     message = "{what} was answered after {took} ms; {limit} ms were announced, the way there and back included"
     example = "a PerformanceGet answered after 9 s by an agent with RespTimeValue 8 (1 ms)"
-
-    def __init__(self) -> None:
-        self.answers: AnsweredMany | None = None
-        """Those of this chunk."""
-        self.subnet: Subnet | None = None
-
-    @on_event(AnsweredMany)
-    def answered(self, event: AnsweredMany, _context: Context) -> None:
-        self.answers = event
-
-    @on_event(ChunkFollowed)
-    def chunk(self, event: ChunkFollowed, _context: Context) -> None:
-        self.subnet = event.subnet
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
         """Judge the answers of this chunk by earlier announcements."""
-        agents = context.get(Agents)
-        event, self.answers = self.answers, None
+        agents, subnet, event = context.get(Agents), context.get(Follower).subnet, context.get(Transactions).matched
         slow = np.flatnonzero((event.latency_ns > SLOW_NS) & (event.mgmt_class != DIRECTED)) if event is not None else ()
         if event is None or not len(slow):
             return
         asked = event.mgmt_class[slow].tolist(), event.targets()[slow].tolist(), event.request_frames[slow].tolist()
-        limit, since = np.array([self._limit(agents, *way) for way in zip(*asked, strict=True)], np.int64).T
+        limit, since = np.array([_limit(agents, subnet, *way) for way in zip(*asked, strict=True)], np.int64).T
         late = np.zeros(len(event), np.bool_)
         late[slow] = (since < event.request_frames[slow]) & (event.latency_ns[slow] > limit)
         told = np.zeros((len(event), 2), np.int64)
@@ -179,22 +166,16 @@ class AnswerLate(Rule):
                 MAD.transaction_id, proof=[(frame, "announced"), (request.last_frame, "request")], key=(request.mgmt_class, request.target),
             )  # fmt: skip
 
-    def _limit(self, agents: Agents, mgmt_class: int, lid: int, frame: int) -> tuple[int, int]:
-        """The longest time until an agent's answer, in ns, as known at a frame, and the frame that announced it; NEVER if none did."""
-        port = self.subnet.owner(lid, frame)[0] if self.subnet is not None and lid >= 0 else None
-        info, since = port.info_at(frame) if port is not None else (None, 0)
-        if mgmt_class in SMP_CLASSES:
-            if info is None:
-                return 0, NEVER
-            code = info.resp_time_value
-        else:
-            track = agents.by_place.get((mgmt_class, lid))
-            agent, since = track.at(frame) if track is not None else (None, 0)
-            if agent is None:
-                return 0, NEVER
-            code = agent.resp_time_value
-        lifetime = 4096 << info.subnet_time_out if info is not None else LONGEST_NS
-        return (4096 << code) + 2 * lifetime, since
+
+def _limit(agents: Agents, subnet: Subnet, mgmt_class: int, lid: int, frame: int) -> tuple[int, int]:
+    """The longest time until an agent's answer, in ns, as known at a frame, and the frame that announced it; NEVER if none did."""
+    port = subnet.owner(lid, frame)[0] if lid >= 0 else None
+    info, shown = port.info_at(frame) if port is not None else (None, 0)
+    agent, since = (info, shown) if mgmt_class in SMP_CLASSES else agents.at(mgmt_class, lid, frame)
+    if agent is None:
+        return 0, NEVER
+    lifetime = 4096 << info.subnet_time_out if info is not None else LONGEST_NS
+    return (4096 << agent.resp_time_value) + 2 * lifetime, since
 
 
 class Flood(Rule):

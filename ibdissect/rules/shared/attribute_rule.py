@@ -96,9 +96,12 @@ class AttributeRule(Rule):
 class Changed(AttributeRule):
     """Base of rules about a field that differs from the port's previous answer."""
 
+    differs: ClassVar[np.ufunc] = np.not_equal
+    """How the field, and its previous value, are compared."""
+
     def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
         assert self.at is not None
-        return smps.answers & (smps.since > 0) & (smps.now(self.at) != smps.was(self.at))
+        return smps.answers & (smps.since > 0) & self.differs(smps.now(self.at), smps.was(self.at))
 
 
 def adapters(smps: AttributeSmps) -> Mask:

@@ -13,7 +13,6 @@ from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import distinct_values
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.spec import Field
-from ibdissect.wire.transport import BTH
 
 SERVICES = {0: "RC", 1: "UC"}
 SERVICE_SHIFT = 5
@@ -58,25 +57,15 @@ class AgreedRule(Rule):
         mine = index[of_pair(table, native, index, pair, end)]
         if not len(mine):
             return
-        row = int(native.rows[mine[0]])
-        start = int(table.located.at("bth")[row] - table.chunk.offset[row])
-        yield Seen(table, row).found(
+        seen = Seen(table, int(native.rows[mine[0]]))
+        yield seen.found(
             {
-                "slid": pair.far(end)[0],
-                "dlid": end[0],
-                "qp": end[1],
-                "seen": value,
-                "agreed": pair.p_key,
-                "service": SERVICES.get(value, "?"),
-                "asked": SERVICES.get(pair.service, "?"),
+                "slid": pair.far(end)[0], "dlid": end[0], "qp": end[1], "seen": value, "agreed": pair.p_key,
+                "service": SERVICES.get(value, "?"), "asked": SERVICES.get(pair.service, "?"),
             },
-            self.field,
-            int(native.opcode[mine[0]]) if self.field is BTH.opcode else value,
-            start=start,
+            self.field, seen.value(self.field), rows=native.rows[mine], key=(end, pair.req_frame, value),
             proof=[(pair.req_frame, "REQ of the connection"), (pair.rep_frame, "REP of the connection")],
-            rows=native.rows[mine],
-            key=(end, pair.req_frame, value),
-        )
+        )  # fmt: skip
 
 
 def of_pair(table: ChunkTable, native: Native, index: Int, pair: Connection, end: QueuePair) -> Bool:

@@ -16,7 +16,6 @@ from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import by_value, mix
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.link import LRH
 from ibdissect.wire.network import GRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE
 from ibdissect.wire.spec import Field
@@ -56,6 +55,7 @@ class GroupRule(Rule):
     """Base of rules that compare each kind of datagram with the group that its GID names."""
 
     evidence = "The group's record (MCMemberRecord), seen before the packet. Silent for groups without one."
+
     def wrong(self, group: GroupFacts, gid: bytes, dlid: int, p_key: int, q_key: int) -> tuple[Field[Any], Any, dict[str, Any]] | None:
         """The faulty field, its value and further arguments of the message; None if the datagram is in order."""
         raise NotImplementedError
@@ -76,14 +76,7 @@ class GroupRule(Rule):
                 if facts is None or found is None:
                     continue
                 field, value, more = found
-                owner = "lrh" if field.owner is LRH else "bth" if field.owner is BTH else ""
-                start = int(event.table.located.at(owner)[row] if owner else event.table.located.at("bth")[row] + BTH.size)
                 yield Seen(event.table, row).found(
-                    {"group": gid_text(gid), "mlid": facts.mlid, **more},
-                    field,
-                    value,
-                    start=start - int(event.table.chunk.offset[row]),
-                    proof=[(since, "the group's record")],
-                    rows=mine,
-                    key=(gid, dlid, p_key, q_key),
-                )
+                    {"group": gid_text(gid), "mlid": facts.mlid, **more}, field, value, proof=[(since, "the group's record")],
+                    rows=mine, key=(gid, dlid, p_key, q_key),
+                )  # fmt: skip

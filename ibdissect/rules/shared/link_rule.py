@@ -65,6 +65,7 @@ class LinkRule(Rule):
     """Base of rules that group suspicious packets by source, destination and value, and judge the first one after every change."""
 
     evidence = "The packet, and what the ports of its LIDs and their switches answered before it. Silent for LIDs whose port is not known."
+
     def suspicious(self, event: ChunkFollowed, native: Native, ends: Ends) -> tuple[Int, Int]:
         """Indices into `native` of suspicious packets, and a small number (the value at fault) for each."""
         raise NotImplementedError
@@ -103,12 +104,7 @@ class LinkRule(Rule):
                     continue
                 arguments, proof = judged
                 yield Seen(event.table, row).found(
-                    {"slid": slid, "dlid": dlid, **arguments},
-                    LRH.dlid,
-                    dlid,
-                    proof=proof,
-                    rows=mine,
-                    key=(slid, dlid, self.kind(number)),
+                    {"slid": slid, "dlid": dlid, **arguments}, LRH.dlid, dlid, proof=proof, rows=mine, key=(slid, dlid, self.kind(number))
                 )
 
 

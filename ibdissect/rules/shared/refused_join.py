@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.flow.transactions import AnsweredMany
+from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Related
 from ibdissect.lint.rule import INFERRED, Context, Hit, Rule, each, on_chunk, on_event
 from ibdissect.rules.shared.mad_conditions import SA_REQUEST
@@ -14,7 +14,7 @@ from ibdissect.table.locate import Bool
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD, SA_STATUS
-from ibdissect.wire.numbers import SA_CLASS, SET
+from ibdissect.wire.numbers import SET
 from ibdissect.wire.sa_paths import MCMemberRecord
 from ibdissect.wire.text import gid_text
 
@@ -24,14 +24,13 @@ MAX_KEPT = 4096
 class RefusedJoin(Rule):
     """Base of rules about faulty joins of unknown groups, reported when they are refused."""
 
+    needs = (Transactions,)
     statuses = frozenset(SA_STATUS)
     """Class statuses that count as refusals."""
 
     def __init__(self) -> None:
         self.joins: dict[int, Hit] = {}
         """Possible findings about joins of unknown groups, by frame."""
-        self.refused: dict[int, tuple[int, int]] = {}
-        """Frame and class status of the refusals of this chunk, by frame of the request."""
         self.dropped = Dropped("joins of unknown groups")
 
     def faulty(self, table: ChunkTable) -> Bool:
@@ -54,18 +53,12 @@ class RefusedJoin(Rule):
             arguments = {"group": gid_text(bytes(view.mgid)), "state": view.join_state}
             self.joins[seen.frame] = seen.found(arguments, self.at, of=view, key=(bytes(view.mgid), bytes(view.port_gid)))
 
-    @on_event(AnsweredMany)
-    def answered(self, event: AnsweredMany, _context: Context) -> None:
-        for one in event.some(event.mgmt_class == SA_CLASS):
-            self.refused[one.request.frame] = one.frame, one.status >> 8
-
     @on_chunk
-    def refusals(self, _table: ChunkTable, _context: Context) -> Iterator[Hit]:
-        """After all followers processed the chunk: report the joins that it refused."""
-        for asked, (frame, status) in self.refused.items() if self.joins else ():
-            hit = self.joins.pop(asked, None)
-            if hit is not None and status in self.statuses:
+    def refusals(self, _table: ChunkTable, context: Context) -> Iterator[Hit]:
+        """Report the joins that this chunk refused."""
+        for one in context.get(Transactions).answers_to(self.joins):
+            hit, status = self.joins.pop(one.request.frame), one.status >> 8
+            if status in self.statuses:
                 hit.arguments["status"], hit.evidence = status, INFERRED
-                hit.related = (Related(frame, "refused"),)
+                hit.related = (Related(one.frame, "refused"),)
                 yield hit
-        self.refused.clear()

@@ -1,4 +1,4 @@
-"""Which traffic does the site policy not allow? Used by rules of several families.
+"""Which traffic does the site policy not allow? Handlers that rules of several families have besides their own.
 
 Silent without a site policy (`[tool.ibdissect.site]`).
 """
@@ -14,7 +14,7 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import SWITCH
 from ibdissect.lint.finding import Span, value_of
 from ibdissect.lint.policy import SitePolicy
-from ibdissect.lint.rule import Context, Hit, Seen, fault
+from ibdissect.lint.rule import Context, Hit, Rule, Seen, fault, on_chunk, on_event
 from ibdissect.rules.shared.attribute_rule import DATA_AT, name_of
 from ibdissect.rules.shared.senders import senders_of
 from ibdissect.table.bits import extract
@@ -23,6 +23,7 @@ from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import by_value
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
+from ibdissect.wire.mad import METHODS
 from ibdissect.wire.numbers import SET, TRAP_REPRESS
 from ibdissect.wire.sm import SMP
 from ibdissect.wire.sm_port import PortInfo
@@ -32,10 +33,14 @@ from ibdissect.wire.transport import BTH
 
 SITE = "site policy"
 ALL_P_KEYS = 1 << 16
+TAKEN_AWAY = "the M_Key of {port} is taken away, the site's policy wants one"
+FOREIGN_KEY = "{held} {verb} {port} and is none of the site's M_Keys"
 
 
-def forbidden_packets(table: ChunkTable, policy: SitePolicy) -> Iterator[Hit]:
+@on_chunk
+def forbidden_packets(_rule: Rule, table: ChunkTable, context: Context) -> Iterator[Hit]:
     """Packets between ordinary queue pairs in a partition that is not allowed; one finding per sender, QP and P_Key."""
+    policy: SitePolicy = context.get(SitePolicy)
     if policy.partitions is None and not policy.no_partitions:
         return
     found = table.occurrences(BTH)
@@ -50,20 +55,15 @@ def forbidden_packets(table: ChunkTable, policy: SitePolicy) -> Iterator[Hit]:
     slid = table.of_rows(LRH.slid)[0][rows].astype(np.int64)
     keys, first, which = np.unique(slid << 40 | qp[index] << 16 | p_key[index], return_index=True, return_inverse=True)
     for k, (key, i) in enumerate(zip(keys.tolist(), first.tolist(), strict=True)):
-        row = int(rows[i])
-        start = int(found.at[index[i]] - table.chunk.offset[row])
-        yield Seen(table, row).found(
-            {"p_key": key & 65535, "qp": key >> 16 & 16777215, "sender": f"LID {key >> 40}" if key >> 40 else "a host"},
-            BTH.p_key,
-            key & 65535,
-            start=start,
-            rows=rows[which.ravel() == k],
-            key=(SITE, key),
+        yield Seen(table, int(rows[i])).found(
+            {"p_key": key & 65535, "qp": key >> 16 & 16777215, "sender": f"LID {key >> 40}" if key >> 40 else "a host"}, BTH.p_key,
+            key & 65535, rows=rows[which.ravel() == k], key=(SITE, key),
             message="P_Key 0x{p_key:04x} from {sender} to QP 0x{qp:x}: the site's policy does not allow that partition",
-        )
+        )  # fmt: skip
 
 
-def forbidden_entries(event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+@on_event(ChunkFollowed)
+def forbidden_entries(_rule: Rule, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
     """Sets that write a forbidden partition into a port's table, except the default partition of management."""
     policy: SitePolicy = context.get(SitePolicy)
     if policy.partitions is None and not policy.no_partitions:
@@ -93,10 +93,7 @@ def foreign_lids(event: ChunkFollowed, context: Context) -> Iterator[Hit]:
     for lids, field, verb in ((native.slid, LRH.slid, "from"), (native.dlid, LRH.dlid, "to")):
         index = np.flatnonzero(foreign[lids])
         for lid, where in by_value(lids[index]):
-            mine = native.rows[index[where]]
-            row = int(mine[0])
-            start = int(event.table.located.at("lrh")[row] - event.table.chunk.offset[row])
-            yield _foreign(event.table, mine, start, field, lid, f"a packet {verb} LID {lid}", (verb, lid))
+            yield _foreign(event.table, native.rows[index[where]], None, field, lid, f"a packet {verb} LID {lid}", (verb, lid))
     smps = context.get(PortInfos).of(event)
     if len(smps):
         assigned = smps.now(PortInfo.lid).astype(np.int64)
@@ -107,7 +104,7 @@ def foreign_lids(event: ChunkFollowed, context: Context) -> Iterator[Hit]:
             yield _foreign(event.table, smps.rows[i : i + 1], start, PortInfo.lid, lid, text, ("set", lid))
 
 
-def _foreign(table: ChunkTable, rows: Int, start: int, field: Field[int], lid: int, what: str, key: tuple[str, int]) -> Hit:
+def _foreign(table: ChunkTable, rows: Int, start: int | None, field: Field[int], lid: int, what: str, key: tuple[str, int]) -> Hit:
     return Seen(table, int(rows[0])).found(
         {"what": what}, field, lid, start=start, rows=rows, key=(SITE, *key), message="{what}, which is outside of the site's LID ranges"
     )
@@ -131,17 +128,11 @@ def foreign_keys(event: ChunkFollowed, context: Context, *, zero: bool) -> Itera
         port = node.manager(int(asks.entered[i])) if node is not None else None
         presented = value_of(SMP.m_key, int(key[j]))
         yield Seen(event.table, int(asks.rows[i])).found(
-            {
-                "method": "Set" if int(asks.method[i]) == SET else "TrapRepress",
-                "presented": presented,
-                "port": str(port) if port is not None else "an unknown port",
-            },
-            SMP.m_key,
-            presented,
-            start=int(asks.mad[i]),
+            {"method": METHODS[int(asks.method[i])], "presented": presented, "port": str(port) if port is not None else "an unknown port"},
+            SMP.m_key, presented, start=int(asks.mad[i]),
             key=(SITE, int(asks.slot[i]), int(sender[j]), bool(directed[j]), int(key[j])),
             message="{method} to {port} carries " + ("no M_Key" if zero else "{presented}, none of the site's M_Keys"),
-        )
+        )  # fmt: skip
 
 
 def _open(event: ChunkFollowed, context: Context, index: Int) -> Bool:
@@ -169,12 +160,6 @@ def foreign_keys_held(event: ChunkFollowed, context: Context, *, zero: bool) -> 
     for i in np.flatnonzero(wrong).tolist():
         held = value_of(PortInfo.m_key, int(key[i]))
         yield Seen(event.table, int(smps.rows[i])).found(
-            {"port": name_of(smps, i), "held": held, "verb": "is written to" if smps.sets[i] else "is held by"},
-            PortInfo.m_key,
-            held,
-            start=int(smps.mad[i]) + DATA_AT,
-            key=(SITE, int(smps.key[i]), int(key[i])),
-            message="the M_Key of {port} is taken away, the site's policy wants one"
-            if zero
-            else "{held} {verb} {port} and is none of the site's M_Keys",
-        )
+            {"port": name_of(smps, i), "held": held, "verb": "is written to" if smps.sets[i] else "is held by"}, PortInfo.m_key, held,
+            start=int(smps.mad[i]) + DATA_AT, key=(SITE, int(smps.key[i]), int(key[i])), message=TAKEN_AWAY if zero else FOREIGN_KEY,
+        )  # fmt: skip

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ibdissect.fabric.events import TrapSeen
-from ibdissect.fabric.model import Subnet
 from ibdissect.lint.rule import Context, Hit, Rule, fault, on_event
 from ibdissect.rules.shared.attribute_rule import DATA_AT
 from ibdissect.wire.notice import Notice
@@ -28,9 +27,6 @@ class TrapRule(Rule):
     numbers: tuple[int, ...] = ()
     """Trap numbers that are judged; empty: all generic ones."""
     at = Notice.trap_number
-
-    def __init__(self) -> None:
-        self.subnet: Subnet | None = None
 
     def judge(self, event: TrapSeen, notice: Notice, context: Context) -> Judged | None:
         """Arguments and proof; None if the trap is in order."""

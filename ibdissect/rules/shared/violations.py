@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.fabric.earlier_answers import AttributeSmps, PortInfos
+from ibdissect.fabric.earlier_answers import PortInfos
 from ibdissect.fabric.events import ChunkFollowed, TrapSeen
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import Context, Hit, fault, on_event
-from ibdissect.rules.shared.attribute_rule import DATA_AT, Changed, Mask
+from ibdissect.rules.shared.attribute_rule import DATA_AT, Changed
 from ibdissect.rules.shared.trap_rule import DETAILS_AT, TrapRule
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
@@ -26,8 +26,8 @@ class ReportedPackets(TrapRule):
     """Base of rules about a trap whose packet is in the capture: the finding links both."""
 
     evidence = "The trap, and among the 8192 packets before it one with the ends and the key that it names."
+
     def __init__(self) -> None:
-        super().__init__()
         self.waiting: list[tuple[TrapSeen, int, int, int, int]] = []
         """Traps of this chunk, with the ends and the key that they are about."""
         self.latest: Int = np.empty((5, 0), np.int64)
@@ -82,7 +82,4 @@ class ViolationCounted(Changed):
     evidence = "Two answers of the port, the later one with a higher count."
     source = PortInfos
     why = "showed a lower count"
-
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
-        assert self.at is not None
-        return smps.answers & (smps.since > 0) & (smps.now(self.at) > smps.was(self.at))
+    differs = np.greater
