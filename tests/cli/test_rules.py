@@ -35,7 +35,7 @@ def test_says_which_file_defines_a_rule(repo: Path) -> None:
         assert rule["defined_in"].startswith(f"ibdissect/rules/{family}/")
         assert f'"{rule["code"]}"' in (repo / rule["defined_in"]).read_text(encoding="utf-8")
     plugin = str(repo / "docs/examples/first_rule.py")
-    assert run("PKY005").stdout.rstrip().endswith("Defined in\n  ibdissect/rules/PKY/connection.py")
+    assert run("PKY005").stdout.rstrip().endswith("Defined in\n  ibdissect/rules/PKY/agreements.py")
     assert run("ACME011", "--plugin", plugin).stdout.rstrip().endswith(f"Defined in\n  {plugin}")
 
 

@@ -1,4 +1,4 @@
-"""Which congestion control settings are too long for the node or without effect?"""
+"""Which congestion control settings are too long for the node, without effect, or in a MAD of another version?"""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
-from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, on_chunk, on_struct
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, on_chunk, on_struct
 from ibdissect.rules.CC.keys import MAX_NODES, rows_of_cc
 from ibdissect.table.addresses import ends_at
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.cc import CACongestionSetting, CongestionControlTable, CongestionInfo
-from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import GET_RESP, SET
+from ibdissect.wire.mad import CLASS_VERSION, MAD
+from ibdissect.wire.numbers import CC_CLASS, GET_RESP, SET
 
 CONTROL_TABLE = 0x0017
 
@@ -89,3 +89,19 @@ class CongestionInert(Rule):
         if seen.value(MAD.method) == SET and not seen.value(MAD.attribute_modifier) and not view.ccti_limit:
             what = "CCTI_Limit is 0"
             yield seen.found({"what": what}, CongestionControlTable.ccti_limit, of=view, key=(what, ends_at(seen.table, seen.row)))
+
+
+class CCVersion(Rule):
+    """A congestion control MAD has a class version other than 2.
+
+    Version 2 is the one in use; agents answer others with status 1 (bad version), and the switch keeps its old settings.
+
+    Update the tool: old versions of libibmad sent version 1.
+    """
+
+    code, name, severity = "CC002", "cc-class-version", ERROR
+    reference = "IBA A10.4.1; opensm"
+    when = (MAD.mgmt_class == CC_CLASS) & (MAD.class_version != CLASS_VERSION[CC_CLASS]) & (MAD.base_version == 1)
+    at = MAD.class_version
+    message = "class version {class_version}, congestion control has 2"
+    example = "a CCGet(CongestionInfo) with ClassVersion 1"

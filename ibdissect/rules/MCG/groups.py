@@ -1,14 +1,28 @@
-"""Which switches have too few entries for the multicast groups of the subnet?"""
+"""Which switches have too few entries for the multicast groups, and who sends to a group without being a member?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ibdissect.bounded import BoundedDict
+import numpy as np
+from msgspec import Struct as Record
+
+from ibdissect.bounded import BoundedDict, KeptDict
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import SWITCH
-from ibdissect.lint.rule import WARNING, Context, Hit, Rule, Seen, on_event
+from ibdissect.flow.multicast import Multicast, Sender
+from ibdissect.flow.transactions import Transactions
+from ibdissect.lint.finding import Span
+from ibdissect.lint.rule import WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk, on_event
+from ibdissect.rules.shared.mad_conditions import SA_REQUEST
+from ibdissect.table.locate import Int
+from ibdissect.table.mask import occurrences_where
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.network import GRH
+from ibdissect.wire.numbers import DELETE, SET
+from ibdissect.wire.sa_paths import MCMemberRecord
 
 MAX_SWITCHES = 49152
 
@@ -50,3 +64,119 @@ class TooManyGroups(Rule):
                         key=node.slot,
                     )  # fmt: skip
                     break
+
+
+IPOIB = b"\x40\x1b"
+"""Signature of IPv4 over InfiniBand in an MGID (RFC 4391)."""
+GRACE_NS = 1_000_000_000
+CLASS_STATUS = 8
+"""The class-specific status begins at this bit; lower bits say that the SA was busy or did not understand."""
+MAX_KEPT, MAX_STEPS = 65536, 8
+Way = tuple[bytes, bytes]
+"""MGID and port GID."""
+
+
+class Step(Record):
+    """A join that was sent, or a join or leave that was answered."""
+
+    frame: int
+    time_ns: int
+    member: bool
+    what: str
+
+
+class Wish(Record):
+    """A join or leave that was sent."""
+
+    way: Way
+    leaves: bool
+    state: int
+
+
+class BroadcastOutside(Rule):
+    """A port sends to the IPoIB broadcast group after leaving it or being refused.
+
+    An interface must be a full member of the broadcast group before it works (RFC 4391). Switches may not forward its packets, and
+    it gets no answers.
+
+    Find out why the join was refused (partition, rate or MTU of the group), and check the interface's state.
+
+    The refused join, or a join and an accepted leave, and a packet at least a second later. A port that has asked to join again in
+    between is not judged.
+    """
+
+    code, name, severity = "MCG005", "ipoib-broadcast-not-joined", WARNING
+    reference = "RFC 4391 5; IBA 10.5.1"
+    needs = (Transactions,)
+    message = "{source} sends to {group}, {what} in frame {frame}"
+    example = "a join and an accepted SubnAdmDelete(MCMemberRecord) of a port, and two seconds later its packet to the broadcast group"
+
+    def __init__(self) -> None:
+        self.dropped = Dropped("members of multicast groups")
+        self.wishes = KeptDict[int, Wish](MAX_KEPT, self.dropped)
+        """Joins and leaves that wait for their answer, by frame."""
+        self.steps: dict[Way, list[Step]] = {}
+        self.joined: dict[Way, int] = {}
+        """JoinState of accepted joins."""
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        """Requests of this chunk, then their answers, then the packets."""
+        sent = occurrences_where(MAD.method.isin({SET, DELETE}) & SA_REQUEST, table, MCMemberRecord)
+        for _, seen, view in each(table, MCMemberRecord, sent):
+            way, method = (bytes(view.mgid), bytes(view.port_gid)), seen.value(MAD.method)
+            if not _broadcast(way[0]):
+                continue
+            self.wishes.keep(seen.frame, Wish(way, method == DELETE, view.join_state), seen.frame, seen.time_ns)
+            if method == SET:
+                self._step(way, Step(seen.frame, seen.time_ns, True, ""))
+        for one in context.get(Transactions).answers_to(self.wishes):
+            self._settle(self.wishes.pop(one.request.frame), one.frame, one.time_ns, one.status)
+        for sender, rows in context.get(Multicast).feed(table) if self.steps else ():
+            if (sender.group, sender.source) in self.steps:
+                yield from self._judge(table, sender, rows)
+        for steps in self.steps.values():
+            del steps[:-MAX_STEPS]
+
+    def _settle(self, wish: Wish, frame: int, time_ns: int, status: int) -> None:
+        before = self.joined.get(wish.way, 0)
+        if not wish.leaves and status == 0:
+            self.joined[wish.way] = before | wish.state
+            self._step(wish.way, Step(frame, time_ns, True, ""))
+        elif not wish.leaves and not before and status >> CLASS_STATUS:
+            self._step(wish.way, Step(frame, time_ns, False, "its join was refused"))
+        elif wish.leaves and status == 0 and before and not before & ~wish.state:
+            del self.joined[wish.way]
+            self._step(wish.way, Step(frame, time_ns, False, "it has left the group"))
+
+    def _step(self, way: Way, step: Step) -> None:
+        if way in self.steps or len(self.steps) < MAX_KEPT:
+            steps = self.steps.setdefault(way, [])
+            steps.append(step)
+            steps.sort(key=lambda one: one.frame)
+        else:
+            self.dropped.add(step.frame, step.time_ns)
+
+    def _judge(self, table: ChunkTable, sender: Sender, rows: Int) -> Iterator[Hit]:
+        frames, times = table.chunk.first + rows, table.chunk.time_ns[rows]
+        steps = self.steps[sender.group, sender.source]
+        for step, following in zip(steps, [*steps[1:], None], strict=True):
+            if step.member:
+                continue
+            odd = (frames > step.frame) & (times > step.time_ns + GRACE_NS)
+            if following is not None:
+                odd &= frames < following.frame
+            index = np.flatnonzero(odd)
+            if len(index):
+                row, frame = int(rows[index[0]]), int(frames[index[0]])
+                at = int(table.located.at("grh")[row]) - int(table.chunk.offset[row]) + GRH.dgid.bit // 8
+                yield fault(
+                    frame, int(times[index[0]]),
+                    {"source": sender.source_text, "group": sender.group_text, "what": step.what, "frame": step.frame}, GRH.dgid,
+                    proof=[(step.frame, step.what)], spans=(Span(frame, at, 16),), frames=frames[index], key=(sender.group, sender.source),
+                )  # fmt: skip
+
+
+def _broadcast(mgid: bytes) -> bool:
+    """ff1s:401b:P_Key::ffff:ffff."""
+    return mgid[0] == 0xFF and mgid[2:4] == IPOIB and mgid[12:] == b"\xff" * 4

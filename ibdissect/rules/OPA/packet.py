@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ibdissect.lint.rule import INFO, WARNING, Rule
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
 from ibdissect.rules.shared.mad_conditions import SMP_ANSWER, SMP_SET
 from ibdissect.wire.mad import BASE_VERSION_OPA, MAD
 from ibdissect.wire.opa import STLSwitchInfo
@@ -37,3 +37,47 @@ class PortGroupTop(Rule):
     when = (STLSwitchInfo.port_group_top > STLSwitchInfo.port_group_cap) & (SMP_SET | SMP_ANSWER)
     message = "PortGroupTop {port_group_top} above PortGroupCap {port_group_cap}"
     example = "SubnSet(SwitchInfo) of Omni-Path with PortGroupTop 99 and PortGroupCap 8"
+
+
+FIRST_16, FIRST_32 = 0xC000, 0xF0000000
+"""First multicast LID in the 16-bit form (Omni-Path manual) and in the 32-bit form (opa-ff stl_types.h)."""
+NONE_16, NONE_32 = 0xBFFF, 0xEFFFFFFF
+NO_GROUPS = (0, NONE_16, NONE_32)
+
+
+class OpaLinearTop(Rule):
+    """An Omni-Path switch's LinearFDBTop is beyond the end of its table.
+
+    LIDs up to the top are looked up in the table, but it has no entries for the highest of them.
+
+    Compare the fabric manager's LID range with LinearFDBCap.
+    """
+
+    code, name, severity = "OPA002", "opa-switchinfo-lft-top", ERROR
+    reference = "Omni-Path manual; opa-ff STL_SWITCH_INFO"
+    message = "LinearFDBTop 0x{linear_fdb_top:x} with LinearFDBCap {linear_fdb_cap}"
+    example = "an Omni-Path SwitchInfo with LinearFDBCap 0x1000 and LinearFDBTop 0x8000"
+    when = (STLSwitchInfo.linear_fdb_cap > 0) & (STLSwitchInfo.linear_fdb_top >= STLSwitchInfo.linear_fdb_cap) & (SMP_SET | SMP_ANSWER)
+    at = STLSwitchInfo.linear_fdb_top
+
+
+class OpaMulticastTop(Rule):
+    """An Omni-Path switch's MulticastFDBTop is not in its multicast table.
+
+    Groups above the top are treated as not in the table; a top beyond the table means nothing.
+
+    Compare the fabric manager's multicast range with MulticastFDBCap.
+    """
+
+    code, name, severity = "OPA003", "opa-mcast-top", WARNING
+    reference = "Omni-Path manual; opa-ff stl_types.h"
+    message = "MulticastFDBTop 0x{multicast_fdb_top:x} with MulticastFDBCap {multicast_fdb_cap}"
+    example = "an Omni-Path SwitchInfo with MulticastFDBCap 16 and MulticastFDBTop 0xc010"
+    when = (
+        (SMP_SET | SMP_ANSWER)
+        & (STLSwitchInfo.multicast_fdb_cap > 0)
+        & ~STLSwitchInfo.multicast_fdb_top.isin(NO_GROUPS)
+        & ~((STLSwitchInfo.multicast_fdb_top >= FIRST_16) & (STLSwitchInfo.multicast_fdb_top - FIRST_16 < STLSwitchInfo.multicast_fdb_cap))
+        & ~((STLSwitchInfo.multicast_fdb_top >= FIRST_32) & (STLSwitchInfo.multicast_fdb_top - FIRST_32 < STLSwitchInfo.multicast_fdb_cap))
+    )
+    at = STLSwitchInfo.multicast_fdb_top

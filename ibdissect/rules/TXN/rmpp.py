@@ -11,7 +11,7 @@ from ibdissect.flow.rmpp import LengthDisagrees, SegmentAlone, SegmentMissing, S
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_end, on_event
-from ibdissect.rules.MAD.rmpp import IN_USE
+from ibdissect.rules.MAD.header import IN_USE
 from ibdissect.rules.shared.silence import doubtful, warm
 from ibdissect.wire.mad import RMPP
 from ibdissect.wire.numbers import ABORT, ACK, DATA, STOP

@@ -1,0 +1,174 @@
+"""Which GUIDInfo, LedInfo and VendorDiag do not fit the port?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ibdissect.dropped import Dropped
+from ibdissect.fabric.earlier_answers import AttributeSmps, PortInfos, others
+from ibdissect.fabric.model import SWITCH
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Rule
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, adapters
+from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, METHODS_WITH_CONTENT
+from ibdissect.wire.link import LRH
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import SET
+from ibdissect.wire.sm import LedInfo, VendorDiag
+from ibdissect.wire.sm_port import PortInfo
+from ibdissect.wire.sm_tables import GUIDInfo
+
+
+class FirstGuidWritten(AttributeRule):
+    """A Set(GUIDInfo) writes a first GUID that is not the port's own.
+
+    The first entry is the PortGUID and read-only. The Set is refused or ignored, including its other GUIDs.
+
+    Write the PortGUID into entry 0.
+    """
+
+    code, name, severity = "SEM047", "guidinfo-entry0-write", ERROR
+    reference = "IBA 14.2.5.5"
+    message = "Set(GUIDInfo) of {port} with 0x{guid:016x} in entry 0, the PortGUID is 0x{own:016x}"
+    example = "NodeInfo of a port, then SubnSet(GUIDInfo) of block 0 with another GUID in entry 0"
+    source = others(0x14)
+    by_entry, by_node = True, True
+    at = GUIDInfo.guid_block
+
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        return smps.sets & adapters(smps) & (smps.modifier == 0)
+
+    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+        node = smps.node(i)
+        port = node.ports.get(int(smps.entered[i])) if node is not None else None
+        guid = int.from_bytes(smps.bodies[i][:8].tobytes(), "big")
+        return {"guid": guid, "own": port.guid} if port is not None and port.guid and guid != port.guid else None
+
+
+class NoGuids(AttributeRule):
+    """An adapter or router port shows GUIDCap 0.
+
+    Every port has at least one GUID, its PortGUID, and GUIDCap counts it; tools that rely on GUIDCap do not read the GUIDs at all.
+
+    Update the firmware.
+    """
+
+    code, name, severity = "SEM016", "guidcap-zero", WARNING
+    reference = "IBA 14.2.5.6"
+    message = "{port} shows GUIDCap 0"
+    example = "NodeInfo of a channel adapter, then its GetResp(PortInfo) with GUIDCap 0"
+    source = PortInfos
+    at = PortInfo.guid_cap
+    by_node = True
+
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        return smps.answers & adapters(smps) & (smps.now(PortInfo.guid_cap) == 0)
+
+
+LED_SUPPORTED = 1 << 9
+"""CapabilityMask.IsLEDInfoSupported."""
+
+
+class LedUnsupported(AttributeRule):
+    """A Set(LedInfo) goes to a port that has no LED to switch.
+
+    The port answers with an error status or not at all; nobody will see its LED blink.
+
+    Nothing; the port's CapabilityMask says whether it has an LED.
+
+    The Set, and the CapabilityMask in PortInfo of the port before it.
+    """
+
+    code, name, severity = "SEM055", "ledinfo-unsupported", WARNING
+    reference = "IBA 14.2.5.15"
+    message = "Set(LedInfo) to {port}, whose CapabilityMask 0x{mask:08x} lacks IsLEDInfoSupported"
+    example = "GetResp(PortInfo) with CapabilityMask bit 9 clear, then SubnSet(LedInfo)"
+    source = others(0x31)
+    by_entry = True
+    at = LedInfo.led_mask
+
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        return smps.sets & (smps.slot >= 0)
+
+    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+        node = smps.node(i)
+        number = int(smps.modifier[i] & 0xFF) if node is not None and node.kind == SWITCH else int(smps.entered[i])
+        port = node.ports.get(number) if node is not None else None
+        info = port.info_at(int(smps.frames[i]))[0] if port is not None else None
+        if info is None or info.capability_mask & LED_SUPPORTED:
+            return None
+        return {"mask": info.capability_mask}
+
+
+class LedInfoReserved(Rule):
+    """A LedInfo has reserved bits set.
+
+    Only the most significant bit switches the LED. A 1 in the last bit does nothing, although the sender believes that the LED is
+    on.
+
+    Write 0x80000000 for on and 0 for off.
+    """
+
+    code, name, severity = "SEM054", "ledinfo-reserved", INFO
+    reference = "IBA 14.2.5.15"
+    when = (LedInfo.reserved1 != 0) & HAS_CONTENT
+    flow = (LRH.slid,)
+    message = "LedInfo has reserved bits 0x{reserved1:08x}; only the first bit counts"
+    example = "SubnSet(LedInfo) with the word 0x00000001"
+
+
+MAX_CHAINS = 4096
+
+
+class DiagChainLoop(AttributeRule):
+    """The diagnostic pages of a port form a ring.
+
+    Each page names the next one, and 0 ends the chain; a reader that follows the ring never stops.
+
+    Update the firmware; limit the number of pages that the tool reads.
+
+    The pages of the ring, in answers of the port.
+    """
+
+    code, name, severity = "SEM030", "vendordiag-chain-loop", ERROR
+    reference = "IBA 14.2.5.14"
+    message = "VendorDiag page {page} of {port} names {following} as the next one, which leads back to it"
+    example = "GetResp(VendorDiag) of page 7 with NextIndex 7"
+    source = others(0x30)
+    by_entry = True
+    at = VendorDiag.next_index
+
+    def __init__(self) -> None:
+        self.following: dict[tuple[int, int, int], int] = {}
+        """Next page by slot, port and page."""
+        self.dropped = Dropped("pages of vendor diagnostics")
+
+    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+        return smps.answers & (smps.slot >= 0) & (smps.now(VendorDiag.next_index) != 0)
+
+    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+        slot, number, page = int(smps.slot[i]), int(smps.entered[i]), int(smps.modifier[i])
+        following = int(smps.now(VendorDiag.next_index)[i])
+        if len(self.following) >= MAX_CHAINS:
+            self.dropped.add(int(smps.frames[i]), int(smps.event.table.chunk.time_ns[smps.rows[i]]), len(self.following))
+            self.following.clear()
+        self.following[slot, number, page] = following
+        here, seen = following, set[int]()
+        while here and here != page and here not in seen:
+            seen.add(here)
+            here = self.following.get((slot, number, here), 0)
+        return {"page": page, "following": following} if page and here == page else None
+
+
+class DiagFailure(Rule):
+    """A port reports that its diagnostics failed.
+
+    DiagCode 3 is a failure that needs attention, 4 a fatal one: the port may lose or damage packets.
+
+    Read the vendor's diagnostic pages (VendorDiag) and replace the part.
+    """
+
+    code, name, severity = "SEM058", "diagcode-failure", WARNING
+    reference = "IBA 14.2.5.6.1"
+    message = "PortInfo with DiagCode 0x{diag_code:04x}"
+    example = "GetResp(PortInfo) with DiagCode 4"
+    when = (PortInfo.diag_code & 0xF).isin({3, 4}) & MAD.method.isin(METHODS_WITH_CONTENT - {SET})
