@@ -110,26 +110,18 @@ class ModifierRule(Rule):
         if not len(index):
             return
         for i in index[self.suspicious(Many(requests, index))].tolist():
-            node = requests.nodes[int(requests.which[i])]
-            method, attribute, modifier = int(requests.method[i]), int(requests.attribute[i]), int(requests.modifier[i])
-            asked = Asked(node, int(requests.entered[i]), method, attribute, modifier, event.table.chunk.first + int(requests.rows[i]))
+            seen, node = Seen(event.table, int(requests.rows[i])), requests.nodes[int(requests.which[i])]
+            columns = (requests.entered, requests.method, requests.attribute, requests.modifier)
+            asked = Asked(node, *(int(column[i]) for column in columns), seen.frame)
             found = self.wrong(asked)
             if found is None:
                 continue
-            arguments, related = found
-            row, mad = int(requests.rows[i]), int(requests.mad[i])
-            arguments = {
-                "method": METHODS[method], "attribute": NAMES.get(attribute, ""), "modifier": modifier,
-                "node": _name(asked), **arguments,
-            }  # fmt: skip
-            yield Seen(event.table, row).found(
-                arguments,
-                MAD.attribute_modifier,
-                modifier,
-                start=mad,
-                proof=related,
-                key=(node.slot, attribute, modifier) if node is not None else None,
-            )
+            arguments, proof = found
+            about = {"method": METHODS[asked.method], "attribute": NAMES.get(asked.attribute, ""), "modifier": asked.modifier}
+            yield seen.found(
+                {**about, "node": _name(asked), **arguments}, self.at, asked.modifier, start=int(requests.mad[i]), proof=proof,
+                key=(node.slot, asked.attribute, asked.modifier) if node is not None else None,
+            )  # fmt: skip
 
 
 def _among(values: Any, choices: frozenset[int]) -> Mask:

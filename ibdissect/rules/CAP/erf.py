@@ -197,6 +197,5 @@ class ErfType(Rule):
 
     @on_end
     def judge(self, _: Context) -> Iterator[Hit]:
-        """One finding a type."""
         if self.infiniband:
             yield from self.strange.values()

@@ -110,7 +110,6 @@ class LinkTypeUnsupported(Rule):
 
     @on_chunk
     def link_type(self, table: ChunkTable, _: Context) -> Iterator[Hit]:
-        """One finding a capture."""
         chunk = table.chunk
         rows = np.flatnonzero(chunk.link == LINK_INFINIBAND)
         if rows.size:
@@ -139,7 +138,6 @@ class DuplicateFrames(Rule):
 
     @on_chunk
     def copies(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
-        """One finding a capture."""
         found = table.once(context.get(Copies).leave_out)
         near = np.flatnonzero(found.later_ns <= self.within * 1000)
         if near.size:
@@ -165,7 +163,6 @@ class _Damaged(Rule):
 
     @on_chunk
     def note(self, table: ChunkTable, context: Context) -> None:
-        """Remember times."""
         chunk = table.chunk
         for damage in context.damage:
             if damage.frame == self.last[0]:
@@ -311,7 +308,6 @@ class NoInfiniBand(Rule):
 
     @on_chunk
     def look(self, table: ChunkTable, _: Context) -> None:
-        """Look for any InfiniBand header."""
         if self.found or not len(table):
             return
         located = table.located
@@ -322,7 +318,6 @@ class NoInfiniBand(Rule):
 
     @on_end
     def end(self, _: Context) -> Iterator[Hit]:
-        """One finding a capture."""
         if self.frames and not self.found:
             yield fault(1, self.first_ns, {}, count=self.frames)
 
@@ -344,12 +339,10 @@ class StateWasEvicted(Rule):
 
     @on_event(StateEvicted)
     def evicted(self, event: StateEvicted, _: Context) -> Iterator[Hit]:
-        """One finding for each kind of state, counting what was dropped."""
         yield fault(event.frame, event.time_ns, {"what": event.what}, count=event.count, key=event.what)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        """What was forgotten elsewhere."""
         for one in context.dropped():
             yield fault(one.frame, one.time_ns, {"what": one.what}, count=one.count, key=one.what)
 
@@ -379,7 +372,6 @@ class SubnetsAreMixed(Rule):
 
     @on_end
     def mixed(self, context: Context) -> Iterator[Hit]:
-        """One finding a capture."""
         found = context.get(Follower).subnet.contradictions
         if not found.mixed:
             return

@@ -75,7 +75,6 @@ class CongestionInert(Rule):
 
     @on_struct(CACongestionSetting)
     def settings(self, view: CACongestionSetting, seen: Seen) -> Iterator[Hit]:
-        """Service levels that Control_Map names."""
         if seen.value(MAD.method) != SET:
             return
         still = [sl for sl, entry in enumerate(view.entry) if view.control_map >> sl & 1 and not entry.ccti_increase]

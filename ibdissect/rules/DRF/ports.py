@@ -44,7 +44,6 @@ class _DriftRule(Rule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        """Remember the times of answers."""
         if not context.files or not len(event.table):
             return
         self.last_ns = int(event.table.chunk.time_ns[-1])
@@ -58,7 +57,6 @@ class _DriftRule(Rule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        """Report what differs from the files."""
         for port in context.get(Follower).subnet.ports() if context.files else ():
             for frame, line, arguments, key in self.drifts(port):
                 lasting = context.files[file_and_line(line)[0]].lasting
@@ -223,7 +221,6 @@ class Acknowledged(Rule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        """Senders of acknowledgements that the files rule out."""
         for frame, time_ns, lid, p_key, lines in context.get(Refuted).lines() if context.files else ():
             no_port = ", but according to the files no port has it"
             what = no_port if p_key is None else f" with P_Key 0x{p_key:04x}, which its P_Key table lacks according to the files"

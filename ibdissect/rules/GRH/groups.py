@@ -7,13 +7,12 @@ from typing import Any
 from ibdissect.fabric.groups import GroupFacts
 from ibdissect.lint.rule import ERROR, INFO
 from ibdissect.rules.shared.group_rule import GroupRule
+from ibdissect.rules.shared.mad_conditions import chosen
 from ibdissect.rules.shared.refused_join import RefusedJoin
 from ibdissect.table.locate import Bool
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.component_mask import mask_for
 from ibdissect.wire.link import LRH
-from ibdissect.wire.sa import SAFormat
 from ibdissect.wire.sa_paths import MCMemberRecord
 from ibdissect.wire.spec import Field
 
@@ -36,8 +35,8 @@ class WrongMlid(GroupRule):
 
 
 REQUEST_INVALID = 2
-CREATES = mask_for(MCMemberRecord, ("mgid", "port_gid", "q_key", "t_class", "p_key", "sl", "flow_label", "join_state"))
-"""The components that a request needs to create a group (opensm REQUIRED_MC_CREATE_COMP_MASK)."""
+CREATES = chosen(MCMemberRecord, "mgid", "port_gid", "q_key", "t_class", "p_key", "sl", "flow_label", "join_state")
+"""A request with the components that create a group (opensm REQUIRED_MC_CREATE_COMP_MASK)."""
 
 
 class SubnetManagersSignature(RefusedJoin):
@@ -63,4 +62,4 @@ class SubnetManagersSignature(RefusedJoin):
     def faulty(self, table: ChunkTable) -> Bool:
         gid = table.values(MCMemberRecord.mgid)
         composed: Bool = (gid[:, 0] == 0xFF) & (gid[:, 1] & 0x0F == 2) & (gid[:, 2] == 0xA0) & (gid[:, 3] == 0x1B)
-        return composed & occurrences_where((SAFormat.component_mask & CREATES) == CREATES, table, MCMemberRecord)
+        return composed & occurrences_where(CREATES, table, MCMemberRecord)

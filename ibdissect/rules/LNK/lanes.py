@@ -12,7 +12,7 @@ from ibdissect.fabric.tables import lane_of
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, on_event
 from ibdissect.rules.LNK.packet import VL_MANAGEMENT
 from ibdissect.rules.LNK.ports import complete_since, swept
-from ibdissect.rules.shared.link_rule import pieces
+from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.native_packets import Native
 from ibdissect.wire.link import LRH
@@ -46,7 +46,7 @@ class MappedToNothing(Rule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        subnet, first = event.subnet, event.table.chunk.first
+        subnet = event.subnet
         if not subnet.lids:
             return
         native = event.table.once(Native)
@@ -61,13 +61,13 @@ class MappedToNothing(Rule):
         for i, flow in enumerate(flows.tolist()):
             lid, sl = divmod(flow, SLS)
             changes = {change for port in subnet.owners(lid) if port.qos is not None for change in port.qos.changes()} | subnet.changes(lid)
-            for mine in pieces(rows[which.ravel() == i], [change - first for change in changes]):
-                frame = first + int(mine[0])
+            for seen, mine in stretches(event.table, rows[which.ravel() == i], changes):
+                frame = seen.frame
                 port, since = subnet.owner(lid, frame)
                 entries = port.qos.map_at(0, frame) if port is not None and port.qos is not None and port.node.kind != SWITCH else None
                 if port is None or port.qos is None or entries is None or lane_of(entries, sl) != DROPPED:
                     continue
-                yield Seen(event.table, int(mine[0])).found(
+                yield seen.found(
                     {"slid": lid, "sl": sl, "port": port.name_at(frame)}, LRH.sl, sl, rows=mine, key=flow,
                     proof=[(max(port.qos.maps_frame(frame), since), LATEST)],
                 )  # fmt: skip

@@ -12,8 +12,8 @@ from ibdissect.fabric.events import ChunkFollowed, LidAssigned
 from ibdissect.fabric.follow import Follower
 from ibdissect.fabric.lid_writes import LATEST, LidWitness
 from ibdissect.fabric.model import ACTIVE, CA, ROUTER, Port, Subnet
-from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, Seen, fault, on_end, on_event
-from ibdissect.rules.shared.link_rule import pieces
+from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, fault, on_end, on_event
+from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.mad_conditions import METHODS_WITH_CONTENT
 from ibdissect.table.bits import extract
 from ibdissect.table.rows import common, groups
@@ -117,24 +117,20 @@ class OtherPortsLid(Rule):
         first, which = groups((guid, slid))
         known = _ports(event.subnet)
         pairs = zip(guid[first].tolist(), slid[first].tolist(), range(len(first)), strict=True)
-        start = table.chunk.first
         for port_guid, lid, i in sorted(pair for pair in pairs if pair[0] in known)[:MAX_FLOWS]:
             port = known[port_guid]
             changes = event.subnet.changes(lid) | port.changes() | witness.cuts(port, *event.subnet.owners(lid))
-            for mine in pieces(rows[which == i], [change - start for change in changes]):
-                frame = start + int(mine[0])
+            for seen, mine in stretches(table, rows[which == i], changes):
+                frame = seen.frame
                 found = _foreign(event.subnet, port, lid, frame)
                 if found is None:
                     continue
                 owner, since = found
-                hit = Seen(table, int(mine[0])).found(
-                    {"slid": lid, "owner": owner.name_at(frame), "port": port.name_at(frame)},
-                    LRH.slid,
-                    lid,
+                hit = seen.found(
+                    {"slid": lid, "owner": owner.name_at(frame), "port": port.name_at(frame)}, LRH.slid, lid,
+                    rows=mine, key=(port_guid, lid),
                     proof=[(since, "told whose LID that is"), (port.lids.at(frame)[1], "told the LIDs of the port with that GUID")],
-                    rows=mine,
-                    key=(port_guid, lid),
-                )
+                )  # fmt: skip
                 if witness.sure(port, frame) and witness.sure(owner, frame):
                     yield hit
                 else:
@@ -142,7 +138,6 @@ class OtherPortsLid(Rule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        """Report the ports that showed the same LIDs again, and never others."""
         witness = context.get(LidWitness)
         for port, owner, hit in self.held:
             sure = all(witness.sure(one, hit.frame, until=LATEST) for one in (port, owner))

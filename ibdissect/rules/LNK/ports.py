@@ -15,7 +15,7 @@ from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Seen, on_event
 from ibdissect.rules.LNK.packet import LOCAL, VL_MANAGEMENT
 from ibdissect.rules.shared.attribute_rule import VLS
-from ibdissect.rules.shared.link_rule import LIDS, NO_LIMIT, VLS_AT, Ends, LinkRule, pieces
+from ibdissect.rules.shared.link_rule import LIDS, NO_LIMIT, VLS_AT, Ends, LinkRule, stretches
 from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.rules.shared.site_policy import foreign_lids
 from ibdissect.table.locate import Int
@@ -194,7 +194,7 @@ class RawFiltered(KnowledgeRule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        table, first = event.table, event.table.chunk.first
+        table = event.table
         raw = np.flatnonzero(table.values(LRH.lnh) < LOCAL)
         if not len(raw):
             return
@@ -203,14 +203,14 @@ class RawFiltered(KnowledgeRule):
         for i, at in enumerate(start.tolist()[:MAX_PAIRS]):
             slid, dlid = int(slids[at]), int(dlids[at])
             ends = ((slid, PortInfo.filter_raw_inbound), (dlid, PortInfo.filter_raw_outbound))
-            cuts = [change - first for lid, _ in ends for change in event.subnet.changes(lid)]
-            for (lid, filters), mine in product(ends, pieces(rows[which == i], cuts)):
-                frame = first + int(mine[0])
+            changes = event.subnet.changes(slid) | event.subnet.changes(dlid)
+            for (lid, filters), (seen, mine) in product(ends, stretches(table, rows[which == i], changes)):
+                frame = seen.frame
                 owner, since = event.subnet.owner(lid, frame)
                 near, faced = owner.facing_at(frame) if owner is not None and owner.node.kind != SWITCH else (None, 0)
                 info, shown = near.info_at(frame) if near is not None and near.node.kind == SWITCH else (None, 0)
                 if near is not None and info is not None and filters.__get__(info, PortInfo):
-                    yield Seen(table, int(mine[0])).found(
+                    yield seen.found(
                         {"slid": slid, "dlid": dlid, "port": near.name_at(frame)}, LRH.lnh, rows=mine, key=(slid, dlid, lid),
                         proof=[(shown, "the filter"), (faced, "the link"), (since, f"whose LID {lid} is")],
                     )  # fmt: skip

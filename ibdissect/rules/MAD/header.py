@@ -174,7 +174,6 @@ class UnknownAttribute(Rule):
 
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
-        """One finding for each class and attribute."""
         for key, rows in table.attributes().items():
             mgmt_class, attr_id = key
             if mgmt_class not in JUDGED or attr_id >= VENDOR_ATTRIBUTES or key in NO_LAYOUT:

@@ -93,7 +93,6 @@ class _WrongKey(KnowledgeRule):
 
     @on_chunk
     def settle(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
-        """Report requests that were not answered in time."""
         answers = context.get(Transactions).matched
         if self.waiting and answers is not None:
             good = np.isin(answers.mgmt_class, list(SMP_CLASSES)) & (answers.status & STATUS == 0)
@@ -106,7 +105,6 @@ class _WrongKey(KnowledgeRule):
 
     @on_end
     def rest(self, context: Context) -> Iterator[Hit]:
-        """Report requests that were never answered."""
         for one in self.waiting.values():
             yield self.found(one, LEARNT)
 
@@ -131,7 +129,6 @@ class _WrongWrite(_WrongKey):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        """Report requests refused by the key that the port showed later."""
         for event in context.get(EarlyWrites).judged():
             if self.judged(event):
                 yield self.found(event, INFERRED)

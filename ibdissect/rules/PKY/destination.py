@@ -188,7 +188,6 @@ class RefusingTable(KnowledgeRule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        """Report packets sent before that end's table was learnt."""
         for early, flow, p_key, slid, port, taught, count in context.get(EarlyPackets).refused(self.verdict, self.side):
             yield fault(
                 early.frame, early.time_ns, {"p_key": p_key, "slid": slid, "qp": early.dest_qp, "port": str(port)}, BTH.p_key, p_key,

@@ -10,9 +10,9 @@ from ibdissect.fabric.early_packets import SENDER
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.partitions import BASE, FULL, Verdict
-from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, Seen, on_event
+from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, on_event
 from ibdissect.rules.PKY.destination import RefusingTable
-from ibdissect.rules.shared.link_rule import pieces
+from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import SA_CLASS
 from ibdissect.wire.sa_paths import PathRecord
@@ -65,21 +65,15 @@ class PathNotShared(Rule):
             near, far, key = way >> 32, way >> 16 & 0xFFFF, way & 0xFFFF
             changes = event.subnet.changes(near) | event.subnet.changes(far)
             rows = found.rows[index[which.ravel() == i]]
-            for mine in pieces(rows, [change - table.chunk.first for change in changes]):
-                row = int(mine[0])
-                reason, related = _unshared(event.subnet, near, far, key, table.chunk.first + row)
+            for seen, mine in stretches(table, rows, changes):
+                reason, related = _unshared(event.subnet, near, far, key, seen.frame)
                 if not reason:
                     continue
-                at = index[(which.ravel() == i) & (found.rows[index] == row)][0]
-                yield Seen(table, row).found(
-                    {"slid": near, "dlid": far, "p_key": key, "reason": reason},
-                    PathRecord.p_key,
-                    key,
-                    start=int(found.at[at] - table.chunk.offset[row]),
-                    proof=[(one, "taught a P_Key table") for one in sorted(set(related))],
-                    rows=mine,
-                    key=way,
-                )
+                at = int(index[(which.ravel() == i) & (found.rows[index] == seen.row)][0])
+                yield seen.found(
+                    {"slid": near, "dlid": far, "p_key": key, "reason": reason}, PathRecord.p_key, of=table.view(PathRecord, at),
+                    proof=[(one, "taught a P_Key table") for one in sorted(set(related))], rows=mine, key=way,
+                )  # fmt: skip
 
 
 def _unshared(subnet: Subnet, slid: int, dlid: int, key: int, frame: int) -> tuple[str, tuple[int, ...]]:

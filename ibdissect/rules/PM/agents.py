@@ -16,7 +16,7 @@ from ibdissect.fabric.model import SWITCH
 from ibdissect.flow.agents import Agents
 from ibdissect.flow.queries import Queries
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, on_chunk, on_event
-from ibdissect.rules.shared.link_rule import pieces
+from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import groups
 from ibdissect.table.table import ChunkTable
@@ -144,18 +144,14 @@ class NoSuchPort(Rule):
             index = np.flatnonzero(np.isin(method, (GET, SET)) & (numbers != ALL_PORTS) & (lrh >= 0))
             dlid = u16(table.chunk.data, lrh[index] + LRH.dlid.bit // 8)
             first, which = groups((dlid, numbers[index]))
-            start = table.chunk.first
             parts = [
-                part
+                (seen, rows, lid)
                 for k, lid in enumerate(dlid[first].tolist())
-                for part in pieces(found.rows[index[which == k]], [change - start for change in event.subnet.changes(lid)])
+                for seen, rows in stretches(table, found.rows[index[which == k]], event.subnet.changes(lid))
             ]
-            for part in sorted(parts, key=lambda part: int(part[0])):
-                row = int(part[0])
-                i = int(np.searchsorted(found.rows, row))
-                number, frame = int(numbers[i]), start + row
-                lid = int(u16(table.chunk.data, table.located.at("lrh")[[row]] + LRH.dlid.bit // 8)[0])
-                port, _ = event.subnet.owner(lid, frame)
+            for seen, rows, lid in sorted(parts, key=lambda part: part[0].row):
+                frame = seen.frame
+                number, (port, _) = seen.value(struct.port_select), event.subnet.owner(lid, frame)
                 if port is None or not port.node.guid:
                     continue
                 told, since = infos.at(np.array([port.node.guid], np.uint64).view(np.int64), np.array([frame]))
@@ -163,8 +159,7 @@ class NoSuchPort(Rule):
                 if not since[0] or not node.num_ports or 0 < number <= node.num_ports or (number == 0 and node.node_type == SWITCH):
                     continue
                 why = f"which has {node.num_ports} ports" if number else "which is no switch"
-                yield Seen(table, row).found(
+                yield seen.found(
                     {"attribute": struct.title, "number": number, "port": str(port), "why": why}, struct.port_select, number,
-                    start=int(found.at[i] - table.chunk.offset[row]), proof=[(int(since[0]), "NodeInfo")],
-                    key=(port.node.slot, struct.title, number), rows=part,
+                    proof=[(int(since[0]), "NodeInfo")], key=(port.node.slot, struct.title, number), rows=rows,
                 )  # fmt: skip

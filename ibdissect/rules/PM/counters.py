@@ -13,7 +13,7 @@ from ibdissect.dropped import Dropped
 from ibdissect.flow.queries import Queries
 from ibdissect.lint.rule import INFERRED, INFO, Again, Context, Hit, Rule, Seen, on_chunk
 from ibdissect.rules.PM.agents import ALL_PORTS
-from ibdissect.rules.PM.packet import GOOD_ANSWER
+from ibdissect.rules.PM.packet import GOOD_ANSWER, TRAFFIC
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Or
@@ -31,7 +31,7 @@ WIDE = (
 """Counters of 16 bits."""
 NARROW = (C.link_error_recovery_counter, C.link_downed_counter, C.port_xmit_constraint_errors, C.port_rcv_constraint_errors)
 """Counters of 8 bits."""
-COUNTERS = (*WIDE, *NARROW, C.port_xmit_data, C.port_rcv_data, C.port_xmit_pkts, C.port_rcv_pkts)
+COUNTERS = (*WIDE, *NARROW, *TRAFFIC)
 
 
 class ErrorCountersFull(Rule):

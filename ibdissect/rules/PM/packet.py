@@ -13,22 +13,14 @@ from ibdissect.wire.pm import PortCounters, PortCountersExtended
 COUNTERS = frozenset({0x0012, 0x001D})
 """PortCounters and PortCountersExtended."""
 FULL = 0xFFFFFFFF
+TRAFFIC = (PortCounters.port_xmit_data, PortCounters.port_rcv_data, PortCounters.port_xmit_pkts, PortCounters.port_rcv_pkts)
 GOOD_ANSWER = (MAD.method == GET_RESP) & NO_ERROR
+E = PortCountersExtended
 _ERRORS = (
-    PortCountersExtended.symbol_error_counter,
-    PortCountersExtended.link_error_recovery_counter,
-    PortCountersExtended.link_downed_counter,
-    PortCountersExtended.port_rcv_errors,
-    PortCountersExtended.port_rcv_remote_physical_errors,
-    PortCountersExtended.port_rcv_switch_relay_errors,
-    PortCountersExtended.port_xmit_discards,
-    PortCountersExtended.port_xmit_constraint_errors,
-    PortCountersExtended.port_rcv_constraint_errors,
-    PortCountersExtended.local_link_integrity_errors,
-    PortCountersExtended.excessive_buffer_overrun_errors,
-    PortCountersExtended.vl15_dropped,
-    PortCountersExtended.qp1_dropped,
-)
+    E.symbol_error_counter, E.link_error_recovery_counter, E.link_downed_counter, E.port_rcv_errors, E.port_rcv_remote_physical_errors,
+    E.port_rcv_switch_relay_errors, E.port_xmit_discards, E.port_xmit_constraint_errors, E.port_rcv_constraint_errors,
+    E.local_link_integrity_errors, E.excessive_buffer_overrun_errors, E.vl15_dropped, E.qp1_dropped,
+)  # fmt: skip
 """Counters of faults; PortXmitWait counts congestion."""
 
 
@@ -62,12 +54,7 @@ class CountersFull(Rule):
 
     code, name, severity = "PM006", "saturation-32", INFO
     reference = "IBA 16.1.3.5; python-rdma"
-    when = (
-        (PortCounters.port_xmit_data == FULL)
-        | (PortCounters.port_rcv_data == FULL)
-        | (PortCounters.port_xmit_pkts == FULL)
-        | (PortCounters.port_rcv_pkts == FULL)
-    ) & GOOD_ANSWER
+    when = Or(tuple(counter == FULL for counter in TRAFFIC)) & GOOD_ANSWER
     flow = (LRH.slid, PortCounters.port_select)
     message = "port {port_select}: data out {port_xmit_data}, in {port_rcv_data}, packets out {port_xmit_pkts}, in {port_rcv_pkts}"
     example = "PerformanceGetResp(PortCounters) with PortXmitData 0xffffffff"

@@ -11,9 +11,9 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.groups import GroupFacts
 from ibdissect.lint.finding import value_of
-from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Seen, on_chunk, on_event
+from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, on_chunk, on_event
 from ibdissect.rules.shared.group_rule import UD, GroupRule
-from ibdissect.rules.shared.link_rule import pieces
+from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.table.addresses import End, ends_of
 from ibdissect.table.connection_events import Resolved
 from ibdissect.table.history import Track
@@ -67,7 +67,6 @@ class WrongGroupQKey(GroupRule):
 
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
-        """Datagrams to the queue pairs of services."""
         if not self.services or not len(table.occurrences(DETH)):
             return
         rows = table.occurrences(DETH).rows
@@ -76,21 +75,18 @@ class WrongGroupQKey(GroupRule):
         index = np.flatnonzero(np.isin(opcode, UD) & np.isin(qpn, list(self.qpns)))
         if not len(index):
             return
-        q_keys, start = table.values(DETH.q_key), table.chunk.first
+        q_keys = table.values(DETH.q_key)
         ends = ends_of(table, rows[index])
         kinds: dict[tuple[End, int, int], list[int]] = {}
         for i, (_, destination) in zip(index.tolist(), ends, strict=True):
             kinds.setdefault((destination, int(qpn[i]), int(q_keys[i])), []).append(int(rows[i]))
         for (destination, number, q_key), mine in kinds.items():
             service = self.services.get((destination, number))
-            for part in pieces(np.array(mine), [change - start for change in service.changes()]) if service is not None else ():
-                seen = Seen(table, int(part[0]))
+            for seen, part in stretches(table, np.array(mine), service.changes()) if service is not None else ():
                 held, since = service.at(seen.frame) if service is not None else (None, 0)
                 if held is not None and since < seen.frame and held != q_key:
-                    hit = seen.found(
-                        {"qp": number, "q_key": value_of(DETH.q_key, q_key), "held": value_of(DETH.q_key, held)}, DETH.q_key,
-                        value_of(DETH.q_key, q_key), proof=[(since, "the service's answer")], rows=part,
-                        key=(destination, number, q_key), message=SERVICE,
+                    value = value_of(DETH.q_key, q_key)
+                    yield seen.found(
+                        {"qp": number, "q_key": value, "held": value_of(DETH.q_key, held)}, DETH.q_key, value, rows=part,
+                        proof=[(since, "the service's answer")], key=(destination, number, q_key), message=SERVICE, severity=WARNING,
                     )  # fmt: skip
-                    hit.severity = WARNING
-                    yield hit

@@ -10,6 +10,7 @@ from ibdissect.flow.events import Exhausted, LengthWrong, MsnFell, MsnJumped, Or
 from ibdissect.flow.recovery import PSNS, Hole, Stream, distance
 from ibdissect.flow.reliable import Streams
 from ibdissect.flow.unfinished import holes, open_reads
+from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Again, Context, Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.packet_flows import PacketRule
@@ -34,29 +35,35 @@ def of_stream(
     )  # fmt: skip
 
 
-def of_hole(stream: Stream, hole: Hole, psn: int, *proof: tuple[int, str]) -> Hit:
+def of_hole(stream: Stream, hole: Hole, psn: int, *proof: tuple[int, str], severity: Severity | None = None) -> Hit:
     """One finding per stream that misses packets."""
     return fault(
         hole.frame, hole.time_ns, {"ends": stream.ends.text, "missing": hole.count, "psn": psn}, BTH.psn, psn, proof=proof,
-        evidence=LEARNT, key=stream.ends,
+        evidence=LEARNT, key=stream.ends, severity=severity,
     )  # fmt: skip
 
 
-class RequestsLost(Rule):
+class SilenceRule(Rule):
+    """Base of rules about packets that never came."""
+
+    evidence = (
+        "The capture goes on for ten seconds and shows that it misses nothing: in ERF by its traffic (a thousand packets that follow "
+        "each other or were answered), elsewhere no packet is missing within ten seconds."
+    )
+    needs = (CaptureLoss, Streams)
+
+
+class RequestsLost(SilenceRule):
     """Requests of a connection were lost, and nobody recovered them.
 
     The responder neither acknowledged them nor asked for them, and the requester did not send them again: data is missing until a
     timer expires, if one does.
 
     Look for drops between the capture and the responder, and check whether the responder is alive.
-
-    The capture goes on for ten seconds and shows that it misses nothing: in ERF by its traffic (a thousand packets that follow each
-    other or were answered), elsewhere no packet is missing within ten seconds.
     """
 
     code, name, severity = "RC001", "psn-gap", WARNING
     reference = "IBA 9.7.5.1.2; python-rdma BTH.PSN"
-    needs = (CaptureLoss, Streams)
     message = "{ends}: {missing} requests from PSN {psn} on never came, and were neither asked for nor acknowledged"
     example = "SENDs with PSN 1, 2 and 4, acknowledged up to 2, and ten seconds of silence"
     patience = Setting(PATIENCE, "seconds that the capture must go on after the gap", 0.0)
@@ -171,20 +178,16 @@ class MsnJump(Rule):
         yield of_stream(event, (event.known, "the lower MSN"), msn=event.msn, before=event.before, packets=event.packets)
 
 
-class ReadUnanswered(Rule):
+class ReadUnanswered(SilenceRule):
     """An RDMA READ did not get all its data.
 
     The responder did not answer in full, and the requester does not ask again: its work request hangs or failed.
 
     Check whether the responder's queue pair went to the error state, or whether its answers are lost after the capture point.
-
-    The capture goes on for ten seconds and shows that it misses nothing: in ERF by its traffic (a thousand packets that follow each
-    other or were answered), elsewhere no packet is missing within ten seconds.
     """
 
     code, name, severity = "RC012", "read-response-missing", WARNING
     reference = "IBA 9.7.5.1.9; python-rdma RETH"
-    needs = (CaptureLoss, Streams)
     message = "{ends}: RDMA READ up to PSN {psn} was not answered to its end"
     example = "a READ of 3000 bytes, its first two responses, and ten seconds of silence"
     patience = Setting(PATIENCE, "seconds that the capture must go on after the READ", 0.0)
@@ -274,21 +277,17 @@ class RetriesExhausted(Rule):
         self.over.clear()
 
 
-class NakIgnored(Rule):
+class NakIgnored(SilenceRule):
     """A responder asked for a packet again, and the requester never sent it again.
 
     A NAK with a PSN sequence error tells the requester where to resume. A requester that does not react has given up: its retry
     counter was used up, or its queue pair went to the error state.
 
     Look at the requester's completion errors.
-
-    The capture goes on for ten seconds and shows that it misses nothing: in ERF by its traffic (a thousand packets that follow each
-    other or were answered), elsewhere no packet is missing within ten seconds.
     """
 
     code, name, severity = "RC011", "sequence-error-retry", WARNING
     reference = "IBA 9.7.5.2.4; Linux rxe_comp.c (COMPST_ERROR_RETRY)"
-    needs = (CaptureLoss, Streams)
     message = "{ends}: {missing} requests from PSN {psn} on were asked for by a NAK and never sent again"
     example = "SENDs with PSN 1 and 3, a NAK sequence error for 2, and ten seconds of silence"
     patience = Setting(PATIENCE, "seconds that the capture must go on after the NAK", 0.0)
@@ -332,6 +331,5 @@ class MessageLost(Rule):
             return
         for stream in context.get(Streams).troubled.values():
             for hole in stream.holes if stream.ends.service == "UC" else ():
-                hit = of_hole(stream, hole, (hole.start + hole.count) % PSNS, (hole.before, "the packet in front of the gap"))
-                hit.severity = None if complete else INFO
-                yield hit
+                before = hole.before, "the packet in front of the gap"
+                yield of_hole(stream, hole, (hole.start + hole.count) % PSNS, before, severity=None if complete else INFO)

@@ -14,25 +14,20 @@ from ibdissect.fabric.model import SWITCH, Port, Subnet
 from ibdissect.fabric.partitions import Verdict
 from ibdissect.flow.queries import Queries
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, each, on_chunk, on_end, on_event
-from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST
+from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST, chosen
 from ibdissect.rules.shared.refused_join import RefusedJoin
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.rows import groups
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.component_mask import mask_for
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import FIRST_MULTICAST, GET_TABLE, SET
-from ibdissect.wire.sa import SAFormat
 from ibdissect.wire.sa_paths import MCMemberRecord, PathRecord
 from ibdissect.wire.sa_service import ServiceRecord
 
 FULL_MEMBER = 1
 MAX_KEPT = 4096
-_REVERSIBLE = mask_for(PathRecord, ("reversible",))
-_NUMB_PATH = mask_for(PathRecord, ("numb_path",))
-_SERVICE_P_KEY = mask_for(ServiceRecord, ("service_p_key",))
 
 
 class SendOnlyNoGroup(RefusedJoin):
@@ -127,7 +122,6 @@ class PathLids(Rule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        """Report the ports that showed the same LID again."""
         for port, hit in self.held:
             if context.get(LidWitness).sure(port, hit.frame, until=LATEST):
                 yield hit
@@ -158,7 +152,7 @@ class NoPathsAsked(Rule):
 
     code, name, severity = "SA016", "path-record-numpath-zero", WARNING
     reference = "IBA 15.2.5.16; opensm osm_sa_path_record"
-    when = (PathRecord.numb_path == 0) & ((SAFormat.component_mask & _NUMB_PATH) != 0) & (MAD.method == GET_TABLE) & SA_REQUEST
+    when = (PathRecord.numb_path == 0) & chosen(PathRecord, "numb_path") & (MAD.method == GET_TABLE) & SA_REQUEST
     flow = (LRH.slid,)
     message = "SubnAdmGetTable(PathRecord) with NumbPath 0 in the component mask"
     example = "SubnAdmGetTable(PathRecord) with NumbPath 0 and bit 12 of the mask"
@@ -191,8 +185,7 @@ class NotReversible(Rule):
         if not len(found):
             return
         reversible = table.values(PathRecord.reversible)
-        chosen = (SAFormat.component_mask & _REVERSIBLE) != 0
-        asks = reversible & occurrences_where(chosen & SA_REQUEST, table, PathRecord)
+        asks = reversible & occurrences_where(chosen(PathRecord, "reversible") & SA_REQUEST, table, PathRecord)
         odd = ~reversible & occurrences_where(SA_ANSWER, table, PathRecord)
         if not odd.any() and not asks.any():
             return
@@ -236,9 +229,9 @@ class ServicePartition(Rule):
         found = table.occurrences(ServiceRecord)
         if not len(found):
             return
-        chosen = ((SAFormat.component_mask & _SERVICE_P_KEY) != 0) & (MAD.method == SET) & SA_REQUEST
+        selects = chosen(ServiceRecord, "service_p_key") & (MAD.method == SET) & SA_REQUEST
         slids, native = table.of_rows(LRH.slid)
-        for _, seen, view in each(table, ServiceRecord, occurrences_where(chosen, table, ServiceRecord) & native[found.rows]):
+        for _, seen, view in each(table, ServiceRecord, occurrences_where(selects, table, ServiceRecord) & native[found.rows]):
             slid, frame = int(slids[seen.row]), seen.frame
             port, _ = event.subnet.owner(slid, frame)
             if port is None or port.p_keys is None or table.located.at("grh")[seen.row] >= 0:  # a virtual port has a table of its own

@@ -119,7 +119,6 @@ class AttributeOffset(Rule):
 
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
-        """First segments of tables that hold at least one record."""
         offsets = table.values(SAFormat.attribute_offset)
         for attr_id, struct, answers in of_records(table, SA_TABLE):
             expected = sorted(OFFSETS.get(attr_id, {-(-struct.size // 8)}))

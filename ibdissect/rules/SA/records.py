@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, each, on_chunk
-from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST
+from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST, chosen
 from ibdissect.table.locate import Bool
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable
@@ -60,7 +60,7 @@ class JoinStateNone(Rule):
 
     code, name, severity = "SA010", "mcmember-joinstate-invalid", ERROR
     reference = "IBA 15.2.5.17; opensm join states"
-    when = (MCMemberRecord.join_state == 0) & ((SAFormat.component_mask & mask_for(MCMemberRecord, ["join_state"])) != 0) & _SET
+    when = (MCMemberRecord.join_state == 0) & chosen(MCMemberRecord, "join_state") & _SET
     message = "join with JoinState 0"
     example = "SubnAdmSet(MCMemberRecord) with JoinState 0"
 
@@ -77,9 +77,7 @@ class MLIDRange(Rule):
 
     code, name, severity = "SA011", "mcmember-mlid-range", WARNING
     reference = "IBA 4.1.3, 15.2.5.17; python-rdma"
-    when = ~MCMemberRecord.mlid.between(0xC000, 0xFFFE) & (
-        SA_ANSWER | (((SAFormat.component_mask & mask_for(MCMemberRecord, ["mlid"])) != 0) & SA_REQUEST)
-    )
+    when = ~MCMemberRecord.mlid.between(0xC000, 0xFFFE) & (SA_ANSWER | (chosen(MCMemberRecord, "mlid") & SA_REQUEST))
     message = "MLID 0x{mlid:04x}, multicast LIDs are 0xc000 to 0xfffe"
     example = "SubnAdmGetResp(MCMemberRecord) with MLID 5"
 
@@ -104,15 +102,13 @@ class ScopeMismatch(Rule):
 
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
-        """Answers, and requests that choose both components."""
         rows = table.matrix(MCMemberRecord)
         scope = rows[:, 48] >> 4
         odd = (rows[:, 0] == 0xFF) & (scope != 0) & (rows[:, 1] & 15 != scope)
         if not odd.any():
             return
-        both = mask_for(MCMemberRecord, ("mgid", "scope"))
-        chosen = SA_ANSWER | (((SAFormat.component_mask & both) == both) & SA_REQUEST)
-        for _, seen, view in each(table, MCMemberRecord, odd & occurrences_where(chosen, table, MCMemberRecord)):
+        told = SA_ANSWER | (chosen(MCMemberRecord, "mgid", "scope") & SA_REQUEST)
+        for _, seen, view in each(table, MCMemberRecord, odd & occurrences_where(told, table, MCMemberRecord)):
             yield seen.found({"scope": view.scope, "of_mgid": view.mgid[1] & 15}, self.at, of=view)
 
 
@@ -127,16 +123,8 @@ class LargestWithValue(Rule):
     code, name, severity = "SA013", "mcmember-mtu-rate-selector", INFO
     reference = "IBA 15.2.5.17; opensm mgrp_request_is_realizable"
     when = (
-        (
-            (MCMemberRecord.mtu_selector == LARGEST)
-            & (MCMemberRecord.mtu != 0)
-            & ((SAFormat.component_mask & mask_for(MCMemberRecord, ("mtu",))) != 0)
-        )
-        | (
-            (MCMemberRecord.rate_selector == LARGEST)
-            & (MCMemberRecord.rate != 0)
-            & ((SAFormat.component_mask & mask_for(MCMemberRecord, ("rate",))) != 0)
-        )
+        ((MCMemberRecord.mtu_selector == LARGEST) & (MCMemberRecord.mtu != 0) & chosen(MCMemberRecord, "mtu"))
+        | ((MCMemberRecord.rate_selector == LARGEST) & (MCMemberRecord.rate != 0) & chosen(MCMemberRecord, "rate"))
     ) & _SET
     message = "MTU selector {mtu_selector} with {mtu}, rate selector {rate_selector} with {rate}; 3 takes no value"
     example = "SubnAdmSet(MCMemberRecord) with MTUSelector 3, MTU 4 and both bits in the mask"
@@ -195,7 +183,7 @@ class LeaseZero(Rule):
 
     code, name, severity = "SA022", "service-lease", WARNING
     reference = "IBA 15.2.5.14; opensm osm_sa_service_record"
-    when = (ServiceRecord.service_lease == 0) & ((SAFormat.component_mask & mask_for(ServiceRecord, ["service_lease"])) != 0) & _SET
+    when = (ServiceRecord.service_lease == 0) & chosen(ServiceRecord, "service_lease") & _SET
     flow = (LRH.slid, ServiceRecord.service_id)
     message = "service 0x{service_id:016x} registered with lease 0"
     example = "SubnAdmSet(ServiceRecord) with ServiceLease 0 and bit 4 of the mask"

@@ -54,7 +54,6 @@ class ActiveWithoutArmed(AttributeRule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        """Keep possible findings until the answer."""
         for found in super().chunk(event, context):
             hit = found.made() if isinstance(found, Again) else found
             if len(self.held) >= MAX_PORTS:
@@ -65,7 +64,6 @@ class ActiveWithoutArmed(AttributeRule):
 
     @on_chunk
     def settle(self, _table: ChunkTable, context: Context) -> Iterator[Hit]:
-        """Report the Sets that were refused."""
         for one in context.get(Transactions).answers_to(self.held):
             found = self.held.pop(one.request.frame)
             if one.status & STATUS:

@@ -18,10 +18,6 @@ class AnswerFromOtherLid(Elsewhere):
     timer expires.
 
     Correct the responder; look whether two ports share a LID.
-
-    A request, and an answer with its transaction id from another LID. LIDs within one block of 128 may belong to one port: they are
-    told apart only where the port that was asked answered its LID and LMC itself, and Sets or a later answer show that it kept
-    them.
     """
 
     code, name, severity = "SMP016", "getresp-lid-swap", ERROR

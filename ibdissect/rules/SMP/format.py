@@ -39,7 +39,6 @@ class SMPSize(Rule):
 
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
-        """Only completely captured packets are judged."""
         found = table.occurrences(MAD)
         length = found.stop - found.at
         odd = (length != SMP_SIZE) & table.located.complete[found.rows] & ~table.located.snapped[found.rows]
@@ -83,7 +82,6 @@ class LIDRoutedLeftovers(Rule):
 
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
-        """One finding a source LID."""
         found = table.occurrences(SMP)
         if not len(found):
             return

@@ -90,10 +90,6 @@ class AnswerFromElsewhere(Elsewhere):
     The requester's stack matches answers by transaction and address: it drops this one and waits until its timer expires.
 
     Look at the responder: it must swap the LIDs of the request. Redirection requires an answer with status 2 first.
-
-    A request, and an answer with its transaction id from another LID. LIDs within one block of 128 may belong to one port: they are
-    told apart only where the port that was asked answered its LID and LMC itself, and Sets or a later answer show that it kept
-    them. Silent for answers with a GRH, which may come through another router.
     """
 
     code, name, severity = "TXN005", "response-tid-mismatch-direction", ERROR
@@ -171,7 +167,6 @@ class RepressWithoutTrap(Rule):
 
     @on_event(RepressAlone)
     def alone(self, event: RepressAlone, context: Context) -> Iterator[Hit]:
-        request = event.request
-        if not warm(event.time_ns, context):
-            return
-        yield fault(event.frame, event.time_ns, {"to": request.to}, MAD.transaction_id, evidence=LEARNT, key=(request.source, request.to))
+        if warm(event.time_ns, context):
+            about, key = {"to": event.request.to}, (event.request.source, event.request.to)
+            yield fault(event.frame, event.time_ns, about, MAD.transaction_id, evidence=LEARNT, key=key)

@@ -148,7 +148,6 @@ class AnswerLate(Rule):
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
-        """Judge the answers of this chunk by earlier announcements."""
         agents, subnet, event = context.get(Agents), context.get(Follower).subnet, context.get(Transactions).matched
         slow = np.flatnonzero((event.latency_ns > SLOW_NS) & (event.mgmt_class != DIRECTED)) if event is not None else ()
         if event is None or not len(slow):
@@ -201,7 +200,6 @@ class Flood(Rule):
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
-        """Count requests that agree in everything except the low half of the transaction id."""
         asked = table.once(Queries)
         whole = table.located.payload_end[asked.rows] - asked.at >= MAD_SIZE  # the contents of a truncated request are unknown
         index = np.flatnonzero(asked.asks & whole)

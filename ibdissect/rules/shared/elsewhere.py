@@ -24,6 +24,11 @@ MAX_HELD = 4096
 class Elsewhere(Rule):
     """Base of rules about answers from other LIDs, which may belong to the same port if its LMC is unknown."""
 
+    evidence = (
+        "A request, and an answer with its transaction id from another LID. LIDs within one block of 128 may belong to one port: they "
+        "are told apart only where the port that was asked answered its LID and LMC itself, and Sets or a later answer show that it "
+        "kept them. Silent for answers with a GRH, which may come through another router."
+    )
     subnet_management = False
     """Whether the rule judges subnet management by LID, or all other classes."""
 

@@ -10,8 +10,8 @@ import numpy as np
 from ibdissect.capture.scattered import gather, u16
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.groups import GroupFacts
-from ibdissect.lint.rule import Context, Hit, Rule, Seen, on_event
-from ibdissect.rules.shared.link_rule import pieces
+from ibdissect.lint.rule import Context, Hit, Rule, on_event
+from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import by_value, mix
@@ -63,20 +63,16 @@ class GroupRule(Rule):
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         groups = event.subnet.groups.by_mgid
-        if not groups:
-            return
-        first = event.table.chunk.first
-        for gid, dlid, p_key, q_key, rows in event.table.once(datagrams):
+        for gid, dlid, p_key, q_key, rows in event.table.once(datagrams) if groups else ():
             group = groups.get(gid)
-            for mine in pieces(rows, [change - first for change in group.facts.changes()]) if group is not None else ():
+            for seen, mine in stretches(event.table, rows, group.facts.changes()) if group is not None else ():
                 assert group is not None
-                row = int(mine[0])
-                facts, since = group.facts.at(first + row)
-                found = self.wrong(facts, gid, dlid, p_key, q_key) if facts is not None and facts.mlid and since < first + row else None
+                facts, since = group.facts.at(seen.frame)
+                found = self.wrong(facts, gid, dlid, p_key, q_key) if facts is not None and facts.mlid and since < seen.frame else None
                 if facts is None or found is None:
                     continue
                 field, value, more = found
-                yield Seen(event.table, row).found(
+                yield seen.found(
                     {"group": gid_text(gid), "mlid": facts.mlid, **more}, field, value, proof=[(since, "the group's record")],
                     rows=mine, key=(gid, dlid, p_key, q_key),
                 )  # fmt: skip

@@ -13,6 +13,7 @@ from ibdissect.lint.rule import Context, Hit, Rule, Seen, on_event
 from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
+from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.sm_port import PortInfo
@@ -89,7 +90,6 @@ class LinkRule(Rule):
         index, value = self.suspicious(event, native, ends)
         if not len(index):
             return
-        first, last = event.table.chunk.first, event.table.chunk.first + len(event.table) - 1
         ways = native.slid[index] << 48 | native.dlid[index] << 32 | np.minimum(value, 0xFFFFFFFF)
         _, start, which = np.unique(ways, return_index=True, return_inverse=True)
         rows = native.rows[index]
@@ -97,18 +97,18 @@ class LinkRule(Rule):
             at = int(index[start[i]])
             slid, dlid, number = int(native.slid[at]), int(native.dlid[at]), int(value[start[i]])
             changes = event.subnet.changes(slid) | event.subnet.changes(dlid)
-            for mine in pieces(rows[which.ravel() == i], [change - first for change in changes if first < change <= last]):
-                row = int(mine[0])
-                judged = self.judge(event, context, slid, dlid, number, first + row)
+            for seen, mine in stretches(event.table, rows[which.ravel() == i], changes):
+                judged = self.judge(event, context, slid, dlid, number, seen.frame)
                 if judged is None:
                     continue
                 arguments, proof = judged
-                yield Seen(event.table, row).found(
+                yield seen.found(
                     {"slid": slid, "dlid": dlid, **arguments}, LRH.dlid, dlid, proof=proof, rows=mine, key=(slid, dlid, self.kind(number))
                 )
 
 
-def pieces(rows: Int, cuts: Iterable[int]) -> Iterator[Int]:
-    """Split ascending rows before each cut; no empty pieces."""
-    which = np.searchsorted(np.sort(np.fromiter(cuts, np.int64)), rows, "right")
-    yield from np.split(rows, np.flatnonzero(np.diff(which)) + 1) if len(rows) else ()
+def stretches(table: ChunkTable, rows: Int, changes: Iterable[int]) -> Iterator[tuple[Seen, Int]]:
+    """Split ascending rows before each frame of a change; yields the first packet of each stretch, and its rows."""
+    which = np.searchsorted(np.sort(np.fromiter(changes, np.int64)) - table.chunk.first, rows, "right")
+    for part in np.split(rows, np.flatnonzero(np.diff(which)) + 1) if len(rows) else ():
+        yield Seen(table, int(part[0])), part

@@ -6,8 +6,12 @@ Each condition is cheap only after the fault itself: `when = PortInfo.vl_cap > 5
 
 from __future__ import annotations
 
+from ibdissect.wire.component_mask import mask_for
+from ibdissect.wire.expr import Expr
 from ibdissect.wire.mad import MAD, RMPP
 from ibdissect.wire.numbers import DELETE, GET, GET_RESP, GET_TABLE, SA_CLASS, SET, SMP_CLASSES
+from ibdissect.wire.sa import SAFormat
+from ibdissect.wire.spec import Struct
 
 TABLE_ANSWERS = frozenset({0x92, 0x93, 0x94})
 """GetTableResp, GetTraceTableResp and GetMultiResp: records in a table."""
@@ -35,3 +39,9 @@ OF_EXTERNAL_PORT = (MAD.attribute_modifier & 0xFF) != 0
 """A PortInfo of a numbered port: of a switch's port 0 some components mean nothing."""
 METHODS_WITH_CONTENT = frozenset({SET, 0x81, 0x92})
 """Set, GetResp, GetTableResp: a Get may carry anything (infiniband-diags leave old bytes there)."""
+
+
+def chosen(record: type[Struct], *names: str) -> Expr:
+    """The component mask of an SA MAD selects all of these fields of a record."""
+    mask = mask_for(record, names)
+    return (SAFormat.component_mask & mask) == mask

@@ -55,7 +55,6 @@ class RefusedJoin(Rule):
 
     @on_chunk
     def refusals(self, _table: ChunkTable, context: Context) -> Iterator[Hit]:
-        """Report the joins that this chunk refused."""
         for one in context.get(Transactions).answers_to(self.joins):
             hit, status = self.joins.pop(one.request.frame), one.status >> 8
             if status in self.statuses:
