@@ -112,15 +112,16 @@ class ModifierRule(Rule):
         for i in index[self.suspicious(Many(requests, index))].tolist():
             seen, node = Seen(event.table, int(requests.rows[i])), requests.nodes[int(requests.which[i])]
             columns = (requests.entered, requests.method, requests.attribute, requests.modifier)
-            asked = Asked(node, *(int(column[i]) for column in columns), seen.frame)
+            entered, method, attribute, modifier = (int(column[i]) for column in columns)
+            asked = Asked(node, entered, method, attribute, modifier, seen.frame)
             found = self.wrong(asked)
             if found is None:
                 continue
             arguments, proof = found
-            about = {"method": METHODS[asked.method], "attribute": NAMES.get(asked.attribute, ""), "modifier": asked.modifier}
+            about = {"method": METHODS[method], "attribute": NAMES.get(attribute, ""), "modifier": modifier, "node": _name(asked)}
             yield seen.found(
-                {**about, "node": _name(asked), **arguments}, self.at, asked.modifier, start=int(requests.mad[i]), proof=proof,
-                key=(node.slot, asked.attribute, asked.modifier) if node is not None else None,
+                {**about, **arguments}, self.at, modifier, start=int(requests.mad[i]), proof=proof,
+                key=(node.slot, attribute, modifier) if node is not None else None,
             )  # fmt: skip
 
 

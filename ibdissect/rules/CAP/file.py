@@ -85,12 +85,9 @@ class TimeRegression(Rule):
         if back.size:
             row = int(rows[back[0]])
             yield Seen(table, row).found(
-                {"microseconds": -int(step[back[0]]) / 1000},
-                proof=[(chunk.first + row - 1, "the packet before it")],
-                evidence=SEEN,
-                rows=rows[back],
-                key="time",
-            )
+                {"microseconds": -int(step[back[0]]) / 1000}, proof=[(chunk.first + row - 1, "the packet before it")], evidence=SEEN,
+                rows=rows[back], key="time",
+            )  # fmt: skip
 
 
 class LinkTypeUnsupported(Rule):

@@ -82,9 +82,6 @@ class TwoWriters(Rule):
                 continue
             yield Seen(event.table, row).found(
                 {"port": name_of(smps, i), "key": value_of(PortInfo.m_key, key), "before": value_of(PortInfo.m_key, known[0])},
-                PortInfo.m_key,
-                value_of(PortInfo.m_key, key),
-                start=int(smps.mad[i]) + DATA_AT,
-                proof=[(known[2], "the other sender's Set")],
-                key=port,
-            )
+                PortInfo.m_key, value_of(PortInfo.m_key, key), start=int(smps.mad[i]) + DATA_AT,
+                proof=[(known[2], "the other sender's Set")], key=port,
+            )  # fmt: skip

@@ -55,13 +55,10 @@ class SetFromNonMaster(Rule):
                 continue
             text, taught = judged
             yield Seen(event.table, row).found(
-                {"sender": text},
-                LRH.slid,
-                None if hidden[j] else int(sender[j]),
-                proof=[(taught, "told which port that is")] if taught else [],
-                rows=asks.rows[index[which.ravel() == k]],
+                {"sender": text}, LRH.slid, None if hidden[j] else int(sender[j]),
+                proof=[(taught, "told which port that is")] if taught else [], rows=asks.rows[index[which.ravel() == k]],
                 key=(int(sender[j]), bool(hidden[j])),
-            )
+            )  # fmt: skip
 
 
 def _beside_the_master(smps: AttributeSmps) -> Iterator[Hit]:
@@ -73,14 +70,10 @@ def _beside_the_master(smps: AttributeSmps) -> Iterator[Hit]:
     kept = smps.sets & (smps.since > 0) & (manager == smps.was(PortInfo.master_sm_lid))
     for i in np.flatnonzero(kept & unicast & ((slid & mask) != (manager & mask))).tolist():
         yield Seen(table, int(smps.rows[i])).found(
-            {"sender": f"LID {slid[i]}", "port": name_of(smps, i), "manager": int(manager[i])},
-            LRH.slid,
-            int(slid[i]),
-            proof=[(int(smps.since[i]), "its MasterSMLID")],
-            key=int(slid[i]),
-            severity=INFO,
+            {"sender": f"LID {slid[i]}", "port": name_of(smps, i), "manager": int(manager[i])}, LRH.slid, int(slid[i]),
+            proof=[(int(smps.since[i]), "its MasterSMLID")], key=int(slid[i]), severity=INFO,
             message="Set(PortInfo) of {port} from {sender}, but its subnet manager has LID {manager}",
-        )
+        )  # fmt: skip
 
 
 def _writer(event: ChunkFollowed, context: Context, policy: SitePolicy, sender: int, hidden: bool, frame: int) -> tuple[str, int] | None:

@@ -55,13 +55,9 @@ class EndsAtLid(Rule):
             if hop is None or hop.node.kind not in (CA, ROUTER) or hop.frame >= frame:
                 continue
             yield Seen(event.table, row).found(
-                {"hops": len(path), "node": f"0x{hop.node.guid:016x}", "dr_dlid": view.dr_dlid},
-                SMPDirected.dr_dlid,
-                view.dr_dlid,
-                start=view.offset,
-                proof=[(hop.frame, "NodeInfo from the end of the route")],
-                key=(tid >> 32, path),
-            )
+                {"hops": len(path), "node": f"0x{hop.node.guid:016x}", "dr_dlid": view.dr_dlid}, SMPDirected.dr_dlid, view.dr_dlid,
+                start=view.offset, proof=[(hop.frame, "NodeInfo from the end of the route")], key=(tid >> 32, path),
+            )  # fmt: skip
 
 
 class NoReturnPath(Rule):
