@@ -1,16 +1,28 @@
-"""What do performance management MADs show by themselves: methods, cleared and full counters, errors?"""
+"""What do performance management MADs show: methods, cleared and full counters, counters that fell, errors?"""
 
 from __future__ import annotations
 
-from ibdissect.lint.rule import ERROR, INFO, Rule
+from collections.abc import Iterator
+from functools import partial
+from operator import gt
+
+import numpy as np
+
+from ibdissect.bounded import BoundedDict
+from ibdissect.dropped import Dropped
+from ibdissect.flow.queries import Queries
+from ibdissect.lint.rule import ERROR, INFERRED, INFO, Again, Context, Hit, Rule, Seen, on_chunk
+from ibdissect.rules.PM.agents import ALL_PORTS
 from ibdissect.rules.shared.mad_conditions import NO_ERROR
+from ibdissect.table.mask import occurrences_where
+from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Or
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GET, GET_RESP, PM_CLASS, SET
 from ibdissect.wire.pm import PortCounters, PortCountersExtended
 
-COUNTERS = frozenset({0x0012, 0x001D})
+COUNTER_ATTRIBUTES = frozenset({0x0012, 0x001D})
 """PortCounters and PortCountersExtended."""
 FULL = 0xFFFFFFFF
 TRAFFIC = (PortCounters.port_xmit_data, PortCounters.port_rcv_data, PortCounters.port_xmit_pkts, PortCounters.port_rcv_pkts)
@@ -35,7 +47,7 @@ class CountersCleared(Rule):
 
     code, name, severity = "PM004", "set-clears-counters", INFO
     reference = "IBA 16.1.3.5; kernel ib_pma.h; perfquery -R"
-    when = (MAD.mgmt_class == PM_CLASS) & (MAD.method == SET) & MAD.attribute_id.isin(COUNTERS)
+    when = (MAD.mgmt_class == PM_CLASS) & (MAD.method == SET) & MAD.attribute_id.isin(COUNTER_ATTRIBUTES)
     at = MAD.method
     flow = (LRH.slid, LRH.dlid, MAD.attribute_id)
     message = "PerformanceSet of attribute 0x{attribute_id:04x}: the counters start anew"
@@ -95,3 +107,99 @@ class ErrorsCounted(Rule):
         "{port_xmit_discards} discards, or other errors"
     )
     example = "PerformanceGetResp(PortCountersExtended) with SymbolErrorCounter 3"
+
+
+MAX_PORTS = 65536
+C = PortCounters
+WIDE = (
+    C.symbol_error_counter, C.port_rcv_errors, C.port_rcv_remote_physical_errors, C.port_rcv_switch_relay_errors,
+    C.port_xmit_discards, C.vl15_dropped,
+)  # fmt: skip
+"""Counters of 16 bits."""
+NARROW = (C.link_error_recovery_counter, C.link_downed_counter, C.port_xmit_constraint_errors, C.port_rcv_constraint_errors)
+"""Counters of 8 bits."""
+COUNTERS = (*WIDE, *NARROW, *TRAFFIC)
+
+
+class ErrorCountersFull(Rule):
+    """An error counter of 8 or 16 bits reached its maximum.
+
+    It stays there until it is cleared: errors since then are not counted, and a port that gets worse looks stable.
+
+    Clear the counters and watch how fast they grow; read PortCountersExtended where the agent counts errors in 64 bits.
+
+    One good answer is enough. Only an `info`: when the counter was last cleared is not known, and normal multicast alone fills
+    PortRcvSwitchRelayErrors.
+    """
+
+    code, name, severity = "PM005", "saturation-16", INFO
+    reference = "IBA 16.1.3.5; python-rdma"
+    when = Or((*(counter == 0xFFFF for counter in WIDE), *(counter == 0xFF for counter in NARROW))) & GOOD_ANSWER
+    flow = (LRH.slid, PortCounters.port_select)
+    message = (
+        "port {port_select}: {symbol_error_counter} symbol errors, {link_error_recovery_counter} recoveries, "
+        "{link_downed_counter} times down, {port_rcv_errors} receive errors, {port_xmit_discards} discards, or others are full"
+    )
+    example = "PerformanceGetResp(PortCounters) with SymbolErrorCounter 65535"
+
+
+class CountersFell(Rule):
+    """A counter fell although no packet cleared it.
+
+    Counters stop at their maximum and do not wrap: the port or its node restarted, or somebody cleared them in a way that the
+    capture does not show. Rates computed across this moment are wrong.
+
+    Look for a restart of the node, or a second monitoring tool.
+
+    Two readings of the same port's counters, and no PerformanceSet to it in between. Answers with a GRH are not compared.
+    """
+
+    code, name, severity = "PM010", "counter-jump", INFO
+    reference = "IBA 16.1.3.5; python-rdma"
+    message = "port {port} of {owner}: {counter} fell from {before} to {now}, and no PerformanceSet was seen"
+    example = "two GetResp(PortCounters) of a port, SymbolErrorCounter 5 and 3"
+
+    def __init__(self) -> None:
+        self.dropped = Dropped("ports with counters")
+        self.last = BoundedDict[int, tuple[int, list[int]]](MAX_PORTS, self.dropped)
+        """Frame and counters of the latest answer by address and port; frame 0 where the answer to a Set comes next."""
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> Iterator[Again]:
+        """Compare the counters of each port in the order of its answers; a Set starts anew."""
+        found = table.occurrences(PortCounters)
+        if not len(found):
+            return
+        told, written = (occurrences_where(when, table, PortCounters) for when in (GOOD_ANSWER, MAD.method == SET))
+        grh, lrh = (table.located.at(name)[found.rows] for name in ("grh", "lrh"))
+        told &= (grh < 0) | (lrh < 0)  # a router has one LID for many ports, and so has an adapter with virtual ones
+        asked = table.once(Queries)
+        place = np.full(len(table), -1, np.int64)
+        place[asked.rows] = np.arange(len(asked.rows))
+        index = np.flatnonzero((told | written) & (place[found.rows] >= 0))
+        at = place[found.rows[index]]
+        ports = table.values(PortCounters.port_select)[index].astype(np.uint64)
+        keys = np.where(told[index], asked.source[at], asked.destination[at]) << np.uint64(8) | ports
+        counters = np.stack([table.values(field)[index].astype(np.int64) for field in COUNTERS], axis=1).tolist()
+        for i, key, now in zip(index.tolist(), keys.tolist(), counters, strict=True):
+            if written[i]:
+                for known in [key] if key & 0xFF != ALL_PORTS else [k for k in self.last if k >> 8 == key >> 8]:
+                    self.last[known] = 0, now
+                continue
+            if key & 0xFF == ALL_PORTS:
+                continue
+            before = self.last.pop(key, None)
+            if before is not None and not before[0]:
+                continue
+            row = int(found.rows[i])
+            self.last.put(key, (table.chunk.first + row, now), table.chunk.first + row, int(table.chunk.time_ns[row]))
+            if before is not None and any(map(gt, before[1], now)):
+                yield Again(frame=self.last[key][0], key=key, made=partial(self._made, table, i, key, before, now))
+
+    def _made(self, table: ChunkTable, i: int, key: int, before: tuple[int, list[int]], now: list[int]) -> Hit:
+        k = next(k for k in range(len(now)) if before[1][k] > now[k])
+        owner = f"LID {key >> 8}" if key >> 8 < 1 << 16 else "this address"
+        return Seen(table, int(table.occurrences(PortCounters).rows[i])).found(
+            {"port": key & 0xFF, "owner": owner, "counter": COUNTERS[k].label, "before": before[1][k], "now": now[k]}, COUNTERS[k],
+            of=table.view(PortCounters, i), proof=[(before[0], "the reading before")], evidence=INFERRED, key=key,
+        )  # fmt: skip

@@ -1,8 +1,11 @@
-"""Which headers around InfiniBand's are wrong in RoCE packets?"""
+"""Which headers of RoCE packets are wrong, and what do RoCE flows show over time?"""
 
 from __future__ import annotations
 
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
+from collections.abc import Iterator
+
+from ibdissect.flow.congestion import Congestion
+from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_chunk, on_end
 from ibdissect.rules.QKY.packet import GSI_KEY
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
 from ibdissect.table.locate import Bool
@@ -147,3 +150,76 @@ class RoceVersion1(Rule):
     flow = (Ethernet.source, Ethernet.destination)
     message = "RoCE version 1"
     example = "an Ethernet frame of type 0x8915"
+
+
+ENOUGH = 8
+"""With this many connections to one peer, at least two should have different hashes."""
+
+
+class _PairRule(Rule):
+    """Base of rules that judge pairs of RoCE ports at the end of the capture."""
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> None:
+        if "udp" in table.located.start:
+            table.once(context.get(Congestion).feed)
+
+
+class OneSourcePort(_PairRule):
+    """All connections from one host to another have the same UDP source port.
+
+    Switches spread flows over parallel links by a hash of addresses and ports. With one port for all connections everything takes
+    one link, while others are idle. With a single path between the hosts nothing is lost.
+
+    Update the driver, or set a flow label for each connection. Linux derives the port from the flow label or the queue pair
+    numbers; older drivers use one port for all.
+
+    Packets to at least eight queue pairs of one host, all from one port.
+    """
+
+    code, name, severity = "ROC002", "roce-srcport-entropy", INFO
+    reference = "RoCE Annex A17.9.2; Linux rdma_get_udp_sport, rdma-core mlx5dv_modify_qp_udp_sport"
+    message = "{count} connections from {source} to {destination}, all from UDP port {port}"
+    example = "packets to eight queue pairs of one host, all from UDP port 49152"
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        for pair in context.get(Congestion).pairs.values():
+            if len(pair.ports) == 1 and len(pair.queue_pairs) >= ENOUGH:
+                source, destination = pair.texts
+                port = next(iter(pair.ports))
+                yield fault(
+                    pair.first_frame, pair.first_ns,
+                    {"count": len(pair.queue_pairs), "source": source, "destination": destination, "port": port}, UDP.source_port, port,
+                    evidence=LEARNT,
+                )  # fmt: skip
+
+
+class CongestionUntold(_PairRule):
+    """Switches marked packets, and the receiver did not notify the sender.
+
+    Congestion control of RoCE (DCQCN) works by notification packets (CNP). Without them senders go on at full rate until
+    buffers overflow or priority flow control stops the link.
+
+    Enable ECN for RoCE at the receiver (notification point), and check that CNPs are not dropped: they often have a priority of
+    their own. Nothing, if the senders rely on round-trip times, or if CNPs take another link of a bond than the captured one.
+
+    A marked packet and a second without a CNP, in a capture that shows both directions between the hosts.
+    """
+
+    code, name, severity = "ROC008", "roce-ecn-without-cnp", INFO
+    reference = "RoCE Annex A17; DCQCN (Zhu et al., SIGCOMM 2015); RFC 3168"
+    message = "{count} packets from {source} to {destination} are marked (ECN CE), and no CNP came back within a second"
+    example = "a RoCE v2 packet with ECN 3, and a second without a CNP of the other side"
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        congestion = context.get(Congestion)
+        congestion.finish()
+        for pair in congestion.pairs.values():
+            if pair.ignored_frame and (pair.destination, pair.source) in congestion.pairs:  # both directions are in the capture
+                source, destination = pair.texts
+                yield fault(
+                    pair.ignored_frame, pair.ignored_ns, {"count": pair.ce, "source": source, "destination": destination}, IPv4.ecn, 3,
+                    evidence=INFERRED,
+                )  # fmt: skip

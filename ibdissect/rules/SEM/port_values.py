@@ -1,9 +1,11 @@
-"""Which link and lane settings of PortInfo are not possible?"""
+"""Which values of PortInfo and SwitchInfo are not possible, unwise, or contradict each other?"""
 
 from __future__ import annotations
 
-from ibdissect.lint.rule import ERROR, WARNING, Rule
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, OF_EXTERNAL_PORT, READ, SMP_ANSWER, SMP_SET
+from ibdissect.wire.link import LRH
+from ibdissect.wire.sm import SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
 
 MTU_TOP, VL_TOP = 5, 5
@@ -159,3 +161,159 @@ class WidthActiveReserved(Rule):
     )
     message = "LinkWidthActive {link_width_active} is no link width"
     example = "SubnGetResp(PortInfo) with LinkWidthActive 3"
+
+
+SATURATED = 0xFFFF
+LONGEST = 19
+"""Above this code, lifetimes are infinite (IBA 18.2.5)."""
+
+
+class ViolationsSaturated(Rule):
+    """A violation counter of a port has reached its maximum.
+
+    The counters stop at 65535: how many packets with a wrong M_Key, P_Key or Q_Key really arrived is no longer known, and new ones
+    go unnoticed.
+
+    Find the senders (traps 256 to 259 name them), then write 0 to the counters.
+    """
+
+    code, name, severity = "SEM015", "violation-counter-clamped", INFO
+    reference = "IBA 14.2.5.6"
+    when = (
+        (PortInfo.m_key_violations == SATURATED) | (PortInfo.p_key_violations == SATURATED) | (PortInfo.q_key_violations == SATURATED)
+    ) & READ
+    flow = (PortInfo.lid, PortInfo.local_port_num)
+    message = "violation counters: M_Key {m_key_violations}, P_Key {p_key_violations}, Q_Key {q_key_violations}; 65535 is the end"
+    example = "SubnGetResp(PortInfo) with P_KeyViolations 0xffff"
+
+
+class HOQLifeInfinite(Rule):
+    """A Set of PortInfo lets packets wait at the head of a switch port's queue forever.
+
+    HOQLife is what breaks a deadlock: with an infinite lifetime a credit loop, or a host that stops receiving, blocks all traffic
+    behind it until somebody resets a port.
+
+    Set head_of_queue_lifetime to 19 or less, unless the routing is known to be free of loops and this is intended.
+    """
+
+    code, name, severity = "SEM018", "hoqlife-infinite", INFO
+    reference = "IBA 14.2.5.6, 18.2.5.4"
+    when = (PortInfo.hoq_life > LONGEST) & SMP_SET
+    flow = (PortInfo.hoq_life, LRH.slid)
+    message = "HOQLife {hoq_life} means infinite"
+    example = "SubnSet(PortInfo) with HOQLife 20"
+
+
+class LifeTimeInfinite(Rule):
+    """A switch keeps packets for an unlimited time.
+
+    LifeTimeValue above 19 disables the time limit of packets inside the switch. A packet may then arrive after its sender has given
+    up on it, and a blocked port holds its buffers forever.
+
+    Set packet_life_time to 19 or less (the default of OpenSM is 18).
+    """
+
+    code, name, severity = "SEM019", "lifetime-infinite", WARNING
+    reference = "IBA 14.2.5.4, 18.2.5.4"
+    when = (SwitchInfo.life_time_value > LONGEST) & HAS_CONTENT
+    flow = (SwitchInfo.life_time_value, LRH.slid)
+    message = "LifeTimeValue {life_time_value} means infinite"
+    example = "SubnSet(SwitchInfo) with LifeTimeValue 31"
+
+
+class PortInfoReserved(Rule):
+    """A Set of PortInfo writes to reserved bits.
+
+    Managers copy what they have read, so the bits may be the port's own; otherwise they come from a newer layout than the
+    port knows, or from a mistake in the sender.
+
+    Compare with the last response of the port. If it has the same bits, do nothing; otherwise correct the sender.
+    """
+
+    code, name, severity = "SEM020", "portinfo-set-reserved-fields", INFO
+    reference = "IBA 14.2.5.6"
+    when = (
+        ((PortInfo.reserved1 != 0) & (PortInfo.is_m_key_protect_bits_ext_supported == 0))
+        | (PortInfo.reserved2 != 0)
+        | (PortInfo.reserved4 != 0)
+    ) & SMP_SET
+    flow = (LRH.slid,)
+    message = "reserved bits in front of LMC {reserved1}, RespTimeValue {reserved2}, LinkSpeedExtEnabled {reserved4}"
+    example = "SubnSet(PortInfo) with 1 in the bits between M_KeyProtectBits and LMC"
+
+
+class MasterLIDZero(Rule):
+    """A port has a LID but does not know its subnet manager.
+
+    Traps and SA requests of the port go to MasterSMLID; with 0 they go nowhere. Right after a boot it is normal for a moment.
+
+    Check that a later Set(PortInfo) gives the port a MasterSMLID; otherwise find out why the manager skips it.
+    """
+
+    code, name, severity = "SEM021", "masterlid-zero", INFO
+    reference = "IBA 14.2.5.6"
+    when = (PortInfo.master_sm_lid == 0) & (PortInfo.lid != 0) & HAS_CONTENT
+    flow = (PortInfo.lid,)
+    message = "port with LID {lid} has MasterSMLID 0"
+    example = "SubnGetResp(PortInfo) with LID 5 and MasterSMLID 0"
+
+
+class CapabilityReserved(Rule):
+    """A port sets bit 0 of its CapabilityMask, which is reserved.
+
+    A mask that is shifted by one bit, or counted from 1, is wrong in every other bit too: a port without a manager would claim to
+    have one.
+
+    Update the firmware of the port, or compare its other capability bits with its data sheet.
+    """
+
+    code, name, severity = "SEM062", "capmask-reserved", WARNING
+    reference = "IBA 14.2.5.6; opensm IB_PORT_CAP_RESV0"
+    when = ((PortInfo.capability_mask & 1) != 0) & READ
+    flow = (PortInfo.lid, PortInfo.local_port_num)
+    message = "CapabilityMask 0x{capability_mask:08x} has bit 0 set, which is reserved"
+    example = "SubnGetResp(PortInfo) with CapabilityMask 0x00000001"
+
+
+class ExtSpeedsClaimed(Rule):
+    """A port claims extended speeds but supports none.
+
+    The manager asks such a port again with the extended-speeds bit in the modifier, and computes rates from empty fields.
+
+    Update the firmware of the port.
+
+    One answer is enough. Port 0 of a switch, which speaks for the whole switch, is not judged.
+    """
+
+    code, name, severity = "SEM063", "capmask-ext-but-no-capmask2", WARNING
+    reference = "IBA 14.2.5.6; opensm IB_PORT_CAP_HAS_EXT_SPEEDS"
+    when = (
+        (PortInfo.is_extended_speeds_supported == 1)
+        & (PortInfo.is_capability_mask2_supported == 0)
+        & (PortInfo.link_speed_ext_supported == 0)
+        & SMP_ANSWER
+        & OF_EXTERNAL_PORT
+    )
+    at = PortInfo.capability_mask
+    flow = (PortInfo.lid, PortInfo.local_port_num)
+    message = "CapabilityMask 0x{capability_mask:08x} claims extended speeds, LinkSpeedExtSupported is 0"
+    example = "SubnGetResp(PortInfo) of port 1 with bit 14 set and LinkSpeedExtSupported 0"
+
+
+class FDBExclusive(Rule):
+    """A switch claims both kinds of forwarding table, or none.
+
+    A switch forwards by a linear or by a random table. With both capacities the manager fills the one that is not used; with none
+    it can program no route at all.
+
+    Update the firmware of the switch.
+    """
+
+    code, name, severity = "SEM051", "fdb-exclusive", ERROR
+    reference = "IBA 14.2.5.4"
+    when = (
+        ((SwitchInfo.random_fdb_cap != 0) & (SwitchInfo.linear_fdb_cap != 0))
+        | ((SwitchInfo.linear_fdb_cap == 0) & (SwitchInfo.random_fdb_cap == 0))
+    ) & READ
+    message = "LinearFDBCap {linear_fdb_cap} and RandomFDBCap {random_fdb_cap}: exactly one of them must be above 0"
+    example = "SubnGetResp(SwitchInfo) with both capacities 1024"
