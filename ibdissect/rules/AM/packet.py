@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
 from ibdissect.wire.expr import Expr
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD
-from ibdissect.wire.numbers import GET, SET, SMP_CLASSES, TRAP_REPRESS
+from ibdissect.wire.numbers import CC_CLASS, GET, SET, SMP_CLASSES, TRAP_REPRESS
 
-DEVICE_MANAGEMENT, CONGESTION_CONTROL = 0x06, 0x21
+DEVICE_MANAGEMENT = 0x06
 # An answer repeats the modifier of its request: one that refuses it is right, one that accepts it is wrong too.
 # Bit 15 of the status is the direction of a directed-route SMP.
 ACCEPTED = (MAD.method < 0x80) | ((MAD.status & 0x7FFF) == 0)
 
 
-def smp_modifier(attribute_id: int, fault: Expr) -> Expr:
-    """InfiniBand SMPs of one attribute with a wrong modifier; Omni-Path's modifiers have other meanings."""
-    is_smp = MAD.mgmt_class.isin(SMP_CLASSES) & (MAD.base_version == BASE_VERSION_IB)
-    return (MAD.attribute_id == attribute_id) & fault & is_smp & ACCEPTED
+def modifier_of(attribute_id: int, fault: Expr, classes: Collection[int] = SMP_CLASSES) -> Expr:
+    """InfiniBand MADs of one attribute with a wrong modifier; Omni-Path's modifiers have other meanings."""
+    return (MAD.attribute_id == attribute_id) & fault & MAD.mgmt_class.isin(classes) & (MAD.base_version == BASE_VERSION_IB) & ACCEPTED
 
 
 class ModifierRule(Rule):
@@ -37,7 +38,7 @@ class NodeDescriptionModifier(ModifierRule):
 
     code, name, severity = "AM001", "nodedescription-am", ERROR
     reference = "IBA 14.2.5.1"
-    when = smp_modifier(0x0010, MAD.attribute_modifier != 0)
+    when = modifier_of(0x0010, MAD.attribute_modifier != 0)
     message = "NodeDescription takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
     example = "SubnGet(NodeDescription) with AttributeModifier 1"
 
@@ -53,7 +54,7 @@ class NodeInfoModifier(ModifierRule):
 
     code, name, severity = "AM002", "nodeinfo-am", ERROR
     reference = "IBA 14.2.5.1"
-    when = smp_modifier(0x0011, MAD.attribute_modifier != 0)
+    when = modifier_of(0x0011, MAD.attribute_modifier != 0)
     message = "NodeInfo takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
     example = "SubnGet(NodeInfo) with AttributeModifier 3"
 
@@ -69,7 +70,7 @@ class SwitchInfoModifier(ModifierRule):
 
     code, name, severity = "AM003", "switchinfo-am", ERROR
     reference = "IBA 14.2.5.1"
-    when = smp_modifier(0x0012, MAD.attribute_modifier != 0)
+    when = modifier_of(0x0012, MAD.attribute_modifier != 0)
     message = "SwitchInfo takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
     example = "SubnGet(SwitchInfo) with AttributeModifier 2"
 
@@ -85,7 +86,7 @@ class PortInfoReservedBits(ModifierRule):
 
     code, name, severity = "AM006", "portinfo-am-reserved-bits", ERROR
     reference = "IBA 14.2.5.1; opensm osm_link_mgr (bit 31)"
-    when = smp_modifier(0x0015, (MAD.attribute_modifier & 0x7FFFFF00) != 0)
+    when = modifier_of(0x0015, (MAD.attribute_modifier & 0x7FFFFF00) != 0)
     message = "PortInfo modifier 0x{attribute_modifier:08x} uses reserved bits 30-8"
     example = "SubnGet(PortInfo) with AttributeModifier 0x00000100"
 
@@ -101,7 +102,7 @@ class PortInfoSpeedBit(ModifierRule):
 
     code, name, severity = "AM009", "portinfo-extspeed-bit", INFO
     reference = "opensm osm_link_mgr"
-    when = smp_modifier(0x0015, (MAD.attribute_modifier & 0x80000000) != 0)
+    when = modifier_of(0x0015, (MAD.attribute_modifier & 0x80000000) != 0)
     flow = (LRH.slid, LRH.dlid, MAD.method)
     message = "PortInfo modifier 0x{attribute_modifier:08x} says that the SM supports extended speeds (bit 31)"
     example = "SubnGet(PortInfo) with AttributeModifier 0x80000001"
@@ -118,7 +119,7 @@ class PKeyTableBlock(ModifierRule):
 
     code, name, severity = "AM010", "pkey-block-gt-1023", ERROR
     reference = "IBA 14.2.5.7"
-    when = smp_modifier(0x0016, (MAD.attribute_modifier & 0xFFFF) > 1023)
+    when = modifier_of(0x0016, (MAD.attribute_modifier & 0xFFFF) > 1023)
     message = "P_KeyTable modifier 0x{attribute_modifier:08x}: its block (bits 15-0) is above 1023"
     example = "SubnGet(P_KeyTable) with AttributeModifier 2000"
 
@@ -134,7 +135,7 @@ class VLArbitrationSelector(ModifierRule):
 
     code, name, severity = "AM014", "vlarb-selector", ERROR
     reference = "IBA 14.2.5.9"
-    when = smp_modifier(0x0018, ~((MAD.attribute_modifier >> 16).between(1, 4)))
+    when = modifier_of(0x0018, ~((MAD.attribute_modifier >> 16).between(1, 4)))
     message = "VLArbitrationTable modifier 0x{attribute_modifier:08x}: bits 31-16 select none of the four parts (1-4)"
     example = "SubnGet(VLArbitrationTable) with AttributeModifier 0x00050001"
 
@@ -150,7 +151,7 @@ class MulticastTableReservedBits(ModifierRule):
 
     code, name, severity = "AM020", "mft-reserved-bits", ERROR
     reference = "IBA 14.2.5.12; opensm IB_MCAST_BLOCK_ID_MASK"
-    when = smp_modifier(0x001B, (MAD.attribute_modifier & 0x0FFFFE00) != 0)
+    when = modifier_of(0x001B, (MAD.attribute_modifier & 0x0FFFFE00) != 0)
     message = "MulticastForwardingTable modifier 0x{attribute_modifier:08x} uses reserved bits 27-9"
     example = "SubnGet(MulticastForwardingTable) with AttributeModifier 0x00000200"
 
@@ -166,7 +167,7 @@ class SMInfoControl(ModifierRule):
 
     code, name, severity = "AM023", "sminfo-set-control", ERROR
     reference = "IBA 14.2.5.13"
-    when = smp_modifier(0x0020, (MAD.method == SET) & ~MAD.attribute_modifier.between(1, 5))
+    when = modifier_of(0x0020, (MAD.method == SET) & ~MAD.attribute_modifier.between(1, 5))
     message = "Set(SMInfo) with modifier 0x{attribute_modifier:08x}, which is no command (1-5)"
     example = "SubnSet(SMInfo) with AttributeModifier 7"
 
@@ -181,7 +182,7 @@ class SMInfoGetModifier(ModifierRule):
 
     code, name, severity = "AM024", "sminfo-get-am", INFO
     reference = "IBA 14.2.5.13"
-    when = smp_modifier(0x0020, (MAD.method == GET) & (MAD.attribute_modifier != 0))
+    when = modifier_of(0x0020, (MAD.method == GET) & (MAD.attribute_modifier != 0))
     flow = (LRH.slid, LRH.dlid, MAD.attribute_modifier)
     message = "Get(SMInfo) with modifier 0x{attribute_modifier:08x}, which is not used"
     example = "SubnGet(SMInfo) with AttributeModifier 2"
@@ -198,7 +199,7 @@ class LedInfoModifier(ModifierRule):
 
     code, name, severity = "AM026", "ledinfo-am", ERROR
     reference = "IBA 14.2.5.1"
-    when = smp_modifier(0x0031, MAD.attribute_modifier != 0)
+    when = modifier_of(0x0031, MAD.attribute_modifier != 0)
     message = "LedInfo takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
     example = "SubnSet(LedInfo) with AttributeModifier 1"
 
@@ -214,7 +215,7 @@ class NoticeModifier(ModifierRule):
 
     code, name, severity = "AM027", "notice-am", WARNING
     reference = "IBA 14.2.5.1"
-    when = smp_modifier(0x0002, (MAD.attribute_modifier != 0) & (MAD.method != TRAP_REPRESS))  # a repress is a copy of its trap
+    when = modifier_of(0x0002, (MAD.attribute_modifier != 0) & (MAD.method != TRAP_REPRESS))  # a repress is a copy of its trap
     message = "Notice takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
     example = "SubnTrap(Notice) with AttributeModifier 5"
 
@@ -250,10 +251,7 @@ class ControllerSlot(ModifierRule):
 
     code, name, severity = "AM030", "dm-slot", WARNING
     reference = "python-rdma ControllerList"
-    when = (
-        (MAD.mgmt_class == DEVICE_MANAGEMENT) & (MAD.attribute_id == 0x0011) & (MAD.base_version == BASE_VERSION_IB) & ACCEPTED
-        & ~MAD.attribute_modifier.between(1, 255)
-    )  # fmt: skip
+    when = modifier_of(0x0011, ~MAD.attribute_modifier.between(1, 255), {DEVICE_MANAGEMENT})
     message = "IOControllerProfile of slot {attribute_modifier}; slots count from 1 to 255"
     example = "DevMgtGet(IOControllerProfile) with AttributeModifier 0"
 
@@ -269,10 +267,7 @@ class CongestionBlock(ModifierRule):
 
     code, name, severity = "AM032", "cc-switchport-block", WARNING
     reference = "opensm: 32 port entries a block"
-    when = (
-        (MAD.mgmt_class == CONGESTION_CONTROL) & (MAD.attribute_id == 0x0015) & (MAD.base_version == BASE_VERSION_IB) & ACCEPTED
-        & (MAD.attribute_modifier > 7)
-    )  # fmt: skip
+    when = modifier_of(0x0015, MAD.attribute_modifier > 7, {CC_CLASS})
     message = "SwitchPortCongestionSetting block {attribute_modifier}; the last one is 7"
     example = "CCSet(SwitchPortCongestionSetting) with AttributeModifier 99"
 
@@ -288,7 +283,7 @@ class PortInfoExtendedModifier(ModifierRule):
 
     code, name, severity = "AM033", "vendorspec-mad-am", INFO
     reference = "rdma-core smpquery"
-    when = smp_modifier(0x0033, (MAD.attribute_modifier & 0xFFFFFF00) != 0)
+    when = modifier_of(0x0033, (MAD.attribute_modifier & 0xFFFFFF00) != 0)
     flow = (LRH.slid, LRH.dlid, MAD.attribute_modifier)
     message = "PortInfoExtended modifier 0x{attribute_modifier:08x} holds more than a port number"
     example = "SubnGet(PortInfoExtended) with AttributeModifier 0x00000200"

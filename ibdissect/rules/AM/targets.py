@@ -107,8 +107,6 @@ class ModifierRule(Rule):
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         requests = event.requests
         index = np.flatnonzero(_among(requests.attribute, self.attributes) & _among(requests.method, self.methods))
-        if not len(index):
-            return
         for i in index[self.suspicious(Many(requests, index))].tolist():
             seen, node = Seen(event.table, int(requests.rows[i])), requests.nodes[int(requests.which[i])]
             columns = (requests.entered, requests.method, requests.attribute, requests.modifier)

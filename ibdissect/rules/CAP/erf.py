@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.lint.rule import ERROR, INFERRED, INFO, SEEN, Context, Hit, Rule, Seen, fault, on_chunk, on_end
+from ibdissect.lint.rule import ERROR, INFERRED, INFO, SEEN, Context, Hit, Rule, Seen, each, fault, on_chunk, on_end
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import ERF, ERF_TYPES
 
@@ -35,23 +35,18 @@ class ErfRecordLength(Rule):
     example = "an ERF header with record length 5"
 
     @on_chunk
-    def lengths(self, table: ChunkTable, _: Context) -> Iterator[Hit]:
+    def lengths(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
         """ERF headers whose rlen is below 16, or leaves more room than the frame with padding can fill."""
         found = table.occurrences(ERF)
-        if not len(found):
-            return
-        chunk = table.chunk
         rlen = table.values(ERF.record_length)
-        most = chunk.offset.take(found.rows)
+        most = table.chunk.offset.take(found.rows)
         most -= found.at  # header, extension headers, sub-header
         most += table.values(ERF.wire_length)
         most += 7
-        for i in np.flatnonzero((rlen < 16) | (rlen > most)).tolist():
-            row = int(found.rows[i])
-            view = table.view(ERF, i)
+        for _, seen, view in each(table, ERF, (rlen < 16) | (rlen > most)):
             arguments = {"record_length": view.record_length, "wire_length": view.wire_length}
             # The header precedes the frame's first byte, so no byte of the frame can be marked.
-            yield fault(chunk.first + row, int(chunk.time_ns[row]), arguments, ERF.record_length, view.record_length)
+            yield fault(seen.frame, seen.time_ns, arguments, ERF.record_length, view.record_length)
 
 
 class BurstMayDrop(Rule):
@@ -176,15 +171,11 @@ class ErfType(Rule):
     @on_chunk
     def gather(self, table: ChunkTable, _: Context) -> None:
         """Note the first record of each unexpected type; whether the file holds InfiniBand is known at the end."""
-        if not len(table.occurrences(ERF)):
-            return
         types = table.values(ERF.type)
         number = np.bincount(types, minlength=128)
         self.infiniband = self.infiniband or bool(number[list(ERF_INFINIBAND)].any())
         number[list(ERF_BESIDE)] = 0
         strange = number[types] != 0 if number.any() else np.zeros(0, np.bool_)
-        if not strange.any():
-            return
         chunk, rows = table.chunk, table.occurrences(ERF).rows
         for i in np.flatnonzero(strange).tolist():
             kind, row = int(types[i]), int(rows[i])

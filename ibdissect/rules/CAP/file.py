@@ -42,8 +42,6 @@ class PacketTruncated(Rule):
     @on_chunk
     def cut(self, table: ChunkTable, _: Context) -> Iterator[Hit]:
         """One finding a capture interface, at its first cut frame."""
-        if not table.located.snapped.any():
-            return
         chunk = table.chunk
         rows = np.flatnonzero(table.located.snapped)
         interfaces, first = np.unique(chunk.interface[rows], return_index=True)

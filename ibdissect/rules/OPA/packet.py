@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
 from ibdissect.rules.shared.mad_conditions import SMP_ANSWER, SMP_SET
+from ibdissect.wire.expr import Expr
 from ibdissect.wire.mad import BASE_VERSION_OPA, MAD
 from ibdissect.wire.opa import STLSwitchInfo
 
@@ -45,6 +46,14 @@ NONE_16, NONE_32 = 0xBFFF, 0xEFFFFFFF
 NO_GROUPS = (0, NONE_16, NONE_32)
 
 
+TOP, CAP = STLSwitchInfo.multicast_fdb_top, STLSwitchInfo.multicast_fdb_cap
+
+
+def _within(first: int) -> Expr:
+    """MulticastFDBTop is an entry of the table, in the form whose multicast LIDs begin with `first`."""
+    return (first <= TOP) & (TOP - first < CAP)
+
+
 class OpaLinearTop(Rule):
     """An Omni-Path switch's LinearFDBTop is beyond the end of its table.
 
@@ -73,11 +82,5 @@ class OpaMulticastTop(Rule):
     reference = "Omni-Path manual; opa-ff stl_types.h"
     message = "MulticastFDBTop 0x{multicast_fdb_top:x} with MulticastFDBCap {multicast_fdb_cap}"
     example = "an Omni-Path SwitchInfo with MulticastFDBCap 16 and MulticastFDBTop 0xc010"
-    when = (
-        (SMP_SET | SMP_ANSWER)
-        & (STLSwitchInfo.multicast_fdb_cap > 0)
-        & ~STLSwitchInfo.multicast_fdb_top.isin(NO_GROUPS)
-        & ~((STLSwitchInfo.multicast_fdb_top >= FIRST_16) & (STLSwitchInfo.multicast_fdb_top - FIRST_16 < STLSwitchInfo.multicast_fdb_cap))
-        & ~((STLSwitchInfo.multicast_fdb_top >= FIRST_32) & (STLSwitchInfo.multicast_fdb_top - FIRST_32 < STLSwitchInfo.multicast_fdb_cap))
-    )
-    at = STLSwitchInfo.multicast_fdb_top
+    when = (SMP_SET | SMP_ANSWER) & (CAP > 0) & ~(TOP.isin(NO_GROUPS) | _within(FIRST_16) | _within(FIRST_32))
+    at = TOP

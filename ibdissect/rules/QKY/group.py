@@ -81,8 +81,6 @@ class WrongGroupQKey(GroupRule):
         bth = table.first(BTH)[rows]
         opcode, qpn = table.values(BTH.opcode)[bth], table.values(BTH.destqp)[bth]
         index = np.flatnonzero(np.isin(opcode, UD) & np.isin(qpn, list(self.qpns)))
-        if not len(index):
-            return
         q_keys = table.values(DETH.q_key)
         ends = ends_of(table, rows[index])
         kinds: dict[tuple[End, int, int], list[int]] = {}

@@ -187,8 +187,6 @@ class NotReversible(Rule):
         reversible = table.values(PathRecord.reversible)
         asks = reversible & occurrences_where(chosen(PathRecord, "reversible") & SA_REQUEST, table, PathRecord)
         odd = ~reversible & occurrences_where(SA_ANSWER, table, PathRecord)
-        if not odd.any() and not asks.any():
-            return
         asked = table.once(Queries)
         place = np.full(len(table), -1, np.int64)
         place[asked.rows] = np.arange(len(asked.rows))

@@ -159,15 +159,9 @@ class SubscriptionRange(Rule):
     code, name, severity = "SA021", "informinfo-range", ERROR
     reference = "IBA 13.4.8.3; opensm osm_sa_informinfo; python-rdma"
     when = (
-        (
-            (InformInfo.lid_range_begin > InformInfo.lid_range_end)
-            & (InformInfo.lid_range_begin != ALL_LIDS)
-            & (InformInfo.lid_range_end != 0)
-            & (InformInfo.gid == bytes(16))
-        )
-        | (InformInfo.subscribe > 1)
-        | (InformInfo.is_generic > 1)
-    ) & (((MAD.method == SET) & (MAD.status == 0)) | SA_ANSWER)
+        (InformInfo.lid_range_begin > InformInfo.lid_range_end) & (InformInfo.lid_range_begin != ALL_LIDS)
+        & (InformInfo.lid_range_end != 0) & (InformInfo.gid == bytes(16)) | (InformInfo.subscribe > 1) | (InformInfo.is_generic > 1)
+    ) & (((MAD.method == SET) & (MAD.status == 0)) | SA_ANSWER)  # fmt: skip
     message = "LIDs {lid_range_begin} to {lid_range_end}, Subscribe {subscribe}, IsGeneric {is_generic}"
     example = "SubnAdmSet(InformInfo) for LIDs 9 to 3"
 

@@ -288,12 +288,9 @@ class ExtSpeedsClaimed(Rule):
     code, name, severity = "SEM063", "capmask-ext-but-no-capmask2", WARNING
     reference = "IBA 14.2.5.6; opensm IB_PORT_CAP_HAS_EXT_SPEEDS"
     when = (
-        (PortInfo.is_extended_speeds_supported == 1)
-        & (PortInfo.is_capability_mask2_supported == 0)
-        & (PortInfo.link_speed_ext_supported == 0)
-        & SMP_ANSWER
-        & OF_EXTERNAL_PORT
-    )
+        (PortInfo.is_extended_speeds_supported == 1) & (PortInfo.is_capability_mask2_supported == 0)
+        & (PortInfo.link_speed_ext_supported == 0) & SMP_ANSWER & OF_EXTERNAL_PORT
+    )  # fmt: skip
     at = PortInfo.capability_mask
     flow = (PortInfo.lid, PortInfo.local_port_num)
     message = "CapabilityMask 0x{capability_mask:08x} claims extended speeds, LinkSpeedExtSupported is 0"

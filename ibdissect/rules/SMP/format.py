@@ -83,8 +83,6 @@ class LIDRoutedLeftovers(Rule):
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
         found = table.occurrences(SMP)
-        if not len(found):
-            return
         used = np.zeros((len(found), SMP_SIZE), np.bool_)
         for low, high in ((32, 64), (128, 256)):
             used[:, low:high] = gather(table.chunk.data, found.at + low, high - low) != 0
@@ -121,8 +119,6 @@ class ResponseToOtherQP(Rule):
         keep = (bth >= 0) & (mad >= 0) & (mad + MAD.size <= located.payload_end[rows])
         rows, bth, mad = rows[keep], bth[keep], mad[keep]
         keep = (u24(data, bth + 5) > 1) & (data[bth] == SEND_ONLY_UD)
-        if not keep.any():
-            return
         rows, mad = rows[keep], mad[keep]
         keep = (data[mad] == 1) & np.isin(data[mad + 1], list(SMP_CLASSES)) & np.isin(data[mad + 3], [GET_RESP, TRAP_REPRESS])
         for row, start in zip(rows[keep].tolist(), mad[keep].tolist(), strict=True):

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from ibdissect.fabric import Follower
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import CA, ROUTER
-from ibdissect.lint.finding import Span
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk, on_event
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, each, on_chunk, on_event
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
@@ -146,30 +144,21 @@ class EndsAtLid(Rule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        found = event.table.occurrences(SMPDirected)
-        if not len(found):
-            return
         values = event.table.values
         far = (values(SMPDirected.dr_dlid) != PERMISSIVE) & (values(SMPDirected.dr_slid) == PERMISSIVE)
-        if not far.any():
-            return
         out = (values(SMPDirected.smp_status) & 0x8000) == 0
         ended = values(SMPDirected.hop_pointer) == values(SMPDirected.hop_count)
         follower: Follower = context.get(Follower)
-        for i in np.flatnonzero(out & ended & far & (values(SMPDirected.hop_count) < 64)).tolist():
-            view: Any = event.table.view(SMPDirected, i)
+        for _, seen, view in each(event.table, SMPDirected, out & ended & far & (values(SMPDirected.hop_count) < 64)):
             tid = MAD(view.buffer, view.offset).transaction_id
             path = bytes(view.initial_path[1 : view.hop_count + 1])
             origin = follower.routes.origins.get(tid >> 32)
             hop = follower.routes.directed(origin, path) if origin is not None else None
-            row = int(found.rows[i])
-            frame = event.table.chunk.first + row
-            if hop is None or hop.node.kind not in (CA, ROUTER) or hop.frame >= frame:
-                continue
-            yield Seen(event.table, row).found(
-                {"hops": len(path), "node": f"0x{hop.node.guid:016x}", "dr_dlid": view.dr_dlid}, SMPDirected.dr_dlid, view.dr_dlid,
-                start=view.offset, proof=[(hop.frame, "NodeInfo from the end of the route")], key=(tid >> 32, path),
-            )  # fmt: skip
+            if hop is not None and hop.node.kind in (CA, ROUTER) and hop.frame < seen.frame:
+                yield seen.found(
+                    {"hops": len(path), "node": f"0x{hop.node.guid:016x}", "dr_dlid": view.dr_dlid}, SMPDirected.dr_dlid, of=view,
+                    proof=[(hop.frame, "NodeInfo from the end of the route")], key=(tid >> 32, path),
+                )  # fmt: skip
 
 
 class NoReturnPath(Rule):
@@ -191,10 +180,7 @@ class NoReturnPath(Rule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        found = event.table.occurrences(SMPDirected)
-        if not len(found):
-            return
-        values = event.table.values
+        found, values = event.table.occurrences(SMPDirected), event.table.values
         pointer = values(SMPDirected.hop_pointer)
         back = ((values(SMPDirected.smp_status) & 0x8000) != 0) & (pointer > 0) & (pointer < 64)
         back &= pointer <= values(SMPDirected.hop_count)
@@ -205,11 +191,7 @@ class NoReturnPath(Rule):
         path = values(SMPDirected.return_path)[index, : len(hops)]
         ahead = (hops >= 1) & (hops <= pointer[index][:, None])
         for j in np.flatnonzero(((path == 0) & ahead).any(axis=1)).tolist():
-            i, row = int(index[j]), int(found.rows[index[j]])
-            frame = event.table.chunk.first + row
-            hop = int(np.flatnonzero((path[j] == 0) & ahead[j])[0])
-            start = int(found.at[i] - event.table.chunk.offset[row]) + SMPDirected.return_path.bit // 8
-            yield fault(
-                frame, int(event.table.chunk.time_ns[row]), {"hop": hop, "hops": int(values(SMPDirected.hop_count)[i])},
-                SMPDirected.return_path, spans=(Span(frame, start + hop, 1),), key=hop,
-            )  # fmt: skip
+            seen, hop = Seen(event.table, int(found.rows[index[j]])), int(np.flatnonzero((path[j] == 0) & ahead[j])[0])
+            hit = seen.found({"hop": hop, "hops": seen.value(SMPDirected.hop_count)}, SMPDirected.return_path, key=hop)
+            hit.spans = (replace(hit.spans[0], offset=hit.spans[0].offset + hop, length=1),)
+            yield hit

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ibdissect.fabric import Follower
 from ibdissect.fabric.events import TrapSeen
-from ibdissect.fabric.model import SWITCH, Port, Subnet
+from ibdissect.fabric.model import SWITCH, Port
 from ibdissect.lint.rule import INFO, WARNING, Context, Rule
 from ibdissect.rules.shared.mad_conditions import BY_SMP, NO_ERROR
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, Judged, TrapRule
@@ -90,12 +91,9 @@ class ChangeOfNothing(Rule):
     code, name, severity = "TRP007", "trap144-flags", INFO
     reference = "IBA 14.2.5.1; opensm; kernel ib_smi.h"
     when = (
-        (TrapLocalChange.capabilitymask == 0)
-        & (TrapLocalChange.change_flags == 0)
-        & (TrapLocalChange.other_local_changes == 0)
-        & _EVENT
-        & _SUBNET
-    )
+        (TrapLocalChange.capabilitymask == 0) & (TrapLocalChange.change_flags == 0) & (TrapLocalChange.other_local_changes == 0)
+        & _EVENT & _SUBNET
+    )  # fmt: skip
     at = TrapLocalChange.change_flags
     flow = (TrapLocalChange.lidaddr,)
     message = "trap 144 of LID {lidaddr}: CapabilityMask 0 and no change flag"
@@ -211,9 +209,5 @@ class PathNotMarked(TrapRule):
             return None
         return {"hops": details.dr_hop_count}, ()
 
-
 def _owner(context: Context, lid: int) -> Port | None:
-    from ibdissect.fabric import Follower
-
-    subnet: Subnet = context.get(Follower).subnet
-    return subnet.by_lid(lid)
+    return context.get(Follower).subnet.by_lid(lid)
