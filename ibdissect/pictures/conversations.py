@@ -11,7 +11,7 @@ from ibdissect.flow.exchanges import Exchange, Times
 from ibdissect.flow.message_parts import PLACE_BITS
 from ibdissect.flow.message_table import MessageTable
 from ibdissect.report.charts import polyline
-from ibdissect.study.conversations import Conversation
+from ibdissect.study.conversations import Conversation, trouble
 from ibdissect.study.number_text import duration
 from ibdissect.table.rows import by_value
 
@@ -44,11 +44,6 @@ class Asked(Record):
     far: str
     times: list[str]
     nanoseconds: list[int]
-
-
-def trouble(one: Conversation) -> int:
-    """Packets that went wrong."""
-    return one.repeated + one.missing + one.naks + one.not_ready
 
 
 def talks(portrait: Portrait) -> tuple[list[Talk], int]:

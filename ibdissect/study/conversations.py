@@ -70,6 +70,11 @@ class Conversation:
         return (source, destination, qp) == (self.far, self.near, self.near_qp) and source_qp in (-1, self.far_qp)
 
 
+def trouble(one: Conversation) -> int:
+    """Packets of a conversation that went wrong."""
+    return one.repeated + one.missing + one.naks + one.not_ready
+
+
 def conversations_of(flows: list[Flow], streams: Streams, connections: Connections) -> list[Conversation]:
     """The conversations of the given flows, the busiest first."""
     by_key: dict[Key, Flow] = {_key(flow): flow for flow in flows}

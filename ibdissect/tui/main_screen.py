@@ -72,7 +72,6 @@ class MainScreen(Screen[None]):
             lambda text, cursor: completions(text, cursor, model.catalog), app.history,
         )  # fmt: skip
         self.packets = PacketList(model, study)
-        self.column_header = Line(lambda _: self.packets.header, id="columns")
         self.tree_pane, self.bytes_pane = TreePane(notes.of, model.reader.members), BytesPane()
         self.bit_line = Line(self.bytes_pane.bit_line, id="bits")
         self.findings_pane, self.key_bar = FindingsPane(model.findings, self.packets.said), KeyBar(commands)
@@ -96,7 +95,6 @@ class MainScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         yield self.title_bar
         yield self.filter_bar
-        yield self.column_header
         yield self.packets
         yield Splitter("detail")
         with Horizontal(id="detail"):
@@ -144,7 +142,7 @@ class MainScreen(Screen[None]):
     def look(self) -> None:
         """Show what the threads have done; nothing moves under the reader's hand."""
         packets, filtering = self.packets, self.owner.filtering
-        rows, height = packets.rows, packets.virtual_size.height
+        rows, height = packets.rows, packets.total
         at_end = self.model.live and packets.cursor == height - 1 > 0
         packets.grew()
         packets.learn_names()
@@ -174,9 +172,6 @@ class MainScreen(Screen[None]):
             self.packets.refresh()
 
     # -- what the panes say
-
-    def on_packet_list_laid_out(self) -> None:
-        self.column_header.refresh()
 
     def on_frame_selected(self, message: FrameSelected) -> None:
         tree = self.model.tree(message.frame)

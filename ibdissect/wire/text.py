@@ -21,6 +21,11 @@ def _escape(code: int) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 switch`, `2 switches`, `1,965 frames`."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "es" if noun.endswith("ch") else "s")
+
+
 def visible_json(text: str) -> str:
     """A JSON text with unprintable characters as JSON escapes: the same value, safe on a terminal and in any encoding."""
     if text.replace("\n", "").isprintable():

@@ -56,7 +56,7 @@ async def shows(pilot: Pilot[None], frame: int) -> None:
 
 def text(app: TuiApp, line: int) -> str:
     """A line of the packet list as it is drawn."""
-    return "".join(segment.text for segment in app.main.packets.render_line(line))
+    return "".join(segment.text for segment in app.main.packets.render_line(line + 1))
 
 
 async def type_text(pilot: Pilot[None], what: str) -> None:

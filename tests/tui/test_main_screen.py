@@ -62,7 +62,7 @@ async def test_an_empty_capture(tmp_path: Path) -> None:
     app = made.app_on(written(tmp_path))
     async with app.run_test(size=made.SIZE) as pilot:
         await until(pilot, lambda: app.study.finished)
-        await until(pilot, lambda: "The capture holds no frames." in app.main.packets.render_line(0).text)
+        await until(pilot, lambda: "The capture holds no frames." in app.main.packets.render_line(1).text)
         await pilot.press("down", "enter", "c", "r", "R", "m", "e", "f", "left", "a")
         await pilot.pause()
         assert app.main.packets.frame == 0 and app.main.packets.count() == 0 and app.model.error in (None, "")

@@ -9,7 +9,6 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.cache import LRUCache
-from textual.message import Message
 from textual.timer import Timer
 
 from ibdissect.dissect.named_values import ANSWER_NAMES
@@ -43,9 +42,7 @@ class PacketList(LineList):
     """Lines of the displayed frames; columns come from `columns`."""
 
     empty = "No frames yet."
-
-    class LaidOut(Message):
-        """Columns have other widths now."""
+    headed = True
 
     def __init__(self, model: CaptureModel, study: Study) -> None:
         super().__init__(id="packets")
@@ -91,12 +88,12 @@ class PacketList(LineList):
 
     def grew(self) -> None:
         """There are more rows than before."""
-        before = self.virtual_size.height
+        before = self.total
         self.resize_lines(len(self.rows))
         last = before // PAGE
         if last in self._pages and len(self._pages[last]) < PAGE:
             self._pages.discard(last)
-        if before < self.scroll_offset.y + self.size.height:
+        if before < self.scroll_offset.y + self.page_size:
             self.refresh()
         if not self._told and len(self.rows):
             self.tell()
@@ -155,7 +152,6 @@ class PacketList(LineList):
         self._laid_out_for = self.line_width
         self.given = packet_columns.widths(self.columns, self._wanted, self._laid_out_for)
         self.renew()
-        self.post_message(self.LaidOut())
 
     def _measure(self, lines: list[Line]) -> bool:
         """Remember the widest texts; True when a column needs more than it had."""
@@ -293,7 +289,6 @@ class PacketList(LineList):
         self.tell()
 
     @property
-    def header(self) -> str:
-        """Titles above the columns."""
+    def head(self) -> str:
         cells = [fit(column.title, self.given[column.key], column.align) for column in self.columns if column.key in self.given]
         return " " * GUTTER + "  ".join(cells)

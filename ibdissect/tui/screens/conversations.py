@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from rich.segment import Segment
-from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.screen import Screen
-from textual.widgets import Static
 
 from ibdissect.flow.exchanges import Exchange
 from ibdissect.study.background import Snapshot
@@ -21,9 +16,8 @@ from ibdissect.study.number_text import duration, number, octets, spark, squeeze
 
 from ..keys.command import Command
 from ..widgets.cells import width_of
-from ..widgets.headed_list import HeadedList
-from ..widgets.line_list import LineList
-from ..widgets.table_columns import Heading
+from ..widgets.table import Cell, Heading, Table
+from .overlay import Overlay
 
 if TYPE_CHECKING:
     from ..app import TuiApp
@@ -32,25 +26,30 @@ LEAST, MOST = 9, 26
 """Cells of an address."""
 SPARK = 12
 """Cells of a time line, at least, while other columns can be left out."""
+NONE: Cell = "·", "dim"
 
 
 def _wide(names: Iterable[str], title: str) -> int:
     return min(max(max(map(width_of, names), default=0), len(title), LEAST), MOST)
 
 
-def _over_time(values: list[int], room: int, ink: Style) -> Segment:
-    return Segment(spark(squeeze(values, room) if room < len(values) else values), ink)
+def _over_time(values: list[int], room: int) -> str:
+    return spark(squeeze(values, room) if room < len(values) else values)
 
 
-class ConversationTable(HeadedList):
-    """Conversations between queue pairs, the busiest first."""
+def _some(count: int, ink: str) -> Cell:
+    return (number(count), ink) if count else NONE
+
+
+class ConversationTable(Table[Conversation]):
+    """Conversations between queue pairs."""
 
     empty = "No data packets: the capture holds no conversation between queue pairs."
     behind, least_behind = "Over time", SPARK
 
-    def __init__(self, conversations: list[Conversation], name: Callable[[str], str] = str) -> None:
-        super().__init__(id="conversations")
-        self.conversations, self.named = conversations, name
+    def __init__(self, conversations: Sequence[Conversation], name: Callable[[str], str] = str, id: str = "conversations") -> None:
+        super().__init__(conversations, id=id)
+        self.named = name
         near = _wide((name(str(one.near)) for one in conversations), "One end")
         far = _wide((name(str(one.far)) for one in conversations), "Other end")
         self.columns = [
@@ -58,49 +57,51 @@ class ConversationTable(HeadedList):
             Heading("arrow", "", 1, "left"), Heading("far", "Other end", far, "left"),
             Heading("far_qp", "QP", 8, "left"), Heading("service", "Svc", 4, "left", 1),
             Heading("there", "Packets →", 9), Heading("back", "Packets ←", 9, rank=2),
-            Heading("octets", "Bytes", 8, rank=4), Heading("repeated", "Repeated", 8),
+            Heading("octets", "Bytes", 8, rank=4), Heading("repeated", "Repeated", 8), Heading("share", "of all", 7, rank=7),
             Heading("missing", "Missing", 7, rank=3), Heading("naks", "NAKs", 5, rank=1),
             Heading("not_ready", "RNR", 5, rank=5), Heading("known_by", "Pair by", 8, "left", 6),
         ]  # fmt: skip
 
-    def count(self) -> int:
-        return len(self.conversations)
+    def cells(self, item: Conversation) -> dict[str, Cell]:
+        quiet: Cell = ("0" if item.counted else "·", "dim")
+        troubles = {key: (number(count), ink) if (count := getattr(item, key)) else quiet
+                    for key, ink in (("repeated", "again"), ("missing", "again"), ("naks", "nak"), ("not_ready", "nak"))}  # fmt: skip
+        ends = {key: (f"0x{qp:06x}", "strong") if (qp := getattr(item, key)) >= 0 else ("?", "dim") for key in ("near_qp", "far_qp")}
+        there, back = item.packets
+        return troubles | ends | {
+            "near": (self.named(str(item.near)), ""), "far": (self.named(str(item.far)), ""), "arrow": ("⇄" if back else "→", "dim"),
+            "service": (item.service, "dim"), "there": (number(there), ""), "back": _some(back, ""),
+            "octets": (octets(sum(item.octets)), ""), "known_by": (item.known_by or "one way", "dim"),
+            "share": (f"{item.repeated / item.total:.2%}", "") if item.repeated else NONE,
+        }  # fmt: skip
 
-    def cell(self, index: int, key: str) -> tuple[str, str]:
-        one = self.conversations[index]
-        if key in ("repeated", "missing", "naks", "not_ready"):
-            value: int = getattr(one, key)
-            ink = "nak" if key in ("naks", "not_ready") else "again"
-            return (number(value), ink) if value else ("0" if one.counted else "·", "dim")
-        if key in ("near_qp", "far_qp"):
-            qp: int = getattr(one, key)
-            return (f"0x{qp:06x}", "strong") if qp >= 0 else ("?", "dim")
-        return {
-            "near": (self.named(str(one.near)), ""), "far": (self.named(str(one.far)), ""),
-            "arrow": ("⇄" if one.packets[1] else "→", "dim"),
-            "service": (one.service, "dim"), "there": (number(one.packets[0]), ""),
-            "back": (number(one.packets[1]) if one.packets[1] else "·", "" if one.packets[1] else "dim"),
-            "octets": (octets(sum(one.octets)), ""), "known_by": (one.known_by or "one way", "dim"),
-        }[key]  # fmt: skip
-
-    def rest(self, index: int, room: int) -> Segment:
-        return _over_time(list(self.conversations[index].spark), room, self.ink("plot"))
+    def rest(self, item: Conversation, room: int) -> Cell:
+        return _over_time(list(item.spark), room), "plot"
 
     def choose(self) -> None:
-        one = self.conversations[self.chosen]
-        if one.far != "?":
-            self.screen.dismiss(conversation_filter(one))
+        if self.chosen is not None and self.chosen.far != "?":
+            self.screen.dismiss(conversation_filter(self.chosen))
 
 
-class ExchangeTable(HeadedList):
-    """Requests and answers, the busiest first."""
+def response_cells(exchange: Exchange) -> dict[str, Cell]:
+    """How many requests were answered, and how fast."""
+    shares = {f"p{share}": exchange.quantile(share / 100) for share in (50, 90, 99)} | {"most": exchange.quantile(1)}
+    times = {key: (duration(time), "") if time is not None else NONE for key, time in shares.items()}
+    return times | {
+        "kind": (exchange.kind, "strong"), "answered": (number(exchange.answered), ""),
+        "unanswered": _some(exchange.unanswered, "again"), "retries": _some(exchange.retries, "again"),
+    }  # fmt: skip
+
+
+class ExchangeTable(Table[Exchange]):
+    """Requests and answers."""
 
     empty = "No management requests."
     behind, least_behind = "Latency 0.5 µs … 30 s", SPARK
 
-    def __init__(self, exchanges: list[Exchange], name: Callable[[str], str] = str) -> None:
-        super().__init__(id="exchanges")
-        self.exchanges, self.named = exchanges, name
+    def __init__(self, exchanges: Sequence[Exchange], name: Callable[[str], str] = str, id: str = "exchanges") -> None:
+        super().__init__(exchanges, id=id)
+        self.named = name
         near = _wide((name(str(exchange.requester)) for exchange in exchanges), "Requester")
         far = _wide((name(str(exchange.responder)) for exchange in exchanges), "Responder")
         self.columns = [
@@ -111,91 +112,54 @@ class ExchangeTable(HeadedList):
             Heading("p99", "p99", 8, rank=1),
         ]  # fmt: skip
 
-    def count(self) -> int:
-        return len(self.exchanges)
+    def cells(self, item: Exchange) -> dict[str, Cell]:
+        ends = {"requester": (self.named(str(item.requester)), ""), "responder": (self.named(str(item.responder)), "")}
+        return ends | {"arrow": ("⇄", "dim")} | response_cells(item)
 
-    def cell(self, index: int, key: str) -> tuple[str, str]:
-        exchange = self.exchanges[index]
-        if key.startswith("p") and key[1:].isdigit():
-            time = exchange.quantile(int(key[1:]) / 100)
-            return (duration(time), "") if time is not None else ("·", "dim")
-        if key in ("unanswered", "retries"):
-            value: int = getattr(exchange, key)
-            return (number(value), "again") if value else ("·", "dim")
-        return {
-            "requester": (self.named(str(exchange.requester)), ""), "responder": (self.named(str(exchange.responder)), ""),
-            "arrow": ("⇄", "dim"),
-            "kind": (exchange.kind, "strong"), "answered": (number(exchange.answered), ""),
-        }[key]  # fmt: skip
-
-    def rest(self, index: int, room: int) -> Segment:
-        return _over_time(self.exchanges[index].times.octaves(), room, self.ink("plot-two"))
+    def rest(self, item: Exchange, room: int) -> Cell:
+        return _over_time(item.times.octaves(), room), "plot-two"
 
     def choose(self) -> None:
-        self.screen.dismiss(exchange_filter(self.exchanges[self.chosen]))
+        if self.chosen is not None:
+            self.screen.dismiss(exchange_filter(self.chosen))
 
 
-class ConversationScreen(Screen[str | None]):
+class ConversationScreen(Overlay[str]):
     """Returns the filter of the conversation that was chosen."""
 
-    BINDINGS = [Binding("escape,q,C", "dismiss(None)", "back"), Binding("tab", "other", "other table", priority=True)]
+    BINDINGS = [Binding("C", "dismiss(None)", "back"), Binding("tab", "app.focus_next", "other table", priority=True)]
+    keys = "Enter shows its frames · o O sort by another column · / search · Tab other table"
 
     def __init__(self, snapshot: Snapshot, name: Callable[[str], str] = str) -> None:
-        super().__init__()
-        self.snapshot, self.named = snapshot, name
+        pairs, asked = snapshot.conversations, snapshot.exchanges
+        many = f"{number(len(pairs))} between queue pairs, {number(len(asked))} of management"
+        super().__init__(f"Conversations   {many}, in {number(snapshot.frames)} frames")
+        self.conversations, self.exchanges = ConversationTable(pairs, name), ExchangeTable(asked, name)
 
-    def compose(self) -> ComposeResult:
-        shot = self.snapshot
-        yield Static(
-            f" Conversations   {number(len(shot.conversations))} between queue pairs, {number(len(shot.exchanges))} of management,"
-            f" in {number(shot.frames)} frames", classes="screen-title", markup=False,
-        )  # fmt: skip
-        yield Static("", classes="table-head", id="conversation-head", markup=False)
-        yield ConversationTable(shot.conversations, self.named)
-        yield Static("", classes="table-head", id="exchange-head", markup=False)
-        yield ExchangeTable(shot.exchanges, self.named)
-        keys = " Enter shows its frames · o O sort by another column · / search · Tab other table · Esc back"
-        yield Static(keys, classes="screen-keys", markup=False)
+    def content(self) -> ComposeResult:
+        yield self.conversations
+        yield self.exchanges
 
     def on_mount(self) -> None:
-        for table in self.query(LineList):
-            table.renew()
-        conversations, exchanges = self.query_one(ConversationTable), self.query_one(ExchangeTable)
-        (conversations if self.snapshot.conversations else exchanges).focus()
-
-    def on_headed_list_sorted(self) -> None:
-        self.write_titles()
+        (self.conversations if self.conversations.items else self.exchanges).focus()
 
     def on_resize(self, event: events.Resize) -> None:
         # Each table has what it needs; where that is too much, the one with less keeps it and the other scrolls.
-        conversations, exchanges = self.query_one(ConversationTable), self.query_one(ExchangeTable)
-        room = max(event.size.height - 4, 4)
-        first, second = max(conversations.count(), 1) + 1, max(exchanges.count(), 1) + 1
+        room = max(event.size.height - 2, 6)
+        first, second = (max(table.count(), 1) + 2 for table in (self.conversations, self.exchanges))
         if first + second > room:
-            first, second = (room - second, second) if second <= room // 2 else (min(first, room - room // 2), 0)
+            first = room - second if second <= room // 2 else min(first, room - room // 2)
             second = room - first
-        conversations.styles.height, exchanges.styles.height = first, second
-        self.call_after_refresh(self.write_titles)
-
-    def write_titles(self) -> None:
-        """Write the titles above the tables."""
-        for table, head in ((ConversationTable, "#conversation-head"), (ExchangeTable, "#exchange-head")):
-            self.query_one(head, Static).update(self.query_one(table).title_line)
-
-    def action_other(self) -> None:
-        conversations, exchanges = self.query_one(ConversationTable), self.query_one(ExchangeTable)
-        (exchanges if conversations.has_focus else conversations).focus()
+        self.conversations.styles.height, self.exchanges.styles.height = first, second
 
 
-def _open(app: TuiApp, shot: Snapshot) -> None:
-    def done(text: str | None) -> None:
-        if text:
-            app.filtering.enter(text)
-
-    app.push_screen(ConversationScreen(shot, app.main.packets.address), done)
+def open_with_filter(app: TuiApp, screen: Overlay[str]) -> None:
+    """Open a screen that returns a display filter, and apply that."""
+    app.push_screen(screen, lambda text: app.filtering.enter(text) if text else None)
 
 
-COMMAND = Command(
-    "C", "Conversations", lambda app: app.with_snapshot(partial(_open, app)), "Look", "conversations, and what was sent again",
-    "conversations", 14,
-)  # fmt: skip
+def _open(app: TuiApp) -> None:
+    app.with_snapshot(lambda shot: open_with_filter(app, ConversationScreen(shot, app.main.packets.address)))
+
+
+COMMAND = Command("C", "Conversations", _open, "Look", "conversations, and what was sent again", "conversations", 14)

@@ -8,21 +8,18 @@ from rich.segment import Segment
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal
-from textual.screen import Screen
-from textual.widgets import Static
 
 from ibdissect.study.fabric_view import Entry, FabricView
-from ibdissect.study.number_text import number
+from ibdissect.wire.text import counted
 
 from ..keys.command import Command
 from ..widgets.cells import fit, line_of, width_of
 from ..widgets.line_list import LineList
 from ..widgets.splitter import Splitter
 from ..widgets.tree_list import TreeList
+from .overlay import Overlay
 
 INKS = {"switch": "smp", "ca": "strong", "sm": "good", "partition": "cm", "down": "dim"}
-
-
 NARROW = 60
 """Cells of the right half that make it save some."""
 
@@ -98,38 +95,30 @@ class DetailTable(LineList):
             self.screen.dismiss(frame)
 
 
-class FabricScreen(Screen[int | None]):
+class FabricScreen(Overlay[int]):
     """Returns a frame to go to."""
 
-    BINDINGS = [Binding("escape,q,b", "dismiss(None)", "back")]
+    BINDINGS = [Binding("b", "dismiss(None)", "back")]
+    keys = "→ ← open, close · / search · Tab other half · Enter goes to the frame"
 
     def __init__(self, view: FabricView) -> None:
-        super().__init__()
-        self.view = view
-
-    def compose(self) -> ComposeResult:
-        view = self.view
         counts = ((view.nodes, "node"), (view.ports, "port"), (view.partitions, "partition"), (view.sms, "subnet manager"))
-        title = " Fabric   " + ", ".join(f"{number(count)} {what}{'s' * (count != 1)}" for count, what in counts)
-        yield Static(title, classes="screen-title", markup=False)
+        super().__init__("Fabric   " + ", ".join(counted(count, what) for count, what in counts))
+        self.known, self.details = FabricTree(view.entries), DetailTable()
+
+    def content(self) -> ComposeResult:
         with Horizontal():
-            yield FabricTree(view.entries)
+            yield self.known
             yield Splitter("details", vertical=True)
-            yield DetailTable()
-        yield Static(
-            " → ← open, close · / search · Tab other half · Enter goes to the frame · Esc back", classes="screen-keys",
-            markup=False,
-        )  # fmt: skip
+            yield self.details
 
     def on_mount(self) -> None:
-        tree = self.query_one(FabricTree)
-        tree.rebuild()
-        tree.focus()
-        self.show_entry(tree.item)
+        self.known.rebuild()
+        self.show_entry(self.known.item)
 
     def show_entry(self, entry: Entry | None) -> None:
         """Show what is known of an entry."""
-        self.query_one(DetailTable).show(entry.details if entry is not None else [])
+        self.details.show(entry.details if entry is not None else [])
 
 
 COMMAND = Command(

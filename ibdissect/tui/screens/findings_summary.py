@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rich.segment import Segment
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import VerticalScroll
-from textual.screen import Screen
 from textual.widgets import Static
 
 from ibdissect.lint.rule import Rule
@@ -18,19 +16,18 @@ from ibdissect.study.findings_store import FindingsStore, RuleGroup
 from ibdissect.study.number_text import number
 
 from ..keys.command import Command
-from ..widgets.cells import SHAPES, cut
-from ..widgets.headed_list import HeadedList
-from ..widgets.table_columns import Heading
+from ..widgets.cells import SHAPES
+from ..widgets.table import Cell, Heading, Table
+from .overlay import Overlay
 from .page import rule_text
 
 if TYPE_CHECKING:
     from ..app import TuiApp
 
 
-class RuleTable(HeadedList):
+class RuleTable(Table[RuleGroup]):
     """Rules with findings, the worst first."""
 
-    empty = "No findings."
     behind = "For example"
     columns = (
         Heading("severity", "Severity", 9, "left"), Heading("code", "Code", 8, "left"), Heading("name", "Name", 33, "left"),
@@ -39,87 +36,62 @@ class RuleTable(HeadedList):
     )  # fmt: skip
 
     def __init__(self, store: FindingsStore) -> None:
-        super().__init__(id="rules")
+        super().__init__(store.rules(), id="rules")
         self.store = store
-        self.groups = store.rules()
 
-    def count(self) -> int:
-        return len(self.groups)
-
-    @property
-    def group(self) -> RuleGroup | None:
-        """The rule at the cursor with its occurrences."""
-        return self.groups[self.chosen] if self.cursor < len(self.groups) else None
-
-    def cell(self, index: int, key: str) -> tuple[str, str]:
-        group = self.groups[index]
+    def cells(self, item: RuleGroup) -> dict[str, Cell]:
         return {
-            "severity": (f"{SHAPES[group.severity]} {group.severity.value}", group.severity.value), "code": (group.code, "strong"),
-            "name": (group.name, ""), "findings": (number(self.store.by_rule.get(group.code, 0)), ""),
-            "places": (number(len(group.places)), "dim"), "frames": (number(group.frames), "dim"),
-            "first": (str(group.first.frame), "accent"),
-        }[key]  # fmt: skip
+            "severity": (f"{SHAPES[item.severity]} {item.severity.value}", item.severity.value), "code": (item.code, "strong"),
+            "name": (item.name, ""), "findings": (number(self.store.by_rule.get(item.code, 0)), ""),
+            "places": (number(len(item.places)), "dim"), "frames": (number(item.frames), "dim"), "first": (str(item.first.frame), "accent"),
+        }  # fmt: skip
 
-    def rest(self, index: int, room: int) -> Segment:
-        return Segment(cut(self.groups[index].first.message, room), self.ink("dim"))
+    def rest(self, item: RuleGroup, room: int) -> Cell:
+        return item.first.message, "dim"
 
     def moved(self) -> None:
         if isinstance(self.screen, SummaryScreen):
             self.screen.show_rule()
 
     def choose(self) -> None:
-        if self.group is not None:
-            self.screen.dismiss(("filter", self.group.code))
+        if self.chosen is not None:
+            self.screen.dismiss(("filter", self.chosen.code))
 
 
-class SummaryScreen(Screen[tuple[str, str] | None]):
+class SummaryScreen(Overlay[tuple[str, str]]):
     """Returns ("filter", code) or ("explain", code), None when left."""
 
-    BINDINGS = [Binding("escape,q,S", "dismiss(None)", "back"), Binding("e", "explain", "explain")]
+    BINDINGS = [Binding("S", "dismiss(None)", "back"), Binding("e", "leave_with('explain')", "explain")]
+    keys = "Enter shows its frames · e explains · o O sort by another column · / search"
 
     def __init__(self, store: FindingsStore, frames: int, rules: Mapping[str, type[Rule]], finished: bool) -> None:
-        super().__init__()
-        self.store, self.frames, self.rules, self.finished = store, frames, rules, finished
+        state, total = "checked" if finished else "so far", sum(store.by_rule.values())
+        limits = f" ({store.limits})" if store.limits else ""
+        super().__init__(
+            f"Findings   {number(total)} in {number(frames)} frames {state}, {len(rules)} rules, {number(len(store))} occurrences{limits}"
+        )
+        self.rules, self.table = rules, RuleTable(store)
+        self.table.empty = f"No findings: {number(frames)} frames checked with {len(rules)} rules."
 
-    def compose(self) -> ComposeResult:
-        state = "checked" if self.finished else "so far"
-        total = sum(self.store.by_rule.values())
-        title = f" Findings   {number(total)} in {number(self.frames)} frames {state}, {len(self.rules)} rules"
-        title += f", {number(len(self.store))} occurrences" + (f" ({self.store.limits})" if self.store.limits else "")
-        yield Static(title, classes="screen-title", markup=False)
-        yield Static("", classes="table-head", id="rule-head", markup=False)
-        yield RuleTable(self.store)
+    def content(self) -> ComposeResult:
+        yield self.table
         with VerticalScroll(id="rule-page"):
             yield Static(id="rule-text")
-        keys = " Enter shows its frames · e explains · o O sort by another column · / search"
-        yield Static(keys, classes="screen-keys", markup=False)
 
     def on_mount(self) -> None:
-        table = self.query_one(RuleTable)
-        table.empty = f"No findings: {number(self.frames)} frames checked with {len(self.rules)} rules."
-        table.renew()
-        table.styles.height = min(len(table.groups) + 1, max(self.size.height // 2, 4))
-        table.focus()
-        self.show_rule()
-
-    def on_resize(self) -> None:
-        self.call_after_refresh(self.on_headed_list_sorted)
-
-    def on_headed_list_sorted(self) -> None:
-        """Write the titles above the table."""
-        self.query_one("#rule-head", Static).update(self.query_one(RuleTable).title_line)
+        self.table.styles.height = min(self.table.count() + 2, max(self.size.height // 2, 4) + 1)
         self.show_rule()
 
     def show_rule(self) -> None:
         """The page of the rule at the cursor, below the table."""
-        group = self.query_one(RuleTable).group
+        group = self.table.chosen
         rule = self.rules.get(group.code) if group is not None else None
         self.query_one("#rule-text", Static).update(rule_text(rule) if rule is not None else Text())
 
-    def action_explain(self) -> None:
-        group = self.query_one(RuleTable).group
-        if group is not None:
-            self.dismiss(("explain", group.code))
+    def action_leave_with(self, what: str) -> None:
+        """Leave, to show the frames of the rule at the cursor (`filter`), or to `explain` it."""
+        if self.table.chosen is not None:
+            self.dismiss((what, self.table.chosen.code))
 
 
 def _open(app: TuiApp) -> None:

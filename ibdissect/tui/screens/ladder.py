@@ -11,8 +11,6 @@ from rich.segment import Segment
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.screen import Screen
-from textual.widgets import Static
 
 from ibdissect.study.background import Snapshot
 from ibdissect.study.filters import checked
@@ -26,6 +24,7 @@ from ..keys.command import Command
 from ..widgets.cells import fit, line_of
 from ..widgets.ladder_lines import LEAST, Lanes
 from ..widgets.line_list import LineList
+from .overlay import Overlay
 
 if TYPE_CHECKING:
     from ..app import TuiApp
@@ -39,12 +38,20 @@ class LadderList(LineList):
     """The packets, a line each, and a line for what is missing."""
 
     empty = "No packets to draw."
+    headed = True
 
     def __init__(self, ladder: Ladder, frame: int, start_ns: int) -> None:
         super().__init__(id="ladder")
         self.ladder, self.frame, self.start_ns = ladder, frame, start_ns
         self.lanes = Lanes(ladder, LEAST)
         self.lines: list[tuple[int, str]] = []
+
+    @property
+    def head(self) -> str:
+        return self.lanes.head()
+
+    def on_resize(self, _: events.Resize) -> None:
+        self.call_after_refresh(self.lay_out)
 
     def lay_out(self) -> None:
         """Draw for the width there is; the cursor stays on its step."""
@@ -67,34 +74,20 @@ class LadderList(LineList):
         self.screen.dismiss(self.ladder.steps[self.lines[self.cursor][0]].frame)
 
 
-class LadderScreen(Screen[int | None]):
+class LadderScreen(Overlay[int]):
     """Returns a frame to go to."""
 
-    BINDINGS = [Binding("escape,q,L", "dismiss(None)", "back")]
+    BINDINGS = [Binding("L", "dismiss(None)", "back")]
+    keys = "Enter goes to the frame · ═ sent again · ╌✕ missing"
 
     def __init__(self, ladder: Ladder, frame: int, what: str, start_ns: int) -> None:
         """`start_ns`: the first frame of the capture; times count from it, as in the packet list."""
-        super().__init__()
-        self.ladder, self.frame, self.what, self.start_ns = ladder, frame, what, start_ns
+        more = f", {number(ladder.left_out)} more are not drawn" if ladder.left_out else ""
+        super().__init__(f"Ladder   {number(len(ladder.steps))} packets{more}: {printable(what)}")
+        self.lines = LadderList(ladder, frame, start_ns)
 
-    def compose(self) -> ComposeResult:
-        more = f", {number(self.ladder.left_out)} more are not drawn" if self.ladder.left_out else ""
-        title = f" Ladder   {number(len(self.ladder.steps))} packets{more}: {printable(self.what)}"
-        yield Static(title, classes="screen-title", markup=False)
-        yield Static("", classes="table-head", id="ladder-head", markup=False)
-        yield LadderList(self.ladder, self.frame, self.start_ns)
-        yield Static(" Enter goes to the frame · ═ sent again · ╌✕ missing · Esc back", classes="screen-keys", markup=False)
-
-    def on_mount(self) -> None:
-        self.query_one(LadderList).focus()
-
-    def on_resize(self, _: events.Resize) -> None:
-        self.call_after_refresh(self._lay_out)
-
-    def _lay_out(self) -> None:
-        found = self.query_one(LadderList)
-        found.lay_out()
-        self.query_one("#ladder-head", Static).update(found.lanes.head())
+    def content(self) -> ComposeResult:
+        yield self.lines
 
 
 def _open(app: TuiApp) -> None:

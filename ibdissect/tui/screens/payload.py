@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 from rich.segment import Segment
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.screen import Screen
-from textual.widgets import Static
 
 from ibdissect.study import writing
-from ibdissect.study.number_text import number, octets
+from ibdissect.study.number_text import octets
 from ibdissect.study.payload import FORMS, Said, as_text
-from ibdissect.wire.text import printable
+from ibdissect.wire.text import counted, printable
 
 from ..widgets.cells import line_of
 from ..widgets.line_list import LineList
+from .overlay import Overlay
 from .prompt import Prompt
 
 if TYPE_CHECKING:
@@ -56,32 +55,28 @@ class PayloadList(LineList):
         self.screen.dismiss(self.found[self.lines[self.cursor][0]].first_frame)
 
 
-class PayloadScreen(Screen[int | None]):
+class PayloadScreen(Overlay[int]):
     """Returns a frame to go to."""
 
-    BINDINGS = [Binding("escape,q,R", "dismiss(None)", "back"), Binding("x", "form", show=False), Binding("w", "save", show=False)]
+    BINDINGS = [Binding("R", "dismiss(None)", "back"), Binding("x", "form", show=False), Binding("w", "save", show=False)]
+    keys = "x hex, ASCII, raw · w saves · Enter goes to the message"
 
     def __init__(self, app: TuiApp, found: list[Said]) -> None:
-        super().__init__()
-        self.owner, self.found = app, found
+        size = octets(sum(len(said.data) for said in found))
+        super().__init__(f"Payload   {counted(len(found), 'message')} around the frame's, {size}")
+        self.owner, self.found, self.lines = app, found, PayloadList(found)
 
-    def compose(self) -> ComposeResult:
-        size = octets(sum(len(said.data) for said in self.found))
-        yield Static(f" Payload   {number(len(self.found))} messages around the frame's, {size}", classes="screen-title", markup=False)
-        yield PayloadList(self.found)
-        yield Static(" x hex, ASCII, raw · w saves · Enter goes to the message · Esc back", classes="screen-keys", markup=False)
+    def content(self) -> ComposeResult:
+        yield self.lines
 
     def on_mount(self) -> None:
-        found = self.query_one(PayloadList)
-        found.focus()
-        self.call_after_refresh(found.show, FORMS[0])
+        self.call_after_refresh(self.lines.show, FORMS[0])
 
     def action_form(self) -> None:
-        found = self.query_one(PayloadList)
-        found.show(FORMS[(FORMS.index(found.form) + 1) % len(FORMS)])
+        self.lines.show(FORMS[(FORMS.index(self.lines.form) + 1) % len(FORMS)])
 
     def action_save(self) -> None:
-        form, source = self.query_one(PayloadList).form, self.owner.model.source
+        form, source = self.lines.form, self.owner.model.source
 
         def done(answer: tuple[str, str] | None) -> None:
             if answer is None:

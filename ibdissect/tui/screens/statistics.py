@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.screen import Screen
-from textual.widgets import Static
+from textual.widgets import Label
 
 from ibdissect.flow.exchanges import FASTEST, OCTAVES, Exchange, Kind
 from ibdissect.study.background import Snapshot
-from ibdissect.study.conversations import Conversation
+from ibdissect.study.conversations import Conversation, trouble
 from ibdissect.study.findings_store import Int
 from ibdissect.study.node_names import PERMISSIVE
 from ibdissect.study.number_text import duration, number, octets
@@ -22,39 +20,66 @@ from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.mad import method_name
 
 from ..keys.command import Command
-from ..widgets.plots import Axis, Bars, PlainTable, Plot
-from ..widgets.table_columns import Heading
+from ..widgets.plots import Axis, Bars, Plot
+from ..widgets.table import Cell, Heading, Table
+from .conversations import ConversationTable, open_with_filter, response_cells
+from .overlay import Overlay
 
 if TYPE_CHECKING:
     from ..app import TuiApp
 
-MOST = 30
-"""Rows of a table."""
+MOST = 20
+"""Rows of a table that stand below each other; it scrolls to the others."""
 
 
-class StatisticsScreen(Screen[None]):
-    """Numbers of the frames studied so far."""
+class KindTable(Table[tuple[Kind, Exchange]]):
+    """Response times by management class and attribute."""
 
-    BINDINGS = [Binding("escape,q,s", "dismiss(None)", "back")]
+    empty = "No management requests."
+    columns = (
+        Heading("kind", "Class", 15, "left", 4), Heading("name", "Request", 40, "left"),
+        Heading("answered", "Answered", 9), Heading("unanswered", "Unanswered", 10),
+        Heading("retries", "Retries", 7, rank=3), Heading("p50", "p50", 8), Heading("p90", "p90", 8, rank=2),
+        Heading("p99", "p99", 8), Heading("most", "most", 8, rank=1),
+    )  # fmt: skip
+
+    def __init__(self, kinds: Sequence[tuple[Kind, Exchange]], catalog: Catalog) -> None:
+        super().__init__(kinds, id="kinds")
+        self.catalog = catalog
+
+    def cells(self, item: tuple[Kind, Exchange]) -> dict[str, Cell]:
+        (mgmt_class, method, attribute), exchange = item
+        name = f"{method_name(mgmt_class, method)}({self.catalog.attribute_name(mgmt_class, attribute, method)})"
+        return {"name": (name, "")} | response_cells(exchange)
+
+    def choose(self) -> None:
+        if self.chosen is not None:
+            mgmt_class, _, attribute = self.chosen[0]
+            self.screen.dismiss(f"infiniband.mad.mgmtclass == 0x{mgmt_class:02x} && infiniband.mad.attributeid == 0x{attribute:04x}")
+
+
+class StatisticsScreen(Overlay[str]):
+    """Numbers of the frames studied so far. Returns the filter of the line that was chosen in a table."""
+
+    BINDINGS = [Binding("s", "dismiss(None)", "back")]
+    keys = "↑ ↓ scroll · Tab next table · Enter shows its frames · o O sort · / search"
 
     def __init__(
         self, snapshot: Snapshot, findings: tuple[Int, Int], catalog: Catalog, named: Callable[[str], str] = str
     ) -> None:  # fmt: skip
-        super().__init__()
+        tally, line = snapshot.traffic, snapshot.traffic.line
+        self.span = duration(max(line.used, 1) * line.step_ns)
+        super().__init__(f"Statistics   {number(tally.frames)} frames, {octets(tally.octets)}, {self.span}")
         self.snapshot, self.findings, self.catalog, self.named = snapshot, findings, catalog, named
 
-    def compose(self) -> ComposeResult:
-        shot = self.snapshot
-        tally, line = shot.traffic, shot.traffic.line
+    def content(self) -> ComposeResult:
+        shot, tally, line = self.snapshot, self.snapshot.traffic, self.snapshot.traffic.line
         used = max(line.used, 1)
-        marks = line.worst(*self.findings)
-        span = duration(used * line.step_ns)
-        yield Static(f" Statistics   {number(tally.frames)} frames, {octets(tally.octets)}, {span}", classes="screen-title", markup=False)
         with VerticalScroll(id="statistics"):
             with Vertical(id="plots"):
-                yield Plot("Packets", line.packets[:used].tolist(), "packets", line.step_ns, marks=marks)
+                yield Plot("Packets", line.packets[:used].tolist(), "packets", line.step_ns, marks=line.worst(*self.findings))
                 yield Plot("Bytes", line.octets[:used].tolist(), "bytes", line.step_ns, two=True)
-                yield Axis(span)
+                yield Axis(self.span)
             with Horizontal(classes="bar-row"):
                 yield Bars("OpCodes", tally.opcodes, empty="no InfiniBand transport")
                 yield Bars("Management classes", tally.classes, two=True, empty="no management datagrams")
@@ -65,14 +90,14 @@ class StatisticsScreen(Screen[None]):
                 yield Bars("Who talks to whom (packets)", _talkers(shot, self.named), empty="no addresses")
                 pairs = [(_pair(one, self.named), one.total) for one in shot.conversations]
                 yield Bars("Conversations between queue pairs (packets)", pairs, two=True, empty="no data packets")
-            with Horizontal(classes="bar-row"):
-                yield response_times(shot.kinds, self.catalog)
-            with Horizontal(classes="bar-row"):
-                yield troubles(shot.conversations, self.named)
-        yield Static(" ↑ ↓ scroll · Esc back", classes="screen-keys", markup=False)
-
-    def on_mount(self) -> None:
-        self.query_one("#statistics").focus()
+            troubled = ConversationTable(sorted(filter(trouble, shot.conversations), key=trouble, reverse=True), self.named, "troubled")
+            troubled.columns = [head for head in troubled.columns if head.key not in ("back", "octets", "known_by")]
+            troubled.empty = "Nothing was sent again, lost or refused." if shot.conversations else "No data packets."
+            kinds = KindTable(shot.kinds, self.catalog)
+            for title, table in (("Response times by class and attribute", kinds), ("Retransmissions, losses and NAKs", troubled)):
+                yield Label(f"  {title}", classes="table-title")
+                table.styles.height = min(max(table.count(), 1), MOST) + 1
+                yield table
 
 
 def _latencies(kinds: list[tuple[Kind, Exchange]]) -> list[tuple[str, int]]:
@@ -99,48 +124,11 @@ def _pair(one: Conversation, named: Callable[[str], str] = str) -> str:
     return f"{one.service} {named(str(one.near))}{near} {'⇄' if one.packets[1] else '→'} {named(str(one.far))} 0x{one.far_qp:06x}"
 
 
-def response_times(kinds: list[tuple[Kind, Exchange]], catalog: Catalog) -> PlainTable:
-    """Percentiles by management class and attribute."""
-    rows = []
-    for (mgmt_class, method, attribute), exchange in kinds[:MOST]:
-        name = f"{method_name(mgmt_class, method)}({catalog.attribute_name(mgmt_class, attribute, method)})"
-        row = {"class": exchange.kind, "name": name, "answered": number(exchange.answered)}
-        row |= {key: number(value) for key, value in (("none", exchange.unanswered), ("retries", exchange.retries)) if value}
-        if exchange.times.count:
-            row |= {f"p{share}": duration(exchange.times.percentile(share / 100)) for share in (50, 90, 99)}
-            row["most"] = duration(exchange.times.most)
-        rows.append(row)
-    columns = (
-        Heading("class", "Class", 15, "left", 4), Heading("name", "Request", 40, "left"),
-        Heading("answered", "Answered", 9), Heading("none", "Unanswered", 10),
-        Heading("retries", "Retries", 7, rank=3), Heading("p50", "p50", 8), Heading("p90", "p90", 8, rank=2),
-        Heading("p99", "p99", 8), Heading("most", "most", 8, rank=1),
-    )  # fmt: skip
-    return PlainTable(
-        "Response times by class and attribute", columns, rows, empty="no management requests", more=max(len(kinds) - MOST, 0)
-    )
+def _open(app: TuiApp) -> None:
+    def show(shot: Snapshot) -> None:
+        open_with_filter(app, StatisticsScreen(shot, app.model.findings.ranks(), app.model.catalog, app.main.packets.address))
+
+    app.with_snapshot(show)
 
 
-def troubles(conversations: list[Conversation], named: Callable[[str], str] = str) -> PlainTable:
-    """What was sent again, lost or refused, by conversation."""
-    found = [one for one in conversations if one.repeated or one.missing or one.naks or one.not_ready]
-    found.sort(key=lambda one: -(one.repeated + one.missing + one.naks + one.not_ready))
-    rows = []
-    for one in found[:MOST]:
-        row = {"pair": _pair(one, named), "packets": number(one.total), "share": f"{one.repeated / one.total:.2%}"}
-        counts = (("repeated", one.repeated), ("missing", one.missing), ("naks", one.naks), ("not_ready", one.not_ready))
-        rows.append(row | {key: number(value) for key, value in counts if value})
-    columns = (
-        Heading("pair", "Conversation", 64, "left"), Heading("packets", "Packets", 10),
-        Heading("repeated", "Repeated", 9), Heading("share", "of all", 7, rank=2), Heading("missing", "Missing", 8),
-        Heading("naks", "NAKs", 6), Heading("not_ready", "RNR NAKs", 8, rank=1),
-    )  # fmt: skip
-    quiet = "nothing was sent again, lost or refused" if conversations else "no data packets"
-    return PlainTable("Retransmissions, losses and NAKs", columns, rows, empty=quiet, more=max(len(found) - MOST, 0))
-
-
-def _open(app: TuiApp, shot: Snapshot) -> None:
-    app.push_screen(StatisticsScreen(shot, app.model.findings.ranks(), app.model.catalog, app.main.packets.address))
-
-
-COMMAND = Command("s", "Statistics", lambda app: app.with_snapshot(partial(_open, app)), "Look", "statistics", "statistics", 10)
+COMMAND = Command("s", "Statistics", _open, "Look", "statistics", "statistics", 10)

@@ -8,7 +8,6 @@ from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.screen import Screen
 from textual.widgets import Static
 
 from ibdissect.study.filters import checked
@@ -20,6 +19,7 @@ from ibdissect.wire.text import printable
 from ..keys.command import Command
 from ..widgets.cells import cut
 from ..widgets.plots import AXIS, Drawing, stacked
+from .overlay import Overlay
 from .prompt import Prompt
 
 if TYPE_CHECKING:
@@ -123,11 +123,11 @@ class Chart(Drawing):
         return f" column {where}" if self.brush < 0 else f" brush {where}, a column is {duration(self.step)}"
 
 
-class TimeChartScreen(Screen[tuple[str, int | None] | None]):
+class TimeChartScreen(Overlay[tuple[str, int | None]]):
     """Returns a display filter for the time that was brushed, or "" and the frame to go to."""
 
     BINDINGS = [
-        Binding("escape,q,T", "dismiss(None)", "back"), Binding("left,h", "move(-1)", show=False),
+        Binding("T", "dismiss(None)", "back"), Binding("left,h", "move(-1)", show=False),
         Binding("right,l", "move(1)", show=False), Binding("pageup", "move(-10)", show=False), Binding("pagedown", "move(10)", show=False),
         Binding("home", "move(-100000)", show=False), Binding("end", "move(100000)", show=False),
         Binding("shift+left", "brush(-1)", show=False), Binding("shift+right", "brush(1)", show=False),
@@ -137,23 +137,20 @@ class TimeChartScreen(Screen[tuple[str, int | None] | None]):
         Binding("enter", "choose", show=False), Binding("g", "go", show=False),
     ]  # fmt: skip
 
+    keys = "← → move · Space brush · Enter filter · g go · +-0 zoom · b bytes · a d curves"
+
     def __init__(self, app: TuiApp) -> None:
-        super().__init__()
+        super().__init__("Time chart")
         self.owner, self.work, self.before = app, Latest(), app.filtering.text
         self.chart = TimeChart(app.model)
         self.view = Chart(self.chart)
         self.texts = ["", *([self.before] if self.before else [])]
 
-    def compose(self) -> ComposeResult:
-        yield Static("", classes="screen-title", markup=False, id="chart-title")
+    def content(self) -> ComposeResult:
         yield self.view
         yield Static("", id="chart-at", markup=False)
-        yield Static(
-            " ← → move · Space brush · Enter filter · g go · +-0 zoom · b bytes · a d curves", classes="screen-keys", markup=False
-        )
 
     def on_mount(self) -> None:
-        self.view.focus()
         self._start()
 
     def on_unmount(self) -> None:
@@ -179,7 +176,7 @@ class TimeChartScreen(Screen[tuple[str, int | None] | None]):
     def _say(self) -> None:
         model, chart = self.owner.model, self.chart
         yet = "" if chart.frames >= model.index.frames and model.complete else f" of {number(model.index.frames)} so far"
-        self.query_one("#chart-title", Static).update(f" Time chart   {number(chart.frames)}{yet} frames, {duration(chart.span)}")
+        self.query_one(".screen-title", Static).update(f" Time chart   {number(chart.frames)}{yet} frames, {duration(chart.span)}")
         self.query_one("#chart-at", Static).update(self.view.at())
 
     def action_move(self, step: int) -> None:

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from rich.segment import Segment
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.screen import Screen
-from textual.widgets import Static
 
 from ibdissect.dissect.tree import Node
 from ibdissect.dissect.value import Presenter
@@ -19,6 +17,7 @@ from ibdissect.wire.text import printable
 
 from ..widgets.cells import fit, line_of
 from ..widgets.tree_list import TreeList
+from .overlay import Overlay
 
 LABEL = 30
 """Cells of a field's label before its value."""
@@ -68,26 +67,19 @@ class RecordTree(TreeList[Node]):
             self.screen.dismiss(self.frames[id(self.item)])
 
 
-class TransferScreen(Screen[int | None]):
+class TransferScreen(Overlay[int]):
     """Returns a frame to go to."""
 
-    BINDINGS = [Binding("escape,q,R", "dismiss(None)", "back")]
+    BINDINGS = [Binding("R", "dismiss(None)", "back")]
+    keys = "→ ← open, close · * open all · Enter goes to the frame that brought the record"
 
     def __init__(self, transfer: Reassembled, catalog: Catalog, presenter: Presenter) -> None:
-        super().__init__()
-        self.heading = printable(headline(transfer, catalog))
+        super().__init__(f"Transfer   {printable(headline(transfer, catalog))}")
         starts = [record.spans[0].frame for record in records(transfer, catalog)]
-        self.found = list(zip(nodes(transfer, catalog, presenter), starts, strict=True))
+        self.records = RecordTree(list(zip(nodes(transfer, catalog, presenter), starts, strict=True)))
 
-    def compose(self) -> ComposeResult:
-        yield Static(f" Transfer   {self.heading}", classes="screen-title", markup=False)
-        yield RecordTree(self.found)
-        yield Static(
-            " → ← open, close · * open all · Enter goes to the frame that brought the record · Esc back", classes="screen-keys",
-            markup=False,
-        )  # fmt: skip
+    def content(self) -> ComposeResult:
+        yield self.records
 
     def on_mount(self) -> None:
-        tree = self.query_one(RecordTree)
-        tree.rebuild()
-        tree.focus()
+        self.records.rebuild()

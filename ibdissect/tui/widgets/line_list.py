@@ -19,7 +19,7 @@ from .cells import cut
 
 INKS = (
     "error", "warning", "info", "dim", "strong", "accent", "key", "smp", "sa", "cm", "gs", "nak", "again", "other", "good",
-    "cursor", "cursor-quiet", "marked", "span", "bits", "code", "plot", "plot-two",
+    "cursor", "cursor-quiet", "marked", "span", "bits", "code", "plot", "plot-two", "head",
 )  # fmt: skip
 
 
@@ -52,10 +52,13 @@ class LineList(ScrollView, can_focus=True):
     """What stands here when there are no lines."""
     bar = True
     """Whether the cursor's line is marked as a whole."""
+    headed = False
+    """Whether `head` stands above the lines."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
-        self.cursor = 0
+        self.cursor = self.total = 0
+        """The line of the cursor, and how many lines were there when they were last looked at."""
         self.generation = 0
         self.sought = ""
         """What was searched in it."""
@@ -70,6 +73,11 @@ class LineList(ScrollView, can_focus=True):
 
     def parts(self, index: int, width: int) -> list[Segment]:
         """What a line holds, at most `width` cells."""
+        raise NotImplementedError
+
+    @property
+    def head(self) -> str:
+        """What stands above the lines, with `headed`."""
         raise NotImplementedError
 
     def moved(self) -> None:
@@ -95,7 +103,7 @@ class LineList(ScrollView, can_focus=True):
     @property
     def page_size(self) -> int:
         """Lines that are visible at once."""
-        return max(self.scrollable_content_region.height, 1)
+        return max(self.scrollable_content_region.height - self.headed, 1)
 
     def renew(self) -> None:
         """Lines changed: forget what was drawn and measure again."""
@@ -114,8 +122,9 @@ class LineList(ScrollView, can_focus=True):
 
     def resize_lines(self, total: int) -> None:
         """The number of lines changed; what is drawn stays."""
-        if self.virtual_size.height != total:
-            self.virtual_size = Size(0, total)
+        self.total = total
+        if self.virtual_size.height != total + self.headed:
+            self.virtual_size = Size(0, total + self.headed)
 
     def notify_style_update(self) -> None:
         """Theme or classes changed."""
@@ -135,11 +144,14 @@ class LineList(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         width = self.line_width
-        index = y + int(self.scroll_offset.y)
+        index = y - self.headed + int(self.scroll_offset.y)
         total = self.count()
         base = self.rich_style
+        if self.headed and not y:
+            ink = base + self.ink("head")
+            return Strip([Segment(cut(self.head, width), ink)]).extend_cell_length(self.size.width, ink)
         if index >= total:
-            text = [Segment(cut(f" {self.empty}", width), base + self.ink("dim"))] if not total and not y else []
+            text = [Segment(cut(f" {self.empty}", width), base + self.ink("dim"))] if not total and y == self.headed else []
             return Strip(text).extend_cell_length(width, base).crop(0, width)
         selected = self.bar and index == self.cursor
         key = (index, selected, selected and self.has_focus, width, self.generation)
@@ -218,8 +230,8 @@ class LineList(ScrollView, can_focus=True):
         self.app.bell()
 
     async def on_click(self, event: events.Click) -> None:
-        index = int(event.y + self.scroll_offset.y)
-        if index < self.count():
+        index = int(event.y + self.scroll_offset.y) - self.headed
+        if event.y >= self.headed and index < self.count():
             self.clicked(index, event)
             if event.button == 3 and len(self.app.screen_stack) == 1:
                 await self.app.run_action("app.menu")

@@ -1,4 +1,4 @@
-"""What statistics are drawn with: plots over time, bars, and tables to read."""
+"""What statistics are drawn with: plots over time, and bars."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from ibdissect.lint.finding import Severity
 from ibdissect.study.number_text import BLOCKS, duration, number, octets, squeeze, together
 
 from .cells import fit
-from .table_columns import GAP, MARGIN, Heading, fitting
 
 AXIS = 10
 """Cells left of a plot for its scale."""
@@ -108,32 +107,4 @@ class Bars(Drawing):
             share = f"{count / self.total:.1%}" if self.total else ""
             numbers = (f"{number(count):>9} {share:>6} ", ink("dim"))
             lines.append(Text.assemble(f" {fit(name, label)} ", numbers, (bar, ink("two" if self.two else "bar"))))
-        return Text("\n", no_wrap=True, overflow="crop").join(lines)
-
-
-class PlainTable(Drawing):
-    """Rows of cells by the keys of `columns`; `more` further rows are only counted."""
-
-    def __init__(self, title: str, columns: Sequence[Heading], rows: Sequence[dict[str, str]], *, empty: str, more: int = 0) -> None:
-        super().__init__(classes="bars")
-        self.heading, self.columns, self.rows, self.empty, self.more = title, list(columns), rows, empty, more
-
-    def render(self) -> Text:
-        ink = self.ink
-        lines = [Text(f" {self.heading}", "bold")]
-        if not self.rows:
-            lines.append(Text(f" {self.empty}", ink("dim")))
-            return Text("\n").join(lines)
-        columns = fitting(self.columns, self.size.width)
-        lines.append(Text(" " * (MARGIN - 1) + "".join(fit(h.title, h.width, h.align) + " " * GAP for h in columns), ink("dim")))
-        for row in self.rows:
-            line = Text(" " * (MARGIN - 1))
-            for head in columns:
-                cell = row.get(head.key, "")
-                line.append(fit(cell or ("·" if head.align == "right" else ""), head.width, head.align), None if cell else ink("dim"))
-                line.append(" " * GAP)
-            line.truncate(self.size.width)
-            lines.append(line)
-        if self.more:
-            lines.append(Text(f" and {self.more} more", ink("dim")))
         return Text("\n", no_wrap=True, overflow="crop").join(lines)

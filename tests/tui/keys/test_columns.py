@@ -27,7 +27,7 @@ async def test_the_next_run_shows_the_same_columns(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "screen.json").read_text())["columns"] == shown
     async with running(path) as (app, pilot):
         assert [column.key for column in app.main.packets.columns] == shown
-        assert "Response" in app.main.column_header.render().plain
+        assert "Response" in app.main.packets.head
 
 
 async def test_names_stand_for_addresses_until_the_key_is_pressed(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ async def test_columns(tmp_path: Path) -> None:
         choice.deselect("length")
         await pilot.press("enter")
         await pilot.pause()
-        assert "Len" not in app.main.column_header.render().plain
+        assert "Len" not in app.main.packets.head
         app.jump(3)
         await shows(pilot, 3)
         app.main.tree_pane.reveal(9 + 8 - 6)
@@ -83,7 +83,7 @@ async def test_columns(tmp_path: Path) -> None:
         tree.select(next(i for i, (_, line) in enumerate(tree.lines) if line.node and line.node.name.endswith("bth.psn")))
         await pilot.press("plus")
         await pilot.pause()
-        assert "psn" in app.main.column_header.render().plain and "110" in text(app, 18)
+        assert "psn" in app.main.packets.head and "110" in text(app, 18)
         await pilot.press("plus")
         assert [column.key for column in app.main.packets.columns].count("infiniband.bth.psn") == 1
 

@@ -78,4 +78,4 @@ async def test_a_filter_that_nothing_matches_says_so(tmp_path: Path) -> None:
         app.filtering.apply("frame.number == 999")
         await until(pilot, lambda: app.main.packets.count() == 0 and not app.filtering.busy)
         await pilot.pause(0.1)
-        assert "No frame matches this filter" in app.main.packets.render_line(0).text
+        assert "No frame matches this filter" in app.main.packets.render_line(1).text

@@ -41,7 +41,7 @@ def _wheel(app: TuiApp) -> object:
 
 async def test_mouse(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path, repeat=5)) as (app, pilot):
-        await pilot.click("#packets", offset=(20, 5))
+        await pilot.click("#packets", offset=(20, 6))
         await shows(pilot, 6)
         app.main.packets.post_message(_wheel(app))
         await until(pilot, lambda: app.main.packets.scroll_offset.y == 3)

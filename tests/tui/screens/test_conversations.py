@@ -17,7 +17,7 @@ async def test_conversations(tmp_path: Path) -> None:
         await pilot.press("C")
         await until(pilot, lambda: isinstance(app.screen, ConversationScreen))
         conversations = app.screen.query_one(ConversationTable)
-        first = conversations.conversations[0]
+        first = conversations.items[0]
         assert conversations.has_focus and (first.far_qp, first.near_qp, first.packets) == (0x50, 0x60, (12, 1))
         assert first.repeated == 1 and first.naks == 1 and first.known_by == "PSN"
         drawn = "".join(segment.text for segment in conversations.parts(0, 118))
@@ -44,10 +44,9 @@ async def test_tables_are_sorted_and_searched(tmp_path: Path) -> None:
         await pilot.press("C")
         await until(pilot, lambda: isinstance(app.screen, ConversationScreen))
         table = app.screen.query_one(ConversationTable)
-        before = [table.cell(row, "there")[0] for row in range(table.count())]
         place = next(i for i, head in enumerate(table.columns) if head.key == "far_qp")
         await pilot.press(*["o"] * (place + 1))
-        shown = [table.cell(row, "far_qp")[0] for row in table.order or ()]
-        assert shown == sorted(shown) and "▴" in table.title_line and len(before) > 2
+        shown = [table.cells(table.items[row])["far_qp"][0] for row in table.order]
+        assert shown == sorted(shown) and "▴" in table.head and len(shown) > 2
         await pilot.press("home", "slash", *shown[-1], "enter")
         await until(pilot, lambda: not isinstance(app.screen, Prompt) and table.cursor == table.count() - 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ibdissect.tui.screens.findings_summary import RuleTable, SummaryScreen
+from ibdissect.tui.screens.findings_summary import SummaryScreen
 from ibdissect.tui.screens.page import PageScreen
 from tests.tui import made
 from tests.tui.made import running, until
@@ -14,8 +14,8 @@ async def test_summary_screen(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
         await pilot.press("S")
         assert isinstance(app.screen, SummaryScreen)
-        table = app.screen.query_one(RuleTable)
-        place = next(i for i, group in enumerate(table.groups) if group.code == "PKY003")
+        table = app.screen.table
+        place = next(i for i, group in enumerate(table.items) if group.code == "PKY003")
         await pilot.press(*["down"] * place, "enter")
         await until(pilot, lambda: app.main.packets.rows.frames(0, 9) == [3])
         await pilot.press("S", "e")
@@ -26,8 +26,8 @@ async def test_summary_explains_and_filters(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
         await pilot.press("S")
         assert isinstance(app.screen, SummaryScreen)
-        table = app.screen.query_one(RuleTable)
-        code = table.groups[1].code
+        table = app.screen.table
+        code = table.items[1].code
         await pilot.press("down", "e")
         await until(pilot, lambda: isinstance(app.screen, PageScreen))
         assert code in app.screen.heading.plain  # type: ignore[attr-defined]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ibdissect.tui.screens.statistics import Bars, Plot, StatisticsScreen
+from ibdissect.tui.screens.statistics import Bars, KindTable, Plot, StatisticsScreen
 from tests.study.made import TOTAL
 from tests.tui import made
 from tests.tui.made import running, until
@@ -19,5 +19,10 @@ async def test_statistics(tmp_path: Path) -> None:
         drawn = "".join(bars.render().plain for bars in app.screen.query(Bars))
         assert "RC SEND Only" in drawn and "PM" in drawn and "LID 3" in drawn
         assert "▲" in app.screen.query(Plot).first().render().plain
-        await pilot.press("escape")
+        await pilot.press("tab", "o", "O")
+        kinds = app.screen.query_one(KindTable)
+        assert kinds.has_focus and "Request" in kinds.head and kinds.sorted_by == -1
+        await pilot.press("enter")
+        await until(pilot, lambda: app.filtering.text)
+        assert "infiniband.mad.attributeid ==" in app.filtering.text and 0 < len(app.main.packets.rows) < TOTAL
         assert app.main.packets.has_focus

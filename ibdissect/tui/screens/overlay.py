@@ -1,0 +1,33 @@
+"""What do the screens that open over the main one share? A title, what they show, and a line of keys; Escape leaves them."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.screen import Screen
+from textual.widgets import Static
+
+T = TypeVar("T")
+
+
+class Overlay(Screen[T | None]):
+    """Returns what was chosen, None when it was left. The first part that takes keys has the focus."""
+
+    BINDINGS = [Binding("escape,q", "dismiss(None)", "back")]
+    keys = ""
+    """Keys and what they do, but Escape."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__()
+        self.heading = title
+
+    def content(self) -> ComposeResult:
+        """What stands between title and keys."""
+        raise NotImplementedError
+
+    def compose(self) -> ComposeResult:
+        yield Static(f" {self.heading}", classes="screen-title", markup=False)
+        yield from self.content()
+        yield Static(f" {self.keys} · Esc back", classes="screen-keys", markup=False)

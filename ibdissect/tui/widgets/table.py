@@ -1,0 +1,138 @@
+"""How is a table drawn, walked and sorted? A list with titles above it, whose columns follow the width of the screen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Generic, TypeVar
+
+from rich.segment import Segment
+from textual.binding import Binding, BindingType
+
+from .cells import cut, fit
+from .line_list import LineList
+
+T = TypeVar("T")
+Cell = tuple[str, str]
+"""Text, and the name of its ink (empty: plain)."""
+MARGIN = 2
+"""Cells in front of the first column."""
+NARROW = 12
+"""Cells that the widest column keeps."""
+GAP = 2
+"""Cells between two columns."""
+UNITS = {"": 1.0, "B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "ns": 1.0, "µs": 1e3, "ms": 1e6, "s": 1e9, "min": 6e10,
+         "h": 3.6e12}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A column of a table."""
+
+    key: str
+    title: str
+    width: int
+    align: str = "right"
+    rank: int = 0
+    """Columns with a higher rank go first when there is no room; 0 stays."""
+
+
+class Table(LineList, Generic[T]):
+    """Items as rows. A subclass says which columns there are, what an item has in them, and what in the room behind them."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("o", "sort(1)", "sort"), Binding("O", "sort(-1)", "sort")]
+    headed = True
+    columns: Sequence[Heading] = ()
+    behind = ""
+    """Title of what stands behind the columns."""
+    least_behind = 0
+    """Cells it has at least, while columns can be left out."""
+
+    def __init__(self, items: Sequence[T], *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.items = items
+        """In the order they came in."""
+        self.order: Sequence[int] = range(len(items))
+        """Which item each line shows."""
+        self.sorted_by = -1
+        """Place of the column that lines are sorted by; -1: none."""
+
+    def cells(self, item: T) -> dict[str, Cell]:
+        """What an item has in each column."""
+        raise NotImplementedError
+
+    def rest(self, item: T, room: int) -> Cell:
+        """What stands behind the columns."""
+        return "", ""
+
+    @property
+    def chosen(self) -> T | None:
+        """The item at the cursor."""
+        return self.items[self.order[self.cursor]] if self.cursor < len(self.order) else None
+
+    def count(self) -> int:
+        return len(self.items)
+
+    def on_mount(self) -> None:
+        self.renew()
+
+    def action_sort(self, step: int) -> None:
+        """Sort by the next or previous column, the highest number first; after the last column, in the order they came in."""
+        at = self.order[self.cursor] if self.items else 0
+        self.sorted_by = (self.sorted_by + 1 + step) % (len(self.columns) + 1) - 1
+        self.order = range(len(self.items))
+        if self.sorted_by >= 0:
+            head = self.columns[self.sorted_by]
+            values = [sort_value(self.cells(item)[head.key][0]) for item in self.items]
+            self.order = sorted(self.order, key=values.__getitem__, reverse=head.align == "right")
+        self.redraw()
+        if self.items:
+            self.select(self.order.index(at), tell=False, center=True)
+
+    @property
+    def head(self) -> str:
+        columns = self._fitting(self.line_width)
+        cells = ("".join(fit(head.title, head.width, head.align) + " " * GAP for head in columns))
+        return " " * MARGIN + cells + self.behind
+
+    def parts(self, index: int, width: int) -> list[Segment]:
+        item, columns = self.items[self.order[index]], self._fitting(width)
+        cells = self.cells(item)
+        segments = [Segment(" " * MARGIN)]
+        for head in columns:
+            text, ink = cells[head.key]
+            segments += [Segment(fit(text, head.width, head.align), self.ink(ink) if ink else None), Segment(" " * GAP)]
+        room = max(width - MARGIN - sum(head.width + GAP for head in columns) - 1, 0)
+        text, ink = self.rest(item, room)
+        return [*segments, Segment(cut(text, room), self.ink(ink) if ink else None)]
+
+    def _fitting(self, width: int) -> list[Heading]:
+        """The columns that fit; the one that lines are sorted by stays, and its title has a mark."""
+        columns = list(self.columns)
+        if self.sorted_by >= 0:
+            head = columns[self.sorted_by]
+            sign = "▾" if head.align == "right" else "▴"
+            columns[self.sorted_by] = replace(head, title=f"{head.title[: head.width - 1]}{sign}", rank=0)
+        return fitting(columns, width, self.least_behind)
+
+
+def fitting(columns: Sequence[Heading], width: int, rest: int = 0) -> list[Heading]:
+    """The columns that fit, in order, with `rest` cells left behind them; at last the widest one is narrowed."""
+    shown = list(columns)
+    while (over := MARGIN + sum(head.width + GAP for head in shown) + rest - width) > 0:
+        least = max(shown, key=lambda head: head.rank)
+        if not least.rank:
+            widest = max(range(len(shown)), key=lambda i: shown[i].width)
+            shown[widest] = replace(shown[widest], width=max(shown[widest].width - over, min(NARROW, shown[widest].width)))
+            break
+        shown.remove(least)
+    return shown
+
+
+def sort_value(text: str) -> tuple[float, str]:
+    """What the text of a cell is sorted by: its number in one unit, else the text with its numbers in order (LID 9 before LID 10)."""
+    found = re.fullmatch(r"(\d[\d,]*(?:\.\d+)?)(?: (\w+)(?: \d+ s)?)?", text)
+    if found is None or (found[2] or "") not in UNITS:
+        return -1.0, re.sub(r"0x[0-9a-f]+|\d+", lambda part: part[0] if part[0][:2] == "0x" else part[0].zfill(20), text)
+    return float(found[1].replace(",", "")) * UNITS[found[2] or ""], ""

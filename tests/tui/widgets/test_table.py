@@ -1,0 +1,48 @@
+"""Are tables sorted by what each column says, with the chosen row under the cursor?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ibdissect.tui.screens.findings_summary import SummaryScreen
+from ibdissect.tui.widgets.table import sort_value
+from tests.tui import made
+from tests.tui.made import running, until
+
+
+async def test_rules_are_sorted_by_each_column(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        await until(pilot, lambda: app.study.finished)
+        await pilot.press("S")
+        assert isinstance(app.screen, SummaryScreen)
+        table = app.screen.table
+        code = table.items[0].code
+        for head in table.columns:
+            await pilot.press("o")
+            shown = ["".join(part.text for part in table.parts(row, 200)) for row in range(table.count())]
+            assert table.columns[table.sorted_by] is head and len(set(shown)) == len(table.items) > 2
+            assert table.chosen is not None and table.chosen.code == code, "the cursor stays on its rule"
+        numbers = [table.items[row].first.frame for row in table.order]
+        assert numbers == sorted(numbers, reverse=True) and "▾" in table.head
+        await pilot.press("o")
+        assert table.order == range(len(table.items)) and table.chosen is table.items[0]
+        await pilot.press("O", "home", "enter")
+        await until(pilot, lambda: app.filtering.text.startswith("ibdissect.code"))
+        assert app.filtering.text == f'ibdissect.code == "{max(table.items, key=lambda group: group.first.frame).code}"'
+
+
+@pytest.mark.parametrize(
+    "ascending",
+    [
+        ["0", "9", "10", "1,234"], ["999 B", "1.2 kB", "3 MB"], ["800 ns", "1.5 µs", "2 ms", "1 s", "2 min 3 s"],
+        ["LID 9", "LID 10", "leaf2", "leaf10"], ["0x00000f", "0x000010", "0x0000a0"], ["192.168.7.9", "192.168.77.1"],
+    ],
+)  # fmt: skip
+def test_sort_value(ascending: list[str]) -> None:
+    assert sorted(ascending[::-1], key=sort_value) == ascending
+
+
+def test_text_that_looks_like_a_number_is_text() -> None:
+    assert all(sort_value(text)[0] == -1 for text in ("...", ",", "1.2.3", "fe80::1", "", "·"))
