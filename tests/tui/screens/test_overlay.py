@@ -1,0 +1,23 @@
+"""Do screens over the main one open with the focus in their first part, say how they are left, and leave?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ibdissect.tui.screens.overlay import Overlay
+from tests.tui import drawn, made
+from tests.tui.made import running, until
+
+
+@pytest.mark.parametrize("leave", ["escape", "q", "again"])
+async def test_screens_open_and_leave(tmp_path: Path, leave: str) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        for key in "sCSbT":
+            await pilot.press(key)
+            await until(pilot, lambda: isinstance(app.screen, Overlay))
+            await pilot.pause()
+            assert app.focused is not None and app.focused.can_focus and "· Esc back" in drawn.text(app), key
+            await pilot.press(key if leave == "again" else leave)
+            assert app.screen is app.main and app.main.packets.has_focus, key
