@@ -7,24 +7,21 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from ibdissect.capture.scattered import u16, u24
+from ibdissect.flow.message_table import MessageTable
 from ibdissect.flow.reassembly import Reassembled
 from ibdissect.flow.rmpp import Message
+from ibdissect.flow.stream_packets import IS_RESPONSE
 from ibdissect.flow.transfers import Transfers, messages
-from ibdissect.table.addresses import End, ends_at, ends_of
+from ibdissect.table.addresses import ends_at
 from ibdissect.table.connection_events import Connection
-from ibdissect.table.locate import Int
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.numbers import CM_CLASS, DIRECTED, LID_ROUTED, SM_INFO
-from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.transport import DETH
 
 from .capture_model import CaptureModel
-from .conversations import STREAMS, Conversation, addressed, conversation_filter
+from .conversations import Conversation, addressed, conversation_filter
 
-RESPONSES = np.array([code in OPCODES and not OPCODES[code].request for code in range(256)])
-PSN_HALF = 1 << 23
-LOOK = 1 << 15
-"""Frames looked through for the packet that acknowledges another."""
+NEAR = 1 << 12
+"""Packets of its message, before and behind it, among which the one that goes with a packet is looked for."""
 REACH = 1 << 19
 """Frames before and behind a segment in which its transfer is looked for."""
 STEP = 16384
@@ -81,15 +78,16 @@ def _frames(one: Connection) -> list[int]:
     return [f for f in (one.req_frame, one.mra_frame, one.rep_frame, one.rtu_frame, one.rej_frame, one.dreq_frame, one.drep_frame) if f]
 
 
-def counterpart(model: CaptureModel, frame: int, conversations: Iterable[Conversation], connections: Iterable[Connection]) -> int | None:
+def counterpart(model: CaptureModel, frame: int) -> int | None:
     """The answer to a request, or the request of an answer; None when there is none, or none that is known."""
     found = model.answers.request_of(frame) or model.answers.response_of(frame)
     if found:
         return found
-    table = model.table([frame])
-    if int(table.located.at("mad")[0]) >= 0:
-        return next((other for one in connections if (other := _message(one, frame))), None)
-    return _acknowledged(model, table, frame, conversations) if int(table.located.at("bth")[0]) >= 0 else None
+    messages = model.answers.messages
+    assert messages is not None
+    if int(model.table([frame]).located.at("mad")[0]) >= 0:
+        return next((other for one in messages.connections.all.copy() if (other := _message(one, frame))), None)
+    return _acknowledged(model, messages, frame)
 
 
 def _message(one: Connection, frame: int) -> int:
@@ -100,42 +98,21 @@ def _message(one: Connection, frame: int) -> int:
     return pairs.get(frame, 0)
 
 
-def _acknowledged(model: CaptureModel, table: ChunkTable, frame: int, conversations: Iterable[Conversation]) -> int | None:
-    """For a request of RC or XRC the first packet that acknowledges its PSN or refuses it, for a response the request of its PSN."""
-    source, destination = ends_at(table, 0)
-    bth = table.located.at("bth")[:1]
-    qp, psn = int(u24(table.chunk.data, bth + 5)[0]), int(u24(table.chunk.data, bth + 9)[0])
-    one = next((one for one in conversations if one.holds(source, destination, qp)), None)
-    if one is None or one.service not in STREAMS or one.near_qp < 0:
+def _acknowledged(model: CaptureModel, messages: MessageTable, frame: int) -> int | None:
+    """For a request of RC or XRC the first packet that acknowledges or refuses it, for a response the request of its PSN."""
+    at = messages.message_of(frame)
+    if at is None:
         return None
-    other = one.near_qp if qp == one.far_qp and source == one.near else one.far_qp
-    is_response = bool(RESPONSES[table.located.opcode[0]])
-    last = model.index.frames
-    starts = range(frame - 1, max(frame - LOOK, 0), -STEP) if is_response else range(frame + 1, min(frame + LOOK, last) + 1, STEP)
-    for at in starts:
-        frames = range(max(at - STEP + 1, 1), at + 1) if is_response else range(at, min(at + STEP, last + 1))
-        found = model.table(frames)
-        rows = _of_flow(found, (destination, source), other, not is_response)
-        ahead = (u24(found.chunk.data, found.located.at("bth")[rows] + 9) - psn) % (2 * PSN_HALF)
-        if is_response:
-            good = np.flatnonzero((-ahead) % (2 * PSN_HALF) < PSN_HALF)
-            if len(good):
-                back = (-ahead[good]) % (2 * PSN_HALF)
-                return frames[0] + int(rows[good[np.flatnonzero(back == back.min())[-1]]])
-        else:
-            good = np.flatnonzero(ahead < PSN_HALF)
-            if len(good):
-                return frames[0] + int(rows[good[0]])
-    return None
-
-
-def _of_flow(table: ChunkTable, ends: tuple[End, End], qp: int, responses: bool) -> Int:
-    """Rows that go from one end to a queue pair at the other, requests or responses."""
-    bth = table.located.at("bth")
-    rows = np.flatnonzero((bth >= 0) & (table.located.at("mad") < 0) & (RESPONSES[table.located.opcode] == responses))
-    rows = rows[u24(table.chunk.data, bth[rows] + 5) == qp]
-    found: Int = rows[[both == ends for both in ends_of(table, rows)]]
-    return found
+    frames, places = messages.packets_of(at)
+    here = int(np.searchsorted(frames, frame))
+    near = slice(max(here - NEAR, 0), here + NEAR)
+    place, frames, places = places[here], frames[near], places[near]
+    responses = IS_RESPONSE[model.table(frames.tolist()).located.opcode]
+    if responses[frames == frame][0]:
+        asked = np.flatnonzero(~responses & (frames < frame) & (places <= place))
+        return int(frames[asked[places[asked] == places[asked].max()][-1]]) if len(asked) else None
+    answers = frames[responses & (frames > frame) & (places >= place)]
+    return int(answers[0] if len(answers) else messages.columns().ack_frame[at]) or None
 
 
 def find_transfer(model: CaptureModel, frame: int, wanted: Callable[[], bool]) -> Reassembled | None:

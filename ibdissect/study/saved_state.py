@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import tempfile
 from pathlib import Path
 
+from ibdissect.errors import CaptureError
 from ibdissect.wire.text import printable
 
 MAX_SIZE = 1 << 18
@@ -40,16 +39,12 @@ def replace_text(path: Path | None, text: str) -> None:
     """Write a file as a whole or not at all; what cannot be remembered is no reason to stop anybody."""
     if path is None:
         return
-    with contextlib.suppress(OSError):
+    from ibdissect.export.files import replacing  # not needed for the first rows
+
+    with contextlib.suppress(OSError, CaptureError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.replace(name, path)
-        except OSError:
-            Path(name).unlink(missing_ok=True)
-            raise
+        with replacing(str(path)) as file:
+            file.write(text.encode())
 
 
 class SavedColumns:

@@ -2,69 +2,62 @@
 
 from __future__ import annotations
 
-import csv
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import IO
 
-from ibdissect.errors import CaptureError
+from ibdissect.errors import CaptureError, ConfigError
 
-from .capture_model import CaptureModel
+from .capture_model import CaptureModel, Line
 
 TABLES = (".csv", ".txt")
-TITLES = ("No.", "Time", "Source", "Destination", "Protocol", "P_Key", "Length", "Info")
+TITLES = ["No.", "Time", "Source", "Destination", "Protocol", "P_Key", "Length", "Info"]
+TEXTS = [title not in ("No.", "Time", "P_Key", "Length") for title in TITLES]
 STEP = 4096
 """Frames written between two looks at whether to stop."""
 
 
 def write(model: CaptureModel, frames: Callable[[int, int], list[int]], total: int, path: str) -> tuple[int, str | None]:
     """Write frames to a new file, under another name until it is whole: how many there are, and why it failed if it did."""
-    from ibdissect.capture.writing import CaptureWriter  # not needed for the first rows
+    from ibdissect.export.files import replacing  # not needed for the first rows
 
-    part = f"{path}.part"
-    written = 0
+    pieces = (frames(low, min(low + STEP, total)) for low in range(0, total, STEP) if not model.stopped)
     try:
-        if path.endswith(TABLES):
-            written = _table(model, frames, total, part, text=path.endswith(".txt"))
-            os.replace(part, path)
-            return written, None
-        container = "pcapng" if path.endswith(".pcapng") else "pcap"
-        with CaptureWriter(part, container=container) as writer:
-            for low in range(0, total, STEP):
-                if model.stopped:
-                    break
-                numbers = frames(low, min(low + STEP, total))
-                chunk = model.index.chunk(numbers)
-                for row, number in enumerate(numbers):
-                    writer.add(chunk, row, model.reader.comments.get(number, ()))
-                written = writer.frames
-        os.replace(part, path)
-    except (CaptureError, OSError) as error:
-        Path(part).unlink(missing_ok=True)
-        return written, str(error)
-    return written, None
+        with replacing(path) as file:
+            return (_table if path.endswith(TABLES) else _capture)(model, pieces, file, path), None
+    except (CaptureError, ConfigError) as error:
+        return 0, str(error)
 
 
-def _table(model: CaptureModel, frames: Callable[[int, int], list[int]], total: int, path: str, *, text: bool) -> int:
+def _capture(model: CaptureModel, pieces: Iterator[list[int]], file: IO[bytes], path: str) -> int:
+    from ibdissect.capture.writing import CaptureWriter
+
+    with CaptureWriter(file, container="pcapng" if path.endswith(".pcapng") else "pcap") as writer:
+        for numbers in pieces:
+            chunk = model.index.chunk(numbers)
+            for row, number in enumerate(numbers):
+                writer.add(chunk, row, model.reader.comments.get(number, ()))
+        return writer.frames
+
+
+def _table(model: CaptureModel, pieces: Iterator[list[int]], file: IO[bytes], path: str) -> int:
     """Write the lines of the list, as CSV with titles or as text; keys are masked as on the screen."""
+    from ibdissect.export import csv
+
+    blocks = ([list(column) for column in zip(*(_cells(model, one) for one in model.lines(piece)), strict=True)] for piece in pieces)
+    if path.endswith(".csv"):
+        return csv.write(TITLES, TEXTS, blocks, file)
     written = 0
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        rows = csv.writer(file)
-        if not text:
-            rows.writerow(TITLES)
-        for low in range(0, total, STEP):
-            if model.stopped:
-                break
-            for one in model.lines(frames(low, min(low + STEP, total))):
-                seconds = f"{(one.time_ns - model.first_ns) / 1e9:.6f}"
-                cells = (one.frame, seconds, one.source, one.destination, one.protocol,
-                         f"0x{one.p_key:04x}" if one.p_key is not None else "", one.length, one.info)  # fmt: skip
-                if text:
-                    file.write("{:>8} {:>14} {:<24} {:<24} {:<8} {:<6} {:>6} {}\n".format(*cells))
-                else:
-                    rows.writerow(f"'{cell}" if str(cell).startswith(("=", "+", "@")) else cell for cell in cells)
-                written += 1
+    for block in blocks:
+        lines = ["{:>8} {:>14} {:<24} {:<24} {:<8} {:<6} {:>6} {}\n".format(*row) for row in zip(*block, strict=True)]
+        file.write("".join(lines).encode("utf-8", "backslashreplace"))
+        written += len(lines)
     return written
+
+
+def _cells(model: CaptureModel, one: Line) -> tuple[str, ...]:
+    seconds, p_key = f"{(one.time_ns - model.first_ns) / 1e9:.6f}", f"0x{one.p_key:04x}" if one.p_key is not None else ""
+    return str(one.frame), seconds, one.source, one.destination, one.protocol, p_key, str(one.length), one.info
 
 
 def unwritable(path: str, source: str, *, frames: bool = True) -> str | None:

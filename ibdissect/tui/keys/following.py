@@ -50,19 +50,15 @@ class Following:
 
     def counterpart(self) -> None:
         """Go to the answer or the request of the selected frame."""
-        if self.app.main.packets.frame:
-            self.app.with_snapshot(self._find_counterpart)
-
-    def _find_counterpart(self, shot: Snapshot) -> None:
-        app = self.app
-        frame, connections = app.main.packets.frame, app.study.connections.all.copy()
+        app, frame = self.app, self.app.main.packets.frame
 
         def work(wanted: Callable[[], bool]) -> None:
-            other = counterpart(app.model, frame, shot.conversations, connections)
+            other = counterpart(app.model, frame)
             if wanted():
                 app.call_later(self._counterpart_found, frame, other)
 
-        app.searching.work.run(work, "counterpart")
+        if frame:
+            app.searching.work.run(work, "counterpart")
 
     def _counterpart_found(self, frame: int, other: int | None) -> None:
         if other is not None:
