@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from ibdissect.wire.text import counted
+
 SHOWN = 5
 """Findings per rule that a failure shows; it also gives their total number."""
 
@@ -112,7 +114,7 @@ def assert_clean(
     count = sum(report.by_rule.values())
     codes = ", ".join(report.by_rule)
     least = next(name for name, value in RANKS.items() if value == rank)
-    head = f"{path}: {count} finding{'s' * (count != 1)} at or above {least} ({codes})"
+    head = f"{path}: {counted(count, 'finding')} at or above {least} ({codes})"
     raise NotClean(f"{head}\n{capture_text(report)}Explain a rule: ibdissect rules {bad[0].code}")
 
 
@@ -130,11 +132,9 @@ def _prepared(
     from ibdissect.cli.common import Common
     from ibdissect.cli.lint import RANKS
     from ibdissect.errors import ConfigError
-    from ibdissect.lint.rule_selection import split_codes
 
     common = Common(config=os.fspath(config) if config is not None else None, plugins=tuple(plugins))
-    chosen, left = (split_codes([codes] if isinstance(codes, str) else codes) for codes in (select, ignore))
-    options = check_options(common, selected=chosen, ignored=left, max_findings=SHOWN)
+    options = check_options(common, selected=select, ignored=ignore, max_findings=SHOWN)
     fail_on = fail_on or common.settings.fail_on or "error"
     if fail_on not in RANKS:
         raise ConfigError("assert_clean", "fail_on", f"{fail_on!r} is none of {', '.join(RANKS)}")

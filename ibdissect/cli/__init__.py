@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, TextIO
 
 import click
@@ -48,12 +47,11 @@ class Commands(click.Group):
     """The commands; a file name in place of a command opens the file in the terminal UI."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Commands whose module exists, in typical order of use."""
-        return [name for name in COMMANDS if find_spec(f"{__name__}.{name}") is not None]
+        """All commands, in typical order of use."""
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Import the command."""
-        if name not in COMMANDS or find_spec(f"{__name__}.{name}") is None:
+        if name not in COMMANDS:
             return None
         command: click.Command = import_module(f"{__name__}.{name}").command
         if COMPLETE in os.environ:
@@ -71,23 +69,20 @@ class Commands(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """An existing file or `-` as first word means `tui`; other unknown words are errors that suggest the nearest command."""
         name = args[0]
-        known = self.list_commands(ctx)
-        if name in known or ctx.resilient_parsing:  # completion only looks commands up
+        if name in COMMANDS or ctx.resilient_parsing:  # completion only looks commands up
             return super().resolve_command(ctx, args)
         if name == "-" or "://" in name or os.path.exists(name):
-            if "tui" not in known:
-                ctx.fail(f"the terminal UI is not installed; print the frames with: ibdissect show {name}")
             return "tui", self.get_command(ctx, "tui"), args
         import difflib
 
-        near = [one for one in known if name and one.startswith(name)] or difflib.get_close_matches(name, known, 1, 0.5)
-        hint = f", did you mean `{near[0]}`?" if near else f" (and no such file); commands: {', '.join(known)}"
+        near = [one for one in COMMANDS if name and one.startswith(name)] or difflib.get_close_matches(name, COMMANDS, 1, 0.5)
+        hint = f", did you mean `{near[0]}`?" if near else f" (and no such file); commands: {', '.join(COMMANDS)}"
         ctx.fail(f"no such command `{name}`{hint}")
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the help's list of commands without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name]) for name in self.list_commands(ctx)])
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})

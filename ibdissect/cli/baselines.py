@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from ibdissect.errors import ConfigError
 from ibdissect.lint.baseline import MOST, Baseline, Compared, Comparison, Entry, baseline_text, entries_of, parse_baseline
 from ibdissect.lint.result import CaptureReport
+from ibdissect.report import first_of_each
 from ibdissect.session.check import Options
+from ibdissect.wire.text import counted
 
 MOST_TEXT = 64 << 20
 """Most characters in a baseline file."""
@@ -38,13 +38,7 @@ class Known:
         if self.comparison is not None:
             self.comparison.apply(report, {rule.code for rule in self.options.rules_for(report.path)})
         if self.shown is not None:
-            told = Counter[str]()
-            kept = []
-            for finding in report.findings:
-                told[finding.code] += 1
-                if told[finding.code] <= self.shown:
-                    kept.append(finding)
-            report.findings = kept
+            report.findings = first_of_each(report.findings, self.shown)
 
     def finish(self) -> Compared | None:
         """Write the new baseline, if requested (CaptureError on failure); return the comparison's result, or None without one."""
@@ -58,7 +52,6 @@ class Known:
         return self.compared
 
     def lines(self) -> list[str]:
-        """The lines to print about the baselines."""
         lines = []
         if self.compared is not None:
             fixed = sum(entry.count for entry in self.compared.fixed)
@@ -73,7 +66,7 @@ class Known:
                 lines.append("  --write-baseline takes what is fixed out of it")
         if self.written is not None:
             count = sum(entry.count for entry in self.entries)
-            lines.append(f"baseline {self.written.path}: {count} finding{'s' * (count != 1)} written")
+            lines.append(f"baseline {self.written.path}: {counted(count, 'finding')} written")
         return lines
 
 

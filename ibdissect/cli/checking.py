@@ -5,21 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import click
+
 from ibdissect.errors import ConfigError
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import Rule
-from ibdissect.lint.rule_selection import matches, nearest_rule, select
+from ibdissect.lint.rule_selection import matches, nearest_rule, select, split_codes
 from ibdissect.session.check import Declared, Options
 
 from .common import Common
 from .config import Config
 
+select_option = click.option(
+    "--select", "selected", multiple=True, metavar="CODES", help="Only these rules: codes, prefixes or names, comma-separated."
+)
+ignore_option = click.option("--ignore", "ignored", multiple=True, metavar="CODES", help="Not these rules.")
+no_crc_option = click.option("--no-crc", is_flag=True, help="Do not check ICRC and VCRC.")
+
 
 def check_options(
     common: Common,
     *,
-    selected: Iterable[str] = (),
-    ignored: Iterable[str] = (),
+    selected: str | Iterable[str] = (),
+    ignored: str | Iterable[str] = (),
     crc: bool = True,
     max_findings: int | None = 100,
     timing: bool = False,
@@ -39,9 +47,9 @@ def check_options(
     everything = [*load(), *others]
     _known(config, everything)
     mine = [rule for rule in everything if issubclass(rule, PointRule) == points]
-    chosen = list(selected)
+    chosen = split_codes(selected)
     of_file = [code for code in config.select if any(matches(rule, code) for rule in mine)]
-    found = select(everything, chosen or of_file, [*ignored, *config.ignore], crc=crc)
+    found = select(everything, chosen or of_file, [*split_codes(ignored), *config.ignore], crc=crc)
     rules = [rule for rule in found if rule in mine]
     if chosen and not rules and (points or found):
         reason = "leaves no rule of the family PTS" if points else "needs several captures"

@@ -15,7 +15,7 @@ import click
 from msgspec import Struct as Record
 
 from ibdissect.errors import ConfigError
-from ibdissect.wire.text import printable, visible_json
+from ibdissect.wire.text import Paint, printable, visible_json
 
 from .config import Config, read_config
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from .frame_selection import Limits
 
 F = TypeVar("F", bound=Callable[..., Any])
-Paint = Callable[[str, str], str]
 
 OPTIONS = {"filter": "-Y", "name_ports": "--names"}
 """Options that are not called like their fields in `Common`."""

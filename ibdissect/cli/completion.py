@@ -20,7 +20,6 @@ def teach(command: click.Command) -> click.Command:
 
 
 def files(_context: click.Context, _parameter: click.Parameter | None, incomplete: str) -> list[CompletionItem]:
-    """Leave file names to the shell."""
     return [CompletionItem(incomplete, type="file")]
 
 

@@ -41,8 +41,8 @@ def command(before: str, after: str, format_: str, fail_on: str, on_screen: bool
         raise ConfigError("--names", before, "is of no use here: ports have the names that each side gives them")
     kinds = (*KINDS, *contents.KINDS)
     chosen = {"any": kinds, "never": ()}
-    counted = chosen[fail_on] if fail_on in chosen else tuple(filter(None, fail_on.split(",")))
-    unknown = [kind for kind in counted if kind not in kinds]
+    failing = chosen[fail_on] if fail_on in chosen else tuple(filter(None, fail_on.split(",")))
+    unknown = [kind for kind in failing if kind not in kinds]
     if unknown:
         raise ConfigError("--fail-on", unknown[0], "is no kind of change", hint=f"any, never, or some of {', '.join(kinds)}")
     if on_screen and not sys.stdout.isatty():
@@ -63,7 +63,7 @@ def command(before: str, after: str, format_: str, fail_on: str, on_screen: bool
         found |= contents.changes(*(contents.contents_of(capture, options, subnet) for subnet, capture in sides))
     lines = [*texts(found), *contents.texts(found, None if on_screen else contents.SHOWN)]
     total = sum(map(len, found.values()))
-    title = f"{total or 'No'} change{'s' * (total != 1)} from {printable(before)} to {printable(after)}"
+    title = f"{counted(total, 'change') if total else 'No changes'} from {printable(before)} to {printable(after)}"
     if on_screen:
         from ibdissect.tui.changes import ChangesApp
 
@@ -76,7 +76,7 @@ def command(before: str, after: str, format_: str, fail_on: str, on_screen: bool
         for line in lines:
             click.echo(paint(printable(line), STYLES[line[0]]))
         click.echo(title)
-    return int(any(found.get(kind) for kind in counted))
+    return int(any(found.get(kind) for kind in failing))
 
 
 def _side(argument: str, common: Common) -> tuple[Subnet, str]:

@@ -29,10 +29,11 @@ from ibdissect.cli.output import (
     source_of,
     to_option,
 )
-from ibdissect.errors import ConfigError
+from ibdissect.errors import CaptureError, ConfigError
 from ibdissect.session.check import Stop
 from ibdissect.session.reading import Progress
 from ibdissect.session.spread import Stopped
+from ibdissect.wire.text import counted
 
 TABLE_ENDINGS = (".parquet", ".arrow", ".feather", ".csv", ".jsonl", ".ndjson")
 FORMATS = ("parquet", "arrow", "csv", "jsonl", "pcap", "pcapng")
@@ -101,7 +102,7 @@ def command(
             report = findings_of(opened, common, shown, max_findings)
             with _written(target, capture) as file:
                 count = tables.write(batches(report.findings), SCHEMA, file, ending)
-            common.tell(f"{count} finding{'s' * (count != 1)} written to {written}")
+            common.tell(f"{counted(count, 'finding')} written to {written}")
             return 0
         if messages:
             from ibdissect.export import messages as message_table
@@ -109,7 +110,7 @@ def command(
 
             with _written(target, capture) as file:
                 count = tables.write(message_table.batches(opened, shown), message_table.SCHEMA, file, ending)
-            common.tell(f"{count} message{'s' * (count != 1)} written to {written}")
+            common.tell(f"{counted(count, 'message')} written to {written}")
             return 0
         from ibdissect.export.frames import selected
         from ibdissect.session.columns import DEFAULT

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,13 +15,12 @@ from ibdissect.cli.common import Common, common_options, progress_bar, say, writ
 from ibdissect.cli.output import opened_capture, set_option, source_of
 from ibdissect.errors import ConfigError
 from ibdissect.lint.set_members import members_object, named
-from ibdissect.wire.text import printable
+from ibdissect.wire.text import Paint, counted, printable
 
 if TYPE_CHECKING:
     from ibdissect.fabric.changes import Story
     from ibdissect.fabric.model import Subnet
 
-Paint = Callable[[str, str], str]
 
 
 @click.command(short_help="The subnet as learnt from a capture.")
@@ -115,11 +114,11 @@ def _events(story: Story) -> list[dict[str, Any]]:
 def lines(result: dict[str, Any], paint: Paint, *, quiet: bool = False) -> Iterator[str]:
     """The subnet as text; `quiet` omits ports."""
     counts = result["counts"]
-    unknown = f", {_count(counts['unknown_nodes'], 'node')} without NodeInfo" if counts["unknown_nodes"] else ""
-    routers = f", {_count(counts['routers'], 'router')}" if counts["routers"] else ""
+    unknown = f", {counted(counts['unknown_nodes'], 'node')} without NodeInfo" if counts["unknown_nodes"] else ""
+    routers = f", {counted(counts['routers'], 'router')}" if counts["routers"] else ""
     yield (
-        f"{_count(counts['switches'], 'switch')}, {_count(counts['channel_adapters'], 'channel adapter')}{routers}{unknown}, "
-        f"{_count(counts['links'], 'link')}, {_count(counts['lids'], 'LID')}"
+        f"{counted(counts['switches'], 'switch')}, {counted(counts['channel_adapters'], 'channel adapter')}{routers}{unknown}, "
+        f"{counted(counts['links'], 'link')}, {counted(counts['lids'], 'LID')}"
         + (f", as of frame {result['frame']}" if result["capture"] is not None else ", according to files")
     )
     if result["sms"]:
@@ -137,14 +136,14 @@ def lines(result: dict[str, Any], paint: Paint, *, quiet: bool = False) -> Itera
         yield from ("", paint("Partitions", "path"))
         for partition in result["partitions"]:
             full = sum(member["full"] for member in partition["members"])
-            limited = _count(len(partition["members"]) - full, "limited member")
+            limited = counted(len(partition["members"]) - full, "limited member")
             yield f"  0x{partition['partition']:04x}  {full} full, {limited}"
     if result["groups"]:
         yield from ("", paint("Multicast groups", "path"))
         for group in result["groups"]:
             yield (
                 f"  {group['mgid']}  LID 0x{group['mlid']:04x}  P_Key 0x{group['p_key']:04x}  Q_Key {group['q_key']['text']}  "
-                f"{_count(len(group['members']), 'member')}  {_frame(group, paint)}"
+                f"{counted(len(group['members']), 'member')}  {_frame(group, paint)}"
             )
             if not quiet:
                 for member in group["members"]:
@@ -162,15 +161,10 @@ def lines(result: dict[str, Any], paint: Paint, *, quiet: bool = False) -> Itera
             yield f"  {event['text']}{answer}  {_frame(event, paint)}"
 
 
-def _count(number: int, noun: str) -> str:
-    """`1 switch`, `2 switches`."""
-    return f"{number} {noun}" + ("" if number == 1 else "es" if noun.endswith("ch") else "s")
-
-
 def _node(node: dict[str, Any], paint: Paint, quiet: bool) -> Iterator[str]:
     name = f'  "{node["name"]}"' if node["name"] else ""
     switch = node.get("switch")
-    ports = _count(node["num_ports"], "port")
+    ports = counted(node["num_ports"], "port")
     tables = f"  linear table {switch['linear_fdb_cap']}, top {switch['linear_fdb_top']}" if switch else ""
     yield f"  {node['kind']} {node['guid'] or '(no NodeInfo)'}{name}  {ports}{tables}  {_frame(node, paint)}"
     if quiet:
@@ -180,9 +174,9 @@ def _node(node: dict[str, Any], paint: Paint, quiet: bool) -> Iterator[str]:
     forwarding = node.get("forwarding")
     if forwarding is not None:
         for entry in forwarding["linear"]:
-            yield f"    forwards {_count(entry['count'], 'LID')} by port {entry['port']}: {entry['lids']}"
+            yield f"    forwards {counted(entry['count'], 'LID')} by port {entry['port']}: {entry['lids']}"
         if forwarding["random"]:
-            yield f"    random forwarding table: {_count(len(forwarding['random']), 'block')}"
+            yield f"    random forwarding table: {counted(len(forwarding['random']), 'block')}"
         for entry in forwarding["multicast"]:
             yield f"    forwards 0x{entry['lid']:04x} by ports {','.join(map(str, entry['ports']))}"
 

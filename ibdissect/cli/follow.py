@@ -9,6 +9,7 @@ import click
 from ibdissect.cli.common import Common, common_options
 from ibdissect.cli.output import opened_capture
 from ibdissect.errors import ConfigError
+from ibdissect.wire.text import counted
 
 
 @click.command(short_help="Print the payload of a queue pair's messages, both ways.")
@@ -32,7 +33,7 @@ def command(capture: str, frame: int, form: str, only: bool, common: Common) -> 
         if found is None:
             raise ConfigError("FRAME", str(frame), "belongs to no RDMA message", hint="show -Y ibdissect.message.bytes lists some")
         paint = common.paint(sys.stdout)
-        many = f"{len(found)} message{'s' * (len(found) != 1)}"
+        many = counted(len(found), "message")
         common.tell(f"{many}, at most {MAX_MESSAGES} and {MAX_FOLLOWED >> 20} MiB before and behind that of frame {frame}")
         for said in found:
             if said.asked or not only:

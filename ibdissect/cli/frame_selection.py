@@ -50,7 +50,6 @@ class Limits(Record):
 
     @property
     def needs_findings(self) -> bool:
-        """Whether the filter uses findings."""
         return self.filter is not None and self.filter.codes
 
     @property

@@ -29,9 +29,8 @@ from ibdissect.table.locate import Int
 from ibdissect.table.series import Values
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.spec import Field, decode_text
-from ibdissect.wire.text import printable
+from ibdissect.wire.text import Paint, printable
 
-Paint = Callable[[str, str], str]
 BATCH = 4096
 """Rows formatted at once."""
 
@@ -48,11 +47,9 @@ class _Plain:
     """A printer without head and tail."""
 
     def head(self) -> str:
-        """Text before the first frame."""
         return ""
 
     def tail(self) -> str:
-        """Text after the last frame."""
         return ""
 
 
@@ -69,7 +66,6 @@ class SummaryLines(_Plain):
         self.before_ns = 0
 
     def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
-        """Batches of lines."""
         if not len(table):
             return
         every: Int = table.chunk.time_ns
@@ -133,7 +129,6 @@ class Json:
         self.transfers = Transfers()
 
     def head(self) -> str:
-        """The array's opening bracket."""
         return "" if self.lines else "["
 
     def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
@@ -153,7 +148,6 @@ class Json:
                 self.first = False
 
     def tail(self) -> str:
-        """The array's closing bracket."""
         return "" if self.lines else "\n]\n"
 
 
@@ -167,7 +161,6 @@ class Trees(_Plain):
         self.transfers = Transfers() if form is printers.outline else None
 
     def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
-        """Trees, separated by empty lines."""
         ended = self.transfers.feed(table) if self.transfers is not None else {}
         if not len(rows):
             return
@@ -208,12 +201,10 @@ class LadderText(_Plain):
         self.ladder = Ladder(presenter)
 
     def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
-        """Nothing yet: the ends are not known."""
         self.ladder.feed(table, rows)
         return iter(())
 
     def tail(self) -> str:
-        """The whole ladder."""
         from ibdissect.tui.widgets.ladder_lines import LEAST, Lanes
 
         lanes = Lanes(self.ladder, max(shutil.get_terminal_size((LEAST, 0)).columns, LEAST))
@@ -230,7 +221,6 @@ class FieldLines(_Plain):
         self.state = opened.state(column.name for column in self.columns)
 
     def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
-        """All lines of the chunk."""
         yield from ("\t".join(line) + "\n" for line in self.lines(table, rows))
 
     def lines(self, table: ChunkTable, rows: Int) -> Iterator[tuple[str, ...]]:
@@ -318,7 +308,6 @@ class ScapyText(_Plain):
         self.blank = ""
 
     def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
-        """`show()` of each frame."""
         from ibdissect.cli.scapy_text import shown
 
         for row in np.asarray(rows).tolist():

@@ -24,7 +24,6 @@ class Interruptions:
         self._asked = False
 
     def stop(self) -> bool:
-        """Whether the user wants to stop."""
         return self._asked
 
     def _ask(self, number: int, frame: FrameType | None) -> None:

@@ -15,16 +15,16 @@ from msgspec import Struct as Record
 from ibdissect import report as formats
 from ibdissect.capture.remote import shown
 from ibdissect.capture.sets import Unit, files_of, rings, sets_of
-from ibdissect.cli.checking import check_options
+from ibdissect.cli.checking import check_options, ignore_option, no_crc_option, select_option
 from ibdissect.cli.common import Common, common_options, grouped, progress_bar, say
 from ibdissect.cli.engines import chosen_engine, engine_option
 from ibdissect.cli.interrupted import INTERRUPTED, Interruptions
 from ibdissect.cli.output import captures_of, require_extra, same_file, set_files, write_text
 from ibdissect.errors import CaptureError, ConfigError
 from ibdissect.lint.result import CaptureReport
-from ibdissect.lint.rule_selection import split_codes
 from ibdissect.report import text as text_report
 from ibdissect.session.check import check, check_many
+from ibdissect.wire.text import plain
 
 if TYPE_CHECKING:
     from ibdissect.cli.frame_selection import Limits
@@ -77,17 +77,15 @@ class Wanted(Record):
         "--format", "format_", type=click.Choice(tuple(formats.FORMATS)), help="Output format (text; github inside GitHub Actions)."
     ),
     click.option("--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write the report to FILE instead of standard output."),
-    click.option(
-        "--select", "selected", multiple=True, metavar="CODES", help="Only these rules: codes, prefixes or names, comma-separated."
-    ),
-    click.option("--ignore", "ignored", multiple=True, metavar="CODES", help="Not these rules."),
+    select_option,
+    ignore_option,
     click.option("--fail-on", type=click.Choice(tuple(RANKS)), help="Exit 1 at this severity or worse.  [error]"),
     click.option(
         "--baseline", type=click.Path(dir_okay=False), metavar="FILE", help="Hide the findings recorded in FILE; report new and fixed ones."
     ),
     click.option("--write-baseline", type=click.Path(dir_okay=False), metavar="FILE", help="Record all findings in FILE; exit 0."),
     click.option("--max-findings", type=MaxFindings(), default=100, show_default=True, help="Findings shown per rule and capture."),
-    click.option("--no-crc", is_flag=True, help="Do not check ICRC and VCRC."),
+    no_crc_option,
     click.option("--statistics", is_flag=True, help="Print findings by rule."),
     click.option("--timing", is_flag=True, help="Print the time each rule took."),
     click.option(
@@ -116,7 +114,7 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
     gc.disable()
     try:
         options = check_options(
-            common, selected=split_codes(wanted.selected), ignored=split_codes(wanted.ignored), crc=not wanted.no_crc,
+            common, selected=wanted.selected, ignored=wanted.ignored, crc=not wanted.no_crc,
             max_findings=None if wanted.max_findings < 0 else wanted.max_findings, timing=wanted.timing,
         )  # fmt: skip
         gc.freeze()
@@ -147,7 +145,7 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
     if written == "html":
         require_extra("jinja2", extra="report")
     stream = written == "text" and output is None
-    paint = common.paint(sys.stdout) if stream else text_report.plain
+    paint = common.paint(sys.stdout) if stream else plain
     reports: list[CaptureReport] = []
     done, printed = 0, CaptureReport(path="", captures=0)
     with (

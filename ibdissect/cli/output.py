@@ -15,6 +15,7 @@ from ibdissect.capture.discover import discover
 from ibdissect.capture.sets import Unit, one_set
 from ibdissect.cli.common import Common, damage_text, say
 from ibdissect.errors import CaptureError, ConfigError
+from ibdissect.wire.text import counted
 
 if TYPE_CHECKING:
     from ibdissect.cli.frame_selection import Limits
@@ -119,7 +120,7 @@ def captures_of(paths: tuple[str, ...]) -> list[str]:
         return ["-"]
     found = discover(paths)
     if found.left_out:
-        say(f"skipped {found.left_out} file{'s' * (found.left_out != 1)} without a capture extension")
+        say(f"skipped {counted(found.left_out, 'file')} without a capture extension")
     return [str(file) for file in found.files]
 
 

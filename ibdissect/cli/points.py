@@ -6,25 +6,24 @@ import json
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ibdissect import report as formats
 from ibdissect.capture.remote import shown
-from ibdissect.cli.checking import check_options
+from ibdissect.cli.checking import check_options, ignore_option
 from ibdissect.cli.common import Common, common_options, damage_text
 from ibdissect.cli.lint import RANKS, exit_status, summary_file, write_job_summary
 from ibdissect.cli.output import ending_of
 from ibdissect.cli.stats import table_lines
 from ibdissect.errors import ConfigError
 from ibdissect.lint.result import CaptureReport
-from ibdissect.lint.rule_selection import split_codes
 from ibdissect.report import text as text_report
 from ibdissect.report.json import finding_object
 from ibdissect.session.check import Options, check
-from ibdissect.wire.text import printable, visible_json
+from ibdissect.wire.text import Paint, printable, visible_json
 
 if TYPE_CHECKING:
     from ibdissect.points.comparison import Comparison
@@ -37,7 +36,7 @@ SHOWN = 10
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE CAPTURE...")
 @click.option("--format", "format_", type=click.Choice(tuple(formats.FORMATS)), default="text", show_default=True)
 @click.option("--select", "selected", multiple=True, metavar="CODES", help="Only these rules of the family PTS.")
-@click.option("--ignore", "ignored", multiple=True, metavar="CODES", help="Not these rules.")
+@ignore_option
 @click.option("--fail-on", type=click.Choice(tuple(RANKS)), help="Exit 1 at this severity or worse.  [error]")
 @click.option("--packets", is_flag=True, help="List every packet with its frames, too (JSON only).")
 @click.option(
@@ -66,7 +65,7 @@ def command(
         ending_of(target, (".pcapng", ".ntar"), "--write")
     from ibdissect.points.comparison import Comparison
 
-    options = check_options(common, selected=split_codes(selected), ignored=split_codes(ignored), points=True)
+    options = check_options(common, selected=selected, ignored=ignored, points=True)
     comparison = Comparison(captures)
     for point in comparison.points:
         for damage in point.damage:
@@ -131,8 +130,7 @@ def _write(comparison: Any, target: str, captures: tuple[str, ...], common: Comm
     common.tell(f"{count} frames written to {target}; they are written as they are, with the keys in them")
 
 
-def lines(result: dict[str, Any], paint: Callable[[str, str], str]) -> Iterator[str]:
-    """The result as text."""
+def lines(result: dict[str, Any], paint: Paint) -> Iterator[str]:
     clocks = []
     for point in result["points"]:
         segments = point["clock"]["segments"]
@@ -175,5 +173,4 @@ def lines(result: dict[str, Any], paint: Callable[[str, str], str]) -> Iterator[
 
 
 def micro(nanoseconds: int | None) -> str:
-    """Nanoseconds as microseconds."""
     return "-" if nanoseconds is None else f"{nanoseconds / 1000:.3f}"

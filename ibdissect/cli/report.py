@@ -6,11 +6,11 @@ import sys
 
 import click
 
+from ibdissect.cli.checking import check_options, ignore_option, no_crc_option, select_option
 from ibdissect.cli.common import Common, common_options, progress_bar, say
 from ibdissect.cli.lint import MaxFindings
 from ibdissect.cli.output import captures_of, require_extra, same_file, write_text
 from ibdissect.errors import ConfigError
-from ibdissect.lint.rule_selection import split_codes
 
 
 @click.command(short_help="One page about captures: verdict, pictures, findings.")
@@ -20,10 +20,10 @@ from ibdissect.lint.rule_selection import split_codes
     "--compare", "compared", metavar="BEFORE",
     help="Show new and fixed findings since BEFORE: captures, a report of lint --format json, or a baseline.",
 )  # fmt: skip
-@click.option("--select", "selected", multiple=True, metavar="CODES", help="Only these rules: codes, prefixes or names, comma-separated.")
-@click.option("--ignore", "ignored", multiple=True, metavar="CODES", help="Not these rules.")
+@select_option
+@ignore_option
 @click.option("--max-findings", type=MaxFindings(), default=100, show_default=True, help="Findings listed per rule.")
-@click.option("--no-crc", is_flag=True, help="Do not check ICRC and VCRC.")
+@no_crc_option
 @common_options
 def command(
     paths: tuple[str, ...], output: str | None, compared: str | None, selected: tuple[str, ...], ignored: tuple[str, ...],
@@ -39,9 +39,7 @@ def command(
     common.refuse("filter", "frames", reason="the page is about whole captures", hint="cut them first: ibdissect export")
     if output is None and sys.stdout.isatty():
         raise ConfigError("--output", "FILE", "is missing", hint="name the page: -o report.html")
-    from ibdissect.cli.checking import check_options
-
-    options = check_options(common, selected=split_codes(selected), ignored=split_codes(ignored), crc=not no_crc, max_findings=None)
+    options = check_options(common, selected=selected, ignored=ignored, crc=not no_crc, max_findings=None)
     files = captures_of(paths)
     if output is not None and any(same_file(output, file) for file in files):
         raise ConfigError("--output", output, "is one of the captures", hint="name another file")

@@ -51,7 +51,6 @@ def file_of(rule: type[Rule]) -> str:
 
 
 def rule_object(rule: type[Rule]) -> dict[str, Any]:
-    """A rule as JSON."""
     return {
         "code": rule.code,
         "name": rule.name,

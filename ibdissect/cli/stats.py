@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from ibdissect.lint.set_members import members_object, place_text
 from ibdissect.session.check import Stop
 from ibdissect.session.reading import Progress
 from ibdissect.session.spread import Stopped
-from ibdissect.wire.text import printable, visible_json
+from ibdissect.wire.text import Paint, printable, visible_json
 
 
 @click.command(short_help="What is in a capture: protocols, MADs, OpCodes, addresses, response times.")
@@ -63,7 +63,6 @@ class Counted(Record):
     members: Sequence[Member]
 
     def object(self) -> dict[str, Any]:
-        """As JSON."""
         return {"schema": 1, "capture": self.name, **members_object(self.members), **self.result}
 
 
@@ -103,7 +102,7 @@ def _each(units: Sequence[Unit], format_: str, top: int, jobs: int | None, engin
     return each.status
 
 
-def lines(result: dict[str, Any], paint: Callable[[str, str], str], members: Sequence[Member] = ()) -> Iterator[str]:
+def lines(result: dict[str, Any], paint: Paint, members: Sequence[Member] = ()) -> Iterator[str]:
     """The result as text; `members`: the files of a set."""
     seconds = (result["last_ns"] - result["first_ns"]) / 1e9
     yield f"{result['frames']} frames, {result['bytes']} bytes, {seconds:.3f} s, {result['malformed']} malformed"
@@ -187,7 +186,7 @@ def _rate(bits_per_second: int | None) -> str:
     return "-" if bits_per_second is None else f"{bits_per_second / 1e6:.3f} Mb/s"
 
 
-def table_lines(title: str, rows: Iterable[tuple[str, ...]], heads: tuple[str, ...], paint: Callable[[str, str], str]) -> Iterator[str]:
+def table_lines(title: str, rows: Iterable[tuple[str, ...]], heads: tuple[str, ...], paint: Paint) -> Iterator[str]:
     """A titled table with right-aligned numbers; nothing if there are no rows."""
     rows = list(rows)
     if not rows:

@@ -14,7 +14,7 @@ from ibdissect.wire.opa import STLSMPDirected
 from ibdissect.wire.sa import SAFormat, STLSAFormat
 from ibdissect.wire.sm import SMPDirected
 from ibdissect.wire.spec import Field
-from ibdissect.wire.text import hex_text
+from ibdissect.wire.text import counted, hex_text
 
 from .summary_mad import MODIFIERS
 
@@ -59,7 +59,7 @@ def _path(_catalog: Catalog, value: bytes, about: tuple[int, ...]) -> str:
     if hops >= len(value):
         return f"{value.hex()} ({hops} hops do not fit)"
     ports = ", ".join(map(str, value[1 : hops + 1]))
-    return f"ports {ports} ({hops} hop{'s' * (hops != 1)})" if hops else "no hops"
+    return f"ports {ports} ({counted(hops, 'hop')})" if hops else "no hops"
 
 
 def component_label(struct: StructType, name: str) -> str:

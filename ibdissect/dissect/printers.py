@@ -6,20 +6,14 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import chain
 
-from ibdissect.wire.text import number_text, printable
+from ibdissect.wire.text import Paint, number_text, plain, printable
 
 from .describe import layer_text
 from .tree import Node, Tree
 from .value import mask_hex
 
-Paint = Callable[[str, str], str]
 COLUMN = 32
 """Column where values start in the dotted form and, after the indent, in the outline."""
-
-
-def plain(text: str, style: str) -> str:
-    """No colour."""
-    return text
 
 
 def time_text(time_ns: int) -> str:

@@ -20,7 +20,7 @@ from ibdissect.wire.names import SM_CONTROL, TRAP_NUMBER
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.sa import SAFormat
 from ibdissect.wire.spec import Field, Struct
-from ibdissect.wire.text import number_text, printable
+from ibdissect.wire.text import counted, number_text, printable
 from ibdissect.wire.vendor import oui_text
 
 from .value import Presenter
@@ -204,7 +204,7 @@ def _records(rmpp: Any, head: SAFormat, method: int) -> str:
     # PayloadLength of the first segment counts 20 bytes of SA header in every segment (IBA 13.6.2.1, 15.2.1).
     size, segments = head.attribute_offset * 8, max(-(-rmpp.data2 // 220), 1)
     count = max(rmpp.data2 - 20 * segments, 0) // size if size and rmpp.data2 else 0 if rmpp.data2 == 20 else None
-    text = "" if count is None else f" {count} record{'s' * (count != 1)}"
+    text = "" if count is None else f" {counted(count, 'record')}"
     return text if rmpp.last else f"{text} segment 1"
 
 

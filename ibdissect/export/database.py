@@ -239,7 +239,6 @@ def _not_loaded(opened: Capture, error: Exception) -> CaptureError:
 
 
 def _nodes(plan: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """All nodes of a plan."""
     for node in plan:
         yield node
         yield from _nodes(node.get("children", []))

@@ -45,7 +45,6 @@ def _csv(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes]) 
 
 
 def as_texts(column: pa.Array) -> list[str]:
-    """Values as text; null becomes empty."""
     return ["" if value is None else value for value in readable(column).cast(pa.string()).to_pylist()]
 
 

@@ -18,6 +18,7 @@ from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.mad import RMPP, RMPP_CLASSES, RMPP_STATUS, method_name
 from ibdissect.wire.numbers import DATA, LAST_SEGMENT, RESPONSE_BIT, SA_CLASS
 from ibdissect.wire.spec import Struct
+from ibdissect.wire.text import counted
 
 from .reassembly import Reassembled, Reassembler, Span
 from .rmpp import Message
@@ -119,7 +120,7 @@ def headline(transfer: Reassembled, catalog: Catalog) -> str:
     count = sum(1 for _ in records(transfer, catalog))
     said = [
         f"{method_name(first.mgmt_class, first.method)}({name})",
-        f"{count} record{'s' * (count != 1)} in {len(frames)} segment{'s' * (len(frames) != 1)}",
+        f"{counted(count, 'record')} in {counted(len(frames), 'segment')}",
         f"frames {min(frames)}-{max(frames)}" if len(frames) > 1 else f"frame {frames[0]}",
     ]
     gaps = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in transfer.gaps())

@@ -38,6 +38,11 @@ class Severity(StrEnum):
         """3 for error, 2 for warning, 1 for info."""
         return {"error": 3, "warning": 2, "info": 1}[self.value]
 
+    @property
+    def sign(self) -> str:
+        """A sign for people, as severity is never told by colour alone."""
+        return {"error": "✖", "warning": "⚠", "info": "ℹ"}[self.value]
+
 
 class Evidence(StrEnum):
     """How a finding is known."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ibdissect.capture.chained import Member
+from ibdissect.wire.text import counted
 
 from .finding import Finding
 
@@ -71,7 +72,7 @@ class CaptureReport:
         elif 2 * self.undecoded > self.frames:
             found.append(f"{self.undecoded} of {self.frames} frames could not be decoded")
         elif not self.infiniband and "CAP018" not in self.by_rule:  # both say the same
-            found.append(f"no InfiniBand or RoCE was found in {self.frames} frame{'s' * (self.frames != 1)}")
+            found.append(f"no InfiniBand or RoCE was found in {counted(self.frames, 'frame')}")
         if self.unnumbered:
             found.append(f"{self.unnumbered} keys are not told apart (shown as #?): there are too many of their kind")
         return found

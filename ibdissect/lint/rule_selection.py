@@ -9,9 +9,9 @@ from ibdissect.errors import ConfigError, nearest
 from .rule import Rule
 
 
-def split_codes(texts: Iterable[str]) -> list[str]:
-    """Codes from options, each of which may hold several separated by commas."""
-    return [code.strip() for text in texts for code in text.split(",") if code.strip()]
+def split_codes(texts: str | Iterable[str]) -> list[str]:
+    """Codes from a text, or from several; each may hold several separated by commas."""
+    return [code.strip() for text in ([texts] if isinstance(texts, str) else texts) for code in text.split(",") if code.strip()]
 
 
 def select(

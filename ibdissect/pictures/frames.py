@@ -11,7 +11,7 @@ from ibdissect.dissect.printers import headline, remarks
 from ibdissect.dissect.tree import Node, Tree
 from ibdissect.dissect.value import mask_hex
 from ibdissect.lint.finding import Finding
-from ibdissect.report.html import first_of_each
+from ibdissect.report import first_of_each
 
 LINES, TEXT = 160, 160
 """Most lines of a tree, and characters of a value."""

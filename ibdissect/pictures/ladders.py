@@ -10,7 +10,7 @@ from msgspec import Struct as Record
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.lint.finding import Finding
 from ibdissect.study.conversations import conversation_filter
-from ibdissect.study.ladder import AGAIN, MAX_ENDS, Ladder, Step
+from ibdissect.study.ladder import AGAIN, Ladder
 from ibdissect.study.number_text import duration
 from ibdissect.study.related_frames import filter_for_frame
 
@@ -61,8 +61,8 @@ def ladders(portrait: Portrait) -> list[Drawn]:
     """The conversations of the worst findings, then those in which most went wrong."""
     made: dict[str, Drawn] = {}
     for title, text, frame in _wanted(portrait):
-        if text not in made and (steps := _steps(portrait, text, frame)):
-            made[text] = _drawn(portrait, title, text, steps)
+        if text not in made and (ladder := _ladder(portrait, text, frame)).steps:
+            made[text] = _drawn(portrait, title, text, ladder)
         if len(made) == SHOWN:
             break
     return list(made.values())
@@ -87,7 +87,7 @@ def _wanted(portrait: Portrait) -> Iterator[tuple[str, str, int]]:
         yield f"{one.service} {one.near} and {one.far}: {said}", conversation_filter(one), min(frames, default=one.first_frame)
 
 
-def _steps(portrait: Portrait, text: str, frame: int) -> list[Step]:
+def _ladder(portrait: Portrait, text: str, frame: int) -> Ladder:
     """The packets that a filter selects around a frame."""
     model = portrait.model
     found = compile_filter(text, model.catalog, first_ns=model.first_ns)
@@ -99,19 +99,17 @@ def _steps(portrait: Portrait, text: str, frame: int) -> list[Step]:
             break
     place = int(np.searchsorted(frames, frame))
     start = max(min(place - BEFORE, len(frames) - ALL), 0)
-    shown = frames[start : start + ALL]
-    if not shown:
-        return []
-    told = [*frames[max(start - TOLD, 0) : start], *shown]
-    ladder = Ladder(model.presenter(told[-1]))
+    told = frames[max(start - TOLD, 0) : start + ALL]
+    ladder = Ladder(model.presenter(told[-1] if told else 0))
     ladder.feed(model.table(told), np.arange(len(told)), told)
-    return ladder.steps[-len(shown) :]
+    ladder.steps = ladder.steps[-len(frames[start : start + ALL]) :]
+    return ladder
 
 
-def _drawn(portrait: Portrait, title: str, text: str, steps: list[Step]) -> Drawn:
-    names = list(dict.fromkeys(name for step in steps for name in (step.source, step.destination) if name))[:MAX_ENDS]
-    width = (RIGHT - LEFT) / max(len(names) - 1, 1)
-    at = {name: LEFT + i * width for i, name in enumerate(names)}
+def _drawn(portrait: Portrait, title: str, text: str, ladder: Ladder) -> Drawn:
+    ends, steps = ladder.ends, ladder.steps
+    width = (RIGHT - LEFT) / max(len(ends) - 1, 1)
+    at = {name: LEFT + i * width for i, name in enumerate(ends)}
     arrows, findings = [], portrait.model.findings
     for i, step in enumerate(steps):
         x1, x2 = at.get(step.source, LEFT), at.get(step.destination, RIGHT)

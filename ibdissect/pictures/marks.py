@@ -10,6 +10,7 @@ from msgspec import field
 from ibdissect.fabric.model import Port, Subnet
 from ibdissect.lint.finding import Finding
 from ibdissect.subnet.names import IN_TEXT
+from ibdissect.wire.text import counted
 
 from .portrait import Portrait
 
@@ -25,7 +26,6 @@ class Mark(Record):
     """In order of appearance."""
 
     def add(self, finding: Finding) -> None:
-        """Another finding."""
         self.count += 1
         self.codes[finding.code] = None
         if finding.severity.rank > self.rank:
@@ -36,7 +36,7 @@ class Mark(Record):
         """`3 findings: PKY001, PKY021`."""
         codes = list(self.codes)
         more = f" and {len(codes) - 6} more rules" if len(codes) > 6 else ""
-        return f"{self.count} finding{'s' * (self.count != 1)}: {', '.join(codes[:6])}{more}"
+        return f"{counted(self.count, 'finding')}: {', '.join(codes[:6])}{more}"
 
 
 def marks(portrait: Portrait) -> dict[Port, Mark]:

@@ -13,6 +13,7 @@ from ibdissect.fabric.partitions import BASE, FULL
 from ibdissect.lint.finding import Severity
 from ibdissect.study.findings_store import FindingsStore
 from ibdissect.table.addresses import End
+from ibdissect.wire.text import counted
 from ibdissect.wire.transport import BTH
 
 from .portrait import Portrait
@@ -132,7 +133,7 @@ def _cell(sender: Keys, receiver: Keys, forbidden: int, seen: bool) -> Cell:
     shared = sorted({key & BASE for key in sender for other in receiver if (key ^ other) & BASE == 0 and (key | other) & FULL})
     names = ", ".join(f"0x{base:04x}" for base in shared[:NAMED]) + (" and more" if len(shared) > NAMED else "")
     if forbidden:
-        return Cell("✕", f"forbidden: {forbidden} packet{'s' * (forbidden != 1)}" + (f"; allowed in {names}" if shared else ""), "bad")
+        return Cell("✕", f"forbidden: {counted(forbidden, 'packet')}" + (f"; allowed in {names}" if shared else ""), "bad")
     if shared:
         return Cell("●" if seen else "○", f"allowed in {names}" + (", and sent" if seen else ""), "may")
     return Cell("", "not allowed", "")

@@ -17,7 +17,7 @@ from ibdissect.errors import CaptureError
 from ibdissect.fabric.model import Subnet
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.result import CaptureReport
-from ibdissect.report.html import first_of_each
+from ibdissect.report import first_of_each
 from ibdissect.session.check import Options
 from ibdissect.session.reading import Progress
 from ibdissect.study.background import Snapshot, Study

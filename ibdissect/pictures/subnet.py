@@ -45,7 +45,6 @@ class Box(Record):
 
     @property
     def middle(self) -> float:
-        """Its x."""
         return self.x + self.width / 2
 
 
@@ -207,7 +206,6 @@ class _Block(Record):
         return 26 + (30 if self.few and rows else 12) + rows * self.pitch[1]
 
     def draw(self, x: float, y: float, marked: Mapping[Port, Mark], made: Drawing, places: dict[int, Box]) -> None:
-        """Put the block at a place."""
         across, down = self.pitch
         if self.switch is not None:
             width = min(self.width, 150.0)

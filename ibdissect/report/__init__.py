@@ -54,6 +54,16 @@ def worst_first(reports: Iterable[CaptureReport]) -> list[Finding]:
     return [finding for *_, finding in sorted(placed, key=lambda one: one[:3])]
 
 
+def first_of_each(findings: Iterable[Finding], limit: int | None) -> list[Finding]:
+    """The first findings of each rule."""
+    told, kept = Counter[str](), []
+    for finding in findings:
+        told[finding.code] += 1
+        if limit is None or told[finding.code] <= limit:
+            kept.append(finding)
+    return kept
+
+
 def repository_path(path: str) -> str:
     """A path as the views of GitHub and GitLab need it: in a job there, relative to the repository's root if it is below that."""
     root = os.environ.get("GITHUB_WORKSPACE") or os.environ.get("CI_PROJECT_DIR")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct as Record
 
 from ibdissect.lint.finding import Finding
+from ibdissect.wire.text import counted
 
 WIDTH, HEIGHT = 760, 150
 """Size of a time line in pixels."""
@@ -90,7 +91,7 @@ def time_line(counts: Sequence[Mapping[str, int]], first_ns: int, last_ns: int, 
             if step[level]:
                 height = max(step[level] / most * (HEIGHT - 20), 3.0)
                 top -= height
-                title = f"{step[level]} {level}{'s' * (step[level] != 1 and level != 'info')} from {when} on"
+                title = f"{counted(step[level], level)} from {when} on"
                 pieces.append(Piece(level, i * width + 1, top, width - 2, height, title))
         if any(step.values()):
             rows.append((when, step["error"], step["warning"], step["info"]))

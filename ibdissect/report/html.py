@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib import resources
@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct as Record
 
 from ibdissect.errors import ConfigError
-from ibdissect.lint.finding import Finding
+from ibdissect.lint.finding import Finding, Severity
 from ibdissect.lint.page import TO_DO, page, summary
 from ibdissect.lint.result import CaptureReport
 from ibdissect.version import VERSION
-from ibdissect.wire.text import printable
+from ibdissect.wire.text import counted, printable
 
-from . import Run, totals
+from . import Run, first_of_each, totals
 from .charts import TimeLine, steps, time_line
 from .compared import Compared
 
@@ -33,7 +33,6 @@ ROWS = 4000
 """Findings listed; beyond, each rule lists its first ones."""
 LINES = 24
 """Captures without pictures that have a time line of their own."""
-RANKS = {"error": 3, "warning": 2, "info": 1}
 
 
 class Row(Record):
@@ -135,7 +134,7 @@ def environment() -> jinja2.Environment:
     )
     made.filters["coded"] = lambda text: Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(printable(text)))))
     made.filters["number"] = lambda value: f"{value:,}"
-    made.filters["plural"] = lambda count, word: f"{count:,} {word}{'s' * (count != 1)}"
+    made.filters["plural"] = lambda count, word: counted(count, word, ",")
     return made
 
 
@@ -156,7 +155,7 @@ def verdict(reports: Sequence[CaptureReport]) -> tuple[str, str, list[str]]:
     ):  # fmt: skip
         if n := counts[level]:
             word = {"error": "error", "warning": "warning", "info": "note"}[level]
-            return level, headline.format(f"{n:,} {word}{'s' * (n != 1)}"), doubts
+            return level, headline.format(counted(n, word, ",")), doubts
     if all(one.error is not None or not one.infiniband for one in reports) and doubts:
         return "warning", "Nothing can be said: no InfiniBand or RoCE was read", doubts
     return "good", "Healthy: nothing was found", doubts
@@ -177,16 +176,6 @@ def _rows(reports: Sequence[CaptureReport], pictures: Sequence[Pictures], compar
     return [row for row in found if id(row.finding) in kept]
 
 
-def first_of_each(findings: Iterable[Finding], limit: int | None) -> list[Finding]:
-    """The first findings of each rule."""
-    told, kept = Counter[str](), []
-    for finding in findings:
-        told[finding.code] += 1
-        if limit is None or told[finding.code] <= limit:
-            kept.append(finding)
-    return kept
-
-
 def _groups(reports: Sequence[CaptureReport], rows: Sequence[Row], run: Run) -> list[Group]:
     """Rules with findings: the most severe first, then those with the most findings."""
     rules = {rule.code: rule for rule in run.rules}
@@ -202,7 +191,7 @@ def _groups(reports: Sequence[CaptureReport], rows: Sequence[Row], run: Run) -> 
             groups[code] = Group(
                 code, row.finding.name, severity, told, texts, texts.get(TO_DO, ""), by_rule.get(code, 1), captures, row
             )  # fmt: skip
-    return sorted(groups.values(), key=lambda group: (-RANKS[group.severity], -group.total, group.code))
+    return sorted(groups.values(), key=lambda group: (-Severity(group.severity).rank, -group.total, group.code))
 
 
 def _section(number: int, report: CaptureReport, pictures: Pictures) -> Section:

@@ -38,7 +38,6 @@ def finding_object(finding: Finding) -> dict[str, Any]:
 
 
 def capture_object(report: CaptureReport) -> dict[str, Any]:
-    """One entry of `captures`."""
     entry: dict[str, Any] = {
         "path": report.path,
         "frames": report.frames,
@@ -72,6 +71,5 @@ def json_text(reports: list[CaptureReport], run: Run) -> str:
 
 
 def jsonl_text(reports: list[CaptureReport], run: Run) -> str:
-    """One finding per line."""
     lines = (json.dumps(finding_object(finding), ensure_ascii=False) for report in reports for finding in report.findings)
     return "".join(visible_json(line) + "\n" for line in lines)

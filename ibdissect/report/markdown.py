@@ -10,7 +10,7 @@ from ibdissect.lint.result import CaptureReport
 from ibdissect.wire.text import printable
 
 from . import Run, repository_path, worst_first
-from .text import SIGNS, summary_text
+from .text import summary_text
 
 MOST_BYTES = 900_000
 """Size of the table of findings; GitHub drops a job summary above 1 MiB."""
@@ -47,7 +47,7 @@ def _table(reports: list[CaptureReport]) -> Iterator[str]:
     for done, one in enumerate(findings):
         times = f" (×{one.count})" if one.count > 1 else ""
         severity = one.severity.value
-        cells = (f"{SIGNS[severity]} {severity}", f"{one.code} {one.name}", _plain(repository_path(one.place[0])), one.place[1])
+        cells = (f"{one.severity.sign} {severity}", f"{one.code} {one.name}", _plain(repository_path(one.place[0])), one.place[1])
         row = f"| {' | '.join(map(str, cells))} | {_plain(one.message)}{times} |"
         size += len(row.encode())
         if size > MOST_BYTES:

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.result import CaptureReport
-from ibdissect.wire.text import printable
+from ibdissect.wire.text import Paint, counted, plain, printable
 
 from . import Run, totals
-
-SIGNS = {"error": "✖", "warning": "⚠", "info": "ℹ"}
-Paint = Callable[[str, str], str]
-"""(text, style) -> text; styles are severities, `path`, `faint`."""
-
-
-def plain(text: str, style: str) -> str:
-    """No colour."""
-    return text
 
 
 def capture_text(report: CaptureReport, paint: Paint = plain) -> str:
@@ -37,7 +26,7 @@ def report_text(reports: list[CaptureReport], run: Run) -> str:
 def _finding_lines(finding: Finding, path: str, paint: Paint) -> list[str]:
     severity = finding.severity.value
     times = f" ×{finding.count}" if finding.count > 1 else ""
-    head = f"{SIGNS[severity]} {severity} {finding.code}"
+    head = f"{finding.severity.sign} {severity} {finding.code}"
     file, frame = finding.place
     where = f"{printable(file or path)}:{frame}" if frame else printable(path)
     lines = [f"{paint(where, 'path')}: {paint(head, severity)} {finding.name}{times}: {finding.message}"]
@@ -53,12 +42,12 @@ def summary_text(reports: list[CaptureReport], rules: int) -> str:
     counts, by_rule = totals(reports)
     frames = sum(report.checked for report in reports)
     captures = sum(report.captures for report in reports if report.status != "interrupted" or report.frames > 0)
-    what = f"{frames:,} frames in {captures} capture{'s' * (captures != 1)} checked with {rules} rule{'s' * (rules != 1)}"
+    what = f"{frames:,} frames in {counted(captures, 'capture')} checked with {counted(rules, 'rule')}"
     broken = {status: sum(report.status == status for report in reports) for status in ("unreadable", "failed", "interrupted")}
     tail = "".join(f", {count} {status}" for status, count in broken.items() if count)
     if not by_rule:
         return f"No findings: {what}{tail}.\n"
-    parts = [f"{count} {name}{'s' * (count != 1)}" for name, count in counts.items() if count]
+    parts = [counted(count, name) for name, count in counts.items() if count]
     codes = [finding.code for name in counts for report in reports for finding in report.findings if finding.severity == name]
     explain = f"Explain a rule: ibdissect rules {codes[0]}\n" if codes else ""
     return f"Found {', '.join(parts)}: {what}{tail}.\n{explain}"

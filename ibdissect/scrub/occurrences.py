@@ -87,5 +87,4 @@ def mark(data: Bytes, at: Int, size: int, mask: Bytes) -> None:
 
 
 def never(values: U64) -> Bool:
-    """No value is special: all are replaced."""
     return np.zeros(len(values), np.bool_)

@@ -98,7 +98,6 @@ class Capture(Reading):
         """How findings are made where a filter or a column needs them."""
 
     def close(self) -> None:
-        """Close the file."""
         super().close()
         if self._index is not None:
             self._index.close()
@@ -255,8 +254,7 @@ class Capture(Reading):
 
         if max_findings is not None and max_findings < 1:
             raise ConfigError("max_findings", str(max_findings), "is not a number from 1 on", hint="leave it out for no limit")
-        wanted, unwanted = (split_codes([given] if isinstance(given, str) else given) for given in (selected, ignored))
-        rules = select([*load(), *self.plugin_rules], wanted, unwanted)
+        rules = select([*load(), *self.plugin_rules], split_codes(selected), split_codes(ignored))
         return Options(rules=rules, catalog=self.catalog, max_findings=max_findings, show_keys=self.show_keys, subnet=self.subnet)
 
 

@@ -13,6 +13,7 @@ from ibdissect.fabric.model import Subnet
 from ibdissect.flow.traffic import WIDTHS, Traffic
 from ibdissect.lint.finding import Finding
 from ibdissect.subnet.text import gid
+from ibdissect.wire.text import counted
 
 from .check import Options, check_reading
 from .reading import open_reading
@@ -121,7 +122,6 @@ def texts(found: dict[str, list[Change]], limit: int | None = SHOWN) -> Iterator
                 rates = [f"{one[side]['bytes_per_second']} bytes/s" for side in ("before", "after")]
                 yield f"~ traffic  {one['source']} → {one['destination']}: was {rates[0]}, is {rates[1]}"
             else:
-                frames = f"{one['frames']} frame{'s' * (one['frames'] != 1)}"
-                yield f"{sign} traffic  {one['source']} → {one['destination']}: {frames}, {one['bytes']} bytes"
+                yield f"{sign} traffic  {one['source']} → {one['destination']}: {counted(one['frames'], 'frame')}, {one['bytes']} bytes"
         if more := len(some) - len(shown):
-            yield f"{sign} traffic  {more} more conversation{'s' * (more != 1)}"
+            yield f"{sign} traffic  {counted(more, 'more conversation')}"

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ibdissect.lint.finding import Finding
 from ibdissect.report.json import finding_object
-from ibdissect.wire.text import printable
+from ibdissect.wire.text import counted, printable
 
 from .arrow import TIME
 from .tabular import Tabular, table_html
@@ -47,7 +47,7 @@ class FindingsTable(Tabular):
 
     def _repr_html_(self) -> str:
         rows = ((each.severity.value, each.code, str(each.frame), each.message) for each in self.findings)
-        return table_html(("severity", "code", "frame", "message"), rows, f"{len(self)} finding{'s' * (len(self) != 1)}")
+        return table_html(("severity", "code", "frame", "message"), rows, counted(len(self), "finding"))
 
 
 def batches(findings: Iterable[Finding]) -> Iterator[pa.RecordBatch]:

@@ -58,7 +58,6 @@ class Reading:
         self.close()
 
     def close(self) -> None:
-        """Close the file."""
         self.reader.close()
 
     @property

@@ -75,7 +75,6 @@ class Overheard:
         self.source, self.hear = source, hear
 
     def feed(self, table: ChunkTable) -> Iterator[object]:
-        """Take in a chunk; yields what happened."""
         for event in self.source.feed(table):
             self.hear(event)
             yield event

@@ -168,7 +168,6 @@ class CaptureModel:
         return self.reading.table_of(self.index.chunk(frames))
 
     def lines(self, frames: Sequence[int]) -> list[Line]:
-        """Lines of the given frames, ascending."""
         if not frames:
             return []
         table = self.table(frames)

@@ -69,7 +69,6 @@ class FindingsStore:
     # -- the thread that lints
 
     def add(self, finding: Finding) -> None:
-        """Take in a finished finding."""
         self._index[id(finding)] = len(self._findings)
         self._findings.append(finding)
 
@@ -127,7 +126,6 @@ class FindingsStore:
         return len(self._settled)
 
     def frame(self, place: int) -> int:
-        """The frame of an occurrence."""
         return int(self._settled["frame"][place])
 
     def finding(self, place: int) -> Finding:

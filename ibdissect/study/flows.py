@@ -53,7 +53,6 @@ class Flows:
         self._sparks: npt.NDArray[np.int64] = np.zeros((64, SPARK), np.int64)
 
     def feed(self, table: ChunkTable) -> None:
-        """Count a chunk."""
         if not len(table):
             return
         if not self.start_ns:

@@ -67,7 +67,6 @@ GUTTER = 4
 
 
 def added(field: str) -> Column:
-    """A column for any field."""
     return Column(field, field.removeprefix("infiniband.").rpartition(".")[2], "left", 8, 24, 4, field)
 
 

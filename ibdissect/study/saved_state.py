@@ -68,7 +68,6 @@ class SavedColumns:
             self.note = f"the columns of the last run cannot be read: {error}"
 
     def keep_columns(self, keys: list[str]) -> None:
-        """Remember these columns."""
         self.columns = keys[:MAX_COLUMNS]
         self._write()
 
@@ -105,7 +104,6 @@ class FilterHistory:
             self.note = f"the filters of the last run cannot be read: {error}"
 
     def add(self, text: str) -> None:
-        """Remember a filter."""
         text = printable(" ".join(text.split()))
         if text:
             self.texts = [*(old for old in self.texts if old != text), text][-KEPT:]

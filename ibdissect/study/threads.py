@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 
 def start(work: Callable[[], None], name: str) -> threading.Thread:
-    """Run something beside the screen."""
     thread = threading.Thread(target=work, name=name, daemon=True)
     thread.start()
     return thread

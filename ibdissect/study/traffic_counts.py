@@ -89,12 +89,10 @@ class TrafficCounts:
         self.traffic, self.line = Traffic(), TimeLine()
 
     def feed(self, table: ChunkTable) -> None:
-        """Count a chunk."""
         self.line.feed(table.chunk.time_ns, table.chunk.length)
         self.traffic.feed(table, np.arange(len(table)))
 
     def view(self) -> TrafficView:
-        """The numbers now."""
         traffic, classes, talkers = self.traffic, Counter[str](), Counter[tuple[str, str]]()
         for kind, count in traffic.mads.frames.items():
             classes[short_class_name(kind >> 24)] += count

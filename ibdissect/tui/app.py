@@ -91,7 +91,6 @@ class TuiApp(App[None]):
         self._look_soon = False
 
     def get_default_screen(self) -> Screen[None]:
-        """What Textual shows first."""
         return self.main
 
     # -- start and end
@@ -158,7 +157,6 @@ class TuiApp(App[None]):
         return super().check_action(action, parameters)
 
     def action_command(self, keys: str) -> None:
-        """Do what a key is for."""
         BY_KEYS[keys].run(self)
 
     async def on_event(self, event: events.Event) -> None:
@@ -175,7 +173,6 @@ class TuiApp(App[None]):
         self.push_screen(Choice("", entries), lambda keys: self.action_command(keys) if keys else None)
 
     async def action_quit(self) -> None:
-        """Leave."""
         self.exit()
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:

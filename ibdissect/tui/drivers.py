@@ -60,7 +60,6 @@ class BrowserDriver(WebDriver):
             self._size = tuple(bounded(self._size))  # type: ignore[assignment]
 
     def on_meta(self, packet_type: str, payload: dict[str, object]) -> None:
-        """A message of the server."""
         if packet_type == "resize":
             width, height = bounded((int(str(payload["width"])), int(str(payload["height"]))))
             payload = {**payload, "width": width, "height": height}

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .spec import Field
+
+Paint = Callable[[str, str], str]
+"""(text, style) -> text with the colours of a style: severities, `path`, `faint`, `label`, ... (`cli.common.STYLES`)."""
+
+
+def plain(text: str, style: str) -> str:
+    """No colour."""
+    return text
 
 
 def printable(text: str) -> str:
@@ -21,9 +30,9 @@ def _escape(code: int) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def counted(count: int, noun: str) -> str:
-    """`1 switch`, `2 switches`, `1,965 frames`."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "es" if noun.endswith("ch") else "s")
+def counted(count: int, noun: str, form: str = "") -> str:
+    """`1 switch`, `2 switches`; with the format `,` also `1,965 frames`."""
+    return f"{count:{form}} {noun}" + ("" if count == 1 else "es" if noun.endswith("ch") else "s")
 
 
 def visible_json(text: str) -> str:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 def next_time_format(app: TuiApp) -> None:
-    """Write times in the next way."""
     app.main.key_bar.say(f"time: {app.main.packets.next_time_format().value}")
     app.memory.keep("time", app.main.packets.time_format.name)
 
@@ -39,7 +38,6 @@ def toggle_names(app: TuiApp) -> None:
 
 
 def choose_columns(app: TuiApp) -> None:
-    """Ask which columns to show."""
     packets = app.main.packets
     extra = [column for column in packets.columns if column.field and column not in packet_columns.ANSWERS]
     offered = [*packet_columns.COLUMNS[:-1], *packet_columns.ANSWERS, *extra, packet_columns.COLUMNS[-1]]

@@ -90,7 +90,6 @@ class Jumping:
             self._next(shown if len(shown) else frames, forward, "finding")
 
     def mark(self) -> None:
-        """The next marked frame among those shown."""
         marked = self._shown(np.array(sorted(self.app.model.marked), np.int64))
         if len(marked):
             self._next(marked, True, "mark")

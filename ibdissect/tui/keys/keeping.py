@@ -100,7 +100,6 @@ def write(app: TuiApp) -> None:
 
 
 def written(app: TuiApp, path: str, frames: int, error: str | None) -> None:
-    """Say what came of writing."""
     if error is not None:
         app.warn(error)
     elif path.endswith(writing.TABLES):

@@ -71,7 +71,6 @@ class Searching:
         self.app.push_screen(prompt, done)
 
     def again(self, *, forward: bool) -> None:
-        """Go to the next or previous match."""
         if self.query is None:
             self.ask_query()
             return

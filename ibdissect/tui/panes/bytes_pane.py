@@ -42,7 +42,6 @@ class BytesPane(LineList):
         return -(-len(self.data) // self.per_line)
 
     def show_tree(self, tree: Tree) -> None:
-        """Show a frame."""
         self.data = tree.data
         self.hidden = frozenset(byte for start, stop in tree.secret_bytes for byte in range(start, min(stop, len(tree.data))))
         self.byte = min(self.byte, max(len(self.data) - 1, 0))

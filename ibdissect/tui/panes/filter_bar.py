@@ -64,7 +64,6 @@ class FilterInput(PlainInput):
 
     @property
     def bar(self) -> FilterBar:
-        """The bar it stands in."""
         bar = next(node for node in self.ancestors if isinstance(node, FilterBar))
         return bar
 
@@ -111,7 +110,6 @@ class FilterBar(Vertical):
         self._judge(self.input.value)
 
     def say(self, shown: int | None, total: int, busy: bool) -> None:
-        """How many frames are shown."""
         text = "" if shown is None else f"{number(shown)} of {number(total)} shown{' …' if busy else ''}"
         if text != self._said:
             self._said = text
@@ -157,7 +155,6 @@ class FilterBar(Vertical):
         choices.styles.offset = (min(LABEL + self._found[0].start, max(self.size.width - wide - 30, 0)), 0)
 
     def step(self, by: int) -> None:
-        """Another completion."""
         choices = self.choices
         if choices.highlighted is not None and choices.option_count:
             choices.highlighted = (choices.highlighted + by) % choices.option_count

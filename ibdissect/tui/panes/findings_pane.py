@@ -12,9 +12,10 @@ from textual import events
 from ibdissect.lint.finding import Finding, Severity
 from ibdissect.study.findings_store import FindingsStore, Int, RuleGroup
 from ibdissect.study.number_text import number
+from ibdissect.wire.text import counted
 
 from ..messages import ExplainFinding, JumpTo
-from ..widgets.cells import SHAPES, line_of
+from ..widgets.cells import line_of
 from ..widgets.line_list import LineList
 
 
@@ -106,9 +107,9 @@ class FindingsPane(LineList):
             arrow, ink = "▾" if group.code in self.opened else "▸", self.ink(group.severity.value)
             return line_of(
                 (
-                    (f" {arrow} ", dim), (f"{SHAPES[group.severity]} {group.code:<7}", ink),
+                    (f" {arrow} ", dim), (f"{group.severity.sign} {group.code:<7}", ink),
                     (f" {group.name:<32}", self.ink("strong")), (f"{number(found):>7}  ", None),
-                    (f"{group.severity.value:<8}  in {number(group.frames)} frame{'s' * (group.frames != 1)}, first in"
+                    (f"{group.severity.value:<8}  in {counted(group.frames, 'frame', ',')}, first in"
                      f" {group.first.frame}", dim),
                 ),
                 width,
@@ -119,10 +120,10 @@ class FindingsPane(LineList):
         times = f"  ×{number(finding.count)}" if finding.count > 1 and not below else ""
         ink = self.ink(finding.severity.value)
         if below:
-            head: list[tuple[str, Style | None]] = [("     ", None), (SHAPES[finding.severity], ink)]
+            head: list[tuple[str, Style | None]] = [("     ", None), (finding.severity.sign, ink)]
         else:
             arrow = " " if not times else "▾" if self._key(line) in self.opened else "▸"
-            head = [(arrow, dim), (f"{SHAPES[finding.severity]} {finding.code:<7}", ink), (f" {finding.name:<30}", self.ink("strong"))]
+            head = [(arrow, dim), (f"{finding.severity.sign} {finding.code:<7}", ink), (f" {finding.name:<30}", self.ink("strong"))]
         related = ", ".join(f"{one.frame}" if one.frame else one.place for one in finding.related[:4])
         parts = [
             *head, (f" frame {finding.frame:>7}", self.ink("accent")), (f"  {self.said(finding.message)}", None),
@@ -180,6 +181,5 @@ def totals(store: FindingsStore) -> list[tuple[str, Severity]]:
     for severity in sorted(Severity, key=lambda level: -level.rank):
         count = store.counts.get(severity, 0)
         if count:
-            plural = "s" if count != 1 and severity is not Severity.INFO else ""
-            found.append((f"{number(count)} {severity.value}{plural}", severity))
+            found.append((counted(count, severity.value, ","), severity))
     return found

@@ -22,7 +22,7 @@ from ibdissect.study.shown_frames import Rows
 from ibdissect.wire.text import printable
 
 from ..messages import FrameSelected
-from ..widgets.cells import SHAPES, fit, width_of
+from ..widgets.cells import fit, width_of
 from ..widgets.line_list import LineList
 
 if TYPE_CHECKING:
@@ -105,7 +105,6 @@ class PacketList(LineList):
         self.renew()
 
     def set_columns(self, chosen: list[Column]) -> None:
-        """Show these columns."""
         self.columns = chosen
         self._wanted.clear()
         self.forget()
@@ -182,7 +181,6 @@ class PacketList(LineList):
         return page
 
     def line(self, row: int) -> Line | None:
-        """The line of a row."""
         page = self._page(row // PAGE)
         place = row % PAGE
         return page[place] if place < len(page) else None
@@ -207,7 +205,7 @@ class PacketList(LineList):
         marked = frame in self.model.marked
         segments = [
             Segment("●" if marked else " ", self.ink("marked")),
-            Segment(f"{SHAPES[worst] if worst else ' '} ", self.ink(worst.value) if worst else None),
+            Segment(f"{worst.sign if worst else ' '} ", self.ink(worst.value) if worst else None),
             Segment(" "),
         ]
         for column in self.columns:

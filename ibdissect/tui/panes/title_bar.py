@@ -9,8 +9,9 @@ from textual.widget import Widget
 from ibdissect.study.background import Study
 from ibdissect.study.capture_model import CaptureModel
 from ibdissect.study.number_text import duration, number
+from ibdissect.wire.text import counted
 
-from ..widgets.cells import SHAPES, cut, width_of
+from ..widgets.cells import cut, width_of
 from .findings_pane import totals
 
 BAR = 10
@@ -32,7 +33,6 @@ class TitleBar(Widget):
         self._shown: Shown | None = None
 
     def update(self) -> None:
-        """Draw again if something changed."""
         shown = self._now()
         if shown != self._shown:
             self._shown = shown
@@ -43,7 +43,7 @@ class TitleBar(Widget):
         total = model.index.frames
         name = model.path.rpartition("/")[2]
         span = max(model.last_ns - model.first_ns, 0)
-        left = [name, f"{number(total)} frame{'s' * (total != 1)}", f"{duration(span)} span" if total else ""]
+        left = [name, counted(total, "frame", ","), f"{duration(span)} span" if total else ""]
         right: list[tuple[str, str]] = []
         if not model.complete:
             right.append(("following" if model.follow else "reading", "dim"))
@@ -53,7 +53,7 @@ class TitleBar(Widget):
             bar = ("█" * (cells // 8) + EIGHTHS[cells % 8].strip()).ljust(BAR)
             right.append((f"lint ▕{bar}▏", "bar"))
         found = totals(model.findings)
-        right += [(f"{SHAPES[severity]} {text}", severity.value) for text, severity in found]
+        right += [(f"{severity.sign} {text}", severity.value) for text, severity in found]
         if study.finished and not found:
             right.append(("no findings", "dim"))
         if model.error:

@@ -18,7 +18,7 @@ from ibdissect.study.field_notes import layer_note
 from ibdissect.wire.text import printable
 
 from ..messages import NodeSelected
-from ..widgets.cells import SHAPES, cut, fit, line_of, width_of
+from ..widgets.cells import cut, fit, line_of, width_of
 from ..widgets.tree_list import TreeList
 
 LABEL = 28
@@ -65,7 +65,6 @@ class TreePane(TreeList[TreeLine]):
 
     @property
     def node(self) -> Node | None:
-        """The node at the cursor."""
         return self.item.node if self.item is not None else None
 
     def show_findings(self, findings: list[Finding]) -> None:
@@ -169,10 +168,10 @@ class TreePane(TreeList[TreeLine]):
             if line.findings:
                 finding = line.findings[0]
                 ink = self.ink(finding.severity.value)
-                return line_of(((f" {SHAPES[finding.severity]} {finding.code} ", ink), (finding.message, None)), width)
+                return line_of(((f" {finding.severity.sign} {finding.code} ", ink), (finding.message, None)), width)
             return line_of(((" " + line.text, self.ink("nak" if line.text.startswith("✖") else "dim")),), width)
         start = f" {'  ' * depth}{self.arrow(line)} "
-        marks = [(f" {SHAPES[finding.severity]} {finding.code}", self.ink(finding.severity.value)) for finding in line.findings[:3]]
+        marks = [(f" {finding.severity.sign} {finding.code}", self.ink(finding.severity.value)) for finding in line.findings[:3]]
         while sum(width_of(text) for text, _ in marks) >= width:
             marks.pop()
         room = width - sum(width_of(text) for text, _ in marks) - 1

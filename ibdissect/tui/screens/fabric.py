@@ -77,7 +77,6 @@ class DetailTable(LineList):
         return len(self.details)
 
     def show(self, details: list[tuple[str, str, int]]) -> None:
-        """Show other facts."""
         self.details, self.cursor = details, 0
         self.renew()
 
@@ -103,7 +102,7 @@ class FabricScreen(Overlay[int]):
 
     def __init__(self, view: FabricView) -> None:
         counts = ((view.nodes, "node"), (view.ports, "port"), (view.partitions, "partition"), (view.sms, "subnet manager"))
-        super().__init__("Fabric   " + ", ".join(counted(count, what) for count, what in counts))
+        super().__init__("Fabric   " + ", ".join(counted(count, what, ",") for count, what in counts))
         self.known, self.details = FabricTree(view.entries), DetailTable()
 
     def content(self) -> ComposeResult:
@@ -117,7 +116,6 @@ class FabricScreen(Overlay[int]):
         self.show_entry(self.known.item)
 
     def show_entry(self, entry: Entry | None) -> None:
-        """Show what is known of an entry."""
         self.details.show(entry.details if entry is not None else [])
 
 

@@ -16,7 +16,6 @@ from ibdissect.study.findings_store import FindingsStore, RuleGroup
 from ibdissect.study.number_text import number
 
 from ..keys.command import Command
-from ..widgets.cells import SHAPES
 from ..widgets.table import Cell, Heading, Table
 from .overlay import Overlay
 from .page import rule_text
@@ -41,7 +40,7 @@ class RuleTable(Table[RuleGroup]):
 
     def cells(self, item: RuleGroup) -> dict[str, Cell]:
         return {
-            "severity": (f"{SHAPES[item.severity]} {item.severity.value}", item.severity.value), "code": (item.code, "strong"),
+            "severity": (f"{item.severity.sign} {item.severity.value}", item.severity.value), "code": (item.code, "strong"),
             "name": (item.name, ""), "findings": (number(self.store.by_rule.get(item.code, 0)), ""),
             "places": (number(len(item.places)), "dim"), "frames": (number(item.frames), "dim"), "first": (str(item.first.frame), "accent"),
         }  # fmt: skip

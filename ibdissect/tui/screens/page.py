@@ -19,7 +19,6 @@ from ibdissect.lint.rule import Rule
 from ibdissect.wire.text import printable
 
 from ..keys.command import Command, help_groups
-from ..widgets.cells import SHAPES
 
 MOVE = (
     ("↑ ↓ PgUp PgDn", "one frame, one page"), ("Home End", "first, last frame"),
@@ -82,7 +81,6 @@ class PageScreen(ModalScreen[int | None]):
 
 
 def help_page(commands: tuple[Command, ...]) -> PageScreen:
-    """The keys and what they do."""
     body, groups = Text(), help_groups(commands)
     groups["Move"] = [*MOVE[:2], *groups["Move"], *MOVE[2:]]
     groups["Look"].append(("Ctrl+P", "all commands, themes"))
@@ -99,7 +97,7 @@ def help_page(commands: tuple[Command, ...]) -> PageScreen:
 def finding_page(finding: Finding, rule: type[Rule] | None) -> PageScreen:
     """What a finding means, why it matters, what to do, and the frames that prove it."""
     colour = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold blue"}[finding.severity]
-    title = Text.assemble((f"{SHAPES[finding.severity]} {finding.code} {finding.name}", colour), f"  {finding.severity.value}")
+    title = Text.assemble((f"{finding.severity.sign} {finding.code} {finding.name}", colour), f"  {finding.severity.value}")
     body = Text()
     body.append(f"{finding.message}\n\n")
     if finding.field:

@@ -63,7 +63,7 @@ class PayloadScreen(Overlay[int]):
 
     def __init__(self, app: TuiApp, found: list[Said]) -> None:
         size = octets(sum(len(said.data) for said in found))
-        super().__init__(f"Payload   {counted(len(found), 'message')} around the frame's, {size}")
+        super().__init__(f"Payload   {counted(len(found), 'message', ',')} around the frame's, {size}")
         self.owner, self.found, self.lines = app, found, PayloadList(found)
 
     def content(self) -> ComposeResult:

@@ -8,11 +8,6 @@ from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 
-from ibdissect.lint.finding import Severity
-
-SHAPES = {Severity.ERROR: "✖", Severity.WARNING: "⚠", Severity.INFO: "ℹ"}
-"""Severity is never told by colour alone."""
-
 
 def width_of(text: str) -> int:
     """Terminal cells of a text."""

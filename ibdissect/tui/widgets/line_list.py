@@ -239,7 +239,6 @@ class LineList(ScrollView, can_focus=True):
                 self.choose()
 
     def clicked(self, index: int, event: events.Click) -> None:
-        """A click on a line."""
         self.select(index)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:

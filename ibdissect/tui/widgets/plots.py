@@ -27,7 +27,6 @@ class Drawing(Widget):
     COMPONENT_CLASSES = {"plot--bar", "plot--two", "plot--brush", "plot--dim", *(f"plot--{name}" for name in MARKS.values())}
 
     def ink(self, name: str) -> Style:
-        """A style by name."""
         return self.get_component_rich_style(f"plot--{name}", partial=True)
 
 

@@ -53,7 +53,6 @@ class TreeList(LineList, Generic[T]):
 
     @property
     def item(self) -> T | None:
-        """The item at the cursor."""
         return self.lines[self.cursor][1] if self.cursor < len(self.lines) else None
 
     def arrow(self, item: T) -> str:
@@ -80,7 +79,6 @@ class TreeList(LineList, Generic[T]):
                 self._add(child, depth + 1)
 
     def set_open(self, item: T, wanted: bool) -> None:
-        """Open or close an item."""
         if self.below(item) and wanted != self.is_open(item):
             self.mark_open(item, wanted)
             self.rebuild()
