@@ -9,7 +9,7 @@ import click
 
 from ibdissect.cli.common import Common, common_options, write_json
 from ibdissect.errors import ConfigError, SubnetFileError
-from ibdissect.wire.text import printable
+from ibdissect.wire.text import counted, printable
 
 if TYPE_CHECKING:
     from ibdissect.fabric.model import Subnet
